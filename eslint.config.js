@@ -1,0 +1,35 @@
+import neostandard from 'neostandard'
+import tseslint from 'typescript-eslint'
+
+/**
+ * The import direction of the house: schema <- platform <- {ingest, pipeline, api}. The three stages never import
+ * each other; only `deploy/`, `cli/`, `bench/` and `test/` may compose them.
+ */
+const stages = ['ingest', 'pipeline', 'api']
+const outside = ['deploy', 'cli', 'bench']
+const forbid = (folders) => ({
+  'no-restricted-imports': ['error', { patterns: folders.map((folder) => ({ group: [`**/${folder}/**`], message: 'Imports go one way: schema <- platform <- {ingest, pipeline, api}.' })) }]
+})
+
+export default [
+  ...neostandard({ ts: true, ignores: ['node_modules', '.tap', '.millrace', '**/*.generated.*'] }),
+  { rules: { '@stylistic/max-len': ['error', { code: 120, ignoreStrings: true, ignoreTemplateLiterals: true, ignoreRegExpLiterals: true, ignoreUrls: true }] } },
+  {
+    files: ['**/*.ts'],
+    plugins: { '@typescript-eslint': tseslint.plugin },
+    languageOptions: { parser: tseslint.parser, parserOptions: { projectService: true } },
+    rules: {
+      '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }]
+    }
+  },
+  { files: ['schema/**/*.ts'], ignores: ['**/*.test.ts'], rules: forbid(['platform', ...stages, ...outside]) },
+  { files: ['platform/**/*.ts'], ignores: ['**/*.test.ts'], rules: forbid([...stages, ...outside]) },
+  ...stages.map((stage) => ({
+    files: [`${stage}/**/*.ts`],
+    ignores: ['**/*.test.ts'],
+    rules: forbid([...stages.filter((other) => other !== stage), ...outside])
+  })),
+  // tap reports each test itself; its returned promise is collected by the runner.
+  { files: ['**/*.test.ts'], rules: { '@typescript-eslint/no-floating-promises': 'off' } }
+]
