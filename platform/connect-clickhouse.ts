@@ -1,0 +1,40 @@
+import http from 'node:http'
+import { createClient } from '@clickhouse/client'
+
+export type ClickHouse = ReturnType<typeof createClient>
+
+/**
+ * Opens a client for queries. Inserts of frames do not go through it: they are bytes that must reach the socket
+ * uncopied (see `pipeline/insert-frames.ts`).
+ *
+ * @param options.url  `http://user:password@host:port/database`.
+ */
+export function connectClickHouse (options: { url: string, requestTimeoutMs?: number }): ClickHouse {
+  return createClient({
+    url: options.url,
+    request_timeout: options.requestTimeoutMs ?? 60_000,
+    max_open_connections: 8,
+    keep_alive: { enabled: true },
+    clickhouse_settings: { wait_end_of_query: 1 }
+  })
+}
+
+/** The parts of a ClickHouse URL, for code that speaks HTTP to it directly. */
+export interface ClickHouseAddress {
+  origin: string
+  database: string
+  headers: Record<string, string>
+}
+
+export function parseClickHouseUrl (text: string): ClickHouseAddress {
+  const url = new URL(text)
+  const headers: Record<string, string> = {}
+  if (url.username !== '') headers['x-clickhouse-user'] = decodeURIComponent(url.username)
+  if (url.password !== '') headers['x-clickhouse-key'] = decodeURIComponent(url.password)
+  return { origin: url.origin, database: url.pathname.slice(1) || 'default', headers }
+}
+
+/** Keeps sockets to ClickHouse open between inserts; one process inserts on few connections. */
+export function createClickHouseAgent (): http.Agent {
+  return new http.Agent({ keepAlive: true, maxSockets: 16 })
+}

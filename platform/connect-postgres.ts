@@ -1,0 +1,24 @@
+import postgres from 'postgres'
+import { type Logger } from './logger.ts'
+
+export type Sql = postgres.Sql
+
+/**
+ * Opens the pool for the metadata. Connections are made on first use, so this never throws for an absent server.
+ *
+ * @param options.url   `postgres://user:password@host:port/database`, TLS by `?sslmode=require`.
+ * @param options.max   Connections at most.
+ */
+export function connectPostgres (options: { url: string, max?: number, logger?: Logger }): Sql {
+  return postgres(options.url, {
+    max: options.max ?? 8,
+    // A server that is away must be noticed well inside the 3 s after which flag clients give up.
+    connect_timeout: 2,
+    idle_timeout: 60,
+    onnotice: (notice) => options.logger?.debug({ notice: notice.message }, 'postgres notice'),
+    types: {
+      // bigint counts stay far below 2^53 here, and numbers are what the answers of the API carry.
+      bigint: { to: 20, from: [20], parse: Number, serialize: String }
+    }
+  })
+}

@@ -1,0 +1,90 @@
+/**
+ * What the catcher of an error should do with the work that failed.
+ *
+ * - `retry`: the other side could not take it now; the same work may succeed later.
+ * - `dead-letter`: the work itself is bad; set it aside with its reason and go on.
+ * - `stop`: nobody knows; end the process so that the work is redelivered to a healthy one.
+ */
+export type FailureAction = 'retry' | 'dead-letter' | 'stop'
+
+export interface MillraceErrorOptions {
+  action?: FailureAction
+  cause?: unknown
+  /** Numbers and names a person on call needs. Never keys, never payloads. */
+  details?: Record<string, unknown>
+}
+
+/**
+ * Base of every error Millrace throws itself.
+ *
+ * `code` is stable and is what tests and callers compare; `message` is for people and may change.
+ */
+export class MillraceError extends Error {
+  readonly code: string
+  readonly action: FailureAction
+  readonly details: Record<string, unknown>
+
+  constructor (code: string, message: string, options: MillraceErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'MillraceError'
+    this.code = code
+    this.action = options.action ?? 'stop'
+    this.details = options.details ?? {}
+  }
+}
+
+/** The settings of a process are wrong. Thrown at start only; lists every problem at once. */
+export class SettingsError extends MillraceError {
+  readonly problems: readonly string[]
+
+  constructor (problems: readonly string[]) {
+    super('MILLRACE_SETTINGS_INVALID', `settings are not valid:\n  ${problems.join('\n  ')}`)
+    this.name = 'SettingsError'
+    this.problems = problems
+  }
+}
+
+/**
+ * A mistake of the HTTP client, in the shape of the contract: `{ type, code, detail, attr }`.
+ *
+ * Thrown by any step that reads a request; the one error handler of each app turns it into the answer.
+ */
+export class HttpError extends MillraceError {
+  readonly status: number
+  readonly type: HttpErrorType
+  readonly detail: string
+  readonly attr: string | null
+
+  constructor (status: number, type: HttpErrorType, code: string, detail: string, options: HttpErrorOptions = {}) {
+    super(code, detail, options)
+    this.name = 'HttpError'
+    this.status = status
+    this.type = type
+    this.detail = detail
+    this.attr = options.attr ?? null
+  }
+}
+
+export type HttpErrorType =
+  | 'validation_error'
+  | 'authentication_error'
+  | 'invalid_request'
+  | 'throttled_error'
+  | 'server_error'
+
+export interface HttpErrorOptions extends MillraceErrorOptions {
+  /** The field at fault; nested fields joined by `__`. */
+  attr?: string
+}
+
+/** The body every error answer has. */
+export interface HttpErrorBody {
+  type: HttpErrorType
+  code: string
+  detail: string
+  attr: string | null
+}
+
+export function toHttpErrorBody (error: HttpError): HttpErrorBody {
+  return { type: error.type, code: error.code, detail: error.detail, attr: error.attr }
+}

@@ -1,0 +1,38 @@
+import t from 'tap'
+import { SettingsError } from './errors.ts'
+import { loadSettings } from './load-settings.ts'
+
+t.test('fills in defaults and converts numbers', async (t) => {
+  const settings = loadSettings({ MILLRACE_PORT: '9000', MILLRACE_LANES: '' }, ['MILLRACE_PORT', 'MILLRACE_LANES'])
+
+  t.same(settings, { MILLRACE_PORT: 9000, MILLRACE_LANES: 1 })
+  t.ok(Object.isFrozen(settings))
+})
+
+t.test('reports all problems together, by variable, with what came', async (t) => {
+  const env = { MILLRACE_PORT: 'eighty', MILLRACE_LANES: '0', MILLRACE_LOG_LEVEL: 'loud', MILLRACE_PROT: '1' }
+
+  try {
+    loadSettings(env, ['MILLRACE_PORT', 'MILLRACE_LANES', 'MILLRACE_LOG_LEVEL'])
+    t.fail('should have thrown')
+  } catch (error) {
+    t.ok(error instanceof SettingsError)
+    const problems = (error as SettingsError).problems
+    t.equal(problems.length, 4)
+    t.match(problems.join('\n'), /MILLRACE_PROT is not a setting/)
+    t.match(problems.join('\n'), /MILLRACE_PORT must be integer, but is "eighty"/)
+    t.match(problems.join('\n'), /MILLRACE_LANES must be >= 1, but is "0"/)
+    t.match(problems.join('\n'), /MILLRACE_LOG_LEVEL .*\(trace, debug/)
+  }
+})
+
+t.test('never repeats the value of a secret', async (t) => {
+  const secret = 'phc_' + 's'.repeat(100)
+
+  try {
+    loadSettings({ MILLRACE_PROJECT_API_KEY: secret }, ['MILLRACE_PROJECT_API_KEY'])
+    t.fail('should have thrown')
+  } catch (error) {
+    t.notMatch((error as SettingsError).message, /sss/)
+  }
+})

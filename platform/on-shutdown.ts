@@ -1,0 +1,49 @@
+import { type Logger } from './logger.ts'
+
+/** A step of the shutdown, named for the log. */
+export interface ShutdownStep {
+  name: string
+  run: () => unknown
+}
+
+/** The embedded stack promises to be gone within ten seconds; each tier leaves it a second of slack. */
+const SHUTDOWN_TIMEOUT_MS = 8000
+
+/**
+ * Ends the process in the order of the data flow when SIGTERM or SIGINT arrives: close the source first.
+ *
+ * A step that fails is logged and the next one runs. The process exits non-zero when a step failed or when the
+ * whole took longer than eight seconds; what was not settled by then is redelivered to the next process.
+ */
+export function onShutdown (logger: Logger, steps: readonly ShutdownStep[]): void {
+  let started = false
+  const shutdown = (signal: string): void => {
+    if (started) return
+    started = true
+    logger.info({ signal }, 'shutting down')
+    const timer = setTimeout(() => {
+      logger.error({ timeoutMs: SHUTDOWN_TIMEOUT_MS }, 'shutdown took too long')
+      process.exit(1)
+    }, SHUTDOWN_TIMEOUT_MS)
+    timer.unref()
+    void runSteps(logger, steps).then((failed) => {
+      logger.info('shut down')
+      process.exit(failed ? 1 : 0)
+    })
+  }
+  process.once('SIGTERM', () => shutdown('SIGTERM'))
+  process.once('SIGINT', () => shutdown('SIGINT'))
+}
+
+async function runSteps (logger: Logger, steps: readonly ShutdownStep[]): Promise<boolean> {
+  let failed = false
+  for (const step of steps) {
+    try {
+      await step.run()
+    } catch (err) {
+      failed = true
+      logger.error({ err, step: step.name }, 'shutdown step failed')
+    }
+  }
+  return failed
+}
