@@ -1,0 +1,57 @@
+/**
+ * What an event changes about persons and groups, as published to PEOPLE. One message holds a JSON array of updates
+ * of one partition, in the order in which their events were received.
+ *
+ * Produced by ingest (which has the parsed event in hand), applied by the pipeline in order. Rules and cases:
+ * `docs/persons.md`.
+ */
+export type PeopleUpdate = PersonUpdate | MergeUpdate | GroupUpdate
+
+interface UpdateOrigin {
+  projectId: number
+  /** uuid of the event: makes an update recognisable when it is redelivered or sent again by the SDK. */
+  uuid: string
+  /** Time of the event, epoch milliseconds. */
+  timestamp: number
+}
+
+/** Sets properties of the person of a distinct id, who is created when new. */
+export interface PersonUpdate extends UpdateOrigin {
+  kind: 'person'
+  distinctId: string
+  set?: Record<string, unknown>
+  setOnce?: Record<string, unknown>
+  unset?: string[]
+  /** The event was an `$identify`: the person counts as identified. */
+  identify?: boolean
+}
+
+/** Joins the person of `otherDistinctId` into the person of `distinctId`, then sets properties like `person`. */
+export interface MergeUpdate extends UpdateOrigin {
+  kind: 'merge'
+  distinctId: string
+  otherDistinctId: string
+  /** `identify` and `alias` refuse to merge away an identified person; `force` (`$merge_dangerously`) does not. */
+  how: 'identify' | 'alias' | 'force'
+  set?: Record<string, unknown>
+  setOnce?: Record<string, unknown>
+  unset?: string[]
+}
+
+/** Sets properties of a group, which is created when new, as is its group type. */
+export interface GroupUpdate extends UpdateOrigin {
+  kind: 'group'
+  groupType: string
+  groupKey: string
+  set: Record<string, unknown>
+}
+
+/**
+ * The ordering key of an update: updates with the same key go to the same partition and stay in order.
+ * A merge is ordered with its target.
+ */
+export function orderingKey (update: PeopleUpdate): string {
+  return update.kind === 'group'
+    ? `${update.projectId}:group:${update.groupType}:${update.groupKey}`
+    : `${update.projectId}:${update.distinctId}`
+}

@@ -1,0 +1,68 @@
+/**
+ * The streams, their subjects and the headers of their messages: what every process must agree on.
+ *
+ * ```
+ * EVENTS       events.live.<lane>        events as they happen
+ *              events.historical.<lane>  imports (`historical_migration: true`), which must not delay live ones
+ * PEOPLE       people.<partition>        what changes persons and groups, in order per person
+ * DEAD_LETTER  dead.<stage>.<reason>     what could not be stored, replayable
+ * ```
+ *
+ * EVENTS and PEOPLE are work queues: a message leaves the stream when its consumer acknowledged it, so a full stream
+ * always means unprocessed work. All three refuse new messages when full (`discard: new`) rather than lose old ones.
+ */
+export const EVENTS_STREAM = 'EVENTS'
+export const PEOPLE_STREAM = 'PEOPLE'
+export const DEAD_LETTER_STREAM = 'DEAD_LETTER'
+
+/** The two classes of events; each has its own lanes. */
+export type EventClass = 'live' | 'historical'
+
+export const EVENT_CLASSES: readonly EventClass[] = ['live', 'historical']
+
+/** How many partitions people updates are hashed over: fixed, because order per person depends on it. */
+export const PEOPLE_PARTITIONS = 8
+
+export function eventsSubject (eventClass: EventClass, lane: number): string {
+  return `events.${eventClass}.${lane}`
+}
+
+export function peopleSubject (partition: number): string {
+  return `people.${partition}`
+}
+
+/** The durable consumer that owns a lane. */
+export function writerConsumer (eventClass: EventClass, lane: number): string {
+  return `writer-${eventClass}-${lane}`
+}
+
+/** Where a message failed; second token of a dead letter's subject. */
+export type DeadLetterStage = 'ingest' | 'writer' | 'people'
+
+export function deadLetterSubject (stage: DeadLetterStage, reason: string): string {
+  return `dead.${stage}.${reason}`
+}
+
+/**
+ * JetStream forgets message ids after this long, in nanoseconds. Two minutes (the server's default) cover publish
+ * retries; longer only costs the server memory. A drained spool can be older: the uuid check of the writer covers it.
+ */
+export const DUPLICATE_WINDOW_NANOS = 120_000_000_000
+
+/** The largest message Millrace publishes: one frame with one huge event. Everything else stays near 1 MB. */
+export const MAX_MESSAGE_BYTES = 33_554_432
+
+/** Headers of every message of EVENTS. All values are decimal text. */
+export const HEADER = {
+  /** Row layout of the frame (`ROW_LAYOUT`). Messages of different layouts never share an insert. */
+  layout: 'Millrace-Layout',
+  /** Rows in the frame; the payload starts with as many fingerprints of 8 bytes. */
+  rows: 'Millrace-Rows',
+  /** When the first event of the message was received, in epoch milliseconds. */
+  received: 'Millrace-Received',
+  /** Id of the first request whose events are in the message, for tracing. */
+  request: 'Millrace-Request'
+} as const
+
+/** The NATS key-value bucket with the recorded cut of each lane. */
+export const CUTS_BUCKET = 'millrace_cuts'
