@@ -43,6 +43,11 @@ export const settings = {
     description: 'Postgres with the metadata.'
   },
 
+  MILLRACE_CLICKHOUSE_CLUSTER: {
+    type: 'string', default: '',
+    description: 'Name of the ClickHouse cluster whose nodes hold the tables. Empty: one node.'
+  },
+
   // Embedded stack
   MILLRACE_DATA_DIR: {
     type: 'string', default: '.millrace',

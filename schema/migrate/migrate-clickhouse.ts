@@ -1,0 +1,60 @@
+import path from 'node:path'
+import { createClient } from '@clickhouse/client'
+import { readMigrations, selectPending, type AppliedMigration } from './read-migrations.ts'
+import { renderClickHouseSql, type ClickHouseLayout } from './render-clickhouse-sql.ts'
+
+const FOLDER = path.join(import.meta.dirname, '..', 'clickhouse')
+
+/**
+ * Creates the database when it is missing and applies the pending ClickHouse migrations.
+ *
+ * ClickHouse has no transactional DDL: each file is one idempotent statement, and its row is written after it, so a
+ * process that dies in between repeats a statement that changes nothing.
+ *
+ * @param url     `http://user:password@host:port/database`.
+ * @param layout  One node or a cluster.
+ * @returns the names of the applied migrations.
+ */
+export async function migrateClickHouse (url: string, layout: ClickHouseLayout): Promise<string[]> {
+  const { serverUrl, database } = splitDatabase(url)
+  const render = (sql: string): string => renderClickHouseSql(sql, layout)
+
+  const server = createClient({ url: serverUrl })
+  try {
+    await server.command({ query: render(`CREATE DATABASE IF NOT EXISTS "${database}" {{on_cluster}}`) })
+  } finally {
+    await server.close()
+  }
+
+  const client = createClient({ url: serverUrl, database })
+  try {
+    await client.command({ query: render(CREATE_STATE) })
+    const state = await client.query({ query: 'SELECT name, checksum FROM schema_migrations FINAL', format: 'JSONEachRow' })
+    const applied = await state.json<AppliedMigration>()
+    const pending = selectPending('clickhouse', await readMigrations(FOLDER), applied)
+    for (const { name, sql, checksum } of pending) {
+      await client.command({ query: render(sql) })
+      await client.insert({ table: 'schema_migrations', values: [{ name, checksum }], format: 'JSONEachRow' })
+    }
+    return pending.map(({ name }) => name)
+  } finally {
+    await client.close()
+  }
+}
+
+const CREATE_STATE = `CREATE TABLE IF NOT EXISTS schema_migrations {{on_cluster}}
+(
+    name String COMMENT 'File of schema/clickhouse without its ending',
+    checksum String COMMENT 'SHA-256 of the file, in hex',
+    applied_at DateTime DEFAULT now() COMMENT 'When it was applied'
+)
+ENGINE = {{replicated}}ReplacingMergeTree
+ORDER BY name
+COMMENT 'Migrations that this database has'`
+
+function splitDatabase (text: string): { serverUrl: string, database: string } {
+  const url = new URL(text)
+  const database = url.pathname.slice(1) || 'millrace'
+  url.pathname = '/'
+  return { serverUrl: url.href, database }
+}
