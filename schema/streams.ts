@@ -61,7 +61,12 @@ export const HEADER = {
   /** When the first event of the message was received, in epoch milliseconds. */
   received: 'Millrace-Received',
   /** Id of the first request whose events are in the message, for tracing. */
-  request: 'Millrace-Request'
+  request: 'Millrace-Request',
+  /**
+   * Oldest time, in epoch milliseconds, that a version 7 uuid made by an SDK carries in the frame. The writer looks
+   * uuids up in ClickHouse that are older than what its memory of stored uuids covers. Absent: none is version 7.
+   */
+  oldestUuid: 'Millrace-Oldest-Uuid'
 } as const
 
 /** The NATS key-value bucket with the recorded cut of each lane. */
