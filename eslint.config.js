@@ -15,6 +15,8 @@ export default [
   ...neostandard({ ts: true, ignores: ['node_modules', '.tap', '.millrace', '**/*.generated.*'] }),
   // Tables of data read better with one entry a line than with one property a line.
   { rules: { '@stylistic/object-property-newline': 'off' } },
+  // `void promise` says that nobody waits for it on purpose; the pair of no-floating-promises.
+  { rules: { 'no-void': ['error', { allowAsStatement: true }] } },
   { rules: { '@stylistic/max-len': ['error', { code: 120, ignoreStrings: true, ignoreTemplateLiterals: true, ignoreRegExpLiterals: true, ignoreUrls: true }] } },
   {
     files: ['**/*.ts'],

@@ -1,0 +1,50 @@
+import { gzipSync } from 'node:zlib'
+import { createEventSource, type EventOptions } from './prepare-events.ts'
+import { buildPost, sendRequests, type LoadResult } from './send-requests.ts'
+
+/** What the load generator is asked to do; it prepares all bodies first and starts when told. */
+export interface LoadOrder {
+  port: number
+  path: string
+  apiKey: string
+  seed: number
+  requests: number
+  eventsPerRequest: number
+  connections: number
+  gzip: boolean
+  ratePerSecond?: number
+  events?: EventOptions
+}
+
+export type LoadMessage = { kind: 'prepared', bytes: number } | { kind: 'done', result: LoadResult }
+
+// The load generator is a process of its own, so that its CPU is never counted as the server's.
+process.once('message', (order: LoadOrder) => {
+  const nextEvent = createEventSource(order.seed, order.events)
+  const requests = Array.from({ length: order.requests }, () => prepareRequest(order, nextEvent))
+  report({ kind: 'prepared', bytes: requests.reduce((sum, request) => sum + request.length, 0) })
+  process.once('message', () => {
+    void sendRequests(requests, order).then((result) => {
+      report({ kind: 'done', result })
+      process.disconnect?.()
+    })
+  })
+})
+
+function prepareRequest (order: LoadOrder, nextEvent: () => object): Buffer {
+  const body = order.eventsPerRequest === 1
+    ? { api_key: order.apiKey, ...nextEvent() }
+    : {
+        api_key: order.apiKey,
+        batch: Array.from({ length: order.eventsPerRequest }, nextEvent),
+        sent_at: new Date().toISOString()
+      }
+  const json = Buffer.from(JSON.stringify(body))
+  return order.gzip
+    ? buildPost(order.path, gzipSync(json), { 'content-encoding': 'gzip' })
+    : buildPost(order.path, json)
+}
+
+function report (message: LoadMessage): void {
+  process.send?.(message)
+}
