@@ -9,8 +9,9 @@
  * ```
  *
  * Fingerprints let the writer see that an uuid was stored before without inflating the frame. A fingerprint is 64
- * mixed bits of project and uuid; equal fingerprints are only a hint, the uuids themselves decide. All zero: the
- * server made the uuid, so the event cannot have been sent before.
+ * mixed bits of project and uuid; equal fingerprints are only a hint, the uuids themselves decide. Uuids made by the
+ * server have one too: a message whose ack was lost may come again through the spool, long after the stream forgot
+ * its id. All zero is never written and means "nothing is known".
  */
 export const FINGERPRINT_BYTES = 8
 
@@ -27,7 +28,8 @@ export function frameOf (payload: Uint8Array, rows: number): Uint8Array {
  *
  * @param into    Where the 8 bytes go.
  * @param offset  Byte position in `into`.
- * @param uuid    View of the 16 uuid bytes at `uuidOffset`, any byte order as long as it is always the same one.
+ * @param uuid    View of the 16 uuid bytes at `uuidOffset` as the Native column holds them: each of the two 64-bit
+ *                halves with its bytes reversed. Every process must use this order, or fingerprints do not meet.
  */
 export function writeFingerprint (
   into: DataView, offset: number, projectId: number, uuid: DataView, uuidOffset: number
@@ -38,7 +40,7 @@ export function writeFingerprint (
   const d = uuid.getUint32(uuidOffset + 12)
   let low = mix(mix(mix(mix(mix(projectId | 0, a), b), c), d), 0x27d4eb2f)
   const high = mix(mix(mix(mix(mix(~projectId, d), c), b), a), 0x165667b1)
-  // All zero is reserved for "made by the server".
+  // All zero is reserved for "nothing is known".
   if (low === 0 && high === 0) low = 1
   into.setInt32(offset, low, true)
   into.setInt32(offset + 4, high, true)
