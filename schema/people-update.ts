@@ -5,7 +5,7 @@
  * Produced by ingest (which has the parsed event in hand), applied by the pipeline in order. Rules and cases:
  * `docs/persons.md`.
  */
-export type PeopleUpdate = PersonUpdate | MergeUpdate | GroupUpdate
+export type PeopleUpdate = PersonUpdate | MergeUpdate | GroupUpdate | GroupTypeUpdate
 
 interface UpdateOrigin {
   projectId: number
@@ -47,11 +47,22 @@ export interface GroupUpdate extends UpdateOrigin {
 }
 
 /**
- * The ordering key of an update: updates with the same key go to the same partition and stay in order.
- * A merge is ordered with its target.
+ * Gives a group type its index when it has none yet. For events whose `$groups` name a type: once per type and ingest
+ * process is enough, more often is harmless.
+ */
+export interface GroupTypeUpdate extends UpdateOrigin {
+  kind: 'groupType'
+  groupType: string
+}
+
+/**
+ * The ordering key of an update: updates with the same key go to the same partition and are applied in the order in
+ * which they were published.
+ *
+ * It is the project, not the person: a merge relates any two persons of a project, so only one order of all updates
+ * of a project gives one outcome, and a `$set` sent before the `$identify` that merges its person away is applied
+ * before it, as it was meant. Projects never touch each other and go in parallel.
  */
 export function orderingKey (update: PeopleUpdate): string {
-  return update.kind === 'group'
-    ? `${update.projectId}:group:${update.groupType}:${update.groupKey}`
-    : `${update.projectId}:${update.distinctId}`
+  return String(update.projectId)
 }
