@@ -128,6 +128,12 @@ export const settings = {
     description: 'Longest wait for company of an event before its message is published, in milliseconds.'
   },
 
+  // API
+  MILLRACE_MANAGEMENT_RATE_LIMIT: {
+    type: 'integer', minimum: 0, default: 12_000,
+    description: 'Management requests per minute and personal key, counted by each API process. 0: no limit.'
+  },
+
   // Pipeline
   MILLRACE_BATCH_MAX_ROWS: {
     type: 'integer', minimum: 1, maximum: 200_000, default: 100_000,

@@ -1,0 +1,23 @@
+import { type ClickHouse } from '../platform/connect-clickhouse.ts'
+import { type Sql } from '../platform/connect-postgres.ts'
+import { type Logger } from '../platform/logger.ts'
+import { type Metrics } from '../platform/metrics.ts'
+import { type PersonalKeyDirectory } from './keys/personal-key-directory.ts'
+import { type ProjectDirectory } from './keys/project-directory.ts'
+
+/** Everything the API works with, made once in `main.ts` (or a test) and handed down. */
+export interface ApiDeps {
+  logger: Logger
+  sql: Sql
+  clickhouse: ClickHouse
+  personalKeys: PersonalKeyDirectory
+  projects: ProjectDirectory
+  metrics: Metrics
+  /** Base of absolute links; empty takes the address of each request. */
+  publicUrl: string
+  /** Requests per minute and personal key on management; 0 is no limit. */
+  managementRateLimit: number
+  /** Epoch milliseconds. */
+  now: () => number
+  isShuttingDown: () => boolean
+}

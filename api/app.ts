@@ -1,0 +1,47 @@
+import fastify, { type FastifyInstance } from 'fastify'
+import { type ClickHouse } from '../platform/connect-clickhouse.ts'
+import { type ApiDeps } from './api-deps.ts'
+import { errorHandler } from './http/error-handler.ts'
+import { healthRoutes } from './http/health-routes.ts'
+import { answerUnknownRoutes } from './http/not-found.ts'
+import { observeRequests } from './http/observe-requests.ts'
+import { createRequestValidation } from './http/request-validation.ts'
+import { managementRoutes } from './management-routes.ts'
+
+/** Management bodies are small. `decide` sets its own limit on its routes. */
+const BODY_LIMIT_BYTES = 1_048_576
+
+/** Builds the API: it does not listen. Resources are plugins that get what they need as options. */
+export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
+  const app = fastify({
+    loggerInstance: deps.logger as never,
+    disableRequestLogging: true,
+    bodyLimit: BODY_LIMIT_BYTES,
+    // A client that sends its request slower than this holds a socket for nothing.
+    requestTimeout: 30_000,
+    keepAliveTimeout: 72_000,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 400 },
+    schemaController: { compilersFactory: { buildValidator: () => createRequestValidation() } },
+    genReqId: () => crypto.randomUUID()
+  })
+  app.setErrorHandler(errorHandler)
+  answerUnknownRoutes(app)
+  observeRequests(app, deps.metrics)
+
+  await app.register(healthRoutes, {
+    registry: deps.metrics.registry,
+    isShuttingDown: deps.isShuttingDown,
+    checks: {
+      postgres: { required: true, check: async () => await deps.sql`SELECT 1` },
+      clickhouse: { required: false, check: async () => await pingClickHouse(deps.clickhouse) }
+    }
+  })
+  // Public: decide and flags register here.
+  await app.register(managementRoutes, deps)
+  return app
+}
+
+async function pingClickHouse (clickhouse: ClickHouse): Promise<void> {
+  const result = await clickhouse.ping()
+  if (!result.success) throw result.error
+}

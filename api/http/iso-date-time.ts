@@ -1,0 +1,34 @@
+const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,]\d{1,9})?)?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?$/
+
+/**
+ * True for an ISO 8601 date or date-time that exists in the calendar; a missing zone means UTC. Years 0001 to 9999,
+ * which every store here can hold.
+ */
+export function isIsoDateTime (text: string): boolean {
+  return parseIsoDateTime(text) !== undefined
+}
+
+/** The instant of an ISO 8601 date or date-time, read as UTC when it names no zone; undefined when it is none. */
+export function parseIsoDateTime (text: string): Date | undefined {
+  const match = ISO.exec(text)
+  if (match === null) return undefined
+  const [, year, month, day, hour = '00', minute = '00', second = '00', zone = 'Z'] = match
+  if (year === '0000' || !isDayOfCalendar(Number(year), Number(month), Number(day))) return undefined
+  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return undefined
+  const fraction = /[.,](\d{1,9})/.exec(text)?.[1] ?? '0'
+  const date = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.padEnd(3, '0').slice(0, 3)}${normaliseZone(zone)}`)
+  return Number.isNaN(date.getTime()) ? undefined : date
+}
+
+function isDayOfCalendar (year: number, month: number, day: number): boolean {
+  if (month < 1 || month > 12 || day < 1) return false
+  const date = new Date(0)
+  date.setUTCFullYear(year, month, 0)
+  return day <= date.getUTCDate()
+}
+
+function normaliseZone (zone: string): string {
+  if (zone === 'Z' || zone === 'z') return 'Z'
+  const digits = zone.slice(1).replace(':', '').padEnd(4, '0')
+  return `${zone[0]}${digits.slice(0, 2)}:${digits.slice(2)}`
+}

@@ -1,0 +1,24 @@
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { createExpiringCache } from './expiring-cache.ts'
+
+const TTL_MS = 30_000
+
+/** Which projects exist, without asking the database for each request. */
+export interface ProjectDirectory {
+  /** Ids of all projects, ascending. */
+  listIds: () => Promise<readonly number[]>
+  invalidate: () => void
+}
+
+export function createProjectDirectory (deps: { sql: Sql, now: () => number }): ProjectDirectory {
+  const cache = createExpiringCache<number[]>({
+    load: async () => (await deps.sql<{ id: number }[]>`SELECT id FROM projects ORDER BY id`).map(({ id }) => id),
+    ttlMs: TTL_MS,
+    maxEntries: 1,
+    now: deps.now
+  })
+  return {
+    listIds: async () => await cache.get('all') ?? [],
+    invalidate: () => cache.invalidate()
+  }
+}

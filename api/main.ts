@@ -1,0 +1,50 @@
+import { connectClickHouse } from '../platform/connect-clickhouse.ts'
+import { connectPostgres } from '../platform/connect-postgres.ts'
+import { listenPostgres } from '../platform/listen-postgres.ts'
+import { createLogger } from '../platform/logger.ts'
+import { createMetrics } from '../platform/metrics.ts'
+import { onShutdown } from '../platform/on-shutdown.ts'
+import { runProcess } from '../platform/run-process.ts'
+import { buildApiApp } from './app.ts'
+import { loadApiConfig } from './config.ts'
+import { createPersonalKeyDirectory } from './keys/personal-key-directory.ts'
+import { createProjectDirectory } from './keys/project-directory.ts'
+
+runProcess('api', async () => {
+  const config = loadApiConfig(process.env)
+  const logger = createLogger({ component: 'api', level: config.logLevel })
+  const sql = connectPostgres({ url: config.databaseUrl, logger })
+  const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
+  const metrics = createMetrics('api')
+
+  const now = Date.now
+  const personalKeys = createPersonalKeyDirectory({ sql, now })
+  const projects = createProjectDirectory({ sql, now })
+  const keyChanges = listenPostgres({
+    url: config.databaseUrl,
+    channel: 'millrace_keys',
+    logger,
+    onChange: () => {
+      personalKeys.invalidate()
+      projects.invalidate()
+    }
+  })
+
+  let shuttingDown = false
+  const app = await buildApiApp({
+    logger, sql, clickhouse, personalKeys, projects, metrics, now,
+    publicUrl: config.publicUrl,
+    managementRateLimit: config.managementRateLimit,
+    isShuttingDown: () => shuttingDown
+  })
+  const address = await app.listen({ host: config.host, port: config.port })
+  logger.info({ address }, 'listening')
+
+  onShutdown(logger, [
+    { name: 'readiness', run: () => { shuttingDown = true } },
+    { name: 'http', run: () => app.close() },
+    { name: 'key changes', run: () => keyChanges.stop() },
+    { name: 'clickhouse', run: () => clickhouse.close() },
+    { name: 'postgres', run: () => sql.end({ timeout: 2 }) }
+  ])
+})

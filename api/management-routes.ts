@@ -1,0 +1,18 @@
+import { type FastifyInstance } from 'fastify'
+import { type ApiDeps } from './api-deps.ts'
+import { authenticatePersonalKey } from './http/authenticate-personal-key.ts'
+import { limitRate } from './http/limit-rate.ts'
+import { readJsonBodies } from './http/read-json-bodies.ts'
+import { refuseUnstorableText } from './http/refuse-unstorable-text.ts'
+
+/** The private side: every route asks for a personal key, is rate limited by it, and is part of `/api/schema`. */
+export async function managementRoutes (app: FastifyInstance, deps: ApiDeps): Promise<void> {
+  readJsonBodies(app)
+  await app.register(authenticatePersonalKey, deps)
+  app.addHook('preValidation', refuseUnstorableText)
+  await app.register(limitRate, { maxPerMinute: deps.managementRateLimit })
+
+  await app.register(async (project) => {
+    // Resources of a project register here.
+  }, { prefix: '/api/projects/:project_id' })
+}
