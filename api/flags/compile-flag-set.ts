@@ -1,0 +1,122 @@
+import { compileBrokenFlag, compileFlag, type CompiledFlag } from './compile-flag.ts'
+import { type FilterContext } from './compile-filter.ts'
+import { type FlagDefinition, type ProjectDefinitions } from './flag-definition.ts'
+import { type FindTally, type Outcome } from './flag-outcome.ts'
+import { MalformedFlagError } from './malformed-flag-error.ts'
+import { type Subject } from './subject.ts'
+
+/** All flags of a project, compiled together because they may ask for one another. Immutable. */
+export interface FlagSet {
+  definitions: ProjectDefinitions
+  flags: readonly CompiledFlag[]
+  /** Group type index by name. */
+  groupIndexes: ReadonlyMap<string, number>
+  /** Static cohorts that any flag asks for. */
+  staticCohorts: readonly number[]
+  /** Keys of the flags whose stored filters cannot be evaluated, with the field at fault. */
+  malformed: ReadonlyMap<string, string>
+}
+
+/** Outcome of the flag at a position, remembered in the subject; undefined when it depends on stored facts. */
+export function evaluateFlag (set: Pick<FlagSet, 'flags'>, position: number, subject: Subject): Outcome | undefined {
+  return (subject.outcomes[position] ??= set.flags[position]!.evaluate(subject))
+}
+
+/** Compiles the flags of a project. A flag with malformed filters fails by itself and takes no other along. */
+export function compileFlagSet (definitions: ProjectDefinitions, findTally: FindTally = noTally): FlagSet {
+  const flags: CompiledFlag[] = []
+  const staticCohorts = new Set<number>()
+  const malformed = new Map<string, string>()
+  const createContext = createContextFactory(definitions, { flags, staticCohorts })
+
+  for (const definition of definitions.flags) {
+    try {
+      flags.push(compileFlag(definition, createContext(), findTally))
+    } catch (error) {
+      if (!(error instanceof MalformedFlagError)) throw error
+      malformed.set(definition.key, error.attr)
+      flags.push(compileBrokenFlag(definition, 'malformed_filters', findTally))
+    }
+  }
+  breakCycles(flags, findTally)
+  return {
+    definitions,
+    flags,
+    groupIndexes: new Map([...definitions.groupTypes].map(([index, name]) => [name, index])),
+    staticCohorts: [...staticCohorts],
+    malformed
+  }
+}
+
+/** Gives each flag a context of its own to note what it refers to. */
+export function createContextFactory (
+  { flags: all, cohorts, timezone }: ProjectDefinitions,
+  { flags, staticCohorts, strict = false }: {
+    flags: readonly CompiledFlag[], staticCohorts: Set<number>, strict?: boolean
+  }
+): () => FilterContext {
+  const cohortsById = new Map(cohorts.map((cohort) => [cohort.id, cohort]))
+  const positions = indexFlags(all)
+  return () => ({
+    timezone,
+    findCohort: (id) => cohortsById.get(id),
+    findFlag: (reference) => positions.get(reference) ?? -1,
+    evaluateFlag: (position, subject) => evaluateFlag({ flags }, position, subject),
+    dependencies: new Set(),
+    missingFlags: [],
+    staticCohorts,
+    strict
+  })
+}
+
+/** Positions by id and, which wins, by key. */
+function indexFlags (flags: readonly FlagDefinition[]): Map<string, number> {
+  const positions = new Map(flags.map(({ id }, position) => [String(id), position]))
+  flags.forEach(({ key }, position) => positions.set(key, position))
+  return positions
+}
+
+/**
+ * Replaces flags that ask for themselves, over however many others, by failed ones; then all that ask for a flag that
+ * can never be computed, so that no request looks for stored facts in vain.
+ */
+function breakCycles (flags: CompiledFlag[], findTally: FindTally): void {
+  for (const position of findCycles(flags)) {
+    flags[position] = compileBrokenFlag(flags[position]!.definition, 'dependency_cycle', findTally)
+  }
+  let found = true
+  while (found) {
+    found = false
+    flags.forEach((flag, position) => {
+      if (flag.broken !== null || ![...flag.dependencies].some((other) => flags[other]!.broken !== null)) return
+      flags[position] = compileBrokenFlag(flag.definition, 'dependency_failed', findTally)
+      found = true
+    })
+  }
+}
+
+/** Flags that ask for flags that ask for flags: so long a chain is a mistake, and would exhaust the stack. */
+const MAX_CHAIN = 50
+
+/**
+ * Positions of the flags that ask, directly or not, for themselves or for flags that do. Flags that ask for nothing
+ * are settled first, then those that ask only for settled ones, and so on; what is never settled is the answer.
+ */
+export function findCycles (flags: ReadonlyArray<Pick<CompiledFlag, 'dependencies'>>): number[] {
+  const settled = new Set<number>()
+  let open = flags.map((_, position) => position)
+  for (let round = 0; round < MAX_CHAIN; round++) {
+    const next = open.filter((position) => [...flags[position]!.dependencies].some((other) => !settled.has(other)))
+    if (next.length === open.length) break
+    const stillOpen = new Set(next)
+    for (const position of open) {
+      if (!stillOpen.has(position)) settled.add(position)
+    }
+    open = next
+  }
+  return open
+}
+
+function noTally (): { count: number } {
+  return { count: 0 }
+}

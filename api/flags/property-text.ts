@@ -1,0 +1,27 @@
+/**
+ * The text by which a property value is compared: strings as they are, everything else as JSON, with the names of
+ * objects in order so that equal objects have equal texts.
+ */
+export function propertyText (value: unknown): string {
+  if (typeof value === 'string') return value
+  if (typeof value === 'object' && value !== null) return JSON.stringify(sortNames(value, 0))
+  return String(value)
+}
+
+/** Lower-cases A to Z only, as the text operators do; `exact` uses the full Unicode mapping. */
+export function lowerAscii (text: string): string {
+  return ASCII_ONLY.test(text) ? text.toLowerCase() : text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
+}
+
+// eslint-disable-next-line no-control-regex -- the range is ASCII itself
+const ASCII_ONLY = /^[\u0000-\u007f]*$/
+
+/** Deeper objects keep their order: nobody compares them, and the depth of a request's JSON must not end the stack. */
+const MAX_DEPTH = 20
+
+function sortNames (value: unknown, depth: number): unknown {
+  if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return value
+  if (Array.isArray(value)) return value.map((item) => sortNames(item, depth + 1))
+  const entries = Object.entries(value).map(([name, item]) => [name, sortNames(item, depth + 1)] as const)
+  return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)))
+}
