@@ -14,12 +14,14 @@ const WINDOW_SECONDS = 604_800
 
 /**
  * Fills in the placeholders of `schema/clickhouse/*.sql`, which are the same for one node and for a cluster:
- * `{{on_cluster}}`, `{{replicated}}` (prefix of the engine's name) and `{{deduplication_window}}` (table settings).
+ * `{{on_cluster}}`, `{{replicated}}` (prefix of the engine's name), `{{deduplication_window}}` (table settings) and
+ * `{{every_node}}` (engine arguments: a small table that every node holds whole, so that any shard can join it).
  */
 export function renderClickHouseSql (sql: string, { cluster }: ClickHouseLayout): string {
   const values: Record<string, string> = {
     on_cluster: cluster === undefined ? '' : `ON CLUSTER '${cluster.replaceAll(/['\\]/g, '\\$&')}'`,
     replicated: cluster === undefined ? '' : 'Replicated',
+    every_node: cluster === undefined ? '' : "'/clickhouse/tables/{uuid}/all', '{shard}-{replica}', ",
     deduplication_window: cluster === undefined
       ? `non_replicated_deduplication_window = ${WINDOW_BLOCKS}`
       : `replicated_deduplication_window = ${WINDOW_BLOCKS}, replicated_deduplication_window_seconds = ${WINDOW_SECONDS}`
