@@ -1,0 +1,29 @@
+import { access, constants, mkdir } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import path from 'node:path'
+
+/** Where root keeps what other users must be able to read: its home is closed to them. */
+const SYSTEM_CACHE = '/var/cache/millrace'
+
+export interface FindCacheDirOptions {
+  /** Searched for `XDG_CACHE_HOME` and `HOME`. */
+  env: NodeJS.ProcessEnv
+  /** Used when there is no writable cache folder; a service user often has no home. */
+  dataDir: string
+  /** The folder must be readable by another user, to whom root hands over. */
+  shared?: boolean
+}
+
+/** Finds a writable folder for files that can be made again and that several data directories share. */
+export async function findCacheDir (options: FindCacheDirOptions): Promise<string> {
+  const { env, dataDir, shared = false } = options
+  const base = env.XDG_CACHE_HOME || path.join(env.HOME || homedir(), '.cache')
+  const candidates = [shared ? SYSTEM_CACHE : path.join(base, 'millrace'), path.resolve(dataDir, 'cache')]
+  for (const folder of candidates) {
+    const isWritable = await mkdir(folder, { recursive: true, mode: 0o755 })
+      .then(() => access(folder, constants.W_OK))
+      .then(() => true, () => false)
+    if (isWritable) return folder
+  }
+  throw new Error(`no writable folder among ${candidates.join(', ')}`)
+}

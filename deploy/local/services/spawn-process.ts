@@ -1,0 +1,101 @@
+import { spawn } from 'node:child_process'
+import { closeSync, mkdirSync, openSync } from 'node:fs'
+import path from 'node:path'
+import { startProcessGuard } from './process-guard.ts'
+
+/** How a process ended. */
+export interface ProcessExit {
+  code: number | null
+  signal: NodeJS.Signals | null
+  /** True when `stop` was called before, false for a crash or an end of its own. */
+  requested: boolean
+}
+
+/** A child process that never outlives its parent. */
+export interface ManagedProcess {
+  readonly name: string
+  readonly pid: number
+  readonly logFile: string
+  /** Resolves when the process is gone. Never rejects. */
+  readonly exited: Promise<ProcessExit>
+  /** Asks it to end, kills it when it takes too long, resolves when it is gone. May be called again. */
+  stop (): Promise<void>
+  /** Sends a signal to it alone, as faults do; `stop` is the polite way. */
+  kill (signal: NodeJS.Signals): void
+}
+
+export interface SpawnProcessOptions {
+  /** For messages, and for the name of the log file. */
+  name: string
+  command: string
+  args: readonly string[]
+  env: NodeJS.ProcessEnv
+  cwd?: string
+  /** Runs it as this user and group; only root can. */
+  uid?: number
+  /** Directories handed over as open descriptors, numbered from 3. */
+  descriptors?: readonly number[]
+  /** Standard output and error are appended to it; its folder is created. */
+  logFile: string
+  /** What asks the process to end. Default SIGTERM. */
+  stopSignal?: NodeJS.Signals
+  /** Killed when it has not ended after this long, in milliseconds. Default 8,000: two less than Ctrl-C promises. */
+  stopTimeoutMs?: number
+}
+
+/**
+ * Starts a process in a session of its own: Ctrl-C in a terminal reaches every process of the foreground group at
+ * once, but the stack must end in order, sources first.
+ *
+ * @throws when the command cannot be executed.
+ */
+export async function spawnProcess (options: SpawnProcessOptions): Promise<ManagedProcess> {
+  const { name, logFile, stopSignal = 'SIGTERM', stopTimeoutMs = 8000 } = options
+  mkdirSync(path.dirname(logFile), { recursive: true })
+  const log = openSync(logFile, 'a', 0o600)
+  const child = spawn(options.command, options.args, {
+    env: options.env,
+    detached: true,
+    stdio: ['ignore', log, log, ...(options.descriptors ?? [])],
+    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid })
+  })
+  closeSync(log)
+  const pid = child.pid
+  if (pid === undefined) {
+    const cause = await new Promise((resolve) => { child.once('error', resolve) })
+    throw new Error(`${name}: cannot run ${options.command}`, { cause })
+  }
+
+  const guard = startProcessGuard({ pid, signal: stopSignal, timeoutMs: stopTimeoutMs })
+  let requested = false
+  const exited = new Promise<ProcessExit>((resolve) => {
+    child.once('exit', (code, signal) => {
+      void guard.release().then(() => resolve({ code, signal, requested }))
+    })
+  })
+  return {
+    name,
+    pid,
+    logFile,
+    exited,
+    async stop () {
+      requested = true
+      child.kill(stopSignal)
+      const timer = setTimeout(() => killGroup(pid), stopTimeoutMs)
+      await exited
+      clearTimeout(timer)
+    },
+    kill (signal) {
+      child.kill(signal)
+    }
+  }
+}
+
+function killGroup (pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // Gone in the meantime.
+  }
+}

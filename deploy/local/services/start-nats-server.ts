@@ -1,0 +1,92 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import path from 'node:path'
+import { MAX_MESSAGE_BYTES } from '../../../schema/streams.ts'
+import { findNatsServer } from './find-nats-server.ts'
+import { startOnPort } from './pick-free-port.ts'
+import { type Service, type ServiceOptions } from './service.ts'
+import { spawnProcess } from './spawn-process.ts'
+import { waitUntilReady } from './wait-until-ready.ts'
+
+/** Recovering streams of gigabytes after a crash reads them once. */
+const READY_TIMEOUT_MS = 60_000
+
+export interface NatsServerOptions extends ServiceOptions {
+  /** Path of the binary; absent: found as `findNatsServer` says. */
+  binary?: string
+  /** Port of the monitoring pages (`/varz`, `/jsz`) on 127.0.0.1; absent: none. */
+  monitoringPort?: number
+  /**
+   * When the stream is flushed to the disk. `always`: before each acknowledgement, so that it survives a power loss.
+   * A duration such as `2m` is faster and survives a crash of the process only. Default `always`.
+   */
+  syncInterval?: string
+  /** Told before nats-server is fetched. */
+  onFetch?: () => void
+}
+
+/**
+ * Starts nats-server with JetStream in `<data directory>/nats`, on 127.0.0.1 only.
+ *
+ * @throws {ServiceStartError} when no binary is found or it does not come up.
+ */
+export async function startNatsServer (options: NatsServerOptions): Promise<Service> {
+  const { dataDir } = options
+  const binary = options.binary || await findNatsServer({
+    env: process.env, dataDir, ...(options.onFetch === undefined ? {} : { onFetch: options.onFetch })
+  })
+  const folder = path.resolve(dataDir, 'nats')
+  await mkdir(folder, { recursive: true })
+  return await startOnPort(options.port, async (port) => {
+    const configFile = path.join(folder, 'nats-server.conf')
+    await writeFile(configFile, renderConfig(folder, port, options))
+    const child = await spawnProcess({
+      name: 'nats-server',
+      command: binary,
+      args: ['--config', configFile],
+      env: { PATH: process.env.PATH },
+      cwd: folder,
+      logFile: path.resolve(dataDir, 'logs', 'nats-server.log')
+    })
+    await waitUntilReady(child, () => hasJetStream(port), READY_TIMEOUT_MS)
+    return { ...child, port, url: `nats://127.0.0.1:${port}` }
+  })
+}
+
+function renderConfig (folder: string, port: number, options: NatsServerOptions): string {
+  const monitoring = options.monitoringPort === undefined ? '' : `http: "127.0.0.1:${options.monitoringPort}"\n`
+  return `listen: "127.0.0.1:${port}"
+${monitoring}server_name: millrace
+max_payload: ${MAX_MESSAGE_BYTES}
+# Four of the largest messages may wait for a slow reader before it is cut off.
+max_pending: ${4 * MAX_MESSAGE_BYTES}
+jetstream {
+  store_dir: ${JSON.stringify(folder)}
+  sync_interval: ${options.syncInterval ?? 'always'}
+  # The sum of the streams' limits is reserved against this number, which by default follows the free space of the
+  # disk: streams of 12 GiB could then not be created on a small machine although they are empty. A full disk is
+  # noticed when it is full: publishes fail and ingest spools.
+  max_file_store: 1TB
+  max_memory_store: 64MB
+}
+`
+}
+
+/** The server greets with its properties; it does so only once JetStream has recovered its streams. */
+async function hasJetStream (port: number): Promise<boolean> {
+  const greeting = await new Promise<string>((resolve, reject) => {
+    const socket = connect({ port, host: '127.0.0.1', timeout: 1000 })
+    let text = ''
+    socket.setEncoding('utf8')
+    socket.once('error', reject)
+    socket.once('timeout', () => socket.destroy(new Error('no greeting within a second')))
+    socket.on('data', (chunk: string) => {
+      text += chunk
+      if (!text.includes('\r\n')) return
+      socket.destroy()
+      resolve(text)
+    })
+    socket.once('close', () => reject(new Error('closed without a greeting')))
+  })
+  return /^INFO .*"jetstream":\s*true/.test(greeting)
+}

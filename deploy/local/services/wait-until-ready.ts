@@ -1,0 +1,56 @@
+import { open } from 'node:fs/promises'
+import { setTimeout as delay } from 'node:timers/promises'
+import { MillraceError } from '../../../platform/errors.ts'
+import { type ManagedProcess } from './spawn-process.ts'
+
+/** A process of the stack ended or hung before it was ready. The message carries the end of its log. */
+export class ServiceStartError extends MillraceError {
+  constructor (message: string, cause?: unknown) {
+    super('MILLRACE_SERVICE_START_FAILED', message, cause === undefined ? {} : { cause })
+    this.name = 'ServiceStartError'
+  }
+}
+
+const POLL_MS = 20
+const LOG_TAIL_BYTES = 3000
+
+/**
+ * Waits until a just started process answers, and stops it when it does not.
+ *
+ * @param isReady  Asks once; a rejection counts as "not yet".
+ * @throws {ServiceStartError} when the process ended, or did not answer in time.
+ */
+export async function waitUntilReady (
+  child: ManagedProcess, isReady: () => Promise<boolean>, timeoutMs: number
+): Promise<void> {
+  const outcome: { ended?: string } = {}
+  void child.exited.then(({ code, signal }) => { outcome.ended = `ended with ${signal ?? `code ${code}`}` })
+  const deadline = performance.now() + timeoutMs
+  let lastError: unknown
+  while (outcome.ended === undefined && performance.now() < deadline) {
+    try {
+      if (await isReady()) return
+    } catch (error) {
+      lastError = error
+    }
+    await delay(POLL_MS)
+  }
+  const what = outcome.ended ?? `was not ready within ${timeoutMs / 1000} s`
+  await child.stop()
+  const tail = await readLogTail(child.logFile)
+  throw new ServiceStartError(`${child.name} ${what}. End of its log ${child.logFile}:\n${tail}`, lastError)
+}
+
+/** The last lines of a log file; empty when there is none. */
+export async function readLogTail (file: string): Promise<string> {
+  try {
+    await using log = await open(file)
+    const { size } = await log.stat()
+    const start = Math.max(0, size - LOG_TAIL_BYTES)
+    const { buffer, bytesRead } = await log.read(Buffer.alloc(LOG_TAIL_BYTES), 0, LOG_TAIL_BYTES, start)
+    return buffer.toString('utf8', 0, bytesRead)
+  } catch {
+    // The log only helps to explain another failure; that one must not be hidden by this.
+    return ''
+  }
+}

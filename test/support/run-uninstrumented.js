@@ -1,0 +1,16 @@
+import { spawnSync } from 'node:child_process'
+import path from 'node:path'
+
+/**
+ * Runs a script of this folder without what the test runner adds to every process that is started below it: a
+ * measurement of coverage that slows it down and a loader that it does not need.
+ *
+ * @param {string} script  Name of the file.
+ * @param {number} runnerPid  Passed on as argument.
+ * @returns {number} the exit code.
+ */
+export function runUninstrumented (script, runnerPid) {
+  // The runner changes the environment when a process is spawned, so it has to be undone in that process.
+  const args = ['-u', 'NODE_OPTIONS', process.execPath, path.join(import.meta.dirname, script), String(runnerPid)]
+  return spawnSync('env', args, { stdio: 'inherit' }).status ?? 1
+}

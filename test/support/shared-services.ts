@@ -1,0 +1,58 @@
+import { spawn } from 'node:child_process'
+import { mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+
+const FOLDER = path.resolve(import.meta.dirname, '..', '..', '.tap')
+const START_TIMEOUT_MS = 20_000
+
+/** Where the process that holds the services listens. */
+export interface ServicesAddress {
+  port: number
+  pid: number
+}
+
+/**
+ * The file with the address, named after the process for which the services run: the test runner, or a test file
+ * that was started alone. Several runs at once have several.
+ */
+export function addressFileOf (pid: number): string {
+  return path.join(FOLDER, `services-${pid}.json`)
+}
+
+/** Reads the address; undefined when no services run for that process. */
+export function readServicesAddress (pid: number): ServicesAddress | undefined {
+  try {
+    return JSON.parse(readFileSync(addressFileOf(pid), 'utf8')) as ServicesAddress
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Starts the process that holds the services. It ends by itself when `watchedPid` is gone.
+ *
+ * @throws when it does not come up, naming its log.
+ */
+export async function startSharedServices (watchedPid: number): Promise<ServicesAddress> {
+  mkdirSync(FOLDER, { recursive: true })
+  const file = addressFileOf(watchedPid)
+  // Left over from a killed run whose number was given again.
+  rmSync(file, { force: true })
+  const logFile = path.join(FOLDER, 'services.log')
+  const log = openSync(logFile, 'w')
+  const main = path.join(import.meta.dirname, 'services-main.ts')
+  // The runner instruments every process below a test by this variable; see `run-uninstrumented.js`.
+  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, main, file, String(watchedPid)], {
+    detached: true,
+    stdio: ['ignore', log, log]
+  })
+  child.unref()
+  const deadline = Date.now() + START_TIMEOUT_MS
+  while (child.exitCode === null && Date.now() < deadline) {
+    const address = readServicesAddress(watchedPid)
+    if (address !== undefined) return address
+    await delay(20)
+  }
+  throw new Error(`the services of the tests did not start; see ${logFile}`)
+}

@@ -1,0 +1,63 @@
+import { createConnection } from 'node:net'
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { connect } from '@nats-io/transport-node'
+import t from 'tap'
+import { createTestClickHouse } from './create-test-clickhouse.ts'
+import { createTestPostgres } from './create-test-postgres.ts'
+import { startTestNats } from './start-test-nats.ts'
+import { waitFor } from './wait-for.ts'
+
+t.test('gives each test a migrated Postgres database of its own', async (t) => {
+  const first = await createTestPostgres(t)
+  const second = await createTestPostgres(t)
+
+  await first.sql`INSERT INTO projects (name) VALUES ('only here')`
+  const [row] = await second.sql`SELECT count(*)::int AS projects FROM projects`
+
+  t.same(row, { projects: 0 })
+})
+
+t.test('gives each test a migrated ClickHouse database of its own', async (t) => {
+  const { client } = await createTestClickHouse(t)
+
+  const result = await client.query({ query: 'SELECT count() AS events FROM events', format: 'JSONEachRow' })
+
+  t.match(await result.json(), [{ events: /^0$/ }])
+})
+
+t.test('starts a nats-server whose acknowledged messages survive a kill', async (t) => {
+  const nats = await startTestNats(t)
+  const before = await connect({ servers: nats.url })
+  await (await jetstreamManager(before)).streams.add({ name: 'KEPT', subjects: ['kept'] })
+  await jetstream(before).publish('kept', 'a message')
+  await before.close()
+
+  await nats.kill('SIGKILL')
+  await nats.restart()
+
+  const after = await connect({ servers: nats.url })
+  t.teardown(() => after.close())
+  const { state } = await (await jetstreamManager(after)).streams.info('KEPT')
+  t.equal(state.messages, 1)
+})
+
+t.test('leaves no nats-server behind', async (t) => {
+  let port = 0
+  await t.test('a test with a server of its own', async (t) => { port = (await startTestNats(t)).port })
+
+  await t.rejects(connectOnce(port), { code: 'ECONNREFUSED' })
+})
+
+t.test('waits for a condition, and says which one did not come true', async (t) => {
+  let looks = 0
+
+  t.equal(await waitFor(() => ++looks > 2 && 'found', { everyMs: 1 }), 'found')
+  await t.rejects(waitFor(() => looks < 0, { timeoutMs: 10 }), /looks < 0/)
+})
+
+async function connectOnce (port: number): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const socket = createConnection({ port, host: '127.0.0.1' }, () => { socket.destroy(); resolve() })
+    socket.once('error', reject)
+  })
+}

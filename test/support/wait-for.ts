@@ -1,0 +1,34 @@
+import { setTimeout as delay } from 'node:timers/promises'
+
+export interface WaitForOptions {
+  /** Gives up after this long, in milliseconds. Default 10,000. */
+  timeoutMs?: number
+  /** Pause between two looks, in milliseconds. Default 20. */
+  everyMs?: number
+}
+
+/**
+ * Waits until a condition holds, instead of sleeping for a guessed time.
+ *
+ * @param condition  Looks once; anything truthy ends the wait. A rejection counts as "not yet".
+ * @returns what the condition answered.
+ * @throws when the time is up, with the last error of the condition as cause.
+ */
+export async function waitFor<T> (condition: () => T | Promise<T>, options: WaitForOptions = {}): Promise<T> {
+  const { timeoutMs = 10_000, everyMs = 20 } = options
+  const deadline = performance.now() + timeoutMs
+  let lastError: unknown
+  for (;;) {
+    try {
+      const answer = await condition()
+      if (answer) return answer
+      lastError = undefined
+    } catch (error) {
+      lastError = error
+    }
+    if (performance.now() >= deadline) {
+      throw new Error(`waited ${timeoutMs} ms in vain for: ${String(condition)}`, { cause: lastError })
+    }
+    await delay(everyMs)
+  }
+}
