@@ -6,12 +6,15 @@ import { batch } from './batch.bench.ts'
 import { compareResults } from './compare-results.ts'
 import { describeMachine } from './describe-machine.ts'
 import { direct } from './direct.bench.ts'
+import { large } from './large.bench.ts'
 import { printFigures } from './print-figures.ts'
+import { query } from './query.bench.ts'
 import { type Figure, type Question } from './question.ts'
 import { single } from './single.bench.ts'
+import { visible } from './visible.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
-const QUESTIONS: readonly Question[] = [batch, direct, single]
+const QUESTIONS: readonly Question[] = [batch, direct, single, large, visible, query]
 
 const { values: options, positionals: names } = parseArgs({
   allowPositionals: true,
