@@ -1,0 +1,27 @@
+import { type Logger } from 'pino'
+import { type Passwords } from './authenticate.ts'
+import { type Engine } from './engine.ts'
+import { type KillQuery } from './kill-query.ts'
+import { type NamedSessions } from './named-sessions.ts'
+import { type ResultPipe } from './result-pipe.ts'
+import { type SessionPool } from './session-pool.ts'
+import { type Spool } from './spool.ts'
+
+/** What the steps of a request share. */
+export interface Front {
+  logger: Logger
+  engine: Engine
+  passwords: Passwords
+  spool: Spool
+  pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool }
+  named: NamedSessions
+  /** Pipes that no query uses; there are as many as sessions that may run. */
+  pipes: ResultPipe[]
+  killQuery: KillQuery
+  /** Ids of the queries that run. */
+  running: Set<string>
+  displayName: string
+  /** Fires when the front stops: reads end, inserts go on. */
+  stopReads: AbortController
+  closing: boolean
+}

@@ -1,0 +1,39 @@
+import { loadSettings } from '../../../platform/load-settings.ts'
+import { createLogger } from '../../../platform/logger.ts'
+import { onShutdown } from '../../../platform/on-shutdown.ts'
+import { runProcess } from '../../../platform/run-process.ts'
+import { THREADS } from './profiles.ts'
+
+/**
+ * The process of the embedded ClickHouse: the engine inside, ClickHouse's HTTP interface outside.
+ */
+runProcess('the ClickHouse front', async () => {
+  ensureThreads()
+  const settings = loadSettings(process.env, [
+    'MILLRACE_DATA_DIR', 'MILLRACE_CLICKHOUSE_PORT', 'MILLRACE_LOG_LEVEL',
+    'MILLRACE_CLICKHOUSE_PASSWORD', 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD'
+  ])
+  const logger = createLogger({ component: 'clickhouse', level: settings.MILLRACE_LOG_LEVEL })
+  const { startFront } = await import('./start-front.ts')
+  const front = await startFront({
+    dataDir: settings.MILLRACE_DATA_DIR,
+    port: settings.MILLRACE_CLICKHOUSE_PORT,
+    passwords: {
+      millrace: settings.MILLRACE_CLICKHOUSE_PASSWORD,
+      analyst: settings.MILLRACE_CLICKHOUSE_ANALYST_PASSWORD
+    },
+    logger
+  })
+  logger.info({ port: front.port }, 'clickhouse front listening')
+  onShutdown(logger, [{ name: 'front', run: front.close }])
+})
+
+/**
+ * Every running query holds a thread of libuv's pool, whose size is read from the environment before this file runs.
+ * So the process replaces itself once, keeping its id, with the size it needs.
+ */
+function ensureThreads (): void {
+  if (Number(process.env.UV_THREADPOOL_SIZE ?? 0) >= THREADS) return
+  const command = [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
+  process.execve?.(process.execPath, command, { ...process.env, UV_THREADPOOL_SIZE: String(THREADS) })
+}

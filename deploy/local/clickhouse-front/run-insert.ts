@@ -1,0 +1,45 @@
+import { buildInsertFrom, ENGINE_COMPRESSIONS } from './build-statement.ts'
+import { FrontError } from './errors.ts'
+import { type Front } from './front.ts'
+import { type Query } from './handle-query.ts'
+import { type InsertBody, type InsertRows } from './read-body.ts'
+import { spoolBody, type SpooledBody } from './spool-body.ts'
+
+/**
+ * Runs an INSERT whose rows came with the request: the rows go to a file unread, and the engine reads the file.
+ *
+ * Rows never travel as text of a query: the engine's console would run what follows an empty line as a statement of
+ * its own. The insert is run only when the body is complete, and then to its end, even if the client goes away.
+ */
+export async function runInsert (front: Front, query: Query, insert: InsertBody): Promise<void> {
+  const pool = front.pools.insert
+  const body = await spoolRows(front, insert.rows)
+  try {
+    await pool.enter(query.signal)
+    try {
+      const session = await pool.take(query.state)
+      try {
+        await session.setParams(query.request.params)
+        const compression = ENGINE_COMPRESSIONS[insert.rows.encoding ?? ''] ?? 'none'
+        const result = await session.run(buildInsertFrom(insert, body.path, compression))
+        const { readRows, readBytes, elapsedSeconds } = result
+        query.answer.start({ readRows, readBytes, writtenRows: readRows, writtenBytes: readBytes, elapsedSeconds })
+        query.answer.end()
+      } finally {
+        pool.give(session)
+      }
+    } finally {
+      pool.leave()
+    }
+  } finally {
+    body.remove()
+  }
+}
+
+async function spoolRows (front: Front, rows: InsertRows): Promise<SpooledBody> {
+  const { encoding } = rows
+  if (encoding !== undefined && ENGINE_COMPRESSIONS[encoding] === undefined) {
+    throw new FrontError(344, `Content-Encoding ${encoding} is not supported`)
+  }
+  return await spoolBody(front.spool, rows)
+}

@@ -1,0 +1,83 @@
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { accessSync, constants, mkdirSync, rmSync, statfsSync } from 'node:fs'
+import path from 'node:path'
+
+/** Where bodies of inserts wait for the engine, and the pipes through which it answers. */
+export interface Spool {
+  /** A path for a body of about this many bytes (0: unknown), in memory while there is room. */
+  bodyPath: (expectedBytes: number) => string
+  /** A path for a body whose first place had no room. */
+  diskPath: () => string
+  isInMemory: (file: string) => boolean
+  /** Paths of named pipes, ready to use. */
+  makePipes: (count: number) => string[]
+  close: () => void
+}
+
+const SHARED_MEMORY = '/dev/shm'
+/** Bodies in memory are limited to a quarter of what is free, so that they can never push the machine into trouble. */
+const SHARE_OF_FREE = 0.25
+
+/**
+ * Opens the spool of a data directory, and empties what a killed process left there.
+ *
+ * Bodies go to shared memory, which costs one copy and no disk, and to the data directory when that is small (as in
+ * many containers) or full. The engine holds a lock on its folder, so two processes never share a spool.
+ */
+export function openSpool (dataDir: string): Spool {
+  const disk = path.join(dataDir, 'spool')
+  const memory = hasSharedMemory() ? path.join(SHARED_MEMORY, `millrace-${hash(path.resolve(dataDir))}`) : disk
+  for (const folder of new Set([disk, memory])) {
+    rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+  }
+  let made = 0
+  const free = cacheForMs(1000, () => {
+    const { bavail, bsize } = statfsSync(memory)
+    return bavail * bsize
+  })
+
+  return {
+    bodyPath (expectedBytes) {
+      const folder = memory === disk || expectedBytes > free() * SHARE_OF_FREE ? disk : memory
+      return path.join(folder, `body-${++made}`)
+    },
+    diskPath: () => path.join(disk, `body-${++made}`),
+    isInMemory: (file) => memory !== disk && file.startsWith(memory),
+    makePipes (count) {
+      const paths = Array.from({ length: count }, (_, i) => path.join(memory, `pipe-${i + 1}`))
+      execFileSync('mkfifo', ['-m', '600', ...paths])
+      return paths
+    },
+    close () {
+      for (const folder of new Set([disk, memory])) rmSync(folder, { recursive: true, force: true })
+    }
+  }
+}
+
+function hasSharedMemory (): boolean {
+  try {
+    accessSync(SHARED_MEMORY, constants.W_OK | constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function hash (text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16)
+}
+
+function cacheForMs (lifetimeMs: number, read: () => number): () => number {
+  let value = 0
+  let readAt = -Infinity
+  return () => {
+    const now = performance.now()
+    if (now - readAt > lifetimeMs) {
+      value = read()
+      readAt = now
+    }
+    return value
+  }
+}

@@ -1,0 +1,68 @@
+import { once } from 'node:events'
+import { type AddressInfo } from 'node:net'
+import { hostname } from 'node:os'
+import path from 'node:path'
+import { type Logger } from 'pino'
+import { type Passwords } from './authenticate.ts'
+import { closeFront } from './close-front.ts'
+import { openEngine } from './engine.ts'
+import { type Front } from './front.ts'
+import { createKillQuery } from './kill-query.ts'
+import { NamedSessions } from './named-sessions.ts'
+import { ANALYST_PROFILE, POOL_SIZES, PRODUCT_PROFILE } from './profiles.ts'
+import { ResultPipe } from './result-pipe.ts'
+import { buildServer } from './server.ts'
+import { SessionPool } from './session-pool.ts'
+import { openSpool } from './spool.ts'
+
+export interface FrontOptions {
+  /** Folder of the stack; the engine's files go to `clickhouse` in it. */
+  dataDir: string
+  /** 0: any free port. */
+  port: number
+  passwords: Passwords
+  logger: Logger
+}
+
+export interface RunningFront {
+  port: number
+  /** Stops taking requests, lets running inserts end, ends everything else. */
+  close: () => Promise<void>
+}
+
+/**
+ * Starts the front in this process. There can be one a process, as the engine binds one folder for good.
+ *
+ * @throws when another process holds the folder, or the port is in use.
+ */
+export async function startFront (options: FrontOptions): Promise<RunningFront> {
+  const { logger } = options
+  const engine = await openEngine(path.resolve(options.dataDir, 'clickhouse'))
+  const spool = openSpool(path.resolve(options.dataDir))
+  const pools = {
+    insert: new SessionPool(engine, { name: 'inserts', ...POOL_SIZES.insert, settings: PRODUCT_PROFILE }),
+    product: new SessionPool(engine, { name: 'user millrace', ...POOL_SIZES.product, settings: PRODUCT_PROFILE }),
+    analyst: new SessionPool(engine, { name: 'user analyst', ...POOL_SIZES.analyst, settings: ANALYST_PROFILE })
+  }
+  const control = await engine.openSession({}, new Map())
+  await control.run('CREATE DATABASE IF NOT EXISTS millrace')
+  const front: Front = {
+    logger,
+    engine,
+    passwords: options.passwords,
+    spool,
+    pools,
+    named: new NamedSessions(POOL_SIZES.named),
+    pipes: spool.makePipes(POOL_SIZES.product.size + POOL_SIZES.analyst.size).map((path) => new ResultPipe(path)),
+    killQuery: createKillQuery(control),
+    running: new Set(),
+    displayName: hostname(),
+    stopReads: new AbortController(),
+    closing: false
+  }
+  const server = buildServer(front)
+  server.listen(options.port, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return { port, close: async () => await closeFront(front, server) }
+}
