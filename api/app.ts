@@ -1,4 +1,4 @@
-import fastify, { type FastifyInstance } from 'fastify'
+import fastify, { LogController, type FastifyInstance } from 'fastify'
 import { type ClickHouse } from '../platform/connect-clickhouse.ts'
 import { type ApiDeps } from './api-deps.ts'
 import { errorHandler } from './http/error-handler.ts'
@@ -15,7 +15,7 @@ const BODY_LIMIT_BYTES = 1_048_576
 export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   const app = fastify({
     loggerInstance: deps.logger as never,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_LIMIT_BYTES,
     // A client that sends its request slower than this holds a socket for nothing.
     requestTimeout: 30_000,

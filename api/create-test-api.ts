@@ -1,0 +1,93 @@
+import { type FastifyInstance, type InjectOptions } from 'fastify'
+import { connectClickHouse, type ClickHouse } from '../platform/connect-clickhouse.ts'
+import { type Sql } from '../platform/connect-postgres.ts'
+import { listenPostgres } from '../platform/listen-postgres.ts'
+import { createLogger } from '../platform/logger.ts'
+import { createMetrics } from '../platform/metrics.ts'
+import { createTestPostgres } from '../test/support/create-test-postgres.ts'
+import { type ApiDeps } from './api-deps.ts'
+import { buildApiApp } from './app.ts'
+import { createPersonalKey } from './keys/create-personal-key.ts'
+import { createProject } from './keys/create-project.ts'
+import { createUser } from './keys/create-user.ts'
+import { createPersonalKeyDirectory } from './keys/personal-key-directory.ts'
+import { createProjectDirectory } from './keys/project-directory.ts'
+import { type UserSummary } from './keys/user-summary.ts'
+
+/** The API on a database of its own, with one project, one user and a key that may do everything. */
+export interface TestApi {
+  app: FastifyInstance
+  sql: Sql
+  databaseUrl: string
+  projectId: number
+  projectKey: string
+  user: UserSummary
+  /** The personal key. */
+  key: string
+  /** Sends a request with the personal key; a path that begins with `~` is below the project. */
+  call: (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown) => Promise<TestAnswer>
+}
+
+export interface TestAnswer {
+  status: number
+  headers: Record<string, string | number | string[] | undefined>
+  // Answers are looked at by assertions, which is where their shape is checked.
+  body: any
+}
+
+/** An address on which nobody listens: ClickHouse is away. */
+const NOWHERE = 'http://127.0.0.1:9/none'
+
+export interface TestContext {
+  teardown (run: () => unknown): unknown
+}
+
+/**
+ * Builds the API for one test; requests are injected.
+ *
+ * @param overrides  Parts of the dependencies, such as a ClickHouse (default: one that is away) or a clock.
+ */
+export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps> = {}): Promise<TestApi> {
+  const { sql, url: databaseUrl } = await createTestPostgres(t)
+  const project = await createProject(sql, { name: 'Test' })
+  const user = await createUser(sql, { email: 'ann@example.com', firstName: 'Ann' })
+  const { key } = await createPersonalKey(sql, {
+    email: user.email, label: 'test', scopes: ['*'], projectIds: null, expiresAt: null
+  })
+
+  const now = overrides.now ?? Date.now
+  const logger = createLogger({ component: 'api', level: 'silent' })
+  const personalKeys = createPersonalKeyDirectory({ sql, now })
+  const projects = createProjectDirectory({ sql, now })
+  const clickhouse: ClickHouse = overrides.clickhouse ?? connectClickHouse({ url: NOWHERE })
+  const changes = listenPostgres({
+    url: databaseUrl, channel: 'millrace_keys', logger,
+    onChange: () => { personalKeys.invalidate(); projects.invalidate() }
+  })
+  await changes.ready
+  const app = await buildApiApp({
+    logger, sql, clickhouse, personalKeys, projects, now,
+    metrics: createMetrics('api'), publicUrl: '', managementRateLimit: 0, isShuttingDown: () => false, ...overrides
+  })
+  t.teardown(async () => {
+    await app.close()
+    await changes.stop()
+    if (overrides.clickhouse === undefined) await clickhouse.close()
+  })
+  return {
+    app, sql, databaseUrl, projectId: project.id, projectKey: project.apiKey, user, key,
+    call: async (method, path, body) => await send(app, {
+      method,
+      url: path.replace(/^~/, `/api/projects/${project.id}`),
+      headers: { authorization: `Bearer ${key}` },
+      ...(body === undefined ? {} : { payload: body as NonNullable<InjectOptions['payload']> })
+    })
+  }
+}
+
+/** Injects one request and reads the answer. */
+export async function send (app: FastifyInstance, request: InjectOptions): Promise<TestAnswer> {
+  const response = await app.inject(request)
+  const body: unknown = response.body === '' ? undefined : JSON.parse(response.body)
+  return { status: response.statusCode, headers: response.headers, body }
+}
