@@ -1,0 +1,23 @@
+import { type FastifyReply, type FastifyRequest } from 'fastify'
+import { HttpError, toHttpErrorBody } from '../platform/errors.ts'
+
+/** SDKs that honour it come back after this many seconds. */
+const RETRY_AFTER_SECONDS = '5'
+
+/** Turns what a route threw into the answer of the contract: `{ type, code, detail, attr }`. */
+export function answerError (error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const known = error instanceof HttpError ? error : translate(error)
+  if (known.status >= 500) request.log.error({ err: error }, 'request failed')
+  if (known.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
+  reply.code(known.status).type('application/json; charset=utf-8').send(toHttpErrorBody(known))
+}
+
+/** Errors of Fastify itself carry a status; anything else is a mistake of ours and says nothing about it. */
+function translate (error: unknown): HttpError {
+  const { statusCode, code } = error as { statusCode?: number, code?: string }
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
+    const detail = error instanceof Error ? error.message : 'The request is not valid.'
+    return new HttpError(statusCode, 'validation_error', code ?? 'invalid_request', detail, { cause: error })
+  }
+  return new HttpError(500, 'server_error', 'error', 'A server error occurred.', { cause: error })
+}

@@ -1,0 +1,42 @@
+import { fastify, type FastifyInstance } from 'fastify'
+import { type Metrics } from '../platform/metrics.ts'
+import { captureRoutes, type CaptureRoutesOptions } from './capture-routes.ts'
+import { answerError } from './answer-error.ts'
+import { forwardToApi } from './forward-to-api.ts'
+import { healthRoutes, type HealthRoutesOptions } from './health-routes.ts'
+
+export interface IngestAppOptions extends CaptureRoutesOptions, HealthRoutesOptions {
+  metrics: Metrics
+  /** Where everything that is not capture goes. */
+  apiUrl: string
+  /** Prefix of request ids, different in each process. */
+  processId: string
+}
+
+/** A client that stops sending in the middle of a request is given up after this long. */
+const REQUEST_TIMEOUT_MS = 60_000
+
+/** Longer than the idle time of common load balancers (60 s): they close first and never hit a closing socket. */
+const KEEP_ALIVE_MS = 65_000
+
+/** Builds the HTTP side of ingest. It never listens: the caller does. */
+export async function buildIngestApp (options: IngestAppOptions): Promise<FastifyInstance> {
+  let requests = 0
+  const app = fastify({
+    logger: false,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    forceCloseConnections: 'idle',
+    genReqId: () => `${options.processId}-${(requests++).toString(36)}`,
+    routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 500 }
+  })
+  app.setErrorHandler(answerError)
+  await app.register(healthRoutes, options)
+  await app.register(captureRoutes, options)
+  app.get('/metrics', async (_request, reply) => {
+    const { registry } = options.metrics
+    return await reply.type(registry.contentType).send(await registry.metrics())
+  })
+  await app.register(forwardToApi, { apiUrl: options.apiUrl })
+  return app
+}

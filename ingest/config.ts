@@ -1,0 +1,43 @@
+import { loadSettings } from '../platform/load-settings.ts'
+
+/** What an ingest process is told by its environment; see `platform/settings.ts` for units and reasons. */
+export interface IngestConfig {
+  http: { host: string, port: number }
+  apiUrl: string
+  logLevel: string
+  natsUrl: string
+  databaseUrl: string
+  streams: { lanes: number, replicas: number, eventsMaxBytes: number, deadLetterMaxBytes: number }
+  groupCommitMs: number
+  limits: { maxBodyBytes: number, maxDecompressedBytes: number }
+  spool: { dataDir: string, maxBytes: number }
+}
+
+/** @throws {SettingsError} listing every problem of the environment. */
+export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
+  const settings = loadSettings(env, [
+    'MILLRACE_HOST', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'DATABASE_URL',
+    'MILLRACE_LANES', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
+    'MILLRACE_GROUP_COMMIT_MS', 'MILLRACE_MAX_BODY_BYTES', 'MILLRACE_MAX_DECOMPRESSED_BYTES',
+    'MILLRACE_DATA_DIR', 'MILLRACE_SPOOL_MAX_BYTES'
+  ])
+  return {
+    http: { host: settings.MILLRACE_HOST, port: settings.MILLRACE_PORT },
+    apiUrl: settings.MILLRACE_API_URL,
+    logLevel: settings.MILLRACE_LOG_LEVEL,
+    natsUrl: settings.NATS_URL,
+    databaseUrl: settings.DATABASE_URL,
+    streams: {
+      lanes: settings.MILLRACE_LANES,
+      replicas: settings.MILLRACE_STREAM_REPLICAS,
+      eventsMaxBytes: settings.MILLRACE_STREAM_MAX_BYTES,
+      deadLetterMaxBytes: settings.MILLRACE_DEAD_LETTER_MAX_BYTES
+    },
+    groupCommitMs: settings.MILLRACE_GROUP_COMMIT_MS,
+    limits: {
+      maxBodyBytes: settings.MILLRACE_MAX_BODY_BYTES,
+      maxDecompressedBytes: settings.MILLRACE_MAX_DECOMPRESSED_BYTES
+    },
+    spool: { dataDir: settings.MILLRACE_DATA_DIR, maxBytes: settings.MILLRACE_SPOOL_MAX_BYTES }
+  }
+}

@@ -1,0 +1,148 @@
+import { EVENT_COLUMNS, type EventColumn } from '../../schema/event-row.ts'
+import { type EventRow } from '../event-row.ts'
+import { ColumnBuffer } from './column-buffer.ts'
+import { LowCardinalityColumn } from './low-cardinality-column.ts'
+
+const COLUMNS: readonly EventColumn[] = EVENT_COLUMNS
+
+/** Bytes a row takes besides its texts: numbers, lengths, indexes. Only for the estimate of the block's size. */
+const FIXED_ROW_BYTES = 80
+
+/**
+ * Builds one Native block of `events`, column by column as rows are appended:
+ *
+ * ```
+ * varint columns | varint rows | (name | type | data) for each column
+ * ```
+ *
+ * Append never fails half-way: all values of a row exist before the first column is touched.
+ */
+export class BlockEncoder {
+  #rows = 0
+  #textBytes = 0
+  readonly #out = new ColumnBuffer()
+  readonly #projectId = new ColumnBuffer()
+  readonly #uuid = new ColumnBuffer()
+  readonly #event = new LowCardinalityColumn()
+  readonly #distinctId = new ColumnBuffer()
+  readonly #timestamp = new ColumnBuffer()
+  readonly #receivedAt = new ColumnBuffer()
+  readonly #groupOffsets = new ColumnBuffer()
+  readonly #groupKeys = new ColumnBuffer()
+  readonly #groupValues = new ColumnBuffer()
+  #groups = 0
+  readonly #properties = new ColumnBuffer()
+  readonly #propertyTypes = new LowCardinalityColumn()
+  readonly #promotedColumns: readonly EventColumn[] = COLUMNS.filter((column) => column.promotes !== undefined)
+  readonly #promoted = this.#promotedColumns.map((column) =>
+    column.type === 'LowCardinality(String)' ? new LowCardinalityColumn() : new ColumnBuffer())
+
+  get rows (): number {
+    return this.#rows
+  }
+
+  /** Estimate of the size of the block before compression. */
+  get bytes (): number {
+    return this.#textBytes + this.#rows * FIXED_ROW_BYTES
+  }
+
+  /** The uuid column as the block holds it, 16 bytes a row: what fingerprints are computed from. */
+  get uuids (): DataView {
+    return this.#uuid.view
+  }
+
+  append (row: EventRow): void {
+    this.#projectId.writeUInt32(row.projectId)
+    this.#appendUuid(row)
+    this.#event.append(row.event)
+    this.#distinctId.writeString(row.distinctId)
+    this.#timestamp.writeInt64(row.timestamp)
+    this.#receivedAt.writeInt64(row.receivedAt)
+    this.#appendGroups(row.groups)
+    this.#properties.writeString(row.properties)
+    this.#propertyTypes.append(row.propertyTypes)
+    this.#appendPromoted(row.promoted)
+    this.#rows++
+    this.#textBytes += row.properties.length + row.distinctId.length
+  }
+
+  /** The finished block, valid until the next append. */
+  finish (): Buffer {
+    const out = this.#out
+    out.reset()
+    out.writeVarint(COLUMNS.length)
+    out.writeVarint(this.#rows)
+    for (const column of COLUMNS) {
+      out.writeString(column.name)
+      out.writeString(column.type)
+      this.#writeColumn(column)
+    }
+    return out.bytes
+  }
+
+  reset (): void {
+    this.#rows = 0
+    this.#textBytes = 0
+    this.#groups = 0
+    const fixed = [this.#projectId, this.#uuid, this.#event, this.#distinctId, this.#timestamp, this.#receivedAt,
+      this.#groupOffsets, this.#groupKeys, this.#groupValues, this.#properties, this.#propertyTypes]
+    for (const column of fixed) column.reset()
+    for (const column of this.#promoted) column.reset()
+  }
+
+  #appendUuid ({ uuid }: EventRow): void {
+    const column = this.#uuid
+    column.reserve(16)
+    const view = column.view
+    const at = column.length
+    view.setUint32(at, uuid.b, true)
+    view.setUint32(at + 4, uuid.a, true)
+    view.setUint32(at + 8, uuid.d, true)
+    view.setUint32(at + 12, uuid.c, true)
+    column.length = at + 16
+  }
+
+  #appendGroups (groups: readonly string[]): void {
+    for (let i = 0; i < groups.length; i += 2) {
+      this.#groupKeys.writeString(groups[i] as string)
+      this.#groupValues.writeString(groups[i + 1] as string)
+      this.#groups++
+    }
+    this.#groupOffsets.writeInt64(this.#groups)
+  }
+
+  #appendPromoted (values: readonly string[]): void {
+    const columns = this.#promoted
+    for (let i = 0; i < columns.length; i++) {
+      const column = columns[i] as ColumnBuffer | LowCardinalityColumn
+      const value = values[i] as string
+      if (column instanceof LowCardinalityColumn) {
+        column.append(value)
+      } else {
+        column.writeString(value)
+        this.#textBytes += value.length
+      }
+    }
+  }
+
+  #writeColumn (column: EventColumn): void {
+    const out = this.#out
+    switch (column.name) {
+      case 'project_id': return out.writeBytes(this.#projectId.bytes)
+      case 'uuid': return out.writeBytes(this.#uuid.bytes)
+      case 'event': return this.#event.writeTo(out)
+      case 'distinct_id': return out.writeBytes(this.#distinctId.bytes)
+      case 'timestamp': return out.writeBytes(this.#timestamp.bytes)
+      case 'received_at': return out.writeBytes(this.#receivedAt.bytes)
+      case 'properties': return out.writeBytes(this.#properties.bytes)
+      case 'property_types': return this.#propertyTypes.writeTo(out)
+      case 'groups':
+        out.writeBytes(this.#groupOffsets.bytes)
+        out.writeBytes(this.#groupKeys.bytes)
+        return out.writeBytes(this.#groupValues.bytes)
+    }
+    const promoted = this.#promoted[this.#promotedColumns.indexOf(column)]
+    if (promoted instanceof LowCardinalityColumn) promoted.writeTo(out)
+    else if (promoted !== undefined) out.writeBytes(promoted.bytes)
+  }
+}

@@ -1,0 +1,31 @@
+import proxy from '@fastify/http-proxy'
+import { type FastifyInstance } from 'fastify'
+import { HttpError, toHttpErrorBody } from '../platform/errors.ts'
+
+/** Paths of the reference that Millrace does not serve; a clear answer beats a puzzling one from behind. */
+const NOT_SERVED = ['/s', '/i/v0/ai', '/i/v0/ai/batch', '/i/v1/analytics/events', '/i/v1/ai/events', '/i/v1/logs']
+
+/**
+ * Forwards everything that is not capture to the API tier, so that SDKs and people need one origin only.
+ *
+ * @param options.apiUrl  Base URL of the API tier. While it is away the answer is 503.
+ */
+export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: string }): Promise<void> {
+  for (const path of NOT_SERVED) {
+    for (const url of [path, `${path}/`]) {
+      app.all(url, () => {
+        throw new HttpError(404, 'invalid_request', 'not_found', 'Session recordings, LLM events and capture V1 are not served here.')
+      })
+    }
+  }
+  await app.register(proxy, {
+    upstream: apiUrl,
+    undici: { connections: 64, pipelining: 1, connectTimeout: 2000 },
+    replyOptions: {
+      onError (reply, { error }) {
+        const away = new HttpError(503, 'server_error', 'api_unavailable', 'The API is not available at the moment.', { cause: error })
+        reply.code(503).header('retry-after', '5').send(toHttpErrorBody(away))
+      }
+    }
+  })
+}

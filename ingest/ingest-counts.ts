@@ -1,0 +1,31 @@
+import { type Metrics } from '../platform/metrics.ts'
+import { DROP_REASONS, type DropReason } from './drop-reason.ts'
+
+/** Plain numbers that the way of an event counts up; read when somebody asks for the metrics. */
+export interface IngestCounts {
+  /** Events in the bodies of authenticated requests: received = accepted + dropped. */
+  received: number
+  accepted: number
+  dropped: Record<DropReason, number>
+  /** Answers by path and status, `<path> <status>`. */
+  requests: Map<string, number>
+  /** Body bytes on the wire. */
+  bytes: number
+}
+
+export function createIngestCounts (metrics: Metrics): IngestCounts {
+  const counts: IngestCounts = {
+    received: 0,
+    accepted: 0,
+    dropped: Object.fromEntries(DROP_REASONS.map((reason) => [reason, 0])) as Record<DropReason, number>,
+    requests: new Map(),
+    bytes: 0
+  }
+  const single = (read: () => number) => () => [['all', read()] as const]
+  metrics.counterFrom('events_received_total', 'Events in the bodies of authenticated requests.', 'kind', single(() => counts.received))
+  metrics.counterFrom('events_accepted_total', 'Events that were encoded and published.', 'kind', single(() => counts.accepted))
+  metrics.counterFrom('events_dropped_total', 'Events that were not stored although the request was answered with 200.', 'reason', () => Object.entries(counts.dropped))
+  metrics.counterFrom('requests_total', 'Capture requests by path and status.', 'answer', () => counts.requests)
+  metrics.counterFrom('body_bytes_total', 'Bytes of request bodies on the wire.', 'kind', single(() => counts.bytes))
+  return counts
+}

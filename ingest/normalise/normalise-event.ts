@@ -1,0 +1,116 @@
+import { PROMOTED_IP, PROMOTED_PROPERTIES, type EventRow, type UuidWords } from '../event-row.ts'
+import { type DropReason } from '../drop-reason.ts'
+import { type RequestContext } from '../request-context.ts'
+import { type SentEvent } from '../validate-event.ts'
+import { cleanName, cleanText, cutText } from './clean-text.ts'
+import { type DescribeProperties } from './describe-properties.ts'
+import { mergePersonProperties } from './merge-person-properties.ts'
+import { resolveTimestamp } from './resolve-timestamp.ts'
+import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
+
+/** A promoted column holds at most this many characters; `properties` keeps the whole. */
+const MAX_PROMOTED_LENGTH = 8192
+
+const NO_GROUPS: readonly string[] = []
+
+export interface NormalisedEvent {
+  row: EventRow
+  /** The properties as stored, for the steps that follow. */
+  properties: Record<string, unknown>
+}
+
+export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => NormalisedEvent | DropReason
+
+/**
+ * Turns an event as SDKs send it into a row (sdk-compat 1.7 and 1.8): ids as text, an uuid, the time it happened,
+ * groups, the promoted columns, and the description of its properties.
+ *
+ * The properties are stored as they were sent. Exceptions: top-level `$set`, `$set_once` and `$unset` move into them;
+ * `$ip` leaves them when the project does not store addresses; `$original_timestamp` is added when the time had to be
+ * replaced.
+ */
+export function createNormaliseEvent (describeProperties: DescribeProperties): NormaliseEvent {
+  return function normaliseEvent (sent, context) {
+    let properties = sent.properties ?? {}
+    const distinctId = toDistinctId(sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id)
+    if (distinctId === '') return 'missing_distinct_id'
+
+    const uuid = resolveUuid(sent.uuid, context)
+    const { time, replaced } = resolveTimestamp({
+      timestamp: sent.timestamp,
+      offset: sent.offset,
+      uuidTime: timeOfUuid(uuid),
+      sentAt: properties.$ignore_sent_at === true ? null : context.sentAt,
+      receivedAt: context.receivedAt
+    })
+    properties = mergePersonProperties(sent, properties)
+    if (replaced) properties = { ...properties, $original_timestamp: sent.timestamp ?? null }
+    if (context.project.anonymizeIps && properties.$ip !== undefined) properties = withoutIp(properties)
+
+    const event = cleanName(sent.event)
+    return {
+      row: {
+        projectId: context.project.id,
+        uuid,
+        event,
+        distinctId,
+        timestamp: time,
+        receivedAt: context.receivedAt,
+        groups: toGroups(properties.$groups),
+        properties: JSON.stringify(properties),
+        propertyTypes: describeProperties(event, properties),
+        promoted: promote(properties, context.ip)
+      },
+      properties
+    }
+  }
+}
+
+/** Any JSON value as text; empty when there is nothing to know a sender by. */
+function toDistinctId (value: unknown): string {
+  if (value === undefined || value === null) return ''
+  const text = toText(value)
+  return text.trim() === '' ? '' : cleanName(text)
+}
+
+function resolveUuid (value: unknown, { project, receivedAt }: RequestContext): UuidWords {
+  if (value === undefined || value === null || value === '') return createUuidV7(receivedAt)
+  const text = toText(value)
+  const uuid = parseUuid(text)
+  if (uuid !== null) return uuid
+  // The nil uuid is what clients without an uuid send: as identity it would make all their events one.
+  return /^[{]?[0-]+[}]?$/.test(text) ? createUuidV7(receivedAt) : createUuidV5(project.id, text)
+}
+
+function withoutIp ({ $ip: _, ...properties }: Record<string, unknown>): Record<string, unknown> {
+  return properties
+}
+
+function toGroups (value: unknown): readonly string[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return NO_GROUPS
+  const groups: string[] = []
+  for (const [type, key] of Object.entries(value)) {
+    if (type === '' || key === null) continue
+    groups.push(cleanName(type), cleanText(toText(key)))
+  }
+  return groups
+}
+
+function promote (properties: Record<string, unknown>, ip: string): string[] {
+  const promoted: string[] = []
+  for (let i = 0; i < PROMOTED_PROPERTIES.length; i++) {
+    const value = properties[PROMOTED_PROPERTIES[i] as string]
+    promoted.push(value === undefined || value === null ? '' : toPromoted(value))
+  }
+  if (promoted[PROMOTED_IP] === '') promoted[PROMOTED_IP] = ip
+  return promoted
+}
+
+function toPromoted (value: unknown): string {
+  const text = typeof value === 'string' ? value : toText(value)
+  return text.length > MAX_PROMOTED_LENGTH ? cutText(text, MAX_PROMOTED_LENGTH) : text
+}
+
+function toText (value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value) ?? ''
+}

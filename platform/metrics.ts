@@ -1,0 +1,58 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+
+export { type Counter, type Gauge, type Histogram, type Registry } from 'prom-client'
+
+/**
+ * The metrics of one process. Names are `millrace_<component>_<what>_<unit>`; the process metrics of prom-client
+ * (memory, CPU, event loop delay) come with it.
+ *
+ * Hot paths keep plain numbers and hand them over when they are read: see `counterFrom` and `gaugeFrom`.
+ */
+export interface Metrics {
+  registry: Registry
+  counter<L extends string = never> (name: string, help: string, labels?: readonly L[]): Counter<L>
+  gauge<L extends string = never> (name: string, help: string, labels?: readonly L[]): Gauge<L>
+  /** @param buckets  Upper bounds in the unit of the name. */
+  histogram<L extends string = never> (
+    name: string, help: string, buckets: readonly number[], labels?: readonly L[]
+  ): Histogram<L>
+  /** A gauge whose value is read when the metrics are. */
+  gaugeFrom (name: string, help: string, read: () => number): void
+  /** A counter kept elsewhere as plain numbers by label value; read when the metrics are. */
+  counterFrom<L extends string> (
+    name: string, help: string, label: L, read: () => Iterable<readonly [value: string, count: number]>
+  ): void
+}
+
+/**
+ * @param component  Name of the tier: `ingest`, `pipeline`, `api`.
+ */
+export function createMetrics (component: string): Metrics {
+  const registry = new Registry()
+  const prefix = `millrace_${component}_`
+  collectDefaultMetrics({ register: registry, prefix })
+
+  const common = { registers: [registry] }
+  return {
+    registry,
+    counter (name, help, labels = []) {
+      return new Counter({ ...common, name: prefix + name, help, labelNames: [...labels] })
+    },
+    gauge (name, help, labels = []) {
+      return new Gauge({ ...common, name: prefix + name, help, labelNames: [...labels] })
+    },
+    histogram (name, help, buckets, labels = []) {
+      return new Histogram({ ...common, name: prefix + name, help, buckets: [...buckets], labelNames: [...labels] })
+    },
+    gaugeFrom (name, help, read) {
+      const gauge: Gauge = new Gauge({ ...common, name: prefix + name, help, collect: () => gauge.set(read()) })
+    },
+    counterFrom (name, help, label, read) {
+      const counter: Counter = new Counter({ ...common, name: prefix + name, help, labelNames: [label], collect })
+      function collect (): void {
+        counter.reset()
+        for (const [value, count] of read()) counter.inc({ [label]: value }, count)
+      }
+    }
+  }
+}
