@@ -5,7 +5,7 @@ export type ClickHouse = ReturnType<typeof createClient>
 
 /**
  * Opens a client for queries. Inserts of frames do not go through it: they are bytes that must reach the socket
- * uncopied (see `pipeline/insert-frames.ts`).
+ * uncopied (see `pipeline/writer/insert-frames.ts`).
  *
  * @param options.url  `http://user:password@host:port/database`.
  */

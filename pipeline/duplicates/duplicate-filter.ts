@@ -1,0 +1,15 @@
+import { type Cut } from '../lanes/lane-record.ts'
+import { type LaneMessage } from '../writer/lane-message.ts'
+
+/** Knows which events of a lane are stored already. */
+export interface DuplicateFilter {
+  /**
+   * Decides which rows of the messages must be left out of their insert: copies of stored events, and second copies
+   * within the messages. Every row that stays counts as stored from now on.
+   *
+   * @param options.lookUpAll  Trust nothing that is remembered; ask ClickHouse about every row.
+   */
+  decide: (messages: readonly LaneMessage[], options: { lookUpAll: boolean }) => Promise<Cut['leftOut']>
+  /** Takes the events of messages as stored, whose decision was made before. */
+  remember: (messages: readonly LaneMessage[]) => void
+}

@@ -1,0 +1,61 @@
+import { JetStreamApiError } from '@nats-io/jetstream'
+import { Kvm } from '@nats-io/kv'
+import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { CUTS_BUCKET } from '../../schema/streams.ts'
+import { laneKey, type Lane, type LaneRecord } from './lane-record.ts'
+
+/** JetStream API error "wrong last sequence": another process wrote the key since it was read. */
+const WRONG_LAST_SEQUENCE = 10071
+
+/** The record of the lane was changed by another process: this one does not own the lane any more. */
+export class FencedError extends MillraceError {
+  constructor (key: string, cause?: unknown) {
+    super('PIPE_LANE_FENCED', `lane ${key} belongs to another process now`, { action: 'stop', cause })
+    this.name = 'FencedError'
+  }
+}
+
+/** A record with the revision that a change of it must name. Revision 0: there is none yet. */
+export interface StoredLaneRecord {
+  record: LaneRecord | null
+  revision: number
+}
+
+/** The lane records in NATS: read by the leader, changed by compare-and-set only. */
+export interface LaneRecords {
+  read: (lane: Lane) => Promise<StoredLaneRecord>
+  /**
+   * Replaces the record if nobody changed it since `revision`.
+   *
+   * @returns the new revision.
+   * @throws {FencedError} when somebody did. Any other error leaves it open whether the record was replaced.
+   */
+  replace: (lane: Lane, record: LaneRecord, revision: number) => Promise<number>
+}
+
+export async function openLaneRecords (
+  connection: NatsConnection, options: { replicas: number }
+): Promise<LaneRecords> {
+  // Direct reads may come from a replica that lags; a record is read rarely, so it is always asked of the leader.
+  const bucket = await new Kvm(connection).create(CUTS_BUCKET, {
+    history: 1, replicas: options.replicas, allow_direct: false
+  })
+  return {
+    read: async (lane) => {
+      const entry = await bucket.get(laneKey(lane))
+      if (entry === null) return { record: null, revision: 0 }
+      return { record: entry.operation === 'PUT' ? entry.json<LaneRecord>() : null, revision: entry.revision }
+    },
+    replace: async (lane, record, revision) => {
+      try {
+        return await bucket.put(laneKey(lane), JSON.stringify(record), { previousSeq: revision })
+      } catch (error) {
+        if (error instanceof JetStreamApiError && error.code === WRONG_LAST_SEQUENCE) {
+          throw new FencedError(laneKey(lane), error)
+        }
+        throw error
+      }
+    }
+  }
+}

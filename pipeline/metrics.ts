@@ -1,0 +1,54 @@
+import { createMetrics, type Counter, type Histogram, type Metrics } from '../platform/metrics.ts'
+import { type LaneState } from './lanes/lane-state.ts'
+
+/** What a pipeline process counts. Every outcome of an event has a counter: stored, left out, dead-lettered. */
+export interface PipelineMetrics {
+  metrics: Metrics
+  storedRows: Counter<'lane'>
+  storedBatches: Counter<'lane'>
+  leftOutRows: Counter<'lane'>
+  deadLetters: Counter<'stage' | 'reason'>
+  deadLettersWaiting: Counter<'lane'>
+  insertRetries: Counter<'lane' | 'code'>
+  refusedBatches: Counter<'lane' | 'code'>
+  confirmedRows: Counter<'lane'>
+  insertSeconds: Histogram<'lane'>
+  batchRows: Histogram<'lane'>
+}
+
+/** @param lanes  The lanes this process writes at the moment. */
+export function createPipelineMetrics (lanes: () => Iterable<LaneState>): PipelineMetrics {
+  const metrics = createMetrics('pipeline')
+  const lane = ['lane'] as const
+  addLaneGauges(metrics, lanes)
+  return {
+    metrics,
+    storedRows: metrics.counter('rows_stored_total', 'Rows that ClickHouse confirmed.', lane),
+    storedBatches: metrics.counter('batches_stored_total', 'Inserts that ClickHouse confirmed.', lane),
+    leftOutRows: metrics.counter('rows_left_out_total', 'Rows left out because the same event is stored already.', lane),
+    deadLetters: metrics.counter('dead_letters_total', 'Rows and messages set aside.', ['stage', 'reason']),
+    deadLettersWaiting: metrics.counter('dead_letter_refusals_total', 'Dead letters that the full stream refused; the lane waits.', lane),
+    insertRetries: metrics.counter('insert_retries_total', 'Inserts tried again, by ClickHouse error.', ['lane', 'code']),
+    refusedBatches: metrics.counter('batches_refused_total', 'Inserts refused for their rows, by ClickHouse error.', ['lane', 'code']),
+    confirmedRows: metrics.counter('rows_looked_up_total', 'Rows looked up in ClickHouse before they were inserted.', lane),
+    insertSeconds: metrics.histogram('insert_seconds', 'Time of a confirmed insert.', [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30], lane),
+    batchRows: metrics.histogram('batch_rows', 'Rows of a confirmed insert.', [1, 10, 100, 1000, 10_000, 100_000], lane)
+  }
+}
+
+function addLaneGauges ({ gauge }: Metrics, lanes: () => Iterable<LaneState>): void {
+  const pending = gauge('lane_pending_messages', 'Messages of the lane that are not settled.', ['lane'])
+  const lag = gauge('lane_lag_seconds', 'Age of the oldest message in hand that is not settled.', ['lane'])
+  const healthy = gauge('lane_healthy', '1 while the lane stores what comes, 0 while it waits or fails.', ['lane'])
+  // Lanes come and go; the gauges are filled when they are read.
+  Object.assign(lag, {
+    collect: () => {
+      for (const each of [pending, lag, healthy]) each.reset()
+      for (const state of lanes()) {
+        pending.set({ lane: state.key }, state.pendingMessages)
+        lag.set({ lane: state.key }, state.lagMs(Date.now()) / 1000)
+        healthy.set({ lane: state.key }, state.phase === 'running' || state.phase === 'starting' ? 1 : 0)
+      }
+    }
+  })
+}

@@ -1,0 +1,120 @@
+import { MillraceError } from '../../platform/errors.ts'
+import { type ColumnType } from '../../schema/event-row.ts'
+import { FIXED_WIDTHS, INDEX_WIDTHS, type NativeBlock, type NativeColumn } from './native-block.ts'
+
+/**
+ * Decodes the types that a frame may use (`ColumnType`); cells are views of `bytes`.
+ *
+ * @param options.columns  Stop after so many columns. The identity of an event is in the first five.
+ * @throws {MillraceError} `PIPE_BLOCK_INVALID` with action `dead-letter` when the bytes are not such a block.
+ */
+export function decodeNativeBlock (bytes: Uint8Array, options: { columns?: number } = {}): NativeBlock {
+  const reader: Reader = { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), at: 0 }
+  const columnCount = readVarint(reader)
+  const rows = readVarint(reader)
+  if (columnCount > 1000 || rows > bytes.length) throw invalid(`${columnCount} columns of ${rows} rows`)
+  const columns: NativeColumn[] = []
+  for (let i = 0; i < Math.min(columnCount, options.columns ?? columnCount); i++) {
+    columns.push(readColumn(reader, rows))
+  }
+  if (columns.length === columnCount && reader.at !== bytes.length) throw invalid('bytes after the last column')
+  return { rows, columns }
+}
+
+interface Reader {
+  bytes: Uint8Array
+  view: DataView
+  at: number
+}
+
+function readColumn (reader: Reader, rows: number): NativeColumn {
+  const name = Buffer.from(readString(reader)).toString()
+  const type = Buffer.from(readString(reader)).toString() as ColumnType
+  const width = FIXED_WIDTHS[type]
+  if (width !== undefined) return { name, type, cells: readMany(rows, () => take(reader, width)) } as NativeColumn
+  switch (type) {
+    case 'String': return { name, type, cells: readMany(rows, () => readString(reader)) }
+    case 'LowCardinality(String)': return { name, type, cells: readDictionary(reader, rows) }
+    case 'Map(String, String)': return { name, type, cells: readMap(reader, rows) }
+    default: throw invalid(`column ${name} of type ${type}`)
+  }
+}
+
+/** Version, flags, keys, then an index a row into the keys. Nothing of it is there in a block without rows. */
+function readDictionary (reader: Reader, rows: number): Uint8Array[] {
+  if (rows === 0) return []
+  readUInt64(reader)
+  const width = INDEX_WIDTHS[readUInt64(reader) & 0xff]
+  if (width === undefined) throw invalid('dictionary index of unknown width')
+  const keys = readMany(readUInt64(reader), () => readString(reader))
+  if (readUInt64(reader) !== rows) throw invalid('dictionary of another number of rows')
+  return readMany(rows, () => {
+    const key = keys[readIndex(reader, advance(reader, width), width)]
+    if (key === undefined) throw invalid('dictionary index beyond the keys')
+    return key
+  })
+}
+
+function readIndex ({ view }: Reader, at: number, width: 1 | 2 | 4 | 8): number {
+  switch (width) {
+    case 1: return view.getUint8(at)
+    case 2: return view.getUint16(at, true)
+    case 4: return view.getUint32(at, true)
+    case 8: return Number(view.getBigUint64(at, true))
+  }
+}
+
+/** The end of each row in the flat lists, then all keys, then all values. A row becomes key, value, key, value. */
+function readMap (reader: Reader, rows: number): Uint8Array[][] {
+  const ends = readMany(rows, () => readUInt64(reader))
+  const total = ends.at(-1) ?? 0
+  const keys = readMany(total, () => readString(reader))
+  const values = readMany(total, () => readString(reader))
+  let from = 0
+  return ends.map((end) => {
+    if (end < from || end > total) throw invalid('map rows overlap')
+    const row: Uint8Array[] = []
+    for (; from < end; from++) row.push(keys[from]!, values[from]!)
+    return row
+  })
+}
+
+function readMany<T> (count: number, read: () => T): T[] {
+  const values: T[] = []
+  for (let i = 0; i < count; i++) values.push(read())
+  return values
+}
+
+function readString (reader: Reader): Uint8Array {
+  return take(reader, readVarint(reader))
+}
+
+function readVarint (reader: Reader): number {
+  let value = 0
+  for (let shift = 1; shift <= 2 ** 42; shift *= 128) {
+    const byte = reader.bytes[advance(reader, 1)]!
+    value += (byte & 127) * shift
+    if (byte < 128) return value
+  }
+  throw invalid('number too long')
+}
+
+function readUInt64 (reader: Reader): number {
+  return Number(reader.view.getBigUint64(advance(reader, 8), true))
+}
+
+function take (reader: Reader, length: number): Uint8Array {
+  const at = advance(reader, length)
+  return reader.bytes.subarray(at, at + length)
+}
+
+function advance (reader: Reader, length: number): number {
+  const at = reader.at
+  if (at + length > reader.bytes.length) throw invalid('the block ends too early')
+  reader.at = at + length
+  return at
+}
+
+function invalid (what: string): MillraceError {
+  return new MillraceError('PIPE_BLOCK_INVALID', `not a block of events: ${what}`, { action: 'dead-letter' })
+}

@@ -1,0 +1,37 @@
+import { type ColumnType } from '../../schema/event-row.ts'
+
+/**
+ * One Native block in memory, as the rare paths need it: to look into a suspicious message, to leave rows out, to
+ * split a message of which a row is refused. Cells keep their bytes, so that what is written again is what was read.
+ */
+export interface NativeBlock {
+  rows: number
+  columns: NativeColumn[]
+}
+
+/** The cells of a column in row order: the bytes of a value without its length. */
+export type NativeColumn =
+  | { name: string, type: Exclude<ColumnType, 'Map(String, String)'>, cells: Uint8Array[] }
+  | { name: string, type: 'Map(String, String)', cells: Uint8Array[][] }
+
+/** Bytes of a value of the types with a fixed width. */
+export const FIXED_WIDTHS: Partial<Record<ColumnType, number>> = { UInt32: 4, UUID: 16, 'DateTime64(3)': 8 }
+
+/** First word of a `LowCardinality` column: keys are shared within the block. */
+export const DICTIONARY_VERSION = 1n
+
+/** Flags of a dictionary that travels with its block: has additional keys (1 << 9), needs update (1 << 10). */
+export const DICTIONARY_FLAGS = 0x600n
+
+/** Widths of dictionary indexes by the number in the low byte of the flags. */
+export const INDEX_WIDTHS = [1, 2, 4, 8] as const
+
+/** Builds a block of the given rows of another one, in the given order. */
+export function pickRows (block: NativeBlock, rows: readonly number[]): NativeBlock {
+  return {
+    rows: rows.length,
+    columns: block.columns.map((column) => ({
+      ...column, cells: rows.map((row) => column.cells[row]!)
+    }) as NativeColumn)
+  }
+}

@@ -1,0 +1,25 @@
+/**
+ * Settings of every insert, by version. They are part of a batch's identity: ClickHouse recognises a repeated insert
+ * by its token *and* by how its rows were split into blocks, so the same cut must always be inserted with the same
+ * settings, also by the release after this one. Never edit a version; add one and keep the old ones for the cuts that
+ * were recorded with them.
+ *
+ * Version 1: whatever the frames are, their rows become one block (measured: two blocks with another boundary on the
+ * retry are stored twice), dependent views deduplicate too, and nothing is queued inside the server.
+ */
+export const INSERT_SETTINGS: Readonly<Record<number, Readonly<Record<string, string>>>> = {
+  1: {
+    async_insert: '0',
+    input_format_parallel_parsing: '0',
+    max_insert_block_size: '2000000',
+    max_insert_block_size_bytes: '0',
+    // Frames arrive as many small blocks; both limits must be out of reach, or they are joined into several.
+    min_insert_block_size_rows: '2000000',
+    min_insert_block_size_bytes: '0',
+    deduplicate_insert: 'enable',
+    deduplicate_blocks_in_dependent_materialized_views: '1',
+    wait_end_of_query: '1'
+  }
+}
+
+export const INSERT_SETTINGS_VERSION = 1

@@ -1,0 +1,37 @@
+import { FencedError } from '../lanes/lane-records.ts'
+import { laneKey } from '../lanes/lane-record.ts'
+import { pause, retryDelayMs } from './retry-delay.ts'
+import { runLaneSession, type LaneDeps } from './run-lane-session.ts'
+
+/** A session that lasted so long, in milliseconds, was healthy: the next failure starts with a short pause again. */
+const HEALTHY_AFTER_MS = 30_000
+
+/**
+ * Writes one lane until it is stopped or belongs to another process. Whatever goes wrong ends the session; the next
+ * one starts from the lane's record, which is the same way that a new owner takes.
+ *
+ * @param deps.stop   Finish what was begun, release the lane and return.
+ * @param deps.abort  Return at once; the next owner replays the recorded cut.
+ */
+export async function runLane (deps: LaneDeps): Promise<void> {
+  const { lane, logger, state, stop } = deps
+  for (let attempt = 0; !stop.aborted; attempt++) {
+    const startedAt = performance.now()
+    try {
+      await runLaneSession(deps)
+      if (state.phase === 'elsewhere') return
+    } catch (error) {
+      if (deps.abort.aborted) return
+      if (error instanceof FencedError) {
+        logger.warn({ lane: laneKey(lane) }, 'lane was taken by another process')
+        state.phase = 'elsewhere'
+        return
+      }
+      state.fail(error)
+      if (performance.now() - startedAt > HEALTHY_AFTER_MS) attempt = 0
+      const waitMs = retryDelayMs(attempt)
+      logger.error({ err: error, lane: laneKey(lane), attempt, waitMs }, 'lane starts over')
+      await pause(waitMs, stop)
+    }
+  }
+}
