@@ -40,9 +40,9 @@ async function probe (context: BenchContext, rate: (typeof RATES)[number]): Prom
   })
   const nextEvent = createEventSource(5000 + rate.eventsPerSecond)
   const delaysMs: number[] = []
-  let running = true
-  const background = load.run().finally(() => { running = false })
-  while (running) {
+  const finished = new AbortController()
+  const background = load.run().finally(() => finished.abort())
+  while (!finished.signal.aborted) {
     delaysMs.push(await sendAndFind(context, nextEvent() as { uuid: string, distinct_id: string, event: string }))
     await new Promise((resolve) => setTimeout(resolve, PROBE_PAUSE_MS))
   }
