@@ -23,24 +23,26 @@ const COMMAND_TIMEOUT_MS = 90_000
  * Two processes may do so at once: each works in its own folder, and the binary appears by a rename.
  *
  * @param target  Path of the binary to create.
+ * @param signal  Gives up.
  * @throws when apt is missing, or no mirror has the package; the message lists what was tried.
  */
-export async function fetchNatsServer (target: string): Promise<void> {
+export async function fetchNatsServer (target: string, signal?: AbortSignal): Promise<void> {
   await mkdir(path.dirname(target), { recursive: true })
   const work = await mkdtemp(path.join(path.dirname(target), '.fetch-'))
   try {
     const apt = await prepareApt(work)
-    const mirrors = await findMirrors(apt)
+    const mirrors = await findMirrors(apt, signal)
     if (mirrors.length === 0) throw new Error('apt has no source of Debian packages')
     const failures: string[] = []
     for (const suite of SUITES) {
       for (const mirror of mirrors) {
         try {
-          const binary = await unpackFrom(work, apt, `${mirror} ${suite} main`)
+          const binary = await unpackFrom(work, apt, { source: `${mirror} ${suite} main`, signal })
           await chmod(binary, 0o755)
           await rename(binary, target)
           return
         } catch (error) {
+          signal?.throwIfAborted()
           failures.push(`${mirror} ${suite}: ${firstLine(error)}`)
         }
       }
@@ -67,20 +69,22 @@ async function prepareApt (work: string): Promise<string[]> {
 }
 
 /** The mirrors of Debian's main archive among the configured sources, whatever their file format. */
-async function findMirrors (apt: readonly string[]): Promise<string[]> {
-  const { stdout } = await run('apt-get', ['update', '--print-uris', ...apt], { timeout: COMMAND_TIMEOUT_MS })
+async function findMirrors (apt: readonly string[], signal: AbortSignal | undefined): Promise<string[]> {
+  const { stdout } = await run('apt-get', ['update', '--print-uris', ...apt], { timeout: COMMAND_TIMEOUT_MS, signal })
   const indexes = stdout.matchAll(/^'(\S+?)dists\/([\w-]+)\/InRelease'/gm)
   const mirrors = [...indexes].filter(([, , suite]) => !suite?.includes('-')).map(([, mirror]) => mirror ?? '')
   return [...new Set(mirrors)]
 }
 
-async function unpackFrom (work: string, apt: readonly string[], source: string): Promise<string> {
+async function unpackFrom (
+  work: string, apt: readonly string[], { source, signal }: { source: string, signal: AbortSignal | undefined }
+): Promise<string> {
   const folder = await mkdtemp(path.join(work, 'package-'))
   const list = path.join(folder, 'millrace.list')
   const keyring = await findKeyring()
   await writeFile(list, `deb ${keyring === undefined ? '' : `[signed-by=${keyring}] `}${source}\n`)
   const options = [...apt, '-o', `Dir::Etc::sourcelist=${list}`, '-o', 'Dir::Etc::sourceparts=/dev/null']
-  const execution = { cwd: folder, timeout: COMMAND_TIMEOUT_MS }
+  const execution = { cwd: folder, timeout: COMMAND_TIMEOUT_MS, signal }
   await run('apt-get', ['-q', 'update', '-o', 'APT::Update::Error-Mode=any', ...options], execution)
   await run('apt-get', ['-q', 'download', 'nats-server', ...options], execution)
   const archive = (await readdir(folder)).find((file) => file.endsWith('.deb'))

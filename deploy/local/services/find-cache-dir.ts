@@ -1,4 +1,4 @@
-import { access, constants, mkdir } from 'node:fs/promises'
+import { access, chmod, constants, mkdir } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import path from 'node:path'
 
@@ -20,10 +20,15 @@ export async function findCacheDir (options: FindCacheDirOptions): Promise<strin
   const base = env.XDG_CACHE_HOME || path.join(env.HOME || homedir(), '.cache')
   const candidates = [shared ? SYSTEM_CACHE : path.join(base, 'millrace'), path.resolve(dataDir, 'cache')]
   for (const folder of candidates) {
-    const isWritable = await mkdir(folder, { recursive: true, mode: 0o755 })
-      .then(() => access(folder, constants.W_OK))
-      .then(() => true, () => false)
+    const isWritable = await makeFolder(folder, shared).then(() => true, () => false)
     if (isWritable) return folder
   }
   throw new Error(`no writable folder among ${candidates.join(', ')}`)
+}
+
+async function makeFolder (folder: string, shared: boolean): Promise<void> {
+  const created = await mkdir(folder, { recursive: true })
+  // Whatever the umask is.
+  if (created !== undefined && shared) await chmod(folder, 0o755)
+  await access(folder, constants.W_OK)
 }

@@ -13,13 +13,15 @@ const OLDEST = [2, 10] as const
 
 export interface FindNatsServerOptions {
   /** A binary the operator chose (`MILLRACE_NATS_SERVER`); it is used or it is an error. */
-  chosen?: string
+  chosen?: string | undefined
   /** Searched for `PATH`, `XDG_CACHE_HOME` and `HOME`. */
   env: NodeJS.ProcessEnv
   /** Where the binary is kept when the user has no writable cache folder. */
   dataDir: string
   /** Told before something is fetched, because that takes seconds. */
-  onFetch?: () => void
+  onFetch?: (() => void) | undefined
+  /** Gives up fetching. */
+  signal?: AbortSignal | undefined
 }
 
 /**
@@ -47,7 +49,7 @@ export async function findNatsServer (options: FindNatsServerOptions): Promise<s
 
   options.onFetch?.()
   try {
-    await fetchNatsServer(cached)
+    await fetchNatsServer(cached, options.signal)
   } catch (cause) {
     throw new ServiceStartError(explainMissing(cached, cause), cause)
   }

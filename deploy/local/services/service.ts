@@ -13,4 +13,10 @@ export interface ServiceOptions {
   dataDir: string
   /** Port on 127.0.0.1; 0 takes a free one. */
   port: number
+  /** Gives the start up: what was started is stopped, and the start rejects. */
+  signal?: AbortSignal | undefined
+  /** Told of the process at once, before it is ready. */
+  onSpawn?: ((child: ManagedProcess) => void) | undefined
+  /** After this long an ending service is killed, in milliseconds. Default 8,000. */
+  stopTimeoutMs?: number | undefined
 }

@@ -16,6 +16,8 @@ export interface ManagedProcess {
   readonly name: string
   readonly pid: number
   readonly logFile: string
+  /** What asks it to end. */
+  readonly stopSignal: NodeJS.Signals
   /** Resolves when the process is gone. Never rejects. */
   readonly exited: Promise<ProcessExit>
   /** Asks it to end, kills it when it takes too long, resolves when it is gone. May be called again. */
@@ -40,7 +42,9 @@ export interface SpawnProcessOptions {
   /** What asks the process to end. Default SIGTERM. */
   stopSignal?: NodeJS.Signals
   /** Killed when it has not ended after this long, in milliseconds. Default 8,000: two less than Ctrl-C promises. */
-  stopTimeoutMs?: number
+  stopTimeoutMs?: number | undefined
+  /** Told of the process at once. */
+  onSpawn?: ((child: ManagedProcess) => void) | undefined
 }
 
 /**
@@ -74,10 +78,11 @@ export async function spawnProcess (options: SpawnProcessOptions): Promise<Manag
       void guard.release().then(() => resolve({ code, signal, requested }))
     })
   })
-  return {
+  const managed: ManagedProcess = {
     name,
     pid,
     logFile,
+    stopSignal,
     exited,
     async stop () {
       requested = true
@@ -90,6 +95,8 @@ export async function spawnProcess (options: SpawnProcessOptions): Promise<Manag
       child.kill(signal)
     }
   }
+  options.onSpawn?.(managed)
+  return managed
 }
 
 function killGroup (pid: number): void {

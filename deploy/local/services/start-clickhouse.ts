@@ -42,9 +42,12 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
         MILLRACE_LOG_LEVEL: options.logLevel ?? 'info'
       },
       cwd: dataDir,
-      logFile: path.join(dataDir, 'logs', 'clickhouse.log')
+      logFile: path.join(dataDir, 'logs', 'clickhouse.log'),
+      stopTimeoutMs: options.stopTimeoutMs,
+      onSpawn: options.onSpawn
     })
-    await waitUntilReady(child, () => answersPing(port), READY_TIMEOUT_MS)
+    const isReady = async (): Promise<boolean> => await answersPing(port)
+    await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
     const login = `millrace:${encodeURIComponent(options.password)}`
     return { ...child, port, url: `http://${login}@127.0.0.1:${port}/${DATABASE}` }
   })

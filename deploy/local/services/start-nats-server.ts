@@ -12,8 +12,8 @@ import { waitUntilReady } from './wait-until-ready.ts'
 const READY_TIMEOUT_MS = 60_000
 
 export interface NatsServerOptions extends ServiceOptions {
-  /** Path of the binary; absent: found as `findNatsServer` says. */
-  binary?: string
+  /** Path of the binary; absent or empty: found as `findNatsServer` says. */
+  binary?: string | undefined
   /** Port of the monitoring pages (`/varz`, `/jsz`) on 127.0.0.1; absent: none. */
   monitoringPort?: number
   /**
@@ -22,7 +22,7 @@ export interface NatsServerOptions extends ServiceOptions {
    */
   syncInterval?: string
   /** Told before nats-server is fetched. */
-  onFetch?: () => void
+  onFetch?: (() => void) | undefined
 }
 
 /**
@@ -32,8 +32,8 @@ export interface NatsServerOptions extends ServiceOptions {
  */
 export async function startNatsServer (options: NatsServerOptions): Promise<Service> {
   const { dataDir } = options
-  const binary = options.binary || await findNatsServer({
-    env: process.env, dataDir, ...(options.onFetch === undefined ? {} : { onFetch: options.onFetch })
+  const binary = await findNatsServer({
+    chosen: options.binary, env: process.env, dataDir, onFetch: options.onFetch, signal: options.signal
   })
   const folder = path.resolve(dataDir, 'nats')
   await mkdir(folder, { recursive: true })
@@ -46,9 +46,12 @@ export async function startNatsServer (options: NatsServerOptions): Promise<Serv
       args: ['--config', configFile],
       env: { PATH: process.env.PATH },
       cwd: folder,
-      logFile: path.resolve(dataDir, 'logs', 'nats-server.log')
+      logFile: path.resolve(dataDir, 'logs', 'nats-server.log'),
+      stopTimeoutMs: options.stopTimeoutMs,
+      onSpawn: options.onSpawn
     })
-    await waitUntilReady(child, () => hasJetStream(port), READY_TIMEOUT_MS)
+    const isReady = async (): Promise<boolean> => await hasJetStream(port)
+    await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
     return { ...child, port, url: `nats://127.0.0.1:${port}` }
   })
 }

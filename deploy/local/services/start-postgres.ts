@@ -12,10 +12,13 @@ import { openClusterFolder, type ClusterFolder } from './open-cluster-folder.ts'
 import { startOnPort } from './pick-free-port.ts'
 import { type Service, type ServiceOptions } from './service.ts'
 import { spawnProcess } from './spawn-process.ts'
-import { waitUntilReady } from './wait-until-ready.ts'
+import { ServiceStartError, waitUntilReady } from './wait-until-ready.ts'
 
 /** After a crash the server first replays its log. */
 const READY_TIMEOUT_MS = 60_000
+
+/** SQLSTATE of a wrong password. */
+const WRONG_PASSWORD = '28P01'
 
 /** The database of Millrace's metadata. */
 const DATABASE = 'millrace'
@@ -62,10 +65,13 @@ async function startServer (
     logFile: path.resolve(options.dataDir, 'logs', 'postgres.log'),
     // Fast shutdown: does not wait for clients to leave.
     stopSignal: 'SIGINT',
+    stopTimeoutMs: options.stopTimeoutMs,
+    onSpawn: options.onSpawn,
     ...(folder.uid === undefined ? {} : { uid: folder.uid })
   })
   const url = `postgres://millrace:${encodeURIComponent(options.password)}@127.0.0.1:${port}/${DATABASE}`
-  await waitUntilReady(child, () => ensureDatabase(url), READY_TIMEOUT_MS)
+  const isReady = async (): Promise<boolean> => await ensureDatabase(url)
+  await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
   return { ...child, port, url }
 }
 
@@ -95,6 +101,10 @@ async function ensureDatabase (url: string): Promise<boolean> {
     const { rowCount } = await client.query('SELECT 1 FROM pg_database WHERE datname = $1', [DATABASE])
     if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`)
     return true
+  } catch (error) {
+    if ((error as { code?: string }).code !== WRONG_PASSWORD) throw error
+    throw new ServiceStartError('postgres refuses the password of credentials.json in the data directory, which must ' +
+      'be the one its files were created with: restore that file', error)
   } finally {
     // A failed connection has nothing to end.
     await client.end().catch(() => {})

@@ -14,26 +14,37 @@ export class ServiceStartError extends MillraceError {
 const POLL_MS = 20
 const LOG_TAIL_BYTES = 3000
 
+export interface WaitUntilReadyOptions {
+  /** Asks once. A rejection counts as "not yet", except for a `ServiceStartError`, which no waiting mends. */
+  isReady: () => Promise<boolean>
+  timeoutMs: number
+  /** Gives up. */
+  signal?: AbortSignal | undefined
+}
+
 /**
  * Waits until a just started process answers, and stops it when it does not.
  *
- * @param isReady  Asks once; a rejection counts as "not yet".
  * @throws {ServiceStartError} when the process ended, or did not answer in time.
  */
-export async function waitUntilReady (
-  child: ManagedProcess, isReady: () => Promise<boolean>, timeoutMs: number
-): Promise<void> {
+export async function waitUntilReady (child: ManagedProcess, options: WaitUntilReadyOptions): Promise<void> {
+  const { isReady, timeoutMs, signal } = options
   const outcome: { ended?: string } = {}
   void child.exited.then(({ code, signal }) => { outcome.ended = `ended with ${signal ?? `code ${code}`}` })
   const deadline = performance.now() + timeoutMs
   let lastError: unknown
-  while (outcome.ended === undefined && performance.now() < deadline) {
+  while (outcome.ended === undefined && performance.now() < deadline && signal?.aborted !== true) {
     try {
       if (await isReady()) return
     } catch (error) {
       lastError = error
+      if (error instanceof ServiceStartError) break
     }
     await delay(POLL_MS)
+  }
+  if (signal?.aborted === true || lastError instanceof ServiceStartError) {
+    await child.stop()
+    throw lastError instanceof ServiceStartError ? lastError : new ServiceStartError(`${child.name}: start given up`)
   }
   const what = outcome.ended ?? `was not ready within ${timeoutMs / 1000} s`
   await child.stop()

@@ -1,0 +1,58 @@
+import { randomBytes } from 'node:crypto'
+import { chmod, readFile, rename, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { mintKey } from '../../api/keys/mint-key.ts'
+import { type StackSettings } from './stack-settings.ts'
+
+/** Keys and passwords of the embedded stack: generated once, kept in the data directory. */
+export interface Credentials {
+  /** Key of project 1; public, in every client. */
+  projectApiKey: string
+  /** Key of the first user, for management. */
+  personalApiKey: string
+  /** Of the superuser `millrace`; fixed once its files exist. */
+  postgresPassword: string
+  /** Of the ClickHouse user `millrace`. */
+  clickhousePassword: string
+  /** Of the read-only ClickHouse user `analyst`. */
+  analystPassword: string
+}
+
+/**
+ * Reads `credentials.json` of the data directory, or writes it on the first start. Only its owner may read it.
+ *
+ * Chosen keys count on an empty data directory only, as the database already holds the others; chosen ClickHouse
+ * passwords always count, as the front learns them at each start.
+ */
+export async function loadCredentials (dataDir: string, chosen: StackSettings['chosen']): Promise<Credentials> {
+  const file = path.join(dataDir, 'credentials.json')
+  const stored = await readFile(file, 'utf8').then(
+    (text) => JSON.parse(text) as Credentials,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+      return undefined
+    }
+  )
+  const credentials = stored ?? {
+    projectApiKey: chosen.projectApiKey || mintKey('phc_'),
+    personalApiKey: chosen.personalApiKey || mintKey('phx_'),
+    postgresPassword: generatePassword(),
+    clickhousePassword: chosen.clickhousePassword || generatePassword(),
+    analystPassword: chosen.analystPassword || generatePassword()
+  }
+  if (stored === undefined) {
+    await writeFile(`${file}.new`, `${JSON.stringify(credentials, null, 2)}\n`, { mode: 0o600 })
+    await rename(`${file}.new`, file)
+  }
+  await chmod(file, 0o600)
+  return {
+    ...credentials,
+    clickhousePassword: chosen.clickhousePassword || credentials.clickhousePassword,
+    analystPassword: chosen.analystPassword || credentials.analystPassword
+  }
+}
+
+/** 144 random bits in characters that need no quoting in a URL or a shell. */
+function generatePassword (): string {
+  return randomBytes(18).toString('base64url')
+}

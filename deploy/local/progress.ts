@@ -1,0 +1,47 @@
+/** Shows what is being started. */
+export interface Progress {
+  /** Runs a step and reports it in one line when it is done. */
+  step <T>(name: string, run: () => Promise<T>): Promise<T>
+  /** Says something in between. */
+  note (text: string): void
+}
+
+/**
+ * One line per finished step, with its duration. On a terminal, a last line names what is still running.
+ *
+ * @param out  Usually standard output.
+ * @param now  Monotonic milliseconds.
+ */
+export function createProgress (
+  out: { write (text: string): unknown, isTTY?: boolean }, now: () => number
+): Progress {
+  const isTerminal = out.isTTY === true
+  const running = new Set<string>()
+
+  function print (line: string): void {
+    out.write(isTerminal ? `\r\u001b[K${line}\n` : `${line}\n`)
+    showRunning()
+  }
+
+  function showRunning (): void {
+    if (isTerminal) out.write(`\r\u001b[K${running.size === 0 ? '' : `  ... ${[...running].join(', ')}`}`)
+  }
+
+  return {
+    async step (name, run) {
+      const startedAt = now()
+      running.add(name)
+      showRunning()
+      try {
+        const result = await run()
+        running.delete(name)
+        print(`  ${name.padEnd(34)} ${((now() - startedAt) / 1000).toFixed(1).padStart(5)} s`)
+        return result
+      } finally {
+        running.delete(name)
+        showRunning()
+      }
+    },
+    note: print
+  }
+}

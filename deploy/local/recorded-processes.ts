@@ -1,0 +1,99 @@
+import { readFile, rename, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { readProcessIdentity } from './services/process-identity.ts'
+import { type ManagedProcess } from './services/spawn-process.ts'
+
+interface RecordedProcess {
+  name: string
+  pid: number
+  identity: string
+  stopSignal: NodeJS.Signals
+}
+
+/** The file with the processes of the stack, for the case that the stack itself cannot end them. */
+export interface ProcessRecord {
+  add (child: ManagedProcess): void
+  /** Resolves when the file holds all that was added. */
+  settled (): Promise<void>
+}
+
+/** As long as Ctrl-C may take. */
+const END_TIMEOUT_MS = 10_000
+
+export function openProcessRecord (dataDir: string): ProcessRecord {
+  const file = fileIn(dataDir)
+  const running = new Map<number, RecordedProcess>()
+  let writing = Promise.resolve()
+
+  function save (): void {
+    writing = writing.then(async () => {
+      await writeFile(`${file}.new`, JSON.stringify([...running.values()]))
+      await rename(`${file}.new`, file)
+    // A full disk must not end the stack: the guards of the processes end them too.
+    }).catch(() => {})
+  }
+
+  return {
+    add (child) {
+      writing = writing.then(async () => {
+        const identity = await readProcessIdentity(child.pid)
+        if (identity === undefined) return
+        running.set(child.pid, { name: child.name, pid: child.pid, identity, stopSignal: child.stopSignal })
+      })
+      save()
+      void child.exited.then(() => {
+        running.delete(child.pid)
+        save()
+      })
+    },
+    async settled () { await writing }
+  }
+}
+
+/**
+ * Ends what a killed stack left behind: asks all at once, waits, kills. The caller holds the lock of the data
+ * directory, so none of them belongs to a running stack.
+ *
+ * @returns the names of the processes that were still there.
+ */
+export async function endRecordedProcesses (dataDir: string): Promise<string[]> {
+  const leftover = await filterRunning(await readRecord(dataDir))
+  for (const { pid, stopSignal } of leftover) send(pid, stopSignal)
+  const deadline = performance.now() + END_TIMEOUT_MS
+  let running = leftover
+  while (running.length > 0 && performance.now() < deadline) {
+    await delay(50)
+    running = await filterRunning(running)
+  }
+  // Each leads a group of its own.
+  for (const { pid } of running) send(-pid, 'SIGKILL')
+  while ((await filterRunning(running)).length > 0 && performance.now() < deadline + END_TIMEOUT_MS) await delay(50)
+  return leftover.map(({ name }) => name)
+}
+
+function fileIn (dataDir: string): string {
+  return path.join(dataDir, 'processes.json')
+}
+
+async function readRecord (dataDir: string): Promise<RecordedProcess[]> {
+  try {
+    return JSON.parse(await readFile(fileIn(dataDir), 'utf8')) as RecordedProcess[]
+  } catch {
+    // First start, or cut off by a full disk; then the guards alone have ended the processes.
+    return []
+  }
+}
+
+async function filterRunning (processes: readonly RecordedProcess[]): Promise<RecordedProcess[]> {
+  const identities = await Promise.all(processes.map(({ pid }) => readProcessIdentity(pid)))
+  return processes.filter(({ identity }, index) => identities[index] === identity)
+}
+
+function send (pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch {
+    // Ended in the meantime.
+  }
+}

@@ -1,0 +1,71 @@
+import path from 'node:path'
+import { SettingsError } from '../../platform/errors.ts'
+import { loadSettings } from '../../platform/load-settings.ts'
+import { settings, type SettingName } from '../../platform/settings.ts'
+
+/** What the embedded stack reads from its environment. */
+export interface StackSettings {
+  /** Absolute. */
+  dataDir: string
+  /** Address the origin listens on. */
+  host: string
+  /** 0: a free one. */
+  ports: { origin: number, api: number, pipeline: number, clickhouse: number, nats: number, postgres: number }
+  /** Servers that replace an embedded part; undefined: embedded. */
+  external: { natsUrl: string | undefined, clickhouseUrl: string | undefined, databaseUrl: string | undefined }
+  clickhouseCluster: string
+  natsServer: string
+  logLevel: string
+  /** Chosen by the operator; empty: generated. */
+  chosen: { projectApiKey: string, personalApiKey: string, clickhousePassword: string, analystPassword: string }
+  /** The environment the tiers start with, before their addresses are filled in. */
+  env: NodeJS.ProcessEnv
+}
+
+/** Only the stack itself needs these; a tier that never sees a secret cannot leak it. */
+const NOT_FOR_TIERS: readonly string[] = [
+  'MILLRACE_PROJECT_API_KEY', 'MILLRACE_PERSONAL_API_KEY', 'MILLRACE_CLICKHOUSE_PASSWORD',
+  'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD'
+]
+
+/**
+ * Reads the settings of the whole stack, those of its tiers included: a wrong one is reported before anything is
+ * started, together with all others.
+ *
+ * @throws {SettingsError} listing every problem.
+ */
+export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
+  const values = loadSettings(env, Object.keys(settings) as SettingName[])
+  if (values.MILLRACE_PROJECT_API_KEY.startsWith('phx_')) {
+    throw new SettingsError(['MILLRACE_PROJECT_API_KEY must not begin with phx_, which marks personal API keys'])
+  }
+  const isSet = (name: SettingName): boolean => (env[name] ?? '') !== ''
+  return {
+    dataDir: path.resolve(values.MILLRACE_DATA_DIR),
+    host: values.MILLRACE_HOST,
+    ports: {
+      origin: values.MILLRACE_PORT,
+      // Behind the origin nobody needs to know them, so they do not get in the way of a second stack.
+      api: isSet('MILLRACE_API_PORT') ? values.MILLRACE_API_PORT : 0,
+      pipeline: isSet('MILLRACE_PIPELINE_PORT') ? values.MILLRACE_PIPELINE_PORT : 0,
+      clickhouse: values.MILLRACE_CLICKHOUSE_PORT,
+      nats: values.MILLRACE_NATS_PORT,
+      postgres: values.MILLRACE_POSTGRES_PORT
+    },
+    external: {
+      natsUrl: isSet('NATS_URL') ? values.NATS_URL : undefined,
+      clickhouseUrl: isSet('CLICKHOUSE_URL') ? values.CLICKHOUSE_URL : undefined,
+      databaseUrl: isSet('DATABASE_URL') ? values.DATABASE_URL : undefined
+    },
+    clickhouseCluster: values.MILLRACE_CLICKHOUSE_CLUSTER,
+    natsServer: values.MILLRACE_NATS_SERVER,
+    logLevel: values.MILLRACE_LOG_LEVEL,
+    chosen: {
+      projectApiKey: values.MILLRACE_PROJECT_API_KEY,
+      personalApiKey: values.MILLRACE_PERSONAL_API_KEY,
+      clickhousePassword: values.MILLRACE_CLICKHOUSE_PASSWORD,
+      analystPassword: values.MILLRACE_CLICKHOUSE_ANALYST_PASSWORD
+    },
+    env: Object.fromEntries(Object.entries(env).filter(([name]) => !NOT_FOR_TIERS.includes(name)))
+  }
+}

@@ -1,0 +1,84 @@
+import { migrateAll } from '../../schema/migrate/migrate-all.ts'
+import { checkPorts } from './check-ports.ts'
+import { createFirstProject } from './create-first-project.ts'
+import { loadCredentials, type Credentials } from './credentials.ts'
+import { lockDataDir } from './data-dir-lock.ts'
+import { type Progress } from './progress.ts'
+import { endRecordedProcesses, openProcessRecord } from './recorded-processes.ts'
+import { rotateLogs } from './rotate-logs.ts'
+import { removeAddresses, writeAddresses, type StackAddresses } from './stack-addresses.ts'
+import { createStackParts } from './stack-parts.ts'
+import { type StackSettings } from './stack-settings.ts'
+import { startServices } from './start-services.ts'
+import { startTiers } from './start-tiers.ts'
+
+/** The whole system on one machine, running. */
+export interface Stack {
+  dataDir: string
+  addresses: StackAddresses
+  /** Keys and passwords that are in use. */
+  credentials: Credentials
+  /** False when the database refuses the personal key of the credentials. */
+  knowsPersonalKey: boolean
+  isClickHouseEmbedded: boolean
+  /** Ends everything, sources first; resolves when no process is left. */
+  stop (): Promise<void>
+}
+
+export interface StartStackOptions {
+  settings: StackSettings
+  progress: Progress
+  /** Gives the start up and ends what was started. */
+  signal: AbortSignal
+  /** Told how to end everything at once, before anything runs. */
+  onForce?: (force: () => void) => void
+}
+
+/**
+ * Starts the services, the schema, the first project and the tiers, in this order.
+ *
+ * @throws {DataDirLockedError} when a stack runs on the data directory.
+ * @throws {SettingsError} when a port is taken.
+ * @throws {ServiceStartError} when a part does not come up. Whatever was started is ended first.
+ */
+export async function startStack ({ settings, progress, signal, onForce }: StartStackOptions): Promise<Stack> {
+  const { dataDir } = settings
+  const lock = await lockDataDir(dataDir)
+  const record = openProcessRecord(dataDir)
+  const parts = createStackParts({ progress, signal, onSpawn: (child) => record.add(child) })
+  onForce?.(parts.kill)
+  const stopRotating = rotateLogs(dataDir)
+  const stop = async (): Promise<void> => {
+    await parts.stop()
+    stopRotating()
+    await removeAddresses(dataDir)
+    await record.settled()
+    await lock.release()
+  }
+
+  try {
+    const leftover = await endRecordedProcesses(dataDir)
+    if (leftover.length > 0) progress.note(`  ended what a killed start left running: ${leftover.join(', ')}`)
+    await checkPorts(settings)
+    const credentials = await loadCredentials(dataDir, settings.chosen)
+    const urls = await startServices({ settings, credentials, parts, progress })
+    await progress.step('database schemas', async () => await migrateAll({
+      ...urls, layout: settings.clickhouseCluster === '' ? {} : { cluster: settings.clickhouseCluster }
+    }))
+    const project = await createFirstProject({ ...credentials, databaseUrl: urls.databaseUrl })
+    const tierUrls = await startTiers({ settings, urls, parts, progress })
+    const addresses = { pid: process.pid, ...tierUrls, ...urls }
+    await writeAddresses(dataDir, addresses)
+    return {
+      dataDir,
+      addresses,
+      credentials: { ...credentials, projectApiKey: project.projectApiKey },
+      knowsPersonalKey: project.knowsPersonalKey,
+      isClickHouseEmbedded: settings.external.clickhouseUrl === undefined,
+      stop
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}

@@ -1,0 +1,57 @@
+import path from 'node:path'
+import { spawnProcess, type ManagedProcess } from './services/spawn-process.ts'
+import { waitUntilReady } from './services/wait-until-ready.ts'
+
+export type TierName = 'ingest' | 'pipeline' | 'api'
+
+export interface TierOptions {
+  name: TierName
+  /** Where it answers `GET /_readiness`. */
+  port: number
+  host: string
+  /** Its whole environment. */
+  env: NodeJS.ProcessEnv
+  dataDir: string
+  /** After this long an ending tier is killed, in milliseconds. What it had not settled is redelivered. */
+  stopTimeoutMs: number
+  signal: AbortSignal
+  onSpawn: (child: ManagedProcess) => void
+}
+
+const ROOT = path.resolve(import.meta.dirname, '..', '..')
+
+/** Draining a full spool, or taking over a lane whose owner was killed, comes before readiness. */
+const READY_TIMEOUT_MS = 60_000
+
+/**
+ * Starts one tier as a process of its own, as it runs in a cluster, and waits until it is ready.
+ *
+ * @throws {ServiceStartError} when it is not ready in time.
+ */
+export async function startTier (options: TierOptions): Promise<ManagedProcess> {
+  const { name, port, host, dataDir } = options
+  const child = await spawnProcess({
+    name,
+    command: process.execPath,
+    args: [path.join(ROOT, name, 'main.ts')],
+    env: options.env,
+    cwd: ROOT,
+    logFile: path.join(dataDir, 'logs', `${name}.log`),
+    stopTimeoutMs: options.stopTimeoutMs,
+    onSpawn: options.onSpawn
+  })
+  const url = `${toClientUrl(host, port)}/_readiness`
+  const isReady = async (): Promise<boolean> => {
+    const response = await fetch(url, { signal: AbortSignal.timeout(2000) })
+    await response.body?.cancel()
+    return response.status === 200
+  }
+  await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
+  return child
+}
+
+/** How a client on this machine reaches what listens on the host. */
+export function toClientUrl (host: string, port: number): string {
+  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
+  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`
+}
