@@ -6,6 +6,7 @@ import { batch } from './batch.bench.ts'
 import { compareResults } from './compare-results.ts'
 import { describeMachine } from './describe-machine.ts'
 import { direct } from './direct.bench.ts'
+import { floor } from './floor.bench.ts'
 import { large } from './large.bench.ts'
 import { printFigures } from './print-figures.ts'
 import { query } from './query.bench.ts'
@@ -14,7 +15,7 @@ import { single } from './single.bench.ts'
 import { visible } from './visible.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
-const QUESTIONS: readonly Question[] = [batch, direct, single, large, visible, query]
+const QUESTIONS: readonly Question[] = [batch, floor, direct, single, large, visible, query]
 
 const { values: options, positionals: names } = parseArgs({
   allowPositionals: true,

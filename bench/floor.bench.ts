@@ -1,0 +1,140 @@
+import { gunzipSync, gzipSync } from 'node:zlib'
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { connect, headers as createHeaders } from '@nats-io/transport-node'
+import { FrameEncoder } from '../ingest/encode/frame-encoder.ts'
+import { type EventRow, type UuidWords } from '../ingest/event-row.ts'
+import { createClickHouseAgent } from '../platform/connect-clickhouse.ts'
+import { createInsertFrames } from '../pipeline/writer/insert-frames.ts'
+import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../pipeline/writer/insert-settings.ts'
+import { frameOf } from '../schema/frame-message.ts'
+import { createEventSource } from './load/prepare-events.ts'
+import { median, type BenchContext, type Figure, type Question } from './question.ts'
+import { cpuBetween, readTiers, type Tier } from './read-processes.ts'
+
+const EVENTS_PER_BODY = 100
+const ROWS_PER_FRAME = 1000
+
+/** What the unavoidable steps cost when each is done alone: the least that any such system can spend. */
+export const floor: Question = {
+  name: 'floor',
+  asks: 'the same events through each unavoidable step alone, in one process',
+  async answer (context) {
+    const runs: Record<string, number>[] = []
+    for (let repetition = 0; repetition <= context.repetitions; repetition++) {
+      const run = await runOnce(context, 7000 + repetition)
+      if (repetition > 0) runs.push(run)
+    }
+    const steps = Object.keys(runs[0] ?? {})
+    const figures: Figure[] = steps.map((step) => ({
+      name: step, value: median(runs.map((run) => run[step] ?? 0)), unit: 'us/event'
+    }))
+    const sum = figures.reduce((total, { value }) => total + value, 0)
+    figures.push({ name: 'sum', value: sum, unit: 'us/event' })
+    const cpu = context.figures.get('batch/cpu')
+    if (cpu !== undefined) {
+      figures.push({
+        name: 'batch against floor', value: cpu.value, unit: 'us/event',
+        reference: { name: 'sum of the steps', value: sum }, target: { atMost: 1.4 }
+      })
+    }
+    return figures
+  }
+}
+
+interface SentEvent {
+  event: string
+  distinct_id: string
+  properties: Record<string, unknown>
+}
+
+async function runOnce (context: BenchContext, seed: number): Promise<Record<string, number>> {
+  const events = context.quick ? 20_000 : 100_000
+  const nextEvent = createEventSource(seed)
+  const bodies = Array.from({ length: events / EVENTS_PER_BODY }, () =>
+    gzipSync(JSON.stringify({ batch: Array.from({ length: EVENTS_PER_BODY }, nextEvent) })))
+  const costs: Record<string, number> = {}
+  const timed = async <T>(name: string, tier: Tier | null, work: () => T | Promise<T>): Promise<T> => {
+    const supervisor = context.stack.supervisor.pid as number
+    const before = tier === null ? null : readTiers(supervisor)
+    const own = process.cpuUsage()
+    const result = await work()
+    const { user, system } = process.cpuUsage(own)
+    const server = before === null || tier === null ? 0 : cpuBetween(before, readTiers(supervisor))[tier]
+    costs[name] = (user + system + server) / events
+    return result
+  }
+
+  const texts = await timed('gunzip', null, () => bodies.map((body) => gunzipSync(body).toString()))
+  const sent = await timed('parse', null, () => texts.flatMap((text) => (JSON.parse(text) as { batch: SentEvent[] }).batch))
+  const payloads = await timed('encode and compress', null, () => encode(sent))
+  const received = await timed('publish and consume', 'nats', () => passThroughStream(context.stack.natsUrl, payloads))
+  await timed('insert with views', 'clickhouse', () => insert(context.stack.clickhouseUrl, received, seed))
+  return costs
+}
+
+function encode (events: readonly SentEvent[]): Buffer[] {
+  const encoder = new FrameEncoder()
+  const payloads: Buffer[] = []
+  const now = Date.now()
+  const words: UuidWords = { a: 0, b: 0x7000, c: 0x80000000 | 0, d: 0 }
+  for (const { event, distinct_id: distinctId, properties } of events) {
+    words.a = now / 65_536 | 0
+    words.d++
+    const row: EventRow = {
+      projectId: 4, uuid: words, event, distinctId, timestamp: now, receivedAt: now, groups: [],
+      properties: JSON.stringify(properties), propertyTypes: '', promoted: promoted(properties)
+    }
+    encoder.append(row)
+    if (encoder.rows === ROWS_PER_FRAME) payloads.push(encoder.take().payload)
+  }
+  return payloads
+}
+
+/** The promoted values in the order of their columns, spelt out as hand-written code would. */
+function promoted (p: Record<string, unknown>): string[] {
+  const text = (value: unknown): string => value === undefined ? '' : String(value)
+  return [
+    text(p.$session_id), text(p.$window_id), '', text(p.$current_url), text(p.$host), text(p.$pathname),
+    text(p.$referring_domain), '', text(p.$browser), text(p.$browser_version), text(p.$os), text(p.$device_type),
+    text(p.$lib), text(p.$lib_version), text(p.utm_source), '', '', '', '', ''
+  ]
+}
+
+/** Publishes and consumes through a stream of its own, sixteen messages in flight. */
+async function passThroughStream (natsUrl: string, payloads: readonly Buffer[]): Promise<Uint8Array[]> {
+  const connection = await connect({ servers: natsUrl })
+  const manager = await jetstreamManager(connection)
+  await manager.streams.add({ name: 'BENCH_FLOOR', subjects: ['bench.floor'], retention: 'workqueue', storage: 'file' })
+  try {
+    await manager.consumers.add('BENCH_FLOOR', { durable_name: 'floor', ack_policy: 'explicit' })
+    const client = jetstream(connection)
+    let next = 0
+    await Promise.all(Array.from({ length: 16 }, async () => {
+      for (let index = next++; index < payloads.length; index = next++) {
+        await client.publish('bench.floor', payloads[index] as Buffer, { msgID: String(index), headers: createHeaders() })
+      }
+    }))
+    const consumer = await client.consumers.get('BENCH_FLOOR', 'floor')
+    const received: Uint8Array[] = []
+    for await (const message of await consumer.consume({ max_messages: 64 })) {
+      received.push(message.data)
+      message.ack()
+      if (received.length === payloads.length) break
+    }
+    return received
+  } finally {
+    await manager.streams.delete('BENCH_FLOOR')
+    await connection.drain()
+  }
+}
+
+async function insert (clickhouseUrl: string, payloads: readonly Uint8Array[], seed: number): Promise<void> {
+  const agent = createClickHouseAgent()
+  const insertFrames = createInsertFrames({ url: clickhouseUrl, agent })
+  await insertFrames({
+    frames: payloads.map((payload) => frameOf(payload, ROWS_PER_FRAME)),
+    token: `floor-${seed}-${Date.now()}`,
+    settings: INSERT_SETTINGS[INSERT_SETTINGS_VERSION] as Record<string, string>
+  })
+  agent.destroy()
+}
