@@ -71,3 +71,6 @@ export const HEADER = {
 
 /** The NATS key-value bucket with the recorded cut of each lane. */
 export const CUTS_BUCKET = 'millrace_cuts'
+
+/** The NATS key-value bucket in which every pipeline process shows that it is alive. */
+export const MEMBERS_BUCKET = 'millrace_members'

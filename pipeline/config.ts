@@ -1,0 +1,43 @@
+import { loadSettings } from '../platform/load-settings.ts'
+import { type StreamLimits } from '../schema/stream-settings.ts'
+import { type BatchLimits } from './writer/choose-batch.ts'
+
+/** What a pipeline process is told by its environment; see `platform/settings.ts` for units and reasons. */
+export interface PipelineConfig {
+  http: { host: string, port: number }
+  logLevel: string
+  natsUrl: string
+  clickhouseUrl: string
+  databaseUrl: string
+  streams: StreamLimits & { lanes: number }
+  batch: BatchLimits
+  rollUpIntervalMs: number
+}
+
+/** @throws {SettingsError} listing every problem of the environment. */
+export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
+  const settings = loadSettings(env, [
+    'MILLRACE_HOST', 'MILLRACE_PIPELINE_PORT', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL',
+    'MILLRACE_LANES', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
+    'MILLRACE_BATCH_MAX_ROWS', 'MILLRACE_BATCH_MAX_BYTES', 'MILLRACE_BATCH_MAX_AGE_MS', 'MILLRACE_ROLL_UP_INTERVAL_MS'
+  ])
+  return {
+    http: { host: settings.MILLRACE_HOST, port: settings.MILLRACE_PIPELINE_PORT },
+    logLevel: settings.MILLRACE_LOG_LEVEL,
+    natsUrl: settings.NATS_URL,
+    clickhouseUrl: settings.CLICKHOUSE_URL,
+    databaseUrl: settings.DATABASE_URL,
+    streams: {
+      lanes: settings.MILLRACE_LANES,
+      replicas: settings.MILLRACE_STREAM_REPLICAS,
+      eventsMaxBytes: settings.MILLRACE_STREAM_MAX_BYTES,
+      deadLetterMaxBytes: settings.MILLRACE_DEAD_LETTER_MAX_BYTES
+    },
+    batch: {
+      maxRows: settings.MILLRACE_BATCH_MAX_ROWS,
+      maxBytes: settings.MILLRACE_BATCH_MAX_BYTES,
+      maxAgeMs: settings.MILLRACE_BATCH_MAX_AGE_MS
+    },
+    rollUpIntervalMs: settings.MILLRACE_ROLL_UP_INTERVAL_MS
+  }
+}
