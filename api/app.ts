@@ -1,4 +1,4 @@
-import fastify, { LogController, type FastifyInstance } from 'fastify'
+import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { type ClickHouse } from '../platform/connect-clickhouse.ts'
 import { type ApiDeps } from './api-deps.ts'
 import { errorHandler } from './http/error-handler.ts'
@@ -7,6 +7,7 @@ import { answerUnknownRoutes } from './http/not-found.ts'
 import { observeRequests } from './http/observe-requests.ts'
 import { createRequestValidation } from './http/request-validation.ts'
 import { managementRoutes } from './management-routes.ts'
+import { describeApi } from './openapi/describe-api.ts'
 
 /** Management bodies are small. `decide` sets its own limit on its routes. */
 const BODY_LIMIT_BYTES = 1_048_576
@@ -14,19 +15,22 @@ const BODY_LIMIT_BYTES = 1_048_576
 /** Builds the API: it does not listen. Resources are plugins that get what they need as options. */
 export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   const app = fastify({
-    loggerInstance: deps.logger as never,
+    loggerInstance: deps.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_LIMIT_BYTES,
     // A client that sends its request slower than this holds a socket for nothing.
     requestTimeout: 30_000,
     keepAliveTimeout: 72_000,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 400 },
-    schemaController: { compilersFactory: { buildValidator: () => createRequestValidation() } },
+    // A factory and not `setValidatorCompiler`, which a scope that adds schemas of its own falls back from.
+    // Its published type describes the schema as the argument; what comes is the route's part with the schema.
+    schemaController: { compilersFactory: { buildValidator: createRequestValidation as never } },
     genReqId: () => crypto.randomUUID()
   })
   app.setErrorHandler(errorHandler)
   answerUnknownRoutes(app)
   observeRequests(app, deps.metrics)
+  await describeApi(app)
 
   await app.register(healthRoutes, {
     registry: deps.metrics.registry,

@@ -1,9 +1,11 @@
 import { type FastifyInstance } from 'fastify'
 import { type ApiDeps } from './api-deps.ts'
+import { eventDefinitionRoutes } from './event-definitions/event-definition-routes.ts'
 import { authenticatePersonalKey } from './http/authenticate-personal-key.ts'
 import { limitRate } from './http/limit-rate.ts'
 import { readJsonBodies } from './http/read-json-bodies.ts'
 import { refuseUnstorableText } from './http/refuse-unstorable-text.ts'
+import { propertyDefinitionRoutes } from './property-definitions/property-definition-routes.ts'
 
 /** The private side: every route asks for a personal key, is rate limited by it, and is part of `/api/schema`. */
 export async function managementRoutes (app: FastifyInstance, deps: ApiDeps): Promise<void> {
@@ -13,6 +15,7 @@ export async function managementRoutes (app: FastifyInstance, deps: ApiDeps): Pr
   await app.register(limitRate, { maxPerMinute: deps.managementRateLimit })
 
   await app.register(async (project) => {
-    // Resources of a project register here.
+    await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })
+    await project.register(propertyDefinitionRoutes, { prefix: '/property_definitions', ...deps })
   }, { prefix: '/api/projects/:project_id' })
 }

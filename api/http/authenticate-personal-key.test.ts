@@ -7,7 +7,9 @@ import { createTestApi, send, type TestApi, type TestAnswer } from '../create-te
 
 const NEW_KEY: NewPersonalKey = { email: 'ann@example.com', label: '', scopes: ['*'], projectIds: null, expiresAt: null }
 
-async function ask (api: TestApi, key: string | undefined, project: string | number = api.projectId): Promise<TestAnswer> {
+async function ask (
+  api: TestApi, key: string | undefined, project: string | number = api.projectId
+): Promise<TestAnswer> {
   const headers = key === undefined ? {} : { authorization: key.includes(' ') ? key : `Bearer ${key}` }
   return await send(api.app, { method: 'GET', url: `/api/projects/${project}/experiments`, headers })
 }

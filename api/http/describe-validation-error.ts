@@ -21,7 +21,7 @@ export function describeValidationError (error: FastifySchemaValidationError, pa
     }
     default: {
       const name = path.at(-1) ?? part ?? 'body'
-      return validationError('invalid_input', `${name} ${error.message ?? 'is not valid'}${listAllowed(error)}.`, path.length > 0 ? path : [name])
+      return validationError('invalid_input', `${name} ${describeRule(error)}.`, path.length > 0 ? path : [name])
     }
   }
 }
@@ -30,9 +30,15 @@ function validationError (code: string, detail: string, path: string[]): HttpErr
   return new HttpError(400, 'validation_error', code, detail, { attr: path.join('__') })
 }
 
-function listAllowed (error: FastifySchemaValidationError): string {
-  const allowed = error.params.allowedValues
-  return Array.isArray(allowed) ? `: ${allowed.map(String).join(', ')}` : ''
+const FORMATS: Record<string, string> = {
+  'date-time': 'must be an ISO 8601 date or date-time', uuid: 'must be a UUID'
+}
+
+function describeRule ({ keyword, params, message }: FastifySchemaValidationError): string {
+  if (keyword === 'format') return FORMATS[String(params.format)] ?? `must be of format ${String(params.format)}`
+  if (keyword === 'type') return `must be of type ${[params.type].flat().join(' or ')}`
+  if (keyword === 'enum') return `must be one of ${(params.allowedValues as unknown[]).map(String).join(', ')}`
+  return message ?? 'is not valid'
 }
 
 function unescapePointer (segment: string): string {

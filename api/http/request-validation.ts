@@ -27,8 +27,8 @@ function createAjv (options: { coerceTypes: boolean, useDefaults: boolean }): Aj
   // The packages are CommonJS: under nodenext the callable is typed as their `default`.
   ;(ajvFormats as unknown as (ajv: Ajv) => void)(ajv)
   ajv.addFormat('date-time', isIsoDateTime)
-  // Words of OpenAPI that say nothing about validity.
-  ajv.addVocabulary(['example', 'examples', 'readOnly', 'writeOnly', 'deprecated'])
+  // A word of OpenAPI that says nothing about validity.
+  ajv.addKeyword('example')
   return ajv
 }
 

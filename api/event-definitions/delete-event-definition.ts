@@ -1,0 +1,12 @@
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { notFound } from '../http/not-found.ts'
+
+/**
+ * Forgets a definition with what was written to it; its events stay. The next event of that name makes a new one.
+ *
+ * @throws {HttpError} 404.
+ */
+export async function deleteEventDefinition (sql: Sql, projectId: number, id: string): Promise<void> {
+  const { count } = await sql`DELETE FROM event_definitions WHERE project_id = ${projectId} AND id = ${id}`
+  if (count === 0) throw notFound()
+}

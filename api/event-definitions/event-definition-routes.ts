@@ -1,0 +1,80 @@
+import { type FastifyInstance } from 'fastify'
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { accessOf } from '../http/authenticate-personal-key.ts'
+import { cursorQueryProperties } from '../http/cursor.ts'
+import { definitionIdParams, type DefinitionParams } from '../http/definition-params.ts'
+import { searchQueryProperties } from '../http/match-search.ts'
+import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
+import { deleteEventDefinition } from './delete-event-definition.ts'
+import {
+  eventDefinitionChangesSchema, eventDefinitionSchema, type EventDefinitionChanges
+} from './event-definition.ts'
+import { findEventDefinition } from './find-event-definition.ts'
+import {
+  EVENT_ORDERINGS, EVENT_TYPES, listEventDefinitions, type EventDefinitionQuery
+} from './list-event-definitions.ts'
+import { updateEventDefinition } from './update-event-definition.ts'
+
+const read = { scope: 'event_definition:read' } as const
+const write = { scope: 'event_definition:write' } as const
+const tags = ['event definitions']
+const one = { $ref: 'EventDefinition#' }
+
+const listQuery = {
+  type: 'object',
+  properties: {
+    ...pageQueryProperties,
+    ...searchQueryProperties,
+    event_type: {
+      type: 'string', enum: EVENT_TYPES, default: 'all',
+      description: 'event_posthog: names that begin with $; event_custom: the others; all, event: both.'
+    },
+    ordering: {
+      type: 'string', enum: EVENT_ORDERINGS, default: 'name',
+      description: 'Field to sort by, with - descending; equal ones by name.'
+    },
+    ...cursorQueryProperties
+  }
+}
+
+/** Event definitions of a project (api.md 4.3): served from Postgres alone, so also while ClickHouse is away. */
+export async function eventDefinitionRoutes (
+  app: FastifyInstance, deps: { sql: Sql, publicUrl: string }
+): Promise<void> {
+  const { sql } = deps
+  app.addSchema(eventDefinitionSchema)
+
+  app.get<{ Querystring: EventDefinitionQuery }>('/', {
+    config: read,
+    schema: { tags, summary: 'List event definitions', querystring: listQuery, response: { 200: pageSchema(one) } }
+  }, async (request, reply) => {
+    const { asOf, ...content } = await listEventDefinitions(sql, accessOf(request).projectId, request.query)
+    if (asOf !== null) reply.header('millrace-definitions-as-of', asOf.toISOString())
+    return buildPage(request, deps.publicUrl, content)
+  })
+
+  app.get<DefinitionParams>('/:id', {
+    config: read,
+    schema: { tags, summary: 'Retrieve an event definition', params: definitionIdParams, response: { 200: one } }
+  }, async (request) => await findEventDefinition(sql, accessOf(request).projectId, request.params.id))
+
+  app.patch<DefinitionParams & { Body: EventDefinitionChanges }>('/:id', {
+    config: write,
+    schema: {
+      tags, summary: 'Update an event definition', params: definitionIdParams, body: eventDefinitionChangesSchema,
+      response: { 200: one }
+    }
+  }, async (request) => await updateEventDefinition(sql, accessOf(request).projectId, request.params.id, request.body))
+
+  app.delete<DefinitionParams>('/:id', {
+    config: write,
+    schema: {
+      tags, summary: 'Delete an event definition', params: definitionIdParams,
+      description: 'Its events stay; the next event of that name makes a new definition.',
+      response: { 204: { type: 'null', description: 'Deleted.' } }
+    }
+  }, async (request, reply) => {
+    await deleteEventDefinition(sql, accessOf(request).projectId, request.params.id)
+    return await reply.code(204).send()
+  })
+}

@@ -1,0 +1,96 @@
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { selectCreatedBy } from '../http/created-by.ts'
+import { type SqlFragment } from '../http/match-search.ts'
+import { userSummarySchema, type UserSummary } from '../keys/user-summary.ts'
+
+/** An event definition as answers show it (api.md 2.5). */
+export interface EventDefinition {
+  id: string
+  name: string
+  volume_30_day: number
+  query_usage_30_day: number
+  created_at: Date
+  last_seen_at: Date | null
+  last_updated_at: Date
+  tags: string[]
+  is_action: 'false'
+  action_id: null
+  is_calculating: boolean
+  last_calculated_at: Date | null
+  created_by: UserSummary | null
+  post_to_slack: boolean
+}
+
+/** The columns of an `EventDefinition`, for a query on `event_definitions AS d`. */
+export function selectEventDefinition (sql: Sql): SqlFragment {
+  return sql`d.id, d.name, d.volume_30_day, d.query_usage_30_day, d.created_at, d.last_seen_at, d.last_updated_at, d.tags,
+    'false' AS is_action, NULL AS action_id, false AS is_calculating, d.last_calculated_at, d.post_to_slack,
+    ${selectCreatedBy(sql, sql`d.created_by`)}`
+}
+
+export const eventDefinitionSchema = {
+  $id: 'EventDefinition',
+  type: 'object',
+  required: [
+    'id', 'name', 'volume_30_day', 'query_usage_30_day', 'created_at', 'last_seen_at', 'last_updated_at', 'tags',
+    'is_action', 'action_id', 'is_calculating', 'last_calculated_at', 'created_by', 'post_to_slack'
+  ],
+  properties: {
+    id: { type: 'string', format: 'uuid' },
+    name: { type: 'string' },
+    volume_30_day: {
+      type: 'integer',
+      description: 'Events of that name during the last 30 days, kept up to date from the events themselves.'
+    },
+    query_usage_30_day: {
+      type: 'integer', description: 'How often queries used the event; nothing here counts it, it is what was written.'
+    },
+    created_at: { type: 'string', format: 'date-time', description: 'When the event was first seen.' },
+    last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event.' },
+    last_updated_at: { type: 'string', format: 'date-time', description: 'Last change by a person.' },
+    tags: { type: 'array', items: { type: 'string' } },
+    is_action: { type: 'string', description: 'Always "false": there are no actions here.' },
+    action_id: { type: ['integer', 'null'], description: 'Always null: there are no actions here.' },
+    is_calculating: { type: 'boolean', description: 'Always false: nothing is calculated in the background.' },
+    last_calculated_at: {
+      type: ['string', 'null'], format: 'date-time', description: 'When volume_30_day was last computed.'
+    },
+    created_by: userSummarySchema,
+    post_to_slack: { type: 'boolean', description: 'Kept as written; nothing is posted.' }
+  }
+} as const
+
+/** Body of PATCH. */
+export const eventDefinitionChangesSchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    name: {
+      type: 'string', minLength: 1, maxLength: 400,
+      description: 'The definition then describes the events of that name. The old name gets a new definition when it is seen again.'
+    },
+    volume_30_day: {
+      type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
+      description: 'Shown until the next event of that name arrives, which computes it anew.'
+    },
+    query_usage_30_day: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
+    created_at: { type: 'string', format: 'date-time' },
+    last_seen_at: {
+      type: 'string', format: 'date-time',
+      description: 'Shown until the next event of that name arrives, which computes it anew.'
+    },
+    tags: { type: 'array', maxItems: 1000, items: { type: 'string', minLength: 1, maxLength: 255 } },
+    post_to_slack: { type: 'boolean' }
+  }
+} as const
+
+/** What PATCH may change; columns of the same names. */
+export interface EventDefinitionChanges {
+  name?: string
+  volume_30_day?: number
+  query_usage_30_day?: number
+  created_at?: string
+  last_seen_at?: string
+  tags?: string[]
+  post_to_slack?: boolean
+}

@@ -1,0 +1,101 @@
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { decodeCursor, encodeCursor } from '../http/cursor.ts'
+import { matchSearch, type SqlFragment } from '../http/match-search.ts'
+import { type PageContent, type PageQuery } from '../http/pagination.ts'
+import { selectEventDefinition, type EventDefinition } from './event-definition.ts'
+
+/** What events to list: all, the ones an SDK made up itself (`$pageview`), or the ones of the customer. */
+export const EVENT_TYPES = ['all', 'event', 'event_custom', 'event_posthog'] as const
+
+export const EVENT_ORDERINGS = [
+  'name', '-name', 'volume_30_day', '-volume_30_day', 'last_seen_at', '-last_seen_at'
+] as const
+
+export interface EventDefinitionQuery extends PageQuery {
+  search?: string
+  event_type: typeof EVENT_TYPES[number]
+  ordering: typeof EVENT_ORDERINGS[number]
+  after?: string
+}
+
+export interface EventDefinitionPage extends PageContent<EventDefinition> {
+  /** Up to where the events are counted in; null before the first roll-up. */
+  asOf: Date | null
+}
+
+/**
+ * Lists a page of event definitions with two queries.
+ *
+ * Names are unique, so every order ends with the name and has no ties. Names compare by their bytes.
+ */
+export async function listEventDefinitions (
+  sql: Sql, projectId: number, query: EventDefinitionQuery
+): Promise<EventDefinitionPage> {
+  const where = sql`d.project_id = ${projectId} AND ${matchType(sql, query.event_type)}
+    AND ${matchSearch(sql, sql`d.name`, query.search)}`
+  const order = buildOrder(sql, query.ordering)
+  const after = decodeCursor(query.after, query.ordering, 2)
+
+  const [totals, rows] = await Promise.all([
+    sql<{ count: number, as_of: Date | null }[]>`
+      SELECT count(*) AS count, (SELECT min(read_up_to) FROM roll_up_state) AS as_of FROM event_definitions d WHERE ${where}`,
+    sql<(EventDefinition & { sort_key: string })[]>`
+      SELECT ${selectEventDefinition(sql)}, (${order.key})::text AS sort_key
+      FROM event_definitions d
+      WHERE ${where} AND ${after === undefined ? sql`true` : order.isAfter(after)}
+      ORDER BY ${order.by}
+      LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
+  ])
+  const more = rows.length > query.limit
+  const page = rows.slice(0, query.limit)
+  const last = page.at(-1)
+  return {
+    results: page,
+    count: totals[0]?.count ?? 0,
+    asOf: totals[0]?.as_of ?? null,
+    more,
+    after: last === undefined ? undefined : encodeCursor(query.ordering, [last.sort_key, last.name])
+  }
+}
+
+function matchType (sql: Sql, type: EventDefinitionQuery['event_type']): SqlFragment {
+  if (type === 'event_custom') return sql`d.name NOT LIKE '$%'`
+  return type === 'event_posthog' ? sql`d.name LIKE '$%'` : sql`true`
+}
+
+interface Order {
+  /** The value that comes first in the order. */
+  key: SqlFragment
+  by: SqlFragment
+  isAfter: (cursor: string[]) => SqlFragment
+}
+
+function buildOrder (sql: Sql, ordering: EventDefinitionQuery['ordering']): Order {
+  const descends = ordering.startsWith('-')
+  const direction = descends ? sql`DESC` : sql`ASC`
+  const compare = descends ? sql`<` : sql`>`
+  const name = sql`d.name COLLATE "C"`
+  switch (ordering) {
+    case 'name':
+    case '-name':
+      return {
+        key: sql`''`,
+        by: sql`${name} ${direction}`,
+        isAfter: ([, last]) => sql`${name} ${compare} ${last ?? ''}`
+      }
+    case 'volume_30_day':
+    case '-volume_30_day':
+      return orderBy(sql`d.volume_30_day`, (text) => sql`${text}::bigint`)
+    default:
+      // Definitions that were never seen count as the oldest.
+      return orderBy(sql`COALESCE(d.last_seen_at, '-infinity')`, (text) => sql`${text}::timestamptz`)
+  }
+
+  function orderBy (key: SqlFragment, read: (text: string) => SqlFragment): Order {
+    return {
+      key,
+      by: sql`${key} ${direction}, ${name}`,
+      isAfter: ([value = '', last = '']) => sql`(${key} ${compare} ${read(value)} OR (${key} = ${read(value)} AND ${name} > ${last}))`
+    }
+  }
+}

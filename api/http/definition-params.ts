@@ -1,0 +1,12 @@
+/** Path parameters of one definition: what the id must look like, and its type for the route. */
+export const definitionIdParams = {
+  type: 'object',
+  properties: {
+    project_id: { type: 'string', description: 'Id of the project, or @current for the first one the key opens.' },
+    id: { type: 'string', format: 'uuid' }
+  }
+} as const
+
+export interface DefinitionParams {
+  Params: { project_id: string, id: string }
+}

@@ -1,0 +1,29 @@
+import { type SwaggerTransform } from '@fastify/swagger'
+
+type Schema = Record<string, unknown>
+
+const ERROR = { description: 'What was wrong, in the field at fault.', $ref: 'Error#' }
+
+const PROJECT_ID = { type: 'string', description: 'Id of the project, or @current for the first one the key opens.' }
+
+/**
+ * Adds to the description of a route what all of them share: the key it asks for, the project of its path, and the
+ * answers when it fails. Nothing here takes part in serving a request.
+ */
+export const describeRoute: SwaggerTransform = ({ schema, url, route }) => {
+  const described = { ...schema as Schema | undefined }
+  if (described.hide === true) return { schema: described, url }
+  const scope = route.config?.scope
+  if (scope !== undefined) {
+    described.security = [{ personalApiKey: [] }]
+    described.description = [described.description, `Asks for the scope ${scope}.`].filter(Boolean).join('\n\n')
+  }
+  if (url.includes(':project_id')) described.params = withProject(described.params as Schema | undefined)
+  described.response = { ...described.response as Schema | undefined, '4xx': ERROR, '5xx': ERROR }
+  return { schema: described, url: url.replace(/(.)\/$/, '$1') }
+}
+
+function withProject (params: Schema | undefined): Schema {
+  const properties = params?.properties as Schema | undefined
+  return { type: 'object', ...params, properties: { project_id: PROJECT_ID, ...properties } }
+}

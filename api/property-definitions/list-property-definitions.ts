@@ -1,0 +1,77 @@
+import { hash } from 'node:crypto'
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { decodeCursor, encodeCursor } from '../http/cursor.ts'
+import { matchSearch, type SqlFragment } from '../http/match-search.ts'
+import { type PageContent } from '../http/pagination.ts'
+import { selectPropertyDefinition, type PropertyDefinition } from './property-definition.ts'
+import { readPropertyFilter, type PropertyDefinitionQuery, type PropertyFilter } from './property-query.ts'
+
+/**
+ * Lists a page of property definitions with two queries: first the ones seen on the events of the request, then by
+ * name, compared by bytes. Names are unique within a type, so there are no ties.
+ *
+ * @throws {HttpError} 400 for a filter that makes no sense.
+ */
+export async function listPropertyDefinitions (
+  sql: Sql, projectId: number, query: PropertyDefinitionQuery
+): Promise<PageContent<PropertyDefinition>> {
+  const filter = readPropertyFilter(query)
+  const isSeen = selectIsSeen(sql, filter)
+  const where = buildCondition(sql, projectId, filter)
+  const unseen = sql`CASE WHEN ${isSeen} THEN 0 ELSE 1 END`
+  const name = sql`d.name COLLATE "C"`
+  const order = nameOrder(filter)
+  const after = decodeCursor(query.after, order, 2)
+  const [lastUnseen = '', lastName = ''] = after ?? []
+
+  const [totals, rows] = await Promise.all([
+    sql<{ count: number }[]>`SELECT count(*) AS count FROM property_definitions d WHERE ${where}`,
+    sql<PropertyDefinition[]>`
+      SELECT ${selectPropertyDefinition(sql, isSeen)}
+      FROM property_definitions d
+      WHERE ${where} AND ${after === undefined ? sql`true` : sql`(${unseen}, ${name}) > (${lastUnseen}::integer, ${lastName})`}
+      ORDER BY ${unseen}, ${name}
+      LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
+  ])
+  const page = rows.slice(0, query.limit)
+  const last = page.at(-1)
+  return {
+    results: page,
+    count: totals[0]?.count ?? 0,
+    more: rows.length > query.limit,
+    after: last === undefined
+      ? undefined
+      : encodeCursor(order, [last.is_seen_on_filtered_events === 'true' ? '0' : '1', last.name])
+  }
+}
+
+/** Other events make another order; a digest keeps the cursor short however many they are. */
+function nameOrder ({ eventNames }: PropertyFilter): string {
+  return `seen,name:${hash('sha1', JSON.stringify(eventNames ?? null), 'base64url')}`
+}
+
+function selectIsSeen (sql: Sql, { eventNames }: PropertyFilter): SqlFragment {
+  if (eventNames === undefined) return sql`NULL::boolean`
+  return sql`EXISTS (
+    SELECT FROM event_properties e
+    WHERE e.project_id = d.project_id AND e.property = d.name AND e.event = ANY(${eventNames}::text[]))`
+}
+
+function buildCondition (sql: Sql, projectId: number, filter: PropertyFilter): SqlFragment {
+  // A group type nobody has seen has no properties: the comparison with NULL is never true.
+  const groupType = filter.groupTypeIndex === undefined
+    ? sql`''`
+    : sql`(SELECT g.group_type FROM group_types g WHERE g.project_id = ${projectId} AND g.group_type_index = ${filter.groupTypeIndex})`
+  return sql`d.project_id = ${projectId} AND d.type = ${filter.type} AND d.group_type = ${groupType}
+    AND ${matchSearch(sql, sql`d.name`, filter.search)}
+    AND ${filter.only === undefined ? sql`true` : sql`d.name = ANY(${filter.only}::text[])`}
+    AND d.name <> ALL(${filter.without}::text[])
+    AND ${filter.onlyNumerical ? sql`d.property_type = 'Numeric'` : sql`true`}
+    AND ${matchFeatureFlag(sql, filter.isFeatureFlag)}
+    AND ${filter.mustBeSeen ? selectIsSeen(sql, filter) : sql`true`}`
+}
+
+function matchFeatureFlag (sql: Sql, isFeatureFlag: boolean | undefined): SqlFragment {
+  if (isFeatureFlag === undefined) return sql`true`
+  return isFeatureFlag ? sql`d.name LIKE '$feature/%'` : sql`d.name NOT LIKE '$feature/%'`
+}

@@ -1,0 +1,65 @@
+import { type FastifyInstance } from 'fastify'
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { accessOf } from '../http/authenticate-personal-key.ts'
+import { definitionIdParams, type DefinitionParams } from '../http/definition-params.ts'
+import { buildPage, pageSchema } from '../http/pagination.ts'
+import { deletePropertyDefinition } from './delete-property-definition.ts'
+import { findPropertyDefinition } from './find-property-definition.ts'
+import { listPropertyDefinitions } from './list-property-definitions.ts'
+import {
+  propertyDefinitionChangesSchema, propertyDefinitionSchema, type PropertyDefinitionChanges
+} from './property-definition.ts'
+import { propertyDefinitionQuerySchema, type PropertyDefinitionQuery } from './property-query.ts'
+import { updatePropertyDefinition } from './update-property-definition.ts'
+
+const read = { scope: 'property_definition:read' } as const
+const write = { scope: 'property_definition:write' } as const
+const tags = ['property definitions']
+const one = { $ref: 'PropertyDefinition#' }
+
+/** Property definitions of a project (api.md 4.2): served from Postgres alone, so also while ClickHouse is away. */
+export async function propertyDefinitionRoutes (
+  app: FastifyInstance, deps: { sql: Sql, publicUrl: string }
+): Promise<void> {
+  const { sql } = deps
+  app.addSchema(propertyDefinitionSchema)
+
+  app.get<{ Querystring: PropertyDefinitionQuery }>('/', {
+    config: read,
+    schema: {
+      tags, summary: 'List property definitions', querystring: propertyDefinitionQuerySchema,
+      description: 'Sorted by whether they were seen on event_names, then by name.',
+      response: { 200: pageSchema(one) }
+    }
+  }, async (request) => {
+    const content = await listPropertyDefinitions(sql, accessOf(request).projectId, request.query)
+    return buildPage(request, deps.publicUrl, content)
+  })
+
+  app.get<DefinitionParams>('/:id', {
+    config: read,
+    schema: { tags, summary: 'Retrieve a property definition', params: definitionIdParams, response: { 200: one } }
+  }, async (request) => await findPropertyDefinition(sql, accessOf(request).projectId, request.params.id))
+
+  app.patch<DefinitionParams & { Body: PropertyDefinitionChanges }>('/:id', {
+    config: write,
+    schema: {
+      tags, summary: 'Update a property definition', params: definitionIdParams, body: propertyDefinitionChangesSchema,
+      response: { 200: one }
+    }
+  }, async (request) => {
+    return await updatePropertyDefinition(sql, accessOf(request).projectId, request.params.id, request.body)
+  })
+
+  app.delete<DefinitionParams>('/:id', {
+    config: write,
+    schema: {
+      tags, summary: 'Delete a property definition', params: definitionIdParams,
+      description: 'The property stays in its events; the next event that carries it makes a new definition.',
+      response: { 204: { type: 'null', description: 'Deleted.' } }
+    }
+  }, async (request, reply) => {
+    await deletePropertyDefinition(sql, accessOf(request).projectId, request.params.id)
+    return await reply.code(204).send()
+  })
+}

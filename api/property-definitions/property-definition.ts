@@ -1,0 +1,85 @@
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { type SqlFragment } from '../http/match-search.ts'
+
+export const PROPERTY_TYPES = ['DateTime', 'String', 'Numeric', 'Boolean'] as const
+
+export type PropertyType = typeof PROPERTY_TYPES[number]
+
+/** A property definition as answers show it (api.md 2.4). */
+export interface PropertyDefinition {
+  id: string
+  name: string
+  is_numerical: boolean
+  query_usage_30_day: number
+  property_type: PropertyType | null
+  tags: string[]
+  is_seen_on_filtered_events: 'true' | 'false' | null
+}
+
+/**
+ * The columns of a `PropertyDefinition`, for a query on `property_definitions AS d`.
+ *
+ * `is_numerical` is no column: it is true exactly when the type is Numeric, so the two never disagree.
+ *
+ * @param isSeen  Boolean: whether the property was seen on the events of the request; null when it names none.
+ */
+export function selectPropertyDefinition (sql: Sql, isSeen: SqlFragment): SqlFragment {
+  return sql`d.id, d.name, d.property_type IS NOT DISTINCT FROM 'Numeric' AS is_numerical, d.query_usage_30_day,
+    d.property_type, d.tags, (${isSeen})::text AS is_seen_on_filtered_events`
+}
+
+export const propertyDefinitionSchema = {
+  $id: 'PropertyDefinition',
+  type: 'object',
+  required: [
+    'id', 'name', 'is_numerical', 'query_usage_30_day', 'property_type', 'tags', 'is_seen_on_filtered_events'
+  ],
+  properties: {
+    id: { type: 'string', format: 'uuid' },
+    name: { type: 'string' },
+    is_numerical: { type: 'boolean', description: 'True exactly when property_type is Numeric.' },
+    query_usage_30_day: {
+      type: 'integer', description: 'How often queries used it; nothing here counts it, it is what was written.'
+    },
+    property_type: {
+      type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
+      description: 'Inferred from the values, or set by a person; null while only null, arrays or objects were seen.'
+    },
+    tags: { type: 'array', items: { type: 'string' } },
+    is_seen_on_filtered_events: {
+      type: ['string', 'null'], enum: ['true', 'false', null],
+      description: 'Whether the property was seen on any event of event_names; null when the request names none.'
+    }
+  }
+} as const
+
+/** Body of PATCH. */
+export const propertyDefinitionChangesSchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    name: {
+      type: 'string', minLength: 1, maxLength: 400,
+      description: 'The definition then describes the property of that name. The old name gets a new definition when it is seen again.'
+    },
+    is_numerical: {
+      type: 'boolean',
+      description: 'true sets property_type to Numeric; false sets a Numeric one to String and leaves others as they are.'
+    },
+    query_usage_30_day: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
+    property_type: {
+      type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
+      description: 'A type set here is kept whatever values arrive; null hands it back to inference.'
+    },
+    tags: { type: 'array', maxItems: 1000, items: { type: 'string', minLength: 1, maxLength: 255 } }
+  }
+} as const
+
+/** What PATCH may change. */
+export interface PropertyDefinitionChanges {
+  name?: string
+  is_numerical?: boolean
+  query_usage_30_day?: number
+  property_type?: PropertyType | null
+  tags?: string[]
+}
