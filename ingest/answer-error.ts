@@ -1,15 +1,20 @@
 import { type FastifyReply, type FastifyRequest } from 'fastify'
 import { HttpError, toHttpErrorBody } from '../platform/errors.ts'
+import { type Logger } from '../platform/logger.ts'
 
 /** SDKs that honour it come back after this many seconds. */
 const RETRY_AFTER_SECONDS = '5'
 
+export type AnswerError = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void
+
 /** Turns what a route threw into the answer of the contract: `{ type, code, detail, attr }`. */
-export function answerError (error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  const known = error instanceof HttpError ? error : translate(error)
-  if (known.status >= 500) request.log.error({ err: error }, 'request failed')
-  if (known.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
-  reply.code(known.status).type('application/json; charset=utf-8').send(toHttpErrorBody(known))
+export function createAnswerError (logger: Logger): AnswerError {
+  return function answerError (error, request, reply) {
+    const known = error instanceof HttpError ? error : translate(error)
+    if (known.status >= 500) logger.error({ err: error, requestId: request.id }, 'request failed')
+    if (known.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
+    reply.code(known.status).type('application/json; charset=utf-8').send(toHttpErrorBody(known))
+  }
 }
 
 /** Errors of Fastify itself carry a status; anything else is a mistake of ours and says nothing about it. */

@@ -1,12 +1,14 @@
 import { fastify, type FastifyInstance } from 'fastify'
+import { type Logger } from '../platform/logger.ts'
 import { type Metrics } from '../platform/metrics.ts'
 import { captureRoutes, type CaptureRoutesOptions } from './capture-routes.ts'
-import { answerError } from './answer-error.ts'
+import { createAnswerError } from './answer-error.ts'
 import { forwardToApi } from './forward-to-api.ts'
 import { healthRoutes, type HealthRoutesOptions } from './health-routes.ts'
 
 export interface IngestAppOptions extends CaptureRoutesOptions, HealthRoutesOptions {
   metrics: Metrics
+  logger: Logger
   /** Where everything that is not capture goes. */
   apiUrl: string
   /** Prefix of request ids, different in each process. */
@@ -23,6 +25,7 @@ const KEEP_ALIVE_MS = 65_000
 export async function buildIngestApp (options: IngestAppOptions): Promise<FastifyInstance> {
   let requests = 0
   const app = fastify({
+    // A logger here would be given a child for each request. Metrics count requests; errors are logged below.
     logger: false,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -30,7 +33,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     genReqId: () => `${options.processId}-${(requests++).toString(36)}`,
     routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 500 }
   })
-  app.setErrorHandler(answerError)
+  app.setErrorHandler(createAnswerError(options.logger))
   await app.register(healthRoutes, options)
   await app.register(captureRoutes, options)
   app.get('/metrics', async (_request, reply) => {

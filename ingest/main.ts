@@ -1,71 +1,14 @@
-import { randomBytes } from 'node:crypto'
-import { connectNats } from '../platform/connect-nats.ts'
-import { connectPostgres } from '../platform/connect-postgres.ts'
-import { ensureStreams } from '../platform/ensure-streams.ts'
-import { listenPostgres } from '../platform/listen-postgres.ts'
 import { createLogger } from '../platform/logger.ts'
-import { createMetrics } from '../platform/metrics.ts'
 import { onShutdown } from '../platform/on-shutdown.ts'
 import { runProcess } from '../platform/run-process.ts'
-import { buildIngestApp } from './app.ts'
-import { createCapture } from './capture.ts'
 import { loadIngestConfig } from './config.ts'
-import { createIngestCounts } from './ingest-counts.ts'
-import { createKeyDirectory } from './keys/key-directory.ts'
-import { createLoadKeys } from './keys/load-keys.ts'
-import { createDescribeProperties } from './normalise/describe-properties.ts'
-import { createNormaliseEvent } from './normalise/normalise-event.ts'
-import { createStreamPublisher } from './publish/create-stream-publisher.ts'
-import { createEventLanes } from './publish/event-lanes.ts'
-import { createTakeEvent } from './take-event.ts'
+import { startIngest } from './start-ingest.ts'
 
-/** A stream that did not acknowledge by then is taken for away. */
-const ACK_TIMEOUT_MS = 5000
-
-runProcess('ingest', async function startIngest () {
+/** The ingest tier as a process. The way of an event through it is in `capture.ts`. */
+runProcess('ingest', async function main () {
   const config = loadIngestConfig(process.env)
   const logger = createLogger({ component: 'ingest', level: config.logLevel })
-  const metrics = createMetrics('ingest')
-  const counts = createIngestCounts(metrics)
-  const now = Date.now
-
-  const sql = connectPostgres({ url: config.databaseUrl, max: 2, logger })
-  const keys = createKeyDirectory({ loadKeys: createLoadKeys(sql), logger, now })
-  const listener = listenPostgres({
-    url: config.databaseUrl,
-    channel: 'millrace_keys',
-    onChange: () => { keys.refresh().catch((err: unknown) => logger.warn({ err }, 'keys could not be read')) },
-    logger
-  })
-
-  const processId = randomBytes(6).toString('hex')
-  let messages = 0
-  const nats = await connectNats({ url: config.natsUrl, name: 'millrace ingest', logger, waitForServer: true })
-  await ensureStreams(nats, config.streams)
-  const lanes = createEventLanes(config.streams.lanes, {
-    publish: createStreamPublisher({ connection: nats, ackTimeoutMs: ACK_TIMEOUT_MS }),
-    nextMessageId: () => `${processId}-${(messages++).toString(36)}`,
-    maxWaitMs: config.groupCommitMs
-  })
-
-  let ready = true
-  const takeEvent = createTakeEvent(createNormaliseEvent(createDescribeProperties(now)))
-  const app = await buildIngestApp({
-    capture: createCapture({ keys, takeEvent, lanes, counts, limits: config.limits, now }),
-    counts,
-    metrics,
-    isReady: () => ready,
-    apiUrl: config.apiUrl,
-    processId
-  })
-  await app.listen(config.http)
-  logger.info({ ...config.http }, 'ingest is listening')
-
-  onShutdown(logger, [
-    { name: 'refuse new requests', run: () => { ready = false } },
-    { name: 'finish requests', run: async () => await app.close() },
-    { name: 'close nats', run: async () => await nats.drain() },
-    { name: 'stop listening for keys', run: async () => await listener.stop() },
-    { name: 'close postgres', run: async () => await sql.end({ timeout: 1 }) }
-  ])
+  const ingest = await startIngest(config, logger)
+  logger.info({ host: config.http.host, port: ingest.port }, 'ingest is listening')
+  onShutdown(logger, ingest.shutdownSteps)
 })

@@ -41,8 +41,8 @@ export type DescribeProperties = (event: string, properties: Record<string, unkn
  * by type: a known shape costs a look-up a property and no new text, and rows of one shape share one string.
  */
 export function createDescribeProperties (now: () => number): DescribeProperties {
-  let root = createShape(null, '')
   let nodes = 0
+  let root = createShape(null, '')
 
   return function describeProperties (event, properties) {
     if (event === '$$plugin_metrics') return ''

@@ -1,0 +1,70 @@
+import t from 'tap'
+import { createTestClickHouse } from '../test/support/create-test-clickhouse.ts'
+import { PROJECT_KEY, startTestIngest, TEAM_KEY } from './testing/start-test-ingest.ts'
+import { storePublishedEvents } from './testing/read-published-events.ts'
+
+t.test('an event answered with 200 is in the stream, every column as sent', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  const uuid = '0193a5b2-7c1d-7e8f-9abc-def012345678'
+  const event = {
+    event: 'order paid',
+    uuid,
+    timestamp: '2026-01-02T03:04:05.678Z',
+    properties: { distinct_id: 'user-1', amount: 12.5, $browser: 'Firefox', $groups: { company: 'id:5' }, at: 'ümlaut ✓' }
+  }
+
+  const answer = await ingest.post('/capture/', { api_key: PROJECT_KEY, ...event })
+
+  t.equal(answer.status, 200)
+  t.equal(await answer.text(), '{"status":1}')
+  const [stored, ...more] = await storePublishedEvents(ingest.connection, clickhouse)
+  t.same(more, [])
+  t.match(stored, {
+    project_id: 1, uuid, event: 'order paid', distinct_id: 'user-1', browser: 'Firefox', ip: '127.0.0.1',
+    timestamp: '2026-01-02 03:04:05.678', groups: { company: 'id:5' },
+    properties: JSON.stringify(event.properties),
+    property_types: ['eSdistinct_id', 'eNamount', 'eS$browser', 'eSat'].join('\0')
+  })
+})
+
+t.test('a batch keeps its good events and drops the bad ones, counted by reason', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  const batch = [
+    { event: 'good', distinct_id: 'a' },
+    { distinct_id: 'nameless' },
+    { event: '', distinct_id: 'empty name' },
+    { event: 7, distinct_id: 'numeric name' },
+    { event: 'no sender' },
+    { event: 'empty sender', distinct_id: '' },
+    { event: 'bad properties', distinct_id: 'a', properties: [1] },
+    'not an event',
+    { event: 'good', distinct_id: 'b' }
+  ]
+
+  const answer = await ingest.post('/batch/', { api_key: TEAM_KEY, batch })
+
+  t.equal(answer.status, 200)
+  const stored = await storePublishedEvents(ingest.connection, clickhouse)
+  t.same(stored.map(({ event, distinct_id: id }) => [event, id]), [['good', 'a'], ['good', 'b']])
+  const dropped = async (reason: string): Promise<number> =>
+    await ingest.metric(`millrace_ingest_events_dropped_total{reason="${reason}"}`)
+  t.equal(await dropped('missing_event_name'), 2)
+  t.equal(await dropped('invalid_event_name'), 1)
+  t.equal(await dropped('missing_distinct_id'), 2)
+  t.equal(await dropped('invalid_properties'), 1)
+  t.equal(await dropped('not_an_object'), 1)
+})
+
+t.test('many requests at once share messages and are all answered', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+
+  const answers = await Promise.all(Array.from({ length: 200 }, async (_, i) =>
+    await ingest.post('/e/', [{ event: `e${i}`, properties: { token: PROJECT_KEY, distinct_id: 'x' } }])))
+
+  t.ok(answers.every(({ status }) => status === 200))
+  const stored = await storePublishedEvents(ingest.connection, clickhouse)
+  t.equal(new Set(stored.map(({ event }) => event)).size, 200)
+})

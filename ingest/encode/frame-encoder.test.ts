@@ -1,0 +1,112 @@
+import zlib from 'node:zlib'
+import t from 'tap'
+import { frameOf } from '../../schema/frame-message.ts'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { parseClickHouseUrl } from '../../platform/connect-clickhouse.ts'
+import { PROMOTED_PROPERTIES, type EventRow } from '../event-row.ts'
+import { createUuidV7, formatUuid } from '../normalise/uuid.ts'
+import { FrameEncoder } from './frame-encoder.ts'
+
+function buildRow (fields: Partial<EventRow> & { ordinal: number }): EventRow {
+  const { ordinal } = fields
+  return {
+    projectId: 7,
+    uuid: createUuidV7(1_790_000_000_000 + ordinal),
+    event: `event ${ordinal % 3}`,
+    distinctId: `user ${ordinal}`,
+    timestamp: 1_790_000_000_123 + ordinal,
+    receivedAt: 1_790_000_000_456 + ordinal,
+    groups: [],
+    properties: JSON.stringify({ ordinal }),
+    propertyTypes: 'eNordinal',
+    promoted: PROMOTED_PROPERTIES.map(() => ''),
+    ...fields
+  }
+}
+
+/** Inserts frames as the writer does: concatenated, unread. */
+async function insertFrames (url: string, frames: readonly Uint8Array[]): Promise<void> {
+  const { origin, database, headers } = parseClickHouseUrl(url)
+  const response = await fetch(`${origin}/?database=${database}&query=${encodeURIComponent('INSERT INTO events FORMAT Native')}`, {
+    method: 'POST', headers: { ...headers, 'content-encoding': 'zstd' }, body: Buffer.concat(frames)
+  })
+  if (response.status !== 200) throw new Error(await response.text())
+}
+
+t.test('every column of a frame arrives in ClickHouse as it was given', async (t) => {
+  const clickhouse = await createTestClickHouse(t)
+  const promoted = PROMOTED_PROPERTIES.map((name, i) => i % 2 === 0 ? `${name} café 日本 😀` : '')
+  const row = buildRow({
+    ordinal: 1,
+    uuid: { a: 0x0193a5b2, b: 0x7c1d7e8f, c: 0x9abcdef0, d: 0x12345678 },
+    event: '$pageview ✓',
+    distinctId: 'ü'.repeat(100),
+    groups: ['company', 'id:5', 'team', 'a'],
+    properties: JSON.stringify({ long: 'x'.repeat(20_000), text: '日本' }),
+    promoted
+  })
+  const encoder = new FrameEncoder()
+  encoder.append(row)
+  const { payload, rows } = encoder.take()
+
+  await insertFrames(clickhouse.url, [frameOf(payload, rows)])
+
+  const result = await clickhouse.client.query({
+    query: 'SELECT *, toUnixTimestamp64Milli(timestamp) AS t, toUnixTimestamp64Milli(received_at) AS r FROM events',
+    format: 'JSONEachRow'
+  })
+  const [stored] = await result.json<Record<string, unknown>>()
+  t.match(stored, {
+    project_id: 7,
+    uuid: '0193a5b2-7c1d-7e8f-9abc-def012345678',
+    event: '$pageview ✓',
+    distinct_id: row.distinctId,
+    groups: { company: 'id:5', team: 'a' },
+    properties: row.properties,
+    property_types: 'eNordinal',
+    t: String(row.timestamp),
+    r: String(row.receivedAt),
+    session_id: promoted[0],
+    current_url: promoted[PROMOTED_PROPERTIES.indexOf('$current_url')],
+    browser: promoted[PROMOTED_PROPERTIES.indexOf('$browser')],
+    ip: promoted[PROMOTED_PROPERTIES.indexOf('$ip')]
+  })
+})
+
+t.test('frames with dictionaries of one, two and four bytes, reusing the encoder, insert together', async (t) => {
+  const clickhouse = await createTestClickHouse(t)
+  const encoder = new FrameEncoder()
+  const sizes = [10, 1000, 70_000]
+  const frames = sizes.map((size) => {
+    for (let ordinal = 0; ordinal < size; ordinal++) {
+      encoder.append(buildRow({ ordinal, event: `e${size}-${ordinal}`, groups: ordinal % 2 === 0 ? ['g', String(ordinal)] : [] }))
+    }
+    const { payload, rows } = encoder.take()
+    t.equal(rows, size)
+    return frameOf(payload, rows)
+  })
+
+  await insertFrames(clickhouse.url, frames)
+
+  const result = await clickhouse.client.query({
+    query: `SELECT count() AS rows, uniqExact(event) AS events, countIf(event = concat('e', splitByChar('-', substring(event, 2))[1], '-', toString(JSONExtractInt(properties, 'ordinal')))) AS matching,
+      countIf(if(JSONExtractInt(properties, 'ordinal') % 2 = 0, groups = map('g', toString(JSONExtractInt(properties, 'ordinal'))), empty(groups))) AS grouped FROM events`,
+    format: 'JSONEachRow'
+  })
+  t.same(await result.json(), [{ rows: '71010', events: '71010', matching: '71010', grouped: '71010' }])
+})
+
+t.test('each row has the fingerprint of its project and uuid', async (t) => {
+  const encoder = new FrameEncoder()
+  const row = buildRow({ ordinal: 1 })
+  for (const projectId of [7, 7, 8]) encoder.append({ ...row, projectId })
+  encoder.append(buildRow({ ordinal: 2 }))
+
+  const { payload, rows } = encoder.take()
+
+  const fingerprints = Array.from({ length: rows }, (_, i) => payload.readBigUInt64LE(i * 8))
+  t.equal(fingerprints[0], fingerprints[1])
+  t.equal(new Set(fingerprints).size, 3)
+  t.equal(zlib.zstdDecompressSync(frameOf(payload, rows)).readUInt8(1), rows)
+  t.match(formatUuid(row.uuid), /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+})

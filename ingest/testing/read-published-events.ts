@@ -1,0 +1,57 @@
+import { jetstream, AckPolicy, jetstreamManager, type JsMsg } from '@nats-io/jetstream'
+import { frameOf } from '../../schema/frame-message.ts'
+import { EVENTS_STREAM, HEADER, PEOPLE_STREAM } from '../../schema/streams.ts'
+import { type PeopleUpdate } from '../../schema/people-update.ts'
+import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { parseClickHouseUrl } from '../../platform/connect-clickhouse.ts'
+import { type TestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+
+/** Takes every message of a stream, in order, and leaves the stream empty. */
+export async function takeMessages (connection: NatsConnection, stream: string): Promise<JsMsg[]> {
+  const manager = await jetstreamManager(connection)
+  const { state } = await manager.streams.info(stream)
+  if (state.messages === 0) return []
+  const { name } = await manager.consumers.add(stream, { ack_policy: AckPolicy.Explicit })
+  const consumer = await jetstream(connection).consumers.get(stream, name)
+  const messages: JsMsg[] = []
+  while (messages.length < state.messages) {
+    for await (const message of await consumer.fetch({ max_messages: 100, expires: 1000 })) {
+      messages.push(message)
+      await message.ackAck()
+    }
+  }
+  await manager.consumers.delete(stream, name)
+  return messages
+}
+
+/** A row of `events` as JSON; numbers of 64 bits are texts. */
+export type StoredEvent = Record<string, unknown> & { uuid: string, event: string, properties: string }
+
+/** Inserts what was published, as the writer would, and reads it back. */
+export async function storePublishedEvents (
+  connection: NatsConnection, clickhouse: TestClickHouse
+): Promise<StoredEvent[]> {
+  const messages = await takeMessages(connection, EVENTS_STREAM)
+  for (const message of messages) {
+    await insertFrame(clickhouse.url, frameOf(message.data, Number(message.headers?.get(HEADER.rows))))
+  }
+  const result = await clickhouse.client.query({
+    query: 'SELECT *, toUnixTimestamp64Milli(timestamp) AS time_ms FROM events ORDER BY distinct_id, event, uuid',
+    format: 'JSONEachRow'
+  })
+  return await result.json<StoredEvent>()
+}
+
+export async function takePeopleUpdates (connection: NatsConnection): Promise<PeopleUpdate[]> {
+  return (await takeMessages(connection, PEOPLE_STREAM)).flatMap((message) => message.json<PeopleUpdate[]>())
+}
+
+/** @throws when ClickHouse refuses the frame, with its reason. */
+export async function insertFrame (url: string, frame: Uint8Array): Promise<void> {
+  const { origin, database, headers } = parseClickHouseUrl(url)
+  const query = encodeURIComponent('INSERT INTO events FORMAT Native')
+  const response = await fetch(`${origin}/?database=${database}&query=${query}`, {
+    method: 'POST', headers: { ...headers, 'content-encoding': 'zstd' }, body: Buffer.from(frame)
+  })
+  if (response.status !== 200) throw new Error(await response.text())
+}
