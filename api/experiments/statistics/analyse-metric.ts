@@ -1,0 +1,139 @@
+import {
+  buildBetaPosterior, buildGammaPosterior, buildNormalPosterior, credibleInterval, type Posterior
+} from './bayesian/posterior.ts'
+import { rankPosteriors, type Standing } from './bayesian/rank-posteriors.ts'
+import { buildSamples, type Sample } from './build-samples.ts'
+import { type Candidate, compareWithBaseline } from './compare-with-baseline.ts'
+import { decideSignificance, type SignificanceLimits } from './decide-significance.ts'
+import { type MetricAnalysis, type VariantAnalysis, type VariantComparison } from './metric-analysis.ts'
+import { checkVariants, type MetricKind, type VariantStatistics } from './variant-statistics.ts'
+
+/** One metric of an experiment at one moment. */
+export interface MetricData {
+  kind: MetricKind
+  /** One for every variant of the flag, also for those nobody was exposed to yet (with zeros). */
+  variants: readonly VariantStatistics[]
+  /** Key of the variant to compare with. Default: `control`, or the first when there is none. */
+  baseline?: string
+  options?: Partial<AnalysisOptions>
+}
+
+export interface AnalysisOptions extends SignificanceLimits {
+  /** Of all intervals. Default 0.95. */
+  confidenceLevel: number
+  /**
+   * People, both variants together, at which the sequential intervals are narrowest. Best the planned sample size;
+   * must not be chosen from the data. Default 5,000.
+   */
+  sequentialTunedFor: number
+  /** Whether counts may vary more than Poisson (`estimated`, from the sums of squares) or are taken at their word. */
+  dispersion: 'estimated' | 'poisson'
+}
+
+/** The limits are those of the reference (100 people, 0.9, 1 %, 0.05). */
+export const ANALYSIS_DEFAULTS: AnalysisOptions = {
+  minimumExposure: 100,
+  winProbability: 0.9,
+  expectedLoss: 0.01,
+  pValue: 0.05,
+  confidenceLevel: 0.95,
+  sequentialTunedFor: 5_000,
+  dispersion: 'estimated'
+}
+
+/**
+ * Analyses one metric: who is probably best, how sure that is, and the difference of each variant to the baseline by
+ * Bayesian, frequentist and always-valid methods. Pure and exact up to rounding: the same sums give the same answer.
+ *
+ * @throws {RangeError} for numbers that no data can give (a negative count, more conversions than people, a baseline
+ *   that is not among the variants). Thin data does not throw: what cannot be told is `null`.
+ */
+export function analyseMetric ({ kind, variants, baseline, options }: MetricData): MetricAnalysis {
+  const settings = { ...ANALYSIS_DEFAULTS, ...options }
+  checkVariants(kind, variants)
+  const baselineIndex = findBaseline(variants, baseline)
+  const { samples, dispersion } = buildSamples(kind, variants, settings.dispersion)
+  const candidates = samples.map((sample) => sample && {
+    sample, posterior: buildPosterior(kind, sample, dispersion)
+  })
+  const standings = rankKnown(candidates.map((candidate) => candidate?.posterior ?? null))
+  const comparisons = compareWithBaseline(candidates, baselineIndex, {
+    kind, dispersion, level: settings.confidenceLevel, tunedFor: settings.sequentialTunedFor
+  })
+
+  const leaderIndex = indexOfHighest(standings.map((standing) => standing.probability))
+  const challengerIndex = leaderIndex !== baselineIndex
+    ? leaderIndex
+    : indexOfHighest(standings.map(({ probability }, i) => i === baselineIndex ? -1 : probability))
+  const leader = standings[leaderIndex] as Ranked
+  const pValue = comparisons[challengerIndex]?.frequentist.adjustedPValue ?? null
+  const significanceCode = decideSignificance({
+    kind,
+    smallestExposure: Math.min(...variants.map(({ exposed, measured = exposed }) => measured)),
+    variantCount: variants.length,
+    baselineProbability: (standings[baselineIndex] as Ranked).probability,
+    leaderLoss: leader.expectedLoss,
+    leaderPValue: pValue
+  }, settings)
+
+  return {
+    kind,
+    baseline: (variants[baselineIndex] as VariantStatistics).key,
+    variants: variants.map((variant, i) => describeVariant(
+      variant, candidates[i] ?? null, standings[i] as Ranked, comparisons[i] ?? null, settings.confidenceLevel)),
+    leader: (variants[leaderIndex] as VariantStatistics).key,
+    significant: significanceCode === 'significant',
+    significanceCode,
+    expectedLoss: leader.expectedLoss,
+    pValue,
+    dispersion,
+    confidenceLevel: settings.confidenceLevel
+  }
+}
+
+function findBaseline (variants: readonly VariantStatistics[], key: string | undefined): number {
+  const index = variants.findIndex((variant) => variant.key === (key ?? 'control'))
+  if (index === -1 && key !== undefined) throw new RangeError(`baseline: no variant is called ${key}`)
+  return Math.max(index, 0)
+}
+
+function buildPosterior (kind: MetricKind, sample: Sample, dispersion: number): Posterior {
+  if (kind === 'funnel') return buildBetaPosterior(sample.sum, sample.size)
+  if (kind === 'count') return buildGammaPosterior(sample.sum, sample.size, dispersion)
+  return buildNormalPosterior(sample.mean, sample.squaredError)
+}
+
+type Ranked = Pick<Standing, 'probability'> & { expectedLoss: number | null }
+
+/** Of a variant without data nothing is known, so it is as likely to be best as any; the rest is shared by the data. */
+function rankKnown (posteriors: readonly (Posterior | null)[]): Ranked[] {
+  const known = posteriors.filter((posterior) => posterior !== null)
+  const standings = rankPosteriors(known)
+  return posteriors.map((posterior) => {
+    if (posterior === null) return { probability: 1 / posteriors.length, expectedLoss: null }
+    const { probability, expectedLoss } = standings[known.indexOf(posterior)] as Standing
+    return { probability: probability * known.length / posteriors.length, expectedLoss }
+  })
+}
+
+function describeVariant (
+  variant: VariantStatistics, candidate: Candidate | null, ranked: Ranked, comparison: VariantComparison | null,
+  level: number
+): VariantAnalysis {
+  const measured = variant.measured ?? variant.exposed
+  return {
+    key: variant.key,
+    exposed: variant.exposed,
+    measured,
+    sum: variant.sum,
+    mean: measured > 0 ? variant.sum / measured : null,
+    standardError: candidate && Math.sqrt(candidate.sample.squaredError),
+    ...ranked,
+    credibleInterval: candidate && credibleInterval(candidate.posterior, level),
+    comparison
+  }
+}
+
+function indexOfHighest (values: readonly number[]): number {
+  return values.reduce((best, value, i) => value > (values[best] as number) ? i : best, 0)
+}

@@ -1,0 +1,63 @@
+import { type BayesianComparison } from './bayesian/compare-posteriors.ts'
+import { type SignificanceCode } from './decide-significance.ts'
+import { type TestOutcome } from './frequentist/test-outcome.ts'
+import { type SequentialComparison } from './sequential/always-valid.ts'
+import { type MetricKind } from './variant-statistics.ts'
+
+/** Everything known of one metric of an experiment. `docs/experiment-statistics.md` explains each number. */
+export interface MetricAnalysis {
+  kind: MetricKind
+  /** Key of the variant that all others are compared with. */
+  baseline: string
+  /** In the order they were given. */
+  variants: VariantAnalysis[]
+  /** Key of the variant most likely to be best. */
+  leader: string
+  significant: boolean
+  significanceCode: SignificanceCode
+  /** Expected loss of choosing the leader, in the metric's unit; `null` without data. */
+  expectedLoss: number | null
+  /**
+   * Two-sided p-value behind the verdict: leader against baseline, or the best other variant when the baseline leads;
+   * adjusted for the number of comparisons. `null` without data or variance.
+   */
+  pValue: number | null
+  /** How many times more than Poisson the counts vary (1 for other kinds). */
+  dispersion: number
+  /** Of every interval here, for example 0.95. */
+  confidenceLevel: number
+}
+
+export interface VariantAnalysis {
+  key: string
+  exposed: number
+  measured: number
+  sum: number
+  /** Conversion rate, events per person or mean value; `null` when nobody was measured. */
+  mean: number | null
+  /** Of `mean`. `null` when there is too little to tell. */
+  standardError: number | null
+  /** Probability to be the best of all. They add up to 1; a variant without data gets an equal share. */
+  probability: number
+  /** Mean of max(best other - this, 0), in the metric's unit. */
+  expectedLoss: number | null
+  /** Bayesian interval of the true rate or mean. */
+  credibleInterval: [lower: number, upper: number] | null
+  /** Against the baseline; `null` for the baseline itself, and when either has too little data. */
+  comparison: VariantComparison | null
+}
+
+export interface VariantComparison {
+  /** variant - baseline. */
+  absoluteLift: number
+  /** variant / baseline - 1; `null` when the baseline is not above zero. */
+  relativeLift: number | null
+  bayesian: BayesianComparison
+  frequentist: TestOutcome & {
+    /** `pValue` after Holm's adjustment for the number of variants compared. */
+    adjustedPValue: number | null
+    /** Whether there is enough data for the approximations: 5 successes and 5 failures (5 events, 5 values) each. */
+    reliable: boolean
+  }
+  sequential: SequentialComparison
+}
