@@ -42,8 +42,7 @@ export function tryFlags (set: FlagSet, subject: Subject, positions: readonly nu
 }
 
 function finish (set: FlagSet, subject: Subject, positions: readonly number[]): Evaluation {
-  const failure = subject.stored === null ? 'database_error' : 'dependency_failed'
   const outcomes = positions.map((position) =>
-    evaluateFlag(set, position, subject) ?? set.flags[position]!.fail(failure))
+    evaluateFlag(set, position, subject) ?? set.flags[position]!.fail('database_error'))
   return { outcomes, hasErrors: outcomes.some(({ failed }) => failed) }
 }

@@ -33,8 +33,11 @@ export function compileIdentify (flag: FlagDefinition, aggregation: number | nul
   }
   if (!flag.ensureExperienceContinuity) return ({ distinctId }) => distinctId
   return (subject) => {
-    if (subject.stored === null) return UNREAD_IDENTIFIER
-    return subject.stored.hashKeyOverrides.get(flag.key) ?? subject.anonDistinctId ?? subject.distinctId
+    const { stored } = subject
+    if (stored === null) return UNREAD_IDENTIFIER
+    const override = stored.hashKeyOverrides.get(flag.key)
+    if (override === undefined && stored.hashKeysUnknown) return UNREAD_IDENTIFIER
+    return override ?? subject.anonDistinctId ?? subject.distinctId
   }
 }
 

@@ -10,6 +10,8 @@ export interface StoredFacts {
   groupProperties: ReadonlyMap<number, Properties>
   /** Identifier to hash by flag key, for flags with experience continuity. */
   hashKeyOverrides: ReadonlyMap<string, string>
+  /** What is not among the overrides may still exist: keeping a new one failed. */
+  hashKeysUnknown: boolean
   /** Ids of the static cohorts that the person is in, of those that flags ask for. */
   cohortIds: ReadonlySet<number>
 }
@@ -44,5 +46,6 @@ export const NO_FACTS: StoredFacts = {
   properties: {},
   groupProperties: new Map(),
   hashKeyOverrides: new Map(),
+  hashKeysUnknown: false,
   cohortIds: new Set()
 }

@@ -1,0 +1,144 @@
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { listenPostgres } from '../../platform/listen-postgres.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { compileFlagSet, type FlagSet } from '../flags/compile-flag-set.ts'
+import { type FlagTallies } from './flag-tallies.ts'
+import { loadDefinitions, loadProjectKeys, loadRevisions, type ProjectKey } from './load-definitions.ts'
+
+/** What is looked at again even when nothing was notified, in milliseconds. */
+const REFRESH_MS = 15_000
+
+/** Pause before a failed load is tried again, in milliseconds. */
+const RETRY_MS = 500
+
+/** A server that does not answer is given up and asked again, in milliseconds. */
+const READ_TIMEOUT_MS = 5000
+
+/** Longest wait of a request with an unknown key, in milliseconds; flag clients give up after 3 s. */
+const KEY_TIMEOUT_MS = 1000
+
+/** Unknown keys lead to a look into Postgres at most this often, in milliseconds. */
+const KEY_LOOK_MS = 250
+
+/** Keys and compiled flags of all projects, in memory. While Postgres is away the last known ones are served. */
+export interface FlagDefinitions {
+  /** Resolves when everything was loaded once. Never rejects: an absent server is waited for. */
+  ready: Promise<void>
+  isReady: () => boolean
+  /** Project of a public key. Looks once into Postgres for a key that may be brand new. */
+  findKey: (apiKey: string) => Promise<ProjectKey | 'unknown' | 'unavailable'>
+  /** Flags of a project; one without any flag has an empty set. */
+  get: (projectId: number) => FlagSet
+  /** Reads again what has changed; resolves when it was read or could not be. */
+  refresh: () => Promise<void>
+  stop: () => Promise<void>
+}
+
+export interface FlagDefinitionsOptions {
+  sql: Sql
+  /** For a connection of its own, on which changes are notified. */
+  databaseUrl: string
+  logger: Logger
+  tallies: FlagTallies
+}
+
+/** Loads all definitions and keeps them current: an edit is seen within a second by every API process. */
+export function createFlagDefinitions (options: FlagDefinitionsOptions): FlagDefinitions {
+  const { sql, databaseUrl: url, logger, tallies } = options
+  const { promise: ready, resolve } = Promise.withResolvers<undefined>()
+  let keys = new Map<string, ProjectKey>()
+  const sets = new Map<number, { revision: number, set: FlagSet }>()
+  let isReady = false
+  let keysReadAt = -Infinity
+  let retry: NodeJS.Timeout | undefined
+
+  const readAll = async (isGivenUp: () => boolean): Promise<void> => {
+    // The time of asking, not of the answer: a key made in between is not in it.
+    const askedAt = performance.now()
+    const [freshKeys, revisions] = await Promise.all([loadProjectKeys(sql), loadRevisions(sql)])
+    if (isGivenUp()) return
+    keys = freshKeys
+    keysReadAt = askedAt
+    for (const [projectId, revision] of revisions) {
+      if (sets.get(projectId)?.revision === revision) continue
+      const definitions = await loadDefinitions(sql, projectId)
+      if (isGivenUp()) return
+      if (definitions === null) continue
+      const set = compileFlagSet(definitions, tallies.forProject(projectId))
+      sets.set(projectId, { revision, set })
+      for (const [flag, attr] of set.malformed) logger.warn({ projectId, flag, attr }, 'filters of a flag are malformed')
+    }
+    for (const projectId of sets.keys()) {
+      if (!revisions.has(projectId)) sets.delete(projectId)
+    }
+    isReady = true
+    resolve(undefined)
+  }
+  const refresh = coalesce(async () => {
+    clearTimeout(retry)
+    let isGivenUp = false
+    try {
+      await atMost(READ_TIMEOUT_MS, readAll(() => isGivenUp))
+    } catch (err) {
+      isGivenUp = true
+      logger.warn({ err, retryAfterMs: RETRY_MS }, 'definitions of flags could not be read; the last ones are served')
+      retry = setTimeout(() => { void refresh() }, RETRY_MS).unref()
+    }
+  })
+  const onChange = (): void => { void refresh() }
+  const listeners = ['millrace_flags', 'millrace_keys'].map((channel) => listenPostgres({ url, channel, logger, onChange }))
+  const timer = setInterval(onChange, REFRESH_MS).unref()
+
+  return {
+    ready,
+    isReady: () => isReady,
+    async findKey (apiKey) {
+      if (!keys.has(apiKey) && performance.now() - keysReadAt > KEY_LOOK_MS) {
+        const before = keysReadAt
+        // Late or failed is told by the time of the last reading.
+        await atMost(KEY_TIMEOUT_MS, refresh()).catch(() => {})
+        if (keysReadAt === before) return 'unavailable'
+      }
+      const key = keys.get(apiKey)
+      const isExpired = key !== undefined && key.expiresAt !== null && key.expiresAt.getTime() <= Date.now()
+      return key === undefined || isExpired ? 'unknown' : key
+    },
+    get: (projectId) => sets.get(projectId)?.set ?? emptySet(projectId),
+    refresh,
+    async stop () {
+      clearInterval(timer)
+      clearTimeout(retry)
+      await Promise.all(listeners.map(async (listener) => await listener.stop()))
+    }
+  }
+}
+
+function emptySet (projectId: number): FlagSet {
+  return compileFlagSet({ projectId, timezone: 'UTC', flags: [], cohorts: [], groupTypes: new Map() })
+}
+
+/** Runs the work once at a time; calls during a run share one further run, which sees what they saw. */
+function coalesce (work: () => Promise<void>): () => Promise<void> {
+  let last = Promise.resolve()
+  let waiting: Promise<void> | null = null
+  return async () => {
+    if (waiting === null) {
+      waiting = last.then(async () => {
+        waiting = null
+        await work()
+      })
+      last = waiting
+    }
+    await waiting
+  }
+}
+
+async function atMost<T> (timeoutMs: number, work: Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}

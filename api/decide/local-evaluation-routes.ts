@@ -1,0 +1,54 @@
+import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { HttpError } from '../../platform/errors.ts'
+import { findUsableKey } from '../http/authenticate-personal-key.ts'
+import { notFound } from '../http/not-found.ts'
+import { readPersonalKey } from '../http/read-personal-key.ts'
+import { allowsScope } from '../keys/scopes.ts'
+import { renderLocalEvaluation } from './local-evaluation.ts'
+import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
+
+/** Definitions for SDKs that evaluate locally, under the name of today and the older one. */
+export async function localEvaluationRoutes (app: FastifyInstance, deps: ResolveProjectDeps): Promise<void> {
+  const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const projectId = await authorise(request, deps)
+    const query = request.query as Record<string, unknown>
+    const withCohorts = 'send_cohorts' in query && query.send_cohorts !== 'false' && query.send_cohorts !== '0'
+    const { json, etag } = renderLocalEvaluation(deps.definitions.get(projectId), withCohorts)
+    reply.header('etag', etag).header('cache-control', 'private, must-revalidate')
+    if (isKnown(request.headers['if-none-match'], etag)) return await reply.code(304).send()
+    return await reply.header('content-type', 'application/json; charset=utf-8').send(json)
+  }
+  app.get('/flags/definitions', answer)
+  app.get('/api/feature_flag/local_evaluation', answer)
+}
+
+/**
+ * Checks the personal key and finds the project: the one of the `token` in the query, else the only one of the key.
+ *
+ * @throws {HttpError} 401, 403 or 400 as for every request with a personal key; 404 when nothing is loaded yet.
+ */
+async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Promise<number> {
+  const text = readPersonalKey(request, 'head')
+  if (text === undefined) throw notFound()
+  const key = await findUsableKey(text, deps)
+  if (!allowsScope(key.scopes, 'feature_flag:read')) throw permissionDenied("API key missing required scope 'feature_flag:read'.")
+  const { token, project_id: projectId } = request.query as { token?: string, project_id?: string }
+  if (token === undefined) return await resolveProject(text, projectId, deps)
+  const found = await resolveProject(token, undefined, deps)
+  if (key.projectIds !== null && !key.projectIds.includes(found)) throw permissionDenied('The API key may not read this project.')
+  if (!deps.definitions.isReady()) {
+    throw new HttpError(503, 'server_error', 'fetch_team_fail', 'The definitions are not loaded yet.')
+  }
+  return found
+}
+
+function permissionDenied (detail: string): HttpError {
+  return new HttpError(403, 'authentication_error', 'permission_denied', detail)
+}
+
+/** Weak comparison: proxies may add or take the W. */
+function isKnown (header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false
+  const bare = etag.replace(/^W\//, '')
+  return header.split(',').some((candidate) => candidate.trim() === '*' || candidate.trim().replace(/^W\//, '') === bare)
+}

@@ -1,0 +1,45 @@
+import { HttpError } from '../../platform/errors.ts'
+import { findUsableKey, type AuthenticateOptions } from '../http/authenticate-personal-key.ts'
+import { allowsScope } from '../keys/scopes.ts'
+import { type FlagDefinitions } from './flag-definitions.ts'
+
+export interface ResolveProjectDeps extends Pick<AuthenticateOptions, 'personalKeys' | 'now'> {
+  definitions: FlagDefinitions
+}
+
+/**
+ * Finds the project that a key stands for: a project or team key, or a personal key together with a project.
+ *
+ * @param token      The key; null when the request has none.
+ * @param projectId  The project that a request with a personal key names.
+ * @throws {HttpError} 401 `invalid_api_key` or `invalid_personal_api_key`, 400 `invalid_project`, and 503
+ *   `fetch_team_fail` for a key that is not known while Postgres is away.
+ */
+export async function resolveProject (
+  token: string | null, projectId: unknown, deps: ResolveProjectDeps
+): Promise<number> {
+  if (token === null) throw invalidApiKey('The request carries no API key.')
+  if (token.startsWith('phx_')) return await resolvePersonal(token, projectId, deps)
+  const key = await deps.definitions.findKey(token)
+  if (key === 'unknown') throw invalidApiKey('The project API key is not valid.')
+  if (key === 'unavailable') {
+    throw new HttpError(503, 'server_error', 'fetch_team_fail', 'The project of this key cannot be looked up at the moment.')
+  }
+  return key.projectId
+}
+
+async function resolvePersonal (token: string, named: unknown, deps: ResolveProjectDeps): Promise<number> {
+  const { projectIds, scopes } = await findUsableKey(token, deps)
+  if (!allowsScope(scopes, 'feature_flag:read')) {
+    throw new HttpError(403, 'authentication_error', 'permission_denied', "API key missing required scope 'feature_flag:read'.")
+  }
+  const candidate = named ?? (projectIds?.length === 1 ? projectIds[0] : undefined)
+  const id = typeof candidate === 'string' && /^\d{1,9}$/.test(candidate) ? Number(candidate) : candidate
+  if (typeof id === 'number' && Number.isSafeInteger(id) && (projectIds === null || projectIds.includes(id))) return id
+  throw new HttpError(400, 'validation_error', 'invalid_project',
+    'A personal API key needs project_id, a project that it may read.', { attr: 'project_id' })
+}
+
+function invalidApiKey (detail: string): HttpError {
+  return new HttpError(401, 'authentication_error', 'invalid_api_key', detail)
+}
