@@ -1,3 +1,5 @@
+import { PEOPLE_PARTITIONS } from './streams.ts'
+
 /**
  * What an event changes about persons and groups, as published to PEOPLE. One message holds a JSON array of updates
  * of one partition, in the order in which their events were received.
@@ -56,13 +58,12 @@ export interface GroupTypeUpdate extends UpdateOrigin {
 }
 
 /**
- * The ordering key of an update: updates with the same key go to the same partition and are applied in the order in
- * which they were published.
+ * The partition of an update: updates of one partition are applied in the order in which they were published.
  *
- * It is the project, not the person: a merge relates any two persons of a project, so only one order of all updates
- * of a project gives one outcome, and a `$set` sent before the `$identify` that merges its person away is applied
- * before it, as it was meant. Projects never touch each other and go in parallel.
+ * It follows from the project, not from the person: a merge relates any two persons of a project, so only one order of
+ * all updates of a project gives one outcome, and a `$set` sent before the `$identify` that merges its person away is
+ * applied before it, as it was meant. Projects never touch each other and go in parallel.
  */
-export function orderingKey (update: PeopleUpdate): string {
-  return String(update.projectId)
+export function peoplePartition (update: PeopleUpdate): number {
+  return update.projectId % PEOPLE_PARTITIONS
 }

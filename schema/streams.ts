@@ -4,7 +4,7 @@
  * ```
  * EVENTS       events.live.<lane>        events as they happen
  *              events.historical.<lane>  imports (`historical_migration: true`), which must not delay live ones
- * PEOPLE       people.<partition>        what changes persons and groups, in order per person
+ * PEOPLE       people.<partition>        what changes persons and groups, in order per project
  * DEAD_LETTER  dead.<stage>.<reason>     what could not be stored, replayable
  * ```
  *
@@ -20,7 +20,7 @@ export type EventClass = 'live' | 'historical'
 
 export const EVENT_CLASSES: readonly EventClass[] = ['live', 'historical']
 
-/** How many partitions people updates are hashed over: fixed, because order per person depends on it. */
+/** How many partitions people updates are spread over: fixed, because the order per project depends on it. */
 export const PEOPLE_PARTITIONS = 8
 
 export function eventsSubject (eventClass: EventClass, lane: number): string {
