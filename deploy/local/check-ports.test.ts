@@ -1,0 +1,40 @@
+import { once } from 'node:events'
+import { createServer, type AddressInfo } from 'node:net'
+import t from 'tap'
+import { checkPorts } from './check-ports.ts'
+import { loadStackSettings } from './stack-settings.ts'
+
+t.test('names every port that is taken, and the setting that changes it', async (t) => {
+  const [first, second] = [await listen(t), await listen(t)]
+  const settings = loadStackSettings({ ...FREE, MILLRACE_PORT: String(first), MILLRACE_NATS_PORT: String(second) })
+
+  await t.rejects(checkPorts(settings), {
+    message: new RegExp(`port ${first} .*ingest.* set MILLRACE_PORT .*\\n.*port ${second} .*nats.* set MILLRACE_NATS_PORT`)
+  })
+})
+
+t.test('does not look at the port of a part that a URL replaces', async (t) => {
+  const port = await listen(t)
+  const settings = loadStackSettings({
+    ...FREE, MILLRACE_NATS_PORT: String(port), NATS_URL: 'nats://nats.example:4222'
+  })
+
+  await t.resolves(checkPorts(settings))
+})
+
+t.test('refuses one port for two parts', async (t) => {
+  const settings = loadStackSettings({ ...FREE, MILLRACE_PORT: '21999', MILLRACE_API_PORT: '21999' })
+
+  await t.rejects(checkPorts(settings), { message: /MILLRACE_API_PORT and MILLRACE_PORT are both 21999/ })
+})
+
+const FREE = {
+  MILLRACE_PORT: '0', MILLRACE_CLICKHOUSE_PORT: '0', MILLRACE_NATS_PORT: '0', MILLRACE_POSTGRES_PORT: '0'
+}
+
+async function listen (t: { teardown (run: () => unknown): unknown }): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return (server.address() as AddressInfo).port
+}

@@ -1,0 +1,29 @@
+import t from 'tap'
+import { createProgress } from './progress.ts'
+
+t.test('writes one plain line for each step that is done, with its duration', async (t) => {
+  const { out, text } = createOutput(false)
+  let now = 0
+  const progress = createProgress(out, () => now)
+
+  await progress.step('postgres', async () => { now += 1234 })
+  progress.note('a word in between')
+  await t.rejects(progress.step('clickhouse', async () => { throw new Error('no') }))
+
+  t.equal(text(), `  ${'postgres'.padEnd(34)}   1.2 s\na word in between\n`)
+})
+
+t.test('names on a terminal what is still running', async (t) => {
+  const { out, text } = createOutput(true)
+  const progress = createProgress(out, () => 0)
+
+  await Promise.all([progress.step('one', async () => {}), progress.step('two', async () => {})])
+
+  t.match(text(), '... one, two')
+  t.notMatch(text().split('\n').at(-1), '...')
+})
+
+function createOutput (isTTY: boolean) {
+  let written = ''
+  return { out: { isTTY, write (text: string) { written += text } }, text: () => written }
+}

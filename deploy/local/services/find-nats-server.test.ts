@@ -1,0 +1,47 @@
+import { chmodSync, existsSync } from 'node:fs'
+import path from 'node:path'
+import t from 'tap'
+import { findNatsServer } from './find-nats-server.ts'
+
+/** A program that knows its version only. */
+function printVersion (version: string): string {
+  return `#!/bin/sh\necho "nats-server: v${version}"\n`
+}
+
+t.test('takes the first binary of PATH that is new enough', async (t) => {
+  const dir = t.testdir({
+    old: { 'nats-server': printVersion('2.9.10') }, new: { 'nats-server': printVersion('2.10.27') }
+  })
+  chmodSync(path.join(dir, 'old', 'nats-server'), 0o755)
+  chmodSync(path.join(dir, 'new', 'nats-server'), 0o755)
+  const env = { PATH: `${dir}/missing:${dir}/old:${dir}/new:/bin`, XDG_CACHE_HOME: `${dir}/cache` }
+
+  t.equal(await findNatsServer({ env, dataDir: dir }), path.join(dir, 'new', 'nats-server'))
+})
+
+t.test('uses the chosen binary or says what is wrong with it', async (t) => {
+  const dir = t.testdir({ good: printVersion('2.11.0'), old: printVersion('2.9.10') })
+  chmodSync(path.join(dir, 'good'), 0o755)
+  chmodSync(path.join(dir, 'old'), 0o755)
+  const options = { env: { PATH: '/bin', XDG_CACHE_HOME: dir }, dataDir: dir }
+
+  t.equal(await findNatsServer({ ...options, chosen: path.join(dir, 'good') }), path.join(dir, 'good'))
+  await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'old') }), /is version 2\.9\.10, 2\.10 or newer/)
+  await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'none') }), /cannot be run/)
+})
+
+t.test('says what to install and where to put it when it cannot be fetched', async (t) => {
+  const dir = t.testdir()
+  const pathOfTheMachine = process.env.PATH
+  // Fetching runs apt, which is looked up on the PATH of this process.
+  process.env.PATH = dir
+  t.teardown(() => { process.env.PATH = pathOfTheMachine })
+
+  const finding = findNatsServer({ env: { PATH: dir, XDG_CACHE_HOME: dir }, dataDir: dir })
+
+  await t.rejects(finding, {
+    code: 'MILLRACE_SERVICE_START_FAILED',
+    message: /no apt[\s\S]*on PATH[\s\S]*MILLRACE_NATS_SERVER=[\s\S]*copy it to .*millrace\/nats-server/
+  })
+  t.notOk(existsSync(path.join(dir, 'millrace', 'nats-server')))
+})

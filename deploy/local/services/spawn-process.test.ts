@@ -1,0 +1,58 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+import t from 'tap'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { readProcessIdentity } from './process-identity.ts'
+import { spawnProcess } from './spawn-process.ts'
+
+/** Ends only when it is killed. */
+const STUBBORN = 'trap "" TERM; while :; do sleep 0.1; done'
+
+t.test('ends a child whose starter was killed without a chance to end it', async (t) => {
+  const logFile = path.join(t.testdir(), 'child.log')
+  const source = path.join(import.meta.dirname, 'spawn-process.ts')
+  const starter = spawn(process.execPath, ['--input-type=module', '-e', `
+    import { spawnProcess } from ${JSON.stringify(source)}
+    const child = await spawnProcess({
+      name: 'child', command: 'sleep', args: ['60'], env: {}, logFile: ${JSON.stringify(logFile)}
+    })
+    console.log(child.pid)
+    setInterval(() => {}, 1000)
+  `], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const [line] = await once(starter.stdout, 'data') as [Buffer]
+  const pid = Number(line.toString())
+  t.ok(await readProcessIdentity(pid))
+
+  starter.kill('SIGKILL')
+
+  await waitFor(async () => await readProcessIdentity(pid) === undefined, { timeoutMs: 5000 })
+})
+
+t.test('kills a child that ignores the request to end, with its own children', async (t) => {
+  const logFile = path.join(t.testdir(), 'child.log')
+  const child = await spawnProcess({
+    name: 'stubborn', command: 'sh', args: ['-c', STUBBORN], env: { PATH: process.env.PATH }, logFile, stopTimeoutMs: 200
+  })
+
+  const startedAt = performance.now()
+  await child.stop()
+
+  t.same(await child.exited, { code: null, signal: 'SIGKILL', requested: true })
+  t.ok(performance.now() - startedAt < 5000)
+  t.equal(await readProcessIdentity(child.pid), undefined)
+})
+
+t.test('tells an end of its own from a requested one', async (t) => {
+  const logFile = path.join(t.testdir(), 'child.log')
+  const child = await spawnProcess({ name: 'short', command: 'sh', args: ['-c', 'exit 3'], env: {}, logFile })
+
+  t.same(await child.exited, { code: 3, signal: null, requested: false })
+  await child.stop()
+})
+
+t.test('rejects for a command that does not exist', async (t) => {
+  const logFile = path.join(t.testdir(), 'child.log')
+
+  await t.rejects(spawnProcess({ name: 'none', command: '/does/not/exist', args: [], env: {}, logFile }), /none: cannot run/)
+})

@@ -1,0 +1,31 @@
+import t from 'tap'
+import { loadStackSettings } from './stack-settings.ts'
+
+t.test('replaces an embedded part only by a URL that is set', async (t) => {
+  const settings = loadStackSettings({ NATS_URL: '', DATABASE_URL: 'postgres://db.example/millrace' })
+
+  t.same(settings.external, {
+    natsUrl: undefined, clickhouseUrl: undefined, databaseUrl: 'postgres://db.example/millrace'
+  })
+})
+
+t.test('takes free ports for what only the origin talks to, unless they are chosen', async (t) => {
+  t.match(loadStackSettings({}).ports, { origin: 8000, api: 0, pipeline: 0, clickhouse: 8123 })
+  t.match(loadStackSettings({ MILLRACE_API_PORT: '9001' }).ports, { api: 9001, pipeline: 0 })
+})
+
+t.test('reports a wrong setting of a tier before anything starts, together with all others', async (t) => {
+  const load = () => loadStackSettings({ MILLRACE_LANES: 'many', MILLRACE_PORT: '70000', MILLRACE_PROT: '1' })
+
+  t.throws(load, { code: 'MILLRACE_SETTINGS_INVALID', problems: { length: 3 } })
+})
+
+t.test('keeps keys and passwords from the tiers', async (t) => {
+  const { env } = loadStackSettings({ MILLRACE_PERSONAL_API_KEY: 'phx_secret', MILLRACE_LANES: '2' })
+
+  t.same(env, { MILLRACE_LANES: '2' })
+})
+
+t.test('refuses a project key that looks like a personal one', async (t) => {
+  t.throws(() => loadStackSettings({ MILLRACE_PROJECT_API_KEY: 'phx_wrong' }), { message: /phx_/ })
+})
