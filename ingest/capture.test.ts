@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createTestClickHouse } from '../test/support/create-test-clickhouse.ts'
 import { PROJECT_KEY, startTestIngest, TEAM_KEY } from './testing/start-test-ingest.ts'
-import { storePublishedEvents } from './testing/read-published-events.ts'
+import { storePublishedEvents, takePeopleUpdates } from './testing/read-published-events.ts'
 
 t.test('an event answered with 200 is in the stream, every column as sent', async (t) => {
   const ingest = await startTestIngest(t)
@@ -67,4 +67,30 @@ t.test('many requests at once share messages and are all answered', async (t) =>
   t.ok(answers.every(({ status }) => status === 200))
   const stored = await storePublishedEvents(ingest.connection, clickhouse)
   t.equal(new Set(stored.map(({ event }) => event)).size, 200)
+})
+
+t.test('what events change about persons and groups is published beside them, in order', async (t) => {
+  const ingest = await startTestIngest(t)
+  const batch = [
+    { event: '$identify', distinct_id: 'u', properties: { $anon_distinct_id: 'anon', $browser: 'Safari' }, $set: { plan: 'pro' } },
+    { event: '$pageview', distinct_id: 'u', properties: { $browser: 'Safari', $groups: { company: 'c1' } } },
+    { event: '$groupidentify', distinct_id: 'g', properties: { $group_type: 'company', $group_key: 'c1', $group_set: { size: 5 } } },
+    { event: '$create_alias', properties: { distinct_id: 'u', alias: 'other' } },
+    { event: 'quiet', distinct_id: 'u', properties: { $set: { a: 1 }, $process_person_profile: false } }
+  ]
+
+  const answer = await ingest.post('/batch', { api_key: PROJECT_KEY, batch })
+
+  t.equal(answer.status, 200)
+  const updates = await takePeopleUpdates(ingest.connection)
+  t.match(updates, [
+    {
+      kind: 'merge', how: 'identify', projectId: 1, distinctId: 'u', otherDistinctId: 'anon',
+      set: { $browser: 'Safari', plan: 'pro' }, setOnce: { $initial_browser: 'Safari' }
+    },
+    { kind: 'groupType', groupType: 'company' },
+    { kind: 'group', groupType: 'company', groupKey: 'c1', set: { size: 5 } },
+    { kind: 'merge', how: 'alias', distinctId: 'u', otherDistinctId: 'other' }
+  ])
+  t.equal(updates.length, 4)
 })

@@ -1,11 +1,14 @@
 import { type IncomingMessage } from 'node:http'
 import { decodeBody } from '../platform/http-body/decode-body.ts'
 import { readBody } from '../platform/http-body/read-body.ts'
+import { type PeopleUpdate } from '../schema/people-update.ts'
 import { type EventRow } from './event-row.ts'
 import { clientAddress } from './client-address.ts'
 import { type IngestCounts } from './ingest-counts.ts'
 import { type KeyDirectory } from './keys/key-directory.ts'
+import { type IsAnnounced } from './normalise/derive-people-updates.ts'
 import { type EventLanes } from './publish/event-lanes.ts'
+import { type PeopleLanes } from './publish/people-lanes.ts'
 import { readEnvelope } from './read-envelope.ts'
 import { type RequestContext } from './request-context.ts'
 import { type EventSink, type TakeEvent } from './take-event.ts'
@@ -14,6 +17,7 @@ export interface CaptureDeps {
   keys: KeyDirectory
   takeEvent: TakeEvent
   lanes: EventLanes
+  people: PeopleLanes
   counts: IngestCounts
   limits: { maxBodyBytes: number, maxDecompressedBytes: number }
   now: () => number
@@ -41,7 +45,7 @@ export type Capture = (request: CaptureRequest) => Promise<void>
  * @throws {HttpError} what the client did wrong, or 503 when nothing can be kept.
  */
 export function createCapture (deps: CaptureDeps): Capture {
-  const { keys, takeEvent, lanes, counts, limits } = deps
+  const { keys, takeEvent, lanes, people, counts, limits } = deps
 
   return async function capture (request) {
     const bytes = await readRequestBytes(request, limits.maxBodyBytes)
@@ -59,7 +63,7 @@ export function createCapture (deps: CaptureDeps): Capture {
       ip: project.anonymizeIps || request.query.ip === '0' ? '' : clientAddress(request.raw),
       historical: envelope.historical
     }
-    const sink = new RequestSink(lanes)
+    const sink = new RequestSink(lanes, people)
     counts.received += envelope.events.length
     for (const event of envelope.events) {
       const reason = takeEvent(event, context, sink)
@@ -73,21 +77,32 @@ export function createCapture (deps: CaptureDeps): Capture {
 /** Remembers which messages carry the events of one request. */
 class RequestSink implements EventSink {
   readonly #lanes: EventLanes
+  readonly #people: PeopleLanes
+  readonly isAnnounced: IsAnnounced
   #messages: Promise<void>[] = []
 
-  constructor (lanes: EventLanes) {
+  constructor (lanes: EventLanes, people: PeopleLanes) {
     this.#lanes = lanes
+    this.#people = people
+    this.isAnnounced = people.isAnnounced
   }
 
-  append (row: EventRow, context: RequestContext): void {
-    const message = this.#lanes.append(row, context)
-    // Neighbours mostly share a message; a repeated entry would only be awaited twice.
-    if (this.#messages.at(-1) !== message) this.#messages.push(message)
+  appendRow (row: EventRow, context: RequestContext): void {
+    this.#await(this.#lanes.append(row, context))
+  }
+
+  appendUpdate (update: PeopleUpdate): void {
+    this.#await(this.#people.append(update))
   }
 
   async settled (): Promise<void> {
     if (this.#messages.length === 1) return await this.#messages[0]
     await Promise.all(this.#messages)
+  }
+
+  #await (message: Promise<void>): void {
+    // Neighbours mostly share a message; a repeated entry would only be awaited twice.
+    if (this.#messages.at(-1) !== message) this.#messages.push(message)
   }
 }
 

@@ -18,6 +18,7 @@ import { createDescribeProperties } from './normalise/describe-properties.ts'
 import { createNormaliseEvent } from './normalise/normalise-event.ts'
 import { createStreamPublisher } from './publish/create-stream-publisher.ts'
 import { createEventLanes } from './publish/event-lanes.ts'
+import { createPeopleLanes } from './publish/people-lanes.ts'
 import { createTakeEvent } from './take-event.ts'
 
 /** A running ingest tier. */
@@ -51,16 +52,15 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   let messages = 0
   const nats = await connectNats({ url: config.natsUrl, name: 'millrace ingest', logger, waitForServer: true })
   await ensureStreams(nats, config.streams)
-  const lanes = createEventLanes(config.streams.lanes, {
-    publish: createStreamPublisher({ connection: nats, ackTimeoutMs: ACK_TIMEOUT_MS }),
-    nextMessageId: () => `${processId}-${(messages++).toString(36)}`,
-    maxWaitMs: config.groupCommitMs
-  })
+  const publish = createStreamPublisher({ connection: nats, ackTimeoutMs: ACK_TIMEOUT_MS })
+  const nextMessageId = (): string => `${processId}-${(messages++).toString(36)}`
+  const lanes = createEventLanes(config.streams.lanes, { publish, nextMessageId, maxWaitMs: config.groupCommitMs })
+  const people = createPeopleLanes({ publish, nextMessageId })
 
   let ready = true
   const takeEvent = createTakeEvent(createNormaliseEvent(createDescribeProperties(now)))
   const app = await buildIngestApp({
-    capture: createCapture({ keys, takeEvent, lanes, counts, limits: config.limits, now }),
+    capture: createCapture({ keys, takeEvent, lanes, people, counts, limits: config.limits, now }),
     counts,
     metrics,
     isReady: () => ready,

@@ -1,18 +1,23 @@
+import { type PeopleUpdate } from '../schema/people-update.ts'
 import { type DropReason } from './drop-reason.ts'
 import { type EventRow } from './event-row.ts'
+import { derivePeopleUpdates, type IsAnnounced } from './normalise/derive-people-updates.ts'
 import { type NormaliseEvent } from './normalise/normalise-event.ts'
 import { type RequestContext } from './request-context.ts'
 import { validateEvent, type SentEvent } from './validate-event.ts'
 
-/** Where finished rows go: the open message of their lane. */
+/** Where rows and people updates go: the open messages of their lanes. */
 export interface EventSink {
-  append (row: EventRow, context: RequestContext): void
+  appendRow (row: EventRow, context: RequestContext): void
+  appendUpdate (update: PeopleUpdate): void
+  isAnnounced: IsAnnounced
 }
 
 export type TakeEvent = (value: unknown, context: RequestContext, sink: EventSink) => DropReason | null
 
 /**
- * The way of one event through ingest: validate, normalise, encode. A bad event is dropped with its reason and leaves
+ * The way of one event through ingest: validate, normalise, encode, derive what it
+ * changes about persons and groups. A bad event is dropped with its reason and leaves
  * its neighbours alone.
  *
  * @returns null when the event was taken.
@@ -23,7 +28,9 @@ export function createTakeEvent (normaliseEvent: NormaliseEvent): TakeEvent {
     if (reason !== null) return reason
     const normalised = normaliseEvent(value as SentEvent, context)
     if (typeof normalised === 'string') return normalised
-    sink.append(normalised.row, context)
+    const { row, properties } = normalised
+    sink.appendRow(row, context)
+    for (const update of derivePeopleUpdates(row, properties, sink.isAnnounced)) sink.appendUpdate(update)
     return null
   }
 }

@@ -65,6 +65,8 @@ export class GroupCommit {
     if (this.#inFlight === 0) this.#flushSoon()
     else this.#timer = setTimeout(() => this.flush(), this.#options.maxWaitMs)
     const { promise: done, resolve, reject } = Promise.withResolvers<void>()
+    // Whoever appended awaits it; a request that failed for another reason does not, and that is no error of its own.
+    done.catch(() => {})
     return { requestId, done, resolve, reject }
   }
 
