@@ -1,5 +1,5 @@
 import { nuid } from '@nats-io/transport-node'
-import { createClickHouseAgent } from '../platform/connect-clickhouse.ts'
+import { connectClickHouse, createClickHouseAgent } from '../platform/connect-clickhouse.ts'
 import { connectNats } from '../platform/connect-nats.ts'
 import { ensureStreams } from '../platform/ensure-streams.ts'
 import { createLogger } from '../platform/logger.ts'
@@ -7,6 +7,7 @@ import { onShutdown } from '../platform/on-shutdown.ts'
 import { runProcess } from '../platform/run-process.ts'
 import { EVENT_CLASSES } from '../schema/streams.ts'
 import { loadPipelineConfig } from './config.ts'
+import { createDuplicateFilters } from './duplicates/open-duplicate-filters.ts'
 import { startHealthServer, type HealthPart } from './health-server.ts'
 import { LaneManager } from './lanes/lane-manager.ts'
 import { type Lane } from './lanes/lane-record.ts'
@@ -39,6 +40,8 @@ runProcess('pipeline', async () => {
   const records = await openLaneRecords(connection, config.streams)
   const agent = createClickHouseAgent()
   const insertFrames = createInsertFrames({ url: config.clickhouseUrl, agent })
+  const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
+  const filters = createDuplicateFilters({ clickhouse, metrics })
   const membership = await joinMembers(connection, { id: owner, replicas: config.streams.replicas, logger })
   const manager = new LaneManager(listLanes(config.streams.lanes), {
     membership,
@@ -46,8 +49,8 @@ runProcess('pipeline', async () => {
     runLane: (lane, control) => runLane({
       lane, ...control, owner, connection, records, insertFrames, limits: config.batch, metrics, logger,
       isAlive: (id) => membership.isAlive(id),
-      openDuplicateFilter: async () => ({ decide: async () => [], remember: () => {} })
-    })
+      openDuplicateFilter: filters.open
+    }).finally(() => filters.close(lane))
   })
   manager.start()
 
@@ -65,7 +68,7 @@ runProcess('pipeline', async () => {
     { name: 'lanes', run: () => manager.stop() },
     { name: 'membership', run: () => membership.leave() },
     { name: 'health', run: () => health.close() },
-    { name: 'clickhouse', run: () => agent.destroy() },
+    { name: 'clickhouse', run: () => { agent.destroy(); return clickhouse.close() } },
     { name: 'nats', run: () => connection.close() }
   ])
 })

@@ -1,10 +1,14 @@
+import { jetstreamManager } from '@nats-io/jetstream'
 import { pino } from 'pino'
 import { createClickHouseAgent } from '../platform/connect-clickhouse.ts'
 import { connectNats, type NatsConnection } from '../platform/connect-nats.ts'
 import { ensureStreams } from '../platform/ensure-streams.ts'
+import { EVENTS_STREAM } from '../schema/streams.ts'
 import { createTestClickHouse, type TestClickHouse } from '../test/support/create-test-clickhouse.ts'
 import { startTestNats, type TestNats } from '../test/support/start-test-nats.ts'
 import { type TestContext } from '../test/support/test-context.ts'
+import { waitFor } from '../test/support/wait-for.ts'
+import { createDuplicateFilters } from './duplicates/open-duplicate-filters.ts'
 import { type Lane } from './lanes/lane-record.ts'
 import { openLaneRecords } from './lanes/lane-records.ts'
 import { LaneState } from './lanes/lane-state.ts'
@@ -50,6 +54,7 @@ export async function startTestLane (
   const abort = new AbortController()
   const lane: Lane = overrides.lane ?? { eventClass: 'live', number: 0 }
   const state = new LaneState(lane)
+  const metrics = createPipelineMetrics(() => [state])
   const agent = createClickHouseAgent()
   const running = runLane({
     lane,
@@ -59,10 +64,10 @@ export async function startTestLane (
     records: await openLaneRecords(connection, { replicas: 1 }),
     insertFrames: createInsertFrames({ url: clickhouse.url, agent }),
     limits: { maxRows: 100_000, maxBytes: 16_777_216, maxAgeMs: 50 },
-    metrics: createPipelineMetrics(() => [state]),
+    metrics,
     logger: silentLogger,
     isAlive: () => false,
-    openDuplicateFilter: async () => ({ decide: async () => [], remember: () => {} }),
+    openDuplicateFilter: createDuplicateFilters({ clickhouse: clickhouse.client, metrics }).open,
     stop: stop.signal,
     abort: abort.signal,
     ...overrides
@@ -74,6 +79,12 @@ export async function startTestLane (
   }
   t.teardown(end)
   return { state, stop: end, abort: async () => { abort.abort(); await end() } }
+}
+
+/** Waits until every published message is settled: the work queue is empty then. */
+export async function waitUntilSettled ({ connection }: TestStores, timeoutMs = 15_000): Promise<void> {
+  const manager = await jetstreamManager(connection)
+  await waitFor(async () => (await manager.streams.info(EVENTS_STREAM)).state.messages === 0, { timeoutMs })
 }
 
 /** Counts as an analyst does, and by every other way that must agree. */

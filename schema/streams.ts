@@ -36,6 +36,11 @@ export function writerConsumer (eventClass: EventClass, lane: number): string {
   return `writer-${eventClass}-${lane}`
 }
 
+/** The durable consumer that owns a partition of PEOPLE. */
+export function peopleConsumer (partition: number): string {
+  return `people-${partition}`
+}
+
 /** Where a message failed; second token of a dead letter's subject. */
 export type DeadLetterStage = 'ingest' | 'writer' | 'people'
 

@@ -11,8 +11,12 @@ export interface LaneMessage {
   rows: number
   /** Row layout; -1 when the headers make no sense. */
   layout: number
-  /** Earliest time an uuid of the message can have been made, epoch milliseconds. */
+  /** When ingest received the first event of the message, epoch milliseconds. Old for a message that was spooled. */
+  receivedAt: number
+  /** Oldest time that an uuid of the message tells, epoch milliseconds; Infinity when none tells any. */
   oldestUuidAt: number
+  /** Rows that were found to be copies, as pairs `from, to` (exclusive); undefined until that is decided. */
+  leftOut?: readonly number[]
   payload: Uint8Array
   /** The zstd frame: a view of the payload. */
   frame: Uint8Array
@@ -42,9 +46,8 @@ export function readLaneMessage (message: Msg): LaneMessage {
     storedAt,
     rows: sane ? rows : 0,
     layout: sane ? layout : -1,
-    oldestUuidAt: Math.min(
-      readInteger(headers[HEADER.oldestUuid], storedAt), readInteger(headers[HEADER.received], storedAt)
-    ),
+    receivedAt: readInteger(headers[HEADER.received], storedAt),
+    oldestUuidAt: readInteger(headers[HEADER.oldestUuid], Infinity),
     payload,
     frame: sane ? frameOf(payload, rows) : payload,
     headers,

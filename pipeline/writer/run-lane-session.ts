@@ -237,9 +237,11 @@ class LaneSession {
     const last = messages.at(-1)!
     this.#next = { ...this.#next, done: last.sequence, doneAt: last.storedAt, doneRows: 0, cut: null }
     this.#settled.push(...messages)
-    const rows = messages.reduce((sum, message) => sum + message.rows, 0)
     const { metrics, lane } = this.#deps
     const key = { lane: laneKey(lane) }
+    const leftOut = countLeftOut(cut)
+    const rows = messages.reduce((sum, message) => sum + message.rows, -leftOut)
+    metrics.leftOutRows.inc(key, leftOut)
     metrics.storedRows.inc(key, rows)
     metrics.storedBatches.inc(key)
     metrics.batchRows.observe(key, rows)
@@ -252,4 +254,12 @@ class LaneSession {
     this.#reader.acknowledge(this.#settled)
     this.#settled = []
   }
+}
+
+function countLeftOut (cut: Cut): number {
+  let rows = 0
+  for (const [, ranges] of cut.leftOut) {
+    for (let i = 0; i < ranges.length; i += 2) rows += ranges[i + 1]! - ranges[i]!
+  }
+  return rows
 }

@@ -1,15 +1,75 @@
 import t from 'tap'
-import { waitFor } from '../../test/support/wait-for.ts'
+import { HEADER } from '../../schema/streams.ts'
+import { createDuplicateFilter } from '../duplicates/create-duplicate-filter.ts'
+import { type DuplicateFilter } from '../duplicates/duplicate-filter.ts'
+import { KnownUuids } from '../duplicates/known-uuids.ts'
+import { createLookUpEvents } from '../duplicates/look-up-events.ts'
 import { makeEvents, publishEvents } from '../test-frames.ts'
-import { countEvents, startTestLane, startTestStores } from '../test-lane.ts'
+import { countEvents, startTestLane, startTestStores, waitUntilSettled } from '../test-lane.ts'
 
 t.test('stores what is published, once, and lets the stream forget it', async (t) => {
   const stores = await startTestStores(t)
   const lane = await startTestLane(t, stores)
 
   for (let i = 0; i < 20; i++) await publishEvents(stores.connection, makeEvents(50))
-  await waitFor(async () => (await countEvents(stores)).rows === 1000)
+  await waitUntilSettled(stores)
 
   t.same(await countEvents(stores), { rows: 1000, uuids: 1000, volume: 1000, properties: 1000 })
   await lane.stop()
+})
+
+t.test('counts an event once that SDKs send again: in another message, in the same one, and to a new owner', async (t) => {
+  const stores = await startTestStores(t)
+  const first = await startTestLane(t, stores)
+  const events = makeEvents(100)
+
+  await publishEvents(stores.connection, events)
+  await waitUntilSettled(stores)
+  await publishEvents(stores.connection, [...events, ...makeEvents(1)])
+  const twice = makeEvents(10)
+  await publishEvents(stores.connection, [...twice, ...twice])
+  await publishEvents(stores.connection, twice)
+  await waitUntilSettled(stores)
+  await first.stop()
+  await publishEvents(stores.connection, [...events, ...makeEvents(1)])
+  await startTestLane(t, stores, { owner: 'another' })
+  await waitUntilSettled(stores)
+
+  t.same(await countEvents(stores), { rows: 112, uuids: 112, volume: 112, properties: 112 })
+})
+
+t.test('keeps different events that share an uuid', async (t) => {
+  const stores = await startTestStores(t)
+  await startTestLane(t, stores)
+  const [event] = makeEvents(1)
+
+  await publishEvents(stores.connection, [event!, { ...event!, event: 'other' }])
+  await publishEvents(stores.connection, [{ ...event!, distinct_id: 'user-2' }, event!])
+  await waitUntilSettled(stores)
+
+  t.match(await countEvents(stores), { rows: 3, uuids: 1, volume: 3 })
+})
+
+t.test('looks an old uuid up that the memory does not cover', async (t) => {
+  const stores = await startTestStores(t)
+  const [event] = makeEvents(1, () => ({ uuid: '018bcfe5-6800-7000-8000-000000000001' }))
+  const lookUps: number[] = []
+  const lookUpEvents = createLookUpEvents(stores.clickhouse.client)
+  const openDuplicateFilter = async (): Promise<DuplicateFilter> => createDuplicateFilter({
+    known: new KnownUuids(Date.now()), lookUpEvents, onLookUp: (rows) => lookUps.push(rows)
+  })
+  const first = await startTestLane(t, stores, { openDuplicateFilter })
+  await publishEvents(stores.connection, [event!], { headers: { [HEADER.received]: String(Date.now() + 1000) } })
+  await waitUntilSettled(stores)
+
+  await first.stop()
+
+  await startTestLane(t, stores, { owner: 'another', openDuplicateFilter })
+  await publishEvents(stores.connection, [event!, ...makeEvents(1)], {
+    headers: { [HEADER.received]: String(Date.now() + 1000), [HEADER.oldestUuid]: '1700000000000' }
+  })
+  await waitUntilSettled(stores)
+
+  t.same(await countEvents(stores), { rows: 2, uuids: 2, volume: 2, properties: 2 })
+  t.same(lookUps, [1])
 })

@@ -1,0 +1,84 @@
+import { FINGERPRINT_BYTES } from '../../schema/frame-message.ts'
+import { type LaneMessage } from '../writer/lane-message.ts'
+import { identityKey, readIdentities, uuidTime, type EventIdentity } from './event-identity.ts'
+import { type LookUpEvents } from './look-up-events.ts'
+
+/** Why a message is looked into. */
+export interface Suspicion {
+  message: LaneMessage
+  /** Rows whose fingerprint was known already. */
+  knownRows: readonly number[]
+  /** Every row with an uuid made before this is suspicious as well, epoch ms; Infinity for all rows. */
+  madeBefore: number
+}
+
+/** Rows that are copies, by message, ascending. */
+export type Copies = Map<LaneMessage, number[]>
+
+/**
+ * Tells for suspicious rows of one cut whether they are copies of stored events, or of events earlier in the cut.
+ * Equal fingerprints, or an old uuid, are no proof; identities are compared.
+ *
+ * @param cut       All messages of the cut in order: the first copy of a pair may be in an unsuspicious one.
+ * @param onLookUp  Told how many rows are looked up.
+ */
+export async function confirmDuplicates (cut: readonly LaneMessage[], options: {
+  suspicions: readonly Suspicion[]
+  lookUpEvents: LookUpEvents
+  onLookUp: (rows: number) => void
+}): Promise<Copies> {
+  const suspects = await readSuspects(cut, options.suspicions)
+  if (suspects.length === 0) return new Map()
+  options.onLookUp(suspects.length)
+  const stored = await options.lookUpEvents(suspects.map(({ identity }) => identity))
+
+  const copies: Copies = new Map()
+  const seen = new Map<string, number>()
+  for (const { message, row, identity } of suspects) {
+    const key = identityKey(identity)
+    const day = seen.get(key)
+    if (stored.has(key) || (day !== undefined && Math.abs(day - identity.day) <= 1)) {
+      copies.set(message, [...copies.get(message) ?? [], row])
+    } else {
+      seen.set(key, identity.day)
+    }
+  }
+  return copies
+}
+
+interface Suspect {
+  message: LaneMessage
+  row: number
+  identity: EventIdentity
+}
+
+/** All rows in question, in order: the suspicious ones, and those of the cut with the same fingerprint as one. */
+async function readSuspects (cut: readonly LaneMessage[], suspicions: readonly Suspicion[]): Promise<Suspect[]> {
+  const byMessage = new Map(suspicions.map((suspicion) => [suspicion.message, suspicion]))
+  const fingerprints = new Set<string>()
+  for (const { message, knownRows } of suspicions) {
+    for (const row of knownRows) fingerprints.add(fingerprintOf(message, row))
+  }
+
+  const suspects: Suspect[] = []
+  for (const message of cut) {
+    const rows = new Set<number>()
+    if (fingerprints.size > 0) {
+      for (let row = 0; row < message.rows; row++) if (fingerprints.has(fingerprintOf(message, row))) rows.add(row)
+    }
+    const madeBefore = byMessage.get(message)?.madeBefore ?? -Infinity
+    if (rows.size === 0 && madeBefore === -Infinity) continue
+    const identities = await readIdentities(message)
+    identities?.forEach((identity, row) => {
+      if (rows.has(row) || madeBefore === Infinity || uuidTime(identity) < madeBefore) {
+        suspects.push({ message, row, identity })
+      }
+    })
+  }
+  return suspects
+}
+
+function fingerprintOf ({ payload }: LaneMessage, row: number): string {
+  const at = row * FINGERPRINT_BYTES
+  return Buffer.from(payload.buffer, payload.byteOffset + at, FINGERPRINT_BYTES).toString('latin1')
+}
