@@ -22,6 +22,7 @@ export async function closeFront (front: Front, server: Server): Promise<void> {
   server.closeAllConnections()
   await Promise.race([closed, pause(QUERIES_MAY_TAKE_MS)])
   front.named.close()
+  await Promise.race([front.queryLog.close(), pause(QUERIES_MAY_TAKE_MS)])
   for (const pool of Object.values(front.pools)) pool.close()
   front.spool.close()
   if (ended) await front.engine.close()

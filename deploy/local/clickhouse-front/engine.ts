@@ -13,6 +13,7 @@ export interface Engine {
   timezone: string
   /** Content type by name of output format. */
   contentTypes: ReadonlyMap<string, string>
+  tableFunctions: readonly string[]
   /** Opens a session, which costs about 0.1 ms. */
   openSession: (profile: Settings, settings: SettingsMap) => Promise<EngineSession>
   close: () => Promise<void>
@@ -35,12 +36,14 @@ export async function openEngine (dataDir: string): Promise<Engine> {
   }
   const [[version, timezone]] = await ask('SELECT version(), timezone()') as [[string, string]]
   const formats = await ask("SELECT name, content_type FROM system.formats WHERE is_output AND content_type != ''")
+  const functions = await ask('SELECT name FROM system.table_functions')
   let opened = 0
 
   return {
     version,
     timezone,
     contentTypes: new Map(formats as Array<[string, string]>),
+    tableFunctions: functions.map(([name]) => name!),
     async openSession (profile, settings) {
       opened++
       const session = new chdb.Session(dataDir)

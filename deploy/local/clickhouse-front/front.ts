@@ -2,8 +2,11 @@ import { type Logger } from 'pino'
 import { type Passwords } from './authenticate.ts'
 import { type Engine } from './engine.ts'
 import { type KillQuery } from './kill-query.ts'
+import { type GuardAnalyst } from './guard-analyst.ts'
 import { type NamedSessions } from './named-sessions.ts'
 import { type ResultPipe } from './result-pipe.ts'
+import { type QueryLog } from './query-log.ts'
+import { type RunningQueries } from './running-queries.ts'
 import { type SessionPool } from './session-pool.ts'
 import { type Spool } from './spool.ts'
 
@@ -18,8 +21,9 @@ export interface Front {
   /** Pipes that no query uses; there are as many as sessions that may run. */
   pipes: ResultPipe[]
   killQuery: KillQuery
-  /** Ids of the queries that run. */
-  running: Set<string>
+  running: RunningQueries
+  queryLog: QueryLog
+  guardAnalyst: GuardAnalyst
   displayName: string
   /** Fires when the front stops: reads end, inserts go on. */
   stopReads: AbortController

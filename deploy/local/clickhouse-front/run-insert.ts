@@ -1,9 +1,12 @@
 import { buildInsertFrom, ENGINE_COMPRESSIONS } from './build-statement.ts'
+import { checkParams } from './check-params.ts'
 import { FrontError } from './errors.ts'
 import { type Front } from './front.ts'
 import { type Query } from './handle-query.ts'
+import { lexSql } from './lex-sql.ts'
 import { type InsertBody, type InsertRows } from './read-body.ts'
 import { spoolBody, type SpooledBody } from './spool-body.ts'
+import { withSession } from './with-session.ts'
 
 /**
  * Runs an INSERT whose rows came with the request: the rows go to a file unread, and the engine reads the file.
@@ -12,25 +15,19 @@ import { spoolBody, type SpooledBody } from './spool-body.ts'
  * its own. The insert is run only when the body is complete, and then to its end, even if the client goes away.
  */
 export async function runInsert (front: Front, query: Query, insert: InsertBody): Promise<void> {
-  const pool = front.pools.insert
+  checkParams(insert.head, lexSql(insert.head), query.request.params)
   const body = await spoolRows(front, insert.rows)
   try {
-    await pool.enter(query.signal)
-    try {
-      const session = await pool.take(query.state)
-      try {
-        await session.setParams(query.request.params)
-        const compression = ENGINE_COMPRESSIONS[insert.rows.encoding ?? ''] ?? 'none'
-        const result = await session.run(buildInsertFrom(insert, body.path, compression))
-        const { readRows, readBytes, elapsedSeconds } = result
-        query.answer.start({ readRows, readBytes, writtenRows: readRows, writtenBytes: readBytes, elapsedSeconds })
-        query.answer.end()
-      } finally {
-        pool.give(session)
-      }
-    } finally {
-      pool.leave()
-    }
+    const result = await withSession(front, query, front.pools.insert, async (session) => {
+      await session.setParams(query.request.params)
+      const compression = ENGINE_COMPRESSIONS[insert.rows.encoding ?? ''] ?? 'none'
+      const running = session.run(buildInsertFrom(insert, body.path, compression))
+      return await front.killQuery.whenAborted(session, query.killed, running)
+    })
+    const { readRows, readBytes, elapsedSeconds } = result
+    Object.assign(query.record, { readRows, readBytes, writtenRows: readRows })
+    query.answer.start({ readRows, readBytes, writtenRows: readRows, writtenBytes: readBytes, elapsedSeconds })
+    query.answer.end()
   } finally {
     body.remove()
   }

@@ -36,7 +36,7 @@ export async function runSelect (run: SelectRun): Promise<EngineResult> {
   let killed: Promise<void> | undefined
   const cancel = (): void => {
     rows.destroy()
-    killed ??= run.killQuery(run.session, query)
+    killed ??= run.killQuery.kill(run.session, query)
   }
   run.signal.addEventListener('abort', cancel, { once: true })
   if (run.signal.aborted) cancel()

@@ -69,8 +69,27 @@ export class SessionPool {
     else next()
   }
 
-  /** A session in the wanted state; only between `enter` and `leave`. */
-  async take (state: SessionState): Promise<EngineSession> {
+  /** Does work on a session in the wanted state; only between `enter` and `leave`. */
+  async with<T> (state: SessionState, work: (session: EngineSession) => Promise<T>): Promise<T> {
+    const session = await this.#take(state)
+    try {
+      return await work(session)
+    } finally {
+      if (session.dirty) session.close()
+      else this.#idle.push(session)
+    }
+  }
+
+  /** A session outside the pool's keeping, with the pool's settings. */
+  async open (state: SessionState): Promise<EngineSession> {
+    return await this.#engine.openSession(this.#options.settings, this.#isReadOnly ? state.settings : NONE)
+  }
+
+  close (): void {
+    for (const session of this.#idle.splice(0)) session.close()
+  }
+
+  async #take (state: SessionState): Promise<EngineSession> {
     const same = this.#idle.findIndex((session) => session.isAt(state))
     if (same !== -1) return this.#idle.splice(same, 1)[0]!
     const session = this.#takeChangeable() ?? await this.open(state)
@@ -81,20 +100,6 @@ export class SessionPool {
       session.close()
       throw error
     }
-  }
-
-  give (session: EngineSession): void {
-    if (session.dirty) session.close()
-    else this.#idle.push(session)
-  }
-
-  /** A session outside the pool's keeping, with the pool's settings. */
-  async open (state: SessionState): Promise<EngineSession> {
-    return await this.#engine.openSession(this.#options.settings, this.#isReadOnly ? state.settings : NONE)
-  }
-
-  close (): void {
-    for (const session of this.#idle.splice(0)) session.close()
   }
 
   get #isReadOnly (): boolean {

@@ -7,10 +7,14 @@ import { type Passwords } from './authenticate.ts'
 import { closeFront } from './close-front.ts'
 import { openEngine } from './engine.ts'
 import { type Front } from './front.ts'
-import { createKillQuery } from './kill-query.ts'
+import { prepareFrontDatabase } from './front-database.ts'
+import { createGuardAnalyst } from './guard-analyst.ts'
+import { KillQuery } from './kill-query.ts'
 import { NamedSessions } from './named-sessions.ts'
 import { ANALYST_PROFILE, POOL_SIZES, PRODUCT_PROFILE } from './profiles.ts'
 import { ResultPipe } from './result-pipe.ts'
+import { QueryLog } from './query-log.ts'
+import { RunningQueries } from './running-queries.ts'
 import { buildServer } from './server.ts'
 import { SessionPool } from './session-pool.ts'
 import { openSpool } from './spool.ts'
@@ -30,6 +34,8 @@ export interface RunningFront {
   close: () => Promise<void>
 }
 
+const NO_SETTINGS = new Map<string, string>()
+
 /**
  * Starts the front in this process. There can be one a process, as the engine binds one folder for good.
  *
@@ -44,8 +50,8 @@ export async function startFront (options: FrontOptions): Promise<RunningFront> 
     product: new SessionPool(engine, { name: 'user millrace', ...POOL_SIZES.product, settings: PRODUCT_PROFILE }),
     analyst: new SessionPool(engine, { name: 'user analyst', ...POOL_SIZES.analyst, settings: ANALYST_PROFILE })
   }
-  const control = await engine.openSession({}, new Map())
-  await control.run('CREATE DATABASE IF NOT EXISTS millrace')
+  const control = await engine.openSession({}, NO_SETTINGS)
+  await prepareFrontDatabase(control)
   const front: Front = {
     logger,
     engine,
@@ -54,8 +60,10 @@ export async function startFront (options: FrontOptions): Promise<RunningFront> 
     pools,
     named: new NamedSessions(POOL_SIZES.named),
     pipes: spool.makePipes(POOL_SIZES.product.size + POOL_SIZES.analyst.size).map((path) => new ResultPipe(path)),
-    killQuery: createKillQuery(control),
-    running: new Set(),
+    killQuery: new KillQuery(control),
+    running: new RunningQueries(),
+    queryLog: new QueryLog(await engine.openSession({}, NO_SETTINGS), spool, logger),
+    guardAnalyst: createGuardAnalyst(engine.tableFunctions),
     displayName: hostname(),
     stopReads: new AbortController(),
     closing: false
