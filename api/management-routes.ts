@@ -1,6 +1,7 @@
 import { type FastifyInstance } from 'fastify'
 import { type ApiDeps } from './api-deps.ts'
 import { eventDefinitionRoutes } from './event-definitions/event-definition-routes.ts'
+import { experimentRoutes } from './experiments/experiment-routes.ts'
 import { authenticatePersonalKey } from './http/authenticate-personal-key.ts'
 import { limitRate } from './http/limit-rate.ts'
 import { readJsonBodies } from './http/read-json-bodies.ts'
@@ -16,6 +17,7 @@ export async function managementRoutes (app: FastifyInstance, deps: ApiDeps): Pr
 
   await app.register(async (project) => {
     await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })
+    await project.register(experimentRoutes, { prefix: '/experiments', ...deps })
     await project.register(propertyDefinitionRoutes, { prefix: '/property_definitions', ...deps })
   }, { prefix: '/api/projects/:project_id' })
 }

@@ -1,0 +1,50 @@
+/** What a client may write of an experiment. */
+export interface ExperimentFields {
+  name?: string
+  description?: string | null
+  start_date?: string | null
+  end_date?: string | null
+  feature_flag_key?: string
+  parameters?: Record<string, unknown> | null
+  secondary_metrics?: Record<string, unknown> | unknown[] | null
+  filters?: Record<string, unknown>
+  archived?: boolean
+}
+
+export type NewExperiment = ExperimentFields & { name: string, feature_flag_key: string }
+
+const anyObject = { additionalProperties: true }
+
+const writable = {
+  name: { type: 'string', minLength: 1, maxLength: 400 },
+  description: { type: ['string', 'null'], maxLength: 3000 },
+  start_date: {
+    type: ['string', 'null'], format: 'date-time',
+    description: 'Writing it to a draft launches the experiment: the flag becomes active. null makes it a draft again.'
+  },
+  end_date: { type: ['string', 'null'], format: 'date-time', description: 'Ends the experiment; the flag stays as it is.' },
+  feature_flag_key: {
+    type: 'string', minLength: 1, maxLength: 400,
+    description: 'A flag with at least two variants, one of them "control", is linked; an unknown key makes a new flag.'
+  },
+  parameters: {
+    type: ['object', 'null'], ...anyObject,
+    description: 'feature_flag_variants, rollout_percentage and aggregation_group_type_index shape a new flag; ' +
+      'minimum_detectable_effect is used by results.'
+  },
+  secondary_metrics: { type: ['object', 'array', 'null'], ...anyObject, items: {}, description: 'Further metrics.' },
+  filters: { type: 'object', ...anyObject, description: 'The primary metric; see docs/experiments.md for its forms.' },
+  archived: { type: 'boolean' }
+} as const
+
+export const newExperimentSchema = {
+  type: 'object',
+  required: ['name', 'feature_flag_key'],
+  additionalProperties: false,
+  properties: writable
+} as const
+
+/** Unknown fields are refused by `refuseUnknownFields`, all of them together in the words that clients know. */
+export const experimentChangesSchema = { type: 'object', additionalProperties: true, properties: writable } as const
+
+export const WRITABLE_FIELDS: readonly string[] = Object.keys(writable)

@@ -1,0 +1,248 @@
+import t from 'tap'
+import { createProject } from '../keys/create-project.ts'
+import { createTestApi } from '../create-test-api.ts'
+
+t.test('creates an experiment from a name and a flag key alone, and makes the flag', async (t) => {
+  const api = await createTestApi(t)
+
+  const created = await api.call('POST', '~/experiments/', { name: 'Checkout', feature_flag_key: 'checkout' })
+
+  t.match(created, {
+    status: 201,
+    body: {
+      name: 'Checkout', description: '', start_date: null, end_date: null, feature_flag_key: 'checkout',
+      parameters: {}, secondary_metrics: {}, filters: {}, archived: false,
+      created_by: { id: api.user.id, email: api.user.email, is_email_verified: false },
+      feature_flag: {
+        team_id: api.projectId, name: 'Feature Flag for Experiment Checkout', key: 'checkout', active: false,
+        deleted: false, ensure_experience_continuity: false,
+        filters: {
+          groups: [{ properties: [], rollout_percentage: 100 }],
+          multivariate: {
+            variants: [{ key: 'control', rollout_percentage: 50 }, { key: 'test', rollout_percentage: 50 }]
+          }
+        }
+      }
+    }
+  })
+  t.same((await api.call('GET', `~/experiments/${created.body.id}`)).body, created.body)
+  t.same((await api.call('GET', `~/experiments/${created.body.id}/`)).body, created.body)
+})
+
+t.test('keeps what a client wrote, in free-form fields as it was written', async (t) => {
+  const api = await createTestApi(t)
+  const body = {
+    name: 'Everything', description: 'd', start_date: '2026-01-02T03:04:05.678Z', end_date: '2026-02-01T00:00:00Z',
+    feature_flag_key: 'everything', archived: true,
+    parameters: { minimum_detectable_effect: 5, nested: { deep: [1, null, 'ü'] } },
+    secondary_metrics: [{ name: 's', filters: { insight: 'TRENDS', events: [{ id: 'paid' }] } }],
+    filters: { insight: 'FUNNELS', events: [{ id: 'paid' }] }
+  }
+
+  const { body: created } = await api.call('POST', '~/experiments', body)
+
+  t.match(created, { ...body, end_date: '2026-02-01T00:00:00.000Z' })
+  t.match(created.feature_flag, { active: true })
+})
+
+t.test('shapes the flag by the parameters', async (t) => {
+  const api = await createTestApi(t)
+  const variants = [
+    { key: 'control', rollout_percentage: 34 }, { key: 'a', rollout_percentage: 33 }, { key: 'b', rollout_percentage: 33 }
+  ]
+
+  const { body } = await api.call('POST', '~/experiments', {
+    name: 'Shaped', feature_flag_key: 'shaped',
+    parameters: {
+      feature_flag_variants: variants, rollout_percentage: 20, aggregation_group_type_index: 1,
+      ensure_experience_continuity: true
+    }
+  })
+
+  t.same(body.feature_flag.filters, {
+    groups: [{ properties: [], rollout_percentage: 20 }], multivariate: { variants }, aggregation_group_type_index: 1
+  })
+  t.equal(body.feature_flag.ensure_experience_continuity, true)
+})
+
+t.test('links a flag that is fit for an experiment, and refuses others', async (t) => {
+  const api = await createTestApi(t)
+  const insert = async (key: string, variants: string[]): Promise<void> => {
+    const shares = variants.map((name) => ({ key: name, rollout_percentage: 100 / variants.length }))
+    const filters = { groups: [], multivariate: { variants: shares } }
+    await api.sql`INSERT INTO feature_flags (project_id, key, filters) VALUES (${api.projectId}, ${key}, ${api.sql.json(filters)})`
+  }
+  await insert('fit', ['control', 'new'])
+  await insert('single', ['control'])
+  await insert('headless', ['a', 'b'])
+  const create = async (key: string, parameters = {}): Promise<unknown> =>
+    await api.call('POST', '~/experiments', { name: 'Linked', feature_flag_key: key, parameters })
+  const others = [{ key: 'control', rollout_percentage: 50 }, { key: 'old', rollout_percentage: 50 }]
+
+  t.match(await create('fit'), { status: 201, body: { feature_flag: { key: 'fit', name: '' } } })
+  t.match(await create('fit', { feature_flag_variants: others }),
+    { status: 400, body: { attr: 'parameters__feature_flag_variants' } })
+  t.match(await create('single'), { status: 400, body: { type: 'validation_error', detail: 'Feature flag must have at least 2 variants (control and at least one test variant)', attr: 'feature_flag_key' } })
+  t.match(await create('headless'), { status: 400, body: { detail: "Feature flag must have a variant with key 'control'", attr: 'feature_flag_key' } })
+  t.match(await create('not a key!'), { status: 400, body: { code: 'invalid_key', attr: 'feature_flag_key' } })
+})
+
+t.test('refuses variants in the words that clients know', async (t) => {
+  const api = await createTestApi(t)
+  const create = async (variants: unknown): Promise<unknown> => {
+    const answer = await api.call('POST', '~/experiments', {
+      name: 'V', feature_flag_key: 'v', parameters: { feature_flag_variants: variants }
+    })
+    t.match(answer, { status: 400, body: { type: 'validation_error' } })
+    return answer.body
+  }
+  const eleven = ['control', ...'abcdefghij'].map((key) => ({ key, rollout_percentage: 9 }))
+
+  t.match(await create(eleven), { detail: 'Feature flag variants must be less than 11', attr: 'parameters__feature_flag_variants' })
+  t.match(await create([{ key: 'a', rollout_percentage: 50 }, { key: 'b', rollout_percentage: 50 }]), { detail: 'Feature flag variants must contain a control variant' })
+  t.match(await create([{ key: 'control', rollout_percentage: 100 }]), { detail: 'Feature flag must have at least 2 variants (control and at least one test variant)' })
+  t.match(await create([{ key: 'control', rollout_percentage: 50 }, { key: 'b', rollout_percentage: 20 }]), { detail: /must sum to 100/ })
+  t.match(await create([{ key: 'control', rollout_percentage: 50 }, { key: 'control', rollout_percentage: 50 }]), { detail: /different keys/ })
+  t.match(await create([{ key: 'control', rollout_percentage: '50' }]), { attr: 'parameters__feature_flag_variants__0__rollout_percentage' })
+  t.match(await create('control'), { attr: 'parameters__feature_flag_variants' })
+})
+
+t.test('refuses what makes no sense, naming the field', async (t) => {
+  const api = await createTestApi(t)
+  const cases: [object, object][] = [
+    [{ feature_flag_key: 'k' }, { code: 'required', attr: 'name' }],
+    [{ name: 'n' }, { code: 'required', attr: 'feature_flag_key' }],
+    [{ name: 'n', feature_flag_key: 'k', colour: 'red' }, { code: 'unknown_field', attr: 'colour' }],
+    [{ name: 'n'.repeat(401), feature_flag_key: 'k' }, { attr: 'name' }],
+    [{ name: 7, feature_flag_key: 'k' }, { attr: 'name' }],
+    [{ name: 'n', feature_flag_key: 'k', description: 'd'.repeat(3001) }, { attr: 'description' }],
+    [{ name: 'n', feature_flag_key: 'k', start_date: 'yesterday' }, { attr: 'start_date' }],
+    [{ name: 'n', feature_flag_key: 'k', start_date: '2026-02-30' }, { attr: 'start_date' }],
+    [{ name: 'n', feature_flag_key: 'k', start_date: '2026-01-02', end_date: '2026-01-01' }, { attr: 'end_date', detail: 'End date must be after start date' }],
+    [{ name: 'n', feature_flag_key: 'k', archived: 'no' }, { attr: 'archived' }],
+    [{ name: 'n', feature_flag_key: 'k', filters: [] }, { attr: 'filters' }],
+    [{ name: 'n', feature_flag_key: 'k', filters: { properties: [{ key: 'a' }] } }, { attr: 'filters', detail: 'Experiments do not support global filter properties' }],
+    [{ name: 'nul \0', feature_flag_key: 'k' }, { attr: 'name' }],
+    [{ name: 'n', feature_flag_key: 'k', filters: { a: { b: 'broken \ud800' } } }, { attr: 'filters__a__b' }]
+  ]
+
+  for (const [body, error] of cases) {
+    const answer = await api.call('POST', '~/experiments', body)
+    t.match(answer, { status: 400, body: { type: 'validation_error', ...error } }, JSON.stringify(body).slice(0, 80))
+  }
+  t.match(await api.call('POST', '~/experiments', []), { status: 400, body: { attr: 'body' } })
+  t.match(await api.call('GET', '~/experiments'), { body: { count: 0 } })
+})
+
+t.test('follows the launch with the flag, and refuses to change what then must stay', async (t) => {
+  const api = await createTestApi(t)
+  const { body: { id } } = await api.call('POST', '~/experiments', { name: 'Launch', feature_flag_key: 'launch' })
+  const patch = async (body: object): Promise<any> => await api.call('PATCH', `~/experiments/${id}/`, body)
+  const variants = [{ key: 'control', rollout_percentage: 20 }, { key: 'test', rollout_percentage: 80 }]
+
+  t.match(await patch({ parameters: { feature_flag_variants: variants } }),
+    { status: 200, body: { feature_flag: { active: false, filters: { multivariate: { variants } } } } })
+  t.match(await patch({ start_date: '2026-01-01T00:00:00Z' }),
+    { status: 200, body: { feature_flag: { active: true } } })
+  t.match(await patch({ parameters: { feature_flag_variants: variants, more: 1 } }),
+    { status: 200, body: { parameters: { more: 1 } } })
+  t.match(await patch({ parameters: { feature_flag_variants: [...variants].reverse() } }),
+    { status: 400, body: { detail: "Can't update feature_flag_variants on Experiment" } })
+  t.match(await patch({ feature_flag_key: 'other' }),
+    { status: 400, body: { detail: "Can't update feature_flag_key on Experiment", attr: 'feature_flag_key' } })
+  t.match(await patch({ feature_flag_key: 'launch', name: 'Same key' }), { status: 200, body: { name: 'Same key' } })
+  t.match(await patch({ end_date: '2025-12-31' }),
+    { status: 400, body: { attr: 'end_date', detail: 'End date must be after start date' } })
+  t.match(await patch({ end_date: '2026-02-01' }),
+    { status: 200, body: { end_date: '2026-02-01T00:00:00.000Z', feature_flag: { active: true } } })
+  t.match(await patch({ archived: true }), { status: 200, body: { archived: true } })
+  t.match(await patch({ end_date: null, start_date: null }),
+    { status: 200, body: { start_date: null, feature_flag: { active: false } } })
+})
+
+t.test('moves a draft to another flag', async (t) => {
+  const api = await createTestApi(t)
+  const { body: { id } } = await api.call('POST', '~/experiments', { name: 'Move', feature_flag_key: 'first' })
+
+  const moved = await api.call('PATCH', `~/experiments/${id}`, { feature_flag_key: 'second' })
+
+  t.match(moved, { status: 200, body: { feature_flag_key: 'second', feature_flag: { key: 'second' } } })
+})
+
+t.test('names all fields that a PATCH cannot write', async (t) => {
+  const api = await createTestApi(t)
+  const { body: { id } } = await api.call('POST', '~/experiments', { name: 'P', feature_flag_key: 'p' })
+
+  const answer = await api.call('PATCH', `~/experiments/${id}`, { name: 'Q', id: 5, colour: 'red' })
+
+  t.match(answer, { status: 400, body: { detail: "Can't update keys: colour, id on Experiment", code: 'unknown_field' } })
+  t.match((await api.call('GET', `~/experiments/${id}`)).body, { name: 'P' })
+})
+
+t.test('loses nothing when many change an experiment at once', async (t) => {
+  const api = await createTestApi(t)
+  const { body: { id } } = await api.call('POST', '~/experiments', { name: 'Busy', feature_flag_key: 'busy' })
+  const changes = [
+    { name: 'Renamed' }, { description: 'Described' }, { parameters: { a: 1 } }, { filters: { b: 2 } },
+    { secondary_metrics: [{ c: 3 }] }, { archived: true }, { start_date: '2026-01-01T00:00:00.000Z' },
+    { end_date: '2030-01-01T00:00:00.000Z' }
+  ]
+
+  const answers = await Promise.all(changes.map(async (change) => await api.call('PATCH', `~/experiments/${id}`, change)))
+
+  t.same(answers.map(({ status }) => status), changes.map(() => 200))
+  t.match((await api.call('GET', `~/experiments/${id}`)).body, Object.assign({}, ...changes))
+})
+
+t.test('makes one flag when two experiments ask for the same new key at once', async (t) => {
+  const api = await createTestApi(t)
+  const names = ['1', '2', '3', '4']
+
+  const answers = await Promise.all(names.map(async (name) =>
+    await api.call('POST', '~/experiments', { name, feature_flag_key: 'same' })))
+
+  t.same(answers.map(({ status }) => status), [201, 201, 201, 201])
+  t.equal(new Set(answers.map(({ body }) => body.feature_flag.id)).size, 1)
+})
+
+t.test('forgets a deleted experiment and keeps its flag', async (t) => {
+  const api = await createTestApi(t)
+  const { body: { id } } = await api.call('POST', '~/experiments', { name: 'Gone', feature_flag_key: 'gone' })
+
+  t.match(await api.call('DELETE', `~/experiments/${id}/`), { status: 204, body: undefined })
+
+  t.match(await api.call('GET', `~/experiments/${id}`), { status: 404, body: { code: 'not_found' } })
+  t.match(await api.call('DELETE', `~/experiments/${id}`), { status: 404 })
+  t.match(await api.call('PATCH', `~/experiments/${id}`, {}), { status: 404 })
+  t.match((await api.call('GET', '~/experiments')).body, { count: 0, results: [] })
+  t.match(await api.sql`SELECT deleted FROM feature_flags WHERE key = 'gone'`, [{ deleted: false }])
+})
+
+t.test('tells nothing about experiments of another project', async (t) => {
+  const api = await createTestApi(t)
+  const other = await createProject(api.sql, { name: 'Other' })
+  const { body: { id } } = await api.call('POST', '~/experiments', { name: 'Mine', feature_flag_key: 'mine' })
+
+  for (const method of ['GET', 'PATCH', 'DELETE'] as const) {
+    const body = method === 'PATCH' ? { name: 'Stolen' } : undefined
+    const answer = await api.call(method, `/api/projects/${other.id}/experiments/${id}`, body)
+    t.match(answer, { status: 404, body: { code: 'not_found' } })
+  }
+  t.match(await api.call('GET', '~/experiments/99999999999'), { status: 404 })
+  t.match(await api.call('GET', '~/experiments/abc'), { status: 400, body: { attr: 'id' } })
+})
+
+t.test('lists newest first, by archived and by words of the name', async (t) => {
+  const api = await createTestApi(t)
+  for (const [index, name] of ['Blue button', 'Red button', 'Blue 100%_page'].entries()) {
+    await api.call('POST', '~/experiments', { name, feature_flag_key: `f${index}`, archived: index === 1 })
+  }
+  const names = async (query: string): Promise<string[]> =>
+    (await api.call('GET', `~/experiments?${query}`)).body.results.map((item: { name: string }) => item.name)
+
+  t.same(await names(''), ['Blue 100%_page', 'Red button', 'Blue button'])
+  t.same(await names('archived=false'), ['Blue 100%_page', 'Blue button'])
+  t.same(await names('archived=true'), ['Red button'])
+  t.same(await names('search=BUTTON+blue'), ['Blue button'])
+  t.same(await names('search=%25_'), ['Blue 100%_page'])
+})

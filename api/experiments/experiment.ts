@@ -1,0 +1,88 @@
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { selectCreatedBy } from '../http/created-by.ts'
+import { type SqlFragment } from '../http/match-search.ts'
+import { userSummarySchema, type UserSummary } from '../keys/user-summary.ts'
+
+/** The flag of an experiment as answers show it (api.md 2.3). */
+export interface LinkedFlag {
+  id: number
+  team_id: number
+  name: string
+  key: string
+  filters: Record<string, unknown>
+  deleted: boolean
+  active: boolean
+  ensure_experience_continuity: boolean
+}
+
+/** An experiment as answers show it (api.md 2.3). */
+export interface Experiment {
+  id: number
+  name: string
+  description: string
+  start_date: Date | null
+  end_date: Date | null
+  feature_flag_key: string
+  feature_flag: LinkedFlag
+  parameters: Record<string, unknown>
+  secondary_metrics: unknown
+  filters: Record<string, unknown>
+  archived: boolean
+  created_by: UserSummary | null
+  created_at: Date
+  updated_at: Date
+}
+
+/** The columns of an `Experiment`, for a query on `experiments AS e JOIN feature_flags AS f`. */
+export function selectExperiment (sql: Sql): SqlFragment {
+  return sql`e.id, e.name, e.description, e.start_date, e.end_date, f.key AS feature_flag_key,
+    json_build_object('id', f.id, 'team_id', f.project_id, 'name', f.name, 'key', f.key, 'filters', f.filters,
+      'deleted', f.deleted, 'active', f.active,
+      'ensure_experience_continuity', f.ensure_experience_continuity) AS feature_flag,
+    e.parameters, e.secondary_metrics, e.filters, e.archived, ${selectCreatedBy(sql, sql`e.created_by`)},
+    e.created_at, e.updated_at`
+}
+
+const anyObject = { type: 'object', additionalProperties: true }
+
+const linkedFlagSchema = {
+  type: 'object',
+  description: 'The flag that decides who sees which variant.',
+  required: ['id', 'team_id', 'name', 'key', 'filters', 'deleted', 'active', 'ensure_experience_continuity'],
+  properties: {
+    id: { type: 'integer' },
+    team_id: { type: 'integer', description: 'Id of the project.' },
+    name: { type: 'string' },
+    key: { type: 'string' },
+    filters: anyObject,
+    deleted: { type: 'boolean' },
+    active: { type: 'boolean' },
+    ensure_experience_continuity: { type: 'boolean' }
+  }
+}
+
+const nullableDateTime = { type: ['string', 'null'], format: 'date-time' }
+
+export const experimentProperties = {
+  id: { type: 'integer' },
+  name: { type: 'string' },
+  description: { type: 'string' },
+  start_date: { ...nullableDateTime, description: 'When it was launched; null for a draft.' },
+  end_date: { ...nullableDateTime, description: 'When it ended; null while it runs.' },
+  feature_flag_key: { type: 'string' },
+  feature_flag: linkedFlagSchema,
+  parameters: anyObject,
+  secondary_metrics: { description: 'An object or an array of metrics, as it was written.' },
+  filters: { ...anyObject, description: 'The primary metric; see docs/experiments.md for its forms.' },
+  archived: { type: 'boolean' },
+  created_by: userSummarySchema,
+  created_at: { type: 'string', format: 'date-time' },
+  updated_at: { type: 'string', format: 'date-time' }
+} as const
+
+export const experimentSchema = {
+  $id: 'Experiment',
+  type: 'object',
+  required: Object.keys(experimentProperties),
+  properties: experimentProperties
+}
