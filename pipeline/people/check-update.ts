@@ -1,0 +1,67 @@
+/** Ids are cut to 200 characters at ingest; longer than this they do not fit into an index of Postgres. */
+const MAX_ID_LENGTH = 800
+
+const MAX_PROJECT_ID = 2_147_483_647
+
+/** Times outside are no times of events, and ClickHouse cannot store them: 1970 to 2299, epoch milliseconds. */
+const LATEST = Date.UTC(2299, 0)
+
+type Fields = Record<string, unknown>
+
+/** Tells what is wrong with something that claims to be a `PeopleUpdate`; null when nothing is. */
+export function checkUpdate (value: unknown): string | null {
+  if (!isObject(value)) return 'an update must be an object'
+  return checkOrigin(value) ?? checkKind(value)
+}
+
+function checkKind (update: Fields): string | null {
+  switch (update.kind) {
+    case 'person':
+      return checkId(update, 'distinctId') ?? checkProperties(update)
+    case 'merge':
+      return checkId(update, 'distinctId') ?? checkText(update, 'otherDistinctId') ?? checkHow(update) ??
+        checkProperties(update)
+    case 'group':
+      return checkId(update, 'groupType') ?? checkId(update, 'groupKey') ??
+        (isObject(update.set) ? null : 'set must be an object')
+    case 'groupType':
+      return checkId(update, 'groupType')
+    default:
+      return 'kind must be person, merge, group or groupType'
+  }
+}
+
+function checkOrigin ({ projectId, uuid, timestamp }: Fields): string | null {
+  if (!Number.isInteger(projectId) || (projectId as number) < 1 || (projectId as number) > MAX_PROJECT_ID) {
+    return 'projectId must be a positive integer'
+  }
+  if (typeof uuid !== 'string') return 'uuid must be a text'
+  const isTime = Number.isFinite(timestamp) && (timestamp as number) >= 0 && (timestamp as number) <= LATEST
+  return isTime ? null : 'timestamp must be in epoch milliseconds, from 1970 to 2299'
+}
+
+function checkId (update: Fields, field: string): string | null {
+  return update[field] === '' ? `${field} must not be empty` : checkText(update, field)
+}
+
+/** An empty `otherDistinctId` is an illegal id, which a merge refuses by itself. */
+function checkText (update: Fields, field: string): string | null {
+  const value = update[field]
+  if (typeof value !== 'string') return `${field} must be a text`
+  return value.length > MAX_ID_LENGTH ? `${field} must have at most ${MAX_ID_LENGTH} characters` : null
+}
+
+function checkHow ({ how }: Fields): string | null {
+  return how === 'identify' || how === 'alias' || how === 'force' ? null : 'how must be identify, alias or force'
+}
+
+function checkProperties ({ set, setOnce, unset }: Fields): string | null {
+  if (set !== undefined && !isObject(set)) return 'set must be an object'
+  if (setOnce !== undefined && !isObject(setOnce)) return 'setOnce must be an object'
+  const isList = unset === undefined || (Array.isArray(unset) && unset.every((name) => typeof name === 'string'))
+  return isList ? null : 'unset must be an array of names'
+}
+
+function isObject (value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,57 @@
+import { type PeopleUpdate } from '../../schema/people-update.ts'
+
+/** How a merge ended; label of the metric. */
+export type MergeOutcome =
+  /** Both ids had persons, which are one now. */
+  | 'merged'
+  /** One id had a person, the other one belongs to it now. */
+  | 'added'
+  /** Neither had one: they share a new person. */
+  | 'created'
+  /** They were one person already. */
+  | 'same'
+  /** Refused: an id is one that clients send when they have none. */
+  | 'illegal_distinct_id'
+  /** Refused: the person to be merged away is identified. */
+  | 'already_identified'
+
+/** Why an update, or a part of it, went to the dead letters; part of the subject and label of the metric. */
+export type PeopleRefusal =
+  /** The message is no JSON array. Its dead letter has the bytes as they came. */
+  | 'invalid_json'
+  /** The update has not the shape of a people update. */
+  | 'invalid_update'
+  /** The project was deleted. */
+  | 'unknown_project'
+  /** The properties would be larger than `MAX_PROPERTIES_BYTES`; the rest of the update was applied. */
+  | 'properties_too_large'
+  /** Postgres, or this code, cannot apply it. */
+  | 'not_applicable'
+
+/** An update for the dead letters. */
+export interface RefusedUpdate {
+  reason: PeopleRefusal
+  /** For people; never a property value. */
+  detail: string
+  /** Replayable content of the message: a JSON array of updates, or what came instead of one. */
+  payload: Uint8Array
+}
+
+/** Something could not be done as an event asked; counted by day in `people_warnings`. */
+export interface PeopleWarning {
+  projectId: number
+  reason: 'illegal_distinct_id' | 'already_identified' | 'properties_too_large'
+  example: Record<string, string>
+}
+
+/** What became of a batch, besides the changes. */
+export interface PeopleOutcome {
+  merges: MergeOutcome[]
+  refused: RefusedUpdate[]
+  warnings: PeopleWarning[]
+}
+
+/** A refused update as it can be replayed: in the form of a message of PEOPLE. */
+export function refuseUpdate (update: PeopleUpdate, reason: PeopleRefusal, detail: string): RefusedUpdate {
+  return { reason, detail, payload: Buffer.from(JSON.stringify([update])) }
+}

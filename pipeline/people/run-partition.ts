@@ -1,0 +1,123 @@
+import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { pause, retryDelayMs } from '../writer/retry-delay.ts'
+import { applyBatch } from './apply-batch.ts'
+import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
+import { readPeopleMessage } from './people-message.ts'
+import { type PeopleMetrics } from './people-metrics.ts'
+import { type RefusedUpdate } from './people-outcome.ts'
+import { openProgress } from './people-progress.ts'
+import { loadRecentUpdates, type RecentUpdates } from './recent-updates.ts'
+
+/** Bytes of messages applied in one transaction at most; some thousand updates. */
+const MAX_BATCH_BYTES = 2_097_152
+const MIN_BATCH_BYTES = 16_384
+
+/** Characters of stored properties that one transaction should read: a person may be far larger than an update. */
+const MAX_PROPERTIES_LENGTH = 33_554_432
+
+/** How long a first message waits for company, in milliseconds: a transaction has a price whatever it applies. */
+const LINGER_MS = 50
+
+const IDLE_WAIT_MS = 5000
+
+/** What is known of a partition, for health and metrics. */
+export interface PartitionState {
+  partition: number
+  phase: 'starting' | 'running' | 'waiting' | 'failing'
+  pendingMessages: number
+  lastError: string | null
+}
+
+export interface RunPartitionOptions {
+  state: PartitionState
+  connection: NatsConnection
+  sql: Sql
+  metrics: PeopleMetrics
+  logger: Logger
+  keepRefused: (refused: readonly RefusedUpdate[]) => Promise<void>
+  /** Resolves while there is room for copies; the partition waits before a batch otherwise. */
+  waitForRoom: (signal: AbortSignal) => Promise<void>
+  /** Called after each transaction that may have left copies. */
+  onCopies: () => void
+  signal: AbortSignal
+}
+
+/**
+ * Applies a partition until the signal fires. Whatever goes wrong (Postgres or the stream away, a lost place) ends in
+ * a new start from what Postgres has recorded, after a growing pause; updates wait in the stream meanwhile.
+ *
+ * Never rejects.
+ */
+export async function runPartition (options: RunPartitionOptions): Promise<void> {
+  const { state, signal, logger } = options
+  let attempt = 0
+  while (!signal.aborted) {
+    try {
+      await runSession(options, () => { attempt = 0 })
+    } catch (err) {
+      if (signal.aborted) return
+      state.phase = 'failing'
+      state.lastError = err instanceof Error ? err.message : String(err)
+      const retryAfterMs = retryDelayMs(attempt++)
+      logger.warn({ err, partition: state.partition, retryAfterMs }, 'applying people updates was interrupted')
+      await pause(retryAfterMs, signal)
+    }
+  }
+}
+
+/** From taking over the partition to the first error. */
+async function runSession (options: RunPartitionOptions, onProgress: () => void): Promise<void> {
+  const { state, connection, sql, signal } = options
+  state.phase = 'starting'
+  await openProgress(sql, state.partition)
+  const reader = await openPartitionReader(connection, state.partition)
+  try {
+    const recent = await loadRecentUpdates(sql, state.partition)
+    state.phase = 'running'
+    let maxBytes = MAX_BATCH_BYTES
+    while (!signal.aborted) {
+      await reader.waitForMessages(IDLE_WAIT_MS, signal)
+      if (reader.waitingBytes === 0) continue
+      if (reader.waitingBytes < maxBytes) await pause(LINGER_MS, signal)
+      await waitForRoom(options)
+      if (signal.aborted) return
+      const propertiesLength = await applyNext(options, reader, recent, maxBytes)
+      onProgress()
+      state.lastError = null
+      if (propertiesLength > MAX_PROPERTIES_LENGTH) maxBytes = Math.max(MIN_BATCH_BYTES, maxBytes >>> 2)
+      else maxBytes = Math.min(MAX_BATCH_BYTES, maxBytes * 2)
+    }
+  } finally {
+    reader.close()
+  }
+}
+
+async function waitForRoom ({ state, waitForRoom, signal }: RunPartitionOptions): Promise<void> {
+  state.phase = 'waiting'
+  await waitForRoom(signal)
+  state.phase = 'running'
+}
+
+/** One transaction. Messages are acknowledged after its commit; a lost acknowledgement only brings them again. */
+async function applyNext (
+  { state, sql, metrics, keepRefused, onCopies }: RunPartitionOptions,
+  reader: PartitionReader, recent: RecentUpdates, maxBytes: number
+): Promise<number> {
+  const startedAt = performance.now()
+  const taken = reader.take(maxBytes)
+  const messages = taken.map((message) => readPeopleMessage(message.data, {
+    sequence: message.seq,
+    publishedUs: Math.floor(Number(message.info.timestampNanos) / 1000)
+  }))
+  const batch = { partition: state.partition, streamCreated: reader.streamCreated, messages }
+  const applied = await applyBatch(batch, { sql, recent, keepRefused })
+  for (const message of taken) message.ack()
+
+  state.pendingMessages = taken.at(-1)?.info.pending ?? 0
+  metrics.pendingMessages.set({ partition: state.partition }, state.pendingMessages)
+  metrics.countBatch(applied, (performance.now() - startedAt) / 1000)
+  onCopies()
+  return applied.propertiesLength
+}

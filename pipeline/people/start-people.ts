@@ -1,0 +1,102 @@
+import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
+import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { type Metrics } from '../../platform/metrics.ts'
+import { PEOPLE_PARTITIONS } from '../../schema/streams.ts'
+import { keepRefused } from './keep-refused.ts'
+import { createPeopleMetrics } from './people-metrics.ts'
+import { CopyRunner } from './run-copies.ts'
+import { runPartition, type PartitionState } from './run-partition.ts'
+
+/** Pause between two looks at who else is there, in milliseconds. */
+const ASSIGN_MS = 500
+
+export interface PeopleDeps {
+  connection: NatsConnection
+  /** Some connections are needed at once: one a busy partition, and one for the copies. */
+  sql: Sql
+  clickhouse: ClickHouse
+  /** Shares the partitions among processes. */
+  membership: {
+    id: string
+    /** The living processes in an order on which all agree; null while that is not known. */
+    living: () => readonly string[] | null
+  }
+  metrics: Metrics
+  logger: Logger
+}
+
+/** The running person applier of one process. */
+export interface People {
+  /** The partitions that this process applies at the moment. */
+  states: () => PartitionState[]
+  /** Why copies wait for ClickHouse, or null. */
+  copiesError: () => string | null
+  /** Resolves when the transactions under way ended. What was not applied stays in the stream. */
+  stop: () => Promise<void>
+}
+
+interface Running {
+  state: PartitionState
+  aborted: AbortController
+  ended: Promise<void>
+}
+
+/**
+ * Applies what events change about persons and groups, and copies the result to ClickHouse, until stopped:
+ *
+ * 1. share the partitions among the processes        start-people.ts
+ * 2. read a partition in order, without gaps         partition-reader.ts
+ * 3. read the updates of its messages                people-message.ts
+ * 4. pass over what was applied before               people-progress.ts, recent-updates.ts
+ * 5. load whom the updates name                      load-people.ts
+ * 6. change them in memory, in order                 fold-updates.ts, fold-merge.ts
+ * 7. write what changed, and the copies, and commit  write-people.ts
+ * 8. acknowledge                                     run-partition.ts
+ * 9. move the copies to ClickHouse                   run-copies.ts
+ *
+ * Two processes that believe to own a partition for a moment do no harm: see `lockProgress`.
+ */
+export function startPeople (deps: PeopleDeps): People {
+  const logger = deps.logger.child({ part: 'people' })
+  const metrics = createPeopleMetrics(deps.metrics)
+  const copies = new CopyRunner({ sql: deps.sql, clickhouse: deps.clickhouse, metrics, logger })
+  const running = new Map<number, Running>()
+
+  function assign (): void {
+    const living = deps.membership.living()
+    if (living === null || living.length === 0) return
+    for (let partition = 0; partition < PEOPLE_PARTITIONS; partition++) {
+      const isMine = living[partition % living.length] === deps.membership.id
+      const known = running.get(partition)
+      if (isMine && known === undefined) running.set(partition, start(partition))
+      if (!isMine && known !== undefined) known.aborted.abort()
+    }
+  }
+
+  function start (partition: number): Running {
+    const aborted = new AbortController()
+    const state: PartitionState = { partition, phase: 'starting', pendingMessages: 0, lastError: null }
+    const ended = runPartition({
+      state, connection: deps.connection, sql: deps.sql, metrics, logger, signal: aborted.signal,
+      keepRefused: async (refused) => await keepRefused(deps.connection, refused),
+      waitForRoom: async (signal) => await copies.waitForRoom(signal),
+      onCopies: () => copies.notify()
+    }).finally(() => running.delete(partition))
+    return { state, aborted, ended }
+  }
+
+  assign()
+  const timer = setInterval(assign, ASSIGN_MS)
+  return {
+    states: () => [...running.values()].map(({ state }) => state),
+    copiesError: () => copies.lastError,
+    async stop () {
+      clearInterval(timer)
+      for (const { aborted } of running.values()) aborted.abort()
+      await Promise.all([...running.values()].map(({ ended }) => ended))
+      await copies.stop()
+    }
+  }
+}
