@@ -1,5 +1,7 @@
 export interface CircuitBreakerOptions {
-  /** How long nothing is tried after a failure, in milliseconds. */
+  /** Failures in a row after which nothing is tried for a moment: a single slow answer is no outage. */
+  failures: number
+  /** How long nothing is tried then, in milliseconds. */
   pauseMs: number
   /** Longest wait for an answer, in milliseconds. */
   timeoutMs: number
@@ -17,19 +19,19 @@ export interface CancellableWork<T> {
 }
 
 /**
- * Guards requests against a dependency that is away: after a failure it is left alone for a moment, then one request
- * tries it while the others go on without. So an outage costs a request now and then a timeout, not each of them.
+ * Guards requests against a dependency that is away: after a few failures it is left alone for a moment, then one
+ * request tries it while the others go on without. So an outage costs a request now and then a timeout, not each.
  *
  * @param onFailure  Told of each failure, for logs and metrics.
  */
 export function createCircuitBreaker (
   options: CircuitBreakerOptions, onFailure: (error: unknown) => void
 ): CircuitBreaker {
-  let isOpen = false
+  let failures = 0
   let tryAgainAt = 0
 
   return async function guard<T> (work: () => CancellableWork<T>): Promise<T | null> {
-    if (isOpen) {
+    if (failures >= options.failures) {
       if (options.now() < tryAgainAt) return null
       // This request is the probe; until it is back the others go on without.
       tryAgainAt = options.now() + options.timeoutMs + options.pauseMs
@@ -37,11 +39,11 @@ export function createCircuitBreaker (
     const { answer, cancel } = work()
     try {
       const value = await withTimeout(answer, options.timeoutMs)
-      isOpen = false
+      failures = 0
       return value
     } catch (error) {
       cancel()
-      isOpen = true
+      failures++
       tryAgainAt = options.now() + options.pauseMs
       onFailure(error)
       return null

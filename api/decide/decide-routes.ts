@@ -21,7 +21,7 @@ export interface DecideOptions extends ResolveProjectDeps {
 const MAX_BODY_BYTES = 4_194_304
 
 /** SDKs give up after 3 s; two reads must fit in well before. */
-const STORE = { timeoutMs: 800, pauseMs: 1000 }
+const STORE = { failures: 3, timeoutMs: 800, pauseMs: 1000 }
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
