@@ -39,8 +39,8 @@ export async function startTcpFaultProxy (target: { port: number }): Promise<Tcp
       socket.on('error', end)
       socket.on('close', end)
     }
-    client.on('data', (chunk) => forward(client, server, chunk))
-    server.on('data', (chunk) => {
+    client.on('data', (chunk: Buffer) => forward(client, server, chunk))
+    server.on('data', (chunk: Buffer) => {
       if (fault === 'tear') {
         client.write(chunk.subarray(0, chunk.length >> 1), () => client.resetAndDestroy())
         end()

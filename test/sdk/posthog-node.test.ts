@@ -1,0 +1,108 @@
+import { PostHog } from 'posthog-node'
+import t from 'tap'
+import { startStack } from '../start-stack.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+interface StoredEvent {
+  uuid: string
+  event: string
+  distinct_id: string
+  timestamp: string
+  groups: Record<string, string>
+  properties: string
+}
+
+const VISIBLE_WITHIN_MS = 15_000
+
+t.setTimeout(120_000)
+
+// The runner ends the file only when nothing is left running, so the stack is started here and stopped at the end.
+const stack = await startStack()
+t.teardown(async () => { await stack.stop() })
+
+async function storedEvents (distinctIdPrefix: string, count: number): Promise<StoredEvent[]> {
+  let events: StoredEvent[] = []
+  await waitFor(async () => {
+    events = await stack.select<StoredEvent>(
+      `SELECT uuid, event, distinct_id, timestamp, groups, properties FROM events
+       WHERE startsWith(distinct_id, {prefix:String}) ORDER BY timestamp, uuid`, { prefix: distinctIdPrefix })
+    return events.length >= count
+  }, { timeoutMs: VISIBLE_WITHIN_MS })
+  return events
+}
+
+t.test('1,000 compressed events of posthog-node are each stored once, as sent', async (t) => {
+  const client = new PostHog(stack.projectApiKey, { host: stack.url, disableCompression: false, flushAt: 100 })
+  const sentAt = Date.now()
+  const sent = Array.from({ length: 1000 }, (_, index) => ({
+    distinctId: `node-${index % 50}`,
+    event: index % 3 === 0 ? 'order paid' : 'order viewed',
+    properties: { index, amount: index / 4, note: `line\n"quoted" ${index} ✓`, nested: { list: [index, null, true] } },
+    ...(index % 2 === 0 ? { groups: { company: `company-${index % 7}` } } : {})
+  }))
+
+  for (const event of sent) client.capture(event)
+  await client.shutdown()
+  const stored = await storedEvents('node-', 1000)
+
+  t.equal(stored.length, 1000)
+  t.equal(new Set(stored.map(({ uuid }) => uuid)).size, 1000)
+  const byIndex = new Map(stored.map((row) => {
+    const properties = JSON.parse(row.properties)
+    return [properties.index as number, { ...row, properties }]
+  }))
+  t.equal(byIndex.size, 1000)
+  const differences = sent.filter((event) => {
+    const row = byIndex.get(event.properties.index)
+    return row === undefined ||
+      row.event !== event.event || row.distinct_id !== event.distinctId ||
+      row.groups.company !== event.groups?.company ||
+      Math.abs(Date.parse(`${row.timestamp}Z`) - sentAt) > 30_000 ||
+      Object.entries(event.properties).some(([name, value]) =>
+        JSON.stringify(row.properties[name]) !== JSON.stringify(value)) ||
+      row.properties.$lib !== 'posthog-node'
+  })
+  t.same(differences, [])
+})
+
+t.test('identify, alias and groupIdentify of posthog-node are stored as their events', async (t) => {
+  const client = new PostHog(stack.projectApiKey, { host: stack.url, flushAt: 1 })
+
+  client.identify({ distinctId: 'people-1', properties: { $set: { plan: 'pro' }, $set_once: { first: 'yes' } } })
+  client.alias({ distinctId: 'people-1', alias: 'people-alias' })
+  client.groupIdentify({
+    groupType: 'company', groupKey: 'acme', properties: { seats: 12 }, distinctId: 'people-1'
+  })
+  await client.shutdown()
+  const stored = await storedEvents('people-1', 3)
+
+  const byName = new Map(stored.map((row) => [row.event, JSON.parse(row.properties)]))
+  t.same([...byName.keys()].sort(), ['$create_alias', '$groupidentify', '$identify'])
+  t.match(byName.get('$identify'), { $set: { plan: 'pro' }, $set_once: { first: 'yes' } })
+  t.match(byName.get('$create_alias'), { alias: 'people-alias' })
+  t.match(byName.get('$groupidentify'), { $group_type: 'company', $group_key: 'acme', $group_set: { seats: 12 } })
+})
+
+t.test('volumes, properties and definitions say what posthog-node sent', async (t) => {
+  const volumes = await stack.select<{ event: string, volume: string }>(
+    'SELECT event, toUInt32(volume) AS volume, last_seen FROM event_volumes WHERE project_id = 1')
+  const byEvent = Object.fromEntries(volumes.map(({ event, volume }) => [event, Number(volume)]))
+  t.match(byEvent, { 'order paid': 334, 'order viewed': 666, $identify: 1, $create_alias: 1, $groupidentify: 1 })
+
+  await waitFor(async () => {
+    const [row] = await stack.sql`SELECT volume_30_day FROM event_definitions WHERE name = 'order viewed'`
+    return row?.volume_30_day === '666' || row?.volume_30_day === 666
+  }, { timeoutMs: VISIBLE_WITHIN_MS })
+  const properties = await stack.sql`
+    SELECT name, type, property_type FROM property_definitions
+    WHERE name IN ('amount', 'note', 'nested', 'plan', 'seats') ORDER BY name`
+  t.same(properties.map(({ name, type, property_type: valueType }) => [name, type, valueType]), [
+    ['amount', 'event', 'Numeric'],
+    ['nested', 'event', null],
+    ['note', 'event', 'String'],
+    ['plan', 'person', 'String'],
+    ['seats', 'group', 'Numeric']
+  ])
+})
+
+t.end()
