@@ -15,6 +15,7 @@ import { openLaneRecords } from './lanes/lane-records.ts'
 import { joinMembers } from './lanes/membership.ts'
 import { createPipelineMetrics } from './metrics.ts'
 import { createInsertFrames } from './writer/insert-frames.ts'
+import { createProbeTable } from './writer/probe-table.ts'
 import { runLane } from './writer/run-lane.ts'
 
 /**
@@ -26,8 +27,8 @@ import { runLane } from './writer/run-lane.ts'
  * 4. leave out what is stored already         duplicates/
  * 5. record the cut                           lanes/claim-lane.ts
  * 6. insert its frames, as they are           writer/insert-frames.ts
- * 7. set aside what ClickHouse refuses        writer/run-lane-session.ts
- * 8. settle and acknowledge                   writer/run-lane-session.ts
+ * 7. search and set aside what is refused     writer/lane-session.ts, writer/set-aside.ts
+ * 8. settle and acknowledge                   writer/lane-progress.ts
  */
 runProcess('pipeline', async () => {
   const config = loadPipelineConfig(process.env)
@@ -41,13 +42,14 @@ runProcess('pipeline', async () => {
   const agent = createClickHouseAgent()
   const insertFrames = createInsertFrames({ url: config.clickhouseUrl, agent })
   const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
+  const probeTable = createProbeTable(clickhouse)
   const filters = createDuplicateFilters({ clickhouse, metrics })
   const membership = await joinMembers(connection, { id: owner, replicas: config.streams.replicas, logger })
   const manager = new LaneManager(listLanes(config.streams.lanes), {
     membership,
     logger,
     runLane: (lane, control) => runLane({
-      lane, ...control, owner, connection, records, insertFrames, limits: config.batch, metrics, logger,
+      lane, ...control, owner, connection, records, insertFrames, probeTable, limits: config.batch, metrics, logger,
       isAlive: (id) => membership.isAlive(id),
       openDuplicateFilter: filters.open
     }).finally(() => filters.close(lane))

@@ -14,6 +14,7 @@ import { openLaneRecords } from './lanes/lane-records.ts'
 import { LaneState } from './lanes/lane-state.ts'
 import { createPipelineMetrics } from './metrics.ts'
 import { createInsertFrames } from './writer/insert-frames.ts'
+import { createProbeTable } from './writer/probe-table.ts'
 import { runLane } from './writer/run-lane.ts'
 import { type LaneDeps } from './writer/run-lane-session.ts'
 
@@ -63,6 +64,7 @@ export async function startTestLane (
     connection,
     records: await openLaneRecords(connection, { replicas: 1 }),
     insertFrames: createInsertFrames({ url: clickhouse.url, agent }),
+    probeTable: createProbeTable(clickhouse.client),
     limits: { maxRows: 100_000, maxBytes: 16_777_216, maxAgeMs: 50 },
     metrics,
     logger: silentLogger,

@@ -1,4 +1,4 @@
-import { decodeFrame } from '../writer/build-frames.ts'
+import { decodeFrame } from '../../platform/native-block/frame-codec.ts'
 import { type LaneMessage } from '../writer/lane-message.ts'
 
 /** What makes two rows the same event: an SDK that sends an event again sends all of this again. */

@@ -1,16 +1,7 @@
-import { promisify } from 'node:util'
-import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
+import { decodeFrame, encodeFrame } from '../../platform/native-block/frame-codec.ts'
+import { pickRows } from '../../platform/native-block/native-block.ts'
 import { type Cut } from '../lanes/lane-record.ts'
-import { decodeNativeBlock } from '../native/decode-native-block.ts'
-import { encodeNativeBlock } from '../native/encode-native-block.ts'
-import { pickRows, type NativeBlock } from '../native/native-block.ts'
 import { type LaneMessage } from './lane-message.ts'
-
-const compress = promisify(zstdCompress)
-const decompress = promisify(zstdDecompress)
-
-/** A frame that inflates to more is not ours, in bytes: ingest publishes near 1 MB, one huge event at most 32 MB. */
-const MAX_BLOCK_BYTES = 268_435_456
 
 /**
  * The frames of a cut, in order: as they came, but for messages of which rows are left out or only a piece is meant.
@@ -31,18 +22,6 @@ export async function buildFrames (messages: readonly LaneMessage[], cut: Cut): 
     if (rows.length > 0) frames.push(await encodeFrame(pickRows(await decodeFrame(message.frame), rows)))
   }
   return frames
-}
-
-/**
- * @param options.columns  Decode only the first columns.
- * @throws when the bytes are not a zstd frame of one Native block.
- */
-export async function decodeFrame (frame: Uint8Array, options: { columns?: number } = {}): Promise<NativeBlock> {
-  return decodeNativeBlock(await decompress(frame, { maxOutputLength: MAX_BLOCK_BYTES }), options)
-}
-
-export async function encodeFrame (block: NativeBlock): Promise<Uint8Array> {
-  return await compress(encodeNativeBlock(block), { params: { [constants.ZSTD_c_compressionLevel]: 1 } })
 }
 
 /** @param leftOut  Pairs `from, to` (exclusive), ascending. */

@@ -11,6 +11,8 @@ export const INSERT_SETTINGS: Readonly<Record<number, Readonly<Record<string, st
   1: {
     async_insert: '0',
     input_format_parallel_parsing: '0',
+    // A column that the table does not have must not be dropped in silence: the table is behind, the lane waits.
+    input_format_skip_unknown_fields: '0',
     max_insert_block_size: '2000000',
     max_insert_block_size_bytes: '0',
     // Frames arrive as many small blocks; both limits must be out of reach, or they are joined into several.

@@ -1,4 +1,4 @@
-import { MillraceError } from '../../platform/errors.ts'
+import { MillraceError } from '../errors.ts'
 import { type ColumnType } from '../../schema/event-row.ts'
 import { FIXED_WIDTHS, INDEX_WIDTHS, type NativeBlock, type NativeColumn } from './native-block.ts'
 

@@ -1,0 +1,115 @@
+import { zstdCompressSync } from 'node:zlib'
+import t from 'tap'
+import { countDeadLetters } from '../../platform/dead-letters/count-dead-letters.ts'
+import { listDeadLetters } from '../../platform/dead-letters/list-dead-letters.ts'
+import { purgeDeadLetters } from '../../platform/dead-letters/purge-dead-letters.ts'
+import { readDeadLetterById } from '../../platform/dead-letters/read-dead-letter.ts'
+import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { makeEvent, makeEvents, publishEvents } from '../test-frames.ts'
+import { countEvents, startTestLane, startTestStores, waitUntilSettled, type TestStores } from '../test-lane.ts'
+
+/** Lets ClickHouse refuse events of one name. */
+async function refusePoison ({ clickhouse }: TestStores): Promise<void> {
+  await clickhouse.client.command({ query: "ALTER TABLE events ADD CONSTRAINT healthy CHECK event != 'poison'" })
+}
+
+t.test('finds one poisoned row among 10,000 healthy ones, and stores those without delay', async (t) => {
+  const stores = await startTestStores(t)
+  await refusePoison(stores)
+  for (let i = 0; i < 100; i++) {
+    const events = makeEvents(100)
+    if (i === 37) events[61] = makeEvent({ event: 'poison', project_id: 7 })
+    await publishEvents(stores.connection, events)
+  }
+
+  await startTestLane(t, stores)
+  await waitUntilSettled(stores)
+
+  t.same(await countEvents(stores), { rows: 9999, uuids: 9999, volume: 9999, properties: 9999 })
+  const letters = await listDeadLetters(stores.connection)
+  t.match(letters, [{
+    stage: 'writer', reason: 'refused', errorCode: '469', project: 7, event: 'poison', rows: 1, subject: 'events.live.0'
+  }])
+  const opened = await readDeadLetterById(stores.connection, letters[0]!.id)
+  t.match(opened?.content, [{ event: 'poison', properties: '{"amount":42,"plan":"pro"}' }])
+})
+
+t.test('stores a replayed event once, however often it is replayed', async (t) => {
+  const stores = await startTestStores(t)
+  await refusePoison(stores)
+  await startTestLane(t, stores)
+  await publishEvents(stores.connection, [makeEvent({ event: 'poison' }), ...makeEvents(9)])
+  await waitUntilSettled(stores)
+
+  t.same(await replayDeadLetters(stores.connection, { dryRun: true }), { matched: 1, replayed: 0, skipped: 0 })
+  t.same(await replayDeadLetters(stores.connection, { event: 'other' }), { matched: 0, replayed: 0, skipped: 0 })
+  await stores.clickhouse.client.command({ query: 'ALTER TABLE events DROP CONSTRAINT healthy' })
+  const [letter] = await listDeadLetters(stores.connection, { project: 1, stage: 'writer' })
+  t.same(await replayDeadLetters(stores.connection, { id: letter!.id }), { matched: 1, replayed: 1, skipped: 0 })
+  t.same(await listDeadLetters(stores.connection), [])
+  await waitUntilSettled(stores)
+
+  t.same(await countEvents(stores), { rows: 10, uuids: 10, volume: 10, properties: 10 })
+})
+
+t.test('sets a message aside whole that is no frame, and goes on', async (t) => {
+  const stores = await startTestStores(t)
+  await startTestLane(t, stores)
+
+  await publishEvents(stores.connection, makeEvents(2), { payload: Buffer.alloc(100, 'garbage') })
+  await publishEvents(stores.connection, makeEvents(2), {
+    payload: Buffer.concat([Buffer.alloc(16), zstdCompressSync(Buffer.from('no block'))])
+  })
+  await publishEvents(stores.connection, makeEvents(2), { headers: { 'Millrace-Rows': 'many' } })
+  await publishEvents(stores.connection, makeEvents(5))
+  await waitUntilSettled(stores)
+
+  t.equal((await countEvents(stores)).rows, 5)
+  t.match(await countDeadLetters(stores.connection), [{ stage: 'writer', reason: 'malformed', project: null, count: 3 }])
+  const [first] = await listDeadLetters(stores.connection)
+  t.equal(Buffer.from((await readDeadLetterById(stores.connection, first!.id))!.bodyBase64, 'base64').length, 100)
+  t.same(await purgeDeadLetters(stores.connection, { reason: 'malformed', limit: 2 }), { matched: 2, purged: 2 })
+  t.equal((await listDeadLetters(stores.connection)).length, 1)
+})
+
+t.test('waits while the dead-letter stream is full, and loses nothing', async (t) => {
+  const stores = await startTestStores(t, { deadLetterMaxBytes: 1_048_576 })
+  const lane = await startTestLane(t, stores)
+  const payload = Buffer.alloc(500_000, 'garbage')
+
+  for (let i = 0; i < 3; i++) await publishEvents(stores.connection, makeEvents(1), { payload })
+  await publishEvents(stores.connection, makeEvents(5))
+  await waitFor(() => lane.state.phase === 'dead-letter-full')
+  t.equal((await countEvents(stores)).rows, 0)
+  await purgeDeadLetters(stores.connection, { limit: 1 })
+  await waitUntilSettled(stores)
+
+  t.equal((await countEvents(stores)).rows, 5)
+  t.equal((await listDeadLetters(stores.connection)).length, 2)
+})
+
+t.test('stores a message that touches more months than one insert may', async (t) => {
+  const stores = await startTestStores(t)
+  await startTestLane(t, stores)
+
+  await publishEvents(stores.connection, makeEvents(150, (i) => ({ timestamp: Date.UTC(2010, i, 5) })))
+  await waitUntilSettled(stores)
+
+  t.same(await countEvents(stores), { rows: 150, uuids: 150, volume: 150, properties: 150 })
+  t.same(await listDeadLetters(stores.connection), [])
+})
+
+t.test('sets nothing aside while the table lacks a column', async (t) => {
+  const stores = await startTestStores(t)
+  await stores.clickhouse.client.command({ query: 'ALTER TABLE events DROP COLUMN ip' })
+  const lane = await startTestLane(t, stores)
+
+  await publishEvents(stores.connection, makeEvents(5))
+  await waitFor(() => lane.state.phase === 'failing')
+  await stores.clickhouse.client.command({ query: 'ALTER TABLE events ADD COLUMN ip String' })
+  await waitUntilSettled(stores)
+
+  t.equal((await countEvents(stores)).rows, 5)
+  t.same(await listDeadLetters(stores.connection), [])
+})

@@ -1,0 +1,95 @@
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { headers } from '@nats-io/transport-node'
+import { peoplePartition, type PeopleUpdate } from '../../schema/people-update.ts'
+import { DEAD_LETTER_STREAM, peopleSubject } from '../../schema/streams.ts'
+import { type NatsConnection } from '../connect-nats.ts'
+import { DEAD_LETTER_HEADER, type DeadLetterFilter } from './dead-letter.ts'
+import { scanDeadLetters, type ScannedDeadLetter } from './scan-dead-letters.ts'
+
+export interface WorkOnDeadLettersOptions extends DeadLetterFilter {
+  /** One letter only. */
+  id?: number
+  /** Letters at most. */
+  limit?: number
+  /** Only tell how many would be meant. */
+  dryRun?: boolean
+  /** Called after each letter. */
+  onProgress?: (done: number) => void
+}
+
+export interface ReplayResult {
+  /** Letters that match. */
+  matched: number
+  /** Letters whose body is in its stream again, and which were removed. */
+  replayed: number
+  /** Letters that do not tell where they came from; they stay. */
+  skipped: number
+}
+
+/**
+ * Publishes dead letters where they came from, each with the identity it had, and removes it once the stream has it.
+ *
+ * Replaying one twice (a crash in between, two operators) stores its events once: the stream knows the message's id for
+ * two minutes, and the writer compares what is older with ClickHouse.
+ *
+ * @throws when a stream does not take a message, such as a full one. What was replayed until then stays replayed.
+ */
+export async function replayDeadLetters (
+  connection: NatsConnection, options: WorkOnDeadLettersOptions = {}
+): Promise<ReplayResult> {
+  const result: ReplayResult = { matched: 0, replayed: 0, skipped: 0 }
+  for await (const scanned of selectDeadLetters(connection, { ...options, withBodies: true })) {
+    result.matched++
+    if (options.dryRun === true) continue
+    if (await replay(connection, scanned)) {
+      await removeDeadLetter(connection, scanned.letter.id)
+      result.replayed++
+    } else {
+      result.skipped++
+    }
+    options.onProgress?.(result.matched)
+  }
+  return result
+}
+
+/** Yields the letters that an operation is about. */
+export async function * selectDeadLetters (
+  connection: NatsConnection, options: WorkOnDeadLettersOptions & { withBodies?: boolean }
+): AsyncGenerator<ScannedDeadLetter> {
+  const { id, limit = Infinity } = options
+  let count = 0
+  if (limit <= 0) return
+  for await (const scanned of scanDeadLetters(connection, id === undefined ? options : { ...options, fromId: id })) {
+    if (id !== undefined && scanned.letter.id !== id) return
+    yield scanned
+    if (++count >= limit) return
+  }
+}
+
+export async function removeDeadLetter (connection: NatsConnection, id: number): Promise<void> {
+  await (await jetstreamManager(connection)).streams.deleteMessage(DEAD_LETTER_STREAM, id, false)
+}
+
+async function replay (connection: NatsConnection, scanned: ScannedDeadLetter): Promise<boolean> {
+  const { letter, headers: all, body } = scanned
+  const subject = letter.subject ?? findPeopleSubject(letter.stage, body)
+  if (subject === null) return false
+  const message = headers()
+  const own = new Set<string>(Object.values(DEAD_LETTER_HEADER))
+  for (const [name, value] of Object.entries(all)) {
+    if (!own.has(name) && !name.startsWith('Nats-')) message.set(name, value)
+  }
+  await jetstream(connection).publish(subject, body, { msgID: `replay:${letter.id}:${letter.time}`, headers: message })
+  return true
+}
+
+/** A refused update of a person was cut out of its message; its project tells where it belongs. */
+function findPeopleSubject (stage: string, body: Uint8Array): string | null {
+  if (stage !== 'people') return null
+  try {
+    const [update] = JSON.parse(Buffer.from(body).toString()) as PeopleUpdate[]
+    return update === undefined ? null : peopleSubject(peoplePartition(update))
+  } catch {
+    return null
+  }
+}
