@@ -25,13 +25,12 @@ const ATTEMPTS = 20
  * file then names a process that does not run any more, and is taken over.
  *
  * @throws {DataDirLockedError} naming the holder.
+ * @throws {MillraceError} `MILLRACE_DATA_DIR_UNUSABLE` when nothing can be written there.
  */
 export async function lockDataDir (dataDir: string): Promise<DataDirLock> {
-  // Others may pass through, not look around: for root, Postgres runs as another user.
-  if (await mkdir(dataDir, { recursive: true }) !== undefined) await chmod(dataDir, 0o711)
   const file = path.join(dataDir, 'lock')
   const mine = path.join(dataDir, `lock.${process.pid}`)
-  await writeFile(mine, JSON.stringify({ pid: process.pid, identity: await readProcessIdentity(process.pid) }))
+  await makeDataDir(dataDir, mine)
   try {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       // A link is made for one of several processes only, and with its content.
@@ -42,6 +41,18 @@ export async function lockDataDir (dataDir: string): Promise<DataDirLock> {
     throw new Error(`could not lock ${file} in ${ATTEMPTS} attempts`)
   } finally {
     await rm(mine, { force: true })
+  }
+}
+
+/** Creates the folder when missing, and in it the file that is to become the lock. */
+async function makeDataDir (dataDir: string, mine: string): Promise<void> {
+  try {
+    // Others may pass through, not look around: for root, Postgres runs as another user.
+    if (await mkdir(dataDir, { recursive: true }) !== undefined) await chmod(dataDir, 0o711)
+    await writeFile(mine, JSON.stringify({ pid: process.pid, identity: await readProcessIdentity(process.pid) }))
+  } catch (cause) {
+    throw new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `cannot write to the data directory ${dataDir} ` +
+      `(${(cause as Error).message}): set MILLRACE_DATA_DIR to a folder that this user may write to`, { cause })
   }
 }
 

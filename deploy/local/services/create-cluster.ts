@@ -66,7 +66,11 @@ async function runInitdb ({ bin, folder, durable }: CreateClusterOptions, uid: n
   child.stdout?.on('data', (chunk: Buffer) => { said += chunk.toString() })
   child.stderr?.on('data', (chunk: Buffer) => { said += chunk.toString() })
   const [code] = await once(child, 'close') as [number | null]
-  if (code !== 0) throw new ServiceStartError(`Postgres could not create its files in ${folder.path}:\n${said}`)
+  if (code === 0) return
+  const hint = said.includes('user does not exist')
+    ? '\ninitdb needs a user with a name: add one for this user number to /etc/passwd, or set DATABASE_URL'
+    : ''
+  throw new ServiceStartError(`Postgres could not create its files in ${folder.path}:\n${said.trim()}${hint}`)
 }
 
 async function giveTo (folder: string, uid: number): Promise<void> {

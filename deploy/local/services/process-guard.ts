@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import path from 'node:path'
 
 /** Ends a process when the process that watches over it is gone. */
 export interface ProcessGuard {
@@ -6,26 +7,7 @@ export interface ProcessGuard {
   release (): Promise<void>
 }
 
-/**
- * Waits for a line or for the end of standard input. A line means "no longer needed". The end of input means that
- * the watching process died without a word, since the kernel closes the pipe of a dead process.
- */
-const GUARD = `
-is_running () {
-  kill -0 "$1" 2>/dev/null || return 1
-  # A container without an init collects no zombies; they count as ended.
-  case "$(cat "/proc/$1/stat" 2>/dev/null)" in *') Z '*) return 1 ;; esac
-}
-if read -r line; then exit 0; fi
-kill -s "$2" "$1" 2>/dev/null
-tries=0
-while [ "$tries" -lt "$3" ] && is_running "$1"; do
-  sleep 0.1
-  tries=$((tries + 1))
-done
-kill -s KILL -- "-$1" 2>/dev/null
-exit 0
-`
+const GUARD = path.join(import.meta.dirname, 'process-guard.sh')
 
 /**
  * Makes sure that a child does not outlive this process, whatever ends it, kill -9 included.
@@ -41,7 +23,7 @@ exit 0
 export function startProcessGuard (options: { pid: number, signal: NodeJS.Signals, timeoutMs: number }): ProcessGuard {
   const { pid, signal, timeoutMs } = options
   const tenths = Math.ceil(timeoutMs / 100)
-  const args = ['-c', GUARD, 'millrace-guard', String(pid), signal.replace(/^SIG/, ''), String(tenths)]
+  const args = [GUARD, String(pid), signal.replace(/^SIG/, ''), String(tenths)]
   const guard = spawn('/bin/sh', args, { detached: true, stdio: ['pipe', 'ignore', 'ignore'], cwd: '/' })
   const gone = new Promise<void>((resolve) => {
     guard.once('exit', () => resolve())

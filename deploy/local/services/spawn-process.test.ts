@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { waitFor } from '../../../test/support/wait-for.ts'
@@ -7,7 +8,7 @@ import { readProcessIdentity } from './process-identity.ts'
 import { spawnProcess } from './spawn-process.ts'
 
 /** Ends only when it is killed. */
-const STUBBORN = 'trap "" TERM; while :; do sleep 0.1; done'
+const STUBBORN = 'trap "" TERM; echo armed; while :; do sleep 0.1; done'
 
 t.test('ends a child whose starter was killed without a chance to end it', async (t) => {
   const logFile = path.join(t.testdir(), 'child.log')
@@ -34,6 +35,7 @@ t.test('kills a child that ignores the request to end, with its own children', a
   const child = await spawnProcess({
     name: 'stubborn', command: 'sh', args: ['-c', STUBBORN], env: { PATH: process.env.PATH }, logFile, stopTimeoutMs: 200
   })
+  await waitFor(async () => (await readFile(logFile, 'utf8')).includes('armed'))
 
   const startedAt = performance.now()
   await child.stop()

@@ -1,0 +1,194 @@
+import { execFile } from 'node:child_process'
+import { chmod, readFile, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { chooseSettings, makeDataDir, runMain } from './run-main.ts'
+import { isRoot, readNobodyUid } from './services/postgres-account.ts'
+import { readProcessIdentity } from './services/process-identity.ts'
+import { startNatsServer } from './services/start-nats-server.ts'
+import { startPostgres } from './services/start-postgres.ts'
+import { readAddresses } from './stack-addresses.ts'
+
+const run = promisify(execFile)
+
+/** All processes of a stack, without its supervisor. */
+const PARTS = ['api', 'clickhouse', 'ingest', 'nats-server', 'pipeline', 'postgres']
+
+t.test('on an empty data directory', async (t) => {
+  const dataDir = await makeDataDir(t)
+  const settings = await chooseSettings(dataDir)
+  const main = runMain(t, settings)
+  await main.ready()
+
+  await t.test('prints lines that work as they are', async (t) => {
+    const [send, read] = readCommands(main.output())
+
+    t.match(JSON.parse(await shell(send)), { status: 1 })
+    t.match(await waitForHello(read), /hello.*you/)
+    t.match(main.output(), /Personal API key +phx_\w+/)
+    t.equal((await stat(path.join(dataDir, 'credentials.json'))).mode & 0o777, 0o600)
+  })
+
+  await t.test('refuses a second stack and names the process of the first', async (t) => {
+    const second = runMain(t, settings)
+
+    t.equal(await second.exited, 1)
+    t.match(second.output(), new RegExp(`runs already on .* as process ${main.child.pid}`))
+  })
+
+  await t.test('names the ports that are in use and the settings that change them', async (t) => {
+    const second = runMain(t, { ...settings, MILLRACE_DATA_DIR: await makeDataDir(t) })
+
+    t.equal(await second.exited, 1)
+    for (const name of ['MILLRACE_PORT', 'MILLRACE_CLICKHOUSE_PORT', 'MILLRACE_NATS_PORT', 'MILLRACE_POSTGRES_PORT']) {
+      t.match(second.output(), new RegExp(`port ${settings[name]} .* is in use by another process: set ${name}`))
+    }
+  })
+
+  await t.test('starts a part again that was killed', async (t) => {
+    const before = await readParts(dataDir)
+    t.same(Object.keys(before).sort(), PARTS)
+
+    process.kill(before.api ?? 0, 'SIGKILL')
+
+    await waitFor(() => main.output().includes('api runs again'), { timeoutMs: 30_000 })
+  })
+
+  await t.test('leaves no process behind ten seconds after SIGTERM', async (t) => {
+    const pids = [...Object.values(await readParts(dataDir)), ...await listDescendants(main.child.pid ?? 0)]
+    const startedAt = performance.now()
+
+    main.child.kill('SIGTERM')
+
+    t.equal(await main.exited, 0)
+    t.ok(performance.now() - startedAt < 10_000, `took ${Math.round(performance.now() - startedAt)} ms`)
+    t.same(await filterRunning(pids), [])
+  })
+})
+
+t.test('after its supervisor was killed', async (t) => {
+  const dataDir = await makeDataDir(t)
+  const settings = await chooseSettings(dataDir)
+  const killed = runMain(t, settings)
+  await killed.ready()
+  const [send, read] = readCommands(killed.output())
+  await shell(send)
+  const parts = Object.values(await readParts(dataDir))
+
+  killed.child.kill('SIGKILL')
+  await killed.exited
+  const next = runMain(t, settings)
+  await next.ready()
+
+  await t.test('it starts again with the same keys and events', async (t) => {
+    t.same(await filterRunning(parts), [])
+    t.same(readCommands(next.output()), [send, read])
+    t.match(await waitForHello(read), /hello/)
+  })
+
+  await t.test('its parts end by themselves when nobody starts it again', async (t) => {
+    const parts = Object.values(await readParts(dataDir))
+    t.equal(parts.length, PARTS.length)
+
+    next.child.kill('SIGKILL')
+
+    await waitFor(async () => (await filterRunning(parts)).length === 0, { timeoutMs: 15_000 })
+  })
+})
+
+t.test('ends what it started when it is stopped before it is ready', async (t) => {
+  const dataDir = await makeDataDir(t)
+  const main = runMain(t, await chooseSettings(dataDir))
+  await waitFor(async () => Object.keys(await readParts(dataDir)).length > 0)
+  const pids = await listDescendants(main.child.pid ?? 0)
+
+  main.child.kill('SIGINT')
+
+  t.equal(await main.exited, 0)
+  t.same(await filterRunning(pids), [])
+})
+
+t.test('uses the servers of NATS_URL and DATABASE_URL instead of its own', async (t) => {
+  const servers = await makeDataDir(t)
+  const nats = await startNatsServer({ dataDir: servers, port: 0 })
+  t.teardown(() => nats.stop())
+  const postgres = await startPostgres({ dataDir: servers, port: 0, password: 'external', durable: false })
+  t.teardown(() => postgres.stop())
+  const dataDir = await makeDataDir(t)
+  const main = runMain(t, { ...await chooseSettings(dataDir), NATS_URL: nats.url, DATABASE_URL: postgres.url })
+  await main.ready()
+
+  t.same(Object.keys(await readParts(dataDir)).sort(), ['api', 'clickhouse', 'ingest', 'pipeline'])
+  t.match(await readAddresses(dataDir), { natsUrl: nats.url, databaseUrl: postgres.url })
+  const [send, read] = readCommands(main.output())
+  await shell(send)
+  t.match(await waitForHello(read), /hello/)
+})
+
+t.test('works as an unprivileged user', async (t) => {
+  const uid = isRoot() ? await readNobodyUid() : undefined
+  const dataDir = await makeDataDir(t, uid)
+  const settings = { ...await chooseSettings(dataDir), HOME: dataDir, XDG_CACHE_HOME: '' }
+  const main = runMain(t, settings, uid)
+  await main.ready()
+
+  const [send, read] = readCommands(main.output())
+  await shell(send)
+  t.match(await waitForHello(read), /hello/)
+  const owner = (await stat(path.join(dataDir, 'postgres', 'cluster'))).uid
+  t.equal(owner, uid ?? process.getuid?.())
+})
+
+t.test('says what to change when the data directory cannot be written', async (t) => {
+  const uid = isRoot() ? await readNobodyUid() : undefined
+  const folder = await makeDataDir(t, uid)
+  await chmod(folder, 0o500)
+  const main = runMain(t, await chooseSettings(path.join(folder, 'data')), uid)
+
+  t.equal(await main.exited, 1)
+  t.match(main.output(), /MILLRACE_DATA_DIR/)
+})
+
+/** The two curl lines of the block, to be run by a shell. */
+function readCommands (output: string): [string, string] {
+  const [send, read] = output.replaceAll('\\\n', '').match(/^ +curl .*$/gm) ?? []
+  return [send?.trim() ?? '', read?.trim() ?? '']
+}
+
+async function shell (command: string): Promise<string> {
+  const { stdout } = await run('sh', ['-c', command.replace('curl', 'curl --silent --show-error --max-time 10')])
+  return stdout
+}
+
+/** Runs the line that reads events until there is one. */
+async function waitForHello (read: string): Promise<string> {
+  return await waitFor(async () => {
+    const text = await shell(read)
+    return text.includes('hello') && text
+  }, { timeoutMs: 30_000, everyMs: 100 }) || ''
+}
+
+/** Processes of a stack by name. */
+async function readParts (dataDir: string): Promise<Record<string, number>> {
+  const text = await readFile(path.join(dataDir, 'processes.json'), 'utf8').catch(() => '[]')
+  const processes = JSON.parse(text) as { name: string, pid: number }[]
+  return Object.fromEntries(processes.map(({ name, pid }) => [name, pid]))
+}
+
+/** Children of a process and theirs. Processes that left the family are found in the record. */
+async function listDescendants (pid: number): Promise<number[]> {
+  const { stdout } = await run('ps', ['-A', '-o', 'pid=,ppid='])
+  const parents = stdout.trim().split('\n').map((line) => line.trim().split(/\s+/).map(Number) as [number, number])
+  const family = [pid]
+  for (const member of family) {
+    for (const [child, parent] of parents) if (parent === member) family.push(child)
+  }
+  return family.slice(1)
+}
+
+async function filterRunning (pids: readonly number[]): Promise<number[]> {
+  const identities = await Promise.all(pids.map(readProcessIdentity))
+  return pids.filter((_, index) => identities[index] !== undefined)
+}

@@ -1,0 +1,81 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { chown, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { type TestContext } from '../../test/support/test-context.ts'
+import { pickFreePort } from './services/pick-free-port.ts'
+
+const MAIN = path.join(import.meta.dirname, 'main.ts')
+const READY_TIMEOUT_MS = 60_000
+
+/** `npm start` under test. */
+export interface RunningMain {
+  child: ChildProcess
+  /** What it printed so far, errors included. */
+  output (): string
+  /** Resolves when the block is printed. */
+  ready (): Promise<void>
+  /** Resolves with the exit code when it ended. */
+  exited: Promise<number | null>
+}
+
+/** A data directory that is removed with the test. */
+export async function makeDataDir (t: TestContext, uid?: number): Promise<string> {
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-stack-'))
+  if (uid !== undefined) await chown(dataDir, uid, uid)
+  t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
+  return dataDir
+}
+
+/** Settings for a stack on ports of its own. */
+export async function chooseSettings (dataDir: string): Promise<Record<string, string>> {
+  return {
+    MILLRACE_DATA_DIR: dataDir,
+    MILLRACE_PORT: String(await pickFreePort()),
+    MILLRACE_CLICKHOUSE_PORT: String(await pickFreePort()),
+    MILLRACE_NATS_PORT: String(await pickFreePort()),
+    MILLRACE_POSTGRES_PORT: String(await pickFreePort())
+  }
+}
+
+/**
+ * Runs `npm start` with these settings, and ends it with the test.
+ *
+ * @param uid  Runs it as this user; only root can.
+ */
+export function runMain (t: TestContext, settings: Record<string, string>, uid?: number): RunningMain {
+  let printed = ''
+  // The test runner would instrument the supervisor and every process below; see `test/support/run-uninstrumented.js`.
+  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, MAIN], {
+    env: { ...withoutSettings(process.env), ...settings },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(uid === undefined ? {} : { uid, gid: uid })
+  })
+  const collect = (chunk: Buffer): void => { printed += chunk.toString() }
+  child.stdout.on('data', collect)
+  child.stderr.on('data', collect)
+  const exited = once(child, 'close').then(([code]) => code as number | null)
+  t.teardown(async () => {
+    child.kill('SIGTERM')
+    await exited
+  })
+  return {
+    child,
+    output: () => printed,
+    exited,
+    async ready () {
+      const deadline = Date.now() + READY_TIMEOUT_MS
+      while (!printed.includes('Millrace is ready')) {
+        if (child.exitCode !== null || child.signalCode !== null) throw new Error(`it ended and had printed:\n${printed}`)
+        if (Date.now() > deadline) throw new Error(`it is not ready and had printed:\n${printed}`)
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+    }
+  }
+}
+
+function withoutSettings (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const ours = /^(MILLRACE_|CLICKHOUSE_URL$|NATS_URL$|DATABASE_URL$|npm_lifecycle_event$)/
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !ours.test(name)))
+}
