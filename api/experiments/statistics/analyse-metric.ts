@@ -46,11 +46,14 @@ export const ANALYSIS_DEFAULTS: AnalysisOptions = {
  * Bayesian, frequentist and always-valid methods. Pure and exact up to rounding: the same sums give the same answer.
  *
  * @throws {RangeError} for numbers that no data can give (a negative count, more conversions than people, a baseline
- *   that is not among the variants). Thin data does not throw: what cannot be told is `null`.
+ *   that is not among the variants, a confidence level of 1). Thin data does not throw: what cannot be told is `null`.
  */
 export function analyseMetric ({ kind, variants, baseline, options }: MetricData): MetricAnalysis {
   const settings = { ...ANALYSIS_DEFAULTS, ...options }
   checkVariants(kind, variants)
+  const { confidenceLevel, sequentialTunedFor } = settings
+  if (!(confidenceLevel > 0 && confidenceLevel < 1)) throw new RangeError('confidenceLevel must be between 0 and 1')
+  if (!(sequentialTunedFor > 0)) throw new RangeError('sequentialTunedFor must be above 0')
   const baselineIndex = findBaseline(variants, baseline)
   const { samples, dispersion } = buildSamples(kind, variants, settings.dispersion)
   const candidates = samples.map((sample) => sample && {
@@ -58,7 +61,7 @@ export function analyseMetric ({ kind, variants, baseline, options }: MetricData
   })
   const standings = rankKnown(candidates.map((candidate) => candidate?.posterior ?? null))
   const comparisons = compareWithBaseline(candidates, baselineIndex, {
-    kind, dispersion, level: settings.confidenceLevel, tunedFor: settings.sequentialTunedFor
+    kind, dispersion, level: confidenceLevel, tunedFor: sequentialTunedFor
   })
 
   const leaderIndex = indexOfHighest(standings.map((standing) => standing.probability))
@@ -80,14 +83,14 @@ export function analyseMetric ({ kind, variants, baseline, options }: MetricData
     kind,
     baseline: (variants[baselineIndex] as VariantStatistics).key,
     variants: variants.map((variant, i) => describeVariant(
-      variant, candidates[i] ?? null, standings[i] as Ranked, comparisons[i] ?? null, settings.confidenceLevel)),
+      variant, candidates[i] ?? null, standings[i] as Ranked, comparisons[i] ?? null, confidenceLevel)),
     leader: (variants[leaderIndex] as VariantStatistics).key,
     significant: significanceCode === 'significant',
     significanceCode,
     expectedLoss: leader.expectedLoss,
     pValue,
     dispersion,
-    confidenceLevel: settings.confidenceLevel
+    confidenceLevel
   }
 }
 

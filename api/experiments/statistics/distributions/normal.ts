@@ -2,7 +2,7 @@ import { compiled, ndtr, ndtri } from 'cephes'
 
 await compiled
 
-// Beyond this the probability is below the smallest double, and the library would overflow on the square of z.
+// Here the tail is 1e-316. The library gives 0 from 28 deviations on (1e-172), and no number when the square overflows.
 const FURTHEST = 38
 
 /** Probability that a standard normal variable is at most `z`. */

@@ -1,0 +1,53 @@
+import t from 'tap'
+import { buildSamples, type Sample } from './build-samples.ts'
+import { compareSequentially } from './sequential/always-valid.ts'
+import { runFixedTest } from './testing/run-fixed-test.ts'
+import { type Scenario, scenarios } from './testing/scenarios.ts'
+import { createRandom, expose, type Random } from './testing/simulate-people.ts'
+import { type VariantStatistics } from './variant-statistics.ts'
+
+// R 4.2: qbinom(c(0.005, 0.995), 2000, 0.05): what 2,000 tests at 5 % give, but for one time in a hundred.
+const EXPERIMENTS = 2_000
+const FEWEST = 76
+const MOST = 126
+const LOOKS = 20
+const PEOPLE_PER_LOOK = 100
+
+// Four seconds of computing, which take longer while other tests run.
+t.setTimeout(120_000)
+
+interface Look {
+  pValue: number | null
+  sequential: number
+}
+
+for (const [seed, scenario] of Object.values(scenarios).entries()) {
+  t.test(`A/A, ${scenario.name}: false alarms are as rare as promised, sequentially also at 20 looks`, async (t) => {
+    const random = createRandom(seed + 1)
+    const alarms = { atTheEnd: 0, atAnyLook: 0, sequentiallyAtAnyLook: 0 }
+    for (let experiment = 0; experiment < EXPERIMENTS; experiment++) {
+      const looks = runExperiment(scenario, random)
+      if ((looks.at(-1)?.pValue ?? 1) < 0.05) alarms.atTheEnd++
+      if (looks.some(({ pValue }) => pValue !== null && pValue < 0.05)) alarms.atAnyLook++
+      if (looks.some(({ sequential }) => sequential < 0.05)) alarms.sequentiallyAtAnyLook++
+    }
+
+    t.ok(alarms.atTheEnd >= FEWEST && alarms.atTheEnd <= MOST, `${alarms.atTheEnd} of 2,000 at the end`)
+    t.ok(alarms.sequentiallyAtAnyLook < 0.05 * EXPERIMENTS, `${alarms.sequentiallyAtAnyLook} of 2,000 sequentially`)
+    // The simulation can tell: watching the fixed-horizon p-value daily gives false alarms several times as often.
+    if (scenario.kind === 'count') return
+    t.ok(alarms.atAnyLook > 0.15 * EXPERIMENTS, `${alarms.atAnyLook} of 2,000 when watched without correction`)
+  })
+}
+
+/** Two equal variants, looked at LOOKS times; by the exact test of counts, which takes long, only at the end. */
+function runExperiment ({ kind, value, mean }: Scenario, random: Random): Look[] {
+  let variants: VariantStatistics[] = ['control', 'test'].map((key) => ({ key, exposed: 0, sum: 0 }))
+  return Array.from({ length: LOOKS }, (_, look) => {
+    variants = variants.map((variant) => expose(variant, PEOPLE_PER_LOOK, () => value(random, mean)))
+    const [control, test] = buildSamples(kind, variants, 'estimated').samples as [Sample, Sample]
+    const sequential = compareSequentially(test, control, { level: 0.95, tunedFor: 5_000 })
+    const isTested = kind !== 'count' || look === LOOKS - 1
+    return { pValue: isTested ? runFixedTest(kind, variants) : null, sequential: sequential.pValue ?? 1 }
+  })
+}

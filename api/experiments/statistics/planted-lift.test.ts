@@ -1,0 +1,80 @@
+import t from 'tap'
+import { analyseMetric } from './analyse-metric.ts'
+import { estimateSampleSize, type MetricExpectation } from './estimate-sample-size.ts'
+import { type VariantComparison } from './metric-analysis.ts'
+import { runFixedTest } from './testing/run-fixed-test.ts'
+import { type Scenario, scenarios } from './testing/scenarios.ts'
+import { createRandom, expose, type Random } from './testing/simulate-people.ts'
+import { type VariantStatistics } from './variant-statistics.ts'
+
+const EXPERIMENTS = 500
+const PEOPLE = 2_000
+
+// Five seconds of computing, which take longer while other tests run.
+t.setTimeout(120_000)
+
+for (const [seed, scenario] of Object.values(scenarios).entries()) {
+  t.test(`A/B, ${scenario.name}: a planted lift of 10 % lies in 92 to 98 % of the intervals`, async (t) => {
+    const random = createRandom(seed + 101)
+    const lift = { absolute: 0.1 * scenario.mean, relative: 0.1 }
+    const held = new Map<string, number>()
+    for (let experiment = 0; experiment < EXPERIMENTS; experiment++) {
+      const variants = [plant(scenario, 1, random), plant(scenario, 1.1, random)]
+      const test = analyseMetric({ kind: scenario.kind, variants }).variants[1]
+      count(held, test?.credibleInterval, 1.1 * scenario.mean, 'credible interval of the mean')
+      countComparison(held, test?.comparison, lift)
+    }
+
+    for (const [name, times] of held) {
+      // The sequential intervals hold at all looks together, so more often at one.
+      const [fewest, most] = name.startsWith('sequential') ? [475, 500] : [460, 490]
+      t.ok(times >= fewest && times <= most, `${name}: ${times} of 500`)
+    }
+  })
+}
+
+t.test('the estimated sample size sees the effect about as often as its power says', async (t) => {
+  const cases: [Scenario, MetricExpectation][] = [
+    [scenarios.conversions, { kind: 'funnel', baseline: 0.1 }],
+    [scenarios.evenCounts, { kind: 'count', baseline: 0.4 }],
+    // Here the dispersion is 1 + mean: 2.5 for the control, 2.875 for the test, 2.7 for both together.
+    [scenarios.unevenCounts, { kind: 'count', baseline: 1.5, dispersion: 2.7 }],
+    // The standard deviation of a log-normal with sigma 1 is sqrt(e - 1) of its mean.
+    [scenarios.sums, { kind: 'sum', baseline: 20, standardDeviation: 1.13 * 20 * Math.sqrt(Math.E - 1) }]
+  ]
+  for (const [seed, [scenario, expectation]] of cases.entries()) {
+    const random = createRandom(seed + 301)
+    const { perVariant } = estimateSampleSize(expectation, { minimumDetectableEffect: 0.25 })
+    const people = perVariant?.[0] as number
+    let seen = 0
+    for (let experiment = 0; experiment < EXPERIMENTS; experiment++) {
+      const variants = [plant(scenario, 1, random, people), plant(scenario, 1.25, random, people)]
+      if (runFixedTest(scenario.kind, variants) < 0.05) seen++
+    }
+
+    // 80 %, and three binomial standard deviations of 500.
+    t.ok(seen >= 373 && seen <= 427, `${scenario.name}: ${seen} of 500 with ${people} people each`)
+  }
+})
+
+function plant ({ value, mean }: Scenario, factor: number, random: Random, people = PEOPLE): VariantStatistics {
+  const key = factor === 1 ? 'control' : 'test'
+  return expose({ key, exposed: 0, sum: 0 }, people, () => value(random, factor * mean))
+}
+
+function countComparison (
+  held: Map<string, number>, comparison: VariantComparison | null | undefined,
+  lift: { absolute: number, relative: number }
+): void {
+  for (const method of ['bayesian', 'frequentist', 'sequential'] as const) {
+    count(held, comparison?.[method].absoluteInterval, lift.absolute, `${method} absolute`)
+    count(held, comparison?.[method].relativeInterval, lift.relative, `${method} relative`)
+  }
+}
+
+function count (
+  held: Map<string, number>, interval: readonly [number, number] | null | undefined, truth: number, name: string
+): void {
+  const holds = interval != null && interval[0] <= truth && truth <= interval[1]
+  held.set(name, (held.get(name) ?? 0) + Number(holds))
+}

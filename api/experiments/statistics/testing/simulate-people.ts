@@ -1,0 +1,68 @@
+import { type VariantStatistics } from '../variant-statistics.ts'
+
+/** Uniform random numbers above 0 and below 1. */
+export type Random = () => number
+
+/**
+ * A seeded generator (xoshiro128**, Blackman and Vigna 2018), so that a simulation always comes out the same. Smaller
+ * ones with 32 bits of state repeat themselves within one simulation here.
+ */
+export function createRandom (seed: number): Random {
+  const state = Uint32Array.from([seed, 0x9e3779b9, 0x243f6a88, 0xb7e15162])
+  const next = () => {
+    let [a, b, c, d] = state as unknown as [number, number, number, number]
+    const result = Math.imul(rotate(Math.imul(b, 5), 7), 9) >>> 0
+    const shifted = b << 9
+    c ^= a
+    d ^= b
+    b ^= c
+    a ^= d
+    c ^= shifted
+    state.set([a, b, c, rotate(d, 11)])
+    return (result + 0.5) / 0x100000000
+  }
+  // Seeds that differ in one bit need some rounds to drift apart.
+  for (let round = 0; round < 20; round++) next()
+  return next
+}
+
+function rotate (bits: number, by: number): number {
+  return (bits << by) | (bits >>> (32 - by))
+}
+
+/** The value of one person, whose mean is `mean`. */
+export type PersonValue = (random: Random, mean: number) => number
+
+/** Converts or not. */
+export const converts: PersonValue = (random, mean) => random() < mean ? 1 : 0
+
+/** Events of people who all send at the same rate (Knuth's method, for small means). */
+export const poissonEvents: PersonValue = (random, mean) => {
+  const limit = Math.exp(-mean)
+  let events = 0
+  for (let product = random(); product > limit; product *= random()) events++
+  return events
+}
+
+/** Events of busy and quiet people: Poisson at exponential rates, that is geometric; variance = mean (1 + mean). */
+export const unevenEvents: PersonValue = (random, mean) => Math.floor(Math.log(random()) / Math.log(mean / (1 + mean)))
+
+/** Money: log-normal with a long tail (sigma 1, so a coefficient of variation of 1.3). */
+export const spends: PersonValue = (random, mean) => {
+  const normal = Math.sqrt(-2 * Math.log(random())) * Math.cos(2 * Math.PI * random())
+  return mean * Math.exp(normal - 0.5)
+}
+
+/** Adds people to a variant's sums. */
+export function expose (
+  variant: VariantStatistics, people: number, value: () => number
+): VariantStatistics & { sumOfSquares: number } {
+  let { exposed, sum, sumOfSquares = 0 } = variant
+  for (let i = 0; i < people; i++) {
+    const x = value()
+    exposed++
+    sum += x
+    sumOfSquares += x * x
+  }
+  return { key: variant.key, exposed, sum, sumOfSquares }
+}
