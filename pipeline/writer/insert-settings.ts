@@ -18,6 +18,9 @@ export const INSERT_SETTINGS: Readonly<Record<number, Readonly<Record<string, st
     // Frames arrive as many small blocks; both limits must be out of reach, or they are joined into several.
     min_insert_block_size_rows: '2000000',
     min_insert_block_size_bytes: '0',
+    // By default a ReplacingMergeTree merges each block with itself before it writes it: half of an insert's cost
+    // (7.4 against 3.2 CPU us a row, 200,000 rows of 31 columns). Duplicates inside a cut are left out by the writer.
+    optimize_on_insert: '0',
     deduplicate_insert: 'enable',
     deduplicate_blocks_in_dependent_materialized_views: '1',
     wait_end_of_query: '1'
