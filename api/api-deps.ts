@@ -2,6 +2,7 @@ import { type ClickHouse } from '../platform/connect-clickhouse.ts'
 import { type Sql } from '../platform/connect-postgres.ts'
 import { type Logger } from '../platform/logger.ts'
 import { type Metrics } from '../platform/metrics.ts'
+import { type FlagDefinitions } from './decide/flag-definitions.ts'
 import { type PersonalKeyDirectory } from './keys/personal-key-directory.ts'
 import { type ProjectDirectory } from './keys/project-directory.ts'
 
@@ -13,6 +14,8 @@ export interface ApiDeps {
   personalKeys: PersonalKeyDirectory
   projects: ProjectDirectory
   metrics: Metrics
+  /** Keys and flags of all projects, in memory. */
+  definitions: FlagDefinitions
   /** Base of absolute links; empty takes the address of each request. */
   publicUrl: string
   /** Requests per minute and personal key on management; 0 is no limit. */

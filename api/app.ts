@@ -1,6 +1,8 @@
 import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { type ClickHouse } from '../platform/connect-clickhouse.ts'
 import { type ApiDeps } from './api-deps.ts'
+import { decideRoutes } from './decide/decide-routes.ts'
+import { createPersonReader } from './decide/read-person-for-flags.ts'
 import { errorHandler } from './http/error-handler.ts'
 import { healthRoutes } from './http/health-routes.ts'
 import { answerUnknownRoutes } from './http/not-found.ts'
@@ -40,7 +42,7 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
       clickhouse: { required: false, check: async () => await pingClickHouse(deps.clickhouse) }
     }
   })
-  // Public: decide and flags register here.
+  await app.register(decideRoutes, { ...deps, persons: createPersonReader(deps.sql) })
   await app.register(managementRoutes, deps)
   return app
 }

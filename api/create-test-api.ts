@@ -7,6 +7,8 @@ import { createMetrics } from '../platform/metrics.ts'
 import { createTestPostgres } from '../test/support/create-test-postgres.ts'
 import { type ApiDeps } from './api-deps.ts'
 import { buildApiApp } from './app.ts'
+import { createFlagDefinitions } from './decide/flag-definitions.ts'
+import { createFlagTallies } from './decide/flag-tallies.ts'
 import { createPersonalKey } from './keys/create-personal-key.ts'
 import { createProject } from './keys/create-project.ts'
 import { createUser } from './keys/create-user.ts'
@@ -65,13 +67,16 @@ export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps>
     onChange: () => { personalKeys.invalidate(); projects.invalidate() }
   })
   await changes.ready
+  const metrics = createMetrics('api')
+  const definitions = createFlagDefinitions({ sql, databaseUrl, logger, tallies: createFlagTallies(metrics) })
   const app = await buildApiApp({
-    logger, sql, clickhouse, personalKeys, projects, now,
-    metrics: createMetrics('api'), publicUrl: '', managementRateLimit: 0, isShuttingDown: () => false, ...overrides
+    logger, sql, clickhouse, personalKeys, projects, now, metrics, definitions,
+    publicUrl: '', managementRateLimit: 0, isShuttingDown: () => false, ...overrides
   })
   t.teardown(async () => {
     await app.close()
     await changes.stop()
+    await definitions.stop()
     if (overrides.clickhouse === undefined) await clickhouse.close()
   })
   return {

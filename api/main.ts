@@ -7,6 +7,8 @@ import { onShutdown } from '../platform/on-shutdown.ts'
 import { runProcess } from '../platform/run-process.ts'
 import { buildApiApp } from './app.ts'
 import { loadApiConfig } from './config.ts'
+import { createFlagDefinitions } from './decide/flag-definitions.ts'
+import { createFlagTallies } from './decide/flag-tallies.ts'
 import { createPersonalKeyDirectory } from './keys/personal-key-directory.ts'
 import { createProjectDirectory } from './keys/project-directory.ts'
 
@@ -30,9 +32,13 @@ runProcess('api', async () => {
     }
   })
 
+  const definitions = createFlagDefinitions({
+    sql, databaseUrl: config.databaseUrl, logger, tallies: createFlagTallies(metrics)
+  })
+
   let shuttingDown = false
   const app = await buildApiApp({
-    logger, sql, clickhouse, personalKeys, projects, metrics, now,
+    logger, sql, clickhouse, personalKeys, projects, metrics, definitions, now,
     publicUrl: config.publicUrl,
     managementRateLimit: config.managementRateLimit,
     isShuttingDown: () => shuttingDown
@@ -44,6 +50,7 @@ runProcess('api', async () => {
     { name: 'readiness', run: () => { shuttingDown = true } },
     { name: 'http', run: () => app.close() },
     { name: 'key changes', run: () => keyChanges.stop() },
+    { name: 'flag definitions', run: () => definitions.stop() },
     { name: 'clickhouse', run: () => clickhouse.close() },
     { name: 'postgres', run: () => sql.end({ timeout: 2 }) }
   ])

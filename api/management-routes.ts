@@ -2,6 +2,8 @@ import { type FastifyInstance } from 'fastify'
 import { type ApiDeps } from './api-deps.ts'
 import { eventDefinitionRoutes } from './event-definitions/event-definition-routes.ts'
 import { experimentRoutes } from './experiments/experiment-routes.ts'
+import { resultsRoutes } from './experiments/results/results-routes.ts'
+import { featureFlagRoutes } from './feature-flags/feature-flag-routes.ts'
 import { authenticatePersonalKey } from './http/authenticate-personal-key.ts'
 import { limitRate } from './http/limit-rate.ts'
 import { readJsonBodies } from './http/read-json-bodies.ts'
@@ -18,6 +20,8 @@ export async function managementRoutes (app: FastifyInstance, deps: ApiDeps): Pr
   await app.register(async (project) => {
     await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })
     await project.register(experimentRoutes, { prefix: '/experiments', ...deps })
+    await project.register(resultsRoutes, { prefix: '/experiments', ...deps })
+    await project.register(featureFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(propertyDefinitionRoutes, { prefix: '/property_definitions', ...deps })
   }, { prefix: '/api/projects/:project_id' })
 }

@@ -43,16 +43,30 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
   // SDKs name many types for the same JSON: what it is, the bytes say.
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (request, body, done) => done(null, body))
   for (const endpoint of ['decide', 'flags'] as const) {
-    app.post(`/${endpoint}`, async (request, reply) => await answerFlags(endpoint, request, reply, deps))
-    app.get(`/${endpoint}`, async () => STATIC_ANSWER)
-    app.options(`/${endpoint}`, answerPreflight)
+    app.post(`/${endpoint}`, { schema: describeEndpoint(endpoint) }, async (request, reply) =>
+      await answerFlags(endpoint, request, reply, deps))
+    app.get(`/${endpoint}`, HIDDEN, async () => STATIC_ANSWER)
+    app.options(`/${endpoint}`, HIDDEN, answerPreflight)
   }
-  app.get('/array/:token/config', async (request) => buildRemoteConfig(await readPathToken(request, options)))
-  app.get('/array/:token/config.js', async (request, reply) => {
+  app.get('/array/:token/config', HIDDEN, async (request) => buildRemoteConfig(await readPathToken(request, options)))
+  app.get('/array/:token/config.js', HIDDEN, async (request, reply) => {
     const script = buildRemoteConfigScript(await readPathToken(request, options))
     return await reply.type('application/javascript; charset=utf-8').send(script)
   })
   await app.register(localEvaluationRoutes, options)
+}
+
+/** Only SDKs ask for it. */
+const HIDDEN = { schema: { hide: true } }
+
+/** Bodies are described in words: they come in too many wrappings to be checked by a schema. */
+function describeEndpoint (endpoint: 'decide' | 'flags'): { tags: string[], summary: string, description: string } {
+  return {
+    tags: ['evaluation of feature flags'],
+    summary: `Evaluate feature flags (${endpoint})`,
+    description: 'Body: api_key and distinct_id; optional groups, person_properties, group_properties, ' +
+      '$anon_distinct_id, flag_keys_to_evaluate. The query parameter v chooses the shape of the answer.'
+  }
 }
 
 /** What GET answers: SDKs that look whether the server is there. */

@@ -18,8 +18,13 @@ export async function localEvaluationRoutes (app: FastifyInstance, deps: Resolve
     if (isKnown(request.headers['if-none-match'], etag)) return await reply.code(304).send()
     return await reply.header('content-type', 'application/json; charset=utf-8').send(json)
   }
-  app.get('/flags/definitions', answer)
-  app.get('/api/feature_flag/local_evaluation', answer)
+  const schema = {
+    tags: ['evaluation of feature flags'],
+    summary: 'Definitions for SDKs that evaluate locally',
+    description: 'With a personal key as bearer, and the project API key as query parameter token.'
+  }
+  app.get('/flags/definitions', { schema }, answer)
+  app.get('/api/feature_flag/local_evaluation', { schema: { hide: true } }, answer)
 }
 
 /**

@@ -1,3 +1,4 @@
+import { type ISql } from 'postgres'
 import { type Sql } from '../../platform/connect-postgres.ts'
 import { type CohortDefinition, type FlagDefinition, type ProjectDefinitions } from '../flags/flag-definition.ts'
 
@@ -23,7 +24,7 @@ export async function loadRevisions (sql: Sql): Promise<Map<number, number>> {
 }
 
 /** Reads everything needed to evaluate the flags of one project, in one query and so at one point of time. */
-export async function loadDefinitions (sql: Sql, projectId: number): Promise<ProjectDefinitions | null> {
+export async function loadDefinitions (sql: ISql<{}>, projectId: number): Promise<ProjectDefinitions | null> {
   const [row] = await sql<Array<Loaded>>`
     SELECT
       timezone,

@@ -1,0 +1,92 @@
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { selectCreatedBy } from '../http/created-by.ts'
+import { type SqlFragment } from '../http/match-search.ts'
+import { userSummarySchema, type UserSummary } from '../keys/user-summary.ts'
+
+/** A feature flag as answers show it. */
+export interface FeatureFlag {
+  id: number
+  team_id: number
+  name: string
+  key: string
+  filters: unknown
+  deleted: boolean
+  active: boolean
+  ensure_experience_continuity: boolean
+  evaluation_runtime: 'all' | 'server' | 'client'
+  bucketing_identifier: 'distinct_id' | 'device_id'
+  version: number
+  created_by: UserSummary | null
+  created_at: Date
+  updated_at: Date
+}
+
+/** The columns of a `FeatureFlag`, for a query on `feature_flags AS f`. */
+export function selectFeatureFlag (sql: Sql): SqlFragment {
+  return sql`f.id, f.project_id AS team_id, f.name, f.key, f.filters, f.deleted, f.active,
+    f.ensure_experience_continuity, f.evaluation_runtime, f.bucketing_identifier, f.version,
+    ${selectCreatedBy(sql, sql`f.created_by`)}, f.created_at, f.updated_at`
+}
+
+const writable = {
+  name: { type: 'string', maxLength: 10_000, description: 'What the flag is for.' },
+  key: { type: 'string', description: 'By which SDKs ask: letters, digits, hyphens and underscores; unique in the project.' },
+  filters: {
+    type: 'object',
+    additionalProperties: true,
+    description: 'Who gets what: groups (condition sets, the first that matches decides) with properties, ' +
+      'rollout_percentage and variant; multivariate, payloads, aggregation_group_type_index, holdout, early_exit, ' +
+      'feature_enrollment.'
+  },
+  deleted: { type: 'boolean', description: 'true deletes the flag; its key may be used again.' },
+  active: { type: 'boolean', description: 'An inactive flag is false for everybody.' },
+  ensure_experience_continuity: {
+    type: 'boolean', description: 'Keep the value of an anonymous user who is identified.'
+  },
+  evaluation_runtime: { type: 'string', enum: ['all', 'server', 'client'], description: 'Which SDKs may ask.' },
+  bucketing_identifier: {
+    type: 'string', enum: ['distinct_id', 'device_id'], description: 'What persons are counted by.'
+  }
+} as const
+
+const readOnly = {
+  id: { type: 'integer' },
+  team_id: { type: 'integer', description: 'Id of the project.' },
+  version: { type: 'integer', description: 'Raised by one with every change.' },
+  created_by: userSummarySchema,
+  created_at: { type: 'string', format: 'date-time' },
+  updated_at: { type: 'string', format: 'date-time' }
+} as const
+
+/** What a client may write of a flag. */
+export type FeatureFlagFields = Partial<Pick<FeatureFlag, keyof typeof writable>>
+
+export type NewFeatureFlag = FeatureFlagFields & { key: string }
+
+const order = [
+  'id', 'team_id', 'name', 'key', 'filters', 'deleted', 'active', 'ensure_experience_continuity', 'evaluation_runtime',
+  'bucketing_identifier', 'version', 'created_by', 'created_at', 'updated_at'
+] as const
+
+const properties: Record<string, object> = { ...writable, ...readOnly }
+
+export const featureFlagSchema = {
+  $id: 'FeatureFlag',
+  type: 'object',
+  required: order,
+  properties: Object.fromEntries(order.map((name) => [name, properties[name]]))
+}
+
+/** Whoever sends back what was answered may: fields that cannot be written are taken and left alone. */
+const body = {
+  type: 'object',
+  additionalProperties: false,
+  properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((name) => [name, { readOnly: true }])) }
+}
+
+export const newFeatureFlagSchema = { ...body, required: ['key'] }
+
+export const featureFlagChangesSchema = body
+
+/** The fields of a body that are written. */
+export const WRITABLE_FIELDS = Object.keys(writable) as Array<keyof typeof writable>

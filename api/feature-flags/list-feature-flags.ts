@@ -1,0 +1,39 @@
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { decodeCursor, encodeCursor } from '../http/cursor.ts'
+import { matchSearch } from '../http/match-search.ts'
+import { type PageContent, type PageQuery } from '../http/pagination.ts'
+import { selectFeatureFlag, type FeatureFlag } from './feature-flag.ts'
+
+export interface FeatureFlagQuery extends PageQuery {
+  search?: string
+  active?: boolean
+  after?: string
+}
+
+/** Name of the order in cursors. */
+const ORDER = 'newest'
+
+/** Lists the flags of a project, newest first. */
+export async function listFeatureFlags (
+  sql: Sql, projectId: number, query: FeatureFlagQuery
+): Promise<PageContent<FeatureFlag>> {
+  const after = decodeCursor(query.after, ORDER, 1)
+  const matches = sql`f.project_id = ${projectId} AND NOT f.deleted
+    AND (${query.active ?? null}::boolean IS NULL OR f.active = ${query.active ?? null})
+    AND ${matchSearch(sql, sql`f.key || ' ' || f.name`, query.search)}`
+  const position = after === undefined ? sql`OFFSET ${query.offset}` : sql``
+  const follows = after === undefined ? sql`true` : sql`f.id < ${after[0]!}`
+  const [counted, found] = await Promise.all([
+    sql<Array<{ count: number }>>`SELECT count(*)::integer AS count FROM feature_flags AS f WHERE ${matches}`,
+    sql<FeatureFlag[]>`SELECT ${selectFeatureFlag(sql)} FROM feature_flags AS f WHERE ${matches} AND ${follows}
+      ORDER BY f.id DESC LIMIT ${query.limit + 1} ${position}`
+  ])
+  const results = found.slice(0, query.limit)
+  const last = results.at(-1)
+  return {
+    results,
+    count: counted[0]!.count,
+    more: found.length > query.limit,
+    after: last === undefined ? undefined : encodeCursor(ORDER, [String(last.id)])
+  }
+}
