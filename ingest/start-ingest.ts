@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { type ListenOptions } from 'node:net'
+import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { type FastifyInstance, type FastifyListenOptions } from 'fastify'
-import { connectNats } from '../platform/connect-nats.ts'
 import { connectPostgres } from '../platform/connect-postgres.ts'
-import { ensureStreams } from '../platform/ensure-streams.ts'
 import { listenPostgres } from '../platform/listen-postgres.ts'
 import { type Logger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
@@ -16,9 +16,13 @@ import { createKeyDirectory } from './keys/key-directory.ts'
 import { createLoadKeys } from './keys/load-keys.ts'
 import { createDescribeProperties } from './normalise/describe-properties.ts'
 import { createNormaliseEvent } from './normalise/normalise-event.ts'
-import { createStreamPublisher } from './publish/create-stream-publisher.ts'
+import { createDurablePublisher } from './publish/durable-publisher.ts'
 import { createEventLanes } from './publish/event-lanes.ts'
 import { createPeopleLanes } from './publish/people-lanes.ts'
+import { createPublishCounts } from './publish/publish-counts.ts'
+import { openStreamLink } from './publish/stream-link.ts'
+import { adoptSpools } from './spool/adopt-spools.ts'
+import { openOwnSpool } from './spool/open-spools.ts'
 import { createTakeEvent } from './take-event.ts'
 
 /** A running ingest tier. */
@@ -30,8 +34,11 @@ export interface Ingest {
   shutdownSteps: ShutdownStep[]
 }
 
-/** A stream that did not acknowledge by then is taken for away. */
-const ACK_TIMEOUT_MS = 5000
+/** A stream that did not acknowledge by then is taken for away. SDKs give a request up after 10 s. */
+const ACK_TIMEOUT_MS = 3000
+
+/** How long the start waits for the stream. */
+const STREAM_WAIT_MS = 2000
 
 /** Composes the tier and starts listening. */
 export async function startIngest (config: IngestConfig, logger: Logger): Promise<Ingest> {
@@ -50,15 +57,23 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
 
   const processId = randomBytes(6).toString('hex')
   let messages = 0
-  const nats = await connectNats({ url: config.natsUrl, name: 'millrace ingest', logger, waitForServer: true })
-  await ensureStreams(nats, config.streams)
-  const publish = createStreamPublisher({ connection: nats, ackTimeoutMs: ACK_TIMEOUT_MS })
   const nextMessageId = (): string => `${processId}-${(messages++).toString(36)}`
-  const lanes = createEventLanes(config.streams.lanes, { publish, nextMessageId, maxWaitMs: config.groupCommitMs })
-  const people = createPeopleLanes({ publish, nextMessageId })
+  const link = openStreamLink({ url: config.natsUrl, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS, logger })
+  // With a stream that is away the tier starts all the same, and spools.
+  await Promise.race([link.opened, delay(STREAM_WAIT_MS)])
+  const spools = { root: path.join(config.spool.dataDir, 'spool'), maxBytes: config.spool.maxBytes, logger }
+  const spool = await openOwnSpool(spools)
+  const publisher = createDurablePublisher({ link, spool, logger }, createPublishCounts(metrics, spool))
+  const adoption = adoptSpools({ ...spools, link })
+  const lanes = createEventLanes(config.streams.lanes, {
+    publish: publisher.publishEvents, nextMessageId, maxWaitMs: config.groupCommitMs
+  })
+  const people = createPeopleLanes({ publish: publisher.publishPeople, nextMessageId })
 
   let ready = true
-  const takeEvent = createTakeEvent(createNormaliseEvent(createDescribeProperties(now)))
+  const takeEvent = createTakeEvent(createNormaliseEvent({
+    describeProperties: createDescribeProperties(now), maxEventBytes: link.maxPayloadBytes
+  }))
   const app = await buildIngestApp({
     capture: createCapture({ keys, takeEvent, lanes, people, counts, limits: config.limits, now }),
     counts,
@@ -80,7 +95,9 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     shutdownSteps: [
       { name: 'say not ready', run: () => { ready = false } },
       { name: 'finish requests', run: async () => await app.close() },
-      { name: 'close nats', run: async () => await nats.drain() },
+      { name: 'stop adopting spools', run: async () => await adoption.stop() },
+      { name: 'stop draining the spool', run: async () => await publisher.close() },
+      { name: 'close nats', run: async () => await link.close() },
       { name: 'stop listening for keys', run: async () => await listener.stop() },
       { name: 'close postgres', run: async () => await sql.end({ timeout: 1 }) }
     ]

@@ -5,7 +5,7 @@ import { LowCardinalityColumn } from './low-cardinality-column.ts'
 
 const COLUMNS: readonly EventColumn[] = EVENT_COLUMNS
 
-/** Bytes a row takes besides its texts: numbers, lengths, indexes. Only for the estimate of the block's size. */
+/** Bytes a row takes besides its texts: numbers, lengths, indexes. */
 const FIXED_ROW_BYTES = 80
 
 /**
@@ -19,7 +19,7 @@ const FIXED_ROW_BYTES = 80
  */
 export class BlockEncoder {
   #rows = 0
-  #textBytes = 0
+  #plainText = 0
   readonly #out = new ColumnBuffer()
   readonly #projectId = new ColumnBuffer()
   readonly #uuid = new ColumnBuffer()
@@ -41,9 +41,9 @@ export class BlockEncoder {
     return this.#rows
   }
 
-  /** Estimate of the size of the block before compression. */
+  /** About the size of the block before compression; without the dictionaries, which are small. */
   get bytes (): number {
-    return this.#textBytes + this.#rows * FIXED_ROW_BYTES
+    return this.#properties.length + this.#plainText + this.#rows * FIXED_ROW_BYTES
   }
 
   /** The uuid column as the block holds it, 16 bytes a row: what fingerprints are computed from. */
@@ -63,7 +63,7 @@ export class BlockEncoder {
     this.#propertyTypes.append(row.propertyTypes)
     this.#appendPromoted(row.promoted)
     this.#rows++
-    this.#textBytes += row.properties.length + row.distinctId.length
+    this.#plainText += row.distinctId.length
   }
 
   /** The finished block, valid until the next append. */
@@ -82,7 +82,7 @@ export class BlockEncoder {
 
   reset (): void {
     this.#rows = 0
-    this.#textBytes = 0
+    this.#plainText = 0
     this.#groups = 0
     const fixed = [this.#projectId, this.#uuid, this.#event, this.#distinctId, this.#timestamp, this.#receivedAt,
       this.#groupOffsets, this.#groupKeys, this.#groupValues, this.#properties, this.#propertyTypes]
@@ -120,7 +120,7 @@ export class BlockEncoder {
         column.append(value)
       } else {
         column.writeString(value)
-        this.#textBytes += value.length
+        this.#plainText += value.length
       }
     }
   }

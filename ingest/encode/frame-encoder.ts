@@ -25,7 +25,7 @@ export class FrameEncoder {
     return this.#block.rows
   }
 
-  /** Estimate of the size of the block before compression. */
+  /** About the size of the block before compression. */
   get bytes (): number {
     return this.#block.bytes
   }

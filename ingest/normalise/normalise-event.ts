@@ -8,6 +8,13 @@ import { mergePersonProperties } from './merge-person-properties.ts'
 import { resolveTimestamp } from './resolve-timestamp.ts'
 import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
 
+/** Whatever the server allows, rows up to this many characters are taken. */
+const SMALL_ROW = 131_072
+
+/** Groups of one event, and characters of a group key, at most. */
+const MAX_GROUPS = 100
+const MAX_GROUP_KEY_LENGTH = 400
+
 /** A promoted column holds at most this many characters; `properties` keeps the whole. */
 const MAX_PROMOTED_LENGTH = 8192
 
@@ -17,6 +24,12 @@ export interface NormalisedEvent {
   row: EventRow
   /** The properties as stored, for the steps that follow. */
   properties: Record<string, unknown>
+}
+
+export interface NormaliseDeps {
+  describeProperties: DescribeProperties
+  /** Bytes of the largest row that fits a message; depends on the server. */
+  maxEventBytes: () => number
 }
 
 export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => NormalisedEvent | DropReason
@@ -29,7 +42,7 @@ export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => Norma
  * `$ip` leaves them when the project does not store addresses; `$original_timestamp` is added when the time had to be
  * replaced.
  */
-export function createNormaliseEvent (describeProperties: DescribeProperties): NormaliseEvent {
+export function createNormaliseEvent ({ describeProperties, maxEventBytes }: NormaliseDeps): NormaliseEvent {
   return function normaliseEvent (sent, context) {
     let properties = sent.properties ?? {}
     const distinctId = toDistinctId(sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id)
@@ -48,22 +61,31 @@ export function createNormaliseEvent (describeProperties: DescribeProperties): N
     if (context.project.anonymizeIps && properties.$ip !== undefined) properties = withoutIp(properties)
 
     const event = cleanName(sent.event)
-    return {
-      row: {
-        projectId: context.project.id,
-        uuid,
-        event,
-        distinctId,
-        timestamp: time,
-        receivedAt: context.receivedAt,
-        groups: toGroups(properties.$groups),
-        properties: JSON.stringify(properties),
-        propertyTypes: describeProperties(event, properties),
-        promoted: promote(properties, context.ip)
-      },
-      properties
+    const row: EventRow = {
+      projectId: context.project.id,
+      uuid,
+      event,
+      distinctId,
+      timestamp: time,
+      receivedAt: context.receivedAt,
+      groups: toGroups(properties.$groups),
+      properties: JSON.stringify(properties),
+      propertyTypes: describeProperties(event, properties),
+      promoted: promote(properties, context.ip)
     }
+    return isTooLarge(row, maxEventBytes()) ? 'event_too_large' : { row, properties }
   }
+}
+
+/** Room for the promoted values, ids and groups of a row, all bounded, with three bytes a character. */
+const OTHER_BYTES = 600_000
+
+/** Whether the row does not fit a message, not counting on compression. */
+function isTooLarge ({ properties, propertyTypes }: EventRow, maxBytes: number): boolean {
+  const characters = properties.length + propertyTypes.length
+  // No character takes more than three bytes: nearly every row is settled here.
+  if (characters * 3 + OTHER_BYTES <= maxBytes || characters < SMALL_ROW) return false
+  return Buffer.byteLength(properties) + Buffer.byteLength(propertyTypes) + OTHER_BYTES > maxBytes
 }
 
 /** Any JSON value as text; empty when there is nothing to know a sender by. */
@@ -91,7 +113,8 @@ function toGroups (value: unknown): readonly string[] {
   const groups: string[] = []
   for (const [type, key] of Object.entries(value)) {
     if (type === '' || key === null) continue
-    groups.push(cleanName(type), cleanText(toText(key)))
+    if (groups.length === 2 * MAX_GROUPS) break
+    groups.push(cleanName(type), cleanText(cutText(toText(key), MAX_GROUP_KEY_LENGTH)))
   }
   return groups
 }

@@ -1,0 +1,130 @@
+import { readdir } from 'node:fs/promises'
+import path from 'node:path'
+import t from 'tap'
+import { jetstreamManager } from '@nats-io/jetstream'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { loadIngestConfig } from '../config.ts'
+import { startIngest } from '../start-ingest.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { storePublishedEvents, takePeopleUpdates } from '../testing/read-published-events.ts'
+import { PROJECT_KEY, startTestIngest, type TestIngest } from '../testing/start-test-ingest.ts'
+
+async function send (ingest: TestIngest, event: string): Promise<number> {
+  const answer = await ingest.post('/capture/', { api_key: PROJECT_KEY, event, distinct_id: 'u' })
+  await answer.text()
+  return answer.status
+}
+
+const spoolEmpties = async (ingest: TestIngest): Promise<void> => {
+  await waitFor(async () => await ingest.metric('millrace_ingest_spool_bytes') === 0)
+}
+
+t.test('events sent while the stream is away are answered 200 and arrive once, when it is back', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  t.equal(await send(ingest, 'before'), 200)
+
+  await ingest.nats.kill('SIGKILL')
+  for (let i = 0; i < 20; i++) t.equal(await send(ingest, `during ${i}`), 200)
+  t.ok(await ingest.metric('millrace_ingest_spool_bytes') > 0)
+  await ingest.nats.restart()
+  await spoolEmpties(ingest)
+  t.equal(await send(ingest, 'after'), 200)
+
+  const stored = await storePublishedEvents(ingest.connection, clickhouse)
+  t.equal(stored.length, 22)
+  t.equal(new Set(stored.map(({ event }) => event)).size, 22)
+})
+
+t.test('a stream that does not answer costs one request its time, later ones are spooled at once', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  await ingest.nats.kill('SIGSTOP')
+
+  t.equal(await send(ingest, 'first'), 200)
+  const startedAt = performance.now()
+  for (let i = 0; i < 5; i++) t.equal(await send(ingest, `later ${i}`), 200)
+  t.ok(performance.now() - startedAt < 1000)
+
+  await ingest.nats.kill('SIGCONT')
+  await spoolEmpties(ingest)
+  const stored = await storePublishedEvents(ingest.connection, clickhouse)
+  t.same(stored.map(({ event }) => event).sort(), ['first', ...Array.from({ length: 5 }, (_, i) => `later ${i}`)])
+})
+
+t.test('a full stream is no loss: events wait in the spool until there is room', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  const manager = await jetstreamManager(ingest.connection)
+  await manager.streams.update(EVENTS_STREAM, { max_msgs: 4 })
+
+  for (let i = 0; i < 10; i++) t.equal(await send(ingest, `e${i}`), 200)
+
+  t.ok(await ingest.metric('millrace_ingest_spool_bytes') > 0)
+  await waitFor(async () => (await storePublishedEvents(ingest.connection, clickhouse)).length === 10,
+    { timeoutMs: 30_000 })
+})
+
+t.test('a deleted stream is created again and receives what was spooled', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  await (await jetstreamManager(ingest.connection)).streams.delete(EVENTS_STREAM)
+
+  t.equal(await send(ingest, 'kept'), 200)
+
+  await spoolEmpties(ingest)
+  t.same((await storePublishedEvents(ingest.connection, clickhouse)).map(({ event }) => event), ['kept'])
+})
+
+t.test('a full spool answers 503 with Retry-After, and takes events again later', async (t) => {
+  const ingest = await startTestIngest(t, { MILLRACE_SPOOL_MAX_BYTES: '3000' })
+  await ingest.nats.kill('SIGKILL')
+
+  const statuses: number[] = []
+  for (let i = 0; i < 10; i++) statuses.push(await send(ingest, `e${i}`))
+  t.equal(statuses[0], 200)
+  t.equal(statuses.at(-1), 503)
+  const refused = await ingest.post('/e', { api_key: PROJECT_KEY, event: 'x', distinct_id: 'u' })
+  t.equal(refused.headers.get('retry-after'), '5')
+  t.match(await refused.json(), { type: 'server_error', code: 'stream_unavailable', attr: null })
+  t.ok(await ingest.metric('millrace_ingest_messages_total{outcome="refused"}') > 0)
+
+  await ingest.nats.restart()
+  await waitFor(async () => await send(ingest, 'again') === 200)
+})
+
+t.test('what a process left in its spool is published by the next one', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  await ingest.nats.kill('SIGKILL')
+  t.equal(await send(ingest, 'left behind'), 200)
+  await ingest.stop()
+  t.same((await readdir(path.join(ingest.dataDir, 'spool', '0'))).filter((name) => name.endsWith('.segment')).length, 1)
+
+  await ingest.nats.restart()
+  const successor = await startIngest(loadIngestConfig({
+    NATS_URL: ingest.nats.url, DATABASE_URL: ingest.postgres.url, MILLRACE_PORT: '0', MILLRACE_DATA_DIR: ingest.dataDir
+  }), createLogger({ component: 'ingest', level: 'silent' }))
+  t.teardown(async () => { for (const step of successor.shutdownSteps) await step.run() })
+
+  await waitFor(async () => (await storePublishedEvents(ingest.connection, clickhouse)).length === 1)
+})
+
+t.test('people updates keep their order through an outage', async (t) => {
+  const ingest = await startTestIngest(t)
+  const set = async (n: number): Promise<void> => {
+    await ingest.post('/e', { api_key: PROJECT_KEY, event: 'e', distinct_id: 'u', $set: { n } })
+  }
+
+  for (let n = 0; n < 5; n++) await set(n)
+  await ingest.nats.kill('SIGKILL')
+  for (let n = 5; n < 10; n++) await set(n)
+  await ingest.nats.restart()
+  for (let n = 10; n < 15; n++) await set(n)
+  await spoolEmpties(ingest)
+
+  const updates = await takePeopleUpdates(ingest.connection)
+  t.same(updates.map((update) => 'set' in update ? update.set?.n : null), Array.from({ length: 15 }, (_, n) => n))
+})

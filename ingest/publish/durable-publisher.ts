@@ -1,0 +1,119 @@
+import { HttpError, MillraceError } from '../../platform/errors.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { drainSpool } from '../spool/drain-spool.ts'
+import { type Spool } from '../spool/spool.ts'
+import { type OutgoingMessage, type Publish } from './outgoing-message.ts'
+import { type PublishCounts } from './publish-counts.ts'
+import { type StreamLink } from './stream-link.ts'
+
+/** Bytes handed to the stream and not yet acknowledged; beyond, messages take the way through the spool. */
+const MAX_IN_FLIGHT_BYTES = 67_108_864
+
+export interface DurablePublisherOptions {
+  link: StreamLink
+  spool: Spool
+  logger: Logger
+}
+
+/**
+ * Publishes a message so that it is durable whatever happens to the stream:
+ *
+ * ```
+ *            acknowledged
+ *   stream ----------------> done
+ *     | refused, silent, away, too slow
+ *     v        fsynced
+ *   spool -----------------> done, and drained into the stream later, under the same message id
+ *     | full, disk refuses
+ *     v
+ *   503: the client keeps the events
+ * ```
+ *
+ * After a failure everything goes to the spool, without trying the stream first, until a spooled message arrived
+ * there. People updates follow the spool as long as it holds anything, because their order matters.
+ */
+export interface DurablePublisher {
+  publishEvents: Publish
+  publishPeople: Publish
+  /** Ends draining; what is spooled stays for the next process. */
+  close (): Promise<void>
+}
+
+export function createDurablePublisher (options: DurablePublisherOptions, counts: PublishCounts): DurablePublisher {
+  const { link, spool, logger } = options
+  const stopped = new AbortController()
+  let isSuspect = false
+  let draining: Promise<void> | null = null
+  // Left by an earlier process.
+  if (!spool.isEmpty) startDraining()
+
+  return {
+    publishEvents: async (message) => await publishOrSpool(message, isSuspect),
+    publishPeople: async (message) => await publishOrSpool(message, isSuspect || !spool.isEmpty),
+    async close () {
+      stopped.abort()
+      await draining
+      await spool.close()
+    }
+  }
+
+  async function publishOrSpool (message: OutgoingMessage, spoolFirst: boolean): Promise<void> {
+    const bytes = message.payload.length
+    if (spoolFirst || !link.isUp() || counts.inFlightBytes + bytes > MAX_IN_FLIGHT_BYTES) return await keep(message)
+    counts.inFlightBytes += bytes
+    const startedAt = performance.now()
+    try {
+      await link.publish(message)
+      counts.published++
+      counts.observeAckMs(performance.now() - startedAt)
+    } catch (error) {
+      if (!isSuspect) logger.warn({ err: error, subject: message.subject }, 'the stream did not take a message; spooling')
+      isSuspect = true
+      await keep(message)
+    } finally {
+      counts.inFlightBytes -= bytes
+    }
+  }
+
+  async function keep (message: OutgoingMessage): Promise<void> {
+    try {
+      await spool.append(message)
+      counts.spooled++
+    } catch (error) {
+      counts.refused++
+      const why = error instanceof MillraceError ? error.code : 'MILLRACE_SPOOL_FAILED'
+      if (why === 'MILLRACE_SPOOL_FAILED') logger.error({ err: error }, 'the spool could not be written')
+      throw new HttpError(503, 'server_error', 'stream_unavailable', 'Events cannot be kept at the moment. Try again.', { cause: error })
+    } finally {
+      // Also after a refusal: the spool is not empty then, or the stream is to be tried again.
+      if (spool.isEmpty) isSuspect = false
+      else startDraining()
+    }
+  }
+
+  function startDraining (): void {
+    draining ??= drainSpool({ spool, publish: publishSpooled, onProgress, logger, signal: stopped.signal })
+      .finally(() => {
+        draining = null
+        // Something may have been appended after the last look.
+        if (spool.isEmpty) isSuspect = false
+        else if (!stopped.signal.aborted) startDraining()
+      })
+  }
+
+  function onProgress (): void {
+    if (isSuspect) logger.info('the stream takes messages again; draining the spool')
+    isSuspect = false
+  }
+
+  async function publishSpooled (message: OutgoingMessage): Promise<void> {
+    if (message.payload.length > link.maxPayloadBytes()) return await spool.setAside(message)
+    try {
+      await link.publish(message)
+      counts.drained++
+    } catch (error) {
+      await link.repair()
+      throw error
+    }
+  }
+}

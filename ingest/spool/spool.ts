@@ -1,0 +1,146 @@
+import { stat, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { type Logger } from '../../platform/logger.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { type OutgoingMessage, type Publish } from '../publish/outgoing-message.ts'
+import { type FolderLock } from './folder-lock.ts'
+import { listSegments, segmentPath } from './segment-files.ts'
+import { SegmentReader, type SpooledMessage } from './segment-reader.ts'
+import { SegmentWriter } from './segment-writer.ts'
+import { encodeSpoolRecord } from './spool-record.ts'
+
+export interface SpoolOptions {
+  folder: string
+  lock: FolderLock
+  /** Bytes the folder may hold; an append beyond is refused. */
+  maxBytes: number
+  logger: Logger
+}
+
+/** What is appended but not yet published, in a folder that belongs to this process. */
+export class Spool {
+  readonly #options: SpoolOptions
+  readonly #reader: SegmentReader
+  readonly #writer: SegmentWriter
+  #bytes: number
+  #appending = 0
+
+  private constructor (options: SpoolOptions, reader: SegmentReader, left: { lastSegment: number, bytes: number }) {
+    this.#options = options
+    this.#bytes = left.bytes
+    this.#reader = reader
+    this.#writer = new SegmentWriter(options.folder, left.lastSegment + 1, (synced) => { this.#bytes += synced })
+  }
+
+  /** Opens the spool of a folder, with what an earlier process left in it. */
+  static async open (options: SpoolOptions): Promise<Spool> {
+    const reader = new SegmentReader(options.folder, options.logger)
+    const lastSegment = await reader.open()
+    let bytes = 0
+    for (const segment of await listSegments(options.folder)) {
+      bytes += (await stat(segmentPath(options.folder, segment))).size
+    }
+    return new Spool(options, reader, { lastSegment, bytes })
+  }
+
+  /** Bytes that wait to be published, about. */
+  get bytes (): number {
+    return this.#bytes
+  }
+
+  get isEmpty (): boolean {
+    return this.#bytes === 0 && this.#appending === 0
+  }
+
+  /**
+   * Keeps a message; resolves when it is on the disk.
+   *
+   * @throws {MillraceError} `MILLRACE_SPOOL_FULL`; or what the disk says.
+   */
+  async append (message: OutgoingMessage): Promise<void> {
+    const bytes = message.payload.length
+    if (this.#bytes + this.#appending + bytes > this.#options.maxBytes) {
+      throw new MillraceError('MILLRACE_SPOOL_FULL', 'the spool is full', { action: 'retry' })
+    }
+    this.#appending += bytes
+    try {
+      await this.#writer.append(message)
+    } finally {
+      this.#appending -= bytes
+    }
+  }
+
+  /**
+   * Publishes the oldest messages, in order where order matters, and removes them.
+   *
+   * @param publish  Rejects when the stream is away; then what came before is removed, and the rest comes again.
+   * @returns how many messages were published; 0 when none is left.
+   * @throws what `publish` rejected with.
+   */
+  async drainSome (publish: Publish): Promise<number> {
+    const portion = await this.#reader.read(this.#writer.position)
+    if (portion === null) {
+      await this.#drop()
+      return 0
+    }
+    const { published, failure } = await publishInOrder(portion, publish)
+    const last = portion[published - 1]
+    if (last !== undefined) this.#bytes = Math.max(this.#bytes - await this.#reader.advance(last.end), 0)
+    if (failure !== undefined) throw failure
+    return published
+  }
+
+  /**
+   * Puts a message that the stream can never take, because it is larger than the server allows, into a file of its
+   * own beside the segments, so that it does not hold up the others and is not lost.
+   */
+  async setAside (message: OutgoingMessage): Promise<void> {
+    const file = path.join(this.#options.folder, `refused-${message.id}.record`)
+    await writeFile(file, Buffer.concat(encodeSpoolRecord(message)), { flush: true })
+    this.#options.logger.error({ file, bytes: message.payload.length }, 'a spooled message is too large for the stream')
+  }
+
+  /** Ends the writing and gives the folder back; what is left is for the next process. */
+  async close (): Promise<void> {
+    await this.#writer.rotate()
+    this.#options.lock.release()
+  }
+
+  /** All is published: removes the segment in hand too. */
+  async #drop (): Promise<void> {
+    if (this.#appending > 0) return
+    await this.#writer.rotate()
+    // Looking removes the segments that were read to their end. What was appended meanwhile stays for the next call.
+    const left = await this.#reader.read(this.#writer.position)
+    if (left === null && this.#appending === 0) this.#bytes = 0
+  }
+}
+
+/** How many messages of a portion are on their way at once. */
+const WINDOW = 8
+
+/**
+ * Publishes until one fails. Events may overtake each other, some at a time; people updates may not.
+ *
+ * @returns how many were published before the first that failed.
+ */
+async function publishInOrder (
+  spooled: readonly SpooledMessage[], publish: Publish
+): Promise<{ published: number, failure?: unknown }> {
+  for (let start = 0; start < spooled.length;) {
+    const window = takeWindow(spooled, start)
+    const results = await Promise.allSettled(window.map(async ({ message }) => await publish(message)))
+    for (const [index, result] of results.entries()) {
+      if (result.status === 'rejected') return { published: start + index, failure: result.reason }
+    }
+    start += window.length
+  }
+  return { published: spooled.length }
+}
+
+/** One people update, or as many events as follow each other. */
+function takeWindow (spooled: readonly SpooledMessage[], start: number): readonly SpooledMessage[] {
+  const window = spooled.slice(start, start + WINDOW)
+  const ordered = window.findIndex(({ message }) => message.subject.startsWith('people.'))
+  return ordered === -1 ? window : window.slice(0, Math.max(ordered, 1))
+}
