@@ -1,22 +1,29 @@
 import { nuid } from '@nats-io/transport-node'
 import { connectClickHouse, createClickHouseAgent } from '../platform/connect-clickhouse.ts'
 import { connectNats } from '../platform/connect-nats.ts'
+import { connectPostgres } from '../platform/connect-postgres.ts'
 import { ensureStreams } from '../platform/ensure-streams.ts'
 import { createLogger } from '../platform/logger.ts'
 import { onShutdown } from '../platform/on-shutdown.ts'
 import { runProcess } from '../platform/run-process.ts'
-import { EVENT_CLASSES } from '../schema/streams.ts'
 import { loadPipelineConfig } from './config.ts'
+import { startRollUp } from './definitions/start-roll-up.ts'
+import { describeHealth } from './describe-health.ts'
 import { createDuplicateFilters } from './duplicates/open-duplicate-filters.ts'
-import { startHealthServer, type HealthPart } from './health-server.ts'
+import { startHealthServer } from './health-server.ts'
+import { findLanes } from './lanes/find-lanes.ts'
 import { LaneManager } from './lanes/lane-manager.ts'
-import { type Lane } from './lanes/lane-record.ts'
 import { openLaneRecords } from './lanes/lane-records.ts'
 import { joinMembers } from './lanes/membership.ts'
 import { createPipelineMetrics } from './metrics.ts'
+import { startPeople } from './people/start-people.ts'
+import { watchDeadLetters } from './watch-dead-letters.ts'
 import { createInsertFrames } from './writer/insert-frames.ts'
 import { createProbeTable } from './writer/probe-table.ts'
 import { runLane } from './writer/run-lane.ts'
+
+/** Eight partitions of people at once, their copies, the roll-up. */
+const POSTGRES_CONNECTIONS = 10
 
 /**
  * The stages of an event from the stream to the column store, and what goes on beside it:
@@ -29,64 +36,70 @@ import { runLane } from './writer/run-lane.ts'
  * 6. insert its frames, as they are           writer/insert-frames.ts
  * 7. search and set aside what is refused     writer/lane-session.ts, writer/set-aside.ts
  * 8. settle and acknowledge                   writer/lane-progress.ts
+ *
+ * Beside it: apply what events change about persons (people/), roll definitions up (definitions/).
  */
 runProcess('pipeline', async () => {
   const config = loadPipelineConfig(process.env)
   const logger = createLogger({ component: 'pipeline', level: config.logLevel })
-  const metrics = createPipelineMetrics(() => manager.states())
+  const pipelineMetrics = createPipelineMetrics(() => manager.states())
+  const { metrics } = pipelineMetrics
   const connection = await connectNats({ url: config.natsUrl, name: 'pipeline', logger, waitForServer: true })
   await ensureStreams(connection, config.streams)
+  const agent = createClickHouseAgent()
+  const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
+  const sql = connectPostgres({ url: config.databaseUrl, max: POSTGRES_CONNECTIONS, logger })
 
   const owner = nuid.next()
+  const lanes = await findLanes(connection, config.streams.lanes)
   const records = await openLaneRecords(connection, config.streams)
-  const agent = createClickHouseAgent()
-  const insertFrames = createInsertFrames({ url: config.clickhouseUrl, agent })
-  const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
-  const probeTable = createProbeTable(clickhouse)
-  const filters = createDuplicateFilters({ clickhouse, metrics })
+  const filters = createDuplicateFilters({ clickhouse, metrics: pipelineMetrics })
   const membership = await joinMembers(connection, { id: owner, replicas: config.streams.replicas, logger })
-  const manager = new LaneManager(listLanes(config.streams.lanes), {
+  const laneDeps = {
+    owner,
+    connection,
+    records,
+    limits: config.batch,
+    logger,
+    metrics: pipelineMetrics,
+    insertFrames: createInsertFrames({ url: config.clickhouseUrl, agent }),
+    probeTable: createProbeTable(clickhouse),
+    openDuplicateFilter: filters.open,
+    isAlive: (id: string) => membership.isAlive(id)
+  }
+  const manager = new LaneManager(lanes, {
     membership,
     logger,
-    runLane: (lane, control) => runLane({
-      lane, ...control, owner, connection, records, insertFrames, probeTable, limits: config.batch, metrics, logger,
-      isAlive: (id) => membership.isAlive(id),
-      openDuplicateFilter: filters.open
-    }).finally(() => filters.close(lane))
+    runLane: (lane, control) => runLane({ ...laneDeps, lane, ...control }).finally(() => filters.close(lane))
   })
   manager.start()
+  const people = startPeople({ connection, sql, clickhouse, membership, metrics, logger })
+  const rollUp = startRollUp({ clickhouse, sql, intervalMs: config.rollUpIntervalMs, metrics, logger })
+  const deadLetters = watchDeadLetters({ connection, metrics, logger })
 
   let ready = true
   const health = await startHealthServer({
     ...config.http,
-    registry: metrics.metrics.registry,
-    isReady: () => ready && !connection.isClosed(),
-    parts: () => manager.states().map(describeLane)
+    registry: metrics.registry,
+    isReady: () => ready,
+    parts: () => describeHealth({
+      lanes: manager.states(),
+      people: people.states(),
+      copiesError: people.copiesError(),
+      rollUpError: rollUp.lastError(),
+      deadLetters: deadLetters.fill()
+    })
   })
   logger.info({ port: health.port, owner }, 'pipeline runs')
 
   onShutdown(logger, [
     { name: 'readiness', run: () => { ready = false } },
-    { name: 'lanes', run: () => manager.stop() },
+    { name: 'work', run: () => Promise.all([manager.stop(), people.stop(), rollUp.stop()]) },
     { name: 'membership', run: () => membership.leave() },
+    { name: 'dead letters', run: () => deadLetters.stop() },
     { name: 'health', run: () => health.close() },
-    { name: 'clickhouse', run: () => { agent.destroy(); return clickhouse.close() } },
+    { name: 'clickhouse', run: async () => { agent.destroy(); await clickhouse.close() } },
+    { name: 'postgres', run: () => sql.end({ timeout: 1 }) },
     { name: 'nats', run: () => connection.close() }
   ])
 })
-
-function listLanes (count: number): Lane[] {
-  return EVENT_CLASSES.flatMap((eventClass) => Array.from({ length: count }, (_, number) => ({ eventClass, number })))
-}
-
-function describeLane (state: ReturnType<LaneManager['states']>[number]): HealthPart {
-  const { key, phase, pendingMessages, lastError } = state
-  return {
-    name: `lane ${key}`,
-    healthy: phase === 'running' || phase === 'starting' || phase === 'elsewhere',
-    phase,
-    pendingMessages,
-    lagMs: state.lagMs(Date.now()),
-    lastError: phase === 'running' ? null : lastError
-  }
-}
