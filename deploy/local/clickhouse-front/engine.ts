@@ -1,6 +1,7 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import chdb, { type Session } from 'chdb'
+import { SettingsError } from '../../../platform/errors.ts'
 import { EngineSession, type Settings, type SettingsMap } from './engine-session.ts'
 import { engineConfig } from './profiles.ts'
 
@@ -22,7 +23,7 @@ export interface Engine {
 /**
  * Opens the engine on a folder.
  *
- * @throws when another process holds the folder, with a text that says so.
+ * @throws {SettingsError} when another process holds the folder.
  */
 export async function openEngine (dataDir: string): Promise<Engine> {
   mkdirSync(dataDir, { recursive: true })
@@ -65,10 +66,21 @@ function openFirst (dataDir: string, configPath: string): Session {
   try {
     return new chdb.Session(dataDir, { connectionArgs: [`--config-file=${configPath}`] })
   } catch (cause) {
-    const text = cause instanceof Error ? cause.message : String(cause)
-    if (/CANNOT_OPEN_FILE|lock|76/i.test(text)) {
-      throw new Error(`the ClickHouse data directory ${dataDir} is in use by another process (${text})`, { cause })
-    }
-    throw cause
+    const owner = readOwner(dataDir)
+    if (owner === undefined) throw cause
+    throw new SettingsError([`MILLRACE_DATA_DIR: the ClickHouse data directory ${dataDir} is in use by process ${owner}`])
+  }
+}
+
+/** The engine says only on standard error why it cannot open a folder; its lock file holds the owner's process id. */
+function readOwner (dataDir: string): number | undefined {
+  try {
+    const owner = Number(/^PID: (\d+)/.exec(readFileSync(path.join(dataDir, 'status'), 'utf8'))?.[1])
+    if (owner === process.pid) return undefined
+    process.kill(owner, 0)
+    return owner
+  } catch {
+    // No lock file, or its process is gone: the folder could not be opened for another reason.
+    return undefined
   }
 }

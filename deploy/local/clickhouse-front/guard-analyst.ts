@@ -124,12 +124,13 @@ function mentionsFile (token: Token): boolean {
 }
 
 /**
- * The engine obeys OUTFILE and INFILE without asking for rights. Inside literals they are written with an escape, so
- * that they cannot be keywords even where the engine cuts the text into other tokens than we do.
+ * The engine obeys OUTFILE and INFILE without asking for rights. Names and literals that contain them are written with
+ * an escape, so that they cannot be keywords even where the engine cuts the text into other tokens than we do.
  */
 function spellOut (token: Token): Edit {
-  if (!/^['"`]/.test(token.text)) throw denied('INTO OUTFILE')
-  const text = token.text.replace(FILE_KEYWORD, (_, start: string, f: string, end: string) => `${start}\\x${f === 'f' ? 66 : 46}${end}`)
+  const quoted = token.kind === 'word' ? quoteIdentifier(token.text.toLowerCase()) : token.text
+  if (!/^['"`]/.test(quoted)) throw denied('INTO OUTFILE')
+  const text = quoted.replace(FILE_KEYWORD, (_, start: string, f: string, end: string) => `${start}\\x${f === 'f' ? 66 : 46}${end}`)
   return { token, text }
 }
 

@@ -1,3 +1,5 @@
+import { FrontError } from './errors.ts'
+
 /**
  * Cuts ClickHouse SQL into tokens, by the rules of the engine's own lexer: nested comments, both quote escapes,
  * typographic quotes, here-documents, hexadecimal strings.
@@ -20,6 +22,9 @@ export interface Token {
 /** Blanks of ASCII, and those of Unicode that the engine skips too. */
 const SPACE = /[\s\u0085\u180e\ufeff]|\u200b|\u200c|\u200d|\u2060/
 const WORD = /[A-Za-z0-9_$]/
+const WORDS = /[A-Za-z0-9_$]+/y
+/** Each may begin a here-document, whose end must be searched in all the text. */
+const MAX_DOLLARS = 200
 const TYPOGRAPHIC = new Map([['\u2018', '\u2019'], ['\u201c', '\u201d']])
 
 /** All tokens of a text, comments included. Positions are ascending; white space is left out. */
@@ -30,9 +35,13 @@ export function lexSql (sql: string): Token[] {
 /** The same one by one, for texts whose end is data and must not be looked at. */
 export function * scanTokens (sql: string): Generator<Token> {
   let at = 0
+  let dollars = 0
   while (at < sql.length) {
     const char = sql[at]!
     if (SPACE.test(char)) { at++; continue }
+    if (char === '$' && ++dollars > MAX_DOLLARS) {
+      throw new FrontError(62, `Syntax error: more than ${MAX_DOLLARS} words begin with $`)
+    }
     const [kind, end] = scanToken(sql, at, char)
     const text = sql.slice(at, end)
     yield { kind, start: at, end, text: kind === 'word' ? text.toUpperCase() : text }
@@ -51,8 +60,7 @@ function scanToken (sql: string, at: number, char: string): [TokenKind, number] 
   if (TYPOGRAPHIC.has(char)) return scanTypographic(sql, at, char)
   if (char === '$') return scanHereDocument(sql, at)
   if (next === "'" && 'xXbB'.includes(char)) return scanHexadecimal(sql, at)
-  if (/[0-9]/.test(char) || (char === '.' && /[0-9]/.test(next))) return scanNumber(sql, at)
-  if (WORD.test(char)) return ['word', scanWord(sql, at)]
+  if (WORD.test(char)) return scanWordOrNumber(sql, at)
   return ['symbol', at + 1]
 }
 
@@ -61,17 +69,15 @@ function lineEnd (sql: string, at: number): number {
   return end === -1 ? sql.length : end
 }
 
-function scanWord (sql: string, at: number): number {
-  let end = at
-  while (end < sql.length && WORD.test(sql[end]!)) end++
-  return end
+/** Numbers fall into pieces at points and signs, which does not matter here. */
+function scanWordOrNumber (sql: string, at: number): [TokenKind, number] {
+  const end = scanWord(sql, at)
+  return [/^[0-9]+$/.test(sql.slice(at, end)) ? 'number' : 'word', end]
 }
 
-/** A number's inner shape does not matter here; `1e5` and `1st` both stay one piece. */
-function scanNumber (sql: string, at: number): [TokenKind, number] {
-  const word = scanWord(sql, at)
-  if (/[^0-9]/.test(sql.slice(at, word))) return [/^[0-9]/.test(sql[at]!) ? 'word' : 'number', word]
-  return ['number', Math.max(word, at + 1)]
+function scanWord (sql: string, at: number): number {
+  WORDS.lastIndex = at
+  return WORDS.test(sql) ? WORDS.lastIndex : at
 }
 
 function scanComment (sql: string, at: number): [TokenKind, number] {

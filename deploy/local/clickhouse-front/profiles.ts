@@ -21,7 +21,9 @@ const GIB = 1_073_741_824
 
 /** Inserts and reads of user `millrace`: the engine's defaults, but nothing may run for ever. */
 export const PRODUCT_PROFILE: Settings = {
-  max_execution_time: '3600'
+  max_execution_time: '3600',
+  // Formatting on one thread streams as fast as any client reads here, with half the memory.
+  output_format_parallel_formatting: '0'
 }
 
 /** User `analyst`: what people may ask of a machine that must go on taking events meanwhile. */
@@ -39,6 +41,7 @@ export const ANALYST_PROFILE: Settings = {
   max_result_rows: '5000000',
   max_result_bytes: '2000000000',
   result_overflow_mode: 'throw',
+  output_format_parallel_formatting: '0',
   max_query_size: '1048576',
   max_ast_elements: '50000',
   // Leave a core to the inserts when they need one.

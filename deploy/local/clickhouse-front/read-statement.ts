@@ -61,6 +61,10 @@ function classify (tokens: Token[]): Statement['kind'] {
 function refuseDangerous (tokens: Token[]): void {
   if (hasSequence(tokens, 'INTO', 'OUTFILE')) throw new FrontError(344, 'INTO OUTFILE is not allowed')
   if (hasSequence(tokens, 'FROM', 'INFILE')) throw new FrontError(344, 'FROM INFILE is not allowed')
+  // Its rows would be text of the statement, which the engine's console may run as statements of their own.
+  if (tokens[0]!.text === 'INSERT' && hasSequence(tokens, 'INPUT', '(')) {
+    throw new FrontError(344, 'INSERT ... SELECT FROM input(...) is not supported; insert into a table')
+  }
   if (hasSequence(tokens, 'SYSTEM', 'SHUTDOWN') || hasSequence(tokens, 'SYSTEM', 'KILL')) {
     throw new FrontError(344, 'SYSTEM SHUTDOWN is not allowed: stop the process that holds the engine')
   }

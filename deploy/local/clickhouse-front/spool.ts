@@ -26,8 +26,7 @@ const SHARE_OF_FREE = 0.25
  * many containers) or full. The engine holds a lock on its folder, so two processes never share a spool.
  */
 export function openSpool (dataDir: string): Spool {
-  const disk = path.join(dataDir, 'spool')
-  const memory = hasSharedMemory() ? path.join(SHARED_MEMORY, `millrace-${hash(path.resolve(dataDir))}`) : disk
+  const { disk, memory } = spoolFolders(dataDir)
   for (const folder of new Set([disk, memory])) {
     rmSync(folder, { recursive: true, force: true })
     mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -54,6 +53,13 @@ export function openSpool (dataDir: string): Spool {
       for (const folder of new Set([disk, memory])) rmSync(folder, { recursive: true, force: true })
     }
   }
+}
+
+/** The folders of a data directory's spool; one and the same where there is no shared memory. */
+export function spoolFolders (dataDir: string): { disk: string, memory: string } {
+  const disk = path.join(dataDir, 'clickhouse-spool')
+  const memory = path.join(SHARED_MEMORY, `millrace-${hash(path.resolve(dataDir))}`)
+  return { disk, memory: hasSharedMemory() ? memory : disk }
 }
 
 function hasSharedMemory (): boolean {

@@ -1,8 +1,10 @@
 import { once } from 'node:events'
+import { type Server } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { hostname } from 'node:os'
 import path from 'node:path'
 import { type Logger } from 'pino'
+import { SettingsError } from '../../../platform/errors.ts'
 import { type Passwords } from './authenticate.ts'
 import { closeFront } from './close-front.ts'
 import { openEngine } from './engine.ts'
@@ -39,7 +41,7 @@ const NO_SETTINGS = new Map<string, string>()
 /**
  * Starts the front in this process. There can be one a process, as the engine binds one folder for good.
  *
- * @throws when another process holds the folder, or the port is in use.
+ * @throws {SettingsError} when another process holds the folder, or the port is in use.
  */
 export async function startFront (options: FrontOptions): Promise<RunningFront> {
   const { logger } = options
@@ -69,8 +71,17 @@ export async function startFront (options: FrontOptions): Promise<RunningFront> 
     closing: false
   }
   const server = buildServer(front)
-  server.listen(options.port, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const port = await listen(server, options.port)
   return { port, close: async () => await closeFront(front, server) }
+}
+
+async function listen (server: Server, port: number): Promise<number> {
+  try {
+    server.listen(port, '127.0.0.1')
+    await once(server, 'listening')
+    return (server.address() as AddressInfo).port
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    throw new SettingsError([`port ${port} is in use by another program; choose one by MILLRACE_CLICKHOUSE_PORT`])
+  }
 }

@@ -50,6 +50,7 @@ export async function startTestFront (t: Teardown, env: NodeJS.ProcessEnv = {}):
   let child: ChildProcess
   const stop = async (signal: NodeJS.Signals): Promise<number | string> => {
     if (child.exitCode !== null || child.signalCode !== null) return child.exitCode ?? child.signalCode!
+    child.ref()
     const exited = once(child, 'exit')
     child.kill(signal)
     const [code, name] = await exited

@@ -1,0 +1,214 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import net from 'node:net'
+import zlib from 'node:zlib'
+import t from 'tap'
+import { startTestFront, TEST_PASSWORDS } from './start-test-front.ts'
+
+const front = await startTestFront(t)
+interface PlainAnswer { status: number, text: string, headers: http.IncomingHttpHeaders }
+
+const get = async (path: string, headers: http.OutgoingHttpHeaders = {}): Promise<PlainAnswer> => {
+  const request = http.get({ host: '127.0.0.1', port: front.port, path, headers })
+  const [response] = await once(request, 'response') as [http.IncomingMessage]
+  const chunks: Buffer[] = []
+  for await (const chunk of response) chunks.push(chunk as Buffer)
+  return { status: response.statusCode!, text: Buffer.concat(chunks).toString(), headers: response.headers }
+}
+
+t.test('answers health checks without a login', async (t) => {
+  for (const path of ['/ping', '/replicas_status', '/']) t.match(await get(path), { status: 200, text: 'Ok.\n' }, path)
+  t.match(await get('/play'), { status: 404 })
+})
+
+t.test('knows three ways to log in', async (t) => {
+  const secret = encodeURIComponent(TEST_PASSWORDS.millrace)
+  const basic = `Basic ${Buffer.from(`millrace:${TEST_PASSWORDS.millrace}`).toString('base64')}`
+
+  t.match(await get('/?query=SELECT+1', { authorization: basic }), { status: 200, text: '1\n' })
+  t.match(await get(`/?query=SELECT+1&user=millrace&password=${secret}`), { status: 200, text: '1\n' })
+  t.match(await front.ask('SELECT 1'), { status: 200, text: '1\n' })
+})
+
+t.test('refuses other logins with 403 and code 516', async (t) => {
+  const refused = {
+    status: 403,
+    headers: { 'x-clickhouse-exception-code': '516' },
+    text: /^Code: 516\. DB::Exception: .*\(AUTHENTICATION_FAILED\)/
+  }
+
+  t.match(await get('/?query=SELECT+1'), refused)
+  t.match(await get('/?query=SELECT+1&user=nobody'), refused)
+  t.match(await front.ask('SELECT 1', { password: '' }), refused)
+  t.match(await front.ask('SELECT 1', { password: 'reader secret' }), refused)
+  t.match(await get('/?query=SELECT+1', { authorization: 'Basic !!!' }), refused)
+  t.match(await get('/?query=SELECT+1', { authorization: 'Bearer x' }), refused)
+})
+
+t.test('takes the query from the URL, the body, or both', async (t) => {
+  t.equal((await front.ask('SELECT 2', { method: 'GET' })).text, '2\n')
+  t.equal((await front.ask('SELECT 3')).text, '3\n')
+  t.equal((await front.ask('SELECT', { body: '4' })).text, '4\n')
+  t.match(await front.ask('', { body: '' }), { status: 400, code: 62 })
+})
+
+t.test('tells what a server tells in its headers', async (t) => {
+  const { headers } = await front.ask('SELECT number FROM system.numbers LIMIT 5 FORMAT CSVWithNames', { params: { query_id: 'q 1' } })
+
+  t.match(headers, {
+    'x-clickhouse-query-id': 'q 1',
+    'x-clickhouse-format': 'CSVWithNames',
+    'x-clickhouse-timezone': /./,
+    'x-clickhouse-server-display-name': /./,
+    'content-type': 'text/csv; charset=UTF-8; header=present'
+  })
+  t.match(JSON.parse(String(headers['x-clickhouse-summary'])), { read_rows: '5', written_rows: '0', elapsed_ns: /\d+/ })
+})
+
+t.test('answers errors with the status of a server', async (t) => {
+  const cases: Array<[string, number, number]> = [
+    ['SELECT nope', 404, 47], ['SELEC', 400, 62], ['SELECT 1; SELECT 2', 400, 62], ['SELECT * FROM nope.nope', 404, 81],
+    ["SELECT toDate('x')", 400, 38], ['SELECT throwIf(1)', 500, 395], ['SELECT 1 FORMAT Nope', 404, 73],
+    ['SELECT count() FROM system.numbers SETTINGS max_execution_time = 1', 408, 159],
+    ['SELECT * FROM numbers(100000000) ORDER BY rand() SETTINGS max_memory_usage = 1000000', 500, 241],
+    ["SELECT 1 INTO OUTFILE '/x'", 500, 344]
+  ]
+  for (const [query, status, code] of cases) t.match(await front.ask(query), { status, code }, query)
+  t.match(await front.ask('SELECT 1', { params: { max_treads: '1' } }), { status: 404, code: 115 })
+  t.match(await front.ask('SELECT 1', { params: { 'a=1, readonly': '0' } }), { status: 404, code: 115 })
+  t.match(await front.ask('SELECT 1', { params: { max_threads: "1', readonly = '1" } }), { code: /\d/ })
+  t.match(await front.ask('SELECT 1', { params: { database: 'a`; DROP DATABASE millrace; --' } }), { status: 404, code: 81 })
+  t.match(await front.ask('SELECT 1', { params: { role: 'r' } }), { code: 511 })
+  t.match(await front.ask('SELECT 1', { params: { compress: '1' } }), { code: 344 })
+  t.match(await front.ask('SELECT 1', { params: { 'param_a b': '1' } }), { status: 400, code: 36 })
+  t.equal((await front.ask('SELECT 1')).text, '1\n')
+})
+
+t.test('reads and never writes by GET', async (t) => {
+  t.match(await front.ask('CREATE TABLE millrace.g (a UInt8) ENGINE Memory', { method: 'GET' }), { status: 500, code: 164 })
+  t.match(await front.ask('INSERT INTO millrace.g VALUES (1)', { method: 'GET' }), { code: 164 })
+})
+
+t.test('compresses results as the client accepts, when it asks', async (t) => {
+  const query = "SELECT repeat('abc', 1000) FROM numbers(1000)"
+  const params = { enable_http_compression: '1' }
+  const plain = (await front.ask(query)).bytes
+  const { gunzipSync: gzip, inflateSync: deflate, brotliDecompressSync: br, zstdDecompressSync: zstd } = zlib
+  for (const [name, decode] of Object.entries({ gzip, deflate, br, zstd })) {
+    const answer = await front.ask(query, { headers: { 'accept-encoding': name }, params })
+    t.equal(answer.headers['content-encoding'], name)
+    t.ok(plain.equals(decode(answer.bytes)), name)
+  }
+  const uncompressed = await front.ask(query, { headers: { 'accept-encoding': 'gzip' } })
+  const unknown = await front.ask(query, { headers: { 'accept-encoding': 'lz4, gzip;q=0' }, params })
+  t.equal(uncompressed.headers['content-encoding'], undefined)
+  t.equal(unknown.headers['content-encoding'], undefined)
+})
+
+t.test('reads compressed statements', async (t) => {
+  const { gzipSync: gzip, deflateSync: deflate, brotliCompressSync: br, zstdCompressSync: zstd } = zlib
+  for (const [name, encode] of Object.entries({ gzip, deflate, br, zstd })) {
+    const answer = await front.ask('', { body: encode(Buffer.from('SELECT 5')), headers: { 'content-encoding': name } })
+    t.equal(answer.text, '5\n', name)
+  }
+  t.match(await front.ask('', { body: 'no gzip', headers: { 'content-encoding': 'gzip' } }), { status: 500, code: 354 })
+  t.match(await front.ask('', { body: 'x', headers: { 'content-encoding': 'lz4' } }), { code: 344 })
+})
+
+t.test('gives the same bytes in every output format as one document', async (t) => {
+  const formats = (await front.ask('SELECT name FROM system.formats WHERE is_output ORDER BY name')).text.trim().split('\n')
+  const large = 'SELECT number AS n, toString(number) AS s, [number] AS a FROM numbers(70000)'
+  const often = /^(CSV|JSON|JSONEachRow|Native|Parquet|Pretty|RowBinary|TabSeparated|Values|XML)/
+  for (const format of formats) {
+    const query = often.test(format) ? large : 'SELECT number AS n FROM numbers(3)'
+    const piped = await front.ask(`${query} FORMAT ${format}`)
+    const held = await front.ask(query, { params: { default_format: format, wait_end_of_query: '1' } })
+    t.equal(piped.code, held.code, format)
+    if (!/JSON|XML/.test(format)) t.ok(piped.bytes.equals(held.bytes), format)
+  }
+  const json = JSON.parse((await front.ask(`${large} FORMAT JSON`)).text)
+  t.match(json, { rows: 70_000, meta: [{ name: 'n' }, { name: 's' }, { name: 'a' }] })
+  t.equal(json.data.length, 70_000)
+})
+
+t.test('holds little memory while a slow client reads a large result', async (t) => {
+  const before = await readMemory()
+  const headers = { 'x-clickhouse-user': 'millrace', 'x-clickhouse-key': TEST_PASSWORDS.millrace }
+  const request = http.request({ host: '127.0.0.1', port: front.port, method: 'POST', headers })
+  request.end("SELECT number, repeat('x', 100) FROM numbers(4000000)")
+  const [response] = await once(request, 'response') as [http.IncomingMessage]
+  let bytes = 0
+  let highest = 0
+  for await (const chunk of response) {
+    bytes += (chunk as Buffer).length
+    if (bytes % 50_000_000 < (chunk as Buffer).length) highest = Math.max(highest, await readMemory())
+  }
+
+  t.ok(bytes > 400_000_000)
+  t.ok(highest - before < 250_000_000, `${highest - before} bytes more`)
+})
+
+t.test('marks an error in the middle of a result, and cuts the connection', async (t) => {
+  const socket = net.connect(front.port, '127.0.0.1')
+  const query = "SELECT throwIf(number = 5000000, 'boom') FROM numbers(10000000)"
+  socket.write(`POST / HTTP/1.1\r\nHost: x\r\nX-ClickHouse-User: millrace\r\nX-ClickHouse-Key: ${TEST_PASSWORDS.millrace}\r\nContent-Length: ${query.length}\r\n\r\n${query}`)
+  let text = ''
+  for await (const chunk of socket) text = (text + (chunk as Buffer).toString()).slice(-2000)
+
+  t.match(text, /__exception__\r\n[0-9a-f]{16}\r\nCode: 395\. DB::Exception: boom[^]*\n\d+ [0-9a-f]{16}\r\n__exception__\r\n/)
+  t.notMatch(text, /\r\n0\r\n\r\n$/)
+})
+
+t.test('survives clients that send nonsense or go away', async (t) => {
+  const pieces = [
+    'GET / HTTP/1.1\r\n', 'nonsense\r\n\r\n', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nSELECT',
+    'POST /?query=INSERT+INTO+millrace.t+FORMAT+CSV HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'
+  ]
+  for (const piece of pieces) {
+    const socket = net.connect(front.port, '127.0.0.1')
+    socket.on('error', () => {})
+    await once(socket, 'connect')
+    socket.write(piece, () => socket.destroy())
+    await once(socket, 'close')
+  }
+  const length = net.connect(front.port, '127.0.0.1')
+  length.write('POST / HTTP/1.1\r\nHost: x\r\n\r\n')
+  const [answer] = await once(length, 'data')
+  length.destroy()
+
+  t.match(String(answer), /411 Length Required/)
+  t.equal((await front.ask('SELECT 1')).text, '1\n')
+})
+
+t.test('refuses more queries than may wait, with code 202', async (t) => {
+  const answers = await Promise.all(Array.from({ length: 60 }, async () => await front.ask('SELECT sleep(0.2)', { user: 'analyst' })))
+
+  const codes = new Set(answers.map(({ code }) => code))
+  t.same([...codes].sort(), [0, 202])
+  t.equal(answers.filter(({ code }) => code === 0).length, 36)
+})
+
+t.test('keeps and drops sessions as their timeouts say', async (t) => {
+  const session = { session_id: 's', session_timeout: '1' }
+  await front.ask('CREATE TEMPORARY TABLE tmp (a UInt8)', { params: session })
+
+  t.match(await front.ask('SELECT count() FROM tmp', { params: { ...session, session_check: '1' } }), { text: '0\n' })
+  const busy = front.ask('SELECT sleep(1)', { params: session })
+  await waitFor(async () => (await front.ask('SELECT 1', { params: session })).code === 373)
+  await busy
+  await waitFor(async () => (await front.ask('SELECT 1', { params: { ...session, session_check: '1', session_timeout: '0' } })).code === 372)
+  t.match(await front.ask('SELECT 1', { params: { session_id: 's', session_timeout: '99999' } }), { code: 374 })
+  t.match(await front.ask('SELECT 1', { params: { session_id: 's', session_timeout: 'x' } }), { code: 374 })
+})
+
+async function readMemory (): Promise<number> {
+  const { readFile } = await import('node:fs/promises')
+  return Number(/VmRSS:\s+(\d+)/.exec(await readFile(`/proc/${front.pid}/status`, 'utf8'))![1]) * 1024
+}
+
+async function waitFor (condition: () => Promise<boolean>, timeoutMs = 10_000): Promise<void> {
+  const end = performance.now() + timeoutMs
+  while (!await condition()) {
+    if (performance.now() > end) throw new Error('waited in vain')
+  }
+}
