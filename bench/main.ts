@@ -5,6 +5,7 @@ import { startStack } from '../test/start-stack.ts'
 import { batch } from './batch.bench.ts'
 import { compareResults } from './compare-results.ts'
 import { describeMachine } from './describe-machine.ts'
+import { decide } from './decide.bench.ts'
 import { direct } from './direct.bench.ts'
 import { floor } from './floor.bench.ts'
 import { large } from './large.bench.ts'
@@ -15,7 +16,7 @@ import { single } from './single.bench.ts'
 import { visible } from './visible.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
-const QUESTIONS: readonly Question[] = [batch, floor, direct, single, large, visible, query]
+const QUESTIONS: readonly Question[] = [batch, floor, direct, single, large, visible, decide, query]
 
 const { values: options, positionals: names } = parseArgs({
   allowPositionals: true,

@@ -1,8 +1,7 @@
-import { fork } from 'node:child_process'
-import path from 'node:path'
 import { auditEvents, countEvents, waitUntilVisible } from './audit.ts'
 import { prepareLoad } from './load/run-load.ts'
 import { type LoadResult } from './load/send-requests.ts'
+import { startBareServer } from './load/start-bare-server.ts'
 import { median, percentile, type BenchContext, type Question } from './question.ts'
 
 const CONNECTIONS = 64
@@ -12,7 +11,7 @@ export const single: Question = {
   name: 'single',
   asks: 'one event a request, 64 connections, against a bare Fastify route with the same body and answer',
   async answer (context) {
-    const bare = await startBareServer()
+    const bare = await startBareServer({ status: 1 })
     const ours: LoadResult[] = []
     const theirs: LoadResult[] = []
     try {
@@ -57,13 +56,4 @@ async function load ({ stack, quick }: BenchContext, port: number, seed: number)
   const result = await prepared.run()
   if (result.failed > 0) throw new Error(`${result.failed} requests failed`)
   return result
-}
-
-async function startBareServer (): Promise<{ port: number, stop: () => void }> {
-  const child = fork(path.join(import.meta.dirname, 'load', 'bare-fastify.ts'))
-  const port = await new Promise<number>((resolve, reject) => {
-    child.once('message', (message) => resolve(message as number))
-    child.once('exit', (code) => reject(new Error(`the bare server ended with ${code}`)))
-  })
-  return { port, stop: () => { child.kill() } }
 }

@@ -14,22 +14,31 @@ export interface LoadOrder {
   gzip: boolean
   ratePerSecond?: number
   events?: EventOptions
+  /** Sends these JSON texts in turn instead of made-up events. */
+  bodies?: string[]
 }
 
 export type LoadMessage = { kind: 'prepared', bytes: number } | { kind: 'done', result: LoadResult }
 
 // The load generator is a process of its own, so that its CPU is never counted as the server's.
 process.once('message', (order: LoadOrder) => {
-  const nextEvent = createEventSource(order.seed, order.events)
-  const requests = Array.from({ length: order.requests }, () => prepareRequest(order, nextEvent))
+  const requests = prepareRequests(order)
   report({ kind: 'prepared', bytes: requests.reduce((sum, request) => sum + request.length, 0) })
   process.once('message', () => {
     void sendRequests(requests, order).then((result) => {
-      report({ kind: 'done', result })
-      process.disconnect?.()
+      report({ kind: 'done', result }, () => { process.disconnect?.() })
     })
   })
 })
+
+function prepareRequests (order: LoadOrder): Buffer[] {
+  if (order.bodies !== undefined) {
+    const prepared = order.bodies.map((body) => buildPost(order.path, Buffer.from(body)))
+    return Array.from({ length: order.requests }, (_, index) => prepared[index % prepared.length] as Buffer)
+  }
+  const nextEvent = createEventSource(order.seed, order.events)
+  return Array.from({ length: order.requests }, () => prepareRequest(order, nextEvent))
+}
 
 function prepareRequest (order: LoadOrder, nextEvent: () => object): Buffer {
   const body = order.eventsPerRequest === 1
@@ -45,6 +54,6 @@ function prepareRequest (order: LoadOrder, nextEvent: () => object): Buffer {
     : buildPost(order.path, json)
 }
 
-function report (message: LoadMessage): void {
-  process.send?.(message)
+function report (message: LoadMessage, whenSent: () => void = () => {}): void {
+  process.send?.(message, whenSent)
 }
