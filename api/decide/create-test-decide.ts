@@ -14,11 +14,13 @@ import { createUser } from '../keys/create-user.ts'
 import { decideRoutes } from './decide-routes.ts'
 import { createFlagDefinitions, type FlagDefinitions } from './flag-definitions.ts'
 import { createFlagTallies } from './flag-tallies.ts'
+import { type PersonReader } from './person-reader.ts'
 import { createPersonReader } from './read-person-for-flags.ts'
 
 export interface TestDecide {
   /** Straight to Postgres, whatever is put between it and the endpoints. */
   sql: Sql
+  databaseUrl: string
   app: FastifyInstance
   /** Where it listens. */
   url: string
@@ -27,6 +29,8 @@ export interface TestDecide {
   personalKey: string
   definitions: FlagDefinitions
   metrics: Metrics
+  /** Calls to the store of persons so far, by kind. */
+  reads: { facts: number, hashKeys: number }
 }
 
 /**
@@ -53,8 +57,10 @@ export async function createTestDecide (
   const app = fastify({ routerOptions: { ignoreTrailingSlash: true, maxParamLength: 400 } })
   app.setErrorHandler(errorHandler)
   answerUnknownRoutes(app)
+  const reads = { facts: 0, hashKeys: 0 }
   await app.register(decideRoutes, {
-    definitions, metrics, now, persons: createPersonReader(sql), personalKeys: createPersonalKeyDirectory({ sql, now })
+    definitions, metrics, now, persons: countReads(createPersonReader(sql), reads),
+    personalKeys: createPersonalKeyDirectory({ sql, now })
   })
   t.teardown(async () => {
     await app.close()
@@ -65,8 +71,36 @@ export async function createTestDecide (
   await app.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
   return {
-    sql: direct, app, url, projectId: project.id, projectKey: project.apiKey, personalKey, definitions, metrics
+    sql: direct, databaseUrl: directUrl, app, url, personalKey, definitions, metrics, reads,
+    projectId: project.id,
+    projectKey: project.apiKey
   }
+}
+
+function countReads (reader: PersonReader, reads: TestDecide['reads']): PersonReader {
+  return {
+    readForFlags (question) {
+      reads.facts++
+      return reader.readForFlags(question)
+    },
+    keepHashKeys (note) {
+      reads.hashKeys++
+      return reader.keepHashKeys(note)
+    }
+  }
+}
+
+/** Makes a person with distinct ids, as the pipeline would. */
+export async function addPerson (
+  { sql, projectId }: TestDecide, distinctIds: readonly string[], properties: Record<string, unknown> = {}
+): Promise<number> {
+  const [person] = await sql<Array<{ id: number }>>`
+    INSERT INTO persons (project_id, uuid, properties)
+    VALUES (${projectId}, gen_random_uuid(), ${sql.json(properties as never)}) RETURNING id`
+  for (const id of distinctIds) {
+    await sql`INSERT INTO person_distinct_ids ${sql({ project_id: projectId, distinct_id: id, person_id: person!.id })}`
+  }
+  return person!.id
 }
 
 /** A row of `feature_flags` for a test. */

@@ -39,6 +39,7 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
   const deps = { ...options, guard }
 
   app.addHook('onRequest', allowOrigin)
+  app.addHook('onRequest', acceptAnyType)
   app.removeAllContentTypeParsers()
   // SDKs name many types for the same JSON: what it is, the bytes say.
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (request, body, done) => done(null, body))
@@ -54,6 +55,14 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
     return await reply.type('application/javascript; charset=utf-8').send(script)
   })
   await app.register(localEvaluationRoutes, options)
+}
+
+/** The framework refuses a content type that is none, before a parser is asked; here it is only a hint. */
+async function acceptAnyType ({ headers }: FastifyRequest): Promise<void> {
+  const type = headers['content-type']
+  if (type !== undefined && !/^[\w!#$&^.+-]+\/[\w!#$&^.+-]+\s*(;|$)/.test(type)) {
+    headers['content-type'] = 'application/octet-stream'
+  }
 }
 
 /** Only SDKs ask for it. */

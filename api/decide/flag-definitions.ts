@@ -56,9 +56,6 @@ export function createFlagDefinitions (options: FlagDefinitionsOptions): FlagDef
     // The time of asking, not of the answer: a key made in between is not in it.
     const askedAt = performance.now()
     const [freshKeys, revisions] = await Promise.all([loadProjectKeys(sql), loadRevisions(sql)])
-    if (isGivenUp()) return
-    keys = freshKeys
-    keysReadAt = askedAt
     for (const [projectId, revision] of revisions) {
       if (sets.get(projectId)?.revision === revision) continue
       const definitions = await loadDefinitions(sql, projectId)
@@ -71,6 +68,9 @@ export function createFlagDefinitions (options: FlagDefinitionsOptions): FlagDef
     for (const projectId of sets.keys()) {
       if (!revisions.has(projectId)) sets.delete(projectId)
     }
+    // Last: a key that is known must never meet a project whose flags are not, or its users would get an empty set.
+    keys = freshKeys
+    keysReadAt = askedAt
     isReady = true
     resolve(undefined)
   }

@@ -30,7 +30,7 @@ export async function localEvaluationRoutes (app: FastifyInstance, deps: Resolve
 /**
  * Checks the personal key and finds the project: the one of the `token` in the query, else the only one of the key.
  *
- * @throws {HttpError} 401, 403 or 400 as for every request with a personal key; 404 when nothing is loaded yet.
+ * @throws {HttpError} 401, 403 or 400 as for every request with a personal key.
  */
 async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Promise<number> {
   const text = readPersonalKey(request, 'head')
@@ -41,9 +41,6 @@ async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Pr
   if (token === undefined) return await resolveProject(text, projectId, deps)
   const found = await resolveProject(token, undefined, deps)
   if (key.projectIds !== null && !key.projectIds.includes(found)) throw permissionDenied('The API key may not read this project.')
-  if (!deps.definitions.isReady()) {
-    throw new HttpError(503, 'server_error', 'fetch_team_fail', 'The definitions are not loaded yet.')
-  }
   return found
 }
 

@@ -22,13 +22,13 @@ export async function resolveProject (
   if (token.startsWith('phx_')) return await resolvePersonal(token, projectId, deps)
   const key = await deps.definitions.findKey(token)
   if (key === 'unknown') throw invalidApiKey('The project API key is not valid.')
-  if (key === 'unavailable') {
-    throw new HttpError(503, 'server_error', 'fetch_team_fail', 'The project of this key cannot be looked up at the moment.')
-  }
+  if (key === 'unavailable') throw unavailable()
   return key.projectId
 }
 
 async function resolvePersonal (token: string, named: unknown, deps: ResolveProjectDeps): Promise<number> {
+  // An empty set of flags is an answer, and a wrong one before they were read.
+  if (!deps.definitions.isReady()) throw unavailable()
   const { projectIds, scopes } = await findUsableKey(token, deps)
   if (!allowsScope(scopes, 'feature_flag:read')) {
     throw new HttpError(403, 'authentication_error', 'permission_denied', "API key missing required scope 'feature_flag:read'.")
@@ -38,6 +38,10 @@ async function resolvePersonal (token: string, named: unknown, deps: ResolveProj
   if (typeof id === 'number' && Number.isSafeInteger(id) && (projectIds === null || projectIds.includes(id))) return id
   throw new HttpError(400, 'validation_error', 'invalid_project',
     'A personal API key needs project_id, a project that it may read.', { attr: 'project_id' })
+}
+
+function unavailable (): HttpError {
+  return new HttpError(503, 'server_error', 'fetch_team_fail', 'The project of this key cannot be looked up at the moment.')
 }
 
 function invalidApiKey (detail: string): HttpError {

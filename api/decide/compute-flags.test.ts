@@ -1,0 +1,93 @@
+import t from 'tap'
+import { addFlags, addPerson, ask, createTestDecide, type TestDecide } from './create-test-decide.ts'
+
+/** Values by flag; flags must be computed without errors. */
+async function values (decide: TestDecide, body: object): Promise<Record<string, unknown>> {
+  const answer = await ask(decide, '/decide/?v=3', body)
+  if (answer.status !== 200 || answer.body.errorComputingFlags !== false) throw new Error(JSON.stringify(answer.body))
+  return answer.body.featureFlags
+}
+
+function forPlan (value: string): object {
+  return { groups: [{ properties: [{ key: 'plan', value, operator: 'exact', type: 'person' }] }] }
+}
+
+t.test('stored properties are read in one query, overrides win, and without need nothing is read', async (t) => {
+  const decide = await createTestDecide(t)
+  await addPerson(decide, ['u1', 'u1-phone'], { plan: 'pro', country: 'ch' })
+  const country = { groups: [{ properties: [{ key: 'country', value: 'CH', type: 'person' }] }] }
+  await addFlags(decide, [
+    { key: 'pro', filters: forPlan('pro') }, { key: 'ch', filters: country }, { key: 'all' }
+  ])
+
+  t.same(await values(decide, { distinct_id: 'u1-phone' }), { pro: true, ch: true, all: true })
+  t.equal(decide.reads.facts, 1)
+  t.same(await values(decide, { distinct_id: 'u1', person_properties: { plan: 'free' } }), { pro: false, ch: true, all: true })
+  t.equal(decide.reads.facts, 2)
+  const both = { plan: 'pro', country: 'de' }
+  t.same(await values(decide, { distinct_id: 'u1', person_properties: both }), { pro: true, ch: false, all: true })
+  t.same(await values(decide, { distinct_id: 'nobody', person_properties: both }), { pro: true, ch: false, all: true })
+  t.equal(decide.reads.facts, 2, 'overrides sufficed')
+  t.same(await values(decide, { distinct_id: 'nobody' }), { pro: false, ch: false, all: true })
+  t.equal(decide.reads.facts, 3)
+})
+
+t.test('persons of another project are nobody here', async (t) => {
+  const decide = await createTestDecide(t)
+  const [other] = await decide.sql<Array<{ id: number }>>`INSERT INTO projects (name) VALUES ('Other') RETURNING id`
+  await addPerson({ ...decide, projectId: other!.id }, ['u1'], { plan: 'pro' })
+  await addFlags(decide, [{ key: 'pro', filters: forPlan('pro') }])
+
+  t.same(await values(decide, { distinct_id: 'u1' }), { pro: false })
+})
+
+t.test('groups have stored properties too, and as many types as there are', async (t) => {
+  const decide = await createTestDecide(t)
+  const { sql, projectId } = decide
+  for (let i = 0; i < 8; i++) {
+    await sql`INSERT INTO group_types (project_id, group_type, group_type_index) VALUES (${projectId}, ${`type-${i}`}, ${i})`
+  }
+  await sql`INSERT INTO groups (project_id, group_type_index, group_key, properties) VALUES
+    (${projectId}, 7, 'acme', '{"size": 50}'), (${projectId}, 6, 'acme', '{"size": 1}')`
+  const size = [{ key: 'size', value: 10, operator: 'gt', type: 'group', group_type_index: 7 }]
+  await addFlags(decide, [
+    { key: 'big', filters: { aggregation_group_type_index: 7, groups: [{ properties: size }] } },
+    { key: 'mixed', filters: { groups: [{ properties: [...size, { key: 'plan', value: 'pro', type: 'person' }] }] } }
+  ])
+
+  t.same(await values(decide, { distinct_id: 'u', groups: { 'type-7': 'acme' } }), { big: true, mixed: false })
+  t.equal(decide.reads.facts, 1)
+  t.same(await values(decide, {
+    distinct_id: 'u', groups: { 'type-7': 'acme' }, group_properties: { 'type-7': { size: 5 } }, person_properties: { plan: 'pro' }
+  }), { big: false, mixed: false })
+  t.same(await values(decide, { distinct_id: 'u', groups: { unknown: 'acme' }, person_properties: { plan: 'pro' } }),
+    { big: false, mixed: false })
+  t.equal(decide.reads.facts, 1)
+})
+
+t.test('static cohorts are looked up with the rest', async (t) => {
+  const decide = await createTestDecide(t)
+  const { sql, projectId } = decide
+  const personId = await addPerson(decide, ['u1'])
+  const [cohort] = await sql<Array<{ id: number }>>`
+    INSERT INTO cohorts (project_id, name, is_static) VALUES (${projectId}, 'friends', true) RETURNING id`
+  await sql`INSERT INTO cohort_members VALUES (${cohort!.id}, ${personId})`
+  const filters = (operator: string): object =>
+    ({ groups: [{ properties: [{ key: 'id', type: 'cohort', value: cohort!.id, operator }] }] })
+  await addFlags(decide, [{ key: 'in', filters: filters('in') }, { key: 'out', filters: filters('not_in') }])
+
+  t.same(await values(decide, { distinct_id: 'u1' }), { in: true, out: false })
+  t.same(await values(decide, { distinct_id: 'u2' }), { in: false, out: true })
+  t.equal(decide.reads.facts, 2)
+})
+
+t.test('nothing stored counts when the client says so', async (t) => {
+  const decide = await createTestDecide(t)
+  await addPerson(decide, ['u1'], { plan: 'pro' })
+  await addFlags(decide, [{ key: 'pro', filters: forPlan('pro') }])
+
+  const { body } = await ask(decide, '/flags/?v=2&only_use_override_person_properties=true', { distinct_id: 'u1' })
+
+  t.equal(body.flags.pro.enabled, false)
+  t.equal(decide.reads.facts, 0)
+})
