@@ -1,0 +1,54 @@
+import { type FastifyInstance } from 'fastify'
+import { accessOf } from '../../http/authenticate-personal-key.ts'
+import { readNameList } from '../../http/read-name-list.ts'
+import { findExperiment } from '../find-experiment.ts'
+import { type Experiment } from '../experiment.ts'
+import { readMetric } from './read-metric.ts'
+import { lookForFlags } from './requires-flag-implementation.ts'
+import { requiresFlagSchema } from './results-schema.ts'
+import { type ResultsDeps } from './results-routes.ts'
+
+interface Query {
+  id?: number
+  events?: string
+}
+
+const query = {
+  type: 'object',
+  properties: {
+    id: { type: 'integer', minimum: 1, description: 'Experiment. Default: the newest one that is not archived.' },
+    events: { type: 'string', maxLength: 100_000, description: 'Events to look at; a JSON array, or separated by commas. Default: those of the metric.' }
+  }
+}
+
+/** Tells whether events lack the values of flags, so that the SDK should be told to send them. */
+export async function requiresFlagRoute (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
+  app.get<{ Querystring: Query }>('/requires_flag_implementation', {
+    config: { scope: 'experiment:read' },
+    schema: {
+      tags: ['experiments'], summary: 'Whether events lack the values of flags', querystring: query,
+      description: 'Looks at up to 20 events of the last seven days for each event of the metric. The experiment looked at comes with the answer.',
+      response: { 200: requiresFlagSchema }
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const experiment = await chooseExperiment(deps, projectId, request.query.id)
+    const names = readNameList('events', request.query.events) ?? eventsOf(experiment)
+    const events = await lookForFlags(deps.clickhouse, projectId, [...new Set(names)])
+    return { ...experiment, result: events.every((event) => event.with_flags === 0), events }
+  })
+}
+
+async function chooseExperiment (
+  deps: ResultsDeps, projectId: number, id: number | undefined
+): Promise<Experiment | undefined> {
+  if (id !== undefined) return await findExperiment(deps.sql, projectId, id)
+  const [newest] = await deps.sql<{ id: number }[]>`
+    SELECT id FROM experiments WHERE project_id = ${projectId} AND NOT deleted AND NOT archived ORDER BY id DESC LIMIT 1`
+  return newest === undefined ? undefined : await findExperiment(deps.sql, projectId, newest.id)
+}
+
+function eventsOf (experiment: Experiment | undefined): string[] {
+  const metric = experiment === undefined ? undefined : readMetric('filters', experiment.filters)
+  return metric?.steps.flatMap(({ event }) => event ?? []) ?? []
+}

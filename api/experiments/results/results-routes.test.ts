@@ -1,0 +1,209 @@
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { type ClickHouse } from '../../../platform/connect-clickhouse.ts'
+import { createTestClickHouse } from '../../../test/support/create-test-clickhouse.ts'
+import { createTestApi } from '../../create-test-api.ts'
+
+const START = Date.parse('2026-01-01T00:00:00Z')
+const NOW = Date.parse('2026-01-10T12:00:00Z')
+const DAY = 86_400_000
+
+const EXPERIMENT = {
+  name: 'Checkout', feature_flag_key: 'checkout', start_date: '2026-01-01T00:00:00Z',
+  filters: { insight: 'FUNNELS', events: [{ id: 'paid' }] },
+  secondary_metrics: [
+    { name: 'Revenue', filters: { insight: 'TRENDS', events: [{ id: 'paid', math: 'sum', math_property: 'amount' }] } },
+    { name: 'Basket', kind: 'mean', event: 'paid', property: 'amount' }
+  ]
+}
+
+interface Planted {
+  people: number
+  /** Which variant a person sees. */
+  variant: (person: number) => string
+  /** Whether a person pays. */
+  converts: (person: number, variant: string) => boolean
+}
+
+/** Plants exposures over the first eight days, and payments of 10 an hour after. */
+async function plant (clickhouse: ClickHouse, projectId: number, planted: Planted): Promise<void> {
+  const { people, variant, converts } = planted
+  const values: object[] = []
+  for (let person = 0; person < people; person++) {
+    const at = START + Math.floor(person / people * 8 * DAY)
+    const common = { project_id: projectId, distinct_id: `person ${person}`, received_at: at }
+    const shown = variant(person)
+    values.push({
+      ...common, uuid: randomUUID(), event: '$feature_flag_called', timestamp: at, properties: '{}',
+      feature_flag: 'checkout', feature_flag_response: shown
+    })
+    if (converts(person, shown)) {
+      values.push({ ...common, uuid: randomUUID(), event: 'paid', timestamp: at + 3_600_000, properties: '{"amount": 10}' })
+    }
+  }
+  await clickhouse.insert({ table: 'events', values, format: 'JSONEachRow' })
+}
+
+/** Spreads people evenly over 0 to 999, whatever their number's order. */
+const luck = (person: number): number => person * 7919 % 1000
+
+t.test('finds the conversions that were planted among 20,000 people', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const api = await createTestApi(t, { clickhouse: client, now: () => NOW })
+  await plant(client, api.projectId, {
+    people: 20_000,
+    variant: (person) => person % 2 === 0 ? 'control' : 'test',
+    converts: (person, variant) => luck(person) < (variant === 'test' ? 120 : 100)
+  })
+  const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
+
+  const { status, body } = await api.call('GET', `~/experiments/${experiment.id}/results/`)
+
+  t.equal(status, 200)
+  t.match(body, { id: experiment.id, name: 'Checkout', feature_flag: { key: 'checkout' }, is_cached: false, last_refresh: '2026-01-10T12:00:00.000Z' })
+  t.match(body.result, {
+    insight: 'FUNNELS', kind: 'funnel', baseline: 'control', leader: 'test', significant: true,
+    significance_code: 'significant',
+    variants: [
+      { key: 'control', exposed: 10_000, measured: 10_000, sum: 1000, mean: 0.1, steps: [1000], comparison: null },
+      { key: 'test', exposed: 10_000, sum: 1200, mean: 0.12, comparison: { frequentist: { reliable: true } } }
+    ],
+    exposures: { total: 20_000, multiple_variants: 0, sample_ratio: { mismatch: false } }
+  })
+  t.ok(Math.abs(body.result.variants[1].comparison.relative_lift - 0.2) < 1e-9)
+  const [lower, upper] = body.result.credible_intervals.test
+  t.ok(lower < 0.12 && upper > 0.12 && upper - lower < 0.02)
+  t.ok(body.result.probability.test > 0.99)
+  t.ok(Math.abs(body.result.probability.test + body.result.probability.control - 1) < 1e-9)
+  t.equal(body.result.sample_size.minimum_detectable_effect, 5)
+  t.same(body.result.series.map(({ day }: { day: string }) => day), [
+    '2026-01-01', '2026-01-02', '2026-01-03', '2026-01-04', '2026-01-05', '2026-01-06', '2026-01-07', '2026-01-08',
+    '2026-01-09', '2026-01-10'
+  ])
+  t.match(body.result.series[3], { variants: [{ key: 'control', exposed: 5000 }, { key: 'test', exposed: 5000 }] })
+})
+
+t.test('raises the flag when people were split 60 to 40', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const api = await createTestApi(t, { clickhouse: client, now: () => NOW })
+  await plant(client, api.projectId, {
+    people: 2000, variant: (person) => luck(person) < 600 ? 'control' : 'test', converts: () => false
+  })
+  const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
+
+  const { body } = await api.call('GET', `~/experiments/${experiment.id}/results`)
+
+  t.match(body.result.exposures, { total: 2000, sample_ratio: { mismatch: true } })
+  t.ok(body.result.exposures.sample_ratio.p_value < 1e-6)
+  t.equal(body.result.significant, false)
+})
+
+t.test('answers the secondary metrics, one or all', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const api = await createTestApi(t, { clickhouse: client, now: () => NOW })
+  await plant(client, api.projectId, {
+    people: 400, variant: (person) => person % 2 === 0 ? 'control' : 'test', converts: (person) => person % 4 < 2
+  })
+  const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
+  const ask = async (query = ''): Promise<any> => await api.call('GET', `~/experiments/${experiment.id}/secondary_results${query}`)
+
+  t.match(await ask(), {
+    status: 200,
+    body: { id: experiment.id, result: [{ control: 5, test: 5 }, { control: 10, test: 10 }], analysis: [{ kind: 'sum' }, { kind: 'mean' }] }
+  })
+  t.match(await ask('?id=1'), {
+    body: { result: { control: 10, test: 10 }, analysis: { metric: { name: 'Basket' }, variants: [{ exposed: 200, measured: 100 }, {}] } }
+  })
+  t.match(await ask('?id=one'), { status: 400, body: { detail: 'Secondary metric id must be an integer', attr: 'id' } })
+  t.match(await ask('?id=2'), { status: 400, body: { detail: 'Invalid metric ID', attr: 'id' } })
+  await api.call('PATCH', `~/experiments/${experiment.id}`, { secondary_metrics: {} })
+  t.match(await ask(), { status: 400, body: { detail: 'Experiment has no secondary metrics', attr: 'secondary_metrics' } })
+})
+
+t.test('answers before anybody was exposed', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const api = await createTestApi(t, { clickhouse: client, now: () => NOW })
+  const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
+
+  const { status, body } = await api.call('GET', `~/experiments/${experiment.id}/results`)
+
+  t.equal(status, 200)
+  t.match(body.result, {
+    significant: false, significance_code: 'not_enough_exposure', sample_size: null,
+    variants: [{ exposed: 0, mean: null }, { exposed: 0 }], exposures: { total: 0, multiple_variants: 0 }
+  })
+})
+
+t.test('says what is missing for results', async (t) => {
+  const api = await createTestApi(t)
+  const { body: draft } = await api.call('POST', '~/experiments', { ...EXPERIMENT, start_date: null })
+  const ask = async (): Promise<any> => await api.call('GET', `~/experiments/${draft.id}/results`)
+
+  t.match(await ask(), { status: 400, body: { code: 'not_launched', detail: 'Experiment has not been launched yet.', attr: 'start_date' } })
+  await api.call('PATCH', `~/experiments/${draft.id}`, { filters: {} })
+  t.match(await ask(), { status: 400, body: { detail: 'Experiment has no target metric', attr: 'filters' } })
+  await api.call('PATCH', `~/experiments/${draft.id}`, { filters: { events: [{ id: 'paid', math: 'p99' }] } })
+  t.match(await ask(), { status: 400, body: { attr: 'filters__events__0__math' } })
+  t.match(await api.call('GET', '~/experiments/4711/results'), { status: 404 })
+})
+
+t.test('answers 503 while ClickHouse is away, and goes on serving experiments', async (t) => {
+  const api = await createTestApi(t)
+  const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
+
+  for (const path of ['results', 'secondary_results']) {
+    t.match(await api.call('GET', `~/experiments/${experiment.id}/${path}`), {
+      status: 503, headers: { 'retry-after': /\d/ }, body: { type: 'server_error', code: 'clickhouse_unavailable', detail: /ClickHouse/, attr: null }
+    })
+  }
+  t.match(await api.call('GET', '~/experiments/requires_flag_implementation'), { status: 503 })
+  t.equal((await api.call('GET', `~/experiments/${experiment.id}`)).status, 200)
+  t.equal((await api.call('GET', '~/event_definitions')).status, 200)
+})
+
+t.test('remembers results for five minutes, unless asked to refresh', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  let now = NOW
+  const api = await createTestApi(t, { clickhouse: client, now: () => now })
+  const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
+  const ask = async (query = ''): Promise<any> => (await api.call('GET', `~/experiments/${experiment.id}/results${query}`)).body
+
+  const first = await ask()
+  now += 60_000
+  const second = await ask()
+  const third = await ask('?refresh=true')
+  const fourth = await ask()
+  now += 300_000
+  const fifth = await ask()
+
+  t.match(first, { is_cached: false, last_refresh: new Date(NOW).toISOString() })
+  t.match(second, { is_cached: true, last_refresh: first.last_refresh })
+  t.match(third, { is_cached: false, last_refresh: new Date(NOW + 60_000).toISOString() })
+  t.match(fourth, { is_cached: true, last_refresh: third.last_refresh })
+  t.match(fifth, { is_cached: false })
+  await api.call('PATCH', `~/experiments/${experiment.id}`, { filters: { events: [{ id: 'other' }] } })
+  t.match(await ask(), { is_cached: false }, 'another metric is another result')
+})
+
+t.test('tells whether events lack the values of flags', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const api = await createTestApi(t, { clickhouse: client })
+  const ask = async (query = ''): Promise<any> => await api.call('GET', `~/experiments/requires_flag_implementation${query}`)
+  t.match(await ask(), { status: 200, body: { result: true, events: [] } }, 'without any experiment')
+  const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
+  const insert = async (event: string, properties: object): Promise<void> => {
+    const now = Date.now()
+    const row = {
+      project_id: api.projectId, uuid: randomUUID(), event, distinct_id: 'a', timestamp: now, received_at: now,
+      properties: JSON.stringify(properties)
+    }
+    await client.insert({ table: 'events', values: [row], format: 'JSONEachRow' })
+  }
+
+  await insert('paid', { amount: 1 })
+  t.match(await ask(), { body: { id: experiment.id, name: 'Checkout', result: true, events: [{ event: 'paid', looked_at: 1, with_flags: 0 }] } })
+  await insert('paid', { '$feature/checkout': 'test' })
+  t.match(await ask(`/?id=${experiment.id}`), { body: { result: false, events: [{ looked_at: 2, with_flags: 1 }] } })
+  t.match(await ask('?events=["paid","view"]'), { body: { result: false, events: [{ event: 'paid' }, { event: 'view', looked_at: 0 }] } })
+  t.match(await ask('?events=view'), { body: { result: true } })
+})

@@ -1,0 +1,116 @@
+import { type FastifyInstance } from 'fastify'
+import { type ClickHouse } from '../../../platform/connect-clickhouse.ts'
+import { type Sql } from '../../../platform/connect-postgres.ts'
+import { accessOf } from '../../http/authenticate-personal-key.ts'
+import { experimentIdParams, type ExperimentParams } from '../experiment-routes.ts'
+import { invalidExperiment } from '../experiment-errors.ts'
+import { findExperiment } from '../find-experiment.ts'
+import { type Experiment } from '../experiment.ts'
+import { computeResults } from './compute-results.ts'
+import { findScope } from './find-scope.ts'
+import { type Metric } from './metric.ts'
+import { type MetricResults } from './metric-results.ts'
+import { readMetric } from './read-metric.ts'
+import { readSecondaryMetrics } from './read-secondary-metrics.ts'
+import { requiresFlagRoute } from './requires-flag-route.ts'
+import { createResultsCache, type Refreshed } from './results-cache.ts'
+import { metricResultsSchema, resultsSchema, secondaryResultsSchema } from './results-schema.ts'
+import { toSnakeCase } from './to-snake-case.ts'
+
+export interface ResultsDeps {
+  sql: Sql
+  clickhouse: ClickHouse
+  now: () => number
+}
+
+/** Young enough for people who watch a launch, old enough that a page full of dashboards costs one query. */
+const TTL_MS = 300_000
+
+const read = { scope: 'experiment:read' } as const
+const tags = ['experiments']
+const refreshQuery = { refresh: { type: 'boolean', default: false, description: 'Compute anew instead of answering from memory.' } }
+
+/** Results of experiments (api.md 4.1): numbers of ClickHouse, and what they mean. */
+export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
+  const cache = createResultsCache<MetricResults>({ ttlMs: TTL_MS, maxEntries: 1000, now: deps.now })
+  app.addSchema(metricResultsSchema)
+  // Named one by one: the options of this scope also hold its prefix.
+  await app.register(requiresFlagRoute, { sql: deps.sql, clickhouse: deps.clickhouse, now: deps.now })
+
+  async function measure (
+    projectId: number, experiment: Experiment, metric: Metric, refresh: boolean
+  ): Promise<Refreshed<MetricResults>> {
+    const { scope, variants } = await findScope(deps.sql, projectId, experiment, new Date(deps.now()))
+    // What is measured, without the moment: a changed experiment is another key.
+    const { id, parameters, end_date: end } = experiment
+    const key = JSON.stringify([id, parameters, end, { ...scope, until: null }, variants, metric])
+    return await cache.get(key, refresh, async () => {
+      return await computeResults(deps.clickhouse, { experiment, metric, scope, variants })
+    })
+  }
+
+  app.get<ExperimentParams & { Querystring: { refresh: boolean } }>('/:id/results', {
+    config: read,
+    schema: {
+      tags, summary: 'Results of an experiment', params: experimentIdParams,
+      description: 'The experiment with its primary metric (filters) measured and judged.',
+      querystring: { type: 'object', properties: refreshQuery },
+      response: { 200: resultsSchema }
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const experiment = await findExperiment(deps.sql, projectId, request.params.id)
+    const metric = readMetric('filters', experiment.filters)
+    if (metric === undefined) throw invalidExperiment('filters', 'Experiment has no target metric', 'required')
+    const { value, lastRefresh, isCached } = await measure(projectId, experiment, metric, request.query.refresh)
+    return { ...experiment, last_refresh: lastRefresh, is_cached: isCached, result: describe(value) }
+  })
+
+  app.get<ExperimentParams & { Querystring: { refresh: boolean, id?: string } }>('/:id/secondary_results', {
+    config: read,
+    schema: {
+      tags, summary: 'Results of the secondary metrics of an experiment', params: experimentIdParams,
+      querystring: {
+        type: 'object',
+        properties: { ...refreshQuery, id: { type: 'string', description: 'Number of the metric, from 0. Default: all of them.' } }
+      },
+      response: { 200: secondaryResultsSchema }
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const experiment = await findExperiment(deps.sql, projectId, request.params.id)
+    const metrics = readSecondaryMetrics(experiment.secondary_metrics)
+    const chosen = chooseMetrics(metrics, request.query.id)
+    const results: Refreshed<MetricResults>[] = []
+    // One after the other: a person waits for them, and the server has others to serve.
+    for (const metric of chosen) results.push(await measure(projectId, experiment, metric, request.query.refresh))
+    const one = request.query.id !== undefined
+    const values = results.map(({ value }) => Object.fromEntries(value.variants.map(({ key, mean }) => [key, mean])))
+    const analyses = results.map(({ value }) => describe(value))
+    return {
+      ...experiment,
+      last_refresh: new Date(Math.min(...results.map(({ lastRefresh }) => lastRefresh.getTime()))),
+      is_cached: results.every(({ isCached }) => isCached),
+      result: one ? values[0] : values,
+      analysis: one ? analyses[0] : analyses
+    }
+  })
+}
+
+function chooseMetrics (metrics: Metric[], id: string | undefined): Metric[] {
+  if (metrics.length === 0) throw invalidExperiment('secondary_metrics', 'Experiment has no secondary metrics', 'required')
+  if (id === undefined) return metrics
+  if (!/^\d{1,6}$/.test(id)) throw invalidExperiment('id', 'Secondary metric id must be an integer')
+  const metric = metrics[Number(id)]
+  if (metric === undefined) throw invalidExperiment('id', 'Invalid metric ID')
+  return [metric]
+}
+
+/** In the names of the API, with the maps by variant that the reference's clients read. */
+function describe (results: MetricResults): object {
+  return {
+    ...toSnakeCase(results) as object,
+    probability: Object.fromEntries(results.variants.map(({ key, probability }) => [key, probability])),
+    credible_intervals: Object.fromEntries(results.variants.map(({ key, credibleInterval }) => [key, credibleInterval]))
+  }
+}
