@@ -2,6 +2,7 @@ import http from 'node:http'
 import https from 'node:https'
 import { parseClickHouseUrl } from '../../platform/connect-clickhouse.ts'
 import { MillraceError } from '../../platform/errors.ts'
+import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 
 /** One insert: the frames of a cut, the token by which a repetition is recognised, the settings of its version. */
 export interface FramesInsert {
@@ -19,6 +20,12 @@ export type InsertFrames = (insert: FramesInsert) => Promise<void>
  * inserted again with its token then, so a wrong guess costs work, not truth.
  */
 const INSERT_TIMEOUT_MS = 120_000
+
+/**
+ * The columns are named although each frame names them itself: only then does ClickHouse prepare the defaults of the
+ * others once an insert, instead of once a frame (39 against 14 CPU us a row in frames of 20 rows).
+ */
+const INSERT = `INSERT INTO events (${EVENT_COLUMNS.map(({ name }) => name).join(', ')}) FORMAT Native`
 
 /** Bytes of an error's text that are kept. */
 const MAX_ERROR_BYTES = 16_384
@@ -50,7 +57,7 @@ export function createInsertFrames (options: { url: string, agent: http.Agent, t
 
   return async function insertFrames ({ frames, token, settings, signal }) {
     const query = new URLSearchParams({
-      ...settings, database, insert_deduplication_token: token, query: 'INSERT INTO events FORMAT Native'
+      ...settings, database, insert_deduplication_token: token, query: INSERT
     })
     const length = frames.reduce((sum, frame) => sum + frame.length, 0)
     await new Promise<void>((resolve, reject) => {
