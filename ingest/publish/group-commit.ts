@@ -32,8 +32,8 @@ interface Commit {
  * Lets the events of concurrent requests travel in one message, and each request wait for just the messages that
  * carry its events.
  *
- * A message leaves when it is full; when nothing is on its way, at the end of the current turn of the event loop, so
- * that a lone request does not wait; otherwise after `maxWaitMs`, or when the last message on its way arrived.
+ * A message leaves when it is full; when nothing is on its way, as soon as a turn of the event loop brought no further
+ * row, so that a lone request does not wait; otherwise after `maxWaitMs`, or when the last message on its way arrived.
  */
 export class GroupCommit {
   readonly #options: GroupCommitOptions
@@ -74,10 +74,13 @@ export class GroupCommit {
     return { requestId, done, resolve, reject }
   }
 
+  /** Sends when a turn of the event loop brought no further row: the burst of requests is over. */
   #flushSoon (): void {
+    const rows = this.#encoder.rows
     this.#immediate ??= setImmediate(() => {
       this.#immediate = null
-      this.flush()
+      if (this.#encoder.rows > rows) this.#flushSoon()
+      else this.flush()
     })
   }
 
