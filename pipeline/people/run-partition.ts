@@ -10,8 +10,7 @@ import { type RefusedUpdate } from './people-outcome.ts'
 import { openProgress } from './people-progress.ts'
 import { loadRecentUpdates, type RecentUpdates } from './recent-updates.ts'
 
-/** Bytes of messages applied in one transaction at most; some thousand updates. */
-const MAX_BATCH_BYTES = 2_097_152
+/** Bytes of messages that one transaction may always apply, however large the persons are. */
 const MIN_BATCH_BYTES = 16_384
 
 /** Characters of stored properties that one transaction should read: a person may be far larger than an update. */
@@ -41,6 +40,8 @@ export interface RunPartitionOptions {
   waitForRoom: (signal: AbortSignal) => Promise<void>
   /** Called after each transaction that may have left copies. */
   onCopies: () => void
+  /** Bytes of messages applied in one transaction at most. */
+  maxBatchBytes: number
   signal: AbortSignal
 }
 
@@ -69,14 +70,14 @@ export async function runPartition (options: RunPartitionOptions): Promise<void>
 
 /** From taking over the partition to the first error. */
 async function runSession (options: RunPartitionOptions, onProgress: () => void): Promise<void> {
-  const { state, connection, sql, signal } = options
+  const { state, connection, sql, maxBatchBytes, signal } = options
   state.phase = 'starting'
   await openProgress(sql, state.partition)
   const reader = await openPartitionReader(connection, state.partition)
   try {
     const recent = await loadRecentUpdates(sql, state.partition)
     state.phase = 'running'
-    let maxBytes = MAX_BATCH_BYTES
+    let maxBytes = maxBatchBytes
     while (!signal.aborted) {
       await reader.waitForMessages(IDLE_WAIT_MS, signal)
       if (reader.waitingBytes === 0) continue
@@ -87,7 +88,7 @@ async function runSession (options: RunPartitionOptions, onProgress: () => void)
       onProgress()
       state.lastError = null
       if (propertiesLength > MAX_PROPERTIES_LENGTH) maxBytes = Math.max(MIN_BATCH_BYTES, maxBytes >>> 2)
-      else maxBytes = Math.min(MAX_BATCH_BYTES, maxBytes * 2)
+      else maxBytes = Math.min(maxBatchBytes, maxBytes * 2)
     }
   } finally {
     reader.close()

@@ -12,6 +12,8 @@ import { runPartition, type PartitionState } from './run-partition.ts'
 /** Pause between two looks at who else is there, in milliseconds. */
 const ASSIGN_MS = 500
 
+const MAX_BATCH_BYTES = 2_097_152
+
 export interface PeopleDeps {
   connection: NatsConnection
   /** Some connections are needed at once: one a busy partition, and one for the copies. */
@@ -25,6 +27,8 @@ export interface PeopleDeps {
   }
   metrics: Metrics
   logger: Logger
+  /** Bytes of messages applied in one transaction at most. Default 2 MiB, some thousand updates. */
+  maxBatchBytes?: number
 }
 
 /** The running person applier of one process. */
@@ -80,6 +84,7 @@ export function startPeople (deps: PeopleDeps): People {
     const state: PartitionState = { partition, phase: 'starting', pendingMessages: 0, lastError: null }
     const ended = runPartition({
       state, connection: deps.connection, sql: deps.sql, metrics, logger, signal: aborted.signal,
+      maxBatchBytes: deps.maxBatchBytes ?? MAX_BATCH_BYTES,
       keepRefused: async (refused) => await keepRefused(deps.connection, refused),
       waitForRoom: async (signal) => await copies.waitForRoom(signal),
       onCopies: () => copies.notify()
