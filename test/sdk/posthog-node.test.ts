@@ -89,13 +89,14 @@ t.test('volumes, properties and definitions say what posthog-node sent', async (
   const byEvent = Object.fromEntries(volumes.map(({ event, volume }) => [event, Number(volume)]))
   t.match(byEvent, { 'order paid': 334, 'order viewed': 666, $identify: 1, $create_alias: 1, $groupidentify: 1 })
 
+  let properties: Record<string, string | null>[] = []
   await waitFor(async () => {
-    const [row] = await stack.sql`SELECT volume_30_day FROM event_definitions WHERE name = 'order viewed'`
-    return row?.volume_30_day === '666' || row?.volume_30_day === 666
+    const [definition] = await stack.sql`SELECT volume_30_day FROM event_definitions WHERE name = 'order viewed'`
+    properties = await stack.sql`
+      SELECT name, type, property_type FROM property_definitions
+      WHERE name IN ('amount', 'note', 'nested', 'plan', 'seats') ORDER BY name`
+    return Number(definition?.volume_30_day) === 666 && properties.length === 5
   }, { timeoutMs: VISIBLE_WITHIN_MS })
-  const properties = await stack.sql`
-    SELECT name, type, property_type FROM property_definitions
-    WHERE name IN ('amount', 'note', 'nested', 'plan', 'seats') ORDER BY name`
   t.same(properties.map(({ name, type, property_type: valueType }) => [name, type, valueType]), [
     ['amount', 'event', 'Numeric'],
     ['nested', 'event', null],
