@@ -9,6 +9,8 @@ export interface Summary {
   readBytes: number
   writtenRows: number
   writtenBytes: number
+  resultRows: number
+  resultBytes: number
   elapsedSeconds: number
 }
 
@@ -123,8 +125,8 @@ function formatSummary (summary: Summary): string {
     written_rows: String(summary.writtenRows),
     written_bytes: String(summary.writtenBytes),
     total_rows_to_read: '0',
-    result_rows: '0',
-    result_bytes: '0',
+    result_rows: String(summary.resultRows),
+    result_bytes: String(summary.resultBytes),
     elapsed_ns: String(Math.round(summary.elapsedSeconds * 1e9))
   })
 }

@@ -13,8 +13,9 @@ export interface SessionState {
 /** What the engine tells about a statement that has ended. */
 export interface EngineResult {
   bytes: Uint8Array
-  readRows: number
-  readBytes: number
+  /** Rows that a SELECT gave, or that an INSERT took from its file; bytes of these. */
+  rows: number
+  rowBytes: number
   elapsedSeconds: number
 }
 
@@ -85,7 +86,7 @@ export class EngineSession {
   async run (sql: string, format = 'TabSeparated'): Promise<EngineResult> {
     const result = await this.#session.queryAsync(sql, { format })
     const { rowsRead, bytesRead, elapsed } = result
-    return { bytes: result.bytes(), readRows: rowsRead, readBytes: bytesRead, elapsedSeconds: elapsed }
+    return { bytes: result.bytes(), rows: rowsRead, rowBytes: bytesRead, elapsedSeconds: elapsed }
   }
 
   close (): void {

@@ -7,6 +7,7 @@ import { type NamedSessions } from './named-sessions.ts'
 import { type ResultPipe } from './result-pipe.ts'
 import { type QueryLog } from './query-log.ts'
 import { type RunningQueries } from './running-queries.ts'
+import { type ProgressSampler } from './sample-progress.ts'
 import { type SessionPool } from './session-pool.ts'
 import { type Spool } from './spool.ts'
 
@@ -23,6 +24,7 @@ export interface Front {
   killQuery: KillQuery
   running: RunningQueries
   queryLog: QueryLog
+  progress: ProgressSampler
   guardAnalyst: GuardAnalyst
   displayName: string
   /** Fires when the front stops: reads end, inserts go on. */

@@ -71,6 +71,8 @@ function startRecord (user: User, request: IncomingMessage): QueryRecord {
     database: '',
     readRows: 0,
     readBytes: 0,
+    memoryUsage: 0,
+    resultRows: 0,
     writtenRows: 0,
     resultBytes: 0,
     exceptionCode: 0,

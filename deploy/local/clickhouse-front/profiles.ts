@@ -44,8 +44,6 @@ export const ANALYST_PROFILE: Settings = {
   output_format_parallel_formatting: '0',
   max_query_size: '1048576',
   max_ast_elements: '50000',
-  // Leave a core to the inserts when they need one.
-  os_thread_priority: '5',
   // Nothing below can be changed any more: 1 refuses writes, table functions that reach out, and SETs.
   readonly: '1'
 }

@@ -15,9 +15,12 @@ export interface QueryRecord {
   kind: string
   queryId: string
   database: string
+  /** As sampled while the query ran, or what it gave. */
   readRows: number
   readBytes: number
+  memoryUsage: number
   writtenRows: number
+  resultRows: number
   resultBytes: number
   /** 0 when the query succeeded. */
   exceptionCode: number
@@ -117,6 +120,8 @@ function toRow (record: QueryRecord): object {
     read_rows: record.readRows,
     read_bytes: record.readBytes,
     written_rows: record.writtenRows,
+    memory_usage: record.memoryUsage,
+    result_rows: record.resultRows,
     result_bytes: record.resultBytes,
     current_database: record.database,
     query: record.query.slice(0, MAX_QUERY_CHARACTERS),

@@ -6,6 +6,7 @@ import { type Query } from './handle-query.ts'
 import { lexSql } from './lex-sql.ts'
 import { type InsertBody, type InsertRows } from './read-body.ts'
 import { spoolBody, type SpooledBody } from './spool-body.ts'
+import { summarizeInsert } from './summarize.ts'
 import { withSession } from './with-session.ts'
 
 /**
@@ -24,9 +25,7 @@ export async function runInsert (front: Front, query: Query, insert: InsertBody)
       const running = session.run(buildInsertFrom(insert, body.path, compression))
       return await front.killQuery.whenAborted(session, query.killed, running)
     })
-    const { readRows, readBytes, elapsedSeconds } = result
-    Object.assign(query.record, { readRows, readBytes, writtenRows: readRows })
-    query.answer.start({ readRows, readBytes, writtenRows: readRows, writtenBytes: readBytes, elapsedSeconds })
+    query.answer.start(summarizeInsert(query.record, result))
     query.answer.end()
   } finally {
     body.remove()

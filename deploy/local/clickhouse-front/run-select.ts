@@ -1,11 +1,13 @@
 import { createReadStream } from 'node:fs'
 import { type Readable } from 'node:stream'
 import { type Answer, type Summary } from './answer.ts'
-import { type EngineResult, type EngineSession } from './engine-session.ts'
+import { type EngineSession } from './engine-session.ts'
 import { type KillQuery } from './kill-query.ts'
+import { type QueryRecord } from './query-log.ts'
 import { type ResultPipe } from './result-pipe.ts'
 import { SpoolFile } from './spool-body.ts'
 import { type Spool } from './spool.ts'
+import { summarizeRows } from './summarize.ts'
 
 export interface SelectRun {
   session: EngineSession
@@ -14,6 +16,7 @@ export interface SelectRun {
   pipe: ResultPipe
   spool: Spool
   answer: Answer
+  record: QueryRecord
   killQuery: KillQuery
   /** Fires when the client has gone. */
   signal: AbortSignal
@@ -30,7 +33,7 @@ const HOLD_IN_MEMORY_BYTES = 8_388_608
  *
  * @throws the engine's error; `answer` may have begun by then.
  */
-export async function runSelect (run: SelectRun): Promise<EngineResult> {
+export async function runSelect (run: SelectRun): Promise<void> {
   const rows = run.pipe.open()
   const query = run.session.run(run.sql).finally(() => run.pipe.finish())
   let killed: Promise<void> | undefined
@@ -45,9 +48,9 @@ export async function runSelect (run: SelectRun): Promise<EngineResult> {
   try {
     const passedOn = passOn(rows, run, held)
     const [result] = await Promise.all([query, passedOn])
-    if (!run.answer.started) await sendHeld(run.answer, held, summarize(result))
+    const summary = summarizeRows(run.record, result)
+    if (!run.answer.started) await sendHeld(run.answer, held, summary)
     run.answer.end()
-    return result
   } finally {
     rows.destroy()
     run.signal.removeEventListener('abort', cancel)
@@ -76,11 +79,6 @@ async function passOn (rows: Readable, run: SelectRun, held: HeldRows): Promise<
 async function sendHeld (answer: Answer, held: HeldRows, summary: Summary | undefined): Promise<void> {
   answer.start(summary)
   for await (const chunk of held.read()) await answer.write(chunk)
-}
-
-function summarize (result: EngineResult): Summary {
-  const { readRows, readBytes, elapsedSeconds } = result
-  return { readRows, readBytes, writtenRows: 0, writtenBytes: 0, elapsedSeconds }
 }
 
 /** The beginning of a result, or all of it, before the headers are sent. */

@@ -7,6 +7,7 @@ import { type Query, readOnlyMethodError } from './handle-query.ts'
 import { replaceFrontCommand } from './replace-front-command.ts'
 import { readStatement, type Statement } from './read-statement.ts'
 import { runSelect } from './run-select.ts'
+import { summarizeRows } from './summarize.ts'
 import { withSession } from './with-session.ts'
 
 /** Runs a statement without inline rows: what it is decides how. */
@@ -21,8 +22,10 @@ export async function runStatement (front: Front, query: Query, text: string): P
   const pool = query.user === 'analyst' ? front.pools.analyst : front.pools.product
   await withSession(front, query, pool, async (session) => {
     await session.setParams(query.request.params)
-    if (statement.kind === 'select') await runRows(front, query, statement, session)
-    else await runBuffered(front, query, statement, session)
+    await front.progress.during(session, query.record, async () => {
+      if (statement.kind === 'select') await runRows(front, query, statement, session)
+      else await runBuffered(front, query, statement, session)
+    })
   })
 }
 
@@ -33,11 +36,9 @@ async function runRows (front: Front, query: Query, statement: Statement, sessio
   try {
     const sql = buildSelectInto(statement, format, pipe.path)
     const { spool, killQuery } = front
-    const { answer, request: { waitEndOfQuery } } = query
+    const { answer, record, request: { waitEndOfQuery } } = query
     const signal = AbortSignal.any([query.unwanted, query.killed])
-    const run = { session, sql, pipe, spool, answer, signal, waitEndOfQuery, killQuery }
-    const { readRows, readBytes } = await runSelect(run)
-    Object.assign(query.record, { readRows, readBytes })
+    await runSelect({ session, sql, pipe, spool, answer, record, signal, waitEndOfQuery, killQuery })
   } finally {
     front.pipes.push(pipe)
   }
@@ -51,9 +52,7 @@ async function runBuffered (front: Front, query: Query, statement: Statement, se
   const signal = statement.kind === 'show' ? AbortSignal.any([query.unwanted, query.killed]) : query.killed
   const result = await front.killQuery.whenAborted(session, signal, session.run(statement.sql, format))
   setFormatHeaders(front, query, format)
-  const { readRows, readBytes, elapsedSeconds } = result
-  Object.assign(query.record, { readRows, readBytes })
-  answer.start({ readRows, readBytes, writtenRows: 0, writtenBytes: 0, elapsedSeconds })
+  answer.start(summarizeRows(query.record, result))
   await answer.write(result.bytes)
   answer.end()
 }

@@ -17,6 +17,7 @@ import { ANALYST_PROFILE, POOL_SIZES, PRODUCT_PROFILE } from './profiles.ts'
 import { ResultPipe } from './result-pipe.ts'
 import { QueryLog } from './query-log.ts'
 import { RunningQueries } from './running-queries.ts'
+import { ProgressSampler } from './sample-progress.ts'
 import { buildServer } from './server.ts'
 import { SessionPool } from './session-pool.ts'
 import { openSpool } from './spool.ts'
@@ -65,6 +66,7 @@ export async function startFront (options: FrontOptions): Promise<RunningFront> 
     killQuery: new KillQuery(control),
     running: new RunningQueries(),
     queryLog: new QueryLog(await engine.openSession({}, NO_SETTINGS), spool, logger),
+    progress: new ProgressSampler(await engine.openSession({}, NO_SETTINGS), logger),
     guardAnalyst: createGuardAnalyst(engine.tableFunctions),
     displayName: hostname(),
     stopReads: new AbortController(),
