@@ -1,0 +1,45 @@
+import { type CliContext } from './cli-context.ts'
+
+/** A column of a table: its title, and what it shows of a row. */
+export type Column<T> = readonly [title: string, show: (row: T) => unknown]
+
+/** Option of every command that answers with data. */
+export const JSON_OPTION = ['--json', 'write JSON instead of a table'] as const
+
+/**
+ * Writes rows for people as a table, or for programs as a JSON array with `--json`.
+ */
+export function printRows<T> (
+  context: CliContext, rows: readonly T[], columns: readonly Column<T>[], options: { json?: boolean }
+): void {
+  if (options.json === true) {
+    context.stdout.write(`${JSON.stringify(rows, null, 2)}\n`)
+    return
+  }
+  const table = [columns.map(([title]) => title), ...rows.map((row) => columns.map(([, show]) => toText(show(row))))]
+  const widths = columns.map((_, index) => Math.max(...table.map((cells) => cells[index]?.length ?? 0)))
+  for (const cells of table) {
+    const line = cells.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join('  ')
+    context.stdout.write(`${line.trimEnd()}\n`)
+  }
+}
+
+/** Writes one thing: its fields one a line, or a JSON object. */
+export function printFields (context: CliContext, fields: Record<string, unknown>, options: { json?: boolean }): void {
+  if (options.json === true) {
+    context.stdout.write(`${JSON.stringify(fields, null, 2)}\n`)
+    return
+  }
+  const width = Math.max(...Object.keys(fields).map((name) => name.length))
+  for (const [name, value] of Object.entries(fields)) {
+    context.stdout.write(`${name.padEnd(width)}  ${toText(value)}\n`)
+  }
+}
+
+function toText (value: unknown): string {
+  if (value === null || value === undefined) return '-'
+  if (value instanceof Date) return value.toISOString().replace(/\.\d+Z$/, 'Z')
+  if (Array.isArray(value)) return value.length === 0 ? '-' : value.join(', ')
+  // Control characters of a name would otherwise reach the terminal.
+  return String(value).replaceAll(/\p{Cc}/gu, '?')
+}

@@ -1,0 +1,48 @@
+import { InvalidArgumentError } from 'commander'
+
+const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 }
+
+/** Reads a duration such as `90d`, `12h` or `0`, in seconds. */
+export function readDuration (text: string): number {
+  const [, amount = '', unit = 's'] = /^(\d{1,9})([smhdw])?$/.exec(text) ?? []
+  const seconds = Number(amount) * (UNIT_SECONDS[unit] ?? Number.NaN)
+  // A century is beyond every use, and keeps dates inside what databases hold.
+  if (amount === '' || seconds > 3_155_760_000) throw new InvalidArgumentError('Give a number with s, m, h, d or w, such as 90d.')
+  return seconds
+}
+
+/** Reads the id of a project. */
+export function readId (text: string): number {
+  const id = Number(text)
+  if (!/^\d+$/.test(text) || id < 1 || id > 2_147_483_647) throw new InvalidArgumentError('Give a number from 1.')
+  return id
+}
+
+/** For options that may be given several times. */
+export function collectIds (text: string, before: number[] = []): number[] {
+  return [...before, readId(text)]
+}
+
+/** For options that may be given several times, or once with commas. */
+export function collectTexts (text: string, before: string[] = []): string[] {
+  return [...before, ...text.split(',').map((item) => item.trim()).filter((item) => item !== '')]
+}
+
+/** Reads an IANA time zone. */
+export function readTimezone (text: string): string {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone
+  } catch {
+    throw new InvalidArgumentError('Give the name of a time zone, such as Europe/Berlin.')
+  }
+}
+
+/** Reads a text within the limit of its column. */
+export function readText (maxLength: number): (text: string) => string {
+  return (text) => {
+    if (text.trim() === '' || text.length > maxLength || text.includes('\0')) {
+      throw new InvalidArgumentError(`Give 1 to ${maxLength} characters.`)
+    }
+    return text
+  }
+}

@@ -1,0 +1,133 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import t from 'tap'
+import { findPersonalKey } from '../api/keys/find-personal-key.ts'
+import { hashPersonalKey } from '../api/keys/hash-personal-key.ts'
+import { type Sql } from '../platform/connect-postgres.ts'
+import { createTestPostgres } from '../test/support/create-test-postgres.ts'
+import { type TestContext } from '../test/support/test-context.ts'
+import { runCli } from './run-cli.ts'
+
+const NOW = Date.parse('2030-01-01T00:00:00Z')
+
+interface Run { code: number, out: string, err: string }
+
+async function createCli (t: TestContext): Promise<{ sql: Sql, url: string, run: (line: string) => Promise<Run> }> {
+  const { sql, url } = await createTestPostgres(t)
+  return { sql, url, run: async (line) => await runIn({ DATABASE_URL: url }, line.split(' ')) }
+}
+
+async function runIn (env: NodeJS.ProcessEnv, args: string[]): Promise<Run> {
+  const run = { out: '', err: '' }
+  const code = await runCli(args, {
+    env,
+    stdout: { write: (text) => { run.out += text } },
+    stderr: { write: (text) => { run.err += text } },
+    now: () => NOW
+  })
+  return { code, ...run }
+}
+
+t.test('creates a project, lists it, and rotates its key with a grace period', async (t) => {
+  const { run } = await createCli(t)
+
+  const created = JSON.parse((await run('projects create Shop --timezone Europe/Berlin --json')).out)
+  const rotated = JSON.parse((await run(`projects rotate-key ${created.id} --grace 2d --json`)).out)
+  const [listed] = JSON.parse((await run('projects list --json')).out)
+
+  t.match(created, { id: Number, name: 'Shop', timezone: 'Europe/Berlin', apiKey: /^phc_\w{43}$/ })
+  t.match(rotated, { apiKey: /^phc_/, oldKeys: [created.apiKey], oldKeysExpireAt: '2030-01-03T00:00:00.000Z' })
+  t.match(listed, { id: created.id, apiKeys: [{ apiKey: rotated.apiKey, expiresAt: null }, { apiKey: created.apiKey, expiresAt: /^2030-01-03/ }] })
+})
+
+t.test('refuses the old key at once without grace', async (t) => {
+  const { run, sql } = await createCli(t)
+  await run('projects create Shop')
+
+  await run('projects rotate-key 1 --grace 0')
+
+  t.match(await sql`SELECT count(*) AS keys FROM project_api_keys WHERE expires_at = ${new Date(NOW)}`, [{ keys: 1 }])
+})
+
+t.test('creates a personal key that is shown once and stored as a hash', async (t) => {
+  const { run, sql } = await createCli(t)
+  await run('projects create Shop')
+  await run('users create Ann@Example.com --first-name Ann')
+
+  const created = await run('keys create --label ci --scope experiment:write,feature_flag:read --project 1 --expires 90d')
+  const key = /key +(phx_\w{43})/.exec(created.out)?.[1] ?? ''
+  const listed = await run('keys list')
+
+  t.match(created, { code: 0, err: /only its hash is stored/ })
+  t.match(await findPersonalKey(sql, hashPersonalKey(key)), {
+    user: { email: 'ann@example.com', first_name: 'Ann' }, scopes: ['experiment:write', 'feature_flag:read'],
+    projectIds: [1], expiresAt: new Date('2030-04-01T00:00:00Z'), revokedAt: null
+  })
+  t.match(listed.out, new RegExp(`phx_\\.\\.\\.${key.slice(-4)}`))
+  t.notMatch(listed.out + JSON.stringify(await sql`SELECT * FROM personal_api_keys`), key)
+})
+
+t.test('revokes a key by its id or by the key itself', async (t) => {
+  const { run, sql } = await createCli(t)
+  await run('users create ann@example.com')
+  const [first, second] = [JSON.parse((await run('keys create --json')).out), JSON.parse((await run('keys create --json')).out)]
+
+  t.equal((await run(`keys revoke ${first.id}`)).code, 0)
+  t.equal((await run(`keys revoke ${second.key}`)).code, 0)
+  t.match(await run('keys revoke phx_unknown'), { code: 1, err: /no such personal key/ })
+
+  t.match(await sql`SELECT count(*) AS keys FROM personal_api_keys WHERE revoked_at IS NULL`, [{ keys: 0 }])
+})
+
+t.test('says what is wrong, and what to do', async (t) => {
+  const { run } = await createCli(t)
+
+  t.match(await run('keys create'), { code: 1, err: /there is no user yet/ })
+  await run('users create a@example.com')
+  t.match(await run('users create A@example.com'), { code: 1, err: 'there is already a user a@example.com' })
+  t.match(await run('users create nobody'), { code: 1, err: /is not an e-mail address/ })
+  await run('users create b@example.com')
+  t.match(await run('keys create'), { code: 1, err: /--user <email>/ })
+  t.match(await run('keys create --user c@example.com'), { code: 1, err: /there is no user c@example.com/ })
+  t.match(await run('keys create --user a@example.com --scope all'), { code: 1, err: /"all" is not a scope/ })
+  t.match(await run('keys create --user a@example.com --project 7'), { code: 1, err: /there is no project 7/ })
+  t.match(await run('projects rotate-key 7'), { code: 1, err: /there is no project 7/ })
+})
+
+t.test('exits with 2 for a command line that is wrong', async (t) => {
+  const { run } = await createCli(t)
+
+  for (const line of ['proyects list', 'projects create', 'projects rotate-key one', 'projects list --xml', 'keys create --expires soon', 'projects create Shop --timezone Mars/Phobos']) {
+    const { code, err } = await run(line)
+    t.equal(code, 2, line)
+    t.match(err, /error: /)
+  }
+  t.equal((await run('--help')).code, 0)
+  t.match((await run('projects --help')).out, /rotate-key/)
+})
+
+t.test('finds the services of the stack that runs on the data directory', async (t) => {
+  const { url, run } = await createCli(t)
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-cli-'))
+  t.teardown(async () => await rm(dataDir, { recursive: true }))
+  await run('projects create Shop')
+
+  await writeFile(path.join(dataDir, 'addresses.json'), JSON.stringify({ databaseUrl: url }))
+
+  t.match((await runIn({ MILLRACE_DATA_DIR: dataDir }, ['projects', 'list'])).out, /Shop/)
+})
+
+t.test('says that no service answers', async (t) => {
+  const run = await runIn({ DATABASE_URL: 'postgres://millrace@127.0.0.1:9/none' }, ['projects', 'list'])
+
+  t.match(run, { code: 1, out: '', err: /does not answer; start Millrace/ })
+})
+
+t.test('never lets a name write to the terminal', async (t) => {
+  const { run, url } = await createCli(t)
+
+  await runIn({ DATABASE_URL: url }, ['projects', 'create', 'evil\u001b[2J'])
+
+  t.notOk((await run('projects list')).out.includes('\u001b'))
+})
