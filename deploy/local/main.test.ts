@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process'
-import { chmod, readFile, stat } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { chooseSettings, makeDataDir, runMain } from './run-main.ts'
+import { canEnter } from './services/find-postgres.ts'
 import { isRoot, readNobodyUid } from './services/postgres-account.ts'
 import { readProcessIdentity } from './services/process-identity.ts'
 import { startNatsServer } from './services/start-nats-server.ts'
@@ -127,7 +128,7 @@ t.test('uses the servers of NATS_URL and DATABASE_URL instead of its own', async
   t.match(await waitForHello(read), /hello/)
 })
 
-t.test('works as an unprivileged user', async (t) => {
+t.test('works as an unprivileged user', { skip: await whyNobodyCannotRun() }, async (t) => {
   const uid = isRoot() ? await readNobodyUid() : undefined
   const dataDir = await makeDataDir(t, uid)
   const settings = { ...await chooseSettings(dataDir), HOME: dataDir, XDG_CACHE_HOME: '' }
@@ -142,14 +143,18 @@ t.test('works as an unprivileged user', async (t) => {
 })
 
 t.test('says what to change when the data directory cannot be written', async (t) => {
-  const uid = isRoot() ? await readNobodyUid() : undefined
-  const folder = await makeDataDir(t, uid)
-  await chmod(folder, 0o500)
-  const main = runMain(t, await chooseSettings(path.join(folder, 'data')), uid)
+  const dir = t.testdir({ file: '' })
+  const main = runMain(t, await chooseSettings(path.join(dir, 'file', 'data')))
 
   t.equal(await main.exited, 1)
   t.match(main.output(), /MILLRACE_DATA_DIR/)
 })
+
+/** Root tests this as another user, who needs to get at the sources. */
+async function whyNobodyCannotRun (): Promise<string | false> {
+  if (!isRoot() || await canEnter(import.meta.dirname, await readNobodyUid())) return false
+  return `only root can enter ${import.meta.dirname}`
+}
 
 /** The two curl lines of the block, to be run by a shell. */
 function readCommands (output: string): [string, string] {

@@ -12,7 +12,7 @@ import { startStack, type Stack } from './start-stack.ts'
  * same key press.
  */
 const SAME_PRESS_MS = 500
-const PARENT_CHECK_MS = 1000
+const PARENT_CHECK_MS = 250
 
 // What the stack stores is for its owner only; every process of it inherits this.
 process.umask(0o077)

@@ -1,4 +1,5 @@
 import path from 'node:path'
+import { findCompileCache } from './services/find-compile-cache.ts'
 import { spawnProcess, type ManagedProcess } from './services/spawn-process.ts'
 import { waitUntilReady } from './services/wait-until-ready.ts'
 
@@ -34,7 +35,7 @@ export async function startTier (options: TierOptions): Promise<ManagedProcess> 
     name,
     command: process.execPath,
     args: [path.join(ROOT, name, 'main.ts')],
-    env: options.env,
+    env: { ...options.env, ...await findCompileCache(options.env, dataDir) },
     cwd: ROOT,
     logFile: path.join(dataDir, 'logs', `${name}.log`),
     stopTimeoutMs: options.stopTimeoutMs,

@@ -1,4 +1,5 @@
 import path from 'node:path'
+import { findCompileCache } from './find-compile-cache.ts'
 import { startOnPort } from './pick-free-port.ts'
 import { type Service, type ServiceOptions } from './service.ts'
 import { spawnProcess } from './spawn-process.ts'
@@ -28,6 +29,7 @@ export interface ClickHouseOptions extends ServiceOptions {
  */
 export async function startClickHouse (options: ClickHouseOptions): Promise<Service> {
   const dataDir = path.resolve(options.dataDir)
+  const compileCache = await findCompileCache(process.env, dataDir)
   return await startOnPort(options.port, async (port) => {
     const child = await spawnProcess({
       name: 'clickhouse',
@@ -35,6 +37,7 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
       args: [FRONT],
       env: {
         ...pickSystemVariables(process.env),
+        ...compileCache,
         MILLRACE_CLICKHOUSE_PORT: String(port),
         MILLRACE_DATA_DIR: dataDir,
         MILLRACE_CLICKHOUSE_PASSWORD: options.password,
