@@ -8,6 +8,7 @@ import { chooseSettings, makeDataDir, runMain } from './run-main.ts'
 import { canEnter } from './services/find-postgres.ts'
 import { isRoot, readNobodyUid } from './services/postgres-account.ts'
 import { readProcessIdentity } from './services/process-identity.ts'
+import { startClickHouse } from './services/start-clickhouse.ts'
 import { startNatsServer } from './services/start-nats-server.ts'
 import { startPostgres } from './services/start-postgres.ts'
 import { readAddresses } from './stack-addresses.ts'
@@ -27,7 +28,7 @@ t.test('on an empty data directory', async (t) => {
     const [send, read] = readCommands(main.output())
 
     t.match(JSON.parse(await shell(send)), { status: 1 })
-    t.match(await waitForHello(read), /hello.*you/)
+    t.match(await waitForText(read, 'hello'), /hello.*you/)
     t.match(main.output(), /Personal API key +phx_\w+/)
     t.equal((await stat(path.join(dataDir, 'credentials.json'))).mode & 0o777, 0o600)
   })
@@ -48,13 +49,16 @@ t.test('on an empty data directory', async (t) => {
     }
   })
 
-  await t.test('starts a part again that was killed', async (t) => {
+  await t.test('starts every part again that was killed, and goes on', async (t) => {
     const before = await readParts(dataDir)
     t.same(Object.keys(before).sort(), PARTS)
 
-    process.kill(before.api ?? 0, 'SIGKILL')
+    for (const pid of Object.values(before)) process.kill(pid, 'SIGKILL')
 
-    await waitFor(() => main.output().includes('api runs again'), { timeoutMs: 30_000 })
+    for (const name of PARTS) await waitFor(() => main.output().includes(`${name} runs again`), { timeoutMs: 60_000 })
+    const [send, read] = readCommands(main.output())
+    t.match(JSON.parse(await shell(send.replace('hello', 'again'))), { status: 1 })
+    t.match(await waitForText(read, 'again'), /again[^]*hello/)
   })
 
   await t.test('leaves no process behind ten seconds after SIGTERM', async (t) => {
@@ -86,7 +90,7 @@ t.test('after its supervisor was killed', async (t) => {
   await t.test('it starts again with the same keys and events', async (t) => {
     t.same(await filterRunning(parts), [])
     t.same(readCommands(next.output()), [send, read])
-    t.match(await waitForHello(read), /hello/)
+    t.match(await waitForText(read, 'hello'), /hello/)
   })
 
   await t.test('its parts end by themselves when nobody starts it again', async (t) => {
@@ -111,21 +115,28 @@ t.test('ends what it started when it is stopped before it is ready', async (t) =
   t.same(await filterRunning(pids), [])
 })
 
-t.test('uses the servers of NATS_URL and DATABASE_URL instead of its own', async (t) => {
+t.test('uses the servers of NATS_URL, DATABASE_URL and CLICKHOUSE_URL instead of its own', async (t) => {
   const servers = await makeDataDir(t)
   const nats = await startNatsServer({ dataDir: servers, port: 0 })
   t.teardown(() => nats.stop())
   const postgres = await startPostgres({ dataDir: servers, port: 0, password: 'external', durable: false })
   t.teardown(() => postgres.stop())
+  const clickhouse = await startClickHouse({ dataDir: servers, port: 0, password: 'external', analystPassword: 'analyst' })
+  t.teardown(() => clickhouse.stop())
   const dataDir = await makeDataDir(t)
-  const main = runMain(t, { ...await chooseSettings(dataDir), NATS_URL: nats.url, DATABASE_URL: postgres.url })
+  const main = runMain(t, {
+    ...await chooseSettings(dataDir), NATS_URL: nats.url, DATABASE_URL: postgres.url, CLICKHOUSE_URL: clickhouse.url
+  })
   await main.ready()
 
-  t.same(Object.keys(await readParts(dataDir)).sort(), ['api', 'clickhouse', 'ingest', 'pipeline'])
-  t.match(await readAddresses(dataDir), { natsUrl: nats.url, databaseUrl: postgres.url })
+  t.same(Object.keys(await readParts(dataDir)).sort(), ['api', 'ingest', 'pipeline'])
+  t.match(await readAddresses(dataDir), {
+    natsUrl: nats.url, databaseUrl: postgres.url, clickhouseUrl: clickhouse.url
+  })
   const [send, read] = readCommands(main.output())
   await shell(send)
-  t.match(await waitForHello(read), /hello/)
+  t.notMatch(read, 'external', 'the password of CLICKHOUSE_URL is not repeated')
+  t.match(await waitForText(read.replace('<password>', 'external'), 'hello'), /hello/)
 })
 
 t.test('works as an unprivileged user', { skip: await whyNobodyCannotRun() }, async (t) => {
@@ -137,7 +148,7 @@ t.test('works as an unprivileged user', { skip: await whyNobodyCannotRun() }, as
 
   const [send, read] = readCommands(main.output())
   await shell(send)
-  t.match(await waitForHello(read), /hello/)
+  t.match(await waitForText(read, 'hello'), /hello/)
   const owner = (await stat(path.join(dataDir, 'postgres', 'cluster'))).uid
   t.equal(owner, uid ?? process.getuid?.())
 })
@@ -167,11 +178,11 @@ async function shell (command: string): Promise<string> {
   return stdout
 }
 
-/** Runs the line that reads events until there is one. */
-async function waitForHello (read: string): Promise<string> {
+/** Runs the line that reads events until the event is among them. */
+async function waitForText (read: string, event: string): Promise<string> {
   return await waitFor(async () => {
     const text = await shell(read)
-    return text.includes('hello') && text
+    return text.includes(event) && text
   }, { timeoutMs: 30_000, everyMs: 100 }) || ''
 }
 

@@ -22,7 +22,7 @@ export interface FindPostgresOptions {
 export async function findPostgres (options: FindPostgresOptions): Promise<string> {
   const { uid, dataDir } = options
   const { native, version } = await resolvePackage()
-  const isMended = await mend(native).then(() => true, () => false)
+  const isMended = await mendPostgres(native).then(() => true, () => false)
   if (isMended && (uid === undefined || await canExecute(path.join(native, 'bin', 'postgres'), uid))) return native
 
   const cacheDir = await findCacheDir({ env: process.env, dataDir, shared: uid !== undefined })
@@ -48,7 +48,7 @@ async function resolvePackage (): Promise<{ native: string, version: string }> {
 }
 
 /** Makes the missing links, and the programs executable. Changes nothing in a complete installation. */
-async function mend (native: string): Promise<void> {
+export async function mendPostgres (native: string): Promise<void> {
   const links = JSON.parse(await readFile(path.join(native, 'pg-symlinks.json'), 'utf8')) as Link[]
   for (const { source, target } of links) {
     const link = path.join(native, '..', target)
@@ -77,7 +77,7 @@ async function copyTo (native: string, copy: string): Promise<void> {
   const folder = path.join(work, 'native')
   try {
     await cp(native, folder, { recursive: true, verbatimSymlinks: true })
-    await mend(folder)
+    await mendPostgres(folder)
     // A root with a strict umask has installed files that only root reads.
     await chmod(folder, 0o755)
     for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
