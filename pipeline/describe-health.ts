@@ -28,7 +28,11 @@ export function describeHealth (state: PipelineState): HealthPart[] {
       lastError: HEALTHY_PHASES.has(lane.phase) ? null : lane.lastError
     })),
     ...people.map(({ partition, phase, pendingMessages, lastError }) => ({
-      name: `people ${partition}`, healthy: lastError === null, phase, pendingMessages, lastError
+      name: `people ${partition}`,
+      healthy: HEALTHY_PHASES.has(phase),
+      phase,
+      pendingMessages,
+      lastError: HEALTHY_PHASES.has(phase) ? null : lastError
     })),
     { name: 'copies of people', healthy: copiesError === null, lastError: copiesError },
     { name: 'nats', healthy: deadLetters !== null },

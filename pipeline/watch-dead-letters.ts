@@ -16,7 +16,7 @@ export interface DeadLetterWatch {
   stop: () => void
 }
 
-/** Keeps an eye on how full the dead-letter stream is: once it is full, lanes with something to set aside stand still. */
+/** Watches how full the dead-letter stream is: once it is full, lanes with something to set aside stand still. */
 export function watchDeadLetters (deps: {
   connection: NatsConnection, metrics: Metrics, logger: Logger
 }): DeadLetterWatch {

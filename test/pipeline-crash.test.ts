@@ -1,0 +1,112 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import t from 'tap'
+import { openLaneRecords } from '../pipeline/lanes/lane-records.ts'
+import { makeEvents, publishEvents } from '../pipeline/test-frames.ts'
+import { countEvents, startTestStores, waitUntilSettled, type TestStores } from '../pipeline/test-lane.ts'
+import { createTestPostgres } from './support/create-test-postgres.ts'
+import { startTestPipeline, type TestPipeline } from './support/start-test-pipeline.ts'
+import { type TestContext } from './support/test-context.ts'
+import { waitFor } from './support/wait-for.ts'
+
+const LANE = { eventClass: 'live', number: 0 } as const
+
+interface Stores extends TestStores {
+  startPipeline: () => Promise<TestPipeline>
+  /** Resolves while an insert is under way. */
+  waitForCut: () => Promise<void>
+}
+
+async function startStores (t: TestContext): Promise<Stores> {
+  const [stores, postgres] = await Promise.all([startTestStores(t), createTestPostgres(t)])
+  const records = await openLaneRecords(stores.connection, { replicas: 1 })
+  return {
+    ...stores,
+    startPipeline: async () => await startTestPipeline(t, {
+      natsUrl: stores.nats.url,
+      clickhouseUrl: stores.clickhouse.url,
+      databaseUrl: postgres.url,
+      env: { MILLRACE_BATCH_MAX_AGE_MS: '10', MILLRACE_BATCH_MAX_ROWS: '2000' }
+    }),
+    waitForCut: async () => {
+      await waitFor(async () => (await records.read(LANE)).record?.cut != null, { everyMs: 1, timeoutMs: 20_000 })
+    }
+  }
+}
+
+/** Publishes events in three months until told to stop; answers how many. */
+function publishSteadily ({ connection }: TestStores): { stop: () => Promise<number> } {
+  const stopped = new AbortController()
+  const sent = (async () => {
+    let count = 0
+    for (; !stopped.signal.aborted; count += 200) {
+      await publishEvents(connection, makeEvents(200, (i) => ({ timestamp: Date.now() - (i % 3) * 31 * 86_400_000 })))
+      await delay(5)
+    }
+    return count
+  })()
+  return {
+    stop: async () => {
+      stopped.abort()
+      return await sent
+    }
+  }
+}
+
+t.test('counts every event once, in all views, when it is killed ten times in the middle of an insert', async (t) => {
+  const stores = await startStores(t)
+  const load = publishSteadily(stores)
+
+  for (let round = 0; round < 10; round++) {
+    const pipeline = await stores.startPipeline()
+    await stores.waitForCut()
+    await delay(round * 4)
+    await pipeline.kill('SIGKILL')
+  }
+  const sent = await load.stop()
+  await stores.startPipeline()
+  await waitUntilSettled(stores, 30_000)
+
+  t.ok(sent > 1000)
+  t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
+})
+
+t.test('lets another process take over from a paused one within ten seconds, and inserts nothing twice', async (t) => {
+  const stores = await startStores(t)
+  const load = publishSteadily(stores)
+  const paused = await stores.startPipeline()
+  await stores.waitForCut()
+  await paused.kill('SIGSTOP')
+  const pausedAt = performance.now()
+  const before = (await countEvents(stores)).rows
+
+  await stores.startPipeline()
+  await waitFor(async () => (await countEvents(stores)).rows > before + 2000, { timeoutMs: 15_000 })
+  t.ok(performance.now() - pausedAt < 12_000, 'it took over')
+  await paused.kill('SIGCONT')
+  await waitFor(async () => (await fetch(`${paused.url}/_health`)).status === 200)
+  const sent = await load.stop()
+  await waitUntilSettled(stores, 30_000)
+
+  t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
+})
+
+t.test('hands its lanes over at once when it is told to stop, and loses nothing', async (t) => {
+  const stores = await startStores(t)
+  const load = publishSteadily(stores)
+  const first = await stores.startPipeline()
+  const second = await stores.startPipeline()
+  await stores.waitForCut()
+
+  const toldAt = performance.now()
+  await Promise.all([first.kill('SIGTERM')])
+  t.ok(performance.now() - toldAt < 8000)
+  t.equal(first.child.exitCode, 0)
+  await stores.waitForCut()
+  t.ok(performance.now() - toldAt < 10_000)
+  await second.kill('SIGTERM')
+  const sent = await load.stop()
+  await stores.startPipeline()
+  await waitUntilSettled(stores, 30_000)
+
+  t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
+})
