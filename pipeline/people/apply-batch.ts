@@ -34,7 +34,7 @@ export interface ApplyBatchDeps {
   sql: Sql
   recent: RecentUpdates
   /** Keeps what was refused; resolves once it is durable. May be called again for the same ones. */
-  keepRefused: (refused: readonly RefusedUpdate[]) => Promise<void>
+  keepRefused: (batch: PeopleBatch, refused: readonly RefusedUpdate[]) => Promise<void>
 }
 
 /**
@@ -62,12 +62,13 @@ async function applyOnce (
     const progress = await lockProgress(transaction, batch.partition)
     if (progress.lastSequence !== recent.lastSequence) throw staleMemory(batch.partition)
     const messages = batch.messages.filter((message) => isUnapplied(message, progress, batch.streamCreated))
-    const { updates, fingerprints, repeated } = leaveOutRepeated(messages, recent)
+    const { updates, repeated } = leaveOutRepeated(messages, recent)
 
     const { propertiesLength, ...outcome } = await apply(transaction, updates)
     outcome.refused.unshift(...messages.flatMap((message) => message.refused))
-    if (outcome.refused.length > 0) await keepRefused(outcome.refused)
+    if (outcome.refused.length > 0) await keepRefused(batch, outcome.refused)
     await recordWarnings(transaction, outcome.warnings)
+    const fingerprints = fingerprintAccepted(updates, outcome.refused)
     await recordProgress(transaction, batch, messages, fingerprints)
     const result: AppliedBatch = { ...outcome, applied: countKinds(updates), repeated, propertiesLength }
     return { result, fingerprints, lastSequence: messages.at(-1)?.sequence ?? progress.lastSequence }
@@ -90,9 +91,8 @@ function staleMemory (partition: number): MillraceError {
 
 function leaveOutRepeated (
   messages: readonly PeopleMessage[], recent: RecentUpdates
-): { updates: PeopleUpdate[], fingerprints: Fingerprint[], repeated: number } {
+): { updates: PeopleUpdate[], repeated: number } {
   const updates: PeopleUpdate[] = []
-  const fingerprints: Fingerprint[] = []
   const seen = new Set<string>()
   let repeated = 0
   for (const update of messages.flatMap((message) => message.updates)) {
@@ -104,9 +104,16 @@ function leaveOutRepeated (
     }
     seen.add(key)
     updates.push(update)
-    fingerprints.push(fingerprint)
   }
-  return { updates, fingerprints, repeated }
+  return { updates, repeated }
+}
+
+/** A refused update is not remembered: its dead letter may be replayed in a minute, and is to be applied then. */
+function fingerprintAccepted (
+  updates: readonly PeopleUpdate[], refused: readonly RefusedUpdate[]
+): Fingerprint[] {
+  const refusedUuids = new Set(refused.map(({ uuid }) => uuid))
+  return updates.filter(({ uuid }) => !refusedUuids.has(uuid)).map(fingerprintUpdate)
 }
 
 function countKinds (updates: readonly PeopleUpdate[]): AppliedBatch['applied'] {

@@ -5,11 +5,10 @@ import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { type PeopleUpdate, type MergeUpdate, type PersonUpdate } from '../../schema/people-update.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
-import { waitFor } from '../../test/support/wait-for.ts'
 import { compareCopies } from './compare-copies.ts'
 import { createRandom, pick, randomUpdates, type Random } from './random-updates.ts'
 import { applyToModel } from './reference-model.ts'
-import { startTestStores, type StoredPerson, type TestStores } from './test-people.ts'
+import { noCopiesWait, startTestStores, type StoredPerson, type TestStores } from './test-people.ts'
 
 /** Each sequence has a project of its own, so that each has one right outcome. */
 const SEQUENCES = Number(process.env.MILLRACE_TEST_SEQUENCES ?? 10_000)
@@ -98,10 +97,6 @@ function keepRestarting (t: TestContext, stores: TestStores, random: Random): { 
       return deaths
     }
   }
-}
-
-async function noCopiesWait ({ sql }: TestStores): Promise<void> {
-  await waitFor(async () => (await sql`SELECT 1 FROM people_outbox LIMIT 1`).length === 0, { timeoutMs: 60_000 })
 }
 
 /** What Postgres can store of an update; the same with every text of it. */

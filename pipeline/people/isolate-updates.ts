@@ -2,7 +2,7 @@ import { type TransactionSql } from 'postgres'
 import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { applyUpdates, type AppliedUpdates } from './apply-updates.ts'
 import { classifyPostgresError } from './classify-postgres-error.ts'
-import { refuseUpdate } from './people-outcome.ts'
+import { refuseUpdate, type RefusedUpdate } from './people-outcome.ts'
 
 /**
  * Applies updates of which some can never be applied: halves them, in order, each half from a savepoint, down to the
@@ -34,7 +34,8 @@ export async function isolateUpdates (
 }
 
 /** The message of Postgres names the rule, not the values; those are in the error's detail, which is not told. */
-function refuse (update: PeopleUpdate, error: unknown): ReturnType<typeof refuseUpdate> {
+function refuse (update: PeopleUpdate, error: unknown): RefusedUpdate {
   const { code, message } = error as { code?: string, message?: string }
-  return refuseUpdate(update, 'not_applicable', `${code ?? 'error'}: ${message ?? String(error)}`)
+  const refused = refuseUpdate(update, 'not_applicable', message ?? String(error))
+  return code === undefined ? refused : { ...refused, code }
 }

@@ -28,13 +28,18 @@ export type PeopleRefusal =
   /** Postgres, or this code, cannot apply it. */
   | 'not_applicable'
 
-/** An update for the dead letters. */
+/** An update, or what came instead of one, for the dead letters. */
 export interface RefusedUpdate {
   reason: PeopleRefusal
   /** For people; never a property value. */
   detail: string
-  /** Replayable content of the message: a JSON array of updates, or what came instead of one. */
+  /** Code of Postgres, if it was Postgres that refused. */
+  code?: string
+  /** Replayable content of a message of PEOPLE. */
   payload: Uint8Array
+  /** Project and uuid of the event, when there is an update at all. */
+  projectId?: number
+  uuid?: string
 }
 
 /** Something could not be done as an event asked; counted by day in `people_warnings`. */
@@ -53,5 +58,6 @@ export interface PeopleOutcome {
 
 /** A refused update as it can be replayed: in the form of a message of PEOPLE. */
 export function refuseUpdate (update: PeopleUpdate, reason: PeopleRefusal, detail: string): RefusedUpdate {
-  return { reason, detail, payload: Buffer.from(JSON.stringify([update])) }
+  const { projectId, uuid } = update
+  return { reason, detail, payload: Buffer.from(JSON.stringify([update])), projectId, uuid }
 }

@@ -2,11 +2,10 @@ import { type NatsConnection } from '../../platform/connect-nats.ts'
 import { type Sql } from '../../platform/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { pause, retryDelayMs } from '../writer/retry-delay.ts'
-import { applyBatch } from './apply-batch.ts'
+import { applyBatch, type ApplyBatchDeps } from './apply-batch.ts'
 import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
 import { readPeopleMessage } from './people-message.ts'
 import { type PeopleMetrics } from './people-metrics.ts'
-import { type RefusedUpdate } from './people-outcome.ts'
 import { openProgress } from './people-progress.ts'
 import { loadRecentUpdates, type RecentUpdates } from './recent-updates.ts'
 
@@ -35,7 +34,7 @@ export interface RunPartitionOptions {
   sql: Sql
   metrics: PeopleMetrics
   logger: Logger
-  keepRefused: (refused: readonly RefusedUpdate[]) => Promise<void>
+  keepRefused: ApplyBatchDeps['keepRefused']
   /** Resolves while there is room for copies; the partition waits before a batch otherwise. */
   waitForRoom: (signal: AbortSignal) => Promise<void>
   /** Called after each transaction that may have left copies. */

@@ -1,7 +1,9 @@
 import t from 'tap'
 import { personUuid } from '../../platform/persons/person-uuid.ts'
+import { type MergeUpdate } from '../../schema/people-update.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { origin, readPersons, startTestStores } from './test-people.ts'
+import { compareCopies } from './compare-copies.ts'
+import { noCopiesWait, origin, readPersons, startTestStores } from './test-people.ts'
 
 t.test('applies what events say about persons, in order', async (t) => {
   const { publish, start, settled, sql } = await startTestStores(t)
@@ -14,39 +16,129 @@ t.test('applies what events say about persons, in order', async (t) => {
   await settled()
 
   const persons = await readPersons(sql, 1)
-  t.match(persons, [{
-    uuid: personUuid(1, 'a'), properties: { plan: 'pro', first: 'x' }, isIdentified: false, distinctIds: ['a']
-  }])
+  t.match(persons, [{ uuid: personUuid(1, 'a'), isIdentified: false, distinctIds: ['a'] }])
   t.strictSame(persons[0]?.properties, { plan: 'pro', first: 'x' })
 })
 
 t.test('makes the anonymous person and the identified one one person, for past events too', async (t) => {
   const { publish, start, settled, sql, clickhouse: { client } } = await startTestStores(t)
   start()
+  const event = { project_id: 1, event: 'e', timestamp: '2026-01-01 00:00:00' }
   await client.insert({
     table: 'events',
-    values: ['anonymous-1', 'jo', 'stranger'].map((id) => ({ project_id: 1, event: 'e', distinct_id: id, timestamp: '2026-01-01 00:00:00' })),
+    values: ['anonymous-1', 'jo', 'stranger'].map((id) => ({ ...event, distinct_id: id })),
     format: 'JSONEachRow'
   })
 
-  await publish([{ ...origin(), kind: 'person', distinctId: 'anonymous-1', set: { source: 'ad', plan: 'none' } }])
-  await publish([{ ...origin(), kind: 'person', distinctId: 'jo', set: { plan: 'pro' } }])
-  await publish([{ ...origin(), kind: 'merge', how: 'identify', distinctId: 'jo', otherDistinctId: 'anonymous-1', set: { name: 'Jo' } }])
+  await publish([
+    { ...origin(), kind: 'person', distinctId: 'anonymous-1', set: { source: 'ad', plan: 'none' } },
+    { ...origin(), kind: 'person', distinctId: 'jo', set: { plan: 'pro' } },
+    { ...identify('jo', 'anonymous-1'), set: { name: 'Jo' } }
+  ])
   await settled()
 
   const uuid = personUuid(1, 'jo')
-  t.match(await readPersons(sql, 1), [
-    { uuid, properties: { source: 'ad', plan: 'pro', name: 'Jo' }, isIdentified: true, distinctIds: ['anonymous-1', 'jo'] }
-  ])
+  t.match(await readPersons(sql, 1), [{
+    uuid, properties: { source: 'ad', plan: 'pro', name: 'Jo' }, isIdentified: true, distinctIds: ['anonymous-1', 'jo']
+  }])
   const byPerson = await waitFor(async () => {
     const result = await client.query({
-      query: `SELECT person_id, groupArray(distinct_id) AS ids, any(JSONExtractString(properties, 'name')) AS name
-        FROM (SELECT project_id, person_id, distinct_id FROM events_with_person ORDER BY distinct_id) AS e
-        JOIN persons FINAL USING (project_id, person_id) GROUP BY person_id`,
+      query: `SELECT person_id, arraySort(groupArray(distinct_id)) AS ids, any(JSONExtractString(persons.properties, 'name')) AS name
+        FROM events_with_person AS events JOIN persons FINAL USING (project_id, person_id) GROUP BY person_id`,
       format: 'JSONEachRow'
     })
     const rows = await result.json<{ ids: string[] }>()
-    return rows.length === 1 && rows[0]?.ids.length === 2 && rows
+    return rows[0]?.ids.length === 2 && rows
   })
   t.strictSame(byPerson, [{ person_id: uuid, ids: ['anonymous-1', 'jo'], name: 'Jo' }])
 })
+
+t.test('refuses to merge an identified person away, unless forced, and counts what it refused', async (t) => {
+  const { publish, start, settled, sql } = await startTestStores(t)
+  start()
+
+  await publish([
+    identify('jo', 'phone'), identify('ann', 'laptop'), identify('ann', 'phone'), identify('ann', 'null'),
+    identify('ann', ' "Guest" ')
+  ])
+  await settled()
+  t.match(await readPersons(sql, 1), [{ distinctIds: ['ann', 'laptop'] }, { distinctIds: ['jo', 'phone'] }])
+  t.match(await sql`SELECT reason, occurrences, example FROM people_warnings ORDER BY reason`, [
+    { reason: 'already_identified', occurrences: 1, example: { distinctId: 'ann', otherDistinctId: 'phone' } },
+    { reason: 'illegal_distinct_id', occurrences: 2, example: { otherDistinctId: ' "Guest" ' } }
+  ])
+
+  await publish([{ ...identify('ann', 'phone'), how: 'force' }])
+  await settled()
+  t.match(await readPersons(sql, 1), [{ uuid: personUuid(1, 'ann'), distinctIds: ['ann', 'jo', 'laptop', 'phone'] }])
+})
+
+t.test('moves the flag overrides of a merged person; those of the survivor hold', async (t) => {
+  const { publish, start, settled, sql } = await startTestStores(t)
+  start()
+  await publish(['a', 'b', 'c'].map((distinctId) => ({ ...origin(), kind: 'person', distinctId })))
+  await settled()
+  await sql`INSERT INTO flag_hash_key_overrides (project_id, person_id, feature_flag_key, hash_key)
+    SELECT 1, person_id, flag, distinct_id FROM person_distinct_ids, unnest(
+      CASE distinct_id WHEN 'a' THEN '{x,y,z}'::text[] WHEN 'b' THEN '{x,y}' ELSE '{x}' END) AS flag`
+
+  await publish([identify('b', 'a'), { ...identify('c', 'b'), how: 'force' }])
+  await settled()
+
+  t.strictSame([...await sql`SELECT feature_flag_key AS flag, hash_key AS key FROM flag_hash_key_overrides ORDER BY 1`],
+    [{ flag: 'x', key: 'c' }, { flag: 'y', key: 'b' }, { flag: 'z', key: 'a' }])
+})
+
+t.test('numbers group types as they appear, more than five of them, and sets properties of groups', async (t) => {
+  const stores = await startTestStores(t)
+  const { publish, start, settled, sql, clickhouse: { client } } = stores
+  start()
+
+  await publish(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'b'].map((groupType) => ({ ...origin(), kind: 'groupType', groupType })))
+  await publish([
+    { ...origin(), kind: 'group', groupType: 'h', groupKey: 'Acme', set: { plan: 'free', seats: 3 } },
+    { ...origin(2), kind: 'group', groupType: 'h', groupKey: 'Acme', set: {} },
+    { ...origin(), kind: 'group', groupType: 'h', groupKey: 'Acme', set: { plan: 'pro' } }
+  ])
+  await settled()
+
+  const types = await sql`SELECT group_type, group_type_index FROM group_types WHERE project_id = 1 ORDER BY 2`
+  t.equal(types.map((row) => row.group_type).join(''), 'abcdefgh')
+  t.strictSame(types.map((row) => row.group_type_index as number), [0, 1, 2, 3, 4, 5, 6, 7])
+  t.match(await sql`SELECT group_type_index, properties FROM groups ORDER BY project_id`, [
+    { group_type_index: 7, properties: { plan: 'pro', seats: 3 } }, { group_type_index: 0 }
+  ])
+  await noCopiesWait(stores)
+  const result = await client.query({
+    query: 'SELECT group_type, group_key, group_type_index, properties FROM groups FINAL WHERE project_id = 1',
+    format: 'JSONEachRow'
+  })
+  const [copy] = await result.json<{ properties: string }>()
+  t.match(copy, { group_type: 'h', group_key: 'Acme', group_type_index: 7 })
+  t.strictSame(JSON.parse(copy?.properties ?? ''), { plan: 'pro', seats: 3 })
+})
+
+t.test('makes one person of two that are merged from both sides at once, in different partitions', async (t) => {
+  const stores = await startTestStores(t)
+  const { publish, publishRaw, start, settled, sql } = stores
+  const pairs = Array.from({ length: 200 }, (_, i) => [`left-${i}`, `right-${i}`] as const)
+  start({ maxBatchBytes: 1000 })
+  await publish(pairs.flat().map((distinctId) => ({ ...origin(), kind: 'person', distinctId, set: { of: distinctId } })))
+  await settled()
+
+  // Ingest never does that: it takes all updates of a project to one partition.
+  await Promise.all(pairs.flatMap(([left, right]) => [
+    publishRaw(2, JSON.stringify([identify(left, right)])), publishRaw(3, JSON.stringify([identify(right, left)]))
+  ]))
+  await settled()
+
+  const persons = await readPersons(sql, 1)
+  t.equal(persons.length, pairs.length)
+  t.ok(persons.every(({ distinctIds, isIdentified }) => distinctIds.length === 2 && isIdentified))
+  await noCopiesWait(stores)
+  t.same(await compareCopies(stores), [])
+})
+
+function identify (distinctId: string, otherDistinctId: string): MergeUpdate {
+  return { ...origin(), kind: 'merge', how: 'identify', distinctId, otherDistinctId }
+}

@@ -85,7 +85,7 @@ export function startPeople (deps: PeopleDeps): People {
     const ended = runPartition({
       state, connection: deps.connection, sql: deps.sql, metrics, logger, signal: aborted.signal,
       maxBatchBytes: deps.maxBatchBytes ?? MAX_BATCH_BYTES,
-      keepRefused: async (refused) => await keepRefused(deps.connection, refused),
+      keepRefused: async (batch, refused) => await keepRefused(deps.connection, batch, refused),
       waitForRoom: async (signal) => await copies.waitForRoom(signal),
       onCopies: () => copies.notify()
     }).finally(() => running.delete(partition))

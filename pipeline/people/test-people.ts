@@ -75,6 +75,11 @@ export async function startTestStores (t: TestContext, options: { projects?: num
   }
 }
 
+/** Waits until everything that was posted is copied to ClickHouse. */
+export async function noCopiesWait ({ sql }: TestStores): Promise<void> {
+  await waitFor(async () => (await sql`SELECT 1 FROM people_outbox LIMIT 1`).length === 0, { timeoutMs: 60_000 })
+}
+
 /** A person as Postgres has it, with the ids that belong to it. */
 export interface StoredPerson {
   uuid: string
