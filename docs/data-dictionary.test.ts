@@ -1,0 +1,78 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import t from 'tap'
+import { type ClickHouse } from '../platform/connect-clickhouse.ts'
+import { createTestClickHouse } from '../test/support/create-test-clickhouse.ts'
+
+const FILE = path.join(import.meta.dirname, 'data-dictionary.md')
+
+interface Table {
+  name: string
+  engine: string
+  comment: string
+}
+
+interface Column {
+  table: string
+  name: string
+  type: string
+  comment: string
+}
+
+async function select<T> (client: ClickHouse, query: string): Promise<T[]> {
+  return await (await client.query({ query, format: 'JSONEachRow' })).json<T>()
+}
+
+async function readTables (client: ClickHouse): Promise<Table[]> {
+  return await select<Table>(client, `
+    SELECT name, engine, comment FROM system.tables
+    WHERE database = currentDatabase() AND engine != 'MaterializedView' AND NOT startsWith(name, '.')
+    ORDER BY name = 'events' DESC, engine = 'View' DESC, name`)
+}
+
+async function readColumns (client: ClickHouse): Promise<Column[]> {
+  return await select<Column>(client, `
+    SELECT table, name, type, comment FROM system.columns
+    WHERE database = currentDatabase() ORDER BY table, position`)
+}
+
+function render (tables: readonly Table[], columns: readonly Column[]): string {
+  const sections = tables.map(({ name, engine, comment }) => {
+    const rows = columns.filter(({ table }) => table === name)
+      .map((column) => `| \`${column.name}\` | ${column.type.replaceAll('|', '\\|')} | ${column.comment} |`)
+    const kind = engine === 'View' ? 'View. ' : ''
+    return `## ${name}\n\n${kind}${comment}.\n\n| column | type | meaning |\n|---|---|---|\n${rows.join('\n')}\n`
+  })
+  return `# Data dictionary
+
+Every table and view of the ClickHouse database \`millrace\`, from the comments of the tables themselves. Views, listed first, are
+what to query; tables that are "partly merged" are what the views read. Sample queries: [queries](queries/README.md).
+
+This page is generated: \`MILLRACE_TEST_WRITE=1 node docs/data-dictionary.test.ts\`.
+
+${sections.join('\n')}`
+}
+
+t.test('every table and column says what it is', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const tables = await readTables(client)
+  const views = new Set(tables.filter(({ engine }) => engine === 'View').map(({ name }) => name))
+
+  t.same(tables.filter(({ comment }) => comment === '').map(({ name }) => name), [], 'tables without a comment')
+  const silent = (await readColumns(client))
+    .filter(({ table, comment }) => comment === '' && !views.has(table) && tables.some(({ name }) => name === table))
+  t.same(silent.map(({ table, name }) => `${table}.${name}`), [], 'columns without a comment')
+})
+
+t.test('the data dictionary is what the tables say', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const columns = await readColumns(client)
+  const meaning = new Map(columns.filter(({ comment }) => comment !== '').map(({ name, comment }) => [name, comment]))
+  // The columns of a view carry no comments of their own; the same name means the same thing everywhere.
+  const explained = columns.map((column) => ({ ...column, comment: column.comment || (meaning.get(column.name) ?? '') }))
+
+  const text = render(await readTables(client), explained)
+  if (process.env.MILLRACE_TEST_WRITE === '1') await writeFile(FILE, text)
+
+  t.equal(await readFile(FILE, 'utf8'), text)
+})

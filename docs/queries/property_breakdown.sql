@@ -1,0 +1,9 @@
+-- An event by the values of a property that has no column of its own; a promoted column would be faster.
+SELECT
+    JSONExtractString(properties, {property:String}) AS value,
+    count() AS events
+FROM events
+WHERE project_id = {project:UInt32} AND event = {event:String}
+GROUP BY value
+ORDER BY events DESC, value
+LIMIT 100
