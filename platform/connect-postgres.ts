@@ -15,6 +15,8 @@ export function connectPostgres (options: { url: string, max?: number, logger?: 
     // A server that is away must be noticed well inside the 3 s after which flag clients give up.
     connect_timeout: 2,
     idle_timeout: 60,
+    // Seconds before the next try; the default grows to 20, which is long after the server is back.
+    backoff: (tries: number) => Math.min(2 ** tries / 10, 1),
     onnotice: (notice) => options.logger?.debug({ notice: notice.message }, 'postgres notice'),
     types: {
       // bigint counts stay far below 2^53 here, and numbers are what the answers of the API carry.
