@@ -1,23 +1,28 @@
 import { type IncomingMessage } from 'node:http'
+import { HttpError } from '../platform/errors.ts'
 import { decodeBody } from '../platform/http-body/decode-body.ts'
 import { readBody } from '../platform/http-body/read-body.ts'
-import { type PeopleUpdate } from '../schema/people-update.ts'
-import { type EventRow } from './event-row.ts'
-import { clientAddress } from './client-address.ts'
+import { type BodyHints } from '../platform/http-body/unwrap-body.ts'
+import { type CaptureLarge } from './large/capture-large.ts'
+import { type BodyBudget, type BodyLease } from './large/body-budget.ts'
+import { storedAddress } from './stored-address.ts'
 import { type IngestCounts } from './ingest-counts.ts'
 import { type KeyDirectory } from './keys/key-directory.ts'
-import { type IsAnnounced } from './normalise/derive-people-updates.ts'
 import { type EventLanes } from './publish/event-lanes.ts'
 import { type PeopleLanes } from './publish/people-lanes.ts'
-import { readEnvelope } from './read-envelope.ts'
+import { findEvents, nameIdentify, readEnvelope } from './read-envelope.ts'
 import { type RequestContext } from './request-context.ts'
-import { type EventSink, type TakeEvent } from './take-event.ts'
+import { RequestSink } from './request-sink.ts'
+import { type TakeEvent } from './take-event.ts'
 
 export interface CaptureDeps {
   keys: KeyDirectory
   takeEvent: TakeEvent
   lanes: EventLanes
   people: PeopleLanes
+  /** The way of large bodies, off the event loop. */
+  captureLarge: CaptureLarge
+  budget: BodyBudget
   counts: IngestCounts
   limits: { maxBodyBytes: number, maxDecompressedBytes: number }
   now: () => number
@@ -33,6 +38,13 @@ export interface CaptureRequest {
 export type Capture = (request: CaptureRequest) => Promise<void>
 
 /**
+ * Bodies up to this size are taken on the event loop, which they hold for a few milliseconds at most: 256 KiB on the
+ * wire, 1 MiB inflated. Above, worker threads take them.
+ */
+const SMALL_BODY_BYTES = 262_144
+const SMALL_INFLATED_BYTES = 1_048_576
+
+/**
  * The way of a request through ingest:
  *
  * 1. read the body and unwrap it
@@ -45,76 +57,75 @@ export type Capture = (request: CaptureRequest) => Promise<void>
  * @throws {HttpError} what the client did wrong, or 503 when nothing can be kept.
  */
 export function createCapture (deps: CaptureDeps): Capture {
-  const { keys, takeEvent, lanes, people, counts, limits } = deps
+  const { keys, takeEvent, lanes, people, captureLarge, budget, counts, limits } = deps
 
   return async function capture (request) {
-    const bytes = await readRequestBytes(request, limits.maxBodyBytes)
-    const receivedAt = deps.now()
-    const body = decodeBody(bytes, hintsOf(request), limits.maxDecompressedBytes)
-    const envelope = readEnvelope(body, request)
+    let lease: BodyLease | undefined
+    try {
+      const admit = async (bytes: number): Promise<void> => { lease = await budget.acquire(bytes) }
+      const bytes = await readRequestBytes(request, { ...limits, admit })
+      lease?.shrinkTo(bytes.length)
+      counts.bytes += bytes.length
+      const receivedAt = deps.now()
+      const body = decodeSmallBody(bytes, hintsOf(request))
+      if (body === IS_LARGE) await captureLarge({ ...request, bytes, hints: hintsOf(request), receivedAt })
+      else await captureSmall(request, body, receivedAt)
+    } finally {
+      lease?.release()
+    }
+  }
+
+  async function captureSmall (request: CaptureRequest, body: unknown, receivedAt: number): Promise<void> {
+    const { events, fields } = findEvents(body)
+    const envelope = readEnvelope(fields, events, request.query)
     const found = keys.resolve(envelope.apiKey, envelope.projectId)
     const project = found instanceof Promise ? await found : found
-
     const context: RequestContext = {
       project,
       requestId: request.requestId,
       receivedAt,
       sentAt: envelope.sentAt,
-      ip: project.anonymizeIps || request.query.ip === '0' ? '' : clientAddress(request.raw),
+      ip: storedAddress(request.raw, request.query, project),
       historical: envelope.historical
     }
     const sink = new RequestSink(lanes, people)
-    counts.received += envelope.events.length
-    for (const event of envelope.events) {
-      const reason = takeEvent(event, context, sink)
+    counts.received += events.length
+    for (const event of events) {
+      const reason = takeEvent(request.isEngage ? nameIdentify(event) : event, context, sink)
       if (reason === null) counts.accepted++
       else counts.dropped[reason]++
     }
     await sink.settled()
   }
-}
 
-/** Remembers which messages carry the events of one request. */
-class RequestSink implements EventSink {
-  readonly #lanes: EventLanes
-  readonly #people: PeopleLanes
-  readonly isAnnounced: IsAnnounced
-  #messages: Promise<void>[] = []
-
-  constructor (lanes: EventLanes, people: PeopleLanes) {
-    this.#lanes = lanes
-    this.#people = people
-    this.isAnnounced = people.isAnnounced
-  }
-
-  appendRow (row: EventRow, context: RequestContext): void {
-    this.#await(this.#lanes.append(row, context))
-  }
-
-  appendUpdate (update: PeopleUpdate): void {
-    this.#await(this.#people.append(update))
-  }
-
-  async settled (): Promise<void> {
-    if (this.#messages.length === 1) return await this.#messages[0]
-    await Promise.all(this.#messages)
-  }
-
-  #await (message: Promise<void>): void {
-    // Neighbours mostly share a message; a repeated entry would only be awaited twice.
-    if (this.#messages.at(-1) !== message) this.#messages.push(message)
+  /** Decodes a body here, unless it turns out to be large. */
+  function decodeSmallBody (bytes: Buffer, hints: BodyHints): unknown {
+    if (bytes.length > SMALL_BODY_BYTES) return IS_LARGE
+    const maxBytes = Math.min(SMALL_INFLATED_BYTES, limits.maxDecompressedBytes)
+    try {
+      return decodeBody(bytes, hints, maxBytes)
+    } catch (error) {
+      if (error instanceof HttpError && error.status === 413 && maxBytes < limits.maxDecompressedBytes) return IS_LARGE
+      throw error
+    }
   }
 }
+
+const IS_LARGE = Symbol('large body')
 
 /** A GET carries its body in the query. */
-async function readRequestBytes ({ raw, query }: CaptureRequest, maxBytes: number): Promise<Buffer> {
-  if (raw.method !== 'GET') return await readBody(raw, maxBytes)
+async function readRequestBytes (
+  { raw, query }: CaptureRequest, options: { maxBodyBytes: number, admit: (bytes: number) => Promise<void> }
+): Promise<Buffer> {
+  if (raw.method !== 'GET') {
+    return await readBody(raw, { maxBytes: options.maxBodyBytes, smallBytes: SMALL_BODY_BYTES, admit: options.admit })
+  }
   const data = typeof query.data === 'string' ? query.data : ''
   // A plus sign of base64 that was not escaped arrives as a blank.
   return Buffer.from(/^\s*[{[]/.test(data) ? data : data.replaceAll(' ', '+'))
 }
 
-function hintsOf ({ raw, query }: CaptureRequest): Parameters<typeof decodeBody>[1] {
+function hintsOf ({ raw, query }: CaptureRequest): BodyHints {
   return {
     contentType: raw.headers['content-type'],
     contentEncoding: raw.headers['content-encoding'],

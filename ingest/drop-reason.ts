@@ -8,7 +8,8 @@ export const DROP_REASONS = [
   'invalid_event_name',
   'missing_distinct_id',
   'invalid_properties',
-  'event_too_large'
+  'event_too_large',
+  'not_storable'
 ] as const
 
 export type DropReason = (typeof DROP_REASONS)[number]

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type ListenOptions } from 'node:net'
+import { availableParallelism } from 'node:os'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type FastifyInstance, type FastifyListenOptions } from 'fastify'
@@ -14,11 +15,15 @@ import { type IngestConfig } from './config.ts'
 import { createIngestCounts } from './ingest-counts.ts'
 import { createKeyDirectory } from './keys/key-directory.ts'
 import { createLoadKeys } from './keys/load-keys.ts'
+import { BodyBudget } from './large/body-budget.ts'
+import { createCaptureLarge } from './large/capture-large.ts'
+import { createLargeBodyPool } from './large/large-body-pool.ts'
 import { createDescribeProperties } from './normalise/describe-properties.ts'
 import { createNormaliseEvent } from './normalise/normalise-event.ts'
 import { createDurablePublisher } from './publish/durable-publisher.ts'
 import { createEventLanes } from './publish/event-lanes.ts'
 import { createPeopleLanes } from './publish/people-lanes.ts'
+import { createPublishFrames } from './publish/publish-frames.ts'
 import { createPublishCounts } from './publish/publish-counts.ts'
 import { openStreamLink } from './publish/stream-link.ts'
 import { adoptSpools } from './spool/adopt-spools.ts'
@@ -39,6 +44,14 @@ const ACK_TIMEOUT_MS = 3000
 
 /** How long the start waits for the stream. */
 const STREAM_WAIT_MS = 2000
+
+/** Four of the largest bodies are read at a time (each exists twice for a moment); others wait, some seconds. */
+const LARGE_BODIES = { maxBytes: 160_000_000, maxWaiting: 64, maxWaitMs: 30_000 }
+
+/** One core stays for the event loop; more than two threads would only take memory from everything else. */
+function largeBodyThreads (): number {
+  return Math.min(Math.max(availableParallelism() - 1, 1), 2)
+}
 
 /** Composes the tier and starts listening. */
 export async function startIngest (config: IngestConfig, logger: Logger): Promise<Ingest> {
@@ -71,11 +84,22 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const people = createPeopleLanes({ publish: publisher.publishPeople, nextMessageId })
 
   let ready = true
+  const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event could not be stored')
   const takeEvent = createTakeEvent(createNormaliseEvent({
     describeProperties: createDescribeProperties(now), maxEventBytes: link.maxPayloadBytes
-  }))
+  }), onUnexpected)
+  const pool = createLargeBodyPool({ threads: largeBodyThreads(), logger, onUnexpected })
+  const captureLarge = createCaptureLarge({
+    pool, keys, people, counts, lanes: config.streams.lanes, maxEventBytes: link.maxPayloadBytes,
+    maxDecompressedBytes: config.limits.maxDecompressedBytes,
+    publishFrames: createPublishFrames({ publish: publisher.publishEvents, nextMessageId })
+  })
+  const budget = new BodyBudget(LARGE_BODIES)
+  metrics.gaugeFrom('large_body_bytes', 'Bytes of large bodies in memory.', () => budget.used)
   const app = await buildIngestApp({
-    capture: createCapture({ keys, takeEvent, lanes, people, counts, limits: config.limits, now }),
+    capture: createCapture({
+      keys, takeEvent, lanes, people, captureLarge, budget, counts, limits: config.limits, now
+    }),
     counts,
     metrics,
     isReady: () => ready,
@@ -95,6 +119,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     shutdownSteps: [
       { name: 'say not ready', run: () => { ready = false } },
       { name: 'finish requests', run: async () => await app.close() },
+      { name: 'stop the threads', run: async () => await pool.close() },
       { name: 'stop adopting spools', run: async () => await adoption.stop() },
       { name: 'stop draining the spool', run: async () => await publisher.close() },
       { name: 'close nats', run: async () => await link.close() },

@@ -20,17 +20,24 @@ export type TakeEvent = (value: unknown, context: RequestContext, sink: EventSin
  * changes about persons and groups. A bad event is dropped with its reason and leaves
  * its neighbours alone.
  *
+ * @param onUnexpected  Told of a mistake of ours; the event counts as `not_storable`, its neighbours go on.
  * @returns null when the event was taken.
  */
-export function createTakeEvent (normaliseEvent: NormaliseEvent): TakeEvent {
+export function createTakeEvent (normaliseEvent: NormaliseEvent, onUnexpected: (error: unknown) => void): TakeEvent {
   return function takeEvent (value, context, sink) {
     const reason = validateEvent(value)
     if (reason !== null) return reason
-    const normalised = normaliseEvent(value as SentEvent, context)
-    if (typeof normalised === 'string') return normalised
-    const { row, properties } = normalised
-    sink.appendRow(row, context)
-    for (const update of derivePeopleUpdates(row, properties, sink.isAnnounced)) sink.appendUpdate(update)
-    return null
+    try {
+      const normalised = normaliseEvent(value as SentEvent, context)
+      if (typeof normalised === 'string') return normalised
+      const { row, properties } = normalised
+      const updates = derivePeopleUpdates(row, properties, sink.isAnnounced)
+      sink.appendRow(row, context)
+      for (const update of updates) sink.appendUpdate(update)
+      return null
+    } catch (error) {
+      onUnexpected(error)
+      return 'not_storable'
+    }
   }
 }

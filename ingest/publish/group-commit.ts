@@ -2,14 +2,8 @@ import { HEADER } from '../../schema/streams.ts'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
 import { type EncodedFrame, FrameEncoder } from '../encode/frame-encoder.ts'
 import { type EventRow } from '../event-row.ts'
+import { isFull, needsNewMessage } from './message-limits.ts'
 import { type Publish } from './outgoing-message.ts'
-
-/** A message is closed at whichever comes first; JetStream is cheapest around a megabyte before compression. */
-export const MAX_ROWS_PER_MESSAGE = 1000
-export const MAX_BLOCK_BYTES = 786_432
-
-/** A larger row travels alone. With the bound above, every other message fits a server with its default of 1 MiB. */
-export const LARGE_ROW_BYTES = 131_072
 
 export interface GroupCommitOptions {
   subject: string
@@ -49,10 +43,10 @@ export class GroupCommit {
 
   /** Adds a row; the promise settles with the message that carries it. Equal promises, same message. */
   append (row: EventRow, requestId: string): Promise<void> {
-    if (row.properties.length > LARGE_ROW_BYTES) this.flush()
+    if (needsNewMessage(row)) this.flush()
     const commit = this.#open ??= this.#begin(requestId)
     this.#encoder.append(row)
-    if (this.#encoder.rows >= MAX_ROWS_PER_MESSAGE || this.#encoder.bytes >= MAX_BLOCK_BYTES) this.flush()
+    if (isFull(this.#encoder)) this.flush()
     return commit.done
   }
 

@@ -39,15 +39,18 @@ export function inflateEncoded (bytes: Buffer, encoding: ContentEncoding, maxByt
 }
 
 const SMALLEST_CHUNK = 4096
-const LARGEST_CHUNK = 1_048_576
+
+/** Deflate cannot inflate more than this. */
+const MAX_RATIO = 1032
 
 /**
  * Output buffer to start with: gzip ends with the inflated size (modulo 2^32), and one buffer of the right size saves
- * zlib a third of its time over many small ones. A lie costs at most a megabyte.
+ * zlib a third of its time over many small ones, and the memory to join them. A lie costs address space only.
  */
 function guessInflatedBytes (bytes: Buffer, maxBytes: number): number {
   const claimed = bytes.length < 18 ? 0 : bytes.readUInt32LE(bytes.length - 4)
-  return Math.min(Math.max(claimed + 1, SMALLEST_CHUNK), LARGEST_CHUNK, Math.max(maxBytes, SMALLEST_CHUNK))
+  const possible = Math.min(claimed, maxBytes, bytes.length * MAX_RATIO)
+  return Math.max(possible + 1, SMALLEST_CHUNK)
 }
 
 function explain (error: unknown, maxBytes: number, otherwise: () => Error): Error {

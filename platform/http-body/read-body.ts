@@ -2,21 +2,35 @@ import { type IncomingMessage } from 'node:http'
 import { HttpError } from '../errors.ts'
 import { bodyTooLarge } from './http-body-error.ts'
 
+export interface ReadBodyOptions {
+  /** Largest body on the wire. */
+  maxBytes: number
+  /** Bodies are read at once up to here; larger ones ask for admission first. Default: no admission. */
+  smallBytes?: number
+  /**
+   * Called once, when a body turns out to be larger than `smallBytes`, with the bytes it may take in memory. Nothing
+   * more is read until the promise resolves; a rejection ends the reading.
+   */
+  admit?: (bytes: number) => Promise<void>
+}
+
 /**
  * Collects the bytes of a request body.
  *
  * A body over the limit is refused as soon as that is known, but the connection stays usable: Node discards the rest
  * of the body once the answer is written, and the next request on the connection is read.
  *
- * @param maxBytes  Largest body on the wire.
- * @throws {HttpError} 413 `body_too_large`; 400 `incomplete_body` when the client went away half-way.
+ * @throws {HttpError} 413 `body_too_large`; 400 `incomplete_body` when the client went away half-way; what `admit`
+ *   rejected with.
  */
-export function readBody (request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+export function readBody (request: IncomingMessage, options: ReadBodyOptions): Promise<Buffer> {
+  const { maxBytes, smallBytes = Infinity, admit } = options
   const announced = Number(request.headers['content-length'] ?? 0)
   if (announced > maxBytes) return Promise.reject(bodyTooLarge('The request body', maxBytes))
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0
+    let isAdmitted = false
 
     request.on('data', onData)
     request.on('end', onEnd)
@@ -25,21 +39,27 @@ export function readBody (request: IncomingMessage, maxBytes: number): Promise<B
 
     function onData (chunk: Buffer): void {
       length += chunk.length
-      if (length > maxBytes) {
-        stop()
-        request.resume()
-        reject(bodyTooLarge('The request body', maxBytes))
-        return
-      }
+      if (length > maxBytes) return refuse(bodyTooLarge('The request body', maxBytes))
       chunks.push(chunk)
+      if (length > smallBytes && !isAdmitted && admit !== undefined) {
+        isAdmitted = true
+        request.pause()
+        // The chunks and their concatenation exist together for a moment.
+        admit(2 * (announced || maxBytes)).then(() => request.resume(), refuse)
+      }
     }
     function onEnd (): void {
       stop()
-      resolve(chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks, length))
+      resolve(chunks.length === 1 ? chunks[0] as Buffer : concat(chunks, length))
     }
     function onGone (): void {
       stop()
       reject(new HttpError(400, 'validation_error', 'incomplete_body', 'The request ended before its body was complete.'))
+    }
+    function refuse (error: Error): void {
+      stop()
+      request.resume()
+      reject(error)
     }
     function stop (): void {
       request.off('data', onData)
@@ -48,4 +68,15 @@ export function readBody (request: IncomingMessage, maxBytes: number): Promise<B
       request.off('close', onGone)
     }
   })
+}
+
+/** Into memory of its own, so that it can be handed to another thread without copying. */
+function concat (chunks: Buffer[], length: number): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(length)
+  let at = 0
+  for (const chunk of chunks) {
+    bytes.set(chunk, at)
+    at += chunk.length
+  }
+  return bytes
 }

@@ -1,0 +1,93 @@
+import { HttpError } from '../../platform/errors.ts'
+
+export interface BodyBudgetOptions {
+  /** Bytes of large bodies in memory at a time. */
+  maxBytes: number
+  /** Requests that may wait for room; beyond, they are refused at once. */
+  maxWaiting: number
+  /** Longest wait, in milliseconds. */
+  maxWaitMs: number
+}
+
+/** Room for one large body. */
+export interface BodyLease {
+  /** Gives back what turned out not to be needed. */
+  shrinkTo (bytes: number): void
+  release (): void
+}
+
+interface Waiting {
+  bytes: number
+  grant: () => void
+}
+
+/**
+ * Bounds the memory of large bodies: a request that gets no room is not read further, so that the bytes wait with the
+ * client. First come, first served.
+ */
+export class BodyBudget {
+  readonly #options: BodyBudgetOptions
+  readonly #waiting: Waiting[] = []
+  #used = 0
+
+  constructor (options: BodyBudgetOptions) {
+    this.#options = options
+  }
+
+  /** Bytes in use. */
+  get used (): number {
+    return this.#used
+  }
+
+  /** @throws {HttpError} 503 `overloaded` when too many wait, or when none left in time. */
+  async acquire (wanted: number): Promise<BodyLease> {
+    // A body larger than the whole budget would wait for ever; alone it is let through.
+    const bytes = Math.min(wanted, this.#options.maxBytes)
+    if (this.#waiting.length > 0 || this.#used + bytes > this.#options.maxBytes) await this.#wait(bytes)
+    else this.#used += bytes
+    return this.#createLease(bytes)
+  }
+
+  #wait (bytes: number): Promise<void> {
+    if (this.#waiting.length >= this.#options.maxWaiting) return Promise.reject(overloaded())
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
+        reject(overloaded())
+        this.#grant()
+      }, this.#options.maxWaitMs)
+      const waiting = {
+        bytes,
+        grant: (): void => {
+          clearTimeout(timer)
+          resolve()
+        }
+      }
+      this.#waiting.push(waiting)
+    })
+  }
+
+  #createLease (bytes: number): BodyLease {
+    let held = bytes
+    const giveBack = (rest: number): void => {
+      if (rest >= held) return
+      this.#used -= held - rest
+      held = rest
+      this.#grant()
+    }
+    return { shrinkTo: giveBack, release: () => giveBack(0) }
+  }
+
+  #grant (): void {
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      if (this.#used + next.bytes > this.#options.maxBytes) return
+      this.#waiting.shift()
+      this.#used += next.bytes
+      next.grant()
+    }
+  }
+}
+
+function overloaded (): HttpError {
+  return new HttpError(503, 'server_error', 'overloaded', 'Too many large requests at the moment. Try again.')
+}

@@ -1,0 +1,55 @@
+import { type BodyHints } from '../../platform/http-body/unwrap-body.ts'
+import { type CaptureRequest } from '../capture.ts'
+import { type DropReason } from '../drop-reason.ts'
+import { type IngestCounts } from '../ingest-counts.ts'
+import { type KeyDirectory } from '../keys/key-directory.ts'
+import { type PeopleLanes } from '../publish/people-lanes.ts'
+import { type PublishFrames } from '../publish/publish-frames.ts'
+import { storedAddress } from '../stored-address.ts'
+import { type LargeBodyPool } from './large-body-pool.ts'
+
+export interface CaptureLargeDeps {
+  pool: LargeBodyPool
+  keys: KeyDirectory
+  people: PeopleLanes
+  publishFrames: PublishFrames
+  counts: IngestCounts
+  maxDecompressedBytes: number
+  maxEventBytes: () => number
+  lanes: number
+}
+
+export type CaptureLarge = (
+  request: CaptureRequest & { bytes: Buffer, hints: BodyHints, receivedAt: number }
+) => Promise<void>
+
+/** The way of a large body: a worker thread takes it to finished frames, this thread looks up the key and publishes. */
+export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
+  const { pool, keys, people, publishFrames, counts } = deps
+
+  return async function captureLarge ({ raw, requestId, query, isEngage, bytes, hints, receivedAt }) {
+    const { frames, updates, received, dropped } = await pool.run({
+      bytes: ownMemory(bytes), hints, query, isEngage, requestId, receivedAt,
+      maxDecompressedBytes: deps.maxDecompressedBytes, maxEventBytes: deps.maxEventBytes(), lanes: deps.lanes
+    }, async ({ apiKey, projectId }) => {
+      const project = await keys.resolve(apiKey, projectId)
+      return { project, ip: storedAddress(raw, query, project) }
+    })
+    counts.received += received
+    let refused = 0
+    for (const [reason, count] of Object.entries(dropped)) {
+      counts.dropped[reason as DropReason] += count
+      refused += count
+    }
+    counts.accepted += received - refused
+    await Promise.all([publishFrames(frames, requestId), ...updates.map(async (update) => await people.append(update))])
+  }
+}
+
+/** Bytes in memory that nothing else uses, as must be to hand them to another thread. */
+function ownMemory (bytes: Buffer): Uint8Array {
+  if (bytes.byteLength === bytes.buffer.byteLength) return bytes
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  copy.set(bytes)
+  return copy
+}

@@ -1,0 +1,83 @@
+import zlib from 'node:zlib'
+import t from 'tap'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { storePublishedEvents, takePeopleUpdates, takeMessages } from '../testing/read-published-events.ts'
+import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
+
+function buildBatch (events: number, propertyBytes: number): object[] {
+  return Array.from({ length: events }, (_, i) => ({
+    event: `e${i % 5}`, distinct_id: `u${i}`, properties: { ordinal: i, text: 'é'.repeat(propertyBytes / 2) }
+  }))
+}
+
+t.test('a batch of nearly 20 MB arrives whole', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  const batch = [...buildBatch(20_000, 900), { event: 'e', distinct_id: 'x', $set: { a: 1 } }, { event: '' }]
+  const body = JSON.stringify({ batch, api_key: PROJECT_KEY, sent_at: new Date().toISOString() })
+  t.ok(body.length > 10_000_000)
+
+  const answer = await ingest.post('/batch/', body)
+
+  t.equal(answer.status, 200)
+  const stored = await storePublishedEvents(ingest.connection, clickhouse)
+  t.equal(stored.length, 20_001)
+  t.equal(new Set(stored.map(({ properties }) => JSON.parse(properties).ordinal as number)).size, 20_001)
+  t.equal(await ingest.metric('millrace_ingest_events_dropped_total{reason="missing_event_name"}'), 1)
+  t.equal(await ingest.metric('millrace_ingest_events_received_total{kind="all"}'), 20_002)
+  t.match(await takePeopleUpdates(ingest.connection), [{ kind: 'person', distinctId: 'x', set: { a: 1 } }])
+})
+
+t.test('a small body that inflates to a large one is taken too, in each form', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  const batch = buildBatch(3000, 1000)
+  const gzip = (value: unknown): Buffer => zlib.gzipSync(JSON.stringify(value))
+
+  const answers = [
+    await ingest.post('/batch', gzip({ api_key: PROJECT_KEY, batch })),
+    await ingest.post('/e/', gzip(batch.map((event) => ({ ...event, token: PROJECT_KEY })))),
+    await ingest.post('/capture', gzip({ ...batch[0], api_key: PROJECT_KEY, extra: 'x'.repeat(3_000_000) }))
+  ]
+
+  t.same(answers.map(({ status }) => status), [200, 200, 200])
+  t.equal((await storePublishedEvents(ingest.connection, clickhouse)).length, 6001)
+})
+
+t.test('what is wrong with a large body is answered as for a small one, and nothing is published', async (t) => {
+  const ingest = await startTestIngest(t)
+  const batch = buildBatch(1000, 1000)
+  const text = JSON.stringify({ api_key: PROJECT_KEY, batch })
+  const cases: [string, string | Buffer, number, string][] = [
+    ['cut off', text.slice(0, -10), 400, 'invalid_json'],
+    ['broken inside an event', text.replace('"ordinal":700', '"ordinal":7x0'), 400, 'invalid_json'],
+    ['text behind it', text + 'x', 400, 'invalid_json'],
+    ['gzip cut off', zlib.gzipSync(JSON.stringify(batch.map((event) => ({ ...event, random: Math.random() })))).subarray(0, -9), 400, 'invalid_gzip'],
+    ['no key', JSON.stringify({ batch }), 401, 'invalid_api_key'],
+    ['another key in the middle', JSON.stringify(batch.map((event, i) => ({ ...event, token: i === 700 ? 'other' : PROJECT_KEY }))), 401, 'invalid_api_key'],
+    ['batch is no array', JSON.stringify({ api_key: PROJECT_KEY, batch: { a: 'x'.repeat(500_000) } }), 400, 'invalid_batch'],
+    ['bomb', zlib.gzipSync(Buffer.alloc(110_000_000, 0x20)), 413, 'body_too_large'],
+    ['too long', Buffer.alloc(20_000_000, 0x20), 413, 'body_too_large']
+  ]
+
+  for (const [name, body, status, code] of cases) {
+    const answer = await ingest.post('/batch', body)
+    t.equal(answer.status, status, name)
+    t.match(await answer.json(), { code, detail: String }, name)
+  }
+  t.equal((await takeMessages(ingest.connection, EVENTS_STREAM)).length, 0)
+})
+
+t.test('one event larger than a message is dropped with its reason, its neighbours are kept', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  const huge = { event: 'huge', distinct_id: 'a', properties: { text: 'x'.repeat(40_000_000) } }
+  const batch = [{ event: 'one', distinct_id: 'a' }, huge, { event: 'two', distinct_id: 'a' }]
+
+  const answer = await ingest.post('/batch', zlib.gzipSync(JSON.stringify({ api_key: PROJECT_KEY, batch })))
+
+  t.equal(answer.status, 200)
+  t.same((await storePublishedEvents(ingest.connection, clickhouse)).map(({ event }) => event), ['one', 'two'])
+  t.equal(await ingest.metric('millrace_ingest_events_dropped_total{reason="event_too_large"}'), 1)
+})

@@ -1,0 +1,40 @@
+import { type PeopleUpdate } from '../schema/people-update.ts'
+import { type EventRow } from './event-row.ts'
+import { type IsAnnounced } from './normalise/derive-people-updates.ts'
+import { type EventLanes } from './publish/event-lanes.ts'
+import { type PeopleLanes } from './publish/people-lanes.ts'
+import { type RequestContext } from './request-context.ts'
+import { type EventSink } from './take-event.ts'
+
+/** Puts the events of one request into the open messages, and remembers which messages those are. */
+export class RequestSink implements EventSink {
+  readonly #lanes: EventLanes
+  readonly #people: PeopleLanes
+  readonly isAnnounced: IsAnnounced
+  readonly #messages: Promise<void>[] = []
+
+  constructor (lanes: EventLanes, people: PeopleLanes) {
+    this.#lanes = lanes
+    this.#people = people
+    this.isAnnounced = people.isAnnounced
+  }
+
+  appendRow (row: EventRow, context: RequestContext): void {
+    this.#await(this.#lanes.append(row, context))
+  }
+
+  appendUpdate (update: PeopleUpdate): void {
+    this.#await(this.#people.append(update))
+  }
+
+  /** Settles when every message that carries something of the request is durable. */
+  async settled (): Promise<void> {
+    if (this.#messages.length === 1) return await this.#messages[0]
+    await Promise.all(this.#messages)
+  }
+
+  #await (message: Promise<void>): void {
+    // Neighbours mostly share a message; a repeated entry would only be awaited twice.
+    if (this.#messages.at(-1) !== message) this.#messages.push(message)
+  }
+}
