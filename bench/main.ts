@@ -8,6 +8,7 @@ import { describeMachine } from './describe-machine.ts'
 import { decide } from './decide.bench.ts'
 import { direct } from './direct.bench.ts'
 import { floor } from './floor.bench.ts'
+import { growth } from './growth.bench.ts'
 import { large } from './large.bench.ts'
 import { printFigures } from './print-figures.ts'
 import { query } from './query.bench.ts'
@@ -16,7 +17,7 @@ import { single } from './single.bench.ts'
 import { visible } from './visible.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
-const QUESTIONS: readonly Question[] = [batch, floor, direct, single, large, visible, decide, query]
+const QUESTIONS: readonly Question[] = [batch, floor, direct, single, large, visible, decide, growth, query]
 
 const { values: options, positionals: names } = parseArgs({
   allowPositionals: true,
