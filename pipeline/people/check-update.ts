@@ -3,6 +3,9 @@ const MAX_ID_LENGTH = 800
 
 const MAX_PROJECT_ID = 2_147_483_647
 
+/** Deeper values are no properties, and overflow the stack of whoever reads them, Postgres included. */
+const MAX_DEPTH = 200
+
 /** Times outside are no times of events, and ClickHouse cannot store them: 1970 to 2299, epoch milliseconds. */
 const LATEST = Date.UTC(2299, 0)
 
@@ -23,7 +26,7 @@ function checkKind (update: Fields): string | null {
         checkProperties(update)
     case 'group':
       return checkId(update, 'groupType') ?? checkId(update, 'groupKey') ??
-        (isObject(update.set) ? null : 'set must be an object')
+        (isObject(update.set) ? checkDepth(update.set) : 'set must be an object')
     case 'groupType':
       return checkId(update, 'groupType')
     default:
@@ -59,7 +62,23 @@ function checkProperties ({ set, setOnce, unset }: Fields): string | null {
   if (set !== undefined && !isObject(set)) return 'set must be an object'
   if (setOnce !== undefined && !isObject(setOnce)) return 'setOnce must be an object'
   const isList = unset === undefined || (Array.isArray(unset) && unset.every((name) => typeof name === 'string'))
-  return isList ? null : 'unset must be an array of names'
+  return isList ? checkDepth(set) ?? checkDepth(setOnce) : 'unset must be an array of names'
+}
+
+/** Level by level, so that no depth is too much for the check itself. */
+function checkDepth (properties: Fields | undefined): string | null {
+  let level: unknown[] = properties === undefined ? [] : [properties]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH) return `properties must not be nested deeper than ${MAX_DEPTH} levels`
+    const next: unknown[] = []
+    for (const value of level) {
+      for (const inner of Object.values(value as object)) {
+        if (typeof inner === 'object' && inner !== null) next.push(inner)
+      }
+    }
+    level = next
+  }
+  return null
 }
 
 function isObject (value: unknown): value is Fields {

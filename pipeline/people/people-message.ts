@@ -1,3 +1,4 @@
+import { splitJsonArray } from '../../platform/http-body/split-json-array.ts'
 import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { checkUpdate } from './check-update.ts'
 import { cleanStrings } from './clean-strings.ts'
@@ -33,12 +34,18 @@ export function readPeopleMessage (
   }
   // Postgres stores neither NUL nor lone surrogates. JSON can only hold them as escapes, which are rare.
   if (text.includes('\\u0000') || text.includes('\\ud') || text.includes('\\uD')) items = cleanStrings(items)
-  for (const item of items as unknown[]) {
+  for (const [i, item] of (items as unknown[]).entries()) {
     const problem = checkUpdate(item)
     if (problem === null) message.updates.push(item as PeopleUpdate)
-    else message.refused.push({ reason: 'invalid_update', detail: problem, payload: Buffer.from(JSON.stringify([item])) })
+    else message.refused.push({ reason: 'invalid_update', detail: problem, payload: cutItem(payload, i) })
   }
   return message
+}
+
+/** An item as it came, in a message of its own. Not by `JSON.stringify`: it may be nested too deep for that. */
+function cutItem (payload: Uint8Array, i: number): Uint8Array {
+  const ranges = splitJsonArray(payload, '').ranges ?? []
+  return Buffer.concat([Buffer.from('['), payload.subarray(ranges[i * 2], ranges[i * 2 + 1]), Buffer.from(']')])
 }
 
 /** What the parser says quotes the text; its position is enough. */
