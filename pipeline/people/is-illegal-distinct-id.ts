@@ -7,10 +7,8 @@ const ILLEGAL = new Set(['[object Object]', 'NaN', 'None', 'none', 'null', '0', 
 
 /** Whether a distinct id must never be part of a merge; the same in quotes, and blanks. */
 export function isIllegalDistinctId (distinctId: string): boolean {
-  const trimmed = distinctId.trim()
-  if (trimmed === '') return true
-  const bare = unquote(trimmed)
-  return ILLEGAL.has(bare) || ILLEGAL_IN_ANY_CASE.has(bare.toLowerCase())
+  const bare = unquote(distinctId.trim())
+  return bare.trim() === '' || ILLEGAL.has(bare) || ILLEGAL_IN_ANY_CASE.has(bare.toLowerCase())
 }
 
 function unquote (text: string): string {

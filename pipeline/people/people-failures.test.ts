@@ -1,10 +1,13 @@
+import { jetstreamManager } from '@nats-io/jetstream'
 import postgres from 'postgres'
 import t from 'tap'
 import { connectClickHouse } from '../../platform/connect-clickhouse.ts'
 import { listDeadLetters } from '../../platform/dead-letters/list-dead-letters.ts'
 import { readDeadLetterById } from '../../platform/dead-letters/read-dead-letter.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
+import { ensureStreams } from '../../platform/ensure-streams.ts'
 import { type PersonUpdate } from '../../schema/people-update.ts'
+import { PEOPLE_STREAM } from '../../schema/streams.ts'
 import { freePort } from '../../test/support/free-port.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { MAX_PROPERTIES_BYTES } from './change-properties.ts'
@@ -182,6 +185,19 @@ t.test('goes on after nats-server was killed', async (t) => {
   await settled()
 
   t.match(await readPersons(sql, 1), [{ distinctIds: ['a'] }, { distinctIds: ['b'] }])
+})
+
+t.test('applies what comes after the stream was deleted and made anew', async (t) => {
+  const { publish, start, settled, sql, connection } = await startTestStores(t)
+  start()
+  await publish([person('a')], [person('b')])
+  await settled()
+
+  await (await jetstreamManager(connection)).streams.delete(PEOPLE_STREAM)
+  await ensureStreams(connection, { replicas: 1, eventsMaxBytes: 1e9, deadLetterMaxBytes: 1e8 })
+  await publish([person('c')])
+
+  await waitFor(async () => (await readPersons(sql, 1)).length === 3, { timeoutMs: 30_000 })
 })
 
 t.test('takes messages larger than a usual pull, in their place', async (t) => {
