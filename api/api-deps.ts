@@ -3,6 +3,7 @@ import { type Sql } from '../platform/connect-postgres.ts'
 import { type Logger } from '../platform/logger.ts'
 import { type Metrics } from '../platform/metrics.ts'
 import { type FlagDefinitions } from './decide/flag-definitions.ts'
+import { type NatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { type PersonalKeyDirectory } from './keys/personal-key-directory.ts'
 import { type ProjectDirectory } from './keys/project-directory.ts'
 
@@ -11,6 +12,8 @@ export interface ApiDeps {
   logger: Logger
   sql: Sql
   clickhouse: ClickHouse
+  /** For dead letters only. */
+  nats: NatsOnDemand
   personalKeys: PersonalKeyDirectory
   projects: ProjectDirectory
   metrics: Metrics

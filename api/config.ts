@@ -7,6 +7,8 @@ export interface ApiConfig {
   logLevel: string
   databaseUrl: string
   clickhouseUrl: string
+  /** For dead letters; everything else is served without. */
+  natsUrl: string
   /** Base of absolute links; empty takes the address of each request. */
   publicUrl: string
   /** Requests per minute and personal key on management; 0 is no limit. */
@@ -16,8 +18,8 @@ export interface ApiConfig {
 /** @throws {SettingsError} listing every problem. */
 export function loadApiConfig (env: NodeJS.ProcessEnv): ApiConfig {
   const settings = loadSettings(env, [
-    'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'MILLRACE_PUBLIC_URL',
-    'MILLRACE_MANAGEMENT_RATE_LIMIT'
+    'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL',
+    'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT'
   ])
   return {
     host: settings.MILLRACE_HOST,
@@ -25,6 +27,7 @@ export function loadApiConfig (env: NodeJS.ProcessEnv): ApiConfig {
     logLevel: settings.MILLRACE_LOG_LEVEL,
     databaseUrl: settings.DATABASE_URL,
     clickhouseUrl: settings.CLICKHOUSE_URL,
+    natsUrl: settings.NATS_URL,
     publicUrl: settings.MILLRACE_PUBLIC_URL,
     managementRateLimit: settings.MILLRACE_MANAGEMENT_RATE_LIMIT
   }

@@ -9,6 +9,7 @@ import { type ApiDeps } from './api-deps.ts'
 import { buildApiApp } from './app.ts'
 import { createFlagDefinitions } from './decide/flag-definitions.ts'
 import { createFlagTallies } from './decide/flag-tallies.ts'
+import { createNatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { createPersonalKey } from './keys/create-personal-key.ts'
 import { createProject } from './keys/create-project.ts'
 import { createUser } from './keys/create-user.ts'
@@ -37,7 +38,7 @@ export interface TestAnswer {
   body: any
 }
 
-/** An address on which nobody listens: ClickHouse is away. */
+/** Addresses on which nobody listens: ClickHouse and NATS are away. */
 const NOWHERE = 'http://127.0.0.1:9/none'
 
 export interface TestContext {
@@ -47,7 +48,7 @@ export interface TestContext {
 /**
  * Builds the API for one test; requests are injected.
  *
- * @param overrides  Parts of the dependencies, such as a ClickHouse (default: one that is away) or a clock.
+ * @param overrides  Parts of the dependencies, such as a ClickHouse or NATS (default: away) or a clock.
  */
 export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps> = {}): Promise<TestApi> {
   const { sql, url: databaseUrl } = await createTestPostgres(t)
@@ -62,6 +63,7 @@ export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps>
   const personalKeys = createPersonalKeyDirectory({ sql, now })
   const projects = createProjectDirectory({ sql, now })
   const clickhouse: ClickHouse = overrides.clickhouse ?? connectClickHouse({ url: NOWHERE })
+  const nats = overrides.nats ?? createNatsOnDemand({ url: 'nats://127.0.0.1:9', logger })
   const changes = listenPostgres({
     url: databaseUrl, channel: 'millrace_keys', logger,
     onChange: () => { personalKeys.invalidate(); projects.invalidate() }
@@ -70,13 +72,14 @@ export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps>
   const metrics = createMetrics('api')
   const definitions = createFlagDefinitions({ sql, databaseUrl, logger, tallies: createFlagTallies(metrics) })
   const app = await buildApiApp({
-    logger, sql, clickhouse, personalKeys, projects, now, metrics, definitions,
+    logger, sql, clickhouse, nats, personalKeys, projects, now, metrics, definitions,
     publicUrl: '', managementRateLimit: 0, isShuttingDown: () => false, ...overrides
   })
   t.teardown(async () => {
     await app.close()
     await changes.stop()
     await definitions.stop()
+    await nats.close()
     if (overrides.clickhouse === undefined) await clickhouse.close()
   })
   return {

@@ -7,6 +7,7 @@ import { onShutdown } from '../platform/on-shutdown.ts'
 import { runProcess } from '../platform/run-process.ts'
 import { buildApiApp } from './app.ts'
 import { loadApiConfig } from './config.ts'
+import { createNatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { createFlagDefinitions } from './decide/flag-definitions.ts'
 import { createFlagTallies } from './decide/flag-tallies.ts'
 import { createPersonalKeyDirectory } from './keys/personal-key-directory.ts'
@@ -17,6 +18,7 @@ runProcess('api', async () => {
   const logger = createLogger({ component: 'api', level: config.logLevel })
   const sql = connectPostgres({ url: config.databaseUrl, logger })
   const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
+  const nats = createNatsOnDemand({ url: config.natsUrl, logger })
   const metrics = createMetrics('api')
 
   const now = Date.now
@@ -38,7 +40,7 @@ runProcess('api', async () => {
 
   let shuttingDown = false
   const app = await buildApiApp({
-    logger, sql, clickhouse, personalKeys, projects, metrics, definitions, now,
+    logger, sql, clickhouse, nats, personalKeys, projects, metrics, definitions, now,
     publicUrl: config.publicUrl,
     managementRateLimit: config.managementRateLimit,
     isShuttingDown: () => shuttingDown
@@ -51,6 +53,7 @@ runProcess('api', async () => {
     { name: 'http', run: () => app.close() },
     { name: 'key changes', run: () => keyChanges.stop() },
     { name: 'flag definitions', run: () => definitions.stop() },
+    { name: 'nats', run: () => nats.close() },
     { name: 'clickhouse', run: () => clickhouse.close() },
     { name: 'postgres', run: () => sql.end({ timeout: 2 }) }
   ])

@@ -1,5 +1,6 @@
 import { type FastifyInstance } from 'fastify'
 import { type ApiDeps } from './api-deps.ts'
+import { deadLetterRoutes } from './dead-letters/dead-letter-routes.ts'
 import { eventDefinitionRoutes } from './event-definitions/event-definition-routes.ts'
 import { experimentRoutes } from './experiments/experiment-routes.ts'
 import { resultsRoutes } from './experiments/results/results-routes.ts'
@@ -18,6 +19,7 @@ export async function managementRoutes (app: FastifyInstance, deps: ApiDeps): Pr
   await app.register(limitRate, { maxPerMinute: deps.managementRateLimit })
 
   await app.register(async (project) => {
+    await project.register(deadLetterRoutes, { prefix: '/dead_letters', ...deps })
     await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })
     await project.register(experimentRoutes, { prefix: '/experiments', ...deps })
     await project.register(resultsRoutes, { prefix: '/experiments', ...deps })

@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from 'commander'
+import { parseIsoDateTime } from '../api/http/iso-date-time.ts'
 
 const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 }
 
@@ -45,4 +46,18 @@ export function readText (maxLength: number): (text: string) => string {
     }
     return text
   }
+}
+
+/** Reads a whole number from 1. */
+export function readCount (text: string): number {
+  const count = Number(text)
+  if (!/^\d+$/.test(text) || count < 1 || !Number.isSafeInteger(count)) throw new InvalidArgumentError('Give a number from 1.')
+  return count
+}
+
+/** Reads an ISO 8601 date or date-time; UTC when it names no zone. */
+export function readInstant (text: string): Date {
+  const instant = parseIsoDateTime(text)
+  if (instant === undefined) throw new InvalidArgumentError('Give an ISO 8601 time, such as 2026-01-31T12:00:00Z.')
+  return instant
 }

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander'
 import { createCliContext, type CliContext, type CliWorld } from './cli-context.ts'
 import { describeFailure } from './describe-failure.ts'
+import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addKeysCommands } from './commands/keys.ts'
 import { addProjectsCommands } from './commands/projects.ts'
 import { addUsersCommands } from './commands/users.ts'
@@ -8,7 +9,9 @@ import { addUsersCommands } from './commands/users.ts'
 /** Adds the commands of one group, such as `keys create`. A new group is one file, and one line below. */
 export type CommandGroup = (program: Command, context: CliContext) => void
 
-const GROUPS: readonly CommandGroup[] = [addProjectsCommands, addUsersCommands, addKeysCommands]
+const GROUPS: readonly CommandGroup[] = [
+  addProjectsCommands, addUsersCommands, addKeysCommands, addDeadLettersCommands
+]
 
 /**
  * Runs one command line.

@@ -1,0 +1,78 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import t from 'tap'
+import { createLogger } from '../../platform/logger.ts'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { createTestApi, type TestApi } from '../create-test-api.ts'
+import { createNatsOnDemand } from './nats-on-demand.ts'
+import { plantDeadLetters } from './plant-dead-letters.ts'
+
+async function createApiWith (t: Tap, url: string): Promise<TestApi> {
+  return await createTestApi(t, { nats: createNatsOnDemand({ url, logger: createLogger({ component: 'test', level: 'silent' }) }) })
+}
+
+type Tap = Parameters<typeof createTestApi>[0]
+
+t.test('lists the letters of the project, filtered and in pages', async (t) => {
+  const { url } = await plantDeadLetters(t, [
+    { project: 1, event: 'paid', uuid: 'a', errorCode: 469 }, { project: 2 }, {}, { project: 1, reason: 'too_large' },
+    { project: 1, stage: 'people', event: 'été' }
+  ])
+  const api = await createApiWith(t, url)
+  const ids = async (query: string): Promise<number[]> =>
+    (await api.call('GET', `~/dead_letters/?${query}`)).body.results.map(({ id }: { id: number }) => id)
+
+  const page = await api.call('GET', '~/dead_letters?limit=2')
+
+  t.match(page, {
+    status: 200,
+    body: {
+      count: 3, next: /limit=2&offset=2/, previous: null,
+      results: [{ id: 1, stage: 'writer', reason: 'refused', error: 'no room', error_code: '469', event: 'paid', uuid: 'a', rows: null }, { id: 4 }]
+    }
+  })
+  t.same(await ids('limit=2&offset=2'), [5])
+  t.same(await ids('stage=people'), [5])
+  t.same(await ids('reason=too_large'), [4])
+  t.same(await ids('event=%C3%A9t%C3%A9'), [5])
+  t.same(await ids('to=2020-01-01'), [])
+  t.same(await ids('from=2020-01-01'), [1, 4, 5])
+  t.match(await api.call('GET', '~/dead_letters?reason=a.>'), { status: 400, body: { attr: 'reason' } })
+  t.match(await api.call('GET', '~/dead_letters?from=soon'), { status: 400, body: { attr: 'from' } })
+})
+
+t.test('opens a letter of the project, and tells nothing about others', async (t) => {
+  const { url } = await plantDeadLetters(t, [{ project: 1 }, { project: 2 }, {}])
+  const api = await createApiWith(t, url)
+
+  t.match(await api.call('GET', '~/dead_letters/1'), {
+    status: 200, body: { id: 1, content: { some: 'body' }, body_base64: 'eyJzb21lIjogImJvZHkifQ==', headers: { 'Millrace-Layout': '1' } }
+  })
+  for (const id of [2, 3, 99]) {
+    t.match(await api.call('GET', `~/dead_letters/${id}`), { status: 404, body: { code: 'not_found' } })
+    t.match(await api.call('POST', `~/dead_letters/${id}/replay`), { status: 404 })
+  }
+})
+
+t.test('sends letters back where they came from, once', async (t) => {
+  const { url, connection } = await plantDeadLetters(t, [{ project: 1 }, { project: 2 }, { project: 1 }, { project: 1, reason: 'later' }])
+  const api = await createApiWith(t, url)
+  const waiting = async (): Promise<number> =>
+    (await (await jetstreamManager(connection)).streams.info(EVENTS_STREAM)).state.messages
+
+  t.match(await api.call('POST', '~/dead_letters/replay', { dry_run: true }), { status: 200, body: { matched: 3, replayed: 0 } })
+  t.equal(await waiting(), 0)
+  t.match(await api.call('POST', '~/dead_letters/1/replay'), { status: 200, body: { matched: 1, replayed: 1, skipped: 0 } })
+  t.match(await api.call('POST', '~/dead_letters/1/replay'), { status: 404 })
+  t.match(await api.call('POST', '~/dead_letters/replay', { reason: 'refused' }), { body: { matched: 1, replayed: 1 } })
+  t.match(await api.call('POST', '~/dead_letters/replay'), { body: { matched: 1, replayed: 1 } })
+
+  t.equal(await waiting(), 3)
+  t.match(await api.call('POST', '~/dead_letters/replay', { colour: 'red' }), { status: 400, body: { attr: 'colour' } })
+})
+
+t.test('answers 503 while NATS is away, and serves the rest', async (t) => {
+  const api = await createTestApi(t)
+
+  t.match(await api.call('GET', '~/dead_letters'), { status: 503, body: { type: 'server_error', code: 'stream_unavailable' } })
+  t.equal((await api.call('GET', '~/experiments')).status, 200)
+})

@@ -1,0 +1,105 @@
+import { type FastifyInstance, type FastifyRequest } from 'fastify'
+import { countDeadLetters } from '../../platform/dead-letters/count-dead-letters.ts'
+import { type DeadLetter, type DeadLetterFilter } from '../../platform/dead-letters/dead-letter.ts'
+import { listDeadLetters } from '../../platform/dead-letters/list-dead-letters.ts'
+import { readDeadLetterById } from '../../platform/dead-letters/read-dead-letter.ts'
+import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
+import { accessOf } from '../http/authenticate-personal-key.ts'
+import { parseIsoDateTime } from '../http/iso-date-time.ts'
+import { notFound } from '../http/not-found.ts'
+import { buildPage, pageSchema, type PageQuery } from '../http/pagination.ts'
+import { askStream } from './ask-stream.ts'
+import {
+  deadLetterSchema, listQuerySchema, openedDeadLetterSchema, replayBodySchema, replayResultSchema, type FilterFields,
+  type ReplayFields
+} from './dead-letter-schema.ts'
+import { type NatsOnDemand } from './nats-on-demand.ts'
+
+const read = { scope: 'dead_letter:read' } as const
+const write = { scope: 'dead_letter:write' } as const
+const tags = ['dead letters']
+const idParams = { type: 'object', properties: { id: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER } } }
+const DEFAULT_REPLAY_LIMIT = 1000
+const NOTHING = { matched: 0, replayed: 0, skipped: 0 }
+
+interface Params {
+  Params: { project_id: string, id: number }
+}
+
+/**
+ * Dead letters of a project: what could not be stored, and the way back. Letters about several projects at once are
+ * for the operator (`npx millrace dead-letters`), because nobody here may see them all.
+ */
+export async function deadLetterRoutes (
+  app: FastifyInstance, deps: { nats: NatsOnDemand, publicUrl: string }
+): Promise<void> {
+  const { nats } = deps
+  app.addSchema(deadLetterSchema)
+
+  app.get<{ Querystring: PageQuery & FilterFields }>('/', {
+    config: read,
+    schema: {
+      tags, summary: 'List dead letters', description: 'Oldest first.', querystring: listQuerySchema,
+      response: { 200: pageSchema({ $ref: 'DeadLetter#' }) }
+    }
+  }, async (request) => {
+    const filter = readFilter(request, request.query)
+    const { limit, offset } = request.query
+    const [results, counts] = await askStream(nats, [[], []], async (connection) => [
+      await listDeadLetters(connection, { ...filter, limit, offset }), await countDeadLetters(connection, filter)
+    ])
+    const count = counts.reduce((sum, item) => sum + item.count, 0)
+    return buildPage(request, deps.publicUrl, { results: results.map(describe), count })
+  })
+
+  app.get<Params>('/:id', {
+    config: read,
+    schema: { tags, summary: 'Retrieve a dead letter', params: idParams, response: { 200: openedDeadLetterSchema } }
+  }, async (request) => {
+    const { id } = request.params
+    const letter = await askStream(nats, null, async (connection) => await readDeadLetterById(connection, id))
+    if (letter === null || letter.project !== accessOf(request).projectId) throw notFound()
+    return { ...describe(letter), headers: letter.headers, content: letter.content, body_base64: letter.bodyBase64 }
+  })
+
+  app.post<{ Body: ReplayFields }>('/replay', {
+    config: write,
+    // Without a body: all of them.
+    preValidation: async (request) => { request.body ??= {} },
+    schema: {
+      tags, summary: 'Replay dead letters', body: replayBodySchema, response: { 200: replayResultSchema },
+      description: 'Sends letters back where they came from. Each keeps its identity, so a replay never counts an event twice.'
+    }
+  }, async (request) => {
+    const { limit = DEFAULT_REPLAY_LIMIT, dry_run: dryRun = false } = request.body
+    const work = { ...readFilter(request, request.body), limit, dryRun }
+    return await askStream(nats, NOTHING, async (connection) => await replayDeadLetters(connection, work))
+  })
+
+  app.post<Params>('/:id/replay', {
+    config: write,
+    schema: { tags, summary: 'Replay a dead letter', params: idParams, response: { 200: replayResultSchema } }
+  }, async (request) => {
+    const { projectId: project } = accessOf(request)
+    const result = await askStream(nats, NOTHING, async (connection) =>
+      await replayDeadLetters(connection, { id: request.params.id, project }))
+    if (result.matched === 0) throw notFound()
+    return result
+  })
+}
+
+function readFilter (request: FastifyRequest, { stage, reason, event, from, to }: FilterFields): DeadLetterFilter {
+  const [since, until] = [from, to].map((text) => text === undefined ? undefined : parseIsoDateTime(text))
+  return {
+    project: accessOf(request).projectId,
+    ...(stage === undefined ? {} : { stage }),
+    ...(reason === undefined ? {} : { reason }),
+    ...(event === undefined ? {} : { event }),
+    ...(since === undefined ? {} : { from: since }),
+    ...(until === undefined ? {} : { to: until })
+  }
+}
+
+function describe ({ id, stage, reason, time, error, errorCode, event, uuid, rows }: DeadLetter): object {
+  return { id, stage, reason, time, error, error_code: errorCode, event, uuid, rows }
+}

@@ -1,0 +1,136 @@
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { countDeadLetters } from '../../platform/dead-letters/count-dead-letters.ts'
+import { type DeadLetterFilter } from '../../platform/dead-letters/dead-letter.ts'
+import { listDeadLetters } from '../../platform/dead-letters/list-dead-letters.ts'
+import { purgeDeadLetters } from '../../platform/dead-letters/purge-dead-letters.ts'
+import { readDeadLetterById } from '../../platform/dead-letters/read-dead-letter.ts'
+import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { type CliContext } from '../cli-context.ts'
+import { JSON_OPTION, printFields, printRows } from '../print-rows.ts'
+import { readCount, readId, readInstant } from '../read-arguments.ts'
+
+interface FilterOptions {
+  json?: boolean
+  project?: number
+  event?: string
+  stage?: 'ingest' | 'writer' | 'people'
+  reason?: string
+  from?: Date
+  to?: Date
+  limit?: number
+}
+
+interface WorkOptions extends FilterOptions {
+  dryRun?: boolean
+  yes?: boolean
+}
+
+/** `millrace dead-letters list|show|stats|replay|purge`. */
+export function addDeadLettersCommands (program: Command, context: CliContext): void {
+  const group = program.command('dead-letters').description('what could not be stored: look at it, send it back, remove it')
+
+  addFilters(group.command('list').description('list dead letters, oldest first'))
+    .option('--limit <number>', 'letters at most', readCount, 100)
+    .action(async (options: FilterOptions) => {
+      const letters = await listDeadLetters(await context.nats(), { ...toFilter(options), limit: options.limit ?? 100 })
+      printRows(context, letters, [
+        ['id', ({ id }) => id],
+        ['time', ({ time }) => time],
+        ['stage', ({ stage }) => stage],
+        ['reason', ({ reason }) => reason],
+        ['project', ({ project }) => project],
+        ['event', ({ event }) => event],
+        ['rows', ({ rows }) => rows],
+        ['error', ({ error }) => error.slice(0, 100)]
+      ], options)
+    })
+
+  group.command('show')
+    .description('show one dead letter with its content, as JSON')
+    .argument('<id>', 'id from "dead-letters list"', readCount)
+    .action(async (id: number) => {
+      const letter = await readDeadLetterById(await context.nats(), id)
+      if (letter === null) throw unknownLetter(id)
+      context.stdout.write(`${JSON.stringify(letter, null, 2)}\n`)
+    })
+
+  addFilters(group.command('stats').description('count dead letters by stage, reason and project'))
+    .action(async (options: FilterOptions) => {
+      printRows(context, await countDeadLetters(await context.nats(), toFilter(options)), [
+        ['stage', ({ stage }) => stage],
+        ['reason', ({ reason }) => reason],
+        ['project', ({ project }) => project],
+        ['letters', ({ count }) => count],
+        ['bytes', ({ bytes }) => bytes],
+        ['oldest', ({ oldest }) => oldest],
+        ['newest', ({ newest }) => newest]
+      ], options)
+    })
+
+  addWork(group.command('replay').description('send dead letters back where they came from; replaying twice stores once'))
+    .action(async (id: number | undefined, options: WorkOptions) => {
+      const result = await replayDeadLetters(await context.nats(), { ...toFilter(options), ...toWork(id, options) })
+      if (id !== undefined && result.matched === 0) throw unknownLetter(id)
+      printFields(context, { ...result }, options)
+    })
+
+  addWork(group.command('purge').description('remove dead letters for good'))
+    .option('--yes', 'do it; without, letters are only counted')
+    .action(async (id: number | undefined, options: WorkOptions) => {
+      const dryRun = options.dryRun === true || options.yes !== true
+      const work = { ...toFilter(options), ...toWork(id, options), dryRun }
+      const result = await purgeDeadLetters(await context.nats(), work)
+      if (id !== undefined && result.matched === 0) throw unknownLetter(id)
+      printFields(context, { ...result }, options)
+      if (dryRun && options.dryRun !== true) context.stderr.write('Nothing was removed: add --yes to remove them.\n')
+    })
+}
+
+function addFilters (command: Command): Command {
+  return command
+    .option('--project <id>', 'only letters about this project', readId)
+    .option('--event <name>', 'only letters about this event')
+    .addOption(new Option('--stage <stage>', 'only letters of this stage').choices(['ingest', 'writer', 'people']))
+    .option('--reason <reason>', 'only letters with this reason', readReason)
+    .option('--from <time>', 'only letters set aside at or after (ISO 8601)', readInstant)
+    .option('--to <time>', 'only letters set aside before (ISO 8601)', readInstant)
+    .option(...JSON_OPTION)
+}
+
+function addWork (command: Command): Command {
+  return addFilters(command.argument('[id]', 'one letter; without, all that match', readCount))
+    .option('--limit <number>', 'letters at most', readCount)
+    .option('--dry-run', 'only count them')
+}
+
+function toFilter ({ project, event, stage, reason, from, to }: FilterOptions): DeadLetterFilter {
+  return {
+    ...(project === undefined ? {} : { project }),
+    ...(event === undefined ? {} : { event }),
+    ...(stage === undefined ? {} : { stage }),
+    ...(reason === undefined ? {} : { reason }),
+    ...(from === undefined ? {} : { from }),
+    ...(to === undefined ? {} : { to })
+  }
+}
+
+function toWork (
+  id: number | undefined, { limit, dryRun }: WorkOptions
+): { id?: number, limit?: number, dryRun: boolean } {
+  return {
+    ...(id === undefined ? {} : { id }),
+    ...(limit === undefined ? {} : { limit }),
+    dryRun: dryRun === true
+  }
+}
+
+/** A reason becomes a part of a subject, where dots and stars mean something. */
+function readReason (text: string): string {
+  if (!/^[a-z0-9_]+$/.test(text)) throw new InvalidArgumentError('Give a reason as "dead-letters stats" shows it.')
+  return text
+}
+
+function unknownLetter (id: number): MillraceError {
+  return new MillraceError('MILLRACE_DEAD_LETTER_UNKNOWN', `there is no dead letter ${id} that matches`)
+}
