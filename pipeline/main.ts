@@ -15,6 +15,7 @@ import { findLanes } from './lanes/find-lanes.ts'
 import { LaneManager } from './lanes/lane-manager.ts'
 import { openLaneRecords } from './lanes/lane-records.ts'
 import { joinMembers } from './lanes/membership.ts'
+import { watchDisconnects } from './lanes/watch-disconnects.ts'
 import { createPipelineMetrics } from './metrics.ts'
 import { startPeople } from './people/start-people.ts'
 import { watchDeadLetters } from './watch-dead-letters.ts'
@@ -65,6 +66,7 @@ runProcess('pipeline', async () => {
     insertFrames: createInsertFrames({ url: config.clickhouseUrl, agent }),
     probeTable: createProbeTable(clickhouse),
     openDuplicateFilter: filters.open,
+    onDisconnect: watchDisconnects(connection),
     isAlive: (id: string) => membership.isAlive(id)
   }
   const manager = new LaneManager(lanes, {

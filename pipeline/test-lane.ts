@@ -12,6 +12,7 @@ import { createDuplicateFilters } from './duplicates/open-duplicate-filters.ts'
 import { type Lane } from './lanes/lane-record.ts'
 import { openLaneRecords } from './lanes/lane-records.ts'
 import { LaneState } from './lanes/lane-state.ts'
+import { watchDisconnects } from './lanes/watch-disconnects.ts'
 import { createPipelineMetrics } from './metrics.ts'
 import { createInsertFrames } from './writer/insert-frames.ts'
 import { createProbeTable } from './writer/probe-table.ts'
@@ -69,6 +70,7 @@ export async function startTestLane (
     metrics,
     logger: silentLogger,
     isAlive: () => false,
+    onDisconnect: watchDisconnects(connection),
     openDuplicateFilter: createDuplicateFilters({ clickhouse: clickhouse.client, metrics }).open,
     stop: stop.signal,
     abort: abort.signal,

@@ -97,7 +97,7 @@ export class LaneSession {
     const messages = this.#reader.take(count)
     this.#filter.remember(messages)
     logger.info({ lane: state.key, first: cut.first, last: cut.last }, 'replaying the recorded cut')
-    await this.#insertCut(messages, cut)
+    await this.#insertCut(messages, cut, true)
   }
 
   async #hasAllUpTo (sequence: number): Promise<boolean> {
@@ -152,7 +152,7 @@ export class LaneSession {
     }
   }
 
-  async #insertCut (messages: LaneMessage[], cut: Cut): Promise<void> {
+  async #insertCut (messages: LaneMessage[], cut: Cut, isReplay = false): Promise<void> {
     const { state, metrics, logger, stop, abort } = this.#deps
     const startedAt = performance.now()
     const outcome = await storeCut({
@@ -174,6 +174,7 @@ export class LaneSession {
     state.phase = 'running'
     if (outcome.kind === 'refused') {
       metrics.refusedBatches.inc({ lane: state.key, code: outcome.error.clickhouseCode })
+      if (outcome.doubtful || isReplay) this.#doubt(messages)
       await this.#searchRefused(messages, cut, outcome.error)
       return
     }
@@ -181,6 +182,12 @@ export class LaneSession {
     this.#search = { messages: this.#search.messages * 2, rows: this.#search.rows * 2 }
     this.#storedSince = true
     this.#settle(messages, cut)
+  }
+
+  /** These rows may be stored under the token of the cut; other tokens would not recognise them. */
+  #doubt (messages: readonly LaneMessage[]): void {
+    this.#lookUpTo = Math.max(this.#lookUpTo, messages.at(-1)!.sequence)
+    for (const message of messages) delete message.leftOut
   }
 
   async #searchRefused (messages: LaneMessage[], cut: Cut, error: InsertError): Promise<void> {

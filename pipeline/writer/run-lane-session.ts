@@ -5,6 +5,7 @@ import { claimLane } from '../lanes/claim-lane.ts'
 import { type Lane } from '../lanes/lane-record.ts'
 import { type LaneRecords } from '../lanes/lane-records.ts'
 import { type LaneState } from '../lanes/lane-state.ts'
+import { type OnDisconnect } from '../lanes/watch-disconnects.ts'
 import { type PipelineMetrics } from '../metrics.ts'
 import { type BatchLimits } from './choose-batch.ts'
 import { type InsertFrames } from './insert-frames.ts'
@@ -26,6 +27,8 @@ export interface LaneDeps {
   metrics: PipelineMetrics
   logger: Logger
   isAlive: (owner: string) => boolean
+  /** Calls back when the connection is lost; returns how to stop that. */
+  onDisconnect: OnDisconnect
   /** @param wasMine  What this process remembers of the lane is complete. */
   openDuplicateFilter: (lane: Lane, options: { wasMine: boolean }) => Promise<DuplicateFilter>
   /** Finish what was begun, release the lane and return. */
@@ -51,13 +54,17 @@ export async function runLaneSession (deps: LaneDeps): Promise<void> {
   }
   let reader: LaneReader | null = null
   let timer: NodeJS.Timeout | undefined
+  let forget = (): void => {}
   try {
     const filter = await deps.openDuplicateFilter(lane, claimed)
     reader = await openLaneReader(deps.connection, lane, { maxBytes: deps.limits.maxBytes })
     const opened = reader
+    // What was on its way is lost; asking again beats waiting for a missing heartbeat.
+    forget = deps.onDisconnect(() => opened.fail('nats connection lost'))
     timer = setInterval(() => { void refreshPending(opened, state) }, PENDING_INTERVAL_MS)
     await new LaneSession(deps, { hold: claimed.hold, reader, filter }).run()
   } finally {
+    forget()
     clearInterval(timer)
     reader?.close()
     // With the cut that may be under way: the next owner replays it.

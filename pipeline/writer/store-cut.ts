@@ -12,7 +12,11 @@ const UNKNOWN_TRIES = 5
  * What became of a recorded cut: all rows are stored; ClickHouse refuses it as it is and nothing is stored; or the
  * process stops while ClickHouse cannot take it, and whoever owns the lane next replays it.
  */
-export type StoreOutcome = { kind: 'stored' } | { kind: 'refused', error: InsertError } | { kind: 'stopped' }
+export type StoreOutcome =
+  | { kind: 'stored' }
+  /** `doubtful`: an earlier try ended without a clear answer, so its rows may be stored all the same. */
+  | { kind: 'refused', error: InsertError, doubtful: boolean }
+  | { kind: 'stopped' }
 
 export interface StoreCutOptions {
   insertFrames: InsertFrames
@@ -47,8 +51,9 @@ export async function storeCut (options: StoreCutOptions): Promise<StoreOutcome>
     } catch (error) {
       if (!(error instanceof InsertError) || abort.aborted) throw error
       const { action, name } = classifyClickHouseError(error)
-      if (action === 'refuse') return { kind: 'refused', error }
-      if (action === 'unknown' && ++unknownTries >= UNKNOWN_TRIES) return { kind: 'refused', error }
+      if (action === 'refuse' || (action === 'unknown' && ++unknownTries >= UNKNOWN_TRIES)) {
+        return { kind: 'refused', error, doubtful: attempt > 0 }
+      }
       if (options.stop.aborted) return { kind: 'stopped' }
       options.onRetry(error)
       const waitMs = retryDelayMs(attempt)

@@ -1,0 +1,146 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import t from 'tap'
+import { listDeadLetters } from '../../platform/dead-letters/list-dead-letters.ts'
+import { createClickHouseAgent } from '../../platform/connect-clickhouse.ts'
+import { ensureStreams } from '../../platform/ensure-streams.ts'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
+import {
+  startClickHouseFaultProxy, type ClickHouseFaultProxy, type InsertFault
+} from '../../test/faults/clickhouse-fault-proxy.ts'
+import { type TestContext } from '../../test/support/test-context.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { openLaneRecords } from '../lanes/lane-records.ts'
+import { makeEvents, publishEvents } from '../test-frames.ts'
+import { countEvents, startTestLane, startTestStores, waitUntilSettled, type TestStores } from '../test-lane.ts'
+import { createInsertFrames, type InsertFrames } from './insert-frames.ts'
+
+const LANE = { eventClass: 'live', number: 0 } as const
+
+async function startProxy (
+  t: TestContext, stores: TestStores
+): Promise<{ proxy: ClickHouseFaultProxy, insertFrames: InsertFrames }> {
+  const proxy = await startClickHouseFaultProxy(stores.clickhouse.url)
+  const agent = createClickHouseAgent()
+  t.teardown(async () => {
+    agent.destroy()
+    await proxy.close()
+  })
+  return { proxy, insertFrames: createInsertFrames({ url: proxy.url, agent }) }
+}
+
+/** The faults of a list, one an insert, then none. */
+function inTurn (faults: readonly InsertFault[]): () => InsertFault | undefined {
+  const left = [...faults]
+  return () => left.shift()
+}
+
+const LOST: InsertFault = { kind: 'lose answer' }
+
+function answer (code: number, name: string, text: string): InsertFault {
+  return { kind: 'answer', code, name, text }
+}
+
+t.test('stores once whatever ClickHouse answers in between, and sets nothing aside', async (t) => {
+  const stores = await startTestStores(t)
+  const { proxy, insertFrames } = await startProxy(t, stores)
+  const lane = await startTestLane(t, stores, { insertFrames })
+  proxy.set(inTurn([
+    LOST,
+    answer(252, 'TOO_MANY_PARTS', 'Too many parts (3000 with average size of 1 MiB) in table events'),
+    LOST,
+    answer(241, 'MEMORY_LIMIT_EXCEEDED', 'Memory limit (total) exceeded'),
+    answer(9999, 'NEVER_HEARD_OF', 'something')
+  ]))
+
+  await publishEvents(stores.connection, makeEvents(100))
+  await waitFor(() => lane.state.phase === 'retrying')
+  await waitUntilSettled(stores)
+
+  t.equal(proxy.injected, 5)
+  t.same(await countEvents(stores), { rows: 100, uuids: 100, volume: 100, properties: 100 })
+  t.same(await listDeadLetters(stores.connection), [])
+})
+
+t.test('does not store again in pieces what a lost answer hides', async (t) => {
+  const stores = await startTestStores(t)
+  const { proxy, insertFrames } = await startProxy(t, stores)
+  for (let i = 0; i < 4; i++) await publishEvents(stores.connection, makeEvents(25))
+  proxy.set(inTurn([LOST, answer(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 'Cannot parse input')]))
+
+  await startTestLane(t, stores, { insertFrames })
+  await waitUntilSettled(stores)
+
+  t.same(await countEvents(stores), { rows: 100, uuids: 100, volume: 100, properties: 100 })
+})
+
+t.test('waits while ClickHouse is away, stops in time, and the next owner goes on', async (t) => {
+  const stores = await startTestStores(t)
+  const agent = createClickHouseAgent()
+  const lane = await startTestLane(t, stores, {
+    insertFrames: createInsertFrames({ url: 'http://127.0.0.1:1/millrace', agent })
+  })
+
+  await publishEvents(stores.connection, makeEvents(10))
+  await waitFor(() => lane.state.phase === 'retrying')
+  await lane.stop()
+  const { record } = await (await openLaneRecords(stores.connection, { replicas: 1 })).read(LANE)
+  t.match(record, { owner: '', done: 0, cut: { first: 1, last: 1, messages: 1 } })
+  await startTestLane(t, stores, { owner: 'another' })
+  await waitUntilSettled(stores)
+
+  t.equal((await countEvents(stores)).rows, 10)
+})
+
+t.test('goes on within seconds when nats-server was killed and came back', async (t) => {
+  const stores = await startTestStores(t)
+  await startTestLane(t, stores)
+  await publishEvents(stores.connection, makeEvents(10))
+  await waitUntilSettled(stores)
+
+  await stores.nats.kill('SIGKILL')
+  await stores.nats.restart()
+  const restartedAt = performance.now()
+  await waitFor(async () => await publishEvents(stores.connection, makeEvents(10)))
+  await waitUntilSettled(stores)
+
+  t.ok(performance.now() - restartedAt < 8000, 'no heartbeat had to be missed')
+  const { rows, uuids } = await countEvents(stores)
+  t.equal(rows, uuids)
+  t.ok(rows >= 20)
+})
+
+t.test('drops nothing when the stream was made anew and counts from 1 again', async (t) => {
+  const stores = await startTestStores(t)
+  await startTestLane(t, stores)
+  for (let i = 0; i < 3; i++) await publishEvents(stores.connection, makeEvents(10))
+  await waitUntilSettled(stores)
+
+  await (await jetstreamManager(stores.connection)).streams.delete(EVENTS_STREAM)
+  await ensureStreams(stores.connection, { replicas: 1, eventsMaxBytes: 1e9, deadLetterMaxBytes: 1e8 })
+  t.equal(await publishEvents(stores.connection, makeEvents(10)), 1)
+  await waitUntilSettled(stores)
+
+  t.same(await countEvents(stores), { rows: 40, uuids: 40, volume: 40, properties: 40 })
+})
+
+t.test('looks every row up when messages of the recorded cut are gone', async (t) => {
+  const stores = await startTestStores(t)
+  const { proxy, insertFrames } = await startProxy(t, stores)
+  for (let i = 0; i < 3; i++) await publishEvents(stores.connection, makeEvents(10))
+  const lane = await startTestLane(t, stores, { insertFrames })
+  await waitUntilSettled(stores)
+  proxy.set(inTurn([LOST]))
+  for (let i = 0; i < 3; i++) await publishEvents(stores.connection, makeEvents(10))
+  await waitFor(async () => (await countEvents(stores)).rows > 30)
+  await lane.abort()
+
+  const manager = await jetstreamManager(stores.connection)
+  const { record } = await (await openLaneRecords(stores.connection, { replicas: 1 })).read(LANE)
+  if (record?.cut != null) await manager.streams.deleteMessage(EVENTS_STREAM, record.cut.first)
+  await startTestLane(t, stores, { owner: 'another' })
+  await waitUntilSettled(stores)
+
+  const { rows, uuids, volume } = await countEvents(stores)
+  t.equal(rows, uuids)
+  t.equal(volume, rows)
+})
