@@ -21,7 +21,7 @@ export async function askForService (name: 'postgres' | 'clickhouse'): Promise<s
 
 async function getJson (url: string): Promise<{ url?: string, error?: string }> {
   return await new Promise((resolve, reject) => {
-    // No agent: an idle connection would keep the test process alive.
+    // No pool: an idle connection would keep the test process alive.
     http.get(url, { agent: false }, (response) => {
       let text = ''
       response.setEncoding('utf8')
