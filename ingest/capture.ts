@@ -63,12 +63,10 @@ export function createCapture (deps: CaptureDeps): Capture {
     let lease: BodyLease | undefined
     try {
       const admit = async (bytes: number): Promise<void> => { lease = await budget.acquire(bytes) }
-      const bytes = await readRequestBytes(request, { ...limits, admit })
-      lease?.shrinkTo(bytes.length)
-      counts.bytes += bytes.length
+      const chunks = await readRequestBytes(request, { ...limits, admit })
       const receivedAt = deps.now()
-      const body = decodeSmallBody(bytes, hintsOf(request))
-      if (body === IS_LARGE) await captureLarge({ ...request, bytes, hints: hintsOf(request), receivedAt })
+      const body = decodeSmallBody(chunks, hintsOf(request))
+      if (body === IS_LARGE) await captureLarge({ ...request, chunks, hints: hintsOf(request), receivedAt })
       else await captureSmall(request, body, receivedAt)
     } finally {
       lease?.release()
@@ -99,8 +97,11 @@ export function createCapture (deps: CaptureDeps): Capture {
   }
 
   /** Decodes a body here, unless it turns out to be large. */
-  function decodeSmallBody (bytes: Buffer, hints: BodyHints): unknown {
-    if (bytes.length > SMALL_BODY_BYTES) return IS_LARGE
+  function decodeSmallBody (chunks: Buffer[], hints: BodyHints): unknown {
+    const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+    counts.bytes += length
+    if (length > SMALL_BODY_BYTES) return IS_LARGE
+    const bytes = chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks, length)
     const maxBytes = Math.min(SMALL_INFLATED_BYTES, limits.maxDecompressedBytes)
     try {
       return decodeBody(bytes, hints, maxBytes)
@@ -116,13 +117,13 @@ const IS_LARGE = Symbol('large body')
 /** A GET carries its body in the query. */
 async function readRequestBytes (
   { raw, query }: CaptureRequest, options: { maxBodyBytes: number, admit: (bytes: number) => Promise<void> }
-): Promise<Buffer> {
+): Promise<Buffer[]> {
   if (raw.method !== 'GET') {
     return await readBody(raw, { maxBytes: options.maxBodyBytes, smallBytes: SMALL_BODY_BYTES, admit: options.admit })
   }
   const data = typeof query.data === 'string' ? query.data : ''
   // A plus sign of base64 that was not escaped arrives as a blank.
-  return Buffer.from(/^\s*[{[]/.test(data) ? data : data.replaceAll(' ', '+'))
+  return [Buffer.from(/^\s*[{[]/.test(data) ? data : data.replaceAll(' ', '+'))]
 }
 
 function hintsOf ({ raw, query }: CaptureRequest): BodyHints {

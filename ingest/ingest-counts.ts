@@ -21,11 +21,11 @@ export function createIngestCounts (metrics: Metrics): IngestCounts {
     requests: new Map(),
     bytes: 0
   }
-  const single = (read: () => number) => () => [['all', read()] as const]
-  metrics.counterFrom('events_received_total', 'Events in the bodies of authenticated requests.', 'kind', single(() => counts.received))
-  metrics.counterFrom('events_accepted_total', 'Events that were encoded and published.', 'kind', single(() => counts.accepted))
-  metrics.counterFrom('events_dropped_total', 'Events that were not stored although the request was answered with 200.', 'reason', () => Object.entries(counts.dropped))
-  metrics.counterFrom('requests_total', 'Capture requests by path and status.', 'answer', () => counts.requests)
-  metrics.counterFrom('body_bytes_total', 'Bytes of request bodies on the wire.', 'kind', single(() => counts.bytes))
+  metrics.counterFrom('events_received_total', 'Events in the bodies of authenticated requests.', () => counts.received)
+  metrics.counterFrom('events_accepted_total', 'Events that were encoded for publishing.', () => counts.accepted)
+  metrics.countersFrom('events_dropped_total', 'Events that were not stored although the request was answered with 200.',
+    'reason', () => Object.entries(counts.dropped))
+  metrics.countersFrom('requests_total', 'Capture requests, as "<path> <status>".', 'answer', () => counts.requests)
+  metrics.counterFrom('body_bytes_total', 'Bytes of request bodies on the wire.', () => counts.bytes)
   return counts
 }

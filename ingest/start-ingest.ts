@@ -45,8 +45,8 @@ const ACK_TIMEOUT_MS = 3000
 /** How long the start waits for the stream. */
 const STREAM_WAIT_MS = 2000
 
-/** Four of the largest bodies are read at a time (each exists twice for a moment); others wait, some seconds. */
-const LARGE_BODIES = { maxBytes: 160_000_000, maxWaiting: 64, maxWaitMs: 30_000 }
+/** Six of the largest bodies are in memory at a time; others wait, some seconds. */
+const LARGE_BODIES = { maxBytes: 120_000_000, maxWaiting: 64, maxWaitMs: 30_000 }
 
 /** One core stays for the event loop; more than two threads would only take memory from everything else. */
 function largeBodyThreads (): number {

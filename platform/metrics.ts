@@ -6,7 +6,7 @@ export { type Counter, type Gauge, type Histogram, type Registry } from 'prom-cl
  * The metrics of one process. Names are `millrace_<component>_<what>_<unit>`; the process metrics of prom-client
  * (memory, CPU, event loop delay) come with it.
  *
- * Hot paths keep plain numbers and hand them over when they are read: see `counterFrom` and `gaugeFrom`.
+ * Hot paths keep plain numbers and hand them over when they are read: `counterFrom`, `countersFrom`, `gaugeFrom`.
  */
 export interface Metrics {
   registry: Registry
@@ -18,8 +18,10 @@ export interface Metrics {
   ): Histogram<L>
   /** A gauge whose value is read when the metrics are. */
   gaugeFrom (name: string, help: string, read: () => number): void
-  /** A counter kept elsewhere as plain numbers by label value; read when the metrics are. */
-  counterFrom<L extends string> (
+  /** A counter kept elsewhere as a plain number; read when the metrics are. */
+  counterFrom (name: string, help: string, read: () => number): void
+  /** Counters kept elsewhere as plain numbers by label value; read when the metrics are. */
+  countersFrom<L extends string> (
     name: string, help: string, label: L, read: () => Iterable<readonly [value: string, count: number]>
   ): void
 }
@@ -47,7 +49,14 @@ export function createMetrics (component: string): Metrics {
     gaugeFrom (name, help, read) {
       const gauge: Gauge = new Gauge({ ...common, name: prefix + name, help, collect: () => gauge.set(read()) })
     },
-    counterFrom (name, help, label, read) {
+    counterFrom (name, help, read) {
+      const counter: Counter = new Counter({ ...common, name: prefix + name, help, collect })
+      function collect (): void {
+        counter.reset()
+        counter.inc(read())
+      }
+    },
+    countersFrom (name, help, label, read) {
       const counter: Counter = new Counter({ ...common, name: prefix + name, help, labelNames: [label], collect })
       function collect (): void {
         counter.reset()

@@ -11,8 +11,6 @@ export interface BodyBudgetOptions {
 
 /** Room for one large body. */
 export interface BodyLease {
-  /** Gives back what turned out not to be needed. */
-  shrinkTo (bytes: number): void
   release (): void
 }
 
@@ -68,14 +66,15 @@ export class BodyBudget {
   }
 
   #createLease (bytes: number): BodyLease {
-    let held = bytes
-    const giveBack = (rest: number): void => {
-      if (rest >= held) return
-      this.#used -= held - rest
-      held = rest
-      this.#grant()
+    let isHeld = true
+    return {
+      release: () => {
+        if (!isHeld) return
+        isHeld = false
+        this.#used -= bytes
+        this.#grant()
+      }
     }
-    return { shrinkTo: giveBack, release: () => giveBack(0) }
   }
 
   #grant (): void {

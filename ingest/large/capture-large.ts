@@ -20,16 +20,16 @@ export interface CaptureLargeDeps {
 }
 
 export type CaptureLarge = (
-  request: CaptureRequest & { bytes: Buffer, hints: BodyHints, receivedAt: number }
+  request: CaptureRequest & { chunks: Buffer[], hints: BodyHints, receivedAt: number }
 ) => Promise<void>
 
 /** The way of a large body: a worker thread takes it to finished frames, this thread looks up the key and publishes. */
 export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
   const { pool, keys, people, publishFrames, counts } = deps
 
-  return async function captureLarge ({ raw, requestId, query, isEngage, bytes, hints, receivedAt }) {
+  return async function captureLarge ({ raw, requestId, query, isEngage, chunks, hints, receivedAt }) {
     const { frames, updates, received, dropped } = await pool.run({
-      bytes: ownMemory(bytes), hints, query, isEngage, requestId, receivedAt,
+      chunks: chunks.map(ownMemory), hints, query, isEngage, requestId, receivedAt,
       maxDecompressedBytes: deps.maxDecompressedBytes, maxEventBytes: deps.maxEventBytes(), lanes: deps.lanes
     }, async ({ apiKey, projectId }) => {
       const project = await keys.resolve(apiKey, projectId)

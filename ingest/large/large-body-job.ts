@@ -8,8 +8,8 @@ import { type Project } from '../request-context.ts'
 
 /** What a worker thread needs to take a large body through all steps but publishing. */
 export interface LargeBodyJob {
-  /** The raw body, handed over without copying. */
-  bytes: Uint8Array
+  /** The raw body in pieces, handed over without copying. */
+  chunks: Uint8Array[]
   hints: BodyHints
   query: Readonly<Record<string, unknown>>
   isEngage: boolean

@@ -19,7 +19,7 @@ export type LookUpKey = (question: KeyQuestion) => Promise<KeyAnswer>
 /** Worker threads for large bodies, so that decoding them never delays small requests. */
 export interface LargeBodyPool {
   /**
-   * Takes a body through all steps but publishing; waits for a free thread. The bytes are gone afterwards.
+   * Takes a body through all steps but publishing; waits for a free thread. Its chunks are gone afterwards.
    *
    * @throws {HttpError} what is wrong with the body or its key; 503 when the thread died on it.
    */
@@ -63,7 +63,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     const task = thread === undefined ? undefined : waiting.shift()
     if (thread === undefined || task === undefined) return
     thread.task = task
-    send(thread, { kind: 'job', job: task.job }, [task.job.bytes.buffer as ArrayBuffer])
+    send(thread, { kind: 'job', job: task.job }, task.job.chunks.map(({ buffer }) => buffer as ArrayBuffer))
   }
 
   function findIdle (): Thread | undefined {

@@ -20,8 +20,7 @@ const PIECE_BYTES = 262_144
 export async function takeLargeBody (
   job: LargeBodyJob, takeEvent: TakeEvent, askForKey: (question: KeyQuestion) => Promise<KeyAnswer | null>
 ): Promise<LargeBodyResult | null> {
-  const raw = Buffer.from(job.bytes.buffer, job.bytes.byteOffset, job.bytes.length)
-  const bytes = unwrapBody(raw, job.hints, job.maxDecompressedBytes)
+  const bytes = unwrapBody(Buffer.concat(job.chunks.splice(0)), job.hints, job.maxDecompressedBytes)
   const split = splitJsonArray(bytes, 'batch')
   const ranges = eventRanges(split, bytes.length)
   let piece = parsePiece(bytes, ranges, 0)

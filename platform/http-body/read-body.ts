@@ -15,7 +15,7 @@ export interface ReadBodyOptions {
 }
 
 /**
- * Collects the bytes of a request body.
+ * Collects the bytes of a request body, as the pieces they came in: joining many megabytes would hold the event loop.
  *
  * A body over the limit is refused as soon as that is known, but the connection stays usable: Node discards the rest
  * of the body once the answer is written, and the next request on the connection is read.
@@ -23,7 +23,7 @@ export interface ReadBodyOptions {
  * @throws {HttpError} 413 `body_too_large`; 400 `incomplete_body` when the client went away half-way; what `admit`
  *   rejected with.
  */
-export function readBody (request: IncomingMessage, options: ReadBodyOptions): Promise<Buffer> {
+export function readBody (request: IncomingMessage, options: ReadBodyOptions): Promise<Buffer[]> {
   const { maxBytes, smallBytes = Infinity, admit } = options
   const announced = Number(request.headers['content-length'] ?? 0)
   if (announced > maxBytes) return Promise.reject(bodyTooLarge('The request body', maxBytes))
@@ -44,13 +44,12 @@ export function readBody (request: IncomingMessage, options: ReadBodyOptions): P
       if (length > smallBytes && !isAdmitted && admit !== undefined) {
         isAdmitted = true
         request.pause()
-        // The chunks and their concatenation exist together for a moment.
-        admit(2 * (announced || maxBytes)).then(() => request.resume(), refuse)
+        admit(announced || maxBytes).then(() => request.resume(), refuse)
       }
     }
     function onEnd (): void {
       stop()
-      resolve(chunks.length === 1 ? chunks[0] as Buffer : concat(chunks, length))
+      resolve(chunks)
     }
     function onGone (): void {
       stop()
@@ -68,15 +67,4 @@ export function readBody (request: IncomingMessage, options: ReadBodyOptions): P
       request.off('close', onGone)
     }
   })
-}
-
-/** Into memory of its own, so that it can be handed to another thread without copying. */
-function concat (chunks: Buffer[], length: number): Buffer {
-  const bytes = Buffer.allocUnsafeSlow(length)
-  let at = 0
-  for (const chunk of chunks) {
-    bytes.set(chunk, at)
-    at += chunk.length
-  }
-  return bytes
 }
