@@ -87,8 +87,9 @@ function buildOrder (sql: Sql, ordering: EventDefinitionQuery['ordering']): Orde
     case '-volume_30_day':
       return orderBy(sql`d.volume_30_day`, (text) => sql`${text}::bigint`)
     default:
-      // Definitions that were never seen count as the oldest.
-      return orderBy(sql`COALESCE(d.last_seen_at, '-infinity')`, (text) => sql`${text}::timestamptz`)
+      // Definitions that were never seen count as the oldest. Cast by way of text, or the driver would read the
+      // parameter as a Date and drop its microseconds.
+      return orderBy(sql`COALESCE(d.last_seen_at, '-infinity')`, (text) => sql`${text}::text::timestamptz`)
   }
 
   function orderBy (key: SqlFragment, read: (text: string) => SqlFragment): Order {
