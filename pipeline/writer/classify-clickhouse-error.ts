@@ -54,7 +54,6 @@ export const CLICKHOUSE_ERRORS: Readonly<Record<number, KnownError>> = {
   290: { name: 'LIMIT_EXCEEDED', action: 'retry', why: 'limits of the server' },
   298: { name: 'CANNOT_PIPE', action: 'retry', why: 'file descriptors' },
   319: { name: 'UNKNOWN_STATUS_OF_INSERT', action: 'retry', why: 'the token makes the repetition harmless' },
-  335: { name: 'BARRIER_TIMEOUT', action: 'retry', why: 'load' },
   394: { name: 'QUERY_WAS_CANCELLED', action: 'retry', why: 'an operator killed it' },
   425: { name: 'SYSTEM_ERROR', action: 'retry', why: 'operating system' },
   439: { name: 'CANNOT_SCHEDULE_TASK', action: 'retry', why: 'threads' },
