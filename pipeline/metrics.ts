@@ -40,8 +40,8 @@ function addLaneGauges ({ gauge }: Metrics, lanes: () => Iterable<LaneState>): v
   const pending = gauge('lane_pending_messages', 'Messages of the lane that are not settled.', ['lane'])
   const lag = gauge('lane_lag_seconds', 'Age of the oldest message in hand that is not settled.', ['lane'])
   const healthy = gauge('lane_healthy', '1 while the lane stores what comes, 0 while it waits or fails.', ['lane'])
-  // Lanes come and go; the gauges are filled when they are read.
-  Object.assign(lag, {
+  // Lanes come and go; the gauges are filled when the first of them is read.
+  Object.assign(pending, {
     collect: () => {
       for (const each of [pending, lag, healthy]) each.reset()
       for (const state of lanes()) {
