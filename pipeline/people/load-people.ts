@@ -47,11 +47,13 @@ async function loadPersons (
   if (named.size === 0) return 0
 
   const rows = await transaction<PersonRow[]>`
-    SELECT ids.distinct_id AS "distinctId", persons.id, persons.project_id AS "projectId", uuid,
-      properties::text AS properties, is_identified AS "isIdentified", created_at AS "createdAt"
+    SELECT d AS "distinctId", id, project_id AS "projectId", uuid, properties::text AS properties,
+      is_identified AS "isIdentified", created_at AS "createdAt"
     FROM json_to_recordset(${JSON.stringify([...named.values()])}::text::json) AS named (p integer, d text)
-    JOIN person_distinct_ids AS ids ON ids.project_id = named.p AND ids.distinct_id = named.d
-    JOIN persons ON persons.id = ids.person_id`
+    CROSS JOIN LATERAL (
+      SELECT persons.* FROM person_distinct_ids AS ids JOIN persons ON persons.id = ids.person_id
+      WHERE ids.project_id = p AND ids.distinct_id = d LIMIT 1
+    ) AS person`
   const byId = new Map<number, PersonState>()
   let length = 0
   for (const { distinctId, ...row } of rows) {
@@ -98,23 +100,28 @@ async function loadGroups (
   }
   if (types.size === 0) return 0
 
-  const [typeRows, counts, groupRows] = await Promise.all([
+  const [typeRows, counts] = await Promise.all([
     transaction<{ projectId: number, groupType: string, index: number }[]>`
       SELECT project_id AS "projectId", group_type AS "groupType", group_type_index AS index
       FROM json_to_recordset(${JSON.stringify([...types.values()])}::text::json) AS named (p integer, t text)
       JOIN group_types ON project_id = p AND group_type = t`,
     transaction<{ projectId: number, count: number }[]>`
       SELECT project_id AS "projectId", max(group_type_index) + 1 AS count FROM group_types
-      WHERE project_id = ANY (${[...new Set([...types.values()].map(({ p }) => p))]}::int[]) GROUP BY project_id`,
-    transaction<GroupRow[]>`
-      SELECT groups.project_id AS "projectId", group_type AS "groupType", group_type_index AS "groupTypeIndex",
-        group_key AS "groupKey", properties::text AS properties, groups.created_at AS "createdAt"
-      FROM json_to_recordset(${JSON.stringify([...groups.values()])}::text::json) AS named (p integer, t text, k text)
-      JOIN group_types ON group_types.project_id = p AND group_type = t
-      JOIN groups USING (group_type_index) WHERE groups.project_id = p AND group_key = k`
+      WHERE project_id = ANY (${[...new Set([...types.values()].map(({ p }) => p))]}::int[]) GROUP BY project_id`
   ])
   for (const { projectId, groupType, index } of typeRows) state.loadGroupType(projectId, groupType, index)
   for (const { projectId, count } of counts) state.loadGroupTypeCount(projectId, count)
+  // The planner takes the list for a hundred rows whatever its length: LATERAL makes it look up each of them.
+  const groupRows = await transaction<GroupRow[]>`
+    SELECT p AS "projectId", t AS "groupType", i AS "groupTypeIndex", k AS "groupKey", properties::text AS properties,
+      created_at AS "createdAt"
+    FROM json_to_recordset(${JSON.stringify([...groups.values()])}::text::json) AS named (p integer, t text, k text)
+    CROSS JOIN LATERAL (
+      SELECT group_type_index AS i FROM group_types WHERE project_id = p AND group_type = t LIMIT 1
+    ) AS type
+    CROSS JOIN LATERAL (
+      SELECT properties, created_at FROM groups WHERE project_id = p AND group_type_index = i AND group_key = k LIMIT 1
+    ) AS "group"`
   let length = 0
   for (const row of groupRows) {
     length += row.properties.length
