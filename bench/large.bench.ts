@@ -14,7 +14,9 @@ export const large: Question = {
   name: 'large',
   asks: 'batches of 19.9 MB of JSON beside 200 small captures/s',
   async answer (context) {
+    const before = await countEvents(context.stack)
     const alone = await sendSmall(context, 5)
+    await waitUntilVisible(context.stack, before, alone.requests)
     const figures: Figure[] = [
       { name: 'small alone p99', value: percentile(alone.latenciesMs, 0.99), unit: 'ms' }
     ]

@@ -32,7 +32,7 @@ async function askTimed (decide: TestDecide, body: object): Promise<TestAnswer &
   return { ...answer, tookMs: performance.now() - started }
 }
 
-for (const fault of ['refuse', 'stall', 'tear'] satisfies TcpFault[]) {
+for (const fault of ['refuse', 'stall', 'tear answers'] satisfies TcpFault[]) {
   t.test(`while Postgres is away (${fault}) nothing is a 5xx and no partial set looks whole`, async (t) => {
     const { decide, proxy } = await createBehindProxy(t)
     const healthy = await askTimed(decide, {})
