@@ -179,7 +179,9 @@ export class LaneSession {
       return
     }
     this.#countStored(messages, cut, performance.now() - startedAt)
-    this.#search = { messages: this.#search.messages * 2, rows: this.#search.rows * 2 }
+    // A limit that was not reached has served its time.
+    const isReached = messages.length >= this.#search.messages
+    this.#search = { messages: isReached ? this.#search.messages * 2 : Infinity, rows: this.#search.rows * 2 }
     this.#storedSince = true
     this.#settle(messages, cut)
   }
