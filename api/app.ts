@@ -1,4 +1,4 @@
-import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
 import { type ClickHouse } from '../platform/connect-clickhouse.ts'
 import { type ApiDeps } from './api-deps.ts'
 import { decideRoutes } from './decide/decide-routes.ts'
@@ -27,6 +27,8 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     // A factory and not `setValidatorCompiler`, which a scope that adds schemas of its own falls back from.
     // Its published type describes the schema as the argument; what comes is the route's part with the schema.
     schemaController: { compilersFactory: { buildValidator: createRequestValidation as never } },
+    // What goes wrong before a route is found, such as a path that does not decode.
+    frameworkErrors: (error, request, reply) => errorHandler(error, request, reply as FastifyReply),
     genReqId: () => crypto.randomUUID()
   })
   app.setErrorHandler(errorHandler)

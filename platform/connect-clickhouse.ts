@@ -1,5 +1,5 @@
 import http from 'node:http'
-import { createClient } from '@clickhouse/client'
+import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 
 export type ClickHouse = ReturnType<typeof createClient>
 
@@ -15,6 +15,8 @@ export function connectClickHouse (options: { url: string, requestTimeoutMs?: nu
     request_timeout: options.requestTimeoutMs ?? 60_000,
     max_open_connections: 8,
     keep_alive: { enabled: true },
+    // It would write to the console in a format of its own; whoever catches an error logs it.
+    log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: { wait_end_of_query: 1 }
   })
 }

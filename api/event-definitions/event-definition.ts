@@ -71,13 +71,13 @@ export const eventDefinitionChangesSchema = {
     },
     volume_30_day: {
       type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Shown until the next event of that name arrives, which computes it anew.'
+      description: 'Shown until the next event of that name arrives, which counts anew.'
     },
     query_usage_30_day: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
     created_at: { type: 'string', format: 'date-time' },
     last_seen_at: {
       type: 'string', format: 'date-time',
-      description: 'Shown until the next event of that name arrives, which computes it anew.'
+      description: 'A later event moves it forward; nothing moves it back.'
     },
     tags: { type: 'array', maxItems: 1000, items: { type: 'string', minLength: 1, maxLength: 255 } },
     post_to_slack: { type: 'boolean' }
