@@ -110,3 +110,12 @@ t.test('each row has the fingerprint of its project and uuid', async (t) => {
   t.equal(zlib.zstdDecompressSync(frameOf(payload, rows)).readUInt8(1), rows)
   t.match(formatUuid(row.uuid), /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
 })
+
+t.test('tells the oldest time that an uuid of version 7 carries', async (t) => {
+  const encoder = new FrameEncoder()
+  for (const ordinal of [5, 3, 9]) encoder.append(buildRow({ ordinal }))
+  t.equal(encoder.take().oldestUuidAt, 1_790_000_000_003)
+
+  encoder.append(buildRow({ ordinal: 1, uuid: { a: 0x0193a5b2, b: 0x7c1d4e8f, c: 0x9abcdef0, d: 0x12345678 } }))
+  t.equal(encoder.take().oldestUuidAt, Infinity)
+})

@@ -102,6 +102,7 @@ export function frameHeaders (frame: EncodedFrame, requestId: string): Record<st
     [HEADER.layout]: String(ROW_LAYOUT),
     [HEADER.rows]: String(frame.rows),
     [HEADER.received]: String(frame.receivedAt),
+    ...(frame.oldestUuidAt === Infinity ? {} : { [HEADER.oldestUuid]: String(frame.oldestUuidAt) }),
     [HEADER.request]: requestId
   }
 }
