@@ -60,7 +60,7 @@ export class Answer {
   /** Resolves when more can be written without filling memory. */
   async write (chunk: Uint8Array): Promise<void> {
     this.bytes += chunk.length
-    if (this.#request.method === 'HEAD' || chunk.length === 0) return
+    if (this.#request.method === 'HEAD' || chunk.length === 0 || this.#response.destroyed) return
     const target = this.#encoder ?? this.#response
     if (target.write(chunk)) return
     await new Promise<void>((resolve) => {

@@ -16,7 +16,7 @@ export async function closeFront (front: Front, server: Server): Promise<void> {
   const closed = once(server, 'close')
   server.close()
   server.closeIdleConnections()
-  front.stopReads.abort()
+  front.running.stopReads()
   const ended = await endsWithin(INSERTS_MAY_TAKE_MS, () => front.running.size === 0)
   if (!ended) front.logger.warn({ queries: front.running.size }, 'stopping although queries still run')
   server.closeAllConnections()

@@ -4,7 +4,7 @@ import net, { type AddressInfo } from 'node:net'
 import path from 'node:path'
 import t from 'tap'
 import { spoolFolders } from './spool.ts'
-import { spawnFront, startTestFront, type TestFront } from './start-test-front.ts'
+import { spawnFront, startTestFront, TEST_PASSWORDS, type TestFront } from './start-test-front.ts'
 
 const PINNED = { async_insert: '0', input_format_parallel_parsing: '0', max_insert_block_size: '2000000' }
 
@@ -78,6 +78,20 @@ t.test('lets a running insert end on SIGTERM, and is gone within three seconds',
   t.notOk(existsSync(spoolFolders(front.dataDir).memory))
   await front.restart()
   t.equal((await front.ask('SELECT count() FROM millrace.k')).text, '1000000\n')
+})
+
+t.test('is gone within three seconds although a client neither reads nor leaves', async (t) => {
+  const front = await startTestFront(t)
+  const socket = net.connect(front.port, '127.0.0.1')
+  socket.on('error', () => {})
+  socket.write('GET /?query=SELECT+*+FROM+system.numbers HTTP/1.1\r\nHost: x\r\nX-ClickHouse-User: millrace\r\n' +
+    `X-ClickHouse-Key: ${TEST_PASSWORDS.millrace}\r\n\r\n`)
+  await once(socket, 'readable')
+
+  const startedAt = performance.now()
+  t.equal(await front.stop('SIGTERM'), 0)
+  t.ok(performance.now() - startedAt < 3000)
+  socket.destroy()
 })
 
 t.test('says that another process holds the data directory, and leaves that one alone', async (t) => {

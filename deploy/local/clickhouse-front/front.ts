@@ -27,7 +27,5 @@ export interface Front {
   progress: ProgressSampler
   guardAnalyst: GuardAnalyst
   displayName: string
-  /** Fires when the front stops: reads end, inserts go on. */
-  stopReads: AbortController
   closing: boolean
 }

@@ -11,6 +11,7 @@ import { type QueryRecord } from './query-log.ts'
 import { readBody } from './read-body.ts'
 import { runInsert } from './run-insert.ts'
 import { runStatement } from './run-statement.ts'
+import { type Stops } from './running-queries.ts'
 
 /** A request with the place of its answer. */
 export interface Exchange {
@@ -25,10 +26,7 @@ export interface Query {
   request: QueryRequest
   state: SessionState
   answer: Answer
-  /** Fires when nobody waits for the answer any more: the client has gone, or the front stops. */
-  unwanted: AbortSignal
-  /** Fires when the query was killed by its id. */
-  killed: AbortSignal
+  stops: Stops
   /** What the query log will tell; filled in on the way. */
   record: QueryRecord
 }
@@ -37,9 +35,8 @@ export interface Query {
 export async function handleQuery (front: Front, user: User, exchange: Exchange): Promise<void> {
   const { request, response, url } = exchange
   const startedAt = performance.now()
-  const gone = new AbortController()
-  response.on('close', () => { if (!response.writableFinished) gone.abort() })
-  const unwanted = AbortSignal.any([gone.signal, front.stopReads.signal])
+  const stops = { unwanted: new AbortController(), killed: new AbortController() }
+  response.on('close', () => { if (!response.writableFinished) stops.unwanted.abort() })
   const answer = new Answer(request, response)
   const record = startRecord(user, request)
   try {
@@ -48,8 +45,8 @@ export async function handleQuery (front: Front, user: User, exchange: Exchange)
     answer.compressionLevel = wishes.compressResponse ? wishes.compressionLevel : 0
     Object.assign(record, { queryId: wishes.queryId, database: wishes.database, logComment: wishes.logComment })
     const state = { database: wishes.database, settings: vetSettings(user, wishes) }
-    await front.running.during(wishes.queryId, record, async (killed) => {
-      await runQuery(front, { user, request: wishes, state, answer, unwanted, killed, record }, request)
+    await front.running.during(wishes.queryId, record, stops, async () => {
+      await runQuery(front, { user, request: wishes, state, answer, stops, record }, request)
     })
   } catch (error) {
     const told = toErrorAnswer(error, front.engine.version)

@@ -180,6 +180,40 @@ t.test('survives clients that send nonsense or go away', async (t) => {
   t.equal((await front.ask('SELECT 1')).text, '1\n')
 })
 
+t.test('frees the session of every client that stops reading in the middle of a result', async (t) => {
+  const headers = { 'x-clickhouse-user': 'millrace', 'x-clickhouse-key': TEST_PASSWORDS.millrace }
+  for (const [query, params] of [['SELECT * FROM system.numbers', ''], ['SELECT * FROM numbers(100000000)', 'wait_end_of_query=1']]) {
+    await Promise.all(Array.from({ length: 20 }, async (_, i) => {
+      const request = http.request({ host: '127.0.0.1', port: front.port, method: 'POST', path: `/?${params}`, headers })
+      request.on('error', () => {})
+      request.end(query)
+      await new Promise((resolve) => setTimeout(resolve, i * 10))
+      request.destroy()
+    }))
+  }
+
+  await waitFor(async () => {
+    const { text } = await front.ask("SELECT count() FROM system.processes WHERE query LIKE '%numbers%' AND query NOT LIKE '%processes%'")
+    return text === '0\n'
+  })
+  t.equal((await front.ask('SELECT 1')).text, '1\n')
+})
+
+t.test('kills a query by its id although its client has stopped reading', async (t) => {
+  const headers = { 'x-clickhouse-user': 'millrace', 'x-clickhouse-key': TEST_PASSWORDS.millrace }
+  const request = http.request({ host: '127.0.0.1', port: front.port, method: 'POST', path: '/?query_id=stuck', headers })
+  request.on('error', () => {})
+  request.end('SELECT * FROM system.numbers')
+  const [response] = await once(request, 'response') as [http.IncomingMessage]
+  response.on('error', () => {})
+  t.equal((await front.ask('SELECT 1', { params: { query_id: 'stuck' } })).code, 216)
+
+  await front.ask("KILL QUERY WHERE query_id = 'stuck'")
+
+  await waitFor(async () => (await front.ask('SELECT 1', { params: { query_id: 'stuck' } })).text === '1\n')
+  request.destroy()
+})
+
 t.test('refuses more queries than may wait, with code 202', async (t) => {
   const answers = await Promise.all(Array.from({ length: 60 }, async () => await front.ask('SELECT sleep(0.2)', { user: 'analyst' })))
 

@@ -7,7 +7,7 @@ import { type Readable } from 'node:stream'
  *
  * Why a pipe: the engine writes a result as one document in any of its formats only to a file (`INTO OUTFILE`); its
  * streaming call repeats header and footer with each block. Through a pipe that "file" takes no room, the engine waits
- * when the client is slow, and closing the reading end makes the engine stop.
+ * when the client is slow, and closing both ends here makes its next write fail.
  */
 export class ResultPipe {
   readonly path: string
@@ -26,7 +26,7 @@ export class ResultPipe {
     return new Socket({ fd, readable: true, writable: false })
   }
 
-  /** To be called when the engine has ended the query, however it ended. */
+  /** To be called when the engine has ended the query, however it ended, or when its rows are given up. */
   finish (): void {
     if (this.#keeper !== undefined) closeSync(this.#keeper)
     this.#keeper = undefined

@@ -23,7 +23,7 @@ export async function runInsert (front: Front, query: Query, insert: InsertBody)
       await session.setParams(query.request.params)
       const compression = ENGINE_COMPRESSIONS[insert.rows.encoding ?? ''] ?? 'none'
       const running = session.run(buildInsertFrom(insert, body.path, compression))
-      return await front.killQuery.whenAborted(session, query.killed, running)
+      return await front.killQuery.whenAborted(session, query.stops.killed.signal, running)
     })
     query.answer.start(summarizeInsert(query.record, result))
     query.answer.end()

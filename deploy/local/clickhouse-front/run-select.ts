@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs'
 import { type Readable } from 'node:stream'
 import { type Answer, type Summary } from './answer.ts'
 import { type EngineSession } from './engine-session.ts'
+import { FrontError } from './errors.ts'
 import { type KillQuery } from './kill-query.ts'
 import { type QueryRecord } from './query-log.ts'
 import { type ResultPipe } from './result-pipe.ts'
@@ -31,48 +32,54 @@ const HOLD_IN_MEMORY_BYTES = 8_388_608
 /**
  * Runs a statement whose rows come through a pipe, and passes them on as they come, at the client's pace.
  *
- * @throws the engine's error; `answer` may have begun by then.
+ * When it settles, the engine has ended the query, so that session and pipe are free again.
+ *
+ * @throws the engine's error, {FrontError} 394 for a query that was given up; `answer` may have begun by then.
  */
 export async function runSelect (run: SelectRun): Promise<void> {
   const rows = run.pipe.open()
   const query = run.session.run(run.sql).finally(() => run.pipe.finish())
-  let killed: Promise<void> | undefined
-  const cancel = (): void => {
-    rows.destroy()
-    killed ??= run.killQuery.kill(run.session, query)
-  }
-  run.signal.addEventListener('abort', cancel, { once: true })
-  if (run.signal.aborted) cancel()
-
   const held = new HeldRows(run.spool)
   try {
-    const passedOn = passOn(rows, run, held)
-    const [result] = await Promise.all([query, passedOn])
-    const summary = summarizeRows(run.record, result)
+    const [result, passedOn] = await Promise.allSettled([
+      run.killQuery.whenAborted(run.session, run.signal, query),
+      passOn(rows, run, held)
+    ])
+    if (run.signal.aborted) throw new FrontError(394, 'Query was cancelled')
+    if (passedOn.status === 'rejected') throw passedOn.reason
+    if (result.status === 'rejected') throw result.reason
+    const summary = summarizeRows(run.record, result.value)
     if (!run.answer.started) await sendHeld(run.answer, held, summary)
     run.answer.end()
   } finally {
-    rows.destroy()
-    run.signal.removeEventListener('abort', cancel)
-    await killed
     await held.abandon()
   }
 }
 
+/**
+ * Reads the pipe to its end, or gives up.
+ *
+ * Giving up closes the pipe, which fails the engine's next write; KILL alone cannot wake a thread that waits for room
+ * in a pipe. It happens only when a piece has come, never before: a pipe without reader would hold up an engine that
+ * is just about to open it, for good.
+ */
 async function passOn (rows: Readable, run: SelectRun, held: HeldRows): Promise<void> {
-  const { answer } = run
+  const { answer, signal } = run
+  const givenUp = new Promise<void>((resolve) => { signal.addEventListener('abort', () => resolve(), { once: true }) })
   try {
     for await (const chunk of rows as AsyncIterable<Buffer>) {
+      if (signal.aborted) return
       if (answer.started) {
-        await answer.write(chunk)
+        await Promise.race([answer.write(chunk), givenUp])
       } else {
         await held.add(chunk)
-        if (!run.waitEndOfQuery && held.bytes > HOLD_BYTES) await sendHeld(answer, held, undefined)
+        if (!run.waitEndOfQuery && held.bytes > HOLD_BYTES) {
+          await Promise.race([sendHeld(answer, held, undefined), givenUp])
+        }
       }
     }
-  } catch (error) {
-    // The reading end was closed because the client has gone; the query's own end tells the rest.
-    if (!run.signal.aborted) throw error
+  } finally {
+    run.pipe.finish()
   }
 }
 

@@ -37,7 +37,7 @@ async function runRows (front: Front, query: Query, statement: Statement, sessio
     const sql = buildSelectInto(statement, format, pipe.path)
     const { spool, killQuery } = front
     const { answer, record, request: { waitEndOfQuery } } = query
-    const signal = AbortSignal.any([query.unwanted, query.killed])
+    const { signal } = query.stops.unwanted
     await runSelect({ session, sql, pipe, spool, answer, record, signal, waitEndOfQuery, killQuery })
   } finally {
     front.pipes.push(pipe)
@@ -49,7 +49,7 @@ async function runBuffered (front: Front, query: Query, statement: Statement, se
   const { answer } = query
   const format = chooseFormat(query, statement)
   session.dirty ||= statement.kind === 'session'
-  const signal = statement.kind === 'show' ? AbortSignal.any([query.unwanted, query.killed]) : query.killed
+  const { signal } = statement.kind === 'show' ? query.stops.unwanted : query.stops.killed
   const result = await front.killQuery.whenAborted(session, signal, session.run(statement.sql, format))
   setFormatHeaders(front, query, format)
   answer.start(summarizeRows(query.record, result))

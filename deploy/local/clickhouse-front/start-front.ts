@@ -69,7 +69,6 @@ export async function startFront (options: FrontOptions): Promise<RunningFront> 
     progress: new ProgressSampler(await engine.openSession({}, NO_SETTINGS), logger),
     guardAnalyst: createGuardAnalyst(engine.tableFunctions),
     displayName: hostname(),
-    stopReads: new AbortController(),
     closing: false
   }
   const server = buildServer(front)

@@ -11,7 +11,7 @@ type Work<T> = (session: EngineSession) => Promise<T>
  * @throws {FrontError} 202 when too many queries wait already, 394 when the query is given up while it waits.
  */
 export async function withSession<T> (front: Front, query: Query, pool: SessionPool, work: Work<T>): Promise<T> {
-  await pool.enter(AbortSignal.any([query.unwanted, query.killed]))
+  await pool.enter(query.stops.unwanted.signal)
   try {
     // An analyst's session can keep nothing but its current database, which clients name in each request.
     if (query.request.session === undefined || query.user === 'analyst') return await pool.with(query.state, work)
