@@ -19,9 +19,6 @@ export class LaneState {
   /** When the oldest unsettled message in hand was stored in the stream, epoch ms; 0 when none is. */
   oldestStoredAt = 0
   lastError: string | null = null
-  storedRows = 0
-  storedBatches = 0
-  lastStoredAt = 0
 
   constructor (lane: Lane) {
     this.key = laneKey(lane)

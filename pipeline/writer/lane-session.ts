@@ -4,6 +4,7 @@ import { cutToken, type Cut } from '../lanes/lane-record.ts'
 import { buildFrames } from './build-frames.ts'
 import { chooseBatch, type SearchLimits } from './choose-batch.ts'
 import { classifyClickHouseError } from './classify-clickhouse-error.ts'
+import { countStored } from './count-stored.ts'
 import { type InsertError } from './insert-frames.ts'
 import { INSERT_SETTINGS_VERSION } from './insert-settings.ts'
 import { type LaneMessage } from './lane-message.ts'
@@ -178,7 +179,7 @@ export class LaneSession {
       await this.#searchRefused(messages, cut, outcome.error)
       return
     }
-    this.#countStored(messages, cut, performance.now() - startedAt)
+    countStored(this.#deps, { messages, cut, ms: performance.now() - startedAt })
     // A limit that was not reached has served its time.
     const isReached = messages.length >= this.#search.messages
     this.#search = { messages: isReached ? this.#search.messages * 2 : Infinity, rows: this.#search.rows * 2 }
@@ -243,30 +244,4 @@ export class LaneSession {
   #tokenOf (cut: Cut): string {
     return cutToken(this.#deps.lane, this.#progress.stream, cut)
   }
-
-  #countStored (messages: readonly LaneMessage[], cut: Cut, ms: number): void {
-    const { metrics, state } = this.#deps
-    const lane = { lane: state.key }
-    const leftOut = countLeftOut(cut)
-    const rows = (cut.rows === undefined
-      ? messages.reduce((sum, message) => sum + message.rows, 0)
-      : cut.rows[1] - cut.rows[0]) - leftOut
-    metrics.leftOutRows.inc(lane, leftOut)
-    metrics.storedRows.inc(lane, rows)
-    metrics.storedBatches.inc(lane)
-    metrics.batchRows.observe(lane, rows)
-    metrics.insertSeconds.observe(lane, ms / 1000)
-    state.lastStoredAt = Date.now()
-  }
-}
-
-/** Rows of the cut that were left out; of a split message only those within its piece. */
-function countLeftOut ({ leftOut, rows: [from, to] = [0, Infinity] }: Cut): number {
-  let rows = 0
-  for (const [, ranges] of leftOut) {
-    for (let i = 0; i < ranges.length; i += 2) {
-      rows += Math.max(0, Math.min(ranges[i + 1]!, to) - Math.max(ranges[i]!, from))
-    }
-  }
-  return rows
 }

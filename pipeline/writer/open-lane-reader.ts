@@ -1,10 +1,11 @@
-import { AckPolicy, DeliverPolicy, jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
+import { jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
 import { createInbox, type Msg, type Subscription } from '@nats-io/transport-node'
 import { type NatsConnection } from '../../platform/connect-nats.ts'
 import { MillraceError } from '../../platform/errors.ts'
-import { EVENTS_STREAM, eventsSubject, MAX_MESSAGE_BYTES, writerConsumer } from '../../schema/streams.ts'
+import { EVENTS_STREAM, MAX_MESSAGE_BYTES, writerConsumer } from '../../schema/streams.ts'
 import { type Lane } from '../lanes/lane-record.ts'
 import { readLaneMessage, type LaneMessage } from './lane-message.ts'
+import { recreateConsumer } from './recreate-consumer.ts'
 
 /** How long a pull waits for messages, and how often the server says that it is still there, in milliseconds. */
 const PULL_EXPIRES_MS = 30_000
@@ -15,12 +16,6 @@ const PULL_MESSAGES = 1000
 
 /** Larger than any message with its headers, so that a pull of this size is always answered. */
 const LARGEST_PULL_BYTES = MAX_MESSAGE_BYTES + 1_048_576
-
-/**
- * JetStream hands a message out again after this long, in nanoseconds. It never needs to: a lost delivery shows as a
- * gap in the delivery numbers, and then the consumer is made anew.
- */
-const ACK_WAIT_NANOS = 6 * 3600 * 1e9
 
 /** The reader lost its place; the lane starts over from its record. */
 export class ReaderError extends MillraceError {
@@ -80,18 +75,7 @@ export class LaneReader {
 
   /** Makes the consumer anew and starts to read. */
   async open (): Promise<void> {
-    const name = writerConsumer(this.lane.eventClass, this.lane.number)
-    // Absent on the first start of a lane, which is fine.
-    await this.#manager.consumers.delete(EVENTS_STREAM, name).catch(() => {})
-    await this.#manager.consumers.add(EVENTS_STREAM, {
-      durable_name: name,
-      filter_subject: eventsSubject(this.lane.eventClass, this.lane.number),
-      deliver_policy: DeliverPolicy.All,
-      ack_policy: AckPolicy.Explicit,
-      ack_wait: ACK_WAIT_NANOS,
-      max_ack_pending: -1,
-      max_deliver: -1
-    })
+    await recreateConsumer(this.#manager, this.lane)
     this.#subscription = this.#connection.subscribe(`${this.#inbox}.*`, {
       callback: (error, message) => error ? this.fail('subscription refused', error) : this.#receive(message)
     })

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { listDeadLetters } from '../../platform/dead-letters/list-dead-letters.ts'
@@ -107,6 +108,32 @@ t.test('goes on within seconds when nats-server was killed and came back', async
   const { rows, uuids } = await countEvents(stores)
   t.equal(rows, uuids)
   t.ok(rows >= 20)
+})
+
+t.test('finds the messages again that somebody else pulled from its consumer', async (t) => {
+  const stores = await startTestStores(t)
+  await startTestLane(t, stores)
+  await publishEvents(stores.connection, makeEvents(10))
+  await waitUntilSettled(stores)
+
+  stores.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${EVENTS_STREAM}.writer-live-0`, '{"batch":5}', { reply: 'thief' })
+  for (let i = 0; i < 6; i++) await publishEvents(stores.connection, makeEvents(10))
+  await waitUntilSettled(stores)
+
+  t.same(await countEvents(stores), { rows: 70, uuids: 70, volume: 70, properties: 70 })
+})
+
+t.test('takes a message that is larger than the usual pull', async (t) => {
+  const stores = await startTestStores(t)
+  await startTestLane(t, stores, { limits: { maxRows: 1000, maxBytes: 65_536, maxAgeMs: 50 } })
+  const noise = randomBytes(300_000).toString('base64')
+
+  await publishEvents(stores.connection, makeEvents(10))
+  await publishEvents(stores.connection, makeEvents(1, () => ({ properties: `{"noise":"${noise}"}` })))
+  await publishEvents(stores.connection, makeEvents(10))
+  await waitUntilSettled(stores)
+
+  t.equal((await countEvents(stores)).rows, 21)
 })
 
 t.test('drops nothing when the stream was made anew and counts from 1 again', async (t) => {
