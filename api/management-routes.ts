@@ -9,6 +9,7 @@ import { authenticatePersonalKey } from './http/authenticate-personal-key.ts'
 import { limitRate } from './http/limit-rate.ts'
 import { readJsonBodies } from './http/read-json-bodies.ts'
 import { refuseUnstorableText } from './http/refuse-unstorable-text.ts'
+import { personRoutes } from './persons/person-routes.ts'
 import { propertyDefinitionRoutes } from './property-definitions/property-definition-routes.ts'
 
 /** The private side: every route asks for a personal key, is rate limited by it, and is part of `/api/schema`. */
@@ -24,6 +25,7 @@ export async function managementRoutes (app: FastifyInstance, deps: ApiDeps): Pr
     await project.register(experimentRoutes, { prefix: '/experiments', ...deps })
     await project.register(resultsRoutes, { prefix: '/experiments', ...deps })
     await project.register(featureFlagRoutes, { prefix: '/feature_flags', ...deps })
+    await project.register(personRoutes, { prefix: '/persons', ...deps })
     await project.register(propertyDefinitionRoutes, { prefix: '/property_definitions', ...deps })
   }, { prefix: '/api/projects/:project_id' })
 }

@@ -7,6 +7,7 @@ import { PEOPLE_PARTITIONS } from '../../schema/streams.ts'
 import { keepRefused } from './keep-refused.ts'
 import { createPeopleMetrics } from './people-metrics.ts'
 import { CopyRunner } from './run-copies.ts'
+import { runDeletions } from './run-deletions.ts'
 import { runPartition, type PartitionState } from './run-partition.ts'
 
 /** Pause between two looks at who else is there, in milliseconds. */
@@ -27,8 +28,12 @@ export interface PeopleDeps {
   }
   metrics: Metrics
   logger: Logger
+  /** Name of the ClickHouse cluster whose nodes delete persons; empty: one node. */
+  cluster?: string
   /** Bytes of messages applied in one transaction at most. Default 2 MiB, some thousand updates. */
   maxBatchBytes?: number
+  /** Pause between two looks at deletions of persons that are not finished. Default 10 s. */
+  lookAtDeletionsMs?: number
 }
 
 /** The running person applier of one process. */
@@ -60,12 +65,16 @@ interface Running {
  * 8. acknowledge                                     run-partition.ts
  * 9. move the copies to ClickHouse                   run-copies.ts
  *
+ * Beside it: finish deletions of persons that were interrupted (run-deletions.ts).
+ *
  * Two processes that believe to own a partition for a moment do no harm: see `lockProgress`.
  */
 export function startPeople (deps: PeopleDeps): People {
   const logger = deps.logger.child({ part: 'people' })
   const metrics = createPeopleMetrics(deps.metrics)
   const copies = new CopyRunner({ sql: deps.sql, clickhouse: deps.clickhouse, metrics, logger })
+  const stopping = new AbortController()
+  const deletions = runDeletions({ ...deps, logger }, stopping.signal, deps.lookAtDeletionsMs)
   const running = new Map<number, Running>()
 
   function assign (): void {
@@ -99,9 +108,10 @@ export function startPeople (deps: PeopleDeps): People {
     copiesError: () => copies.lastError,
     async stop () {
       clearInterval(timer)
+      stopping.abort()
       for (const { aborted } of running.values()) aborted.abort()
       await Promise.all([...running.values()].map(({ ended }) => ended))
-      await copies.stop()
+      await Promise.all([copies.stop(), deletions])
     }
   }
 }
