@@ -1,5 +1,5 @@
 import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
-import { type ClickHouse } from '../platform/connect-clickhouse.ts'
+import { pingClickHouse } from '../platform/health/check-service.ts'
 import { type ApiDeps } from './api-deps.ts'
 import { decideRoutes } from './decide/decide-routes.ts'
 import { createPersonReader } from './decide/read-person-for-flags.ts'
@@ -28,7 +28,7 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     // Its published type describes the schema as the argument; what comes is the route's part with the schema.
     schemaController: { compilersFactory: { buildValidator: createRequestValidation as never } },
     // What goes wrong before a route is found, such as a path that does not decode.
-    frameworkErrors: (error, request, reply) => errorHandler(error, request, reply as FastifyReply),
+    frameworkErrors: (error, request, reply) => { void errorHandler(error, request, reply as FastifyReply) },
     genReqId: () => crypto.randomUUID()
   })
   app.setErrorHandler(errorHandler)
@@ -39,6 +39,7 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   await app.register(healthRoutes, {
     registry: deps.metrics.registry,
     isShuttingDown: deps.isShuttingDown,
+    parts: () => [{ name: 'flag definitions', healthy: deps.definitions.isReady(), ageMs: deps.definitions.ageMs() }],
     checks: {
       postgres: { required: true, check: async () => await deps.sql`SELECT 1` },
       clickhouse: { required: false, check: async () => await pingClickHouse(deps.clickhouse) }
@@ -47,9 +48,4 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   await app.register(decideRoutes, { ...deps, persons: createPersonReader(deps.sql) })
   await app.register(managementRoutes, deps)
   return app
-}
-
-async function pingClickHouse (clickhouse: ClickHouse): Promise<void> {
-  const result = await clickhouse.ping()
-  if (!result.success) throw result.error
 }

@@ -38,6 +38,9 @@ runProcess('api', async () => {
     sql, databaseUrl: config.databaseUrl, logger, tallies: createFlagTallies(metrics)
   })
 
+  metrics.gaugeFrom('flag_definitions_age_seconds', 'Since the definitions of flags were last known to be current.',
+    () => (definitions.ageMs() ?? Number.NaN) / 1000)
+
   let shuttingDown = false
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, personalKeys, projects, metrics, definitions, now,

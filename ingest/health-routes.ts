@@ -1,15 +1,25 @@
 import { type FastifyInstance } from 'fastify'
+import { reportHealth, type HealthPart } from '../platform/health/health-report.ts'
 
 export interface HealthRoutesOptions {
   /** False as soon as the process begins to shut down, so that load balancers turn away first. */
   isReady: () => boolean
+  /** Read at each request of `/_health`. */
+  parts: () => HealthPart[]
 }
 
-/** `/_liveness`: the event loop answers. `/_readiness`: requests may be sent here. */
-export async function healthRoutes (app: FastifyInstance, { isReady }: HealthRoutesOptions): Promise<void> {
+/**
+ * `/_liveness`: the event loop answers. `/_readiness`: requests may be sent here. `/_health`: each part by name and
+ * which are stuck; 503 when one is, although events are taken as long as the spool has room.
+ */
+export async function healthRoutes (app: FastifyInstance, { isReady, parts }: HealthRoutesOptions): Promise<void> {
   app.get('/_liveness', async () => ({ status: 'ok' }))
   app.get('/_readiness', async (_request, reply) => {
     const ready = isReady()
     return await reply.code(ready ? 200 : 503).send({ status: ready ? 'ok' : 'shutting down' })
+  })
+  app.get('/_health', async (_request, reply) => {
+    const report = reportHealth(parts())
+    return await reply.code(report.status === 'ok' ? 200 : 503).send(report)
   })
 }

@@ -95,6 +95,9 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     publishFrames: createPublishFrames({ publish: publisher.publishEvents, nextMessageId })
   })
   const budget = new BodyBudget(LARGE_BODIES)
+  metrics.countersFrom('key_lookups_total', 'Lookups of API keys: hits in memory, and misses that read Postgres.', 'outcome',
+    () => [['hit', keys.state.hits], ['miss', keys.state.misses]])
+  metrics.gaugeFrom('spool_max_bytes', 'Bytes the spool may hold; beyond, requests get 503.', () => config.spool.maxBytes)
   metrics.gaugeFrom('large_body_bytes', 'Bytes of large bodies in memory.', () => budget.used)
   const app = await buildIngestApp({
     capture: createCapture({
@@ -103,6 +106,12 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     counts,
     metrics,
     isReady: () => ready,
+    parts: () => [
+      { name: 'nats', healthy: link.isUp() },
+      { name: 'spool', healthy: spool.isEmpty, bytes: spool.bytes, maxBytes: config.spool.maxBytes },
+      // Known keys are answered without Postgres, also after a failed reading.
+      { name: 'keys', healthy: keys.state.isCurrent || keys.state.hits + keys.state.misses === 0 }
+    ],
     apiUrl: config.apiUrl,
     processId,
     logger

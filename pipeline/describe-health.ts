@@ -1,5 +1,5 @@
 import { NEARLY_FULL, type DeadLetterFill } from '../platform/dead-letters/read-dead-letter-fill.ts'
-import { type HealthPart } from './health-server.ts'
+import { type HealthPart } from '../platform/health/health-report.ts'
 import { type LaneState } from './lanes/lane-state.ts'
 import { type PartitionState } from './people/run-partition.ts'
 

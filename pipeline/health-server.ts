@@ -1,13 +1,7 @@
 import http from 'node:http'
 import { type AddressInfo } from 'node:net'
+import { reportHealth, type HealthPart } from '../platform/health/health-report.ts'
 import { type Registry } from '../platform/metrics.ts'
-
-/** One thing that works or does not, by name. */
-export interface HealthPart {
-  name: string
-  healthy: boolean
-  [detail: string]: unknown
-}
 
 export interface HealthServerOptions {
   host: string
@@ -16,12 +10,12 @@ export interface HealthServerOptions {
   /** False before the start is complete and as soon as the process shuts down. */
   isReady: () => boolean
   /** Read at each request of `/_health`. */
-  parts: () => HealthPart[]
+  parts: () => HealthPart[] | Promise<HealthPart[]>
 }
 
 /**
  * Answers the operator's questions: `/_liveness` (the event loop turns), `/_readiness` (the process takes part),
- * `/_health` (each part by name; 503 when one does not work) and `/metrics`.
+ * `/_health` (each part by name, and which are stuck; 503 when one is) and `/metrics`.
  *
  * @returns the port, and how to close.
  */
@@ -55,9 +49,8 @@ async function answer (
       sendJson(response, options.isReady() ? 200 : 503, { status: options.isReady() ? 'ok' : 'not ready' })
       return
     case '/_health': {
-      const parts = options.parts()
-      const healthy = parts.every((part) => part.healthy)
-      sendJson(response, healthy ? 200 : 503, { status: healthy ? 'ok' : 'degraded', parts })
+      const report = reportHealth(await options.parts())
+      sendJson(response, report.status === 'ok' ? 200 : 503, report)
       return
     }
     case '/metrics':

@@ -2,6 +2,7 @@ import { nuid } from '@nats-io/transport-node'
 import { connectClickHouse, createClickHouseAgent } from '../platform/connect-clickhouse.ts'
 import { connectNats } from '../platform/connect-nats.ts'
 import { connectPostgres } from '../platform/connect-postgres.ts'
+import { checkService, pingClickHouse } from '../platform/health/check-service.ts'
 import { ensureStreams } from '../platform/ensure-streams.ts'
 import { createLogger } from '../platform/logger.ts'
 import { onShutdown } from '../platform/on-shutdown.ts'
@@ -19,6 +20,7 @@ import { watchDisconnects } from './lanes/watch-disconnects.ts'
 import { createPipelineMetrics } from './metrics.ts'
 import { startPeople } from './people/start-people.ts'
 import { watchDeadLetters } from './watch-dead-letters.ts'
+import { watchStreams } from './watch-streams.ts'
 import { createInsertFrames } from './writer/insert-frames.ts'
 import { createProbeTable } from './writer/probe-table.ts'
 import { runLane } from './writer/run-lane.ts'
@@ -78,19 +80,27 @@ runProcess('pipeline', async () => {
   const people = startPeople({ connection, sql, clickhouse, membership, metrics, logger })
   const rollUp = startRollUp({ clickhouse, sql, intervalMs: config.rollUpIntervalMs, metrics, logger })
   const deadLetters = watchDeadLetters({ connection, metrics, logger })
+  const streams = watchStreams({ connection, metrics })
 
   let ready = true
   const health = await startHealthServer({
     ...config.http,
     registry: metrics.registry,
     isReady: () => ready,
-    parts: () => describeHealth({
-      lanes: manager.states(),
-      people: people.states(),
-      copiesError: people.copiesError(),
-      rollUpError: rollUp.lastError(),
-      deadLetters: deadLetters.fill()
-    })
+    parts: async () => [
+      ...await Promise.all([
+        checkService('clickhouse', async () => await pingClickHouse(clickhouse)),
+        checkService('postgres', async () => await sql`SELECT 1`)
+      ]),
+      ...streams.parts(),
+      ...describeHealth({
+        lanes: manager.states(),
+        people: people.states(),
+        copiesError: people.copiesError(),
+        rollUpError: rollUp.lastError(),
+        deadLetters: deadLetters.fill()
+      })
+    ]
   })
   logger.info({ port: health.port, owner }, 'pipeline runs')
 
@@ -98,7 +108,7 @@ runProcess('pipeline', async () => {
     { name: 'readiness', run: () => { ready = false } },
     { name: 'work', run: () => Promise.all([manager.stop(), people.stop(), rollUp.stop()]) },
     { name: 'membership', run: () => membership.leave() },
-    { name: 'dead letters', run: () => deadLetters.stop() },
+    { name: 'dead letters', run: () => { deadLetters.stop(); streams.stop() } },
     { name: 'health', run: () => health.close() },
     { name: 'clickhouse', run: async () => { agent.destroy(); await clickhouse.close() } },
     { name: 'postgres', run: () => sql.end({ timeout: 1 }) },

@@ -14,6 +14,8 @@ export interface PipelineMetrics {
   confirmedRows: Counter<'lane'>
   insertSeconds: Histogram<'lane'>
   batchRows: Histogram<'lane'>
+  batchBytes: Histogram<'lane'>
+  storedAgeSeconds: Histogram<'lane'>
 }
 
 /** @param lanes  The lanes this process writes at the moment. */
@@ -32,7 +34,12 @@ export function createPipelineMetrics (lanes: () => Iterable<LaneState>): Pipeli
     refusedBatches: metrics.counter('batches_refused_total', 'Inserts refused for their rows, by ClickHouse error.', ['lane', 'code']),
     confirmedRows: metrics.counter('rows_looked_up_total', 'Rows looked up in ClickHouse before they were inserted.', lane),
     insertSeconds: metrics.histogram('insert_seconds', 'Time of a confirmed insert.', [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30], lane),
-    batchRows: metrics.histogram('batch_rows', 'Rows of a confirmed insert.', [1, 10, 100, 1000, 10_000, 100_000], lane)
+    batchRows: metrics.histogram('batch_rows', 'Rows of a confirmed insert.', [1, 10, 100, 1000, 10_000, 100_000], lane),
+    batchBytes: metrics.histogram('batch_bytes', 'Compressed bytes of the messages of a confirmed insert.',
+      [1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000], lane),
+    storedAgeSeconds: metrics.histogram('stored_age_seconds',
+      'From the receipt of the oldest event of a batch to its confirmed insert: how late rows become visible.',
+      [0.1, 0.25, 0.5, 1, 2, 5, 15, 60, 300, 3600], lane)
   }
 }
 

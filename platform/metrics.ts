@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 
 export { type Counter, type Gauge, type Histogram, type Registry } from 'prom-client'
@@ -35,6 +37,9 @@ export function createMetrics (component: string): Metrics {
   collectDefaultMetrics({ register: registry, prefix })
 
   const common = { registers: [registry] }
+  new Gauge({
+    ...common, name: `${prefix}build_info`, help: 'Always 1; the label is the version of Millrace.', labelNames: ['version']
+  }).set({ version: readVersion() }, 1)
   return {
     registry,
     counter (name, help, labels = []) {
@@ -64,4 +69,9 @@ export function createMetrics (component: string): Metrics {
       }
     }
   }
+}
+
+function readVersion (): string {
+  const manifest = path.join(import.meta.dirname, '..', 'package.json')
+  return (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version
 }

@@ -25,6 +25,8 @@ export interface FlagDefinitions {
   /** Resolves when everything was loaded once. Never rejects: an absent server is waited for. */
   ready: Promise<void>
   isReady: () => boolean
+  /** Since everything was last known to be current, in milliseconds; null before the first time. */
+  ageMs: () => number | null
   /** Project of a public key. Looks once into Postgres for a key that may be brand new. */
   findKey: (apiKey: string) => Promise<ProjectKey | 'unknown' | 'unavailable'>
   /** Flags of a project; one without any flag has an empty set. */
@@ -92,6 +94,7 @@ export function createFlagDefinitions (options: FlagDefinitionsOptions): FlagDef
   return {
     ready,
     isReady: () => isReady,
+    ageMs: () => isReady ? Math.round(performance.now() - keysReadAt) : null,
     async findKey (apiKey) {
       if (!keys.has(apiKey) && performance.now() - keysReadAt > KEY_LOOK_MS) {
         const before = keysReadAt

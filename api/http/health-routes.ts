@@ -1,4 +1,6 @@
 import { type FastifyInstance } from 'fastify'
+import { checkService } from '../../platform/health/check-service.ts'
+import { reportHealth, type HealthPart } from '../../platform/health/health-report.ts'
 import { type Registry } from '../../platform/metrics.ts'
 
 /** Says whether one thing this process depends on answers. */
@@ -13,14 +15,13 @@ export interface HealthOptions {
   checks: Record<string, { required: boolean, check: HealthCheck }>
   /** True from the beginning of the shutdown: load balancers must look elsewhere first. */
   isShuttingDown: () => boolean
+  /** Stages of the process itself, beside its dependencies. */
+  parts: () => HealthPart[]
 }
 
-/** An orchestrator asks every few seconds and must not pile up behind a dependency that hangs. */
-const CHECK_TIMEOUT_MS = 2000
-
 /**
- * `/_liveness`: the event loop answers. `/_readiness`: what it depends on answers, by name. `/_health`: the same with
- * 200 always, for people. `/metrics`: Prometheus.
+ * `/_liveness`: the event loop answers. `/_readiness`: what it depends on answers, by name. `/_health`: each of
+ * them and each stage with details, and which are stuck; 503 when one is. `/metrics`: Prometheus.
  */
 export async function healthRoutes (app: FastifyInstance, options: HealthOptions): Promise<void> {
   const hide = { schema: { hide: true } }
@@ -32,7 +33,12 @@ export async function healthRoutes (app: FastifyInstance, options: HealthOptions
     return await reply.code(health.status === 'ok' || health.status === 'degraded' ? 200 : 503).send(health)
   })
 
-  app.get('/_health', hide, async () => await readHealth(options))
+  app.get('/_health', hide, async (request, reply) => {
+    const checked = await Promise.all(Object.entries(options.checks)
+      .map(async ([name, { check }]) => await checkService(name, check)))
+    const report = reportHealth([...checked, ...options.parts()])
+    return await reply.code(report.status === 'ok' ? 200 : 503).send(report)
+  })
 
   app.get('/metrics', hide, async (request, reply) => {
     reply.type(options.registry.contentType)
@@ -48,25 +54,11 @@ interface Health {
 
 async function readHealth ({ checks, isShuttingDown }: HealthOptions): Promise<Health> {
   const entries = await Promise.all(Object.entries(checks).map(async ([name, { required, check }]) => {
-    return { name, required, ok: await answers(check) }
+    return { name, required, ok: (await checkService(name, check)).healthy }
   }))
   const failed = entries.filter(({ ok }) => !ok)
   const status = isShuttingDown()
     ? 'shutting down'
     : failed.length === 0 ? 'ok' : failed.some(({ required }) => required) ? 'unavailable' : 'degraded'
   return { status, checks: Object.fromEntries(entries.map(({ name, ok }) => [name, ok ? 'ok' : 'unavailable'])) }
-}
-
-async function answers (check: HealthCheck): Promise<boolean> {
-  const timedOut = Promise.withResolvers<never>()
-  const timer = setTimeout(() => timedOut.reject(new Error('no answer in time')), CHECK_TIMEOUT_MS)
-  try {
-    await Promise.race([check(), timedOut.promise])
-    return true
-  } catch {
-    // The answer of the check is the name in the list; why is in the log of the component that uses it.
-    return false
-  } finally {
-    clearTimeout(timer)
-  }
 }

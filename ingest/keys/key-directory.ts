@@ -21,6 +21,16 @@ export interface KeyDirectory {
   resolve (key: string, projectId: unknown): Project | Promise<Project>
   /** Reads the tables again, because they changed. */
   refresh (): Promise<void>
+  /** Whether the last reading worked, and how keys were found so far. */
+  readonly state: KeyDirectoryState
+}
+
+export interface KeyDirectoryState {
+  isCurrent: boolean
+  /** Answered from memory. */
+  hits: number
+  /** Not in the copy, or expired: the copy was read again. */
+  misses: number
 }
 
 /** Unknown keys cause at most one reading in this time. */
@@ -36,14 +46,22 @@ export function createKeyDirectory ({ loadKeys, logger, now }: KeyDirectoryOptio
   let table: KeyTable | null = null
   let triedAt = -Infinity
   let failure: unknown = null
+  const state: KeyDirectoryState = { isCurrent: false, hits: 0, misses: 0 }
   let loading: Promise<void> | null = null
   let changedWhileLoading = false
 
   return {
     resolve (key, projectId) {
       if (key === '') throw invalidKey('The request carries no API key.')
-      return find(key, projectId) ?? findAgain(key, projectId)
+      const found = find(key, projectId)
+      if (found === null) {
+        state.misses++
+        return findAgain(key, projectId)
+      }
+      state.hits++
+      return found
     },
+    state,
     async refresh () {
       changedWhileLoading = loading !== null
       await load()
@@ -89,8 +107,10 @@ export function createKeyDirectory ({ loadKeys, logger, now }: KeyDirectoryOptio
     try {
       table = await loadKeys()
       failure = null
+      state.isCurrent = true
     } catch (error) {
       failure = error
+      state.isCurrent = false
       throw error
     }
   }

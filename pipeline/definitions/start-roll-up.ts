@@ -35,6 +35,10 @@ export function startRollUp (deps: RollUpDeps): RollUp {
   const rounds = deps.metrics.counter('roll_up_rounds_total', 'Rounds of the definitions roll-up.', ['outcome'])
   const written = deps.metrics.counter('roll_up_definitions_total', 'Definitions read by the roll-up.')
 
+  let rolledUpAt = Date.now()
+  deps.metrics.gaugeFrom('definitions_age_seconds', 'Since the last round of the roll-up that did not fail: how stale definitions may be.',
+    () => (Date.now() - rolledUpAt) / 1000)
+
   async function run (): Promise<void> {
     for (let failures = 0; !stopped.signal.aborted;) {
       try {
@@ -42,6 +46,7 @@ export function startRollUp (deps: RollUpDeps): RollUp {
         rounds.inc({ outcome: outcome.kind })
         if (outcome.kind === 'done') written.inc(outcome.definitions)
         failures = 0
+        rolledUpAt = Date.now()
         lastError = null
       } catch (err) {
         failures++

@@ -17,6 +17,9 @@ export function countStored ({ metrics, state }: { metrics: PipelineMetrics, sta
   metrics.storedRows.inc(lane, meant - leftOut)
   metrics.storedBatches.inc(lane)
   metrics.batchRows.observe(lane, meant - leftOut)
+  metrics.batchBytes.observe(lane, messages.reduce((sum, { payload }) => sum + payload.length, 0))
+  const receivedAt = messages.reduce((oldest, message) => Math.min(oldest, message.receivedAt), Infinity)
+  metrics.storedAgeSeconds.observe(lane, Math.max(0, Date.now() - receivedAt) / 1000)
   metrics.insertSeconds.observe(lane, stored.ms / 1000)
 }
 

@@ -1,0 +1,32 @@
+import { type HealthPart } from './health-report.ts'
+
+/** An orchestrator asks every few seconds and must not pile up behind a service that hangs. */
+const CHECK_TIMEOUT_MS = 2000
+
+/**
+ * Asks a service whether it answers.
+ *
+ * @param check  Rejects when it does not. The text of its error is not passed on: it may name users and addresses.
+ */
+export async function checkService (name: string, check: () => Promise<unknown>): Promise<HealthPart> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error('late')), CHECK_TIMEOUT_MS)
+  const startedAt = performance.now()
+  try {
+    await Promise.race([check(), late])
+    return { name, healthy: true, answerMs: Math.round(performance.now() - startedAt) }
+  } catch (error) {
+    const code = (error as { code?: unknown }).code
+    return { name, healthy: false, lastError: typeof code === 'string' ? code : `no answer within ${CHECK_TIMEOUT_MS} ms` }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** The ping of the ClickHouse client never rejects; a check does. */
+export async function pingClickHouse (client: {
+  ping: () => Promise<{ success: true } | { success: false, error: Error }>
+}): Promise<void> {
+  const result = await client.ping()
+  if (!result.success) throw result.error
+}
