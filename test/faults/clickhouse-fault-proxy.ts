@@ -5,17 +5,24 @@ import { type AddressInfo } from 'node:net'
 /**
  * What happens to an insert on its way to ClickHouse:
  * - `answer`: ClickHouse never sees it, the client gets this error;
+ * - `reset`: ClickHouse never sees it, the connection is reset;
+ * - `cut request`: ClickHouse gets half of its bytes, then both connections are reset;
  * - `lose answer`: ClickHouse stores it, but the connection is reset before the answer arrives. The hardest one: the
- *   client cannot know whether its rows are stored.
+ *   client cannot know whether its rows are stored;
+ * - `cut answer`: ClickHouse stores it, and the connection is reset in the middle of the answer's first line.
  */
-export type InsertFault = { kind: 'answer', code: number, name: string, text: string } | { kind: 'lose answer' }
+export type InsertFault =
+  | { kind: 'answer', code: number, name: string, text: string }
+  | { kind: 'reset' | 'cut request' | 'lose answer' | 'cut answer' }
+
+/** @returns what is to happen to an insert of so many bytes; undefined lets it pass. */
+export type ChooseInsertFault = (bytes: number) => InsertFault | undefined
 
 export interface ClickHouseFaultProxy {
   /** Takes the place of ClickHouse's URL. */
   url: string
-  /** Every insert for which `choose` returns a fault gets it; undefined lets all pass. */
-  set (choose: (() => InsertFault | undefined) | undefined): void
-  /** Faults injected so far. */
+  set (choose: ChooseInsertFault | undefined): void
+  /** Inserts spoiled so far. */
   injected: number
   close (): Promise<void>
 }
@@ -24,41 +31,44 @@ export interface ClickHouseFaultProxy {
 export async function startClickHouseFaultProxy (clickhouseUrl: string): Promise<ClickHouseFaultProxy> {
   const target = new URL(clickhouseUrl)
   const agent = new http.Agent({ keepAlive: true })
-  let choose: (() => InsertFault | undefined) | undefined
+  let choose: ChooseInsertFault | undefined
 
   const server = http.createServer((request, response) => {
-    const isInsert = request.method === 'POST' && /insert/i.test(decodeURIComponent(request.url ?? ''))
-    const fault = isInsert ? choose?.() : undefined
+    const fault = isInsert(request) ? choose?.(Number(request.headers['content-length'] ?? 0)) : undefined
     if (fault !== undefined) handle.injected++
-    if (fault?.kind === 'answer') {
-      request.resume()
-      request.once('end', () => {
-        response.writeHead(500, {
-          'content-type': 'text/plain', 'x-clickhouse-exception-code': String(fault.code)
-        }).end(`Code: ${fault.code}. DB::Exception: ${fault.text} (${fault.name})\n`)
-      })
-      return
-    }
+    if (fault?.kind === 'answer') answerError(request, response, fault)
+    else if (fault?.kind === 'reset') request.socket.resetAndDestroy()
+    else pass(request, response, fault?.kind)
+  })
+  // An idle connection that the server closes while the client sends a query would look like a fault of ours.
+  server.keepAliveTimeout = 120_000
+
+  function pass (request: http.IncomingMessage, response: http.ServerResponse, fault?: InsertFault['kind']): void {
     const upstream = http.request({
       host: target.hostname, port: target.port, method: request.method, path: request.url, headers: request.headers,
       agent
     }, (answer) => {
-      if (fault?.kind === 'lose answer') {
+      if (fault === 'lose answer' || fault === 'cut answer') {
         answer.resume()
-        answer.once('end', () => request.socket.resetAndDestroy())
+        answer.once('end', () => {
+          if (fault === 'cut answer') request.socket.write(`HTTP/1.1 ${answer.statusCode} O`)
+          request.socket.resetAndDestroy()
+        })
         return
       }
       response.writeHead(answer.statusCode ?? 502, answer.headers)
       answer.pipe(response)
       answer.on('error', () => response.destroy())
     })
-    upstream.on('error', () => request.socket.resetAndDestroy())
-    request.on('error', () => upstream.destroy())
-    request.pipe(upstream)
-  })
+    upstream.on('error', () => { if (!request.socket.destroyed) request.socket.resetAndDestroy() })
+    // The client gave up, or is gone.
+    response.on('close', () => { if (!response.writableFinished) upstream.destroy() })
+    if (fault === 'cut request') cutRequest(request, upstream)
+    else request.pipe(upstream)
+  }
+
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-
   const url = new URL(clickhouseUrl)
   url.port = String((server.address() as AddressInfo).port)
   const handle: ClickHouseFaultProxy = {
@@ -73,4 +83,33 @@ export async function startClickHouseFaultProxy (clickhouseUrl: string): Promise
     }
   }
   return handle
+}
+
+function isInsert ({ method, url = '' }: http.IncomingMessage): boolean {
+  const query = new URL(url, 'http://clickhouse').searchParams.get('query') ?? ''
+  return method === 'POST' && /^\s*insert\b/i.test(query)
+}
+
+function answerError (
+  request: http.IncomingMessage, response: http.ServerResponse, { code, name, text }: InsertFault & { kind: 'answer' }
+): void {
+  request.resume()
+  request.once('end', () => {
+    response.writeHead(500, { 'content-type': 'text/plain', 'x-clickhouse-exception-code': String(code) })
+      .end(`Code: ${code}. DB::Exception: ${text} (${name})\n`)
+  })
+}
+
+function cutRequest (request: http.IncomingMessage, upstream: http.ClientRequest): void {
+  const half = Number(request.headers['content-length'] ?? 0) >> 1
+  let sent = 0
+  request.on('data', (chunk: Buffer) => {
+    const part = chunk.subarray(0, Math.max(half - sent, 0))
+    sent += chunk.length
+    upstream.write(part)
+    if (sent < half) return
+    upstream.socket?.resetAndDestroy()
+    upstream.destroy()
+    request.socket.resetAndDestroy()
+  })
 }

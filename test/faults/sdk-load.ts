@@ -1,24 +1,20 @@
 import http from 'node:http'
 import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Random } from './random.ts'
+import { LoadLedger } from './load-ledger.ts'
 
-/** What the clients know: the ground truth of an audit. */
 export interface SdkLoad {
-  /** Every uuid whose batch was answered with 200. */
-  acknowledged: Set<string>
-  /** Every uuid ever sent, acknowledged or given up. */
-  sent: Set<string>
-  /** Requests that got no 200 at the first try. */
-  retries: number
-  /** Batches given up after all tries. */
-  givenUp: number
-  /** Longest time between two acknowledged batches, in milliseconds. */
-  longestStallMs: number
+  /** The ground truth of an audit. */
+  ledger: LoadLedger
+  /** Resolves with an uuid of a batch that was begun after the call, once it is acknowledged. */
+  nextAcknowledged (): Promise<string>
   /** Stops sending and resolves when no request is in flight. */
   stop (): Promise<void>
 }
 
 export interface SdkLoadOptions {
-  /** Ports of the ingest processes; a client that fails tries the next one, as behind a load balancer. */
+  /** Of ingest processes. A client stays with one until it fails, then tries the next, as behind a load balancer. */
   ports: readonly number[]
   apiKey: string
   eventsPerSecond: number
@@ -26,85 +22,98 @@ export interface SdkLoadOptions {
   batchSize?: number
   /** Share of batches that are sent a second time although they were acknowledged, as after a lost answer. */
   repeatShare?: number
-  random: () => number
+  /** Share of batches that are sent to two ingest processes at the same time. */
+  togetherShare?: number
+  /** Share of batches with one event named `REFUSABLE_EVENT`. */
+  refusableShare?: number
+  random: Random
 }
+
+/** Name of the rare event that one of the faults makes ClickHouse refuse. */
+export const REFUSABLE_EVENT = 'refusable event'
 
 const RETRY_PAUSE_MS = 200
 const REQUEST_TIMEOUT_MS = 10_000
-/** How long a client keeps trying a batch before it gives up, as SDKs do. */
-const GIVE_UP_AFTER_MS = 60_000
+/** How long a client keeps trying a batch before it gives up: longer than any fault lasts. */
+const GIVE_UP_AFTER_MS = 120_000
 
-/** Sends batches at a steady rate with clients that retry on anything but 200, and remembers what was acknowledged. */
+/** Sends batches at a steady rate with clients that retry on anything but 200, and keeps a ledger of them. */
 export function startSdkLoad (options: SdkLoadOptions): SdkLoad {
-  const { clients = 8, batchSize = 25, repeatShare = 0.02, random } = options
-  const agent = new http.Agent({ keepAlive: true, maxSockets: clients * 2 })
-  const load: SdkLoad = {
-    acknowledged: new Set(),
-    sent: new Set(),
-    retries: 0,
-    givenUp: 0,
-    longestStallMs: 0,
-    async stop () {
-      stopping.abort()
-      await running
-      agent.destroy()
-    }
-  }
+  const { ports, random, clients = 8, batchSize = 25 } = options
+  const { repeatShare = 0.02, togetherShare = 0.02, refusableShare = 0.1 } = options
+  const agent = new http.Agent({ keepAlive: true, maxSockets: clients * 4 })
+  const ledger = new LoadLedger()
   const stopping = new AbortController()
-  let acknowledgedAt = performance.now()
+  const waiting = new Set<{ since: number, resolve: (uuid: string) => void }>()
   const pauseMs = clients * batchSize / options.eventsPerSecond * 1000
   const running = Promise.all(Array.from({ length: clients }, runClient))
 
   async function runClient (_: unknown, client: number): Promise<void> {
     let dueAt = performance.now() + random() * pauseMs
-    while (!stopping.signal.aborted) {
+    let port = client
+    for (let batch = 0; !stopping.signal.aborted; batch++) {
       const waitMs = dueAt - performance.now()
-      if (waitMs > 0) await pause(waitMs)
+      // Stopping only ends the pause early.
+      if (waitMs > 0) await delay(waitMs, undefined, { signal: stopping.signal }).catch(() => {})
       // A client that was held up does not flood the server afterwards: SDKs send at the pace of their users.
       dueAt = Math.max(dueAt + pauseMs, performance.now())
-      await sendBatch(client)
+      port = await sendBatch(client, batch, port)
     }
   }
 
-  async function sendBatch (client: number): Promise<void> {
+  /** @returns where the batch was taken. */
+  async function sendBatch (client: number, batch: number, firstPort: number): Promise<number> {
+    const startedAt = performance.now()
+    const { uuids, body } = makeBatch(client, batch)
+    ledger.sent(uuids)
+    for (let port = firstPort; performance.now() - startedAt < GIVE_UP_AFTER_MS; port++) {
+      const both = random() < togetherShare ? [port, port + 1] : [port]
+      const answers = await Promise.all(both.map(async (each) => await post(each, body)))
+      if (answers.includes(200)) {
+        acknowledge(uuids, startedAt)
+        if (random() < repeatShare) await post(port + Math.floor(random() * 2), body)
+        return port + answers.indexOf(200)
+      }
+      ledger.retried()
+      await delay(RETRY_PAUSE_MS)
+    }
+    ledger.givenUp += uuids.length
+    return firstPort
+  }
+
+  function makeBatch (client: number, batch: number): { uuids: string[], body: Buffer } {
     const uuids = Array.from({ length: batchSize }, makeUuid)
-    const body = Buffer.from(JSON.stringify({
+    const hasRefusable = random() < refusableShare
+    const body = JSON.stringify({
       api_key: options.apiKey,
       sent_at: new Date().toISOString(),
       batch: uuids.map((uuid, index) => ({
-        event: `fault event ${index % 5}`,
-        distinct_id: `client-${client}-${index % 7}`,
+        event: hasRefusable && index === batchSize - 1 ? REFUSABLE_EVENT : `fault event ${index % 5}`,
+        distinct_id: `client-${client}-${batch % 100}-${index % 7}`,
         uuid,
         timestamp: new Date().toISOString(),
-        properties: { index, client, text: 'x'.repeat(index * 10) }
+        properties: {
+          index, client, text: 'x'.repeat(index * 10), ...(index === 0 ? { $set: { client, batch } } : {})
+        }
       }))
-    }))
-    for (const uuid of uuids) load.sent.add(uuid)
-    const startedAt = performance.now()
-    for (let attempt = 0; performance.now() - startedAt < GIVE_UP_AFTER_MS; attempt++) {
-      const port = options.ports[(client + attempt) % options.ports.length] as number
-      if (await post(port, body) === 200) {
-        acknowledge(uuids)
-        if (random() < repeatShare) await post(options.ports[(client + 1) % options.ports.length] as number, body)
-        return
-      }
-      load.retries++
-      await pause(RETRY_PAUSE_MS)
-    }
-    load.givenUp++
+    })
+    return { uuids, body: Buffer.from(body) }
   }
 
-  function acknowledge (uuids: readonly string[]): void {
-    for (const uuid of uuids) load.acknowledged.add(uuid)
-    const now = performance.now()
-    load.longestStallMs = Math.max(load.longestStallMs, now - acknowledgedAt)
-    acknowledgedAt = now
+  function acknowledge (uuids: readonly string[], startedAt: number): void {
+    ledger.acknowledged(uuids)
+    for (const waiter of waiting) {
+      if (startedAt < waiter.since) continue
+      waiting.delete(waiter)
+      waiter.resolve(uuids[0] as string)
+    }
   }
 
   async function post (port: number, body: Buffer): Promise<number> {
     return await new Promise((resolve) => {
       const request = http.request({
-        port, host: '127.0.0.1', path: '/batch/', method: 'POST', agent, timeout: REQUEST_TIMEOUT_MS,
+        port: ports[port % ports.length], host: '127.0.0.1', path: '/batch/', method: 'POST', agent,
+        timeout: REQUEST_TIMEOUT_MS,
         headers: { 'content-type': 'application/json', 'content-length': body.length }
       }, (response) => {
         response.resume()
@@ -113,19 +122,26 @@ export function startSdkLoad (options: SdkLoadOptions): SdkLoad {
       })
       request.once('timeout', () => request.destroy())
       request.once('error', () => resolve(0))
+      request.once('close', () => resolve(0))
       request.end(body)
     })
   }
 
-  return load
+  return {
+    ledger,
+    async nextAcknowledged () {
+      return await new Promise((resolve) => waiting.add({ since: performance.now(), resolve }))
+    },
+    async stop () {
+      stopping.abort()
+      await running
+      agent.destroy()
+    }
+  }
 }
 
 /** A UUIDv7, as current SDKs make them. */
 function makeUuid (): string {
   const time = Date.now().toString(16).padStart(12, '0')
   return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
-}
-
-async function pause (ms: number): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, ms))
 }

@@ -1,0 +1,93 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { jetstream, JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
+import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { type Fault } from './fault.ts'
+import { type FaultSystem } from './start-fault-system.ts'
+
+/** A subject of the stream that nobody reads. Lowering its limit would not do: ingest puts that right. */
+const FILLER_SUBJECT = 'events.filler.0'
+const FILLER_BYTES = [4_000_000, 250_000, 16_000, 1000]
+/** The pipeline empties the stream all the time. */
+const REFILL_EVERY_MS = 50
+
+/** The load fills it in about three seconds. */
+const TINY_SPOOL_BYTES = 131_072
+
+/** What is full. */
+export const CAPACITY_FAULTS: readonly Fault[] = [
+  {
+    name: 'stream-full',
+    what: 'the events stream has no room',
+    lastsMs: [10_000, 5000],
+    async inject ({ system: { connection } }) {
+      const stopped = new AbortController()
+      await fillStream(connection)
+      const filling = (async () => {
+        while (!stopped.signal.aborted) {
+          await fillStream(connection)
+          await delay(REFILL_EVERY_MS)
+        }
+      })()
+      return async () => {
+        stopped.abort()
+        await filling
+        await (await jetstreamManager(connection)).streams.purge(EVENTS_STREAM, { filter: FILLER_SUBJECT })
+      }
+    }
+  },
+  {
+    name: 'spool-full',
+    what: 'nats-server is away and the spools are full: clients get 503',
+    lastsMs: [15_000, 7000],
+    async inject ({ system, ledger, expect }) {
+      await restartIngest(system, { MILLRACE_SPOOL_MAX_BYTES: String(TINY_SPOOL_BYTES) })
+      const comeBack = await system.nats.keepAway()
+      const phase = ledger.phases.at(-1)
+      const before = phase?.retries ?? 0
+      return async () => {
+        const refused = (phase?.retries ?? 0) - before
+        expect(async () => refused > 0 ? null : 'no request was refused')
+        comeBack()
+        await waitFor(() => system.nats.isRunning(), { timeoutMs: 60_000 })
+        delete system.tierSettings.MILLRACE_SPOOL_MAX_BYTES
+        await restartIngest(system, {})
+      }
+    }
+  },
+  {
+    name: 'disk-full',
+    what: 'the disk with all data has no room',
+    lastsMs: [15_000, 8000],
+    unavailable: (disk) => disk === null ? 'only root can mount a small disk' : null,
+    async inject ({ disk }) {
+      await disk?.fill()
+      return async () => { await disk?.free() }
+    }
+  }
+]
+
+async function fillStream (connection: NatsConnection): Promise<void> {
+  for (const bytes of FILLER_BYTES) {
+    const filler = Buffer.alloc(bytes)
+    let hasRoom = true
+    while (hasRoom) hasRoom = await isTaken(connection, filler)
+  }
+}
+
+/** False when the stream is full. */
+async function isTaken (connection: NatsConnection, filler: Uint8Array): Promise<boolean> {
+  try {
+    await jetstream(connection).publish(FILLER_SUBJECT, filler)
+    return true
+  } catch (error) {
+    if (error instanceof JetStreamApiError) return false
+    throw error
+  }
+}
+
+async function restartIngest ({ ingest, tierSettings }: FaultSystem, settings: Record<string, string>): Promise<void> {
+  Object.assign(tierSettings, settings)
+  for (const part of ingest) await part.restart()
+}

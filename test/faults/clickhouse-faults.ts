@@ -1,0 +1,70 @@
+import { type ChooseInsertFault, type InsertFault } from './clickhouse-fault-proxy.ts'
+import { type Fault } from './fault.ts'
+import { pickOne, type Random } from './random.ts'
+
+/** Errors that pass by themselves, as ClickHouse words them. */
+const BUSY: readonly InsertFault[] = [
+  answer(252, 'TOO_MANY_PARTS', 'Too many parts (3000 with average size of 1.00 MiB) in table millrace.events. Merges are processing significantly slower than inserts'),
+  answer(241, 'MEMORY_LIMIT_EXCEEDED', '(total) memory limit exceeded: would use 3.60 GiB, maximum: 3.60 GiB'),
+  answer(243, 'NOT_ENOUGH_SPACE', 'Cannot reserve 1.00 MiB, not enough space'),
+  answer(159, 'TIMEOUT_EXCEEDED', 'Timeout exceeded: elapsed 30.1 seconds, maximum: 30'),
+  answer(202, 'TOO_MANY_SIMULTANEOUS_QUERIES', 'Too many simultaneous queries. Maximum: 100'),
+  answer(242, 'TABLE_IS_READ_ONLY', 'Table is in readonly mode'),
+  answer(999, 'KEEPER_EXCEPTION', 'Coordination error: Connection loss')
+]
+
+const UNKNOWN: readonly InsertFault[] = [
+  answer(49, 'LOGICAL_ERROR', 'Bad cast from type A to B'),
+  answer(4711, 'ERROR_OF_A_LATER_RELEASE', 'Something that this release does not know')
+]
+
+const TOO_MANY_PARTITIONS = answer(252, 'TOO_MANY_PARTS',
+  'Too many partitions for single INSERT block (more than 100). The limit is controlled by \'max_partitions_per_insert_block\' setting')
+
+/** An insert above this has several messages in it, one below has one message or a piece of one, in bytes. */
+const LARGE_INSERT_BYTES = 4096
+
+/** Share of inserts that are spoiled while the network is bad: retries must have a chance to fail as well. */
+const BAD_NETWORK_SHARE = 0.7
+
+/** What ClickHouse answers, and what becomes of its answers. */
+export const CLICKHOUSE_FAULTS: readonly Fault[] = [
+  insertFault('clickhouse-busy', 'inserts fail with 252 (parts), 241, 243, 159, 202, 242, 999',
+    (random) => () => pickOne(BUSY, random)),
+  insertFault('clickhouse-partitions', 'large inserts fail with 252 (partitions), small ones pass',
+    () => (bytes) => bytes > LARGE_INSERT_BYTES ? TOO_MANY_PARTITIONS : undefined),
+  insertFault('clickhouse-unknown', 'inserts fail with codes that nobody knows',
+    (random) => () => pickOne(UNKNOWN, random)),
+  insertFault('clickhouse-lost-answer', 'inserts are stored, but the connection is reset before or in the answer',
+    (random) => () => sometimes(random, ['lose answer', 'cut answer'])),
+  insertFault('clickhouse-reset', 'the connection is reset before or in the middle of an insert',
+    (random) => () => sometimes(random, ['reset', 'cut request']))
+]
+
+function insertFault (name: string, what: string, choose: (random: Random) => ChooseInsertFault): Fault {
+  return {
+    name,
+    what,
+    lastsMs: [8000, 3000],
+    async inject ({ system, random, expect }) {
+      const { clickhouse } = system.proxies
+      const before = clickhouse.injected
+      clickhouse.set(choose(random))
+      return async () => {
+        clickhouse.set(undefined)
+        const spoiled = clickhouse.injected - before
+        expect(async () => spoiled > 0 ? null : 'no insert was spoiled')
+      }
+    }
+  }
+}
+
+function sometimes (
+  random: Random, kinds: readonly Exclude<InsertFault['kind'], 'answer'>[]
+): InsertFault | undefined {
+  return random() < BAD_NETWORK_SHARE ? { kind: pickOne(kinds, random) } : undefined
+}
+
+function answer (code: number, name: string, text: string): InsertFault {
+  return { kind: 'answer', code, name, text }
+}

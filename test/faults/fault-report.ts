@@ -1,0 +1,88 @@
+import { type EventAudit } from './audit-events.ts'
+import { type LoadPhase } from './load-ledger.ts'
+
+/** One fault in the table. */
+export interface FaultRow {
+  name: string
+  what: string
+  /** Why it was not injected here; null when it can be. */
+  notRun: string | null
+  injected: number
+  /** Events acknowledged from the injection to the recovery. */
+  acknowledged: number
+  /** Requests without a 200. */
+  retries: number
+  lost: number
+  duplicated: number
+  deadLettered: number
+  longestStallMs: number
+  /** Longest time from healing until everything worked as before. */
+  recoveryMs: number
+  phases: LoadPhase[]
+}
+
+export interface FaultReport {
+  rows: FaultRow[]
+  eventsPerSecond: number
+  acknowledged: number
+  sent: number
+  /** Events that clients gave up; they may be stored or not. */
+  givenUp: number
+  /** After draining and, when something was replayed, once more after that. */
+  audits: EventAudit[]
+  /** Dead letters that were replayed. */
+  replayed: number
+  /** What differs or did not come true. */
+  problems: string[]
+  /** Processes that ended without being told to; no difference by itself. */
+  surprises: string[]
+}
+
+const COLUMNS = [
+  'fault', 'times', 'acknowledged', 'retries', 'lost', 'duplicated', 'dead-lettered', 'longest stall', 'time to recover'
+]
+
+/** True when nothing was lost, nothing is stored twice, and everything that is counted agrees. */
+export function isClean ({ audits, problems }: FaultReport): boolean {
+  return problems.length === 0 && audits.every((audit) =>
+    audit.lost.size === 0 && audit.duplicated.size === 0 && audit.strangers === 0)
+}
+
+/** The table, and below it everything that is not as it should be. */
+export function renderReport (report: FaultReport): string {
+  const { rows, audits } = report
+  const table = [COLUMNS, ...rows.map(renderRow)]
+  const widths = COLUMNS.map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0)))
+  const lines = table.map((row) => row.map((cell, column) =>
+    column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)).join('  ').trimEnd())
+  lines.push('')
+  lines.push(`${report.acknowledged} events acknowledged of ${report.sent} sent (${Math.round(report.eventsPerSecond)}/s), ` +
+    `${report.givenUp} given up by clients, ${audits.at(-1)?.unacknowledgedStored} stored without an acknowledgement`)
+  for (const [index, audit] of audits.entries()) {
+    lines.push(`${index === 0 ? 'drained' : `${report.replayed} dead letters replayed`}: ` +
+      `lost ${total(audit.lost)}, duplicated ${total(audit.duplicated)}, dead-lettered ${total(audit.deadLettered)}, ` +
+      `stored but never sent ${audit.strangers}`)
+    lines.push(...audit.examples.map((example) => `  ${example}`))
+  }
+  for (const { name, notRun, injected } of rows) {
+    if (notRun !== null) lines.push(`NOT RUN: ${name}: ${notRun}`)
+    else if (injected === 0) lines.push(`NOT RUN: ${name}: the time was over`)
+  }
+  lines.push(...report.surprises.map((surprise) => `note: ${surprise}`))
+  lines.push(...report.problems.map((problem) => `DIFFERENCE: ${problem}`))
+  lines.push(isClean(report) ? 'clean: nothing lost, nothing twice, all counts equal' : 'NOT CLEAN')
+  return `${lines.join('\n')}\n`
+}
+
+function renderRow (row: FaultRow): string[] {
+  if (row.injected === 0) return [row.name, 'not run']
+  return [
+    row.name,
+    ...[row.injected, row.acknowledged, row.retries, row.lost, row.duplicated, row.deadLettered].map(String),
+    `${(row.longestStallMs / 1000).toFixed(1)} s`, `${(row.recoveryMs / 1000).toFixed(1)} s`
+  ]
+}
+
+function total (counts: ReadonlyMap<unknown, number>): number {
+  return [...counts.values()].reduce((sum, count) => sum + count, 0)
+}

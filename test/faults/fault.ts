@@ -1,0 +1,37 @@
+import { type FaultSystem } from './start-fault-system.ts'
+import { type LoadLedger } from './load-ledger.ts'
+import { type Random } from './random.ts'
+import { type SmallDisk } from './small-disk.ts'
+
+/** Ends a fault, so that the system can recover. */
+export type Heal = () => Promise<void>
+
+/** Looks, when all is drained, whether something came true; answers what is wrong, or null. */
+export type Expectation = () => Promise<string | null>
+
+export interface FaultContext {
+  system: FaultSystem
+  ledger: LoadLedger
+  random: Random
+  /** How long the fault lasts this time, in milliseconds. */
+  lastsMs: number
+  /** The disk that holds all data, when it is a small one. */
+  disk: SmallDisk | null
+  /** Says which choice was made. */
+  note (text: string): void
+  /** Adds to what is looked at in the end. */
+  expect (expectation: Expectation): void
+}
+
+/** Something that goes wrong, and how it is put right again. */
+export interface Fault {
+  name: string
+  /** One line for people. */
+  what: string
+  /** How long it lasts in a long run (10 minutes or more) and in a quick one, in milliseconds. */
+  lastsMs: readonly [long: number, quick: number]
+  /** Why it cannot be done here; null when it can. */
+  unavailable?: (disk: SmallDisk | null) => string | null
+  /** Makes it happen. Between its end and the call of what it returns lie `lastsMs`. */
+  inject (context: FaultContext): Promise<Heal>
+}

@@ -1,0 +1,30 @@
+import { waitFor } from '../support/wait-for.ts'
+import { pickOne, type Random } from './random.ts'
+import { type TierPart } from './start-fault-tiers.ts'
+import { type FaultSystem } from './start-fault-system.ts'
+
+interface Health {
+  parts: { name: string, phase?: string }[]
+}
+
+/** A pipeline process that writes a lane of live events at the moment. */
+export async function findLaneOwner ({ pipeline }: Pick<FaultSystem, 'pipeline'>, random: Random): Promise<TierPart> {
+  return await waitFor(async () => {
+    const lanes = await Promise.all(pipeline.map(countLiveLanes))
+    const owners = pipeline.filter((_, index) => (lanes[index] ?? 0) > 0)
+    if (owners.length === 0) throw new Error('no process owns a lane')
+    return pickOne(owners, random)
+  }, { timeoutMs: 30_000, everyMs: 200 })
+}
+
+/** Lanes of live events that a pipeline process writes; 0 when it does not answer. */
+export async function countLiveLanes ({ port }: { port: number }): Promise<number> {
+  try {
+    const response = await fetch(`http://127.0.0.1:${port}/_health`, { signal: AbortSignal.timeout(2000) })
+    const { parts } = await response.json() as Health
+    return parts.filter(({ name, phase }) => name.startsWith('lane live.') && phase === 'running').length
+  } catch {
+    // Away or paused.
+    return 0
+  }
+}

@@ -1,0 +1,64 @@
+import { type Fault, type FaultContext } from './fault.ts'
+import { findLaneOwner } from './find-lane-owner.ts'
+import { pickOne } from './random.ts'
+import { type SupervisedPart } from './supervise.ts'
+
+type Choose = (context: FaultContext) => SupervisedPart | Promise<SupervisedPart>
+
+const PARTS: readonly [name: string, what: string, choose: Choose][] = [
+  ['ingest', 'one of two ingest processes', ({ system, random }) => pickOne(system.ingest, random)],
+  ['pipeline', 'a pipeline process that owns a lane', async ({ system, random }) => await findLaneOwner(system, random)],
+  ['clickhouse', 'ClickHouse', ({ system }) => system.clickhouse],
+  ['nats', 'nats-server', ({ system }) => system.nats],
+  ['postgres', 'Postgres', ({ system }) => system.postgres]
+]
+
+/** A tier that is asked to end promises to be gone by then, in milliseconds. */
+const MAX_RESTART_MS = 10_000
+
+/** kill -9 and SIGSTOP of each part, and the polite restart of all tiers. */
+export const PROCESS_FAULTS: readonly Fault[] = [
+  ...PARTS.flatMap(([name, what, choose]) => [killFault(name, what, choose), pauseFault(name, what, choose)]),
+  {
+    name: 'rolling-restart',
+    what: 'SIGTERM of each ingest and pipeline process, one after the other',
+    lastsMs: [0, 0],
+    async inject ({ system, expect }) {
+      for (const part of [...system.ingest, ...system.pipeline]) {
+        const tookMs = await part.restart()
+        expect(async () => tookMs <= MAX_RESTART_MS ? null : `${part.name} took ${Math.round(tookMs)} ms to end`)
+      }
+      return async () => {}
+    }
+  }
+]
+
+function killFault (name: string, what: string, choose: Choose): Fault {
+  return {
+    name: `${name}-kill`,
+    what: `kill -9 of ${what}`,
+    lastsMs: [1000, 500],
+    async inject (context) {
+      const part = await choose(context)
+      context.note(part.name)
+      await part.kill()
+      // The supervisor heals it.
+      return async () => {}
+    }
+  }
+}
+
+function pauseFault (name: string, what: string, choose: Choose): Fault {
+  return {
+    name: `${name}-pause`,
+    what: `SIGSTOP of ${what}, then SIGCONT`,
+    // Longer than it takes until another pipeline process takes the lane of the paused one over.
+    lastsMs: [30_000, 10_000],
+    async inject (context) {
+      const part = await choose(context)
+      context.note(part.name)
+      await part.pause()
+      return async () => { await part.resume() }
+    }
+  }
+}

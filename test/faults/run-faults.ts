@@ -1,0 +1,182 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
+import { auditCounts } from './audit-counts.ts'
+import { auditEvents, type EventAudit } from './audit-events.ts'
+import { type Expectation, type Fault } from './fault.ts'
+import { type FaultReport, type FaultRow } from './fault-report.ts'
+import { type LoadPhase } from './load-ledger.ts'
+import { shuffle, type Random } from './random.ts'
+import { startSdkLoad, type SdkLoad } from './sdk-load.ts'
+import { type SmallDisk } from './small-disk.ts'
+import { FAULT_PROJECT_KEY, type FaultSystem } from './start-fault-system.ts'
+import { waitUntilDrained, waitUntilRecovered } from './wait-until-recovered.ts'
+
+export interface RunFaultsOptions {
+  faults: readonly Fault[]
+  /** How long faults are injected, in milliseconds; recovery of the last one and the audit come on top. */
+  durationMs: number
+  /** Faults last as long as in a long run. */
+  isLong: boolean
+  eventsPerSecond: number
+  random: Random
+  disk: SmallDisk | null
+  signal: AbortSignal
+  /** Told what happens, for people. */
+  onProgress: (line: string) => void
+}
+
+const WARM_UP_MS = 2000
+const RECOVERY_TIMEOUT_MS = 120_000
+const DRAIN_TIMEOUT_MS = 180_000
+/** The roll-up of definitions follows within seconds. */
+const COUNTS_TIMEOUT_MS = 60_000
+/** Calm between two faults, so that the next one meets a system at work. */
+const CALM_MS = 1000
+
+/**
+ * Injects faults in random order under load for the given time, heals everything, drains, and compares what the clients
+ * know with what is stored.
+ */
+export async function runFaults (system: FaultSystem, options: RunFaultsOptions): Promise<FaultReport> {
+  const { faults, random, disk, signal, onProgress } = options
+  const load = startSdkLoad({
+    ports: system.ingest.map(({ port }) => port), apiKey: FAULT_PROJECT_KEY,
+    eventsPerSecond: options.eventsPerSecond, random
+  })
+  const startedAt = performance.now()
+  const rows = new Map(faults.map((fault) => [fault.name, newRow(fault, disk)]))
+  const expectations: Expectation[] = []
+  const problems: string[] = []
+  try {
+    await delay(WARM_UP_MS, undefined, { signal })
+    for (const fault of createSchedule(faults.filter((each) => rows.get(each.name)?.notRun === null), options)) {
+      const row = rows.get(fault.name) as FaultRow
+      await runOnce(fault, { system, load, row, expectations, problems, options })
+      signal.throwIfAborted()
+    }
+  } finally {
+    await load.stop()
+  }
+  const loadSeconds = (performance.now() - startedAt) / 1000
+  onProgress('draining')
+  await waitUntilDrained(system, { timeoutMs: DRAIN_TIMEOUT_MS, signal })
+    .catch((error: unknown) => problems.push(`not drained: ${String(error)}`))
+  onProgress('comparing')
+  const audit = await auditEvents(system, load.ledger)
+  attribute(rows, audit)
+  const replayed = await replayRefused(system, { signal })
+  const after = replayed === 0 ? audit : await auditEvents(system, load.ledger)
+  for (const expectation of expectations) {
+    const complaint = await expectation()
+    if (complaint !== null) problems.push(complaint)
+  }
+  problems.push(...await auditCountsUntilEqual(system, signal))
+  return {
+    rows: [...rows.values()],
+    eventsPerSecond: load.ledger.acknowledgedEvents / loadSeconds,
+    acknowledged: load.ledger.acknowledgedEvents,
+    sent: load.ledger.sentEvents,
+    givenUp: load.ledger.givenUp,
+    audits: replayed === 0 ? [audit] : [audit, after],
+    replayed,
+    problems,
+    surprises: system.surprises
+  }
+}
+
+/** All faults in random order, then again in another, for as long as there is time. */
+function * createSchedule (faults: readonly Fault[], { random, durationMs }: RunFaultsOptions): Generator<Fault> {
+  const endsAt = performance.now() + durationMs
+  while (faults.length > 0) {
+    for (const fault of shuffle(faults, random)) {
+      if (performance.now() > endsAt) return
+      yield fault
+    }
+  }
+}
+
+interface RunOnce {
+  system: FaultSystem
+  load: SdkLoad
+  row: FaultRow
+  expectations: Expectation[]
+  problems: string[]
+  options: RunFaultsOptions
+}
+
+async function runOnce (fault: Fault, { system, load, row, expectations, problems, options }: RunOnce): Promise<void> {
+  const { random, disk, signal, onProgress, isLong } = options
+  const { ledger } = load
+  const lastsMs = fault.lastsMs[isLong ? 0 : 1]
+  const phase = ledger.begin(fault.name)
+  const notes: string[] = []
+  let healedAt: number | undefined
+  try {
+    const heal = await fault.inject({
+      system, ledger, random, lastsMs, disk,
+      note: (text) => notes.push(text),
+      expect (expectation) {
+        expectations.push(async () => {
+          const complaint = await expectation()
+          return complaint === null ? null : `${fault.name}: ${complaint}`
+        })
+      }
+    })
+    // Stopping only ends it early: it is healed in any case.
+    await delay(lastsMs, undefined, { signal }).catch(() => {})
+    healedAt = performance.now()
+    await heal()
+    await waitUntilRecovered(system, load, { timeoutMs: RECOVERY_TIMEOUT_MS, signal })
+    row.recoveryMs = Math.max(row.recoveryMs, performance.now() - healedAt)
+  } catch (error) {
+    problems.push(`${fault.name} ${healedAt === undefined ? 'could not be injected' : 'did not recover'}: ${String(error)}`)
+  }
+  row.injected++
+  row.acknowledged += phase.acknowledged
+  row.retries += phase.retries
+  row.phases.push(phase)
+  onProgress(`${fault.name}${notes.map((note) => ` (${note})`).join('')}: ${phase.acknowledged} events acknowledged, ` +
+    `${phase.retries} retries, longest stall ${seconds(phase.longestStallMs)}, ` +
+    `recovered in ${seconds(healedAt === undefined ? 0 : performance.now() - healedAt)}`)
+  row.longestStallMs = Math.max(row.longestStallMs, phase.longestStallMs)
+  ledger.begin('calm')
+  await delay(CALM_MS, undefined, { signal }).catch(() => {})
+}
+
+function seconds (ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`
+}
+
+function newRow ({ name, what, unavailable }: Fault, disk: SmallDisk | null): FaultRow {
+  return {
+    name, what, notRun: unavailable?.(disk) ?? null, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0,
+    deadLettered: 0, longestStallMs: 0, recoveryMs: 0, phases: []
+  }
+}
+
+/** Counts each difference where its event was acknowledged. */
+function attribute (rows: ReadonlyMap<string, FaultRow>, audit: EventAudit): void {
+  const sum = (counts: ReadonlyMap<LoadPhase | null, number>, phases: readonly LoadPhase[]): number =>
+    phases.reduce((total, phase) => total + (counts.get(phase) ?? 0), 0)
+  for (const row of rows.values()) {
+    row.lost = sum(audit.lost, row.phases)
+    row.duplicated = sum(audit.duplicated, row.phases)
+    row.deadLettered = sum(audit.deadLettered, row.phases)
+  }
+}
+
+/** Replays what ClickHouse refused for a cause that is mended by now. */
+async function replayRefused (system: FaultSystem, { signal }: { signal: AbortSignal }): Promise<number> {
+  const { replayed } = await replayDeadLetters(system.connection, { stage: 'writer', reason: 'refused' })
+  if (replayed > 0) await waitUntilDrained(system, { timeoutMs: DRAIN_TIMEOUT_MS, signal })
+  return replayed
+}
+
+async function auditCountsUntilEqual (system: FaultSystem, signal: AbortSignal): Promise<string[]> {
+  const deadline = performance.now() + COUNTS_TIMEOUT_MS
+  for (;;) {
+    const differences = await auditCounts(system)
+    if (differences.length === 0 || performance.now() > deadline || signal.aborted) return differences
+    await delay(500)
+  }
+}

@@ -1,0 +1,150 @@
+import path from 'node:path'
+import { createClient } from '@clickhouse/client'
+import { pino } from 'pino'
+import { createFirstProject } from '../../deploy/local/create-first-project.ts'
+import { connectNats, type NatsConnection } from '../../platform/connect-nats.ts'
+import { connectPostgres, type Sql } from '../../platform/connect-postgres.ts'
+import { migrateAll } from '../../schema/migrate/migrate-all.ts'
+import { startClickHouseFaultProxy, type ClickHouseFaultProxy } from './clickhouse-fault-proxy.ts'
+import { startFaultServices, type FaultService } from './start-fault-services.ts'
+import { startFaultTiers, type Pair } from './start-fault-tiers.ts'
+import { supervise, type Supervise, type SupervisedPart } from './supervise.ts'
+import { startTcpFaultProxy, type TcpFaultProxy } from './tcp-fault-proxy.ts'
+
+/** Project key of the load. */
+export const FAULT_PROJECT_KEY = 'phc_fault_project_key'
+
+/** Small, so that a fault can fill the stream; a minute of the load needs a sixth of it. */
+export const FAULT_STREAM_BYTES = 67_108_864
+
+/** Everything a fault may hit, and connections past the proxies for those who look on. */
+export interface FaultSystem {
+  dataDir: string
+  nats: SupervisedPart
+  clickhouse: SupervisedPart
+  postgres: SupervisedPart
+  ingest: Pair
+  pipeline: Pair
+  parts: readonly SupervisedPart[]
+  proxies: { nats: TcpFaultProxy, postgres: TcpFaultProxy, clickhouse: ClickHouseFaultProxy }
+  /** Further settings of the tiers; they hold from the next start of each. */
+  tierSettings: Record<string, string>
+  /** Says in milliseconds how far the tiers' clock is off. */
+  clockFile: string
+  /** Ends and failed starts that no fault caused on purpose. */
+  surprises: string[]
+  connection: NatsConnection
+  sql: Sql
+  /** Rows of a query. */
+  select <T>(query: string, params?: Record<string, unknown>): Promise<T[]>
+  /** Runs a statement of ClickHouse. */
+  command (statement: string): Promise<void>
+  stop (): Promise<void>
+}
+
+export interface FaultSystemOptions {
+  /** Exists; its owner removes it. */
+  dataDir: string
+  /** Gives the start up. */
+  signal: AbortSignal
+  sharedPort?: boolean
+}
+
+/** Ends what one step of the start brought up. */
+type Closer = () => Promise<unknown>
+
+/**
+ * Starts the three services, proxies in front of them, two ingest and two pipeline processes behind the proxies.
+ *
+ * @throws when a part does not come up; what was started is ended first.
+ */
+export async function startFaultSystem (options: FaultSystemOptions): Promise<FaultSystem> {
+  const closers: Closer[] = []
+  const stop = async (): Promise<void> => {
+    for (const close of closers.splice(0).reverse()) await close()
+  }
+  try {
+    return { ...await start(options, closers), stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+async function start (
+  { dataDir, signal, sharedPort = false }: FaultSystemOptions, closers: Closer[]
+): Promise<Omit<FaultSystem, 'stop'>> {
+  const parts: SupervisedPart[] = []
+  const surprises: string[] = []
+  /** Parts that are started together are ended together. */
+  const superviseAs = (): Supervise => {
+    const stage: SupervisedPart[] = []
+    closers.push(async () => await Promise.all(stage.map((part) => part.stop())))
+    return async (name, startPart) => {
+      const onSurprise = (what: string): unknown => surprises.push(what)
+      const part = await supervise({ name, start: startPart, giveUp: signal, onSurprise })
+      stage.push(part)
+      parts.push(part)
+      return part
+    }
+  }
+
+  const services = await startFaultServices(dataDir, superviseAs())
+  const { nats, clickhouse, postgres } = services
+  await migrateAll({ databaseUrl: postgres.url, clickhouseUrl: clickhouse.url })
+  await createFirstProject({
+    databaseUrl: postgres.url, projectApiKey: FAULT_PROJECT_KEY, personalApiKey: 'phx_fault_personal_key'
+  })
+  const proxies = await startProxies(services, closers)
+  const tierSettings = { MILLRACE_STREAM_MAX_BYTES: String(FAULT_STREAM_BYTES) }
+  const clockFile = path.join(dataDir, 'clock-shift')
+  const tiers = await startFaultTiers({
+    dataDir,
+    natsUrl: `nats://127.0.0.1:${proxies.nats.port}`,
+    clickhouseUrl: proxies.clickhouse.url,
+    databaseUrl: withPort(postgres.url, proxies.postgres.port),
+    sharedPort,
+    settings: tierSettings,
+    clockFile
+  }, superviseAs())
+  return {
+    dataDir, nats: nats.part, clickhouse: clickhouse.part, postgres: postgres.part, ...tiers, parts, proxies,
+    tierSettings, clockFile, surprises, ...await connectAudit(services, closers)
+  }
+}
+
+async function startProxies (
+  { nats, clickhouse, postgres }: Record<'nats' | 'clickhouse' | 'postgres', FaultService>, closers: Closer[]
+): Promise<FaultSystem['proxies']> {
+  const proxies = {
+    nats: await startTcpFaultProxy(nats),
+    postgres: await startTcpFaultProxy(postgres),
+    clickhouse: await startClickHouseFaultProxy(clickhouse.url)
+  }
+  closers.push(async () => await Promise.all(Object.values(proxies).map((proxy) => proxy.close())))
+  return proxies
+}
+
+/** Connections of those who look on. */
+async function connectAudit (
+  { nats, clickhouse, postgres }: Record<'nats' | 'clickhouse' | 'postgres', FaultService>, closers: Closer[]
+): Promise<Pick<FaultSystem, 'connection' | 'sql' | 'select' | 'command'>> {
+  const connection = await connectNats({ url: nats.url, name: 'fault-audit', logger: pino({ level: 'silent' }) })
+  const sql = connectPostgres({ url: postgres.url, max: 2 })
+  const client = createClient({ url: clickhouse.url, request_timeout: 60_000 })
+  closers.push(async () => await Promise.all([connection.close(), sql.end({ timeout: 1 }), client.close()]))
+  return {
+    connection,
+    sql,
+    async select<T> (query: string, params: Record<string, unknown> = {}) {
+      return await (await client.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
+    },
+    async command (query) { await client.command({ query }) }
+  }
+}
+
+function withPort (url: string, port: number): string {
+  const changed = new URL(url)
+  changed.port = String(port)
+  return changed.href
+}

@@ -1,0 +1,75 @@
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import { pickFreePort } from '../../deploy/local/services/pick-free-port.ts'
+import { startTier } from '../../deploy/local/start-tier.ts'
+import { settleAll } from './settle-all.ts'
+import { type Supervise, type SupervisedPart } from './supervise.ts'
+
+/** An ingest or pipeline process, and where it answers. */
+export interface TierPart extends SupervisedPart {
+  readonly port: number
+}
+
+export type Pair = readonly [TierPart, TierPart]
+
+export interface FaultTiersOptions {
+  dataDir: string
+  natsUrl: string
+  clickhouseUrl: string
+  databaseUrl: string
+  /** Both ingest processes listen on one port. */
+  sharedPort: boolean
+  /** Further settings; read at each start of a tier. */
+  settings: Readonly<Record<string, string>>
+  /** See `shift-clock.ts`. */
+  clockFile: string
+}
+
+/** Two lanes, so that each of the two pipeline processes has one. */
+const LANES = 2
+
+/** As long as Ctrl-C may take. */
+const STOP_TIMEOUT_MS = 9500
+
+/** Starts two pipeline and two ingest processes. */
+export async function startFaultTiers (
+  options: FaultTiersOptions, supervise: Supervise
+): Promise<{ ingest: Pair, pipeline: Pair }> {
+  const env = {
+    ...withoutSettings(process.env),
+    NATS_URL: options.natsUrl,
+    CLICKHOUSE_URL: options.clickhouseUrl,
+    DATABASE_URL: options.databaseUrl,
+    MILLRACE_LANES: String(LANES),
+    MILLRACE_TEST_CLOCK_FILE: options.clockFile,
+    NODE_OPTIONS: `--import=${path.join(import.meta.dirname, 'shift-clock.ts')}`
+  }
+  const start = async (name: 'ingest' | 'pipeline', index: number, port: number): Promise<TierPart> => {
+    const dataDir = path.join(options.dataDir, `${name}-${index}`)
+    await mkdir(dataDir, { recursive: true })
+    const portSetting = name === 'ingest' ? 'MILLRACE_PORT' : 'MILLRACE_PIPELINE_PORT'
+    const part = await supervise(`${name} ${index}`, async (signal, onSpawn) => await startTier({
+      name, port, host: '127.0.0.1', dataDir, signal, onSpawn, stopTimeoutMs: STOP_TIMEOUT_MS,
+      env: { ...env, MILLRACE_DATA_DIR: dataDir, [portSetting]: String(port), ...options.settings }
+    }))
+    return Object.assign(part, { port })
+  }
+  const ports = await pickPorts(4)
+  const pipeline = await settleAll<Pair>([start('pipeline', 0, ports[0]!), start('pipeline', 1, ports[1]!)])
+  const ingest = await settleAll<Pair>([
+    start('ingest', 0, ports[2]!), start('ingest', 1, options.sharedPort ? ports[2]! : ports[3]!)
+  ])
+  return { ingest, pipeline }
+}
+
+async function pickPorts (count: number): Promise<number[]> {
+  const ports = new Set<number>()
+  while (ports.size < count) ports.add(await pickFreePort())
+  return [...ports]
+}
+
+/** The environment without settings of the caller, and without what a test runner adds to Node. */
+function withoutSettings (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const other = /^(MILLRACE_|CLICKHOUSE_URL$|NATS_URL$|DATABASE_URL$|NODE_OPTIONS$)/
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !other.test(name)))
+}

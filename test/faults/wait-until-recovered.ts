@@ -1,0 +1,85 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { jetstreamManager } from '@nats-io/jetstream'
+import { EVENTS_STREAM, PEOPLE_STREAM } from '../../schema/streams.ts'
+import { type SdkLoad } from './sdk-load.ts'
+import { type FaultSystem } from './start-fault-system.ts'
+
+const LOOK_EVERY_MS = 100
+
+/** What waits in the stream at most so long, in milliseconds, is on its way, not left behind. */
+const FRESH_MS = 3000
+
+/**
+ * Waits until the system works as before: every part runs, an event sent from now on is acknowledged and stored, no
+ * spool holds anything, and nothing old waits in the stream.
+ *
+ * @throws when it does not within the time, with what is still wrong.
+ */
+export async function waitUntilRecovered (
+  system: FaultSystem, load: SdkLoad, { timeoutMs, signal }: { timeoutMs: number, signal: AbortSignal }
+): Promise<void> {
+  let uuid: string | undefined
+  void load.nextAcknowledged().then((acknowledged) => { uuid = acknowledged })
+  await waitUntilFine(async () => [
+    ...findDown(system),
+    ...uuid === undefined ? ['no event is acknowledged'] : [],
+    ...await findSpooled(system),
+    ...await findLeftBehind(system, FRESH_MS),
+    ...uuid !== undefined && !await isStored(system, uuid) ? ['an acknowledged event is not stored yet'] : []
+  ], { timeoutMs, signal })
+}
+
+/** Waits, when nothing is sent any more, until all streams and spools are empty. */
+export async function waitUntilDrained (
+  system: FaultSystem, { timeoutMs, signal }: { timeoutMs: number, signal: AbortSignal }
+): Promise<void> {
+  await waitUntilFine(async () => [
+    ...findDown(system), ...await findSpooled(system), ...await findLeftBehind(system, 0)
+  ], { timeoutMs, signal })
+}
+
+async function waitUntilFine (
+  find: () => Promise<string[]>, { timeoutMs, signal }: { timeoutMs: number, signal: AbortSignal }
+): Promise<void> {
+  const deadline = performance.now() + timeoutMs
+  for (;;) {
+    // A service that does not answer is one of the things that are still wrong.
+    const wrong = await find().catch((error: unknown) => [String(error)])
+    if (wrong.length === 0) return
+    signal.throwIfAborted()
+    if (performance.now() > deadline) throw new Error(`not within ${timeoutMs / 1000} s: ${wrong.join('; ')}`)
+    await delay(LOOK_EVERY_MS)
+  }
+}
+
+function findDown ({ parts }: FaultSystem): string[] {
+  return parts.filter((part) => !part.isRunning()).map(({ name }) => `${name} does not run`)
+}
+
+async function findSpooled ({ ingest }: FaultSystem): Promise<string[]> {
+  const bytes = await Promise.all(ingest.map(async ({ name, port }) => ({ name, bytes: await readSpoolBytes(port) })))
+  return bytes.filter((spool) => spool.bytes > 0).map((spool) => `${spool.bytes} bytes in the spool of ${spool.name}`)
+}
+
+async function readSpoolBytes (port: number): Promise<number> {
+  const response = await fetch(`http://127.0.0.1:${port}/metrics`, { signal: AbortSignal.timeout(2000) })
+  return Number(/^millrace_ingest_spool_bytes (\S+)/m.exec(await response.text())?.[1] ?? Number.NaN)
+}
+
+async function findLeftBehind ({ connection }: FaultSystem, freshMs: number): Promise<string[]> {
+  const manager = await jetstreamManager(connection)
+  const wrong: string[] = []
+  for (const stream of [EVENTS_STREAM, PEOPLE_STREAM]) {
+    const { state } = await manager.streams.info(stream)
+    const ageMs = Date.now() - Date.parse(state.first_ts)
+    if (state.messages > 0 && ageMs > freshMs) {
+      wrong.push(`${state.messages} messages in ${stream}, the oldest ${(ageMs / 1000).toFixed(1)} s old`)
+    }
+  }
+  return wrong
+}
+
+async function isStored ({ select }: FaultSystem, uuid: string): Promise<boolean> {
+  const rows = await select('SELECT 1 FROM events WHERE uuid = {uuid:UUID} LIMIT 1', { uuid })
+  return rows.length > 0
+}
