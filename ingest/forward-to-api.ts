@@ -22,6 +22,12 @@ export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: 
     upstream: apiUrl,
     undici: { connections: 64, pipelining: 1, connectTimeout: 2000 },
     replyOptions: {
+      // The API builds absolute links, which must lead here; what a proxy in front of us said comes first.
+      rewriteRequestHeaders: (request, headers) => ({
+        ...headers,
+        'x-forwarded-host': headers['x-forwarded-host'] ?? request.headers.host,
+        'x-forwarded-proto': headers['x-forwarded-proto'] ?? request.protocol
+      }),
       onError (reply, { error }) {
         const away = new HttpError(503, 'server_error', 'api_unavailable', 'The API is not available at the moment.', { cause: error })
         reply.code(503).header('retry-after', '5').send(toHttpErrorBody(away))

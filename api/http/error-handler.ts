@@ -2,27 +2,28 @@ import { type FastifyError, type FastifyReply, type FastifyRequest } from 'fasti
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { classifyPostgresError } from './classify-postgres-error.ts'
 import { describeValidationError } from './describe-validation-error.ts'
+import { drainRequest } from './drain-request.ts'
 
 /**
  * The one error handler of the API: every error becomes `{ type, code, detail, attr }`.
  *
  * What nobody foresaw is answered 500 without a word about its inside, and logged with the request's id.
  */
-export function errorHandler (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+export async function errorHandler (error: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  await drainRequest(request.raw)
   const known = toHttpError(error)
   if (known === undefined) {
     request.log.error({ err: error }, 'request failed')
-    send(reply, new HttpError(500, 'server_error', 'error', 'A server error occurred.'))
-    return
+    return await send(reply, new HttpError(500, 'server_error', 'error', 'A server error occurred.'))
   }
   if (known.status >= 500) request.log.warn({ err: error, code: known.code }, 'request could not be served')
-  send(reply, known)
+  await send(reply, known)
 }
 
-function send (reply: FastifyReply, error: HttpError): void {
+async function send (reply: FastifyReply, error: HttpError): Promise<void> {
   if (error.status === 503) reply.header('retry-after', '5')
   if (error.status === 401) reply.header('www-authenticate', 'Bearer')
-  reply.code(error.status).send(toHttpErrorBody(error))
+  await reply.code(error.status).send(toHttpErrorBody(error))
 }
 
 function toHttpError (error: FastifyError | HttpError): HttpError | undefined {

@@ -48,7 +48,7 @@ async function createUnlessAny (
     await tx`SELECT setval(pg_get_serial_sequence('projects', 'id'), 1)`
     await tx`INSERT INTO project_api_keys (api_key, project_id) VALUES (${projectApiKey}, 1)`
     const [user] = await tx<{ id: number }[]>`
-      INSERT INTO users (email, first_name) VALUES ('admin@localhost', 'Admin')
+      INSERT INTO users (email, first_name) VALUES ('admin@millrace.localhost', 'Admin')
       ON CONFLICT (email) DO UPDATE SET email = excluded.email
       RETURNING id`
     await tx`

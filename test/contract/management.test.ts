@@ -1,0 +1,271 @@
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { startStack } from '../start-stack.ts'
+import { createContractClient } from './contract-client.ts'
+
+/**
+ * Walks the management side of the contract (api.md), table by table, over HTTP to the whole system. Names of tests
+ * are those of the contract's sections; every answer is compared with the OpenAPI document as well.
+ */
+const stack = await startStack()
+t.teardown(async () => await stack.stop())
+const client = await createContractClient(stack)
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+const DATE_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+const NEVER_ID = randomUUID()
+
+async function insertEvent (name: string): Promise<string> {
+  const [row] = await stack.sql`
+    INSERT INTO event_definitions (project_id, name, created_by) VALUES (1, ${name}, 1) RETURNING id`
+  return row?.['id']
+}
+
+async function insertProperty (name: string, columns: object = {}): Promise<string> {
+  const row = { project_id: 1, type: 'event', name, ...columns }
+  const [inserted] = await stack.sql`INSERT INTO property_definitions ${stack.sql(row)} RETURNING id`
+  return inserted?.['id']
+}
+
+/** Describes a value in the words of the contract. */
+function typeOf (value: unknown): string {
+  if (Number.isInteger(value)) return 'integer'
+  if (Array.isArray(value)) return 'array'
+  return value === null ? 'null' : typeof value
+}
+
+t.test('2.1 Pagination envelope', async (t) => {
+  for (const name of ['e1', 'e2', 'e3']) await insertEvent(`page ${name}`)
+
+  const { body: page } = await client.call(t, 'GET', '~/event_definitions?search=page&limit=1&offset=1')
+
+  t.equal(typeOf(page.count), 'integer', 'count')
+  t.equal(page.count, 3)
+  t.equal(typeOf(page.results), 'array', 'results')
+  t.equal(page.results.length, 1)
+  for (const [field, offset] of [['next', '2'], ['previous', '0']] as const) {
+    const link = new URL(page[field])
+    t.equal(link.origin, stack.url.replace(/\/$/, ''), `${field} is absolute, at the origin the client used`)
+    t.equal(link.searchParams.get('limit'), '1', `${field} carries limit`)
+    t.equal(link.searchParams.get('offset'), offset, `${field} carries offset`)
+    t.equal(link.searchParams.get('search'), 'page', `${field} carries other filters`)
+    const { body } = await client.call(t, 'GET', link.pathname + link.search)
+    t.equal(body.results[0].name, field === 'next' ? 'page e3' : 'page e1', `${field} leads there`)
+  }
+  const { body: whole } = await client.call(t, 'GET', '~/event_definitions?search=page')
+  t.equal(whole.next, null)
+  t.equal(whole.previous, null)
+})
+
+t.test('2.2 User summary', async (t) => {
+  const { body: { created_by: user } } = await client.call(t, 'POST', '~/experiments/', { name: 'By', feature_flag_key: 'by' })
+
+  t.same(Object.keys(user).sort(), ['distinct_id', 'email', 'first_name', 'id', 'is_email_verified', 'uuid'])
+  t.equal(typeOf(user.id), 'integer', 'id')
+  t.match(user.uuid, UUID, 'uuid')
+  t.equal(typeOf(user.distinct_id), 'string', 'distinct_id')
+  t.equal(typeOf(user.first_name), 'string', 'first_name')
+  t.match(user.email, /.+@.+/, 'email')
+  t.equal(typeOf(user.is_email_verified), 'boolean', 'is_email_verified')
+})
+
+t.test('2.3 Experiment and its linked flag', async (t) => {
+  const written = {
+    name: 'Whole', description: 'All fields', start_date: '2026-01-01T00:00:00.000Z', end_date: '2026-02-01T00:00:00.000Z',
+    feature_flag_key: 'whole', parameters: { any: 'key' }, secondary_metrics: { any: { key: 1 } }, filters: { any: ['key'] },
+    archived: true
+  }
+
+  const { body: experiment } = await client.call(t, 'POST', '~/experiments/', written)
+
+  t.same(Object.fromEntries(Object.entries(experiment).map(([field, value]) => [field, typeOf(value)])), {
+    id: 'integer', name: 'string', description: 'string', start_date: 'string', end_date: 'string',
+    feature_flag_key: 'string', feature_flag: 'object', parameters: 'object', secondary_metrics: 'object',
+    filters: 'object', archived: 'boolean', created_by: 'object', created_at: 'string', updated_at: 'string'
+  })
+  for (const [field, value] of Object.entries(written)) t.same(experiment[field], value, `${field} is writable`)
+  for (const field of ['created_at', 'updated_at']) t.match(experiment[field], DATE_TIME, field)
+  t.same(Object.fromEntries(Object.entries(experiment.feature_flag).map(([field, value]) => [field, typeOf(value)])), {
+    id: 'integer', team_id: 'integer', name: 'string', key: 'string', filters: 'object', deleted: 'boolean',
+    active: 'boolean', ensure_experience_continuity: 'boolean'
+  })
+})
+
+t.test('2.4 Property definition', async (t) => {
+  const id = await insertProperty('field amount', { property_type: 'Numeric' })
+
+  const { body } = await client.call(t, 'GET', `~/property_definitions/${id}/`)
+  const { body: list } = await client.call(t, 'GET', '~/property_definitions/?search=field&event_names=["x"]')
+
+  t.match(body.id, UUID, 'id')
+  t.same(Object.fromEntries(Object.entries(list.results[0]).map(([field, value]) => [field, typeOf(value)])), {
+    id: 'string', name: 'string', is_numerical: 'boolean', query_usage_30_day: 'integer', property_type: 'string',
+    tags: 'array', is_seen_on_filtered_events: 'string'
+  })
+  for (const type of ['DateTime', 'String', 'Numeric', 'Boolean']) {
+    const { status, body: changed } = await client.call(t, 'PATCH', `~/property_definitions/${id}/`, { property_type: type })
+    t.equal(status, 200)
+    t.match(changed, { property_type: type, is_numerical: type === 'Numeric' }, `property_type ${type}`)
+  }
+})
+
+t.test('2.5 Event definition', async (t) => {
+  const id = await insertEvent('fields')
+
+  const { body } = await client.call(t, 'GET', `~/event_definitions/${id}/`)
+
+  t.same(Object.fromEntries(Object.entries(body).map(([field, value]) => [field, typeOf(value)])), {
+    id: 'string', name: 'string', volume_30_day: 'integer', query_usage_30_day: 'integer', created_at: 'string',
+    // Null for an event that no roll-up has counted yet, and for what this product does not have (actions).
+    last_seen_at: 'null', last_updated_at: 'string', tags: 'array', is_action: 'string', action_id: 'null',
+    is_calculating: 'boolean', last_calculated_at: 'null', created_by: 'object', post_to_slack: 'boolean'
+  })
+  t.match(body.id, UUID, 'id')
+  for (const field of ['created_at', 'last_updated_at']) t.match(body[field], DATE_TIME, field)
+})
+
+t.test('4.1 Experiments: every operation', async (t) => {
+  const { status, body: created } = await client.call(t, 'POST', '~/experiments/', { name: 'Example', feature_flag_key: 'example' })
+  t.equal(status, 201, 'create')
+
+  t.match(await client.call(t, 'GET', '~/experiments/?limit=1&offset=0'), { status: 200, body: { results: [{ id: created.id }] } }, 'list')
+  t.match(await client.call(t, 'GET', `~/experiments/${created.id}/`), { status: 200, body: created }, 'retrieve')
+  t.match(await client.call(t, 'PATCH', `~/experiments/${created.id}/`, { description: 'Partial' }), {
+    status: 200, body: { name: 'Example', description: 'Partial' }
+  }, 'update')
+  await client.call(t, 'PATCH', `~/experiments/${created.id}/`, {
+    start_date: '2026-01-01', filters: { insight: 'FUNNELS', events: [{ id: 'paid' }] }, secondary_metrics: [{ kind: 'count', event: 'paid' }]
+  })
+  t.match(await client.call(t, 'GET', `~/experiments/${created.id}/results/`), {
+    status: 200, body: { id: created.id, name: 'Example', result: { significance_code: 'not_enough_exposure' } }
+  }, 'results')
+  t.match(await client.call(t, 'GET', `~/experiments/${created.id}/secondary_results/`), {
+    status: 200, body: { id: created.id, result: [{ control: null, test: null }] }
+  }, 'secondary results')
+  t.match(await client.call(t, 'GET', '~/experiments/requires_flag_implementation/'), {
+    status: 200, body: { id: created.id, result: true }
+  }, 'requires flag implementation')
+  t.match(await client.call(t, 'DELETE', `~/experiments/${created.id}/`), { status: 204, body: undefined }, 'delete')
+  t.equal((await client.call(t, 'GET', `~/experiments/${created.id}/`)).status, 404)
+})
+
+t.test('4.2 Property definitions: every operation and query parameter', async (t) => {
+  await stack.sql`INSERT INTO group_types VALUES (1, 'company', 0)`
+  const id = await insertProperty('query amount', { property_type: 'Numeric' })
+  await insertProperty('$feature/query')
+  await insertProperty('query name')
+  await insertProperty('query person', { type: 'person' })
+  await insertProperty('query group', { type: 'group', group_type: 'company' })
+  await stack.sql`INSERT INTO event_properties VALUES (1, 'paid', 'query name')`
+  const names = async (query: string): Promise<string[]> => {
+    const { status, body } = await client.call(t, 'GET', `~/property_definitions/?search=query&${query}`)
+    t.equal(status, 200, query)
+    return body.results.map(({ name }: { name: string }) => name)
+  }
+
+  t.same(await names(''), ['$feature/query', 'query amount', 'query name'], 'type defaults to event')
+  t.same(await names('event_names=["paid"]'), ['query name', '$feature/query', 'query amount'], 'event_names')
+  t.same(await names('event_names=["paid"]&filter_by_event_names=true'), ['query name'], 'filter_by_event_names')
+  t.same(await names('excluded_properties=["query name"]'), ['$feature/query', 'query amount'], 'excluded_properties')
+  t.same(await names('type=group&group_type_index=0'), ['query group'], 'group_type_index')
+  t.same(await names('is_feature_flag=true'), ['$feature/query'], 'is_feature_flag')
+  t.same(await names('is_feature_flag=false'), ['query amount', 'query name'], 'is_feature_flag')
+  t.same(await names('is_numerical=true'), ['query amount'], 'is_numerical')
+  t.same(await names('limit=1&offset=1'), ['query amount'], 'limit and offset')
+  t.same(await names('properties=query name,other'), ['query name'], 'properties')
+  t.same(await names('type=person'), ['query person'], 'type')
+  t.match(await client.call(t, 'GET', `~/property_definitions/${id}/`), { status: 200, body: { id } }, 'retrieve')
+  const changes = { name: 'query total', is_numerical: false, query_usage_30_day: 4, tags: ['a'] }
+  t.match(await client.call(t, 'PATCH', `~/property_definitions/${id}/`, changes), { status: 200, body: changes }, 'update')
+  t.match(await client.call(t, 'DELETE', `~/property_definitions/${id}/`), { status: 204, body: undefined }, 'delete')
+})
+
+t.test('4.3 Event definitions: every operation', async (t) => {
+  const id = await insertEvent('operated')
+  const changes = {
+    name: 'operated on', volume_30_day: 1, query_usage_30_day: 2, created_at: '2026-01-01T00:00:00.000Z',
+    last_seen_at: '2026-01-02T00:00:00.000Z', tags: ['a', 'b'], post_to_slack: true
+  }
+
+  t.match(await client.call(t, 'GET', '~/event_definitions/?limit=5&offset=0'), { status: 200, body: { count: Number } }, 'list')
+  t.match(await client.call(t, 'GET', `~/event_definitions/${id}/`), { status: 200, body: { id } }, 'retrieve')
+  t.match(await client.call(t, 'PATCH', `~/event_definitions/${id}/`, changes), { status: 200, body: changes }, 'update')
+  t.match(await client.call(t, 'DELETE', `~/event_definitions/${id}/`), { status: 204, body: undefined }, 'delete')
+})
+
+t.test('4 Paths are answered with and without a trailing slash', async (t) => {
+  for (const path of ['experiments', 'property_definitions', 'event_definitions', 'feature_flags']) {
+    t.same((await client.call(t, 'GET', `~/${path}/`)).body.results, (await client.call(t, 'GET', `~/${path}`)).body.results, path)
+  }
+})
+
+t.test('5 Authentication with a personal API key', async (t) => {
+  const ask = async (authorization: string | null): Promise<unknown> =>
+    await client.call(t, 'GET', '~/experiments/', undefined, { authorization })
+
+  t.match(await ask(`Bearer ${stack.personalApiKey}`), { status: 200 })
+  t.match(await ask('Bearer phx_wrong'), { status: 401, body: { type: 'authentication_error', code: 'invalid_personal_api_key' } })
+  t.match(await ask(`Bearer ${stack.projectApiKey}`), { status: 401, body: { code: 'invalid_personal_api_key' } })
+  t.match(await ask(null), { status: 401, body: { type: 'authentication_error', code: 'not_authenticated' } })
+  t.equal((await client.call(t, 'GET', '/api/projects/99/experiments')).status, 404)
+})
+
+t.test('7 Errors name the field', async (t) => {
+  const eventId = await insertEvent('wrong')
+  const propertyId = await insertProperty('wrong')
+  const { body: { id } } = await client.call(t, 'POST', '~/experiments', { name: 'Wrong', feature_flag_key: 'wrong' })
+  const cases: [method: string, path: string, body: unknown, status: number, attr: string | null][] = [
+    ['GET', '~/event_definitions?limit=abc', undefined, 400, 'limit'],
+    ['GET', '~/event_definitions?limit=-1', undefined, 400, 'limit'],
+    ['GET', '~/event_definitions?offset=1000000000000', undefined, 400, 'offset'],
+    ['GET', '~/event_definitions/7', undefined, 400, 'id'],
+    ['GET', `~/event_definitions/${NEVER_ID}`, undefined, 404, null],
+    ['PATCH', `~/event_definitions/${eventId}`, { tags: 'one' }, 400, 'tags'],
+    ['PATCH', `~/event_definitions/${eventId}`, { created_at: 'soon' }, 400, 'created_at'],
+    ['PATCH', `~/event_definitions/${eventId}`, { name: 'n'.repeat(401) }, 400, 'name'],
+    ['PATCH', `~/event_definitions/${eventId}`, { name: 'n'.repeat(1_048_577) }, 413, 'body'],
+    ['PATCH', `~/property_definitions/${propertyId}`, { property_type: 'Duration' }, 400, 'property_type'],
+    ['PATCH', `~/property_definitions/${propertyId}`, { unknown: 1 }, 400, 'unknown'],
+    ['PATCH', `~/property_definitions/${propertyId}`, 'text', 400, 'body'],
+    ['GET', '~/property_definitions?type=session', undefined, 400, 'type'],
+    ['POST', '~/experiments', {}, 400, 'name'],
+    ['POST', '~/experiments', { name: 'n' }, 400, 'feature_flag_key'],
+    ['PATCH', `~/experiments/${id}`, { start_date: '2026-01-02', end_date: '2026-01-01' }, 400, 'end_date'],
+    ['PATCH', `~/experiments/${id}`, { unknown: 1 }, 400, 'unknown'],
+    ['GET', `~/experiments/${id}/results`, undefined, 400, 'filters'],
+    ['GET', '~/experiments/99999', undefined, 404, null]
+  ]
+
+  for (const [method, path, body, status, attr] of cases) {
+    const answer = await client.call(t, method, path, body)
+    t.match(answer, { status, body: { type: /^(validation_error|invalid_request)$/, code: String, detail: String, attr } }, `${method} ${path} ${attr}`)
+    t.same(Object.keys(answer.body).sort(), ['attr', 'code', 'detail', 'type'])
+  }
+})
+
+t.test('9 The OpenAPI document is 3.1, complete, and can be browsed', async (t) => {
+  const { document, operation } = client.openapi
+  t.equal(document.openapi, '3.1.0')
+  const operations = [
+    'GET experiments', 'POST experiments', 'GET experiments/1', 'PATCH experiments/1', 'DELETE experiments/1',
+    'GET experiments/1/results', 'GET experiments/1/secondary_results', 'GET experiments/requires_flag_implementation',
+    'GET property_definitions', 'GET property_definitions/x', 'PATCH property_definitions/x', 'DELETE property_definitions/x',
+    'GET event_definitions', 'GET event_definitions/x', 'PATCH event_definitions/x', 'DELETE event_definitions/x',
+    'GET dead_letters', 'GET dead_letters/1', 'POST dead_letters/replay'
+  ]
+  for (const line of operations) {
+    const [method = '', path = ''] = line.split(' ')
+    const found = operation(method, `/api/projects/1/${path}`)
+    t.ok(found?.summary, line)
+    t.ok(found?.security, `${line} asks for a key`)
+  }
+  const parameters = operation('GET', '/api/projects/1/property_definitions')?.parameters?.map(({ name }) => name) ?? []
+  for (const name of [
+    'event_names', 'excluded_properties', 'filter_by_event_names', 'group_type_index', 'is_feature_flag', 'is_numerical',
+    'limit', 'offset', 'properties', 'search', 'type', 'project_id'
+  ]) t.ok(parameters.includes(name), name)
+  const page = await fetch(`${stack.url}/docs`)
+  t.equal(page.status, 200)
+  t.match(page.headers.get('content-type'), /text\/html/)
+  t.notMatch(await page.text(), /https?:\/\/(?!127\.0\.0\.1)/, 'the page loads nothing from other hosts')
+})
