@@ -1,8 +1,7 @@
-import { type PeopleUpdate } from '../schema/people-update.ts'
 import { type EventRow } from './event-row.ts'
 import { type IsAnnounced } from './normalise/derive-people-updates.ts'
 import { type EventLanes } from './publish/event-lanes.ts'
-import { type PeopleLanes } from './publish/people-lanes.ts'
+import { type EncodedUpdate, type PeopleLanes } from './publish/people-lanes.ts'
 import { type RequestContext } from './request-context.ts'
 import { type EventSink } from './take-event.ts'
 
@@ -23,7 +22,7 @@ export class RequestSink implements EventSink {
     this.#await(this.#lanes.append(row, context))
   }
 
-  appendUpdate (update: PeopleUpdate): void {
+  appendUpdate (update: EncodedUpdate): void {
     this.#await(this.#people.append(update))
   }
 

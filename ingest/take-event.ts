@@ -1,15 +1,15 @@
-import { type PeopleUpdate } from '../schema/people-update.ts'
 import { type DropReason } from './drop-reason.ts'
 import { type EventRow } from './event-row.ts'
 import { derivePeopleUpdates, type IsAnnounced } from './normalise/derive-people-updates.ts'
 import { type NormaliseEvent } from './normalise/normalise-event.ts'
+import { encodeUpdate, type EncodedUpdate } from './publish/people-lanes.ts'
 import { type RequestContext } from './request-context.ts'
 import { validateEvent, type SentEvent } from './validate-event.ts'
 
 /** Where rows and people updates go: the open messages of their lanes. */
 export interface EventSink {
   appendRow (row: EventRow, context: RequestContext): void
-  appendUpdate (update: PeopleUpdate): void
+  appendUpdate (update: EncodedUpdate): void
   isAnnounced: IsAnnounced
 }
 
@@ -31,7 +31,8 @@ export function createTakeEvent (normaliseEvent: NormaliseEvent, onUnexpected: (
       const normalised = normaliseEvent(value as SentEvent, context)
       if (typeof normalised === 'string') return normalised
       const { row, properties } = normalised
-      const updates = derivePeopleUpdates(row, properties, sink.isAnnounced)
+      // All that can fail comes before the first of it is handed over.
+      const updates = derivePeopleUpdates(row, properties, sink.isAnnounced).map(encodeUpdate)
       sink.appendRow(row, context)
       for (const update of updates) sink.appendUpdate(update)
       return null

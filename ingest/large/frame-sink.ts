@@ -1,9 +1,9 @@
 import { type EventClass } from '../../schema/streams.ts'
-import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { FrameEncoder } from '../encode/frame-encoder.ts'
 import { type EventRow } from '../event-row.ts'
 import { routeRow } from '../publish/event-lanes.ts'
 import { isFull, needsNewMessage } from '../publish/message-limits.ts'
+import { type EncodedUpdate } from '../publish/people-lanes.ts'
 import { type RequestContext } from '../request-context.ts'
 import { type EventSink } from '../take-event.ts'
 import { type RoutedFrame } from './large-body-job.ts'
@@ -11,7 +11,7 @@ import { type RoutedFrame } from './large-body-job.ts'
 /** Collects the events of one large body into frames of their own, which are published when the body proved good. */
 export class FrameSink implements EventSink {
   readonly frames: RoutedFrame[] = []
-  readonly updates: PeopleUpdate[] = []
+  readonly updates: EncodedUpdate[] = []
   readonly #lanes: number
   readonly #open = new Map<string, { eventClass: EventClass, lane: number, encoder: FrameEncoder }>()
   readonly #announced = new Set<string>()
@@ -33,7 +33,7 @@ export class FrameSink implements EventSink {
     if (isFull(open.encoder)) this.#take(open)
   }
 
-  appendUpdate (update: PeopleUpdate): void {
+  appendUpdate (update: EncodedUpdate): void {
     this.updates.push(update)
   }
 

@@ -1,9 +1,9 @@
 import { type HttpErrorType } from '../../platform/errors.ts'
 import { type BodyHints } from '../../platform/http-body/unwrap-body.ts'
 import { type EventClass } from '../../schema/streams.ts'
-import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { type DropReason } from '../drop-reason.ts'
 import { type EncodedFrame } from '../encode/frame-encoder.ts'
+import { type EncodedUpdate } from '../publish/people-lanes.ts'
 import { type Project } from '../request-context.ts'
 
 /** What a worker thread needs to take a large body through all steps but publishing. */
@@ -41,7 +41,7 @@ export interface RoutedFrame extends EncodedFrame {
 /** Everything that came of a body. Nothing of it is published before all of the body proved good. */
 export interface LargeBodyResult {
   frames: RoutedFrame[]
-  updates: PeopleUpdate[]
+  updates: EncodedUpdate[]
   received: number
   dropped: Partial<Record<DropReason, number>>
 }

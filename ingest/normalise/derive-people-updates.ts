@@ -1,8 +1,9 @@
 import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { type EventRow } from '../event-row.ts'
 import { automaticPersonProperties } from './automatic-person-properties.ts'
-import { cleanName, cleanText } from './clean-text.ts'
+import { cleanName } from './clean-text.ts'
 import { isObject, unsetNames } from './merge-person-properties.ts'
+import { stringifyJson } from './stringify-json.ts'
 import { formatUuid } from './uuid.ts'
 
 type Properties = Record<string, unknown>
@@ -95,5 +96,5 @@ function originOf (row: EventRow): { projectId: number, uuid: string, timestamp:
 /** Ids of persons and groups are texts as `distinct_id` is; empty when there is none. */
 function toId (value: unknown): string {
   if (value === undefined || value === null) return ''
-  return typeof value === 'string' ? cleanName(value) : cleanName(cleanText(JSON.stringify(value)))
+  return cleanName(typeof value === 'string' ? value : stringifyJson(value))
 }

@@ -6,6 +6,7 @@ import { cleanName, cleanText, cutText } from './clean-text.ts'
 import { type DescribeProperties } from './describe-properties.ts'
 import { mergePersonProperties } from './merge-person-properties.ts'
 import { resolveTimestamp } from './resolve-timestamp.ts'
+import { stringifyJson } from './stringify-json.ts'
 import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
 
 /** Whatever the server allows, rows up to this many characters are taken. */
@@ -69,7 +70,7 @@ export function createNormaliseEvent ({ describeProperties, maxEventBytes }: Nor
       timestamp: time,
       receivedAt: context.receivedAt,
       groups: toGroups(properties.$groups),
-      properties: JSON.stringify(properties),
+      properties: stringifyJson(properties),
       propertyTypes: describeProperties(event, properties),
       promoted: promote(properties, context.ip)
     }
@@ -135,5 +136,5 @@ function toPromoted (value: unknown): string {
 }
 
 function toText (value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value) ?? ''
+  return typeof value === 'string' ? value : stringifyJson(value)
 }

@@ -1,4 +1,5 @@
 import { peoplePartition, type PeopleUpdate } from '../../schema/people-update.ts'
+import { stringifyJson } from '../normalise/stringify-json.ts'
 import { PEOPLE_PARTITIONS, peopleSubject } from '../../schema/streams.ts'
 import { type Publish } from './outgoing-message.ts'
 
@@ -10,10 +11,28 @@ export interface PeopleLanesOptions {
   nextMessageId: () => string
 }
 
+/** An update as it is published: its text, and what the way there needs to know. */
+export interface EncodedUpdate {
+  text: string
+  partition: number
+  projectId: number
+  /** The group type that it gives an index; null for other updates. */
+  announces: string | null
+}
+
+export function encodeUpdate (update: PeopleUpdate): EncodedUpdate {
+  return {
+    text: stringifyJson(update),
+    partition: peoplePartition(update),
+    projectId: update.projectId,
+    announces: update.kind === 'groupType' ? update.groupType : null
+  }
+}
+
 /** The people updates on their way, in order by partition. */
 export interface PeopleLanes {
   /** Adds an update to the next message of its partition; the promise settles with that message. */
-  append (update: PeopleUpdate): Promise<void>
+  append (update: EncodedUpdate): Promise<void>
   /** Whether a message that gives this group type its index has arrived. */
   isAnnounced (projectId: number, groupType: string): boolean
 }
@@ -41,10 +60,11 @@ export function createPeopleLanes (options: PeopleLanesOptions): PeopleLanes {
 
   return {
     append (update) {
-      const done = (partitions[peoplePartition(update)] as (update: PeopleUpdate) => Promise<void>)(update)
-      if (update.kind === 'groupType') {
+      const { text, partition, projectId, announces } = update
+      const done = (partitions[partition] as (text: string) => Promise<void>)(text)
+      if (announces !== null) {
         // A failure reaches the request through `done` itself.
-        done.then(() => remember(update.projectId, update.groupType), () => {})
+        done.then(() => remember(projectId, announces), () => {})
       }
       return done
     },
@@ -61,8 +81,7 @@ function createPartition (subject: string, { publish, nextMessageId }: PeopleLan
   const waiting: Group[] = []
   let isSending = false
 
-  return function append (update: PeopleUpdate): Promise<void> {
-    const text = JSON.stringify(update)
+  return function append (text: string): Promise<void> {
     let group = waiting.at(-1)
     if (group === undefined || group.characters + text.length > MAX_UPDATE_CHARACTERS) {
       const { promise: done, resolve, reject } = Promise.withResolvers<void>()

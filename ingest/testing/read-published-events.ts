@@ -27,14 +27,19 @@ export async function takeMessages (connection: NatsConnection, stream: string):
 /** A row of `events` as JSON; numbers of 64 bits are texts. */
 export type StoredEvent = Record<string, unknown> & { uuid: string, event: string, properties: string }
 
-/** Inserts what was published, as the writer would, and reads it back. */
+/** Inserts what was published, as the writer would: the frames one after the other, unread. */
+export async function storePublishedFrames (connection: NatsConnection, clickhouse: TestClickHouse): Promise<void> {
+  const messages = await takeMessages(connection, EVENTS_STREAM)
+  const frames = messages.map((message) => frameOf(message.data, Number(message.headers?.get(HEADER.rows))))
+  // One insert takes a row of 100 monthly partitions at most; odd dates are a matter of single frames.
+  for (let i = 0; i < frames.length; i += 20) await insertFrame(clickhouse.url, Buffer.concat(frames.slice(i, i + 20)))
+}
+
+/** Inserts what was published and reads it back. */
 export async function storePublishedEvents (
   connection: NatsConnection, clickhouse: TestClickHouse
 ): Promise<StoredEvent[]> {
-  const messages = await takeMessages(connection, EVENTS_STREAM)
-  for (const message of messages) {
-    await insertFrame(clickhouse.url, frameOf(message.data, Number(message.headers?.get(HEADER.rows))))
-  }
+  await storePublishedFrames(connection, clickhouse)
   const result = await clickhouse.client.query({
     query: 'SELECT *, toUnixTimestamp64Milli(timestamp) AS time_ms FROM events ORDER BY distinct_id, event, uuid',
     format: 'JSONEachRow'

@@ -1,0 +1,144 @@
+import http from 'node:http'
+import zlib from 'node:zlib'
+import { fastify } from 'fastify'
+import t from 'tap'
+import { createTestClickHouse } from '../test/support/create-test-clickhouse.ts'
+import { waitFor } from '../test/support/wait-for.ts'
+import { CAPTURE_PATHS } from './capture-routes.ts'
+import { storePublishedEvents, takeMessages } from './testing/read-published-events.ts'
+import { PROJECT_KEY, startTestIngest } from './testing/start-test-ingest.ts'
+import { EVENTS_STREAM } from '../schema/streams.ts'
+
+const event = (name: string): object => ({ api_key: PROJECT_KEY, event: name, distinct_id: 'u' })
+
+t.test('every path takes events by POST and GET, with and without slash', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  const names: string[] = []
+  for (const path of CAPTURE_PATHS.flatMap((path) => [path, `${path}/`])) {
+    names.push(`POST ${path}`, `GET ${path}`)
+    const data = encodeURIComponent(Buffer.from(JSON.stringify(event(`GET ${path}`))).toString('base64'))
+    const answers = [
+      await ingest.post(path, event(`POST ${path}`)),
+      await fetch(`${ingest.url}${path}?data=${data}&_=${Date.now()}&ver=1.2.3&ip=1`)
+    ]
+    for (const answer of answers) {
+      t.equal(answer.status, 200)
+      t.match(answer.headers.get('content-type'), /^application\/json/)
+      t.equal(await answer.text(), '{"status":1}')
+    }
+  }
+
+  const stored = await storePublishedEvents(ingest.connection, clickhouse)
+  t.same(stored.map(({ event }) => event).sort(), names.sort())
+})
+
+t.test('engage names the nameless, beacon asks for 204, a browser page may send', async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  const origin = 'https://shop.example.com'
+
+  const engage = await ingest.post('/engage/', { token: PROJECT_KEY, $distinct_id: 'u', $set: { a: 1 } })
+  const beacon = await ingest.post('/e/?beacon=1', event('beacon'), { headers: { origin } })
+  const preflight = await fetch(`${ingest.url}/e/`, {
+    method: 'OPTIONS', headers: { origin, 'access-control-request-headers': 'content-type,x-y', 'access-control-request-method': 'POST' }
+  })
+
+  t.equal(engage.status, 200)
+  t.equal(beacon.status, 204)
+  t.equal(await beacon.text(), '')
+  for (const answer of [beacon, preflight]) {
+    t.equal(answer.headers.get('access-control-allow-origin'), origin)
+    t.equal(answer.headers.get('access-control-allow-credentials'), 'true')
+  }
+  t.equal(preflight.status, 200)
+  t.equal(preflight.headers.get('access-control-allow-headers'), 'content-type,x-y')
+  const stored = await storePublishedEvents(ingest.connection, clickhouse)
+  t.same(stored.map(({ event }) => event).sort(), ['$identify', 'beacon'])
+})
+
+t.test('errors have the shape of the contract', async (t) => {
+  const ingest = await startTestIngest(t)
+  const cases: [string, string | Uint8Array, number, object][] = [
+    ['/capture/', '', 400, { type: 'validation_error', code: 'empty_body' }],
+    ['/capture/', 'hello!', 400, { type: 'validation_error', code: 'invalid_json' }],
+    ['/capture/?compression=gzip', 'hello!', 400, { type: 'validation_error', code: 'invalid_gzip' }],
+    ['/capture/?compression=base64', '%%%%', 400, { type: 'validation_error', code: 'invalid_base64' }],
+    ['/capture/', '"text"', 400, { type: 'validation_error' }],
+    ['/batch/', JSON.stringify({ api_key: PROJECT_KEY, batch: {} }), 400, { code: 'invalid_batch', attr: 'batch' }],
+    ['/batch/', JSON.stringify({ batch: [] }), 401, { type: 'authentication_error', code: 'invalid_api_key', attr: null }],
+    ['/capture/', JSON.stringify({ ...event('e'), api_key: 'phc_none' }), 401, { type: 'authentication_error', code: 'invalid_api_key' }],
+    ['/capture/', JSON.stringify({ ...event('e'), api_key: 'phx_none' }), 401, { code: 'invalid_personal_api_key' }],
+    ['/e/', JSON.stringify([{ event: 'a', token: PROJECT_KEY }, { event: 'a', token: 'x' }]), 401, { code: 'invalid_api_key' }],
+    ['/s/', '{}', 404, { type: 'invalid_request', code: 'not_found' }],
+    ['/api/projects/1/experiments', '{}', 503, { type: 'server_error', code: 'api_unavailable' }]
+  ]
+  for (const [path, body, status, shape] of cases) {
+    const answer = await ingest.post(path, body)
+    t.equal(answer.status, status, path + String(body))
+    t.match(await answer.json(), { type: String, code: String, detail: String, ...shape })
+  }
+  t.equal((await takeMessages(ingest.connection, EVENTS_STREAM)).length, 0)
+})
+
+t.test('a refused body leaves its connection usable', async (t) => {
+  const ingest = await startTestIngest(t)
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  const sockets = new Set<unknown>()
+  type Status = number | undefined
+  const post = async (body: Buffer, chunked: boolean): Promise<Status> => await new Promise((resolve, reject) => {
+    const headers: http.OutgoingHttpHeaders = chunked ? { 'transfer-encoding': 'chunked' } : { 'content-length': body.length }
+    const request = http.request(`${ingest.url}/batch/`, { method: 'POST', agent, headers }, (answer) => {
+      answer.resume().on('end', () => resolve(answer.statusCode))
+    })
+    request.on('socket', (socket) => sockets.add(socket)).on('error', reject)
+    request.end(body)
+  })
+
+  const statuses: (number | undefined)[] = []
+  for (const chunked of [false, true]) {
+    statuses.push(await post(Buffer.alloc(25_000_000, 0x20), chunked))
+    statuses.push(await post(zlib.gzipSync(Buffer.alloc(150_000_000)), chunked))
+    statuses.push(await post(Buffer.from(JSON.stringify(event('after'))), chunked))
+  }
+
+  t.same(statuses, [413, 413, 200, 413, 413, 200])
+  t.equal(sockets.size, 1)
+})
+
+t.test('what is not capture reaches the API, bodies and answers unchanged', async (t) => {
+  const api = fastify()
+  api.post('/decide/', async (request, reply) => await reply.code(201).header('x-from', 'api').send({ query: request.query, body: request.body }))
+  const address = await api.listen({ port: 0, host: '127.0.0.1' })
+  t.teardown(async () => await api.close())
+  const ingest = await startTestIngest(t, { MILLRACE_API_URL: address })
+
+  const answer = await ingest.post('/decide/?v=3', { token: 'x' }, { headers: { 'content-type': 'application/json' } })
+
+  t.equal(answer.status, 201)
+  t.equal(answer.headers.get('x-from'), 'api')
+  t.same(await answer.json(), { query: { v: '3' }, body: { token: 'x' } })
+})
+
+t.test('health: live while it runs, ready until it begins to end', async (t) => {
+  const ingest = await startTestIngest(t)
+  t.equal((await fetch(`${ingest.url}/_liveness`)).status, 200)
+  t.equal((await fetch(`${ingest.url}/_readiness`)).status, 200)
+
+  await ingest.ingest.shutdownSteps[0]?.run()
+
+  t.equal((await fetch(`${ingest.url}/_readiness`)).status, 503)
+  t.equal((await ingest.post('/e', event('late'))).status, 200)
+})
+
+t.test('a key that is created is known at once, one that is deleted is refused soon', async (t) => {
+  const ingest = await startTestIngest(t)
+  const send = async (key: string): Promise<number> => (await ingest.post('/e', { ...event('e'), api_key: key })).status
+  t.equal(await send('phc_fresh'), 401)
+
+  await ingest.postgres.sql`INSERT INTO project_api_keys (api_key, project_id) VALUES ('phc_fresh', 1)`
+  await waitFor(async () => await send('phc_fresh') === 200)
+  await ingest.postgres.sql`DELETE FROM project_api_keys WHERE api_key = 'phc_fresh'`
+  await waitFor(async () => await send('phc_fresh') === 401)
+})

@@ -1,0 +1,61 @@
+import t from 'tap'
+import { createDescribeProperties } from './describe-properties.ts'
+
+const NOW = Date.UTC(2026, 10, 21)
+const describe = createDescribeProperties(() => NOW)
+const entries = (event: string, properties: object): string[] =>
+  describe(event, properties as Record<string, unknown>).split('\0').filter((entry) => entry !== '')
+
+const types: [string, unknown, string][] = [
+  ['plan', 'pro', 'S'], ['plan', '42', 'S'], ['plan', '', 'S'],
+  ['amount', 5, 'N'], ['amount', -1.5, 'N'],
+  ['flag', true, 'B'], ['flag', 'true', 'B'], ['flag', ' FALSE ', 'B'], ['flag', 'True', 'S'], ['flag', 'trueish', 'S'],
+  ['when', '2026-11-21', 'D'], ['when', '2026/11/21 10:00', 'D'], ['when', '21-11-2026', 'D'],
+  ['when', '2026-11-21T10:00:00.123+03:00', 'D'], ['when', 'Sat, 21 Nov 2026 10:00:00 GMT', 'D'],
+  ['when', '2026-11-21x', 'S'], ['when', '1234567890', 'S'], ['when', 'version 2026-11-21', 'S'],
+  ['created_at', NOW / 1000, 'D'], ['created_at', NOW, 'D'], ['created_at', 5, 'N'], ['created_at', NOW / 1000 + 0.5, 'N'],
+  ['updatedAt', NOW / 1000, 'D'], ['amount', NOW / 1000, 'N'],
+  ['utm_source', true, 'S'], ['$initial_utm_medium', 5, 'S'], ['$feature/x', true, 'S'], ['$feature_flag_response', false, 'S'],
+  ['$survey_response_1', '2026-11-21', 'S'],
+  ['none', null, '?'], ['list', [1], '?'], ['object', {}, '?']
+]
+
+for (const [name, value, type] of types) {
+  t.test(`${name}: ${JSON.stringify(value)} is ${type}`, async (t) => {
+    t.same(entries('e', { [name]: value }), [`e${type}${name}`])
+  })
+}
+
+t.test('person properties are described beside those of the event, groups by their type', async (t) => {
+  t.same(entries('e', { a: 1, $set: { b: 'x' }, $set_once: { c: true }, $unset: ['d'], $groups: { g: 'k' }, $group_0: 'k' }),
+    ['eNa', 'pBc', 'pSb'])
+  t.same(entries('$groupidentify', { $group_type: 'company', $group_key: 'k', $group_set: { size: 5 }, other: 1 }),
+    ['gNcompany\x01size'])
+})
+
+t.test('events of one shape share one text, whatever was described before', async (t) => {
+  const first = describe('e', { a: 1, b: 'x' })
+  for (let i = 0; i < 100; i++) describe('e', { a: 1, [`k${i}`]: i })
+
+  t.equal(describe('other', { a: 2, b: 'y' }), first)
+  t.same(entries('e', { b: 'x', a: 1 }), ['eSb', 'eNa'])
+})
+
+t.test('names are made harmless, overlong ones and odd events left out', async (t) => {
+  t.same(entries('e', { 'a\0b\x01c': 1, ['x'.repeat(201)]: 1, ['é'.repeat(101)]: 1, ok: 1, '\ud800': 1 }),
+    ['eNa\ufffdb\ufffdc', 'eNok', 'eN\ufffd'])
+  t.same(entries('$$plugin_metrics', { a: 1 }), [])
+  t.same(entries('e', Object.fromEntries(Array.from({ length: 10_001 }, (_, i) => [`k${i}`, i]))), [])
+  t.equal(entries('e', Object.fromEntries(Array.from({ length: 9000 }, (_, i) => [`k${i}`, i]))).length, 9000)
+  t.same(entries('e', JSON.parse('{"__proto__": 1, "constructor": "x", "hasOwnProperty": true}') as object),
+    ['eN__proto__', 'eSconstructor', 'eBhasOwnProperty'])
+})
+
+t.test('memory of shapes is bounded and never changes what is said', async (t) => {
+  const fresh = createDescribeProperties(() => NOW)
+  for (let i = 0; i < 50_000; i++) {
+    const text = fresh('e', { [`key${i}`]: i, b: true })
+    if (text !== `eNkey${i}\0eBb`) t.fail(text)
+  }
+  t.pass()
+})

@@ -1,0 +1,48 @@
+import t from 'tap'
+import { EARLIEST_MS, resolveTimestamp, type TimestampFacts } from './resolve-timestamp.ts'
+
+const NOW = Date.UTC(2026, 10, 21, 12)
+const SECOND = 1000
+const HOUR = 3_600_000
+const iso = (time: number): string => new Date(time).toISOString()
+
+const cases: [string, Partial<TimestampFacts>, number, boolean?][] = [
+  ['nothing said: time of receipt', {}, NOW],
+  ['timestamp alone', { timestamp: iso(NOW - HOUR) }, NOW - HOUR],
+  ['wrong clock, uuid not v7: corrected', { timestamp: iso(NOW - 5 * HOUR), sentAt: NOW - 5 * HOUR + SECOND }, NOW - SECOND],
+  ['wrong clock of a v7 client, ahead: corrected', { timestamp: iso(NOW + HOUR), sentAt: NOW + HOUR, uuidTime: NOW + HOUR }, NOW],
+  ['clock of a v7 client days behind: corrected', { timestamp: iso(NOW - 72 * HOUR), sentAt: NOW - 72 * HOUR, uuidTime: NOW - 72 * HOUR }, NOW],
+  ['retry after 6 s: true time, not moved', { timestamp: iso(NOW - 7 * SECOND), sentAt: NOW - 6 * SECOND, uuidTime: NOW - 7 * SECOND }, NOW - 7 * SECOND],
+  ['retry after 2 h: true time', { timestamp: iso(NOW - 2 * HOUR), sentAt: NOW - 2 * HOUR, uuidTime: NOW - 2 * HOUR }, NOW - 2 * HOUR],
+  ['back-dated by the caller, retried: as the caller says', { timestamp: iso(NOW - 500 * HOUR), sentAt: NOW - SECOND, uuidTime: NOW - SECOND }, NOW - 500 * HOUR],
+  ['offset, first try', { offset: 2500, sentAt: NOW, uuidTime: NOW - 2500 }, NOW - 2500],
+  ['offset, retried after a minute: time of the uuid', { offset: 2500, sentAt: NOW - 60 * SECOND, uuidTime: NOW - 62_500 }, NOW - 62_500],
+  ['offset without sent_at, retried: time of the uuid', { offset: 2500, uuidTime: NOW - 62_500 }, NOW - 62_500],
+  ['offset, no v7', { offset: 2500, sentAt: NOW - 60 * SECOND }, NOW - 2500],
+  ['offset that is no number', { offset: '5', timestamp: iso(NOW - HOUR) }, NOW - HOUR],
+  ['unreadable: receipt, and kept', { timestamp: 'soon' }, NOW, true],
+  ['empty: receipt', { timestamp: '' }, NOW],
+  ['an object: receipt, and kept', { timestamp: {} }, NOW, true],
+  ['22 h ahead: believed', { timestamp: iso(NOW + 22 * HOUR) }, NOW + 22 * HOUR],
+  ['24 h ahead: receipt, and kept', { timestamp: iso(NOW + 24 * HOUR) }, NOW, true],
+  ['2099: receipt, and kept', { timestamp: '2099-01-01T00:00:00Z' }, NOW, true],
+  ['1970: earliest, and kept', { timestamp: '1970-01-01T00:00:00Z' }, EARLIEST_MS, true],
+  ['fractions of a millisecond are cut', { timestamp: '2026-11-21T11:00:00.0009Z' }, NOW - HOUR]
+]
+
+for (const [name, facts, time, replaced = false] of cases) {
+  t.test(name, async (t) => {
+    const all = { timestamp: undefined, offset: undefined, uuidTime: null, sentAt: null, receivedAt: NOW, ...facts }
+    t.same(resolveTimestamp(all), { time, replaced })
+  })
+}
+
+t.test('the time of an event of an SDK does not depend on the try that arrives', async (t) => {
+  const happened = NOW - 30 * SECOND
+  for (const shape of [{ timestamp: iso(happened) }, { offset: 1000 }]) {
+    const facts = { timestamp: undefined, offset: undefined, uuidTime: happened, sentAt: happened + SECOND, ...shape }
+    const times = [0, 3, 6, 9, 600, 3600].map((seconds) =>
+      resolveTimestamp({ ...facts, receivedAt: happened + SECOND + seconds * SECOND }).time)
+    t.same(new Set(times), new Set([happened]))
+  }
+})

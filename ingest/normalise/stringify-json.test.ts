@@ -1,0 +1,23 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { stringifyJson } from './stringify-json.ts'
+
+t.test('gives what JSON.stringify gives, for all that it can', async (t) => {
+  fc.assert(fc.property(fc.jsonValue(), (value) => {
+    const text = JSON.stringify(value)
+    return stringifyJson(value) === text.toWellFormed() || text.includes('\\ud')
+  }), { numRuns: 500 })
+  t.pass()
+})
+
+t.test('depth does not matter, of arrays or objects, and siblings stay', async (t) => {
+  for (const text of ['['.repeat(200_000) + ']'.repeat(200_000), '{"a":'.repeat(50_000) + '[1,"x",null,true]' + '}'.repeat(50_000)]) {
+    const whole = `{"before":[{}],"deep":${text},"after":{"b":-1.5,"c":""}}`
+    t.ok(stringifyJson(JSON.parse(whole)) === whole)
+  }
+})
+
+t.test('lone surrogates become U+FFFD, pairs and escaped backslashes stay', async (t) => {
+  t.equal(stringifyJson({ '\ud800k': ['a\udc00', '😀', '\\ud800', '\\\ud800', '\\\\ud800'] }),
+    '{"\ufffdk":["a\ufffd","😀","\\\\ud800","\\\\\ufffd","\\\\\\\\ud800"]}')
+})
