@@ -12,7 +12,7 @@ import { pause } from '../writer/retry-delay.ts'
 const LOOK_MS = 10_000
 
 /** How long one look waits for one deletion; ClickHouse goes on meanwhile, and the next look asks again. */
-const WAIT_MS = 5000
+const WAIT_MS = 2000
 
 export interface DeletionDeps {
   connection: NatsConnection

@@ -70,14 +70,14 @@ export async function startTestStores (t: TestContext, options: { projects?: num
           if ((applied.get(partition) ?? 0) < (last.get(partition) ?? 0)) return false
         }
         return true
-      }, { timeoutMs: 60_000 })
+      }, { timeoutMs: 180_000 })
     }
   }
 }
 
 /** Waits until everything that was posted is copied to ClickHouse. */
 export async function noCopiesWait ({ sql }: TestStores): Promise<void> {
-  await waitFor(async () => (await sql`SELECT 1 FROM people_outbox LIMIT 1`).length === 0, { timeoutMs: 60_000 })
+  await waitFor(async () => (await sql`SELECT 1 FROM people_outbox LIMIT 1`).length === 0, { timeoutMs: 180_000 })
 }
 
 /** A person as Postgres has it, with the ids that belong to it. */
