@@ -4,13 +4,14 @@ import { describeFailure } from './describe-failure.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addKeysCommands } from './commands/keys.ts'
 import { addProjectsCommands } from './commands/projects.ts'
+import { addStatusCommands } from './commands/status.ts'
 import { addUsersCommands } from './commands/users.ts'
 
 /** Adds the commands of one group, such as `keys create`. A new group is one file, and one line below. */
 export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
-  addProjectsCommands, addUsersCommands, addKeysCommands, addDeadLettersCommands
+  addProjectsCommands, addUsersCommands, addKeysCommands, addDeadLettersCommands, addStatusCommands
 ]
 
 /**

@@ -14,7 +14,7 @@ WITH
             {{step_mask}} AS steps
         FROM events_with_person
         WHERE project_id = {project_id:UInt32}
-            AND ({any_event:Bool} OR has({events:Array(String)}, event))
+            AND ({any_event:Bool} OR event IN {events:Array(String)})
             AND timestamp >= {since:DateTime64(3, 'UTC')} AND timestamp < {until:DateTime64(3, 'UTC')}
             AND steps != 0
     ),

@@ -8,7 +8,7 @@ FROM
     SELECT event, properties
     FROM events
     WHERE project_id = {project_id:UInt32}
-        AND has({events:Array(String)}, event)
+        AND event IN {events:Array(String)}
         AND timestamp >= now() - toIntervalDay(7)
     LIMIT 20 BY event
 )

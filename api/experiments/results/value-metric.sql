@@ -15,7 +15,7 @@ WITH
             {{property_as_number}} AS value
         FROM events_with_person
         WHERE project_id = {project_id:UInt32}
-            AND ({any_event:Bool} OR has({events:Array(String)}, event))
+            AND ({any_event:Bool} OR event IN {events:Array(String)})
             AND timestamp >= {since:DateTime64(3, 'UTC')} AND timestamp < {until:DateTime64(3, 'UTC')}
             AND bitTest({{step_mask}}, 0)
     ),
