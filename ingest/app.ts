@@ -29,11 +29,16 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     logger: false,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    forceCloseConnections: 'idle',
+    // A request that comes while the process ends is answered as ever, and its client told to connect anew.
+    return503OnClosing: false,
     genReqId: () => `${options.processId}-${(requests++).toString(36)}`,
     routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 500 }
   })
   app.setErrorHandler(createAnswerError(options.logger))
+  app.addHook('onRequest', (_request, reply, done) => {
+    if (!options.isReady()) reply.header('connection', 'close')
+    done()
+  })
   await app.register(healthRoutes, options)
   await app.register(captureRoutes, options)
   app.get('/metrics', async (_request, reply) => {

@@ -1,0 +1,69 @@
+import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Logger } from '../platform/logger.ts'
+import { type Metrics } from '../platform/metrics.ts'
+import { type ShutdownStep } from '../platform/on-shutdown.ts'
+import { type IngestConfig } from './config.ts'
+import { createDurablePublisher } from './publish/durable-publisher.ts'
+import { createEventLanes, type EventLanes } from './publish/event-lanes.ts'
+import { createPeopleLanes, type PeopleLanes } from './publish/people-lanes.ts'
+import { createPublishCounts } from './publish/publish-counts.ts'
+import { createPublishFrames, type PublishFrames } from './publish/publish-frames.ts'
+import { openStreamLink, type StreamLink } from './publish/stream-link.ts'
+import { adoptSpools } from './spool/adopt-spools.ts'
+import { openOwnSpool } from './spool/open-spools.ts'
+import { type Spool } from './spool/spool.ts'
+
+/** Everything behind a finished row: open messages, the stream, the spool. */
+export interface Publishing {
+  lanes: EventLanes
+  people: PeopleLanes
+  publishFrames: PublishFrames
+  link: StreamLink
+  spool: Spool
+  shutdownSteps: ShutdownStep[]
+}
+
+/** A stream that did not acknowledge by then is taken for away. SDKs give a request up after 10 s. */
+const ACK_TIMEOUT_MS = 3000
+
+/** How long the start waits for the stream. */
+const STREAM_WAIT_MS = 2000
+
+/**
+ * Opens the way to the stream. With a stream that is away it opens all the same, and spools.
+ *
+ * @param options.processId  Prefix of message ids, different in each process.
+ * @throws {MillraceError} `MILLRACE_STREAM_MISMATCH`; or what the disk says about the spool folder.
+ */
+export async function openPublishing (
+  config: IngestConfig, options: { logger: Logger, metrics: Metrics, processId: string }
+): Promise<Publishing> {
+  const { logger, metrics, processId } = options
+  let messages = 0
+  const nextMessageId = (): string => `${processId}-${(messages++).toString(36)}`
+
+  const link = openStreamLink({ url: config.natsUrl, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS, logger })
+  await Promise.race([link.opened, delay(STREAM_WAIT_MS)])
+  link.opened.catch((err: unknown) => logger.fatal({ err }, 'the streams cannot be used; events are only spooled'))
+
+  const spools = { root: path.join(config.spool.dataDir, 'spool'), maxBytes: config.spool.maxBytes, logger }
+  const spool = await openOwnSpool(spools)
+  metrics.gaugeFrom('spool_max_bytes', 'Bytes the spool may hold; beyond, requests get 503.', () => spools.maxBytes)
+  const publisher = createDurablePublisher({ link, spool, logger }, createPublishCounts(metrics, spool))
+  const adoption = adoptSpools({ ...spools, link })
+
+  const events = { publish: publisher.publishEvents, nextMessageId }
+  return {
+    lanes: createEventLanes(config.streams.lanes, { ...events, maxWaitMs: config.groupCommitMs }),
+    people: createPeopleLanes({ publish: publisher.publishPeople, nextMessageId }),
+    publishFrames: createPublishFrames(events),
+    link,
+    spool,
+    shutdownSteps: [
+      { name: 'stop adopting spools', run: async () => await adoption.stop() },
+      { name: 'stop draining the spool', run: async () => await publisher.close() },
+      { name: 'close nats', run: async () => await link.close() }
+    ]
+  }
+}
