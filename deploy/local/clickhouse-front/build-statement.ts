@@ -14,7 +14,7 @@ export function buildSelectInto (statement: Statement, format: string, path: str
 
 /** The compressions the engine can undo while it reads a file, by the name HTTP has for them. */
 export const ENGINE_COMPRESSIONS: Readonly<Record<string, string>> = {
-  gzip: 'gzip', 'x-gzip': 'gzip', deflate: 'deflate', br: 'br', zstd: 'zstd', xz: 'xz', lz4: 'lz4', bz2: 'bz2', snappy: 'snappy'
+  gzip: 'gzip', 'x-gzip': 'gzip', deflate: 'deflate', br: 'br', zstd: 'zstd', xz: 'xz', lz4: 'lz4', snappy: 'snappy'
 }
 
 export interface InsertParts {

@@ -23,12 +23,13 @@ export interface Engine {
 /**
  * Opens the engine on a folder.
  *
+ * @param backupsDir  Where backups may be written.
  * @throws {SettingsError} when another process holds the folder.
  */
-export async function openEngine (dataDir: string): Promise<Engine> {
+export async function openEngine (dataDir: string, backupsDir: string): Promise<Engine> {
   mkdirSync(dataDir, { recursive: true })
   const configPath = path.join(dataDir, 'millrace-engine.xml')
-  writeFileSync(configPath, engineConfig())
+  writeFileSync(configPath, engineConfig(backupsDir))
 
   const first = openFirst(dataDir, configPath)
   const ask = async (sql: string): Promise<string[][]> => {

@@ -52,6 +52,24 @@ t.test('takes the query from the URL, the body, or both', async (t) => {
   t.match(await front.ask('', { body: '' }), { status: 400, code: 62 })
 })
 
+t.test('takes long statements and parameters in the URL', async (t) => {
+  const ids = `[${Array.from({ length: 20_000 }, (_, i) => 1_000_000 + i).join()}]`
+
+  t.equal((await front.ask('SELECT length({ids:Array(UInt32)})', { params: { param_ids: ids } })).text, '20000\n')
+  t.equal((await front.ask(`SELECT length('${'x'.repeat(200_000)}')`, { method: 'GET' })).text, '200000\n')
+})
+
+t.test('backs up and restores a database', async (t) => {
+  await front.ask('CREATE DATABASE kept')
+  await front.ask('CREATE TABLE kept.t ENGINE MergeTree ORDER BY a AS SELECT number AS a FROM numbers(1000)')
+
+  t.match(await front.ask("BACKUP DATABASE kept TO File('first')"), { status: 200, text: /BACKUP_CREATED/ })
+  await front.ask('DROP DATABASE kept')
+  t.match(await front.ask("RESTORE DATABASE kept FROM File('first')"), { status: 200, text: /RESTORED/ })
+  t.equal((await front.ask('SELECT sum(a) FROM kept.t')).text, '499500\n')
+  t.match(await front.ask("BACKUP DATABASE kept TO File('/tmp/elsewhere')"), { status: 400, code: 36 })
+})
+
 t.test('tells what a server tells in its headers', async (t) => {
   const { headers } = await front.ask('SELECT number FROM system.numbers LIMIT 5 FORMAT CSVWithNames', { params: { query_id: 'q 1' } })
 

@@ -14,6 +14,9 @@ runProcess('the ClickHouse front', async () => {
     'MILLRACE_CLICKHOUSE_PASSWORD', 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD'
   ])
   const logger = createLogger({ component: 'clickhouse', level: settings.MILLRACE_LOG_LEVEL })
+  for (const name of ['MILLRACE_CLICKHOUSE_PASSWORD', 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD'] as const) {
+    if (settings[name] === '') logger.warn({ setting: name }, 'login without a password')
+  }
   const { startFront } = await import('./start-front.ts')
   const front = await startFront({
     dataDir: settings.MILLRACE_DATA_DIR,

@@ -32,7 +32,8 @@ export const ANALYST_PROFILE: Settings = {
   // rows of one uuid, so merging across them would be work for nothing.
   final: '1',
   do_not_merge_across_partitions_select_final: '1',
-  // One query may use a third of the memory, at most 8 GiB; sorting and grouping go to disk well before.
+  // All four that may run take at most half of the memory, so that inserts keep theirs; sorting and grouping go to
+  // disk well before.
   max_memory_usage: String(analystMemoryBytes()),
   max_bytes_before_external_group_by: String(Math.floor(analystMemoryBytes() / 2)),
   max_bytes_before_external_sort: String(Math.floor(analystMemoryBytes() / 2)),
@@ -74,15 +75,24 @@ function lowerOf (wanted: string, limit: string): string {
 }
 
 function analystMemoryBytes (): number {
-  return Math.min(8 * GIB, Math.floor(totalmem() / 3))
+  return Math.min(8 * GIB, Math.floor(totalmem() / 2 / POOL_SIZES.analyst.size))
 }
 
-/** The engine's own configuration: memory that suits a machine shared with the rest of the stack. */
-export function engineConfig (): string {
+/**
+ * The engine's own configuration: memory that suits a machine shared with the rest of the stack.
+ *
+ * @param backupsDir  The one folder into which `BACKUP ... TO File('name')` may write.
+ */
+export function engineConfig (backupsDir: string): string {
   return `<clickhouse>
   <max_server_memory_usage>${Math.floor(totalmem() * 0.6)}</max_server_memory_usage>
   <mark_cache_size>${Math.min(GIB, Math.floor(totalmem() / 20))}</mark_cache_size>
   <uncompressed_cache_size>0</uncompressed_cache_size>
+  <backups><allowed_path>${escapeXml(backupsDir)}</allowed_path></backups>
 </clickhouse>
 `
+}
+
+function escapeXml (text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }

@@ -4,12 +4,15 @@ import { FrontError, toErrorAnswer } from './errors.ts'
 import { type Front } from './front.ts'
 import { handleQuery } from './handle-query.ts'
 
+/** Statements, settings and parameters travel in the URL; servers allow a mebibyte as well. */
+const MAX_HEADER_BYTES = 1_048_576
+
 /**
  * ClickHouse's HTTP interface: `/ping` and `/replicas_status` for health, `/` for queries.
  */
 export function buildServer (front: Front): Server {
   const authenticate = createAuthenticate(front.passwords)
-  const server = createServer((request, response) => {
+  const server = createServer({ maxHeaderSize: MAX_HEADER_BYTES }, (request, response) => {
     // A client that goes away in the middle is noticed by the steps that read and write.
     request.on('error', () => {})
     response.on('error', () => {})

@@ -46,8 +46,9 @@ const NO_SETTINGS = new Map<string, string>()
  */
 export async function startFront (options: FrontOptions): Promise<RunningFront> {
   const { logger } = options
-  const engine = await openEngine(path.resolve(options.dataDir, 'clickhouse'))
-  const spool = openSpool(path.resolve(options.dataDir))
+  const dataDir = path.resolve(options.dataDir)
+  const engine = await openEngine(path.join(dataDir, 'clickhouse'), path.join(dataDir, 'clickhouse-backups'))
+  const spool = openSpool(dataDir)
   const pools = {
     insert: new SessionPool(engine, { name: 'inserts', ...POOL_SIZES.insert, settings: PRODUCT_PROFILE }),
     product: new SessionPool(engine, { name: 'user millrace', ...POOL_SIZES.product, settings: PRODUCT_PROFILE }),

@@ -6,6 +6,7 @@ import { type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
+import { spoolFolders } from './spool.ts'
 
 /** A front of its own process for a test file, on a free port and a data directory of its own. */
 export interface TestFront {
@@ -70,7 +71,8 @@ export async function startTestFront (t: Teardown, env: NodeJS.ProcessEnv = {}):
   }
   t.after(async () => {
     await stop('SIGKILL')
-    await rm(dataDir, { recursive: true, force: true })
+    const folders = [dataDir, ...Object.values(spoolFolders(dataDir))]
+    for (const folder of folders) await rm(folder, { recursive: true, force: true })
   })
   await front.restart()
   return front
