@@ -1,0 +1,124 @@
+import { type StoresReading } from './read-stores.ts'
+import { type TierName, type TierReading } from './read-tier.ts'
+
+/** The way of an event at one moment: what `millrace status --json` writes. Rates are per second. */
+export interface Status {
+  /** `down`: a process or a service does not answer. */
+  status: 'ok' | 'degraded' | 'down'
+  /** What is stuck, as `<tier>: <part>`, the tiers in the order of the data. */
+  stuck: string[]
+  time: string
+  version: string
+  tiers: { tier: TierName, url: string, status: 'ok' | 'degraded' | 'down', stuck: string[], eventLoopP99Ms: number, memoryBytes: number }[]
+  ingest: {
+    acceptedPerSecond: number, droppedPerSecond: number, bytesPerSecond: number, accepted: number
+    dropped: Record<string, number>, publishMs: number | null, spoolBytes: number, refusedMessages: number
+  }
+  streams: Record<string, { messages: number, bytes: number, maxBytes: number, oldestSeconds: number }>
+  pipeline: {
+    storedPerSecond: number, stored: number, leftOut: number, insertMs: number | null, rowsPerInsert: number | null
+    lanes: Record<string, { pendingMessages: number, lagSeconds: number, healthy: boolean }>
+    deadLetters: number, deadLetterFill: number, definitionsAgeSeconds: number
+  }
+  api: { requestsPerSecond: number, flagEvaluationsPerSecond: number, requestMs: number | null }
+  stores: StoresReading
+}
+
+/** One look at everything. */
+export interface Reading {
+  time: Date
+  tiers: readonly TierReading[]
+  stores: StoresReading
+}
+
+/** Computes the status from two looks: totals from the second, rates from both. Several processes of a tier add up. */
+export function buildStatus (before: Reading, now: Reading): Status {
+  const of = (reading: Reading, tier: TierName): TierReading[] => reading.tiers.filter((each) => each.tier === tier)
+  const total = (tier: TierName, name: string, labels?: Record<string, string>): number =>
+    of(now, tier).reduce((sum, { metrics }) => sum + metrics.sum(name, labels), 0)
+  const rate = (tier: TierName, name: string): number =>
+    of(now, tier).reduce((sum, each) => sum + rateOf(each, before, name), 0)
+  const mean = (tier: TierName, name: string, factor: number): number | null => {
+    const count = rate(tier, `${name}_count`)
+    return count === 0 ? null : rate(tier, `${name}_sum`) / count * factor
+  }
+  const by = (tier: TierName, name: string, label: string): Map<string, number> =>
+    addUp(of(now, tier).map(({ metrics }) => metrics.by(name, label)))
+
+  const tiers = now.tiers.map(({ tier, url, health, metrics }) => ({
+    tier,
+    url,
+    status: health?.status ?? 'down' as const,
+    stuck: health?.stuck ?? [],
+    eventLoopP99Ms: metrics.sum(`millrace_${tier}_nodejs_eventloop_lag_p99_seconds`) * 1000,
+    memoryBytes: metrics.sum(`millrace_${tier}_process_resident_memory_bytes`)
+  }))
+  const away = [
+    ...tiers.filter(({ status }) => status === 'down').map(({ tier, url }) => `${tier}: no answer from ${url}`),
+    ...Object.entries(now.stores).filter(([, store]) => store === null).map(([name]) => `${name}: no answer`)
+  ]
+  const stuck = [...away, ...tiers.flatMap(({ tier, stuck }) => stuck.map((part) => `${tier}: ${part}`))]
+  const pipeline = 'millrace_pipeline'
+  const streams = ['messages', 'bytes', 'max_bytes', 'oldest_message_seconds']
+    // Every pipeline process sees the same streams.
+    .map((name) => of(now, 'pipeline').find(({ health }) => health !== null)?.metrics.by(`${pipeline}_stream_${name}`, 'stream') ?? new Map<string, number>())
+  return {
+    status: away.length > 0 ? 'down' : stuck.length > 0 ? 'degraded' : 'ok',
+    stuck,
+    time: now.time.toISOString(),
+    version: [...by('ingest', 'millrace_ingest_build_info', 'version').keys()].join(', '),
+    tiers,
+    ingest: {
+      acceptedPerSecond: rate('ingest', 'millrace_ingest_events_accepted_total'),
+      droppedPerSecond: rate('ingest', 'millrace_ingest_events_dropped_total'),
+      bytesPerSecond: rate('ingest', 'millrace_ingest_body_bytes_total'),
+      accepted: total('ingest', 'millrace_ingest_events_accepted_total'),
+      dropped: Object.fromEntries([...by('ingest', 'millrace_ingest_events_dropped_total', 'reason')].filter(([, count]) => count > 0)),
+      publishMs: mean('ingest', 'millrace_ingest_publish_seconds', 1000),
+      spoolBytes: total('ingest', 'millrace_ingest_spool_bytes'),
+      refusedMessages: total('ingest', 'millrace_ingest_messages_total', { outcome: 'refused' })
+    },
+    streams: Object.fromEntries([...streams[0]!.keys()].map((stream) => [stream, {
+      messages: streams[0]!.get(stream) ?? 0,
+      bytes: streams[1]!.get(stream) ?? 0,
+      maxBytes: streams[2]!.get(stream) ?? 0,
+      oldestSeconds: streams[3]!.get(stream) ?? 0
+    }])),
+    pipeline: {
+      storedPerSecond: rate('pipeline', `${pipeline}_rows_stored_total`),
+      stored: total('pipeline', `${pipeline}_rows_stored_total`),
+      leftOut: total('pipeline', `${pipeline}_rows_left_out_total`),
+      insertMs: mean('pipeline', `${pipeline}_insert_seconds`, 1000),
+      rowsPerInsert: mean('pipeline', `${pipeline}_batch_rows`, 1),
+      lanes: Object.fromEntries([...by('pipeline', `${pipeline}_lane_pending_messages`, 'lane')].map(([lane, pendingMessages]) => [lane, {
+        pendingMessages,
+        lagSeconds: total('pipeline', `${pipeline}_lane_lag_seconds`, { lane }),
+        healthy: total('pipeline', `${pipeline}_lane_healthy`, { lane }) > 0
+      }])),
+      deadLetters: Math.max(0, ...of(now, 'pipeline').map(({ metrics }) => metrics.sum(`${pipeline}_dead_letters`))),
+      deadLetterFill: Math.max(0, ...of(now, 'pipeline').map(({ metrics }) => metrics.sum(`${pipeline}_dead_letters_fill_ratio`))),
+      definitionsAgeSeconds: Math.min(...of(now, 'pipeline').map(({ metrics }) => metrics.sum(`${pipeline}_definitions_age_seconds`)))
+    },
+    api: {
+      requestsPerSecond: rate('api', 'millrace_api_request_duration_seconds_count'),
+      flagEvaluationsPerSecond: rate('api', 'millrace_api_flag_evaluations_total'),
+      requestMs: mean('api', 'millrace_api_request_duration_seconds', 1000)
+    },
+    stores: now.stores
+  }
+}
+
+/** A counter that went back belongs to a process that was started again: its whole value is new. */
+function rateOf (now: TierReading, before: Reading, name: string): number {
+  const earlier = before.tiers.find(({ tier, url }) => tier === now.tier && url === now.url)
+  if (earlier === undefined || earlier.health === null || now.health === null) return 0
+  const seconds = (now.readAt - earlier.readAt) / 1000
+  const [from, to] = [earlier.metrics.sum(name), now.metrics.sum(name)]
+  return seconds <= 0 ? 0 : (to >= from ? to - from : to) / seconds
+}
+
+function addUp (maps: readonly Map<string, number>[]): Map<string, number> {
+  const sums = new Map<string, number>()
+  for (const map of maps) for (const [key, value] of map) sums.set(key, (sums.get(key) ?? 0) + value)
+  return sums
+}

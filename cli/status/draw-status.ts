@@ -1,0 +1,69 @@
+import { type Status } from './build-status.ts'
+
+/** Draws the way of an event from left to right, one stage a line. */
+export function drawStatus (status: Status): string {
+  const { ingest, pipeline, api, stores, streams } = status
+  const state = (tier: string): string => {
+    const processes = status.tiers.filter((each) => each.tier === tier)
+    const worst = processes.find((each) => each.status === 'down') ?? processes.find((each) => each.status !== 'ok')
+    return `${worst?.status ?? 'ok'}${processes.length > 1 ? ` x${processes.length}` : ''}`
+  }
+  const lines = [
+    `Millrace ${status.version}   ${status.time.slice(0, 19).replace('T', ' ')}   ${status.status.toUpperCase()}`,
+    '',
+    row('ingest', state('ingest'), [
+      `${number(ingest.acceptedPerSecond)} events/s accepted`, `${number(ingest.droppedPerSecond)}/s dropped`,
+      `${bytes(ingest.bytesPerSecond)}/s`, `publish ${ms(ingest.publishMs)}`
+    ]),
+    row('spool', ingest.spoolBytes > 0 ? 'waiting' : 'ok', [bytes(ingest.spoolBytes), `${number(ingest.refusedMessages)} messages refused`]),
+    ...Object.entries(streams).map(([name, fill]) => row(name.toLowerCase(), '', [
+      `${number(fill.messages)} messages`, `${bytes(fill.bytes)} of ${bytes(fill.maxBytes)}`, `oldest ${seconds(fill.oldestSeconds)}`
+    ])),
+    row('pipeline', state('pipeline'), [
+      `${number(pipeline.storedPerSecond)} rows/s stored`, `insert ${ms(pipeline.insertMs)}`,
+      `${pipeline.rowsPerInsert === null ? '-' : number(pipeline.rowsPerInsert)} rows/insert`, `${number(pipeline.leftOut)} copies left out`
+    ]),
+    ...Object.entries(pipeline.lanes).map(([lane, { pendingMessages, lagSeconds, healthy }]) =>
+      row(`  ${lane}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, `lag ${seconds(lagSeconds)}`])),
+    row('dead letters', pipeline.deadLetterFill >= 0.8 ? 'full soon' : '', [number(pipeline.deadLetters), `${Math.round(pipeline.deadLetterFill * 100)} % full`]),
+    row('definitions', '', [`${seconds(pipeline.definitionsAgeSeconds)} old`]),
+    row('clickhouse', stores.clickhouse === null ? 'down' : 'ok', stores.clickhouse === null
+      ? []
+      : [`${number(stores.clickhouse.events)} rows`, bytes(stores.clickhouse.bytes), `${bytes(stores.clickhouse.freeBytes)} free`, stores.clickhouse.version]),
+    row('postgres', stores.postgres === null ? 'down' : 'ok', stores.postgres === null ? [] : [bytes(stores.postgres.bytes), stores.postgres.version]),
+    row('nats', stores.nats === null ? 'down' : 'ok', stores.nats === null ? [] : [stores.nats.version]),
+    row('api', state('api'), [
+      `${number(api.requestsPerSecond)} requests/s`, `answer ${ms(api.requestMs)}`, `${number(api.flagEvaluationsPerSecond)} flags/s`
+    ]),
+    '',
+    ...(Object.keys(ingest.dropped).length === 0 ? [] : [`dropped since start: ${Object.entries(ingest.dropped).map(([reason, count]) => `${reason} ${number(count)}`).join(', ')}`]),
+    status.stuck.length === 0 ? 'nothing is stuck' : `STUCK  ${status.stuck.join('; ')}`
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+function row (name: string, state: string, cells: readonly string[]): string {
+  return `${name.padEnd(16)}${state.padEnd(10)}${cells.map((cell) => cell.padEnd(26)).join('')}`.trimEnd()
+}
+
+function number (value: number): string {
+  return Math.round(value).toLocaleString('en')
+}
+
+function ms (value: number | null): string {
+  return value === null ? '-' : `${value.toFixed(value < 10 ? 1 : 0)} ms`
+}
+
+function seconds (value: number): string {
+  return Number.isFinite(value) ? `${value.toFixed(1)} s` : '-'
+}
+
+function bytes (value: number): string {
+  const units = ['B', 'KB', 'MB', 'GB', 'TB']
+  let unit = 0
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000
+    unit++
+  }
+  return `${value.toFixed(unit === 0 || value >= 100 ? 0 : 1)} ${units[unit]}`
+}
