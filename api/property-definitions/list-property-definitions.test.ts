@@ -173,5 +173,6 @@ t.test('asks the database twice for a page, however much it is filtered', async 
   await api.call('GET', '~/property_definitions?event_names=paid&search=a&filter_by_event_names=true')
   await api.call('GET', '~/event_definitions?search=a')
 
-  t.equal(queries.length, 4)
+  // A connection that is opened meanwhile asks for the types of the server, and the cache of keys may be refreshed.
+  t.equal(queries.filter((query) => query.includes('_definitions')).length, 4)
 })
