@@ -49,7 +49,8 @@ const DEFAULT_SESSION_TIMEOUT_SECONDS = 60
  * Reads a request's wishes.
  *
  * @throws {FrontError} 344 for ClickHouse's own block compression and 511 for roles, neither of which the front has;
- *   115 for a setting whose name cannot be one; 374 for a session timeout that is no number or too long.
+ *   115 for a setting whose name cannot be one, 36 for a query id that fits no header, 374 for a session timeout that
+ *   is no number or too long.
  */
 export function parseRequest (request: IncomingMessage, url: URL): QueryRequest {
   const query = url.searchParams
@@ -66,7 +67,7 @@ export function parseRequest (request: IncomingMessage, url: URL): QueryRequest 
   return {
     readOnlyMethod: request.method === 'GET' || request.method === 'HEAD',
     queryInUrl: query.getAll('query').join('\n'),
-    queryId: query.get('query_id') || randomUUID(),
+    queryId: checkQueryId(query.get('query_id') || randomUUID()),
     database: query.get('database') || headerText(headers['x-clickhouse-database']) || 'default',
     defaultFormat: query.get('default_format') || headerText(headers['x-clickhouse-format']) || undefined,
     session: parseSession(query),
@@ -103,6 +104,12 @@ function parseSession (query: URLSearchParams): SessionRequest | undefined {
 function checkSettingName (name: string): string {
   if (!/^[A-Za-z_][A-Za-z0-9_]{0,127}$/.test(name)) throw new FrontError(115, `Unknown setting '${name}'`)
   return name
+}
+
+/** The id goes into a header of the answer. */
+function checkQueryId (id: string): string {
+  if (!/^[\x20-\x7e]{1,256}$/.test(id)) throw new FrontError(36, 'query_id must be 1 to 256 printable ASCII characters')
+  return id
 }
 
 function isOn (value: string | null): boolean {
