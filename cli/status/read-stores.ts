@@ -38,7 +38,8 @@ export function createReadStores (connections: StoreConnections): () => Promise<
       orNull(async () => {
         const client = await (open.clickhouse ??= connections.clickhouse())
         const [row] = await (await client.query({ query: CLICKHOUSE_QUERY, format: 'JSONEachRow' })).json<Record<string, string>>()
-        return { version: row!.version!, events: Number(row!.events), bytes: Number(row!.bytes), freeBytes: Number(row!.freeBytes) }
+        const { version = '', events, bytes, freeBytes } = row ?? {}
+        return { version, events: Number(events), bytes: Number(bytes), freeBytes: Number(freeBytes) }
       }),
       orNull(async () => {
         const sql = await (open.postgres ??= connections.postgres())
