@@ -13,7 +13,7 @@ import { createIngestCounts } from './ingest-counts.ts'
 import { BodyBudget } from './large/body-budget.ts'
 import { createCaptureLarge } from './large/capture-large.ts'
 import { createLargeBodyPool } from './large/large-body-pool.ts'
-import { createDescribeProperties } from './normalise/describe-properties.ts'
+import { createPropertyReader } from './normalise/read-properties.ts'
 import { createNormaliseEvent } from './normalise/normalise-event.ts'
 import { openKeys } from './open-keys.ts'
 import { openPublishing } from './open-publishing.ts'
@@ -45,8 +45,8 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
 
   const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event could not be stored')
   const maxEventBytes = link.maxPayloadBytes
-  const describeProperties = createDescribeProperties(Date.now)
-  const takeEvent = createTakeEvent(createNormaliseEvent({ describeProperties, maxEventBytes }), onUnexpected)
+  const readProperties = createPropertyReader(Date.now)
+  const takeEvent = createTakeEvent(createNormaliseEvent({ readProperties, maxEventBytes }), onUnexpected)
   const pool = createLargeBodyPool({ threads: largeBodyThreads(), logger, onUnexpected })
   const budget = new BodyBudget(LARGE_BODIES)
   metrics.gaugeFrom('large_body_bytes', 'Bytes of large bodies in memory.', () => budget.used)

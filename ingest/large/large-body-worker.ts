@@ -1,6 +1,6 @@
 import { parentPort, type MessagePort } from 'node:worker_threads'
 import { HttpError } from '../../platform/errors.ts'
-import { createDescribeProperties } from '../normalise/describe-properties.ts'
+import { createPropertyReader } from '../normalise/read-properties.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
 import { createTakeEvent, type TakeEvent } from '../take-event.ts'
 import {
@@ -16,7 +16,7 @@ import { takeLargeBody } from './take-large-body.ts'
  * ```
  */
 const port = parentPort as MessagePort
-const describeProperties = createDescribeProperties(Date.now)
+const readProperties = createPropertyReader(Date.now)
 let onKey: ((answer: KeyAnswer | null) => void) | undefined
 
 port.on('message', (message: ToWorker) => {
@@ -42,7 +42,7 @@ async function run (job: LargeBodyJob): Promise<void> {
 }
 
 function createTakeEventOf ({ maxEventBytes }: LargeBodyJob): TakeEvent {
-  const normaliseEvent = createNormaliseEvent({ describeProperties, maxEventBytes: () => maxEventBytes })
+  const normaliseEvent = createNormaliseEvent({ readProperties, maxEventBytes: () => maxEventBytes })
   return createTakeEvent(normaliseEvent, (error) => send({ kind: 'unexpected', error }))
 }
 

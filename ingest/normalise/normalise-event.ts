@@ -1,10 +1,10 @@
-import { PROMOTED_IP, PROMOTED_PROPERTIES, type EventRow, type UuidWords } from '../event-row.ts'
+import { PROMOTED_IP, type EventRow, type UuidWords } from '../event-row.ts'
 import { type DropReason } from '../drop-reason.ts'
 import { type RequestContext } from '../request-context.ts'
 import { type SentEvent } from '../validate-event.ts'
 import { cleanName, cleanText, cutText } from './clean-text.ts'
-import { type DescribeProperties } from './describe-properties.ts'
 import { mergePersonProperties } from './merge-person-properties.ts'
+import { type PropertyReader } from './read-properties.ts'
 import { resolveTimestamp } from './resolve-timestamp.ts'
 import { stringifyJson } from './stringify-json.ts'
 import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
@@ -16,9 +16,6 @@ const SMALL_ROW = 131_072
 const MAX_GROUPS = 100
 const MAX_GROUP_KEY_LENGTH = 400
 
-/** A promoted column holds at most this many characters; `properties` keeps the whole. */
-const MAX_PROMOTED_LENGTH = 8192
-
 const NO_GROUPS: readonly string[] = []
 
 export interface NormalisedEvent {
@@ -28,7 +25,7 @@ export interface NormalisedEvent {
 }
 
 export interface NormaliseDeps {
-  describeProperties: DescribeProperties
+  readProperties: PropertyReader
   /** Bytes of the largest row that fits a message; depends on the server. */
   maxEventBytes: () => number
 }
@@ -43,7 +40,7 @@ export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => Norma
  * `$ip` leaves them when the project does not store addresses; `$original_timestamp` is added when the time had to be
  * replaced.
  */
-export function createNormaliseEvent ({ describeProperties, maxEventBytes }: NormaliseDeps): NormaliseEvent {
+export function createNormaliseEvent ({ readProperties, maxEventBytes }: NormaliseDeps): NormaliseEvent {
   return function normaliseEvent (sent, context) {
     let properties = sent.properties ?? {}
     const distinctId = toDistinctId(sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id)
@@ -62,6 +59,8 @@ export function createNormaliseEvent ({ describeProperties, maxEventBytes }: Nor
     if (context.project.anonymizeIps && properties.$ip !== undefined) properties = withoutIp(properties)
 
     const event = cleanName(sent.event)
+    const { types, promoted } = readProperties(event, properties)
+    if (promoted[PROMOTED_IP] === '') promoted[PROMOTED_IP] = context.ip
     const row: EventRow = {
       projectId: context.project.id,
       uuid,
@@ -71,8 +70,8 @@ export function createNormaliseEvent ({ describeProperties, maxEventBytes }: Nor
       receivedAt: context.receivedAt,
       groups: toGroups(properties.$groups),
       properties: stringifyJson(properties),
-      propertyTypes: describeProperties(event, properties),
-      promoted: promote(properties, context.ip)
+      propertyTypes: types,
+      promoted
     }
     return isTooLarge(row, maxEventBytes()) ? 'event_too_large' : { row, properties }
   }
@@ -118,21 +117,6 @@ function toGroups (value: unknown): readonly string[] {
     groups.push(cleanName(type), cleanText(cutText(toText(key), MAX_GROUP_KEY_LENGTH)))
   }
   return groups
-}
-
-function promote (properties: Record<string, unknown>, ip: string): string[] {
-  const promoted: string[] = []
-  for (let i = 0; i < PROMOTED_PROPERTIES.length; i++) {
-    const value = properties[PROMOTED_PROPERTIES[i] as string]
-    promoted.push(value === undefined || value === null ? '' : toPromoted(value))
-  }
-  if (promoted[PROMOTED_IP] === '') promoted[PROMOTED_IP] = ip
-  return promoted
-}
-
-function toPromoted (value: unknown): string {
-  const text = typeof value === 'string' ? value : toText(value)
-  return text.length > MAX_PROMOTED_LENGTH ? cutText(text, MAX_PROMOTED_LENGTH) : text
 }
 
 function toText (value: unknown): string {

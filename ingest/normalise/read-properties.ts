@@ -1,16 +1,28 @@
 import { GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR, PROPERTY_TYPE_CODES } from '../../schema/event-row.ts'
+import { PROMOTED_PROPERTIES } from '../event-row.ts'
+import { cleanName, cutText } from './clean-text.ts'
 import { inferType, nameRuleOf, type NameRule, type PropertyType } from './infer-property-type.ts'
+import { stringifyJson } from './stringify-json.ts'
 
 /** Above this many properties an event is not described (sdk-compat 3.1). */
 const MAX_ENTRIES = 10_000
 
+/** Longer names are not described, in bytes. */
+const MAX_NAME_BYTES = 200
+
 /** Nodes remembered before the memory starts anew: a few thousand shapes, some megabytes. */
 const MAX_NODES = 30_000
+
+/** A promoted column holds at most this many characters; `properties` keeps the whole. */
+const MAX_PROMOTED_LENGTH = 8192
 
 /** These are no properties of the event itself. */
 const SKIPPED = new Set([
   '$set', '$set_once', '$unset', '$groups', '$group_0', '$group_1', '$group_2', '$group_3', '$group_4'
 ])
+
+const PROMOTED_INDEXES = new Map(PROMOTED_PROPERTIES.map((name, index) => [name, index]))
+const NOTHING_PROMOTED: readonly string[] = PROMOTED_PROPERTIES.map(() => '')
 
 type Kind = 'e' | 'p' | 'g'
 
@@ -19,6 +31,8 @@ interface Edge {
   rule: NameRule
   /** Name as it appears in the text; null when the name is left out. */
   name: string | null
+  /** Position among the promoted values; -1 for none. */
+  promotedIndex: number
   next: Partial<Record<PropertyType, Shape>>
 }
 
@@ -32,42 +46,57 @@ interface Shape {
   edges: Partial<Record<Kind, Map<string, Edge>>>
 }
 
-export type DescribeProperties = (event: string, properties: Record<string, unknown>) => string
+export interface ReadProperties {
+  /** Which properties there are, of which type: `property_types` in `schema/event-row.ts`. */
+  types: string
+  /** Values of the promoted properties as text, in the order of `PROMOTED_PROPERTIES`. */
+  promoted: string[]
+}
+
+export type PropertyReader = (event: string, properties: Record<string, unknown>) => ReadProperties
+
+/** A name too long to be described; not remembered, or long names would fill the memory. */
+const OVERLONG: Edge = { rule: 'any', name: null, promotedIndex: -1, next: {} }
 
 /**
- * Describes which properties an event carries, of which type (`property_types` in `schema/event-row.ts`).
+ * Reads off the properties of an event what has columns of its own: the promoted values and the description.
  *
- * Events of one kind carry the same properties, so the texts are kept in a tree that is walked name by name and type
- * by type: a known shape costs a look-up a property and no new text, and rows of one shape share one string.
+ * Events of one kind carry the same properties, so descriptions are kept in a tree that is walked name by name and
+ * type by type: a known shape costs a look-up a property and no new text, and rows of one shape share one string.
  */
-export function createDescribeProperties (now: () => number): DescribeProperties {
+export function createPropertyReader (now: () => number): PropertyReader {
   let nodes = 0
   let root = createShape(null, '')
 
-  return function describeProperties (event, properties) {
-    if (event === '$$plugin_metrics') return ''
+  return function readProperties (event, properties) {
     if (nodes > MAX_NODES) {
       root = createShape(null, '')
       nodes = 0
     }
+    const promoted = NOTHING_PROMOTED.slice()
+    let shape = walk(root, 'e', properties, { prefix: '', promoted })
     if (event === '$groupidentify') {
       const type = properties.$group_type
-      const prefix = `${typeof type === 'string' ? cleanEntry(type) : ''}${GROUP_TYPE_SEPARATOR}`
-      return textOf(walk(root, 'g', properties.$group_set, prefix))
+      const prefix = `${typeof type === 'string' ? cleanEntry(cleanName(type)) : ''}${GROUP_TYPE_SEPARATOR}`
+      shape = walk(root, 'g', properties.$group_set, { prefix })
+    } else {
+      if (properties.$set_once !== undefined) shape = walk(shape, 'p', properties.$set_once, { prefix: '' })
+      if (properties.$set !== undefined) shape = walk(shape, 'p', properties.$set, { prefix: '' })
     }
-    let shape = walk(root, 'e', properties, '')
-    if (properties.$set_once !== undefined) shape = walk(shape, 'p', properties.$set_once, '')
-    if (properties.$set !== undefined) shape = walk(shape, 'p', properties.$set, '')
-    return textOf(shape)
+    return { types: event === '$$plugin_metrics' ? '' : textOf(shape), promoted }
   }
 
-  function walk (shape: Shape, kind: Kind, properties: unknown, prefix: string): Shape {
+  function walk (
+    shape: Shape, kind: Kind, properties: unknown, { prefix, promoted }: { prefix: string, promoted?: string[] }
+  ): Shape {
     if (typeof properties !== 'object' || properties === null || Array.isArray(properties)) return shape
     const values = properties as Record<string, unknown>
     for (const name in values) {
       const edge = findEdge(shape, kind, prefix === '' ? name : prefix + name, name)
       if (edge.name === null) continue
-      const type = inferType(edge.rule, values[name], now)
+      const value = values[name]
+      const type = inferType(edge.rule, value, now)
+      if (edge.promotedIndex !== -1 && promoted !== undefined) promoted[edge.promotedIndex] = toPromoted(value)
       shape = edge.next[type] ??= createShape(shape, kind + PROPERTY_TYPE_CODES[type] + edge.name)
     }
     return shape
@@ -77,8 +106,13 @@ export function createDescribeProperties (now: () => number): DescribeProperties
     const edges = shape.edges[kind] ??= new Map<string, Edge>()
     let edge = edges.get(key)
     if (edge === undefined) {
-      const isLeftOut = (kind === 'e' && SKIPPED.has(name)) || Buffer.byteLength(name) > 200
-      edge = { rule: nameRuleOf(name), name: isLeftOut ? null : cleanEntry(key, kind), next: {} }
+      if (Buffer.byteLength(name) > MAX_NAME_BYTES) return OVERLONG
+      edge = {
+        rule: nameRuleOf(name),
+        name: kind === 'e' && SKIPPED.has(name) ? null : cleanEntry(key, kind),
+        promotedIndex: kind === 'e' ? PROMOTED_INDEXES.get(name) ?? -1 : -1,
+        next: {}
+      }
       edges.set(key, edge)
       nodes++
     }
@@ -89,6 +123,12 @@ export function createDescribeProperties (now: () => number): DescribeProperties
     nodes++
     return { parent, entry, entries: (parent?.entries ?? -1) + 1, text: null, edges: {} }
   }
+}
+
+function toPromoted (value: unknown): string {
+  if (value === null || value === undefined) return ''
+  const text = typeof value === 'string' ? value : stringifyJson(value)
+  return text.length > MAX_PROMOTED_LENGTH ? cutText(text, MAX_PROMOTED_LENGTH) : text
 }
 
 function textOf (shape: Shape): string {

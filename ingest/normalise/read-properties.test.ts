@@ -1,8 +1,10 @@
 import t from 'tap'
-import { createDescribeProperties } from './describe-properties.ts'
+import { PROMOTED_PROPERTIES } from '../event-row.ts'
+import { createPropertyReader } from './read-properties.ts'
 
 const NOW = Date.UTC(2026, 10, 21)
-const describe = createDescribeProperties(() => NOW)
+const read = createPropertyReader(() => NOW)
+const describe = (event: string, properties: Record<string, unknown>): string => read(event, properties).types
 const entries = (event: string, properties: object): string[] =>
   describe(event, properties as Record<string, unknown>).split('\0').filter((entry) => entry !== '')
 
@@ -52,10 +54,19 @@ t.test('names are made harmless, overlong ones and odd events left out', async (
 })
 
 t.test('memory of shapes is bounded and never changes what is said', async (t) => {
-  const fresh = createDescribeProperties(() => NOW)
+  const fresh = createPropertyReader(() => NOW)
   for (let i = 0; i < 50_000; i++) {
-    const text = fresh('e', { [`key${i}`]: i, b: true })
+    const text = fresh('e', { [`key${i}`]: i, b: true }).types
     if (text !== `eNkey${i}\0eBb`) t.fail(text)
   }
   t.pass()
+})
+
+t.test('promoted properties are read whatever else there is, and only from the event itself', async (t) => {
+  const properties = { x: 1, $browser: 'Firefox', $set: { $os: 'Linux' }, $browser_version: 129, $host: null, $lib: true }
+  for (const event of ['e', '$groupidentify', '$$plugin_metrics']) {
+    const { promoted } = read(event, properties)
+    const found = PROMOTED_PROPERTIES.flatMap((name, i) => promoted[i] === '' ? [] : [[name, promoted[i]]])
+    t.same(found, [['$browser', 'Firefox'], ['$browser_version', '129'], ['$lib', 'true']])
+  }
 })
