@@ -3,12 +3,14 @@ import { createAuthenticate } from './authenticate.ts'
 import { FrontError, toErrorAnswer } from './errors.ts'
 import { type Front } from './front.ts'
 import { handleQuery } from './handle-query.ts'
+import { holdInserts } from './hold-inserts.ts'
 
 /** Statements, settings and parameters travel in the URL; servers allow a mebibyte as well. */
 const MAX_HEADER_BYTES = 1_048_576
 
 /**
- * ClickHouse's HTTP interface: `/ping` and `/replicas_status` for health, `/` for queries.
+ * ClickHouse's HTTP interface: `/ping` and `/replicas_status` for health, `/` for queries. Beside it `/hold-inserts`,
+ * for backups.
  */
 export function buildServer (front: Front): Server {
   const authenticate = createAuthenticate(front.passwords)
@@ -33,6 +35,12 @@ export function buildServer (front: Front): Server {
   function answerRequest (request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '/', 'http://front')
     if (url.pathname === '/ping' || url.pathname === '/replicas_status') return sendText(response, 200, 'Ok.\n')
+    if (url.pathname === '/hold-inserts' && request.method === 'POST') {
+      holdInserts(front, authenticate(request, url), response).catch((error: unknown) => {
+        if (!response.headersSent) sendError(response, error)
+      })
+      return
+    }
     if (url.pathname !== '/') return sendText(response, 404, `There is no handle ${url.pathname}\n\nUse / or /ping for health checks.\n`)
     if (!['GET', 'HEAD', 'POST', 'OPTIONS'].includes(request.method ?? '')) return sendText(response, 405, `Method ${request.method} is not supported\n`)
     if (request.method === 'OPTIONS') return sendText(response, 204, '')
