@@ -58,7 +58,7 @@ async function applyOnce (
   batch: PeopleBatch, { sql, recent, keepRefused }: ApplyBatchDeps, apply: typeof applyUpdates
 ): Promise<AppliedBatch> {
   const { result, fingerprints, lastSequence } = await sql.begin(async (transaction) => {
-    await prepareTransaction(transaction)
+    await boundTransaction(transaction)
     const progress = await lockProgress(transaction, batch.partition)
     if (progress.lastSequence !== recent.lastSequence) throw staleMemory(batch.partition)
     const messages = batch.messages.filter((message) => isUnapplied(message, progress, batch.streamCreated))
@@ -78,14 +78,9 @@ async function applyOnce (
   return result
 }
 
-/**
- * Settings of the transaction. A process that is paused in it must not keep others from the rows it locked for ever.
- * And a plan made while a table was empty must not be used any more when it has millions of rows.
- */
-async function prepareTransaction (transaction: TransactionSql): Promise<void> {
-  await transaction`
-    SELECT set_config('idle_in_transaction_session_timeout', '30s', true),
-      set_config('plan_cache_mode', 'force_custom_plan', true)`
+/** A process that is paused in a transaction must not keep others from the rows it locked for ever. */
+async function boundTransaction (transaction: TransactionSql): Promise<void> {
+  await transaction`SELECT set_config('idle_in_transaction_session_timeout', '30s', true)`
 }
 
 function staleMemory (partition: number): MillraceError {

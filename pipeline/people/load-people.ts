@@ -2,6 +2,7 @@ import { type TransactionSql } from 'postgres'
 import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { PeopleState } from './people-state.ts'
 import { type PersonState, type Properties } from './person-state.ts'
+import { planEachTime } from './plan-each-time.ts'
 
 /** UTF-8 needs at most this many bytes for a UTF-16 unit. */
 const MAX_BYTES_PER_UNIT = 3
@@ -17,10 +18,10 @@ export async function loadPeople (
   transaction: TransactionSql, updates: readonly PeopleUpdate[]
 ): Promise<{ state: PeopleState, propertiesLength: number }> {
   const state = new PeopleState()
-  const [personsLength, groupsLength] = await Promise.all([
+  const [personsLength, groupsLength] = await planEachTime(transaction, async () => await Promise.all([
     loadPersons(transaction, state, updates),
     loadGroups(transaction, state, updates)
-  ])
+  ]))
   return { state, propertiesLength: personsLength + groupsLength }
 }
 

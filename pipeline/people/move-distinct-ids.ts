@@ -1,6 +1,7 @@
 import { type TransactionSql } from 'postgres'
 import { type AssignedDistinctId } from './copy-distinct-id.ts'
 import { type PersonState } from './person-state.ts'
+import { planEachTime } from './plan-each-time.ts'
 
 /**
  * Gives what belonged to merged persons to those they were merged into: distinct ids, flag overrides, places in
@@ -28,10 +29,10 @@ export async function moveDistinctIds (
   // The flag service inserts overrides without the people lock; their foreign key needs a share of these rows.
   await transaction`
     SELECT 1 FROM persons WHERE id = ANY (${moves.map(({ from }) => from)}::bigint[]) ORDER BY id FOR UPDATE`
-  const moved = await transaction<{ distinctId: string, into: number }[]>`
+  const moved = await planEachTime(transaction, async () => await transaction<{ distinctId: string, into: number }[]>`
     UPDATE person_distinct_ids SET person_id = move."into", version = move.v
     FROM ${list} WHERE person_id = move."from"
-    RETURNING distinct_id AS "distinctId", person_id AS into`
+    RETURNING distinct_id AS "distinctId", person_id AS into`)
   await transaction`
     INSERT INTO flag_hash_key_overrides (project_id, person_id, feature_flag_key, hash_key)
     SELECT project_id, move."into", feature_flag_key, hash_key

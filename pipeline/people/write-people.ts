@@ -4,6 +4,7 @@ import { copyDistinctId } from './copy-distinct-id.ts'
 import { moveDistinctIds } from './move-distinct-ids.ts'
 import { finalPerson, type PeopleState } from './people-state.ts'
 import { type PersonState } from './person-state.ts'
+import { planEachTime } from './plan-each-time.ts'
 import { writeGroups } from './write-groups.ts'
 
 /**
@@ -57,12 +58,12 @@ async function updatePersons (
 ): Promise<void> {
   if (persons.length === 0) return
   const rows = persons.map((person) => toRow(person, versionOf))
-  await transaction`
+  await planEachTime(transaction, async () => await transaction`
     UPDATE persons SET properties = changed.properties, is_identified = identified,
       created_at = to_timestamp(created / 1000.0), version = changed.version
     FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS changed
       (id bigint, properties jsonb, identified boolean, created bigint, version bigint)
-    WHERE persons.id = changed.id`
+    WHERE persons.id = changed.id`)
 }
 
 async function insertDistinctIds (
