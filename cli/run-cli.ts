@@ -1,7 +1,6 @@
 import { Command, CommanderError } from 'commander'
 import { createCliContext, type CliContext, type CliWorld } from './cli-context.ts'
 import { describeFailure } from './describe-failure.ts'
-import { addBackupCommands } from './commands/backup.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addKeysCommands } from './commands/keys.ts'
 import { addProjectsCommands } from './commands/projects.ts'
@@ -12,8 +11,7 @@ import { addUsersCommands } from './commands/users.ts'
 export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
-  addProjectsCommands, addUsersCommands, addKeysCommands, addDeadLettersCommands, addStatusCommands,
-  addBackupCommands
+  addProjectsCommands, addUsersCommands, addKeysCommands, addDeadLettersCommands, addStatusCommands
 ]
 
 /**
