@@ -115,7 +115,9 @@ export class LaneSession {
   }
 
   #countDue (): number {
-    const { count, full } = chooseBatch(this.#reader.buffer, this.#deps.limits, this.#search)
+    // What remains of a split message goes alone: in a cut with others its settled rows would be inserted again.
+    const search = this.#progress.doneRows > 0 ? { ...this.#search, messages: 1 } : this.#search
+    const { count, full } = chooseBatch(this.#reader.buffer, this.#deps.limits, search)
     return full || this.#msUntilDue() <= 0 ? count : 0
   }
 
