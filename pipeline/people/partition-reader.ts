@@ -170,8 +170,8 @@ export async function openPartitionReader (connection: NatsConnection, partition
   return new PartitionReader(partition, consumer, { streamCreated: created, connection })
 }
 
-/** The server ended a pull early because the next message does not fit into it. */
+/** The server ended a pull early: the next message does not fit into it, or it brought as many as it may. */
 function isPullFull (error: unknown): boolean {
   const { name, code, message } = error as Partial<Error> & { code?: number }
-  return name === 'JetStreamStatusError' && code === 409 && /maxbytes/i.test(message ?? '')
+  return name === 'JetStreamStatusError' && code === 409 && /maxbytes|batch completed/i.test(message ?? '')
 }
