@@ -1,7 +1,13 @@
-import postgres from 'postgres'
+import type driver from 'postgres'
 import { type Logger } from './logger.ts'
+import { postgres } from './mended-postgres.ts'
 
-export type Sql = postgres.Sql
+/** The driver's types, from here alone: whoever imports the driver itself loads it before its mends. */
+export type Sql = driver.Sql
+export type TransactionSql = driver.TransactionSql
+export type ISql<T extends Record<string, unknown> = {}> = driver.ISql<T>
+export type PendingQuery<T extends readonly driver.MaybeRow[]> = driver.PendingQuery<T>
+export type Row = driver.Row
 
 /**
  * Opens the pool for the metadata. Connections are made on first use, so this never throws for an absent server.

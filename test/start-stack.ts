@@ -5,8 +5,8 @@ import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createClient } from '@clickhouse/client'
-import postgres from 'postgres'
 import { readAddresses, type StackAddresses } from '../deploy/local/stack-addresses.ts'
+import { connectPostgres, type Sql } from '../platform/connect-postgres.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'deploy', 'local', 'main.ts')
 const READY_TIMEOUT_MS = 60_000
@@ -23,7 +23,7 @@ export interface Stack {
   dataDir: string
   supervisor: ChildProcess
   clickhouse: ReturnType<typeof createClient>
-  sql: postgres.Sql
+  sql: Sql
   /** Runs a query and returns its rows. */
   select <T>(query: string, params?: Record<string, unknown>): Promise<T[]>
   /** Ends the stack as Ctrl-C does; resolves when no process is left, and removes the data directory. */
@@ -63,7 +63,7 @@ export async function startStack (options: { env?: Record<string, string> } = {}
       throw new Error(`the stack did not become ready; it printed:\n${printed}`, { cause })
     })
   const clickhouse = createClient({ url: clickhouseUrl })
-  const sql = postgres(databaseUrl, { max: 2, onnotice: () => {} })
+  const sql = connectPostgres({ url: databaseUrl, max: 2 })
   return {
     url,
     projectApiKey,

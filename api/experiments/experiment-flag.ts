@@ -1,4 +1,4 @@
-import { type TransactionSql } from 'postgres'
+import { type TransactionSql } from '../../platform/connect-postgres.ts'
 import { DEFAULT_VARIANTS, readVariants, sameVariants, variantsOfFlag, type Variant } from './read-variants.ts'
 import { invalidExperiment } from './experiment-errors.ts'
 

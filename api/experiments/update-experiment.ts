@@ -1,5 +1,4 @@
-import { type TransactionSql } from 'postgres'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../../platform/connect-postgres.ts'
 import { notFound } from '../http/not-found.ts'
 import { readDate } from './create-experiment.ts'
 import { type ExperimentFields } from './experiment-body.ts'

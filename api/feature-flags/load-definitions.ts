@@ -1,5 +1,4 @@
-import { type ISql } from 'postgres'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type ISql, type Sql } from '../../platform/connect-postgres.ts'
 import { type CohortDefinition, type FlagDefinition, type ProjectDefinitions } from '../flags/flag-definition.ts'
 
 /** A public key of a project. */

@@ -1,5 +1,4 @@
-import { type TransactionSql } from 'postgres'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../../platform/connect-postgres.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { type FlagDefinition, type ProjectDefinitions } from '../flags/flag-definition.ts'
 import { MalformedFlagError } from '../flags/malformed-flag-error.ts'

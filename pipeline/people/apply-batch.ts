@@ -1,5 +1,4 @@
-import { type TransactionSql } from 'postgres'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../../platform/connect-postgres.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { applyUpdates } from './apply-updates.ts'

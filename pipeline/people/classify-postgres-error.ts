@@ -1,4 +1,4 @@
-import postgres from 'postgres'
+import { postgres } from '../../platform/mended-postgres.ts'
 
 /**
  * What to do when applying a batch failed.

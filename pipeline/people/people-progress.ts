@@ -1,5 +1,4 @@
-import { type TransactionSql } from 'postgres'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../../platform/connect-postgres.ts'
 import { encodeFingerprints, REMEMBERED_SECONDS } from './fingerprint-bytes.ts'
 import { type Fingerprint } from './fingerprint-update.ts'
 

@@ -1,5 +1,4 @@
-import { type TransactionSql } from 'postgres'
-import { type Sql } from '../connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../connect-postgres.ts'
 import { lockPeople } from './lock-people.ts'
 import { noCopies, postCopies, toCopyTime } from './people-copies.ts'
 import { selectDeletion, type PersonDeletion } from './person-deletion.ts'

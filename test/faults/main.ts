@@ -1,9 +1,10 @@
 /**
  * Breaks a running system again and again, and looks whether an event was lost or counted twice:
  *
- *     npm run faults -- [--minutes 10] [--seed 1] [--fault NAME]... [--rate 1500] [--list]
+ *     npm run faults -- [--minutes 10] [--seed 1] [--fault NAME]... [--rate 1500] [--logs] [--list]
  *
- * Prints a table by fault and exits with 1 when anything differs, with 2 when it could not run.
+ * Prints a table by fault and exits with 1 when anything differs, with 2 when it could not run. Logs are kept when
+ * something differs, or with `--logs`.
  */
 import { parseArgs } from 'node:util'
 import { isClean, renderReport } from './fault-report.ts'
@@ -22,6 +23,7 @@ const { values } = parseArgs({
     seed: { type: 'string' },
     fault: { type: 'string', multiple: true, default: [] },
     rate: { type: 'string', default: '1500' },
+    logs: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false }
   }
 })
@@ -57,9 +59,8 @@ async function run (): Promise<number> {
       durationMs: minutes * 60_000, eventsPerSecond: readPositive('--rate', values.rate)
     })
     process.stdout.write(renderReport(report))
-    if (isClean(report)) return 0
-    process.stdout.write(`logs: ${await opened.keepLogs()}\n`)
-    return 1
+    if (values.logs || !isClean(report)) process.stdout.write(`logs: ${await opened.keepLogs()}\n`)
+    return isClean(report) ? 0 : 1
   } catch (error) {
     return fail(error instanceof Error ? error.stack ?? error.message : String(error))
   }

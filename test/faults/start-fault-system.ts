@@ -1,5 +1,5 @@
 import path from 'node:path'
-import { createClient } from '@clickhouse/client'
+import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { pino } from 'pino'
 import { createFirstProject } from '../../deploy/local/create-first-project.ts'
 import { connectNats, type NatsConnection } from '../../platform/connect-nats.ts'
@@ -131,7 +131,8 @@ async function connectAudit (
 ): Promise<Pick<FaultSystem, 'connection' | 'sql' | 'select' | 'command'>> {
   const connection = await connectNats({ url: nats.url, name: 'fault-audit', logger: pino({ level: 'silent' }) })
   const sql = connectPostgres({ url: postgres.url, max: 2 })
-  const client = createClient({ url: clickhouse.url, request_timeout: 60_000 })
+  // It is asked while it is away, too.
+  const client = createClient({ url: clickhouse.url, request_timeout: 60_000, log: { level: ClickHouseLogLevel.OFF } })
   closers.push(async () => await Promise.all([connection.close(), sql.end({ timeout: 1 }), client.close()]))
   return {
     connection,

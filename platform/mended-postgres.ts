@@ -1,0 +1,82 @@
+/**
+ * The driver `postgres` 3.4.9 with three defects mended while it is loaded. All of them show when a server dies, and
+ * each alone would break a promise:
+ *
+ * - Writing to a connection that is gone throws outside of any promise, which ends the process (issues 1154 and 1208
+ *   of the driver). Mended: the query fails with CONNECTION_CLOSED.
+ * - A connection that closes with a write scheduled never schedules one again: after it reconnected, its queries hang
+ *   for ever. Mended: closing forgets the scheduled write and its bytes.
+ * - A transaction whose connection closed goes on to use it, and when the driver has connected it again for somebody
+ *   else, its statements, its COMMIT or ROLLBACK land in *their* transaction. Mended: they fail.
+ *
+ * Nothing on the disk is changed. Another release of the driver whose text differs is refused at start; remove this
+ * file when one has these mended.
+ */
+import { registerHooks } from 'node:module'
+
+/** Text in a file of the driver, how often it is there, and what takes its place. */
+interface Mend {
+  file: string
+  text: string
+  times: number
+  by: string
+}
+
+const MENDS: readonly Mend[] = [
+  {
+    file: 'connection.js',
+    text: 'const x = socket.write(chunk, fn)',
+    times: 1,
+    by: `if (socket === null) {
+      chunk = nextWriteTimer = null
+      error(Errors.connection('CONNECTION_CLOSED', options, socket))
+      return false
+    }
+    const x = socket.write(chunk, fn)`
+  },
+  {
+    file: 'connection.js',
+    text: '\n    clearImmediate(nextWriteTimer)\n',
+    times: 2,
+    by: '\n    clearImmediate(nextWriteTimer)\n    chunk = nextWriteTimer = null\n'
+  },
+  {
+    file: 'index.js',
+    text: 'connection.onclose = reject)',
+    times: 1,
+    by: 'connection.onclose = e => reject(lost = e))'
+  },
+  { file: 'index.js', text: 'let savepoints = 0\n', times: 1, by: 'let lost = null, savepoints = 0\n' },
+  {
+    file: 'index.js',
+    text: 'q.catch(e => uncaughtError || (uncaughtError = e))\n',
+    times: 1,
+    by: 'q.catch(e => uncaughtError || (uncaughtError = e))\n        if (lost !== null) return q.reject(lost)\n'
+  }
+]
+
+const folder = new URL('.', import.meta.resolve('postgres')).href
+const mended = new Set<string>()
+const hooks = registerHooks({
+  load (url, context, nextLoad) {
+    const loaded = nextLoad(url, context)
+    const mends = MENDS.filter(({ file }) => url === folder + file)
+    if (mends.length === 0) return loaded
+    mended.add(url)
+    return { ...loaded, source: mends.reduce(mend, String(Buffer.from(loaded.source as Uint8Array))) }
+  }
+})
+const driver = await import('postgres')
+hooks.deregister()
+if (mended.size !== new Set(MENDS.map(({ file }) => file)).size) {
+  throw new Error('the module "postgres" was loaded before its mends: import it from platform/mended-postgres.ts')
+}
+
+/** The driver; see above. */
+export const postgres = driver.default
+
+function mend (source: string, { file, text, times, by }: Mend): string {
+  const parts = source.split(text)
+  if (parts.length === times + 1) return parts.join(by)
+  throw new Error(`${file} of the module "postgres" is not that of 3.4.9: check the mends in platform/mended-postgres.ts`)
+}
