@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander'
 import { createCliContext, type CliContext, type CliWorld } from './cli-context.ts'
 import { describeFailure } from './describe-failure.ts'
+import { addBackupCommands } from './commands/backup.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addKeysCommands } from './commands/keys.ts'
 import { addProjectsCommands } from './commands/projects.ts'
@@ -11,7 +12,8 @@ import { addUsersCommands } from './commands/users.ts'
 export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
-  addProjectsCommands, addUsersCommands, addKeysCommands, addDeadLettersCommands, addStatusCommands
+  addProjectsCommands, addUsersCommands, addKeysCommands, addDeadLettersCommands, addStatusCommands,
+  addBackupCommands
 ]
 
 /**

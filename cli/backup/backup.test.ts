@@ -1,0 +1,141 @@
+import { appendFile, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import t from 'tap'
+import { runMain, chooseSettings } from '../../deploy/local/run-main.ts'
+import { readAddresses } from '../../deploy/local/stack-addresses.ts'
+import { connectClickHouse } from '../../platform/connect-clickhouse.ts'
+import { connectPostgres } from '../../platform/connect-postgres.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { startStack, type Stack } from '../../test/start-stack.ts'
+import { runCli } from '../run-cli.ts'
+
+t.setTimeout(240_000)
+
+t.test('a backup under load holds every event acknowledged before it, once, and agrees with itself', async (t) => {
+  const root = await mkdtemp(path.join(tmpdir(), 'millrace-test-backup-'))
+  t.teardown(async () => { await rm(root, { recursive: true, force: true }) })
+  const backup = path.join(root, 'backup')
+  const stack = await startStack()
+  t.teardown(async () => { await stack.stop() })
+  const load = startLoad(stack)
+  await waitFor(() => load.acknowledged.size > 3000, { timeoutMs: 60_000 })
+
+  const before = new Set(load.acknowledged)
+  const made = await cli(['backup', backup, '--json'], stack.dataDir)
+  t.equal(made.code, 0, made.err)
+  const { events } = JSON.parse(made.out) as { events: number }
+  t.ok(load.acknowledged.size > before.size, 'events were accepted all the time')
+  await load.stop()
+  t.not((await cli(['backup', backup], stack.dataDir)).code, 0, 'a folder that holds something is refused')
+  const flag = await stack.sql`SELECT key FROM feature_flags`
+  await stack.stop()
+
+  const restored = path.join(root, 'data')
+  const settings = { ...await chooseSettings(restored), MILLRACE_DATA_DIR: restored }
+  const filled = await cli(['restore', backup], restored)
+  t.equal(filled.code, 0, filled.err)
+  const main = runMain(t, settings)
+  await main.ready()
+  const addresses = await readAddresses(restored)
+  const clickhouse = connectClickHouse({ url: addresses.clickhouseUrl })
+  const sql = connectPostgres({ url: addresses.databaseUrl, max: 1 })
+  t.teardown(async () => {
+    await clickhouse.close()
+    await sql.end({ timeout: 1 })
+  })
+  const select = async <T>(query: string): Promise<T[]> =>
+    await (await clickhouse.query({ query, format: 'JSONEachRow' })).json<T>()
+
+  const stored = (await select<{ uuid: string }>('SELECT toString(uuid) AS uuid FROM events')).map(({ uuid }) => uuid)
+  t.equal(stored.length, events)
+  t.equal(new Set(stored).size, stored.length, 'no event is there twice')
+  const found = new Set(stored)
+  t.same([...before].filter((uuid) => !found.has(uuid)), [], 'none is missing')
+  t.same(
+    await select('SELECT event, sum(volume) AS n FROM event_volumes GROUP BY event ORDER BY event'),
+    await select('SELECT event, count() AS n FROM events GROUP BY event ORDER BY event'),
+    'the views agree with the events')
+  t.same(await sql`SELECT key FROM feature_flags`, flag)
+  const [{ n: copies } = { n: 0 }] = await select<{ n: number }>('SELECT count() AS n FROM persons FINAL')
+  await waitFor(async () => {
+    const [people] = await sql<[{ n: number }]>`SELECT count(*)::int AS n FROM persons`
+    return people.n === Number(copies) && people.n > 0
+  })
+  await waitFor(async () => {
+    const volumes = await sql<{ n: number }[]>`SELECT volume_30_day AS n FROM event_definitions`
+    return volumes.reduce((sum, { n }) => sum + n, 0) === stored.length
+  })
+
+  const again = await fetch(`${addresses.baseUrl}/batch/`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ api_key: stack.projectApiKey, batch: [makeEvent([...before][0]!), makeEvent(crypto.randomUUID())] })
+  })
+  t.equal(again.status, 200)
+  await waitFor(async () => (await select('SELECT uuid FROM events')).length > stored.length)
+  t.equal((await select('SELECT uuid FROM events')).length, stored.length + 1, 'an event sent again after the restore is known')
+})
+
+t.test('a damaged backup is refused and leaves the data directory empty', async (t) => {
+  const root = await mkdtemp(path.join(tmpdir(), 'millrace-test-backup-'))
+  t.teardown(async () => { await rm(root, { recursive: true, force: true }) })
+  const stack = await startStack()
+  t.teardown(async () => { await stack.stop() })
+  const backup = path.join(root, 'backup')
+  t.equal((await cli(['backup', backup], stack.dataDir)).code, 0)
+  await appendFile(path.join(backup, 'postgres', 'projects.copy.zst'), 'x')
+
+  const { code, err } = await cli(['restore', backup], path.join(root, 'data'))
+
+  t.equal(code, 1)
+  t.match(err, /projects\.copy\.zst .*checksum/)
+  t.same(await readdir(path.join(root, 'data')).catch(() => []), [])
+})
+
+function makeEvent (uuid: string): object {
+  return {
+    event: `event ${uuid.charCodeAt(0) % 3}`,
+    uuid,
+    distinct_id: `user ${uuid.slice(0, 2)}`,
+    properties: { n: 1, $set: { plan: uuid.slice(0, 1) } }
+  }
+}
+
+/** Sends batches one after the other until stopped; remembers the uuids of those that were answered with 200. */
+function startLoad (stack: Stack): { acknowledged: Set<string>, stop: () => Promise<void> } {
+  const acknowledged = new Set<string>()
+  const stopped = new AbortController()
+  async function run (): Promise<void> {
+    while (!stopped.signal.aborted) {
+      const uuids = Array.from({ length: 50 }, () => crypto.randomUUID())
+      const response = await fetch(`${stack.url}/batch/`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ api_key: stack.projectApiKey, batch: uuids.map(makeEvent) })
+      })
+      await response.text()
+      if (response.status === 200) for (const uuid of uuids) acknowledged.add(uuid)
+    }
+  }
+  const running = Promise.all([run(), run()])
+  return {
+    acknowledged,
+    async stop () {
+      stopped.abort()
+      await running
+    }
+  }
+}
+
+async function cli (args: string[], dataDir: string): Promise<{ code: number, out: string, err: string }> {
+  let out = ''
+  let err = ''
+  const code = await runCli(args, {
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, MILLRACE_DATA_DIR: dataDir },
+    stdout: { write: (text) => { out += text } },
+    stderr: { write: (text) => { err += text } },
+    now: Date.now
+  })
+  return { code, out, err }
+}

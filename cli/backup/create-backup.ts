@@ -1,0 +1,120 @@
+import { createReadStream } from 'node:fs'
+import { mkdir, readdir, readFile, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { readAddresses, type StackAddresses } from '../../deploy/local/stack-addresses.ts'
+import { writeBackupFile, type BackupFile } from '../../platform/backup/backup-files.ts'
+import { writeManifest, type BackupManifest } from '../../platform/backup/backup-manifest.ts'
+import { freezeTables } from '../../platform/backup/clickhouse-backup.ts'
+import { backUpDeadLetters } from '../../platform/backup/dead-letters-backup.ts'
+import { backUpPostgres } from '../../platform/backup/postgres-backup.ts'
+import { waitUntilSettled } from '../../platform/backup/wait-until-settled.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { type CliContext } from '../cli-context.ts'
+import { startProgressBar } from './progress-bar.ts'
+import { whileInsertsAreHeld } from './hold-inserts.ts'
+
+export interface CreateBackupOptions {
+  /** Data directory of the running stack. */
+  dataDir: string
+  /** Folder of the backup: empty, or not there yet. */
+  folder: string
+  /** How long to wait for what was acknowledged before, in milliseconds. */
+  settleMs: number
+}
+
+/** Letters that were there at the begin, and those set aside until the cut. */
+export const DEAD_LETTER_FILES = ['dead-letters-1.jsonl.zst', 'dead-letters-2.jsonl.zst'] as const
+
+/**
+ * Backs the running embedded stack up:
+ *
+ * 1. wait until everything acknowledged so far is stored or set aside   wait-until-settled.ts
+ * 2. hold inserts; cut both databases at one moment; let inserts go on  hold-inserts.ts
+ * 3. copy what was cut, and the dead letters                            platform/backup/
+ * 4. write the manifest, which makes the folder a backup
+ *
+ * Events are accepted all the time. Inserts wait for step 2 only, some tens of milliseconds.
+ */
+export async function createBackup (context: CliContext, options: CreateBackupOptions): Promise<BackupManifest> {
+  const { dataDir, folder } = options
+  const addresses = await findStack(dataDir)
+  await makeEmptyFolder(folder)
+  const [nats, sql, clickhouse] = [await context.nats(), await context.postgres(), await context.clickhouse()]
+  const startedAt = new Date(context.now()).toISOString()
+
+  // Letters that are replayed from now on may be gone later, so those that are there come first.
+  const letters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[0], 1)
+  await waitUntilSettled({
+    connection: nats, readSpoolBytes: async () => await readSpoolBytes(dataDir), timeoutMs: options.settleMs
+  })
+  const name = `backup_${context.now().toString(36)}`
+  return await sql.begin('isolation level repeatable read read only', async (transaction) => {
+    const frozen = await whileInsertsAreHeld(addresses.clickhouseUrl, async () => {
+      // The first statement is what a repeatable-read transaction sees for good.
+      await transaction`SELECT 1`
+      return await freezeTables(clickhouse, path.join(dataDir, 'clickhouse'), name)
+    })
+    const cutAt = new Date(context.now()).toISOString()
+    try {
+      const laterLetters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[1], letters.nextId)
+      const [{ bytes } = { bytes: 0 }] = await transaction<{ bytes: number }[]>`
+        SELECT pg_database_size(current_database()) AS bytes`
+      const bar = startProgressBar(context, 'backing up', frozen.bytes + bytes)
+      const postgres = await backUpPostgres(transaction, folder, bar.add)
+      const files = [
+        ...await copyCredentials(dataDir, folder), letters.file, laterLetters.file, ...postgres.files,
+        ...await frozen.copyTo(folder, bar.add)
+      ]
+      bar.end()
+      const manifest: BackupManifest = {
+        format: 1, version: await readVersion(), startedAt, cutAt, clickhouse: frozen.about, postgres: postgres.about,
+        deadLetters: letters.letters + laterLetters.letters, files
+      }
+      await writeManifest(folder, manifest)
+      return manifest
+    } finally {
+      await frozen.release()
+    }
+  })
+}
+
+/** Version of Millrace in this folder. */
+export async function readVersion (): Promise<string> {
+  const manifest = path.join(import.meta.dirname, '..', '..', 'package.json')
+  return (JSON.parse(await readFile(manifest, 'utf8')) as { version: string }).version
+}
+
+async function findStack (dataDir: string): Promise<StackAddresses> {
+  const addresses = await readAddresses(dataDir).catch((cause: unknown) => {
+    throw new MillraceError('MILLRACE_BACKUP_NO_STACK', `no stack runs on the data directory ${dataDir}: start it with ` +
+      '"npm start", or set MILLRACE_DATA_DIR', { cause })
+  })
+  await stat(path.join(dataDir, 'clickhouse')).catch((cause: unknown) => {
+    throw new MillraceError('MILLRACE_BACKUP_NO_STACK', 'this stack uses a ClickHouse server of its own: back that up ' +
+      'with its own means, see docs/operations.md', { cause })
+  })
+  return addresses
+}
+
+/** Creates the folder for the owner alone; keys and personal data go there. */
+export async function makeEmptyFolder (folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  if ((await readdir(folder)).length > 0) {
+    throw new MillraceError('MILLRACE_FOLDER_NOT_EMPTY', `${folder} is not empty: choose another folder`)
+  }
+}
+
+async function copyCredentials (dataDir: string, folder: string): Promise<BackupFile[]> {
+  return [await writeBackupFile(folder, 'credentials.json', createReadStream(path.join(dataDir, 'credentials.json')))]
+}
+
+/** Bytes in the spools of all ingest processes on the data directory, those that are gone included. */
+async function readSpoolBytes (dataDir: string): Promise<number> {
+  const files = await readdir(path.join(dataDir, 'spool'), { recursive: true, withFileTypes: true }).catch(() => [])
+  let bytes = 0
+  for (const { name, parentPath } of files) {
+    // Drained segments are removed.
+    if (name.endsWith('.segment')) bytes += (await stat(path.join(parentPath, name)).catch(() => ({ size: 0 }))).size
+  }
+  return bytes
+}

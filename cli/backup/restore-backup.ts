@@ -1,0 +1,139 @@
+import { copyFile, readdir, rm } from 'node:fs/promises'
+import path from 'node:path'
+import { loadCredentials } from '../../deploy/local/credentials.ts'
+import { lockDataDir } from '../../deploy/local/data-dir-lock.ts'
+import { createProgress } from '../../deploy/local/progress.ts'
+import { openProcessRecord } from '../../deploy/local/recorded-processes.ts'
+import { createStackParts } from '../../deploy/local/stack-parts.ts'
+import { loadStackSettings } from '../../deploy/local/stack-settings.ts'
+import { startServices, type ServiceUrls } from '../../deploy/local/start-services.ts'
+import { verifyBackupFiles } from '../../platform/backup/backup-files.ts'
+import { readManifest, type BackupManifest } from '../../platform/backup/backup-manifest.ts'
+import { listClickHouseMigrations, restoreTables } from '../../platform/backup/clickhouse-backup.ts'
+import { restoreDeadLetters } from '../../platform/backup/dead-letters-backup.ts'
+import { listPostgresMigrations, restorePostgres } from '../../platform/backup/postgres-backup.ts'
+import { connectClickHouse } from '../../platform/connect-clickhouse.ts'
+import { connectNats } from '../../platform/connect-nats.ts'
+import { connectPostgres } from '../../platform/connect-postgres.ts'
+import { ensureStreams } from '../../platform/ensure-streams.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { loadSettings } from '../../platform/load-settings.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { migrateAll } from '../../schema/migrate/migrate-all.ts'
+import { type CliContext } from '../cli-context.ts'
+import { DEAD_LETTER_FILES } from './create-backup.ts'
+import { startProgressBar } from './progress-bar.ts'
+
+/**
+ * Restores a backup into an empty data directory: verifies every checksum, starts the services on it without the
+ * tiers, loads, compares the counts, and stops the services again. `npm start` then runs on it.
+ *
+ * @throws {MillraceError} and leaves the data directory empty, when anything is not as the manifest says.
+ */
+export async function restoreBackup (
+  context: CliContext, { dataDir, folder }: { dataDir: string, folder: string }
+): Promise<BackupManifest> {
+  const manifest = await readManifest(folder)
+  const verifying = startProgressBar(context, 'verifying', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
+  await verifyBackupFiles(folder, manifest.files, verifying.add)
+  verifying.end()
+  await refuseUnlessEmpty(dataDir)
+
+  const lock = await lockDataDir(dataDir)
+  const record = openProcessRecord(dataDir)
+  const progress = createProgress({ write: (text) => context.stderr.write(text) }, () => performance.now())
+  const { signal } = new AbortController()
+  const parts = createStackParts({ progress, signal, onSpawn: (child) => record.add(child) })
+  let isRestored = false
+  try {
+    await copyFile(path.join(folder, 'credentials.json'), path.join(dataDir, 'credentials.json'))
+    const settings = loadStackSettings({ ...context.env, MILLRACE_DATA_DIR: dataDir })
+    const { natsUrl, clickhouseUrl, databaseUrl } = settings.external
+    if (natsUrl !== undefined || clickhouseUrl !== undefined || databaseUrl !== undefined) {
+      throw new MillraceError('MILLRACE_RESTORE_FAILED',
+        'NATS_URL, CLICKHOUSE_URL and DATABASE_URL must not be set: this restores the embedded services')
+    }
+    const credentials = await loadCredentials(dataDir, settings.chosen)
+    // Nobody else needs to reach them yet.
+    const ports = { origin: 0, api: 0, pipeline: 0, clickhouse: 0, nats: 0, postgres: 0 }
+    const urls = await startServices({ settings: { ...settings, ports }, credentials, parts, progress })
+    await load(context, urls, { folder, manifest })
+    isRestored = true
+    return manifest
+  } finally {
+    await parts.stop()
+    await record.settled()
+    // Half a restore must not be taken for the whole.
+    if (!isRestored) await clear(dataDir)
+    await lock.release()
+  }
+}
+
+async function load (
+  context: CliContext, urls: ServiceUrls, { folder, manifest }: { folder: string, manifest: BackupManifest }
+): Promise<void> {
+  await migrateAll(urls)
+  const sql = connectPostgres({ url: urls.databaseUrl, max: 2 })
+  const clickhouse = connectClickHouse({ url: urls.clickhouseUrl, requestTimeoutMs: 600_000 })
+  const logger = createLogger({ component: 'restore', level: 'silent' })
+  const nats = await connectNats({ url: urls.natsUrl, name: 'restore', logger })
+  try {
+    compare('postgres', manifest.version, manifest.postgres.migrations, await listPostgresMigrations(sql))
+    compare('clickhouse', manifest.version, manifest.clickhouse.migrations, await listClickHouseMigrations(clickhouse))
+    const partBytes = sumByPart(manifest)
+    const bar = startProgressBar(context, 'restoring', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
+    await restorePostgres(sql, folder, manifest.postgres, bar.add)
+    await restoreTables(clickhouse, folder, manifest.clickhouse, async (part) => bar.add(partBytes.get(part) ?? 0))
+    await ensureStreams(nats, loadStreamLimits(context.env))
+    let letters = 0
+    for (const name of DEAD_LETTER_FILES) letters += await restoreDeadLetters(nats, folder, name)
+    if (letters !== manifest.deadLetters) {
+      throw new MillraceError('MILLRACE_RESTORE_FAILED', `${letters} dead letters instead of ${manifest.deadLetters}`)
+    }
+    bar.end()
+  } finally {
+    await sql.end({ timeout: 1 })
+    await clickhouse.close()
+    await nats.close()
+  }
+}
+
+/** Bytes by `clickhouse/<table>/<part>`. */
+function sumByPart ({ files }: BackupManifest): Map<string, number> {
+  const sums = new Map<string, number>()
+  for (const file of files) {
+    const part = file.path.split(path.sep).slice(0, 3).join(path.sep)
+    sums.set(part, (sums.get(part) ?? 0) + file.bytes)
+  }
+  return sums
+}
+
+/** Removes everything but the lock, which is ours. */
+async function clear (dataDir: string): Promise<void> {
+  for (const name of await readdir(dataDir)) {
+    if (name !== 'lock') await rm(path.join(dataDir, name), { recursive: true, force: true })
+  }
+}
+
+function compare (database: string, version: string, wanted: readonly string[], found: readonly string[]): void {
+  if (wanted.join() === found.join()) return
+  throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `the backup has another schema of ${database} than this ` +
+    `version: restore it with Millrace ${version}, then start the newer version on the data directory`)
+}
+
+function loadStreamLimits (env: NodeJS.ProcessEnv): Parameters<typeof ensureStreams>[1] {
+  const settings = loadSettings(env, ['MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES'])
+  return {
+    replicas: settings.MILLRACE_STREAM_REPLICAS,
+    eventsMaxBytes: settings.MILLRACE_STREAM_MAX_BYTES,
+    deadLetterMaxBytes: settings.MILLRACE_DEAD_LETTER_MAX_BYTES
+  }
+}
+
+async function refuseUnlessEmpty (dataDir: string): Promise<void> {
+  const names = await readdir(dataDir).catch(() => [])
+  if (names.length > 0) {
+    throw new MillraceError('MILLRACE_FOLDER_NOT_EMPTY', `the data directory ${dataDir} is not empty: stop Millrace and ` +
+      'move it away, or set MILLRACE_DATA_DIR to a new folder')
+  }
+}

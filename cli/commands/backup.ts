@@ -1,0 +1,49 @@
+import path from 'node:path'
+import { type Command } from 'commander'
+import { type BackupManifest } from '../../platform/backup/backup-manifest.ts'
+import { loadSettings } from '../../platform/load-settings.ts'
+import { createBackup } from '../backup/create-backup.ts'
+import { restoreBackup } from '../backup/restore-backup.ts'
+import { type CliContext } from '../cli-context.ts'
+import { JSON_OPTION, printFields } from '../print-rows.ts'
+import { readDuration } from '../read-arguments.ts'
+
+interface Output { json?: boolean }
+
+/** `millrace backup DIR` and `millrace restore DIR`, for the embedded stack. */
+export function addBackupCommands (program: Command, context: CliContext): void {
+  program.command('backup')
+    .description('copy all data of the running embedded stack into an empty folder')
+    .argument('<folder>', 'empty, or not there yet')
+    .option('--wait <duration>', 'for what was acknowledged before and is not stored yet', readDuration, 300)
+    .option(...JSON_OPTION)
+    .action(async (folder: string, { wait, ...output }: Output & { wait: number }) => {
+      const options = { dataDir: findDataDir(context), folder: path.resolve(folder), settleMs: wait * 1000 }
+      printFields(context, summarize(await createBackup(context, options)), output)
+    })
+
+  program.command('restore')
+    .description('fill an empty data directory from a backup; Millrace must not run on it')
+    .argument('<folder>', 'what backup wrote')
+    .option(...JSON_OPTION)
+    .action(async (folder: string, output: Output) => {
+      const options = { dataDir: findDataDir(context), folder: path.resolve(folder) }
+      printFields(context, summarize(await restoreBackup(context, options)), output)
+    })
+}
+
+function findDataDir ({ env }: CliContext): string {
+  return path.resolve(loadSettings(env, ['MILLRACE_DATA_DIR']).MILLRACE_DATA_DIR)
+}
+
+function summarize (manifest: BackupManifest): Record<string, unknown> {
+  return {
+    version: manifest.version,
+    complete_up_to: manifest.startedAt,
+    events: manifest.clickhouse.tables.events?.rows ?? 0,
+    persons: manifest.postgres.tables.persons?.rows ?? 0,
+    dead_letters: manifest.deadLetters,
+    files: manifest.files.length,
+    bytes: manifest.files.reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+}

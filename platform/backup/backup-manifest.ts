@@ -1,0 +1,63 @@
+import { open, readFile, rename } from 'node:fs/promises'
+import path from 'node:path'
+import { MillraceError } from '../errors.ts'
+import { type BackupFile } from './backup-files.ts'
+
+/** What a backup holds: written last, so a folder with it is complete. */
+export interface BackupManifest {
+  format: 1
+  /** Version of Millrace that wrote it. */
+  version: string
+  /** Every event acknowledged until then is in it. ISO 8601. */
+  startedAt: string
+  /** When both databases were cut: of later events none is in it. */
+  cutAt: string
+  clickhouse: { version: string, migrations: string[], tables: Record<string, ClickHouseTable> }
+  postgres: { version: string, migrations: string[], tables: Record<string, PostgresTable>, sequences: Sequence[] }
+  deadLetters: number
+  files: BackupFile[]
+}
+
+export interface ClickHouseTable {
+  rows: number
+  parts: string[]
+  columns: { name: string, type: string, kind: string, expression: string }[]
+}
+
+export interface PostgresTable {
+  columns: string[]
+  rows: number
+}
+
+export interface Sequence {
+  name: string
+  /** null: never used. */
+  last: string | null
+}
+
+const FILE = 'manifest.json'
+
+export async function writeManifest (folder: string, manifest: BackupManifest): Promise<void> {
+  const file = await open(path.join(folder, `${FILE}.new`), 'w', 0o600)
+  try {
+    await file.writeFile(`${JSON.stringify(manifest, null, 1)}\n`)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(path.join(folder, `${FILE}.new`), path.join(folder, FILE))
+}
+
+/** @throws {MillraceError} `MILLRACE_BACKUP_INCOMPLETE` when there is no complete backup that this version reads. */
+export async function readManifest (folder: string): Promise<BackupManifest> {
+  const text = await readFile(path.join(folder, FILE), 'utf8').catch((cause: unknown) => {
+    const why = `${folder} holds no complete backup: it has no ${FILE}`
+    throw new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why, { cause })
+  })
+  const manifest = JSON.parse(text) as BackupManifest
+  if (manifest.format !== 1) {
+    const why = `the backup in ${folder} was written by another version, ${manifest.version}`
+    throw new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why)
+  }
+  return manifest
+}

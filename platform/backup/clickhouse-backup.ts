@@ -1,0 +1,141 @@
+import { createReadStream } from 'node:fs'
+import { cp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { type ClickHouse } from '../connect-clickhouse.ts'
+import { MillraceError } from '../errors.ts'
+import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
+import { type BackupManifest, type ClickHouseTable } from './backup-manifest.ts'
+
+/** The parts of all tables as they were at one moment: hard links, which cost nothing and are not changed any more. */
+export interface FrozenTables {
+  about: BackupManifest['clickhouse']
+  /** Bytes of all parts. */
+  bytes: number
+  copyTo: (folder: string, onBytes: OnBytes) => Promise<BackupFile[]>
+  /** Removes the links. */
+  release: () => Promise<void>
+}
+
+/**
+ * Freezes every table with data, one after the other: nobody may insert meanwhile (`/hold-inserts` of the front).
+ *
+ * @param dataDir  Folder of the engine, on this machine.
+ * @param name  Of the folder of links; letters, digits and `_`, which the engine does not escape.
+ */
+export async function freezeTables (clickhouse: ClickHouse, dataDir: string, name: string): Promise<FrozenTables> {
+  const shadow = path.join(dataDir, 'shadow', name)
+  const tables = await listTables(clickhouse)
+  for (const { table } of tables) await clickhouse.command({ query: `ALTER TABLE "${table}" FREEZE WITH NAME '${name}'` })
+  const parts: { table: string, part: string, folder: string, files: string[] }[] = []
+  const described: Record<string, ClickHouseTable> = {}
+  let bytes = 0
+  for (const { table, dataPath } of tables) {
+    const folder = path.join(shadow, dataPath.slice(dataPath.lastIndexOf('/store/') + 1))
+    const names = await readParts(clickhouse, table, folder)
+    let rows = 0
+    for (const part of names) {
+      const files = await readdir(path.join(folder, part), { recursive: true, withFileTypes: true })
+      const found = files.filter((file) => file.isFile())
+        .map((file) => path.relative(path.join(folder, part), path.join(file.parentPath, file.name)))
+      for (const file of found) bytes += (await stat(path.join(folder, part, file))).size
+      rows += Number(await readFile(path.join(folder, part, 'count.txt'), 'utf8'))
+      parts.push({ table, part, folder: path.join(folder, part), files: found })
+    }
+    described[table] = { rows, parts: names, columns: await listColumns(clickhouse, table) }
+  }
+  return {
+    about: {
+      version: await readVersion(clickhouse),
+      migrations: await listClickHouseMigrations(clickhouse),
+      tables: described
+    },
+    bytes,
+    async copyTo (target, onBytes) {
+      const written: BackupFile[] = []
+      for (const { table, part, folder, files } of parts) {
+        for (const file of files) {
+          const source = createReadStream(path.join(folder, file))
+          written.push(await writeBackupFile(target, path.join('clickhouse', table, part, file), source, { onBytes }))
+        }
+      }
+      return written
+    },
+    async release () { await rm(shadow, { recursive: true, force: true }) }
+  }
+}
+
+/**
+ * Attaches the parts of a backup to the empty tables of a migrated database. Views are not fed by it: their tables have
+ * parts of their own.
+ *
+ * @throws {MillraceError} `MILLRACE_RESTORE_FAILED` when a table has another number of rows afterwards.
+ */
+export async function restoreTables (
+  clickhouse: ClickHouse, folder: string, about: BackupManifest['clickhouse'], onPart: (part: string) => Promise<void>
+): Promise<void> {
+  // Merges would change the numbers of rows before they are compared; they go on with the next start of the engine.
+  await clickhouse.command({ query: 'SYSTEM STOP MERGES' })
+  const targets = new Map((await listTables(clickhouse)).map(({ table, dataPath }) => [table, dataPath]))
+  for (const [table, { parts, rows, columns }] of Object.entries(about.tables)) {
+    const dataPath = targets.get(table)
+    if (dataPath === undefined) throw new MillraceError('MILLRACE_RESTORE_FAILED', `there is no table ${table}`)
+    await addMissingColumns(clickhouse, table, columns)
+    for (const part of parts) {
+      const source = path.join('clickhouse', table, part)
+      await cp(path.join(folder, source), path.join(dataPath, 'detached', part), { recursive: true })
+      await clickhouse.command({ query: `ALTER TABLE "${table}" ATTACH PART '${part.replaceAll(/['\\]/g, '\\$&')}'` })
+      await onPart(source)
+    }
+    const found = await countRows(clickhouse, table)
+    if (found !== rows) throw new MillraceError('MILLRACE_RESTORE_FAILED', `table ${table} has ${found} rows instead of ${rows}`)
+  }
+}
+
+/** The migrations that the database has, in order. */
+export async function listClickHouseMigrations (clickhouse: ClickHouse): Promise<string[]> {
+  const rows = await ask<{ name: string }>(clickhouse, 'SELECT DISTINCT name FROM schema_migrations ORDER BY name')
+  return rows.map(({ name }) => name)
+}
+
+/** An empty table is frozen without a folder. */
+async function readParts (clickhouse: ClickHouse, table: string, folder: string): Promise<string[]> {
+  const names = await readdir(folder).catch(() => [])
+  if (names.length === 0 && await countRows(clickhouse, table) > 0) {
+    throw new MillraceError('MILLRACE_BACKUP_FAILED', `${folder} holds no parts of table ${table}`)
+  }
+  return names
+}
+
+async function listTables (clickhouse: ClickHouse): Promise<{ table: string, dataPath: string }[]> {
+  return await ask(clickhouse, `SELECT name AS table, data_paths[1] AS dataPath FROM system.tables
+    WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND name != 'schema_migrations' ORDER BY name`)
+}
+
+async function listColumns (clickhouse: ClickHouse, table: string): Promise<ClickHouseTable['columns']> {
+  return await ask(clickhouse, `SELECT name, type, default_kind AS kind, default_expression AS expression
+    FROM system.columns WHERE database = currentDatabase() AND table = {table: String} ORDER BY position`, { table })
+}
+
+/** Promoted properties are columns that no migration made. */
+async function addMissingColumns (clickhouse: ClickHouse, table: string, columns: ClickHouseTable['columns']): Promise<void> {
+  const present = new Set((await listColumns(clickhouse, table)).map(({ name }) => name))
+  for (const { name, type, kind, expression } of columns) {
+    if (!present.has(name)) {
+      await clickhouse.command({ query: `ALTER TABLE "${table}" ADD COLUMN "${name}" ${type} ${kind} ${expression}` })
+    }
+  }
+}
+
+async function countRows (clickhouse: ClickHouse, table: string): Promise<number> {
+  const [row] = await ask<{ rows: string }>(clickhouse, `SELECT sum(rows) AS rows FROM system.parts
+    WHERE active AND database = currentDatabase() AND table = {table: String}`, { table })
+  return Number(row?.rows)
+}
+
+async function readVersion (clickhouse: ClickHouse): Promise<string> {
+  return (await ask<{ version: string }>(clickhouse, 'SELECT version() AS version'))[0]?.version ?? ''
+}
+
+async function ask<T> (clickhouse: ClickHouse, query: string, params: Record<string, unknown> = {}): Promise<T[]> {
+  return await (await clickhouse.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
+}
