@@ -107,6 +107,19 @@ t.test('a refused body leaves its connection usable', async (t) => {
   t.equal(sockets.size, 1)
 })
 
+t.test('a client that goes away in the middle of a large body leaves nothing behind', async (t) => {
+  const ingest = await startTestIngest(t)
+  for (let i = 0; i < 20; i++) {
+    const request = http.request(`${ingest.url}/batch/`, { method: 'POST', headers: { 'content-length': 10_000_000 } })
+    request.on('error', () => {})
+    request.write(Buffer.alloc(1_000_000, 0x20))
+    await waitFor(async () => await ingest.metric('millrace_ingest_large_body_bytes') > 0)
+    request.destroy()
+    await waitFor(async () => await ingest.metric('millrace_ingest_large_body_bytes') === 0)
+  }
+  t.equal((await ingest.post('/e', event('after'))).status, 200)
+})
+
 t.test('what is not capture reaches the API, bodies and answers unchanged', async (t) => {
   const api = fastify()
   api.post('/decide/', async (request, reply) => await reply.code(201).header('x-from', 'api').send({ query: request.query, body: request.body }))

@@ -6,7 +6,7 @@ import { createAnswerError } from './answer-error.ts'
 import { forwardToApi } from './forward-to-api.ts'
 import { healthRoutes, type HealthRoutesOptions } from './health-routes.ts'
 
-export interface IngestAppOptions extends CaptureRoutesOptions, HealthRoutesOptions {
+export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerError'>, HealthRoutesOptions {
   metrics: Metrics
   logger: Logger
   /** Where everything that is not capture goes. */
@@ -34,13 +34,14 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     genReqId: () => `${options.processId}-${(requests++).toString(36)}`,
     routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 500 }
   })
-  app.setErrorHandler(createAnswerError(options.logger))
+  const answerError = createAnswerError(options.logger)
+  app.setErrorHandler(answerError)
   app.addHook('onRequest', (_request, reply, done) => {
     if (!options.isReady()) reply.header('connection', 'close')
     done()
   })
   await app.register(healthRoutes, options)
-  await app.register(captureRoutes, options)
+  await app.register(captureRoutes, { ...options, answerError })
   app.get('/metrics', async (_request, reply) => {
     const { registry } = options.metrics
     return await reply.type(registry.contentType).send(await registry.metrics())

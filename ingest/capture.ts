@@ -10,8 +10,8 @@ import { type IngestCounts } from './ingest-counts.ts'
 import { type KeyDirectory } from './keys/key-directory.ts'
 import { type EventLanes } from './publish/event-lanes.ts'
 import { type PeopleLanes } from './publish/people-lanes.ts'
-import { findEvents, nameIdentify, readEnvelope } from './read-envelope.ts'
-import { type RequestContext } from './request-context.ts'
+import { findEvents, nameIdentify, readEnvelope, type Envelope } from './read-envelope.ts'
+import { type Project, type RequestContext } from './request-context.ts'
 import { RequestSink } from './request-sink.ts'
 import { type TakeEvent } from './take-event.ts'
 
@@ -66,34 +66,29 @@ export function createCapture (deps: CaptureDeps): Capture {
       const chunks = await readRequestBytes(request, { ...limits, admit })
       const receivedAt = deps.now()
       const body = decodeSmallBody(chunks, hintsOf(request))
-      if (body === IS_LARGE) await captureLarge({ ...request, chunks, hints: hintsOf(request), receivedAt })
-      else await captureSmall(request, body, receivedAt)
+      if (body === IS_LARGE) return await captureLarge({ ...request, chunks, hints: hintsOf(request), receivedAt })
+
+      const { events, fields } = findEvents(body)
+      const envelope = readEnvelope(fields, events, request.query)
+      const found = keys.resolve(envelope.apiKey, envelope.projectId)
+      const project = found instanceof Promise ? await found : found
+      const sink = new RequestSink(lanes, people)
+      takeEvents(events, contextOf(request, { envelope, project, receivedAt }), { sink, isEngage: request.isEngage })
+      await sink.settled()
     } finally {
       lease?.release()
     }
   }
 
-  async function captureSmall (request: CaptureRequest, body: unknown, receivedAt: number): Promise<void> {
-    const { events, fields } = findEvents(body)
-    const envelope = readEnvelope(fields, events, request.query)
-    const found = keys.resolve(envelope.apiKey, envelope.projectId)
-    const project = found instanceof Promise ? await found : found
-    const context: RequestContext = {
-      project,
-      requestId: request.requestId,
-      receivedAt,
-      sentAt: envelope.sentAt,
-      ip: storedAddress(request.raw, request.query, project),
-      historical: envelope.historical
-    }
-    const sink = new RequestSink(lanes, people)
+  function takeEvents (
+    events: readonly unknown[], context: RequestContext, { sink, isEngage }: { sink: RequestSink, isEngage: boolean }
+  ): void {
     counts.received += events.length
     for (const event of events) {
-      const reason = takeEvent(request.isEngage ? nameIdentify(event) : event, context, sink)
+      const reason = takeEvent(isEngage ? nameIdentify(event) : event, context, sink)
       if (reason === null) counts.accepted++
       else counts.dropped[reason]++
     }
-    await sink.settled()
   }
 
   /** Decodes a body here, unless it turns out to be large. */
@@ -114,16 +109,24 @@ export function createCapture (deps: CaptureDeps): Capture {
 
 const IS_LARGE = Symbol('large body')
 
+function contextOf (
+  { raw, query, requestId }: CaptureRequest,
+  { envelope, project, receivedAt }: { envelope: Envelope, project: Project, receivedAt: number }
+): RequestContext {
+  const { sentAt, historical } = envelope
+  return { project, requestId, receivedAt, sentAt, historical, ip: storedAddress(raw, query, project) }
+}
+
 /** A GET carries its body in the query. */
-async function readRequestBytes (
+function readRequestBytes (
   { raw, query }: CaptureRequest, options: { maxBodyBytes: number, admit: (bytes: number) => Promise<void> }
 ): Promise<Buffer[]> {
   if (raw.method !== 'GET') {
-    return await readBody(raw, { maxBytes: options.maxBodyBytes, smallBytes: SMALL_BODY_BYTES, admit: options.admit })
+    return readBody(raw, { maxBytes: options.maxBodyBytes, smallBytes: SMALL_BODY_BYTES, admit: options.admit })
   }
   const data = typeof query.data === 'string' ? query.data : ''
   // A plus sign of base64 that was not escaped arrives as a blank.
-  return [Buffer.from(/^\s*[{[]/.test(data) ? data : data.replaceAll(' ', '+'))]
+  return Promise.resolve([Buffer.from(/^\s*[{[]/.test(data) ? data : data.replaceAll(' ', '+'))])
 }
 
 function hintsOf ({ raw, query }: CaptureRequest): BodyHints {

@@ -7,10 +7,17 @@ export interface IngestCounts {
   received: number
   accepted: number
   dropped: Record<DropReason, number>
-  /** Answers by path and status, `<path> <status>`. */
-  requests: Map<string, number>
+  /** Answers by path, then by status. */
+  answers: Map<string, Map<number, number>>
   /** Body bytes on the wire. */
   bytes: number
+}
+
+/** Counts an answer. */
+export function countAnswer ({ answers }: IngestCounts, path: string, status: number): void {
+  let statuses = answers.get(path)
+  if (statuses === undefined) answers.set(path, statuses = new Map<number, number>())
+  statuses.set(status, (statuses.get(status) ?? 0) + 1)
 }
 
 export function createIngestCounts (metrics: Metrics): IngestCounts {
@@ -18,14 +25,16 @@ export function createIngestCounts (metrics: Metrics): IngestCounts {
     received: 0,
     accepted: 0,
     dropped: Object.fromEntries(DROP_REASONS.map((reason) => [reason, 0])) as Record<DropReason, number>,
-    requests: new Map(),
+    answers: new Map(),
     bytes: 0
   }
   metrics.counterFrom('events_received_total', 'Events in the bodies of authenticated requests.', () => counts.received)
   metrics.counterFrom('events_accepted_total', 'Events that were encoded for publishing.', () => counts.accepted)
   metrics.countersFrom('events_dropped_total', 'Events that were not stored although the request was answered with 200.',
     'reason', () => Object.entries(counts.dropped))
-  metrics.countersFrom('requests_total', 'Capture requests, as "<path> <status>".', 'answer', () => counts.requests)
+  metrics.countersFrom('requests_total', 'Capture requests, as "<path> <status>".', 'answer', () =>
+    [...counts.answers].flatMap(([path, statuses]) =>
+      [...statuses].map(([status, count]) => [`${path} ${status}`, count] as const)))
   metrics.counterFrom('body_bytes_total', 'Bytes of request bodies on the wire.', () => counts.bytes)
   return counts
 }

@@ -27,9 +27,9 @@ export class RequestSink implements EventSink {
   }
 
   /** Settles when every message that carries something of the request is durable. */
-  async settled (): Promise<void> {
-    if (this.#messages.length === 1) return await this.#messages[0]
-    await Promise.all(this.#messages)
+  settled (): Promise<unknown> {
+    const [first] = this.#messages
+    return first !== undefined && this.#messages.length === 1 ? first : Promise.all(this.#messages)
   }
 
   #await (message: Promise<void>): void {

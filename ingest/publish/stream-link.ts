@@ -1,12 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { jetstream, type JetStreamClient } from '@nats-io/jetstream'
-import { headers as createHeaders } from '@nats-io/transport-node'
 import { connectNats, type NatsConnection } from '../../platform/connect-nats.ts'
 import { ensureStreams } from '../../platform/ensure-streams.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { MAX_MESSAGE_BYTES } from '../../schema/streams.ts'
 import { type StreamLimits } from '../../schema/stream-settings.ts'
+import { createAcknowledgedPublisher, type AcknowledgedPublisher } from './acknowledged-publisher.ts'
 import { type OutgoingMessage } from './outgoing-message.ts'
 
 /** Room for subject, headers and the protocol within the server's largest message. */
@@ -44,11 +43,9 @@ export interface StreamLink {
 export function openStreamLink (options: StreamLinkOptions): StreamLink {
   const { logger } = options
   let connection: NatsConnection | null = null
-  let client: JetStreamClient | null = null
+  let publisher: AcknowledgedPublisher | null = null
   let isUp = false
   const closed = new AbortController()
-  /** Ends the waiting for acknowledgements of the current connection. */
-  const waiting = new Set<(error: Error) => void>()
   const opened = open()
 
   return {
@@ -72,7 +69,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     const connected = await connectNats({ url: options.url, name: 'millrace-ingest', logger, waitForServer: true })
     if (closed.signal.aborted) return await connected.close()
     connection = connected
-    client = jetstream(connected)
+    publisher = createAcknowledgedPublisher(connected, options.ackTimeoutMs)
     void watch(connected)
     await becomeUp()
   }
@@ -97,8 +94,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
       if (type === 'disconnect') {
         isUp = false
         // Acknowledgements of the lost connection never come: whoever waits for one spools now, not after a timeout.
-        const error = new MillraceError('MILLRACE_STREAM_AWAY', 'the connection to NATS was lost', { action: 'retry' })
-        for (const reject of waiting) reject(error)
+        publisher?.abandon(away('the connection to NATS was lost'))
       } else if (type === 'reconnect') {
         becomeUp().catch((err: unknown) => logger.error({ err }, 'the streams cannot be used'))
       }
@@ -106,18 +102,8 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
   }
 
   async function publish (message: OutgoingMessage): Promise<void> {
-    if (client === null || !isUp) {
-      throw new MillraceError('MILLRACE_STREAM_AWAY', 'NATS is not connected', { action: 'retry' })
-    }
-    const headers = createHeaders()
-    for (const name in message.headers) headers.append(name, message.headers[name] as string)
-    const acknowledged = client.publish(message.subject, message.payload, {
-      msgID: message.id, headers, timeout: options.ackTimeoutMs
-    })
-    await new Promise<unknown>((resolve, reject) => {
-      waiting.add(reject)
-      acknowledged.then(resolve, reject).finally(() => waiting.delete(reject))
-    })
+    if (publisher === null || !isUp) throw away('NATS is not connected')
+    await publisher.publish(message)
   }
 
   async function repair (): Promise<void> {
@@ -128,4 +114,8 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
       logger.warn({ err }, 'the streams are not usable')
     }
   }
+}
+
+function away (why: string): MillraceError {
+  return new MillraceError('MILLRACE_STREAM_AWAY', why, { action: 'retry' })
 }

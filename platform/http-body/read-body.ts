@@ -33,9 +33,9 @@ export function readBody (request: IncomingMessage, options: ReadBodyOptions): P
     let isAdmitted = false
 
     request.on('data', onData)
-    request.on('end', onEnd)
+    request.on('end', () => resolve(chunks))
+    // A client that goes away half-way shows as an error; after the end there is none, and a second settling is void.
     request.on('error', onGone)
-    request.on('close', onGone)
 
     function onData (chunk: Buffer): void {
       length += chunk.length
@@ -47,24 +47,13 @@ export function readBody (request: IncomingMessage, options: ReadBodyOptions): P
         admit(announced || maxBytes).then(() => request.resume(), refuse)
       }
     }
-    function onEnd (): void {
-      stop()
-      resolve(chunks)
-    }
     function onGone (): void {
-      stop()
       reject(new HttpError(400, 'validation_error', 'incomplete_body', 'The request ended before its body was complete.'))
     }
     function refuse (error: Error): void {
-      stop()
+      request.off('data', onData)
       request.resume()
       reject(error)
-    }
-    function stop (): void {
-      request.off('data', onData)
-      request.off('end', onEnd)
-      request.off('error', onGone)
-      request.off('close', onGone)
     }
   })
 }
