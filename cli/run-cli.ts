@@ -5,6 +5,7 @@ import { addBackupCommands } from './commands/backup.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addKeysCommands } from './commands/keys.ts'
 import { addProjectsCommands } from './commands/projects.ts'
+import { addRetentionCommands } from './commands/retention.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { addUsersCommands } from './commands/users.ts'
 
@@ -13,7 +14,7 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
   addProjectsCommands, addUsersCommands, addKeysCommands, addDeadLettersCommands, addStatusCommands,
-  addBackupCommands
+  addBackupCommands, addRetentionCommands
 ]
 
 /**

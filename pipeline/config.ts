@@ -8,6 +8,8 @@ export interface PipelineConfig {
   logLevel: string
   natsUrl: string
   clickhouseUrl: string
+  /** Empty: one node. */
+  clickhouseCluster: string
   databaseUrl: string
   streams: StreamLimits & { lanes: number }
   batch: BatchLimits
@@ -19,13 +21,15 @@ export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
   const settings = loadSettings(env, [
     'MILLRACE_HOST', 'MILLRACE_PIPELINE_PORT', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL',
     'MILLRACE_LANES', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
-    'MILLRACE_BATCH_MAX_ROWS', 'MILLRACE_BATCH_MAX_BYTES', 'MILLRACE_BATCH_MAX_AGE_MS', 'MILLRACE_ROLL_UP_INTERVAL_MS'
+    'MILLRACE_BATCH_MAX_ROWS', 'MILLRACE_BATCH_MAX_BYTES', 'MILLRACE_BATCH_MAX_AGE_MS', 'MILLRACE_ROLL_UP_INTERVAL_MS',
+    'MILLRACE_CLICKHOUSE_CLUSTER'
   ])
   return {
     http: { host: settings.MILLRACE_HOST, port: settings.MILLRACE_PIPELINE_PORT },
     logLevel: settings.MILLRACE_LOG_LEVEL,
     natsUrl: settings.NATS_URL,
     clickhouseUrl: settings.CLICKHOUSE_URL,
+    clickhouseCluster: settings.MILLRACE_CLICKHOUSE_CLUSTER,
     databaseUrl: settings.DATABASE_URL,
     streams: {
       lanes: settings.MILLRACE_LANES,

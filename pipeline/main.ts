@@ -19,6 +19,7 @@ import { joinMembers } from './lanes/membership.ts'
 import { watchDisconnects } from './lanes/watch-disconnects.ts'
 import { createPipelineMetrics } from './metrics.ts'
 import { startPeople } from './people/start-people.ts'
+import { startRetention } from './start-retention.ts'
 import { watchDeadLetters } from './watch-dead-letters.ts'
 import { watchStreams } from './watch-streams.ts'
 import { createInsertFrames } from './writer/insert-frames.ts'
@@ -81,6 +82,9 @@ runProcess('pipeline', async () => {
   const rollUp = startRollUp({ clickhouse, sql, intervalMs: config.rollUpIntervalMs, metrics, logger })
   const deadLetters = watchDeadLetters({ connection, metrics, logger })
   const streams = watchStreams({ connection, metrics })
+  const retention = startRetention({
+    sql, clickhouse, connection, cluster: config.clickhouseCluster, now: Date.now, metrics, logger
+  })
 
   let ready = true
   const health = await startHealthServer({
@@ -106,7 +110,7 @@ runProcess('pipeline', async () => {
 
   onShutdown(logger, [
     { name: 'readiness', run: () => { ready = false } },
-    { name: 'work', run: () => Promise.all([manager.stop(), people.stop(), rollUp.stop()]) },
+    { name: 'work', run: () => Promise.all([manager.stop(), people.stop(), rollUp.stop(), retention.stop()]) },
     { name: 'membership', run: () => membership.leave() },
     { name: 'dead letters', run: () => { deadLetters.stop(); streams.stop() } },
     { name: 'health', run: () => health.close() },

@@ -70,7 +70,9 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   const again = await fetch(`${addresses.baseUrl}/batch/`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ api_key: stack.projectApiKey, batch: [makeEvent([...before][0]!), makeEvent(crypto.randomUUID())] })
+    body: JSON.stringify({
+      api_key: stack.projectApiKey, batch: [makeEvent([...before][0]!), makeEvent(crypto.randomUUID())]
+    })
   })
   t.equal(again.status, 200)
   await waitFor(async () => (await select('SELECT uuid FROM events')).length > stored.length)

@@ -1,0 +1,79 @@
+import { InvalidArgumentError, type Command } from 'commander'
+import { loadSettings } from '../../platform/load-settings.ts'
+import { applyRetention } from '../../platform/retention/apply-retention.ts'
+import { clearRetention, listRetention, setRetention } from '../../platform/retention/retention-policy.ts'
+import { type CliContext } from '../cli-context.ts'
+import { JSON_OPTION, printFields, printRows } from '../print-rows.ts'
+import { readCount, readId } from '../read-arguments.ts'
+
+interface RuleOptions { project?: number, deadLetters?: boolean, days?: number, forever?: boolean, json?: boolean }
+
+/** `millrace retention show|set|clear|apply`. */
+export function addRetentionCommands (program: Command, context: CliContext): void {
+  const group = program.command('retention').description('how long events and dead letters are kept')
+
+  group.command('show')
+    .description('list the rules; what has none is kept for ever')
+    .option(...JSON_OPTION)
+    .action(async (output: { json?: boolean }) => { await show(context, output) })
+
+  group.command('set')
+    .description('keep events, or dead letters, for so many days')
+    .option('--days <number>', 'full days, by the timestamp of the event in UTC', readDays)
+    .option('--forever', 'keep for ever')
+    .option('--project <id>', 'events of this project only', readId)
+    .option('--dead-letters', 'dead letters instead of events')
+    .option(...JSON_OPTION)
+    .action(async ({ days, forever, ...rule }: RuleOptions) => {
+      if ((days === undefined) === (forever !== true)) throw new InvalidArgumentError('give --days or --forever')
+      const subject = readSubject(rule)
+      await setRetention(await context.postgres(), { ...subject, days: days ?? null })
+      await show(context, rule)
+    })
+
+  group.command('clear')
+    .description('remove a rule; a project then follows the rule of the deployment')
+    .option('--project <id>', 'of this project', readId)
+    .option('--dead-letters', 'dead letters instead of events')
+    .option(...JSON_OPTION)
+    .action(async (rule: RuleOptions) => {
+      await clearRetention(await context.postgres(), readSubject(rule))
+      await show(context, rule)
+    })
+
+  group.command('apply')
+    .description('remove now what the rules let go, instead of within the hour')
+    .option(...JSON_OPTION)
+    .action(async (output: { json?: boolean }) => {
+      const { MILLRACE_CLICKHOUSE_CLUSTER: cluster } = loadSettings(context.env, ['MILLRACE_CLICKHOUSE_CLUSTER'])
+      printFields(context, {
+        ...await applyRetention({
+          sql: await context.postgres(),
+          clickhouse: await context.clickhouse(),
+          connection: await context.nats(),
+          cluster,
+          now: context.now
+        })
+      }, output)
+    })
+}
+
+function readSubject ({ project, deadLetters }: RuleOptions): { what: 'events' | 'dead_letters', projectId: number | null } {
+  if (deadLetters !== true) return { what: 'events', projectId: project ?? null }
+  if (project !== undefined) throw new InvalidArgumentError('dead letters have one rule for all projects')
+  return { what: 'dead_letters', projectId: null }
+}
+
+function readDays (text: string): number {
+  const days = readCount(text)
+  if (days > 36_500) throw new InvalidArgumentError('Give at most 36500 days, or --forever.')
+  return days
+}
+
+async function show (context: CliContext, output: { json?: boolean }): Promise<void> {
+  printRows(context, await listRetention(await context.postgres()), [
+    ['what', ({ what }) => what.replace('_', ' ')],
+    ['project', ({ projectId }) => projectId ?? 'all'],
+    ['days', ({ days }) => days ?? 'for ever']
+  ], output)
+}
