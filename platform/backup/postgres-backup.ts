@@ -2,12 +2,10 @@ import { createReadStream } from 'node:fs'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
-import type postgres from 'postgres'
-import { type Sql } from '../connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../connect-postgres.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
 import { type BackupManifest, type Sequence } from './backup-manifest.ts'
 
-type Transaction = postgres.TransactionSql
 
 /** The migrations write these themselves. */
 const OF_MIGRATIONS = ['schema_migrations', 'schema_migration_checksums']
@@ -18,7 +16,7 @@ export interface PostgresBackup {
 }
 
 /** Copies every table as the transaction sees it, which must be repeatable read. */
-export async function backUpPostgres (sql: Transaction, folder: string, onBytes: OnBytes): Promise<PostgresBackup> {
+export async function backUpPostgres (sql: TransactionSql, folder: string, onBytes: OnBytes): Promise<PostgresBackup> {
   const [{ version } = { version: '' }] = await sql<{ version: string }[]>`SELECT current_setting('server_version') AS version`
   const tables: BackupManifest['postgres']['tables'] = {}
   const files: BackupFile[] = []
@@ -34,7 +32,7 @@ export async function backUpPostgres (sql: Transaction, folder: string, onBytes:
 }
 
 /** The migrations that the database has, in order. */
-export async function listPostgresMigrations (sql: Sql | Transaction): Promise<string[]> {
+export async function listPostgresMigrations (sql: Sql | TransactionSql): Promise<string[]> {
   return (await sql<{ name: string }[]>`SELECT name FROM schema_migration_checksums ORDER BY name`).map(({ name }) => name)
 }
 
@@ -64,7 +62,7 @@ export async function restorePostgres (
   })
 }
 
-async function listTables (sql: Transaction): Promise<{ name: string, columns: string[] }[]> {
+async function listTables (sql: TransactionSql): Promise<{ name: string, columns: string[] }[]> {
   return await sql<{ name: string, columns: string[] }[]>`
     SELECT c.relname AS name, array_agg(a.attname::text ORDER BY a.attnum) AS columns
     FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid

@@ -1,5 +1,4 @@
-import type postgres from 'postgres'
-import { type Sql } from '../connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../connect-postgres.ts'
 
 /** What is kept: events, of the deployment or of a project, and dead letters. */
 export type RetentionSubject = 'events' | 'dead_letters'
@@ -13,7 +12,7 @@ export interface RetentionRule {
 }
 
 /** All rules; what has none is kept for ever. */
-export async function listRetention (sql: Sql | postgres.TransactionSql): Promise<RetentionRule[]> {
+export async function listRetention (sql: Sql | TransactionSql): Promise<RetentionRule[]> {
   return await sql<RetentionRule[]>`
     SELECT what, project_id AS "projectId", days FROM retention ORDER BY what DESC, project_id NULLS FIRST`
 }
