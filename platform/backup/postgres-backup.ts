@@ -6,7 +6,6 @@ import { type Sql, type TransactionSql } from '../connect-postgres.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
 import { type BackupManifest, type Sequence } from './backup-manifest.ts'
 
-
 /** The migrations write these themselves. */
 const OF_MIGRATIONS = ['schema_migrations', 'schema_migration_checksums']
 
