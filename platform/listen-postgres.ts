@@ -1,5 +1,6 @@
 import { Client } from 'pg'
 import { type Logger } from './logger.ts'
+import { pause } from './retry-delay.ts'
 
 export interface ListenOptions {
   /** `postgres://user:password@host:port/database`. */
@@ -82,16 +83,4 @@ async function listenUntilLost (options: ListenOptions, signal: AbortSignal, onL
     // Safe to ignore: the connection is given up, whatever state it is in.
     await client.end().catch(() => {})
   }
-}
-
-async function pause (ms: number, signal: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    const timer = setTimeout(done, ms)
-    signal.addEventListener('abort', done)
-  })
 }

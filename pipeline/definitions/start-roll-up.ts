@@ -3,7 +3,7 @@ import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
 import { type Sql } from '../../platform/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
-import { pause, retryDelayMs } from '../writer/retry-delay.ts'
+import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
 import { rollUpDefinitions } from './roll-up-definitions.ts'
 
 const STOP_MS = 1000

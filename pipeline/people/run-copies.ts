@@ -2,7 +2,7 @@ import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
 import { type Sql } from '../../platform/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { drainPeopleOutbox } from '../../platform/persons/drain-people-outbox.ts'
-import { pause, retryDelayMs } from '../writer/retry-delay.ts'
+import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
 import { type PeopleMetrics } from './people-metrics.ts'
 
 /** Pause between two looks into the outbox when something was posted, in milliseconds: bounds the inserts a second. */

@@ -6,7 +6,7 @@ import { type Logger } from '../../platform/logger.ts'
 import { finishPersonDeletion } from '../../platform/persons/finish-person-deletion.ts'
 import { selectDeletion, type PersonDeletion } from '../../platform/persons/person-deletion.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
-import { pause } from '../writer/retry-delay.ts'
+import { pause } from '../../platform/retry-delay.ts'
 
 /** Pause between two looks at open deletions, in milliseconds. They are rare, and a day is what the law asks for. */
 const LOOK_MS = 10_000

@@ -1,7 +1,7 @@
 import { type NatsConnection } from '../../platform/connect-nats.ts'
 import { type Sql } from '../../platform/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
-import { pause, retryDelayMs } from '../writer/retry-delay.ts'
+import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
 import { applyBatch, type ApplyBatchDeps } from './apply-batch.ts'
 import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
 import { readPeopleMessage } from './people-message.ts'

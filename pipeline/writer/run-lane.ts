@@ -1,6 +1,6 @@
 import { FencedError } from '../lanes/lane-records.ts'
 import { laneKey } from '../lanes/lane-record.ts'
-import { pause, retryDelayMs } from './retry-delay.ts'
+import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
 import { runLaneSession, type LaneDeps } from './run-lane-session.ts'
 
 /** A session that lasted so long, in milliseconds, was healthy: the next failure starts with a short pause again. */

@@ -12,7 +12,7 @@ import { type LaneState } from '../lanes/lane-state.ts'
 import { type PipelineMetrics } from '../metrics.ts'
 import { type InsertError } from './insert-frames.ts'
 import { type LaneMessage } from './lane-message.ts'
-import { pause, retryDelayMs } from './retry-delay.ts'
+import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
 
 /**
  * Why the writer sets something aside.
