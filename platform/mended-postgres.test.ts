@@ -1,3 +1,4 @@
+import { buffer } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createTestPostgres } from '../test/support/create-test-postgres.ts'
@@ -69,4 +70,19 @@ t.test('never lets a lost transaction speak in another one', async (t) => {
   await t.rejects(next, { message: 'taken back' })
 
   t.same(await sql`SELECT * FROM notes`, [])
+})
+
+t.test('goes on after a COPY, whatever its size, read to the end or not', async (t) => {
+  const { sql } = await createTestPostgres(t)
+
+  await sql.begin(async (transaction) => {
+    for (let rows = 1; rows < 40; rows++) {
+      const copy = await transaction.unsafe(`COPY (SELECT repeat('x', 8000) FROM generate_series(1, ${rows})) TO STDOUT`).readable()
+      // Whoever reads later than the data comes makes the driver pause.
+      await delay(rows % 4)
+      if (rows % 5 === 0) copy.destroy()
+      else t.equal((await buffer(copy)).length, rows * 8001)
+      t.same(await transaction`SELECT ${rows}::int AS answer`, [{ answer: rows }])
+    }
+  })
 })

@@ -1,5 +1,5 @@
 /**
- * The driver `postgres` 3.4.9 with three defects mended while it is loaded. All of them show when a server dies, and
+ * The driver `postgres` 3.4.9 with four defects mended while it is loaded. The first three show when a server dies, and
  * each alone would break a promise:
  *
  * - Writing to a connection that is gone throws outside of any promise, which ends the process (issues 1154 and 1208
@@ -8,6 +8,9 @@
  *   for ever. Mended: closing forgets the scheduled write and its bytes.
  * - A transaction whose connection closed goes on to use it, and when the driver has connected it again for somebody
  *   else, its statements, its COMMIT or ROLLBACK land in *their* transaction. Mended: they fail.
+ * - A `COPY ... TO STDOUT` pauses its connection when it is read too slowly, and only reading on resumes it: when the
+ *   last of the data comes in such a moment, or the reader gives up, the next query hangs for ever. Mended: the end of
+ *   the stream resumes the connection, and what comes after a reader gave up is passed over.
  *
  * Nothing on the disk is changed. Another release of the driver whose text differs is refused at start; remove this
  * file when one has these mended.
@@ -39,6 +42,18 @@ const MENDS: readonly Mend[] = [
     text: '\n    clearImmediate(nextWriteTimer)\n',
     times: 2,
     by: '\n    clearImmediate(nextWriteTimer)\n    chunk = nextWriteTimer = null\n'
+  },
+  {
+    file: 'connection.js',
+    text: 'read() { socket.resume() }\n',
+    times: 1,
+    by: `read() { socket.resume() },
+      destroy(error, callback) {
+        if (stream === this) stream = null
+        socket && socket.resume()
+        callback(error)
+      }
+`
   },
   {
     file: 'index.js',
