@@ -1,9 +1,15 @@
+import { type IncomingMessage } from 'node:http'
 import proxy from '@fastify/http-proxy'
 import { type FastifyInstance } from 'fastify'
 import { HttpError, toHttpErrorBody } from '../platform/errors.ts'
+import { drainRequest } from '../platform/http-body/drain-request.ts'
+import { detachBody } from './detach-body.ts'
 
 /** Paths of the reference that Millrace does not serve; a clear answer beats a puzzling one from behind. */
 const NOT_SERVED = ['/s', '/i/v0/ai', '/i/v0/ai/batch', '/i/v1/analytics/events', '/i/v1/ai/events', '/i/v1/logs']
+
+/** An API that keeps silent this long is stuck: its slowest answers, results of experiments, take up to 60 s. */
+const SILENCE_MS = 75_000
 
 /**
  * Forwards everything that is not capture to the API tier, so that SDKs and people need one origin only.
@@ -20,7 +26,13 @@ export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: 
   }
   await app.register(proxy, {
     upstream: apiUrl,
-    undici: { connections: 64, pipelining: 1, connectTimeout: 2000 },
+    undici: { connections: 64, pipelining: 1, connectTimeout: 2000, headersTimeout: SILENCE_MS },
+    // Else a GET that the API answers with 503 is asked ten times more.
+    retryMethods: [],
+    preHandler (request, _reply, done) {
+      if (request.body !== undefined) request.body = detachBody(request.raw)
+      done()
+    },
     replyOptions: {
       // The API builds absolute links, which must lead here; what a proxy in front of us said comes first.
       rewriteRequestHeaders: (request, headers) => ({
@@ -28,7 +40,8 @@ export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: 
         'x-forwarded-host': headers['x-forwarded-host'] ?? request.headers.host,
         'x-forwarded-proto': headers['x-forwarded-proto'] ?? request.protocol
       }),
-      onError (reply, { error }) {
+      async onError (reply, { error }) {
+        await drainRequest(reply.request.raw as IncomingMessage)
         const away = new HttpError(503, 'server_error', 'api_unavailable', 'The API is not available at the moment.', { cause: error })
         reply.code(503).header('retry-after', '5').send(toHttpErrorBody(away))
       }

@@ -1,8 +1,8 @@
 import { type FastifyError, type FastifyReply, type FastifyRequest } from 'fastify'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
+import { drainRequest } from '../../platform/http-body/drain-request.ts'
 import { classifyPostgresError } from './classify-postgres-error.ts'
 import { describeValidationError } from './describe-validation-error.ts'
-import { drainRequest } from './drain-request.ts'
 
 /**
  * The one error handler of the API: every error becomes `{ type, code, detail, attr }`.

@@ -21,6 +21,8 @@ export async function drainRequest (raw: IncomingMessage): Promise<void> {
   }
   const timer = setTimeout(done, MAX_MS)
   raw.on('data', count).once('end', done).once('close', done).once('error', done)
+  // Whoever was reading may have paused it.
+  raw.resume()
   await promise
   clearTimeout(timer)
   raw.off('data', count)

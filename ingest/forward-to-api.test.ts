@@ -1,0 +1,85 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { fastify } from 'fastify'
+import t, { type Test } from 'tap'
+import { forwardToApi } from './forward-to-api.ts'
+
+/** More than the buffers of two sockets hold. */
+const LARGE_BYTES = 18_000_000
+
+/** Serves the front door before an API; returns its port. */
+async function startFront (t: Test, apiPort: number): Promise<number> {
+  const app = fastify({ forceCloseConnections: true })
+  t.teardown(async () => await app.close())
+  await app.register(forwardToApi, { apiUrl: `http://127.0.0.1:${apiPort}` })
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  return (app.server.address() as AddressInfo).port
+}
+
+/** An API that is a mere socket; returns its port. */
+async function startApi (t: Test, onSocket: (socket: Socket) => void): Promise<number> {
+  const server = createServer((socket) => onSocket(socket.on('error', () => {})))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return (server.address() as AddressInfo).port
+}
+
+/** Sends a request as simple clients do: all of it, before it looks for an answer. */
+async function sendThenRead (port: number, bytes: number): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
+  const head = `POST /decide/ HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${bytes}\r\n\r\n`
+  await new Promise((resolve) => {
+    socket.write(head)
+    socket.write(Buffer.alloc(bytes, 0x20), resolve)
+  })
+  const chunks = await socket.toArray() as Buffer[]
+  return Buffer.concat(chunks).toString()
+}
+
+for (const bytes of [10, 100_000, LARGE_BYTES]) {
+  t.test(`a client that has ${bytes} bytes to send is answered at once when the API dies meanwhile`, async (t) => {
+    const ports = [
+      await startApi(t, (socket) => { socket.once('data', () => socket.resetAndDestroy()) }),
+      await startApi(t, (socket) => { socket.once('data', () => socket.destroy()) }),
+      // Nobody listens on the port of discard.
+      9
+    ]
+
+    for (const port of ports) {
+      const front = await startFront(t, port)
+      const startedAt = performance.now()
+      const answer = await sendThenRead(front, bytes)
+      t.match(answer, /^HTTP\/1\.1 503 [\s\S]*retry-after: 5[\s\S]*"code":"api_unavailable"/)
+      t.ok(performance.now() - startedAt < 5000, 'and not when the request times out')
+    }
+  })
+}
+
+t.test('a client that goes away in the middle of a body leaves no request behind at the API', async (t) => {
+  const closed = Promise.withResolvers<undefined>()
+  const front = await startFront(t, await startApi(t, (socket) => {
+    socket.once('data', () => client.destroy()).once('close', () => closed.resolve(undefined)).resume()
+  }))
+  const client = connect(front, '127.0.0.1')
+
+  client.write('POST /decide/ HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{')
+
+  await closed.promise
+})
+
+t.test('a GET that the API refuses for the moment is passed on once', async (t) => {
+  let requests = 0
+  const front = await startFront(t, await startApi(t, (socket) => {
+    socket.on('data', () => {
+      requests++
+      socket.write('HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 2\r\n\r\n{}')
+    })
+  }))
+
+  const answer = await fetch(`http://127.0.0.1:${front}/api/projects/1/experiments/1/results`)
+
+  t.equal(answer.status, 503)
+  t.equal(await answer.text(), '{}')
+  t.equal(requests, 1)
+})
