@@ -40,9 +40,12 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     registry: deps.metrics.registry,
     isShuttingDown: deps.isShuttingDown,
     parts: () => [{ name: 'flag definitions', healthy: deps.definitions.isReady(), ageMs: deps.definitions.ageMs() }],
+    // Flags are served from memory while Postgres is away, and definitions while ClickHouse is: taking such a process
+    // out of service would take away what it can do. Before the first load it can do nothing.
+    isReady: deps.definitions.isReady,
     checks: {
-      postgres: { required: true, check: async () => await deps.sql`SELECT 1` },
-      clickhouse: { required: false, check: async () => await pingClickHouse(deps.clickhouse) }
+      postgres: async () => await deps.sql`SELECT 1`,
+      clickhouse: async () => await pingClickHouse(deps.clickhouse)
     }
   })
   await app.register(decideRoutes, { ...deps, persons: createPersonReader(deps.sql) })

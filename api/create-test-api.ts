@@ -75,6 +75,7 @@ export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps>
     logger, sql, clickhouse, nats, personalKeys, projects, now, metrics, definitions,
     publicUrl: '', managementRateLimit: 0, isShuttingDown: () => false, ...overrides
   })
+  await definitions.ready
   t.teardown(async () => {
     await app.close()
     await changes.stop()

@@ -55,16 +55,3 @@ t.test('says nothing of its inside when something breaks, and 503 when the datab
     status: 503, headers: { 'retry-after': '5' }, body: { type: 'server_error', code: 'database_unavailable', attr: null }
   })
 })
-
-t.test('answers health by name of what it depends on, and metrics by route', async (t) => {
-  const api = await createTestApi(t)
-  await api.call('GET', '~/experiments/')
-
-  t.match(await api.call('GET', '/_liveness'), { status: 200, body: { status: 'ok' } })
-  t.match(await api.call('GET', '/_readiness'), { status: 200, body: { status: 'degraded', checks: { postgres: 'ok', clickhouse: 'unavailable' } } })
-  t.match(await api.call('GET', '/_health/'), { status: 503, body: { status: 'degraded', stuck: ['clickhouse'] } })
-  const metrics = await api.app.inject('/metrics')
-  t.match(metrics.body, /millrace_api_request_duration_seconds_count\{method="GET",route="\/api\/projects\/:project_id\/experiments\/?",status="200"\} 1/)
-  await api.sql.end({ timeout: 1 })
-  t.match(await api.call('GET', '/_readiness'), { status: 503, body: { status: 'unavailable' } })
-})

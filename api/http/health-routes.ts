@@ -8,20 +8,22 @@ export type HealthCheck = () => Promise<unknown>
 
 export interface HealthOptions {
   registry: Registry
-  /**
-   * By name. `required` ones decide readiness; of the others the process can do without, as definitions are served
-   * without ClickHouse.
-   */
-  checks: Record<string, { required: boolean, check: HealthCheck }>
+  /** What the process depends on, by name. It goes on without any of them, and says that it is degraded. */
+  checks: Record<string, HealthCheck>
+  /** False until the process can serve at all; once true it stays true. */
+  isReady: () => boolean
   /** True from the beginning of the shutdown: load balancers must look elsewhere first. */
   isShuttingDown: () => boolean
   /** Stages of the process itself, beside its dependencies. */
   parts: () => HealthPart[]
 }
 
+/** Load balancers give up after a second or two, and a dependency that hangs must not look like a process that does. */
+const READINESS_CHECK_MS = 500
+
 /**
- * `/_liveness`: the event loop answers. `/_readiness`: what it depends on answers, by name. `/_health`: each of
- * them and each stage with details, and which are stuck; 503 when one is. `/metrics`: Prometheus.
+ * `/_liveness`: the event loop answers. `/_readiness`: requests may be sent here, and which of its dependencies answer.
+ * `/_health`: each of them and each stage with details, and which are stuck; 503 when one is. `/metrics`: Prometheus.
  */
 export async function healthRoutes (app: FastifyInstance, options: HealthOptions): Promise<void> {
   const hide = { schema: { hide: true } }
@@ -35,7 +37,7 @@ export async function healthRoutes (app: FastifyInstance, options: HealthOptions
 
   app.get('/_health', hide, async (request, reply) => {
     const checked = await Promise.all(Object.entries(options.checks)
-      .map(async ([name, { check }]) => await checkService(name, check)))
+      .map(async ([name, check]) => await checkService(name, check)))
     const report = reportHealth([...checked, ...options.parts()])
     return await reply.code(report.status === 'ok' ? 200 : 503).send(report)
   })
@@ -47,18 +49,15 @@ export async function healthRoutes (app: FastifyInstance, options: HealthOptions
 }
 
 interface Health {
-  /** `degraded`: something optional is away. */
-  status: 'ok' | 'degraded' | 'unavailable' | 'shutting down'
+  /** `degraded`: something it depends on is away. */
+  status: 'ok' | 'degraded' | 'starting' | 'shutting down'
   checks: Record<string, 'ok' | 'unavailable'>
 }
 
-async function readHealth ({ checks, isShuttingDown }: HealthOptions): Promise<Health> {
-  const entries = await Promise.all(Object.entries(checks).map(async ([name, { required, check }]) => {
-    return { name, required, ok: (await checkService(name, check)).healthy }
-  }))
-  const failed = entries.filter(({ ok }) => !ok)
-  const status = isShuttingDown()
-    ? 'shutting down'
-    : failed.length === 0 ? 'ok' : failed.some(({ required }) => required) ? 'unavailable' : 'degraded'
-  return { status, checks: Object.fromEntries(entries.map(({ name, ok }) => [name, ok ? 'ok' : 'unavailable'])) }
+async function readHealth ({ checks, isReady, isShuttingDown }: HealthOptions): Promise<Health> {
+  const entries = await Promise.all(Object.entries(checks).map(async ([name, check]) =>
+    [name, (await checkService(name, check, READINESS_CHECK_MS)).healthy ? 'ok' : 'unavailable'] as const))
+  const works = entries.every(([, state]) => state === 'ok') ? 'ok' : 'degraded'
+  const status = isShuttingDown() ? 'shutting down' : isReady() ? works : 'starting'
+  return { status, checks: Object.fromEntries(entries) }
 }

@@ -1,23 +1,26 @@
 import { type HealthPart } from './health-report.ts'
 
-/** An orchestrator asks every few seconds and must not pile up behind a service that hangs. */
+/** An orchestrator asks every few seconds and must not pile up behind a service that hangs. In milliseconds. */
 const CHECK_TIMEOUT_MS = 2000
 
 /**
  * Asks a service whether it answers.
  *
  * @param check  Rejects when it does not. The text of its error is not passed on: it may name users and addresses.
+ * @param timeoutMs  How long it may take.
  */
-export async function checkService (name: string, check: () => Promise<unknown>): Promise<HealthPart> {
+export async function checkService (
+  name: string, check: () => Promise<unknown>, timeoutMs = CHECK_TIMEOUT_MS
+): Promise<HealthPart> {
   const { promise: late, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error('late')), CHECK_TIMEOUT_MS)
+  const timer = setTimeout(() => reject(new Error('late')), timeoutMs)
   const startedAt = performance.now()
   try {
     await Promise.race([check(), late])
     return { name, healthy: true, answerMs: Math.round(performance.now() - startedAt) }
   } catch (error) {
     const code = (error as { code?: unknown }).code
-    return { name, healthy: false, lastError: typeof code === 'string' ? code : `no answer within ${CHECK_TIMEOUT_MS} ms` }
+    return { name, healthy: false, lastError: typeof code === 'string' ? code : `no answer within ${timeoutMs} ms` }
   } finally {
     clearTimeout(timer)
   }
