@@ -1,16 +1,23 @@
-import { pino, type Logger } from 'pino'
+import { destination, pino, type Logger } from 'pino'
 
 export type { Logger } from 'pino'
+
+/** Lines that wait for room on a full disk, in characters; what is beyond is dropped. */
+const MAX_WAITING_LENGTH = 1_048_576
 
 /**
  * Creates the logger of one process: JSON lines on standard output, one fact a line, errors under `err`.
  *
  * Keys and payloads are redacted here as a last resort; call sites do not log them in the first place.
+ * Logging never ends the process: while the output has no room, lines wait, then are dropped.
  *
  * @param options.component  Name of the tier; part of every line.
  * @param options.level      Lowest level that is written.
  */
 export function createLogger (options: { component: string, level: string }): Logger {
+  const output = destination({ fd: process.stdout.fd, sync: true, maxLength: MAX_WAITING_LENGTH })
+  // It tries again with the next line.
+  output.on('error', () => {})
   return pino({
     level: options.level,
     base: { component: options.component, pid: process.pid },
@@ -18,5 +25,5 @@ export function createLogger (options: { component: string, level: string }): Lo
       paths: ['apiKey', 'api_key', 'token', 'password', 'authorization', 'req.headers.authorization', '*.password'],
       censor: '[redacted]'
     }
-  })
+  }, output)
 }
