@@ -4,6 +4,7 @@ import path from 'node:path'
 import { MAX_MESSAGE_BYTES } from '../../../schema/streams.ts'
 import { findNatsServer } from './find-nats-server.ts'
 import { startOnPort } from './pick-free-port.ts'
+import { restartAfterFullDisk } from './restart-after-full-disk.ts'
 import { type Service, type ServiceOptions } from './service.ts'
 import { spawnProcess } from './spawn-process.ts'
 import { waitUntilReady } from './wait-until-ready.ts'
@@ -52,6 +53,7 @@ export async function startNatsServer (options: NatsServerOptions): Promise<Serv
     })
     const isReady = async (): Promise<boolean> => await hasJetStream(port)
     await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
+    restartAfterFullDisk(child, folder)
     return { ...child, port, url: `nats://127.0.0.1:${port}` }
   })
 }
