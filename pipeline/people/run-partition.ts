@@ -107,15 +107,12 @@ async function applyNext (
 ): Promise<number> {
   const startedAt = performance.now()
   const taken = reader.take(maxBytes)
-  const messages = taken.map((message) => readPeopleMessage(message.data, {
-    sequence: message.seq,
-    publishedUs: Math.floor(Number(message.info.timestampNanos) / 1000)
-  }))
+  const messages = taken.map(({ data, sequence, publishedUs }) => readPeopleMessage(data, { sequence, publishedUs }))
   const batch = { partition: state.partition, streamCreated: reader.streamCreated, messages }
   const applied = await applyBatch(batch, { sql, recent, keepRefused })
-  for (const message of taken) message.ack()
+  reader.acknowledge(taken)
 
-  state.pendingMessages = taken.at(-1)?.info.pending ?? 0
+  state.pendingMessages = taken.at(-1)?.pending ?? 0
   metrics.pendingMessages.set({ partition: state.partition }, state.pendingMessages)
   metrics.countBatch(applied, (performance.now() - startedAt) / 1000)
   onCopies()

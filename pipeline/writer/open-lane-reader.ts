@@ -188,7 +188,7 @@ export class LaneReader {
       this.#endPull()
     } else if (code === 409 && /maxbytes|batch completed/i.test(text)) {
       // A single message may be larger than the usual pull; ask for it alone.
-      this.#pullBytes = this.#pullGotAny ? this.#maxBytes : LARGEST_PULL_BYTES
+      if (!this.#pullGotAny && /maxbytes/i.test(text)) this.#pullBytes = LARGEST_PULL_BYTES
       this.#endPull()
     } else {
       this.fail(`${code} ${text}`)
