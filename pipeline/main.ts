@@ -6,6 +6,7 @@ import { checkService, pingClickHouse } from '../platform/health/check-service.t
 import { ensureStreams } from '../platform/ensure-streams.ts'
 import { createLogger } from '../platform/logger.ts'
 import { onShutdown } from '../platform/on-shutdown.ts'
+import { retryAtStart } from '../platform/retry-at-start.ts'
 import { runProcess } from '../platform/run-process.ts'
 import { loadPipelineConfig } from './config.ts'
 import { startRollUp } from './definitions/start-roll-up.ts'
@@ -49,16 +50,17 @@ runProcess('pipeline', async () => {
   const pipelineMetrics = createPipelineMetrics(() => manager.states())
   const { metrics } = pipelineMetrics
   const connection = await connectNats({ url: config.natsUrl, name: 'pipeline', logger, waitForServer: true })
-  await ensureStreams(connection, config.streams)
-  const agent = createClickHouseAgent()
+  await retryAtStart(() => ensureStreams(connection, config.streams), logger)
+  const agent = createClickHouseAgent(config.clickhouseUrl)
   const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
   const sql = connectPostgres({ url: config.databaseUrl, max: POSTGRES_CONNECTIONS, logger })
 
   const owner = nuid.next()
-  const lanes = await findLanes(connection, config.streams.lanes)
-  const records = await openLaneRecords(connection, config.streams)
+  const lanes = await retryAtStart(() => findLanes(connection, config.streams.lanes), logger)
+  const records = await retryAtStart(() => openLaneRecords(connection, config.streams), logger)
   const filters = createDuplicateFilters({ clickhouse, metrics: pipelineMetrics })
-  const membership = await joinMembers(connection, { id: owner, replicas: config.streams.replicas, logger })
+  const membership = await retryAtStart(
+    () => joinMembers(connection, { id: owner, replicas: config.streams.replicas, logger }), logger)
   const laneDeps = {
     owner,
     connection,

@@ -1,4 +1,5 @@
 import http from 'node:http'
+import https from 'node:https'
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 
 export type ClickHouse = ReturnType<typeof createClient>
@@ -36,7 +37,12 @@ export function parseClickHouseUrl (text: string): ClickHouseAddress {
   return { origin: url.origin, database: url.pathname.slice(1) || 'default', headers }
 }
 
-/** Keeps sockets to ClickHouse open between inserts; one process inserts on few connections. */
-export function createClickHouseAgent (): http.Agent {
-  return new http.Agent({ keepAlive: true, maxSockets: 16 })
+/**
+ * Keeps sockets to ClickHouse open between inserts; one process inserts on few connections.
+ *
+ * @param url  Of ClickHouse; only its scheme counts. Default: without TLS.
+ */
+export function createClickHouseAgent (url = 'http:'): http.Agent {
+  const Agent = url.startsWith('https:') ? https.Agent : http.Agent
+  return new Agent({ keepAlive: true, maxSockets: 16 })
 }

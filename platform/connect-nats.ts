@@ -1,12 +1,13 @@
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { type Logger } from './logger.ts'
+import { parseNatsUrl } from './parse-nats-url.ts'
 
 export type { NatsConnection } from '@nats-io/transport-node'
 
 /**
  * Connects to NATS and keeps reconnecting for ever: an outage of the stream is waited out, never a reason to exit.
  *
- * @param options.url   One or more servers, comma separated.
+ * @param options.url   One or more servers, comma separated; login and TLS as `parseNatsUrl` says.
  * @param options.name  Shown by `nats server report connections`.
  * @param options.waitForServer  Retry the first connection too instead of throwing when no server answers.
  */
@@ -17,7 +18,7 @@ export async function connectNats (options: {
   waitForServer?: boolean
 }): Promise<NatsConnection> {
   const connection = await connect({
-    servers: options.url.split(',').map((server) => server.trim()),
+    ...parseNatsUrl(options.url),
     name: options.name,
     maxReconnectAttempts: -1,
     reconnectTimeWait: 250,

@@ -32,15 +32,15 @@ export const settings = {
   },
   NATS_URL: {
     type: 'string', default: 'nats://127.0.0.1:4222',
-    description: 'NATS servers with JetStream, comma separated.'
+    description: 'NATS servers with JetStream, comma separated: nats://user:password@host:port, tls:// with TLS.'
   },
   CLICKHOUSE_URL: {
     type: 'string', default: 'http://millrace@127.0.0.1:8123/millrace',
-    description: 'ClickHouse over HTTP: user, password and database in the URL.'
+    description: 'ClickHouse over HTTP: user, password and database in the URL; https:// with TLS.'
   },
   DATABASE_URL: {
     type: 'string', default: 'postgres://millrace@127.0.0.1:5433/millrace',
-    description: 'Postgres with the metadata.'
+    description: 'Postgres with the metadata; ?sslmode=verify-full with TLS.'
   },
 
   MILLRACE_CLICKHOUSE_CLUSTER: {
