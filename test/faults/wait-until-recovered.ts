@@ -3,11 +3,18 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { EVENTS_STREAM, PEOPLE_STREAM } from '../../schema/streams.ts'
 import { type SdkLoad } from './sdk-load.ts'
 import { type FaultSystem } from './start-fault-system.ts'
+import { type SupervisedPart } from './supervise.ts'
 
 const LOOK_EVERY_MS = 100
 
 /** What waits in the stream at most so long, in milliseconds, is on its way, not left behind. */
 const FRESH_MS = 3000
+
+/** What is needed of a system to see whether something waits in it. */
+export interface DrainableSystem extends Pick<FaultSystem, 'connection'> {
+  parts: readonly Pick<SupervisedPart, 'name' | 'isRunning'>[]
+  ingest: readonly { name: string, port: number }[]
+}
 
 /**
  * Waits until the system works as before: every part runs, an event sent from now on is acknowledged and stored, no
@@ -31,7 +38,7 @@ export async function waitUntilRecovered (
 
 /** Waits, when nothing is sent any more, until all streams and spools are empty. */
 export async function waitUntilDrained (
-  system: FaultSystem, { timeoutMs, signal }: { timeoutMs: number, signal: AbortSignal }
+  system: DrainableSystem, { timeoutMs, signal }: { timeoutMs: number, signal: AbortSignal }
 ): Promise<void> {
   await waitUntilFine(async () => [
     ...findDown(system), ...await findSpooled(system), ...await findLeftBehind(system, 0)
@@ -52,11 +59,11 @@ async function waitUntilFine (
   }
 }
 
-function findDown ({ parts }: FaultSystem): string[] {
+function findDown ({ parts }: DrainableSystem): string[] {
   return parts.filter((part) => !part.isRunning()).map(({ name }) => `${name} does not run`)
 }
 
-async function findSpooled ({ ingest }: FaultSystem): Promise<string[]> {
+async function findSpooled ({ ingest }: DrainableSystem): Promise<string[]> {
   const bytes = await Promise.all(ingest.map(async ({ name, port }) => ({ name, bytes: await readSpoolBytes(port) })))
   return bytes.filter((spool) => spool.bytes > 0).map((spool) => `${spool.bytes} bytes in the spool of ${spool.name}`)
 }
@@ -66,7 +73,7 @@ async function readSpoolBytes (port: number): Promise<number> {
   return Number(/^millrace_ingest_spool_bytes (\S+)/m.exec(await response.text())?.[1] ?? Number.NaN)
 }
 
-async function findLeftBehind ({ connection }: FaultSystem, freshMs: number): Promise<string[]> {
+async function findLeftBehind ({ connection }: DrainableSystem, freshMs: number): Promise<string[]> {
   const manager = await jetstreamManager(connection)
   const wrong: string[] = []
   for (const stream of [EVENTS_STREAM, PEOPLE_STREAM]) {

@@ -22,6 +22,10 @@ export interface NatsServerOptions extends ServiceOptions {
    * A duration such as `2m` is faster and survives a crash of the process only. Default `always`.
    */
   syncInterval?: string
+  /** Different for each server of a cluster. Default `millrace`. */
+  serverName?: string
+  /** Further lines of its configuration: cluster, logins, TLS. */
+  extraConfig?: string
   /** Told before nats-server is fetched. */
   onFetch?: (() => void) | undefined
 }
@@ -61,7 +65,7 @@ export async function startNatsServer (options: NatsServerOptions): Promise<Serv
 function renderConfig (folder: string, port: number, options: NatsServerOptions): string {
   const monitoring = options.monitoringPort === undefined ? '' : `http: "127.0.0.1:${options.monitoringPort}"\n`
   return `listen: "127.0.0.1:${port}"
-${monitoring}server_name: millrace
+${monitoring}server_name: ${options.serverName ?? 'millrace'}
 max_payload: ${MAX_MESSAGE_BYTES}
 # Four of the largest messages may wait for a slow reader before it is cut off.
 max_pending: ${4 * MAX_MESSAGE_BYTES}
@@ -74,7 +78,7 @@ jetstream {
   max_file_store: 1TB
   max_memory_store: 64MB
 }
-`
+${options.extraConfig ?? ''}`
 }
 
 /** The server greets with its properties; it does so only once JetStream has recovered its streams. */

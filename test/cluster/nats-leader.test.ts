@@ -1,0 +1,45 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import t from 'tap'
+import { CUTS_BUCKET, DEAD_LETTER_STREAM, EVENTS_STREAM, MEMBERS_BUCKET, PEOPLE_STREAM } from '../../schema/streams.ts'
+import { createRandom } from '../faults/random.ts'
+import { startSdkLoad } from '../faults/sdk-load.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { auditCluster } from './audit-cluster.ts'
+import { readReplicas } from './start-nats-cluster.ts'
+import { CLUSTER_PROJECT_KEY, startClusterSystem } from './start-cluster-system.ts'
+
+const REPLICATED = [EVENTS_STREAM, PEOPLE_STREAM, DEAD_LETTER_STREAM, `KV_${CUTS_BUCKET}`, `KV_${MEMBERS_BUCKET}`]
+
+t.test('loses and doubles nothing when the leaders of the events and of the cuts are killed under load', async (t) => {
+  const system = await startClusterSystem(t, { lanes: 2, ingest: 2, pipeline: 2 })
+  const { connection, nats } = system
+  for (const stream of REPLICATED) {
+    const { followers } = await readReplicas(connection, stream)
+    t.equal(followers.length, 2, `${stream} has two followers`)
+  }
+  const load = startSdkLoad({
+    ports: system.ingest.map(({ port }) => port), apiKey: CLUSTER_PROJECT_KEY, eventsPerSecond: 500,
+    random: createRandom(7), refusableShare: 0
+  })
+
+  const killed: string[] = []
+  for (const stream of [EVENTS_STREAM, `KV_${CUTS_BUCKET}`]) {
+    await load.nextAcknowledged()
+    const { leader } = await readReplicas(connection, stream)
+    await nats.nodes.find(({ name }) => name === leader)!.kill()
+    killed.push(leader)
+    await load.nextAcknowledged()
+    await waitFor(async () => {
+      const all = await Promise.all(REPLICATED.map(async (each) => await readReplicas(connection, each)))
+      return all.every(({ followers }) => followers.length === 2 && followers.every(({ current }) => current))
+    }, { timeoutMs: 30_000, everyMs: 200 })
+    await delay(500)
+  }
+  await load.stop()
+
+  t.comment(`killed ${killed.join(', ')}; ${load.ledger.acknowledgedEvents} events acknowledged, ` +
+    `longest stall ${Math.round(Math.max(...load.ledger.phases.map(({ longestStallMs }) => longestStallMs)))} ms`)
+  t.equal(load.ledger.givenUp, 0)
+  t.same(await auditCluster(system, load.ledger), [])
+  t.same(system.surprises, [])
+})

@@ -1,0 +1,122 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pino } from 'pino'
+import { pickFreePort } from '../../deploy/local/services/pick-free-port.ts'
+import { createFirstProject } from '../../deploy/local/create-first-project.ts'
+import { startTier, type TierName } from '../../deploy/local/start-tier.ts'
+import { connectNats, type NatsConnection } from '../../platform/connect-nats.ts'
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { supervise, type Supervise, type SupervisedPart } from '../faults/supervise.ts'
+import { createTestClickHouse } from '../support/create-test-clickhouse.ts'
+import { createTestPostgres } from '../support/create-test-postgres.ts'
+import { type TestContext } from '../support/test-context.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { startNatsCluster, type NatsCluster } from './start-nats-cluster.ts'
+
+export const CLUSTER_PROJECT_KEY = 'phc_cluster_project_key'
+export const CLUSTER_PERSONAL_KEY = 'phx_cluster_personal_key'
+
+export interface TierProcess extends SupervisedPart {
+  readonly port: number
+}
+
+/** Several processes of each tier on a cluster of three nats-servers. */
+export interface ClusterSystem {
+  nats: NatsCluster
+  parts: readonly SupervisedPart[]
+  ingest: readonly TierProcess[]
+  pipeline: readonly TierProcess[]
+  api: readonly TierProcess[]
+  /** Ends that no test caused. */
+  surprises: string[]
+  connection: NatsConnection
+  sql: Sql
+  select <T>(query: string, params?: Record<string, unknown>): Promise<T[]>
+  /** Starts one more process of a tier. */
+  start (name: TierName): Promise<TierProcess>
+}
+
+export interface ClusterSystemOptions {
+  lanes: number
+  ingest?: number
+  pipeline?: number
+  api?: number
+}
+
+/** As long as Ctrl-C may take, in milliseconds. */
+const STOP_TIMEOUT_MS = 9500
+
+/** Starts it, on the Postgres and ClickHouse of the test run; it ends with the test. */
+export async function startClusterSystem (t: TestContext, options: ClusterSystemOptions): Promise<ClusterSystem> {
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-cluster-'))
+  const parts: SupervisedPart[] = []
+  const surprises: string[] = []
+  t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
+  const giveUp = new AbortController()
+  // Tiers before the servers that they use.
+  t.teardown(async () => {
+    const servers = parts.filter(({ name }) => name.startsWith('nats'))
+    await Promise.all(parts.filter((part) => !servers.includes(part)).map((part) => part.stop()))
+    await Promise.all(servers.map((part) => part.stop()))
+  })
+  const keep: Supervise = async (name, start) => {
+    const part = await supervise({
+      name, start, giveUp: giveUp.signal, onSurprise: (what) => surprises.push(what)
+    })
+    parts.push(part)
+    return part
+  }
+
+  const [postgres, clickhouse, nats] = await Promise.all([
+    createTestPostgres(t), createTestClickHouse(t), startNatsCluster(dataDir, keep)
+  ])
+  await createFirstProject({
+    databaseUrl: postgres.url, projectApiKey: CLUSTER_PROJECT_KEY, personalApiKey: CLUSTER_PERSONAL_KEY
+  })
+  const connection = await connectNats({
+    url: nats.url, name: 'audit', logger: pino({ level: 'silent' }), waitForServer: true
+  })
+  t.teardown(async () => { await connection.close() })
+
+  let started = 0
+  const start = async (name: TierName): Promise<TierProcess> => {
+    const folder = path.join(dataDir, `${name}-${started++}`)
+    const port = await pickFreePort()
+    const portSetting = { ingest: 'MILLRACE_PORT', pipeline: 'MILLRACE_PIPELINE_PORT', api: 'MILLRACE_API_PORT' }[name]
+    const part = await keep(path.basename(folder), async (signal, onSpawn) => await startTier({
+      name, port, host: '127.0.0.1', dataDir: folder, signal, onSpawn, stopTimeoutMs: STOP_TIMEOUT_MS,
+      env: {
+        ...withoutSettings(process.env),
+        NATS_URL: nats.url,
+        CLICKHOUSE_URL: clickhouse.url,
+        DATABASE_URL: postgres.url,
+        MILLRACE_DATA_DIR: folder,
+        MILLRACE_STREAM_REPLICAS: String(nats.nodes.length),
+        MILLRACE_STREAM_MAX_BYTES: '268435456',
+        MILLRACE_LANES: String(options.lanes),
+        [portSetting]: String(port)
+      }
+    }))
+    return Object.assign(part, { port })
+  }
+  const startSome = async (name: TierName, count = 0): Promise<TierProcess[]> =>
+    await Promise.all(Array.from({ length: count }, async () => await start(name)))
+  // Ready once there is somebody to ask for streams.
+  await waitFor(async () => (await connection.request('$JS.API.INFO')).string().includes('"streams"'), { timeoutMs: 20_000 })
+  const [ingest, pipeline, api] = await Promise.all([
+    startSome('ingest', options.ingest), startSome('pipeline', options.pipeline), startSome('api', options.api)
+  ])
+  return {
+    nats, parts, ingest, pipeline, api, surprises, connection, sql: postgres.sql, start,
+    async select<T> (query: string, params: Record<string, unknown> = {}) {
+      return await (await clickhouse.client.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
+    }
+  }
+}
+
+/** The environment without settings of the caller, and without what a test runner adds to Node. */
+function withoutSettings (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const other = /^(MILLRACE_|CLICKHOUSE_URL$|NATS_URL$|DATABASE_URL$|NODE_OPTIONS$)/
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !other.test(name)))
+}

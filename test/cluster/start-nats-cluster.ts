@@ -1,0 +1,58 @@
+import path from 'node:path'
+import { jetstreamManager } from '@nats-io/jetstream'
+import { pickFreePort } from '../../deploy/local/services/pick-free-port.ts'
+import { startNatsServer } from '../../deploy/local/services/start-nats-server.ts'
+import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { settleAll } from '../faults/settle-all.ts'
+import { type Supervise, type SupervisedPart } from '../faults/supervise.ts'
+
+/** A node of the cluster. */
+export interface NatsNode extends SupervisedPart {
+  readonly port: number
+}
+
+export interface NatsCluster {
+  nodes: readonly NatsNode[]
+  /** All nodes, as `NATS_URL` names them. */
+  url: string
+}
+
+const NODES = 3
+
+/** Starts three nats-servers on this machine that replicate their streams among themselves. */
+export async function startNatsCluster (dataDir: string, supervise: Supervise): Promise<NatsCluster> {
+  const ports = new Set<number>()
+  while (ports.size < 2 * NODES) ports.add(await pickFreePort())
+  const clientPorts = [...ports].slice(0, NODES)
+  const routePorts = [...ports].slice(NODES)
+  const routes = routePorts.map((port) => `nats-route://127.0.0.1:${port}`).join(', ')
+  const nodes = await settleAll(clientPorts.map(async (port, index) => {
+    const part = await supervise(nodeName(index), async (signal, onSpawn) => await startNatsServer({
+      dataDir: path.join(dataDir, nodeName(index)),
+      port,
+      signal,
+      onSpawn,
+      serverName: nodeName(index),
+      extraConfig: `cluster {\n  name: millrace\n  listen: "127.0.0.1:${routePorts[index]}"\n  routes: [${routes}]\n}\n`
+    }))
+    return Object.assign(part, { port })
+  }))
+  return { nodes, url: nodes.map(({ port }) => `nats://127.0.0.1:${port}`).join(',') }
+}
+
+function nodeName (index: number): string {
+  return `nats-${index}`
+}
+
+/** The state of a replicated stream: who leads it, and whether the others follow. */
+export interface StreamReplicas {
+  leader: string
+  followers: { name: string, current: boolean }[]
+}
+
+/** @throws while the stream has no leader. */
+export async function readReplicas (connection: NatsConnection, stream: string): Promise<StreamReplicas> {
+  const { cluster } = await (await jetstreamManager(connection)).streams.info(stream)
+  if (cluster?.leader === undefined) throw new Error(`stream ${stream} has no leader`)
+  return { leader: cluster.leader, followers: (cluster.replicas ?? []).map(({ name, current }) => ({ name, current })) }
+}
