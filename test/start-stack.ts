@@ -52,7 +52,8 @@ export async function startStack (options: { env?: Record<string, string> } = {}
     MILLRACE_PERSONAL_API_KEY: personalApiKey,
     ...options.env
   }
-  const supervisor = spawn(process.execPath, [MAIN], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  // The test runner would instrument the supervisor and every process below; see `support/run-uninstrumented.js`.
+  const supervisor = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, MAIN], { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let printed = ''
   supervisor.stdout.on('data', (chunk: Buffer) => { printed = (printed + chunk.toString()).slice(-20_000) })
   supervisor.stderr.on('data', (chunk: Buffer) => { printed = (printed + chunk.toString()).slice(-20_000) })

@@ -9,9 +9,9 @@ import { loadStackSettings } from '../../deploy/local/stack-settings.ts'
 import { startServices, type ServiceUrls } from '../../deploy/local/start-services.ts'
 import { verifyBackupFiles } from '../../platform/backup/backup-files.ts'
 import { readManifest, type BackupManifest } from '../../platform/backup/backup-manifest.ts'
-import { listClickHouseMigrations, restoreTables } from '../../platform/backup/clickhouse-backup.ts'
+import { restoreTables } from '../../platform/backup/clickhouse-backup.ts'
 import { restoreDeadLetters } from '../../platform/backup/dead-letters-backup.ts'
-import { listPostgresMigrations, restorePostgres } from '../../platform/backup/postgres-backup.ts'
+import { restorePostgres } from '../../platform/backup/postgres-backup.ts'
 import { connectClickHouse } from '../../platform/connect-clickhouse.ts'
 import { connectNats } from '../../platform/connect-nats.ts'
 import { connectPostgres } from '../../platform/connect-postgres.ts'
@@ -20,6 +20,7 @@ import { MillraceError } from '../../platform/errors.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
+import { readMigrations } from '../../schema/migrate/read-migrations.ts'
 import { type CliContext } from '../cli-context.ts'
 import { DEAD_LETTER_FILES } from './create-backup.ts'
 import { startProgressBar } from './progress-bar.ts'
@@ -38,6 +39,7 @@ export async function restoreBackup (
   await verifyBackupFiles(folder, manifest.files, verifying.add)
   verifying.end()
   await refuseUnlessEmpty(dataDir)
+  await refuseOtherVersion(manifest)
 
   const lock = await lockDataDir(dataDir)
   const record = openProcessRecord(dataDir)
@@ -78,8 +80,6 @@ async function load (
   const logger = createLogger({ component: 'restore', level: 'silent' })
   const nats = await connectNats({ url: urls.natsUrl, name: 'restore', logger })
   try {
-    compare('postgres', manifest.version, manifest.postgres.migrations, await listPostgresMigrations(sql))
-    compare('clickhouse', manifest.version, manifest.clickhouse.migrations, await listClickHouseMigrations(clickhouse))
     const partBytes = sumByPart(manifest)
     const bar = startProgressBar(context, 'restoring', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
     await restorePostgres(sql, folder, manifest.postgres, bar.add)
@@ -115,10 +115,15 @@ async function clear (dataDir: string): Promise<void> {
   }
 }
 
-function compare (database: string, version: string, wanted: readonly string[], found: readonly string[]): void {
-  if (wanted.join() === found.join()) return
-  throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `the backup has another schema of ${database} than this ` +
-    `version: restore it with Millrace ${version}, then start the newer version on the data directory`)
+/** Files are loaded into the tables they came from: both schemas must be those of this version. */
+async function refuseOtherVersion ({ version, postgres, clickhouse }: BackupManifest): Promise<void> {
+  const schemas = { postgres: postgres.migrations, clickhouse: clickhouse.migrations }
+  for (const [database, wanted] of Object.entries(schemas)) {
+    const known = await readMigrations(path.join(import.meta.dirname, '..', '..', 'schema', database))
+    if (known.map(({ name }) => name).join() === wanted.join()) continue
+    throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `the backup has another schema of ${database} than this ` +
+      `version: restore it with Millrace ${version}, then start the newer version on the data directory`)
+  }
 }
 
 function loadStreamLimits (env: NodeJS.ProcessEnv): Parameters<typeof ensureStreams>[1] {

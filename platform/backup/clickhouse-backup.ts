@@ -92,7 +92,7 @@ export async function restoreTables (
 }
 
 /** The migrations that the database has, in order. */
-export async function listClickHouseMigrations (clickhouse: ClickHouse): Promise<string[]> {
+async function listClickHouseMigrations (clickhouse: ClickHouse): Promise<string[]> {
   const rows = await ask<{ name: string }>(clickhouse, 'SELECT DISTINCT name FROM schema_migrations ORDER BY name')
   return rows.map(({ name }) => name)
 }

@@ -31,7 +31,7 @@ export async function backUpPostgres (sql: TransactionSql, folder: string, onByt
 }
 
 /** The migrations that the database has, in order. */
-export async function listPostgresMigrations (sql: Sql | TransactionSql): Promise<string[]> {
+async function listPostgresMigrations (sql: Sql | TransactionSql): Promise<string[]> {
   return (await sql<{ name: string }[]>`SELECT name FROM schema_migration_checksums ORDER BY name`).map(({ name }) => name)
 }
 
