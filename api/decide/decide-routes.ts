@@ -6,6 +6,7 @@ import { allowOrigin, answerPreflight } from './allow-origin.ts'
 import { chooseAnswer } from './choose-answer.ts'
 import { createCircuitBreaker } from './circuit-breaker.ts'
 import { computeFlags, type ComputeFlagsDeps } from './compute-flags.ts'
+import { describeFlagEndpoint } from './flag-answer-schemas.ts'
 import { readBodyObject, readFlagRequest, readToken } from './flag-request.ts'
 import { localEvaluationRoutes } from './local-evaluation-routes.ts'
 import { type PersonReader } from './person-reader.ts'
@@ -44,8 +45,8 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
   // SDKs name many types for the same JSON: what it is, the bytes say.
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (request, body, done) => done(null, body))
   for (const endpoint of ['decide', 'flags'] as const) {
-    app.post(`/${endpoint}`, { schema: describeEndpoint(endpoint) }, async (request, reply) =>
-      await answerFlags(endpoint, request, reply, deps))
+    const described = { schema: describeEndpoint(endpoint), config: { described: describeFlagEndpoint(endpoint) } }
+    app.post(`/${endpoint}`, described, async (request, reply) => await answerFlags(endpoint, request, reply, deps))
     app.get(`/${endpoint}`, HIDDEN, async () => STATIC_ANSWER)
     app.options(`/${endpoint}`, HIDDEN, answerPreflight)
   }
@@ -68,14 +69,8 @@ async function acceptAnyType ({ headers }: FastifyRequest): Promise<void> {
 /** Only SDKs ask for it. */
 const HIDDEN = { schema: { hide: true } }
 
-/** Bodies are described in words: they come in too many wrappings to be checked by a schema. */
-function describeEndpoint (endpoint: 'decide' | 'flags'): { tags: string[], summary: string, description: string } {
-  return {
-    tags: ['evaluation of feature flags'],
-    summary: `Evaluate feature flags (${endpoint})`,
-    description: 'Body: api_key and distinct_id; optional groups, person_properties, group_properties, ' +
-      '$anon_distinct_id, flag_keys_to_evaluate. The query parameter v chooses the shape of the answer.'
-  }
+function describeEndpoint (endpoint: 'decide' | 'flags'): { tags: string[], summary: string } {
+  return { tags: ['evaluation of feature flags'], summary: `Evaluate feature flags (${endpoint})` }
 }
 
 /** What GET answers: SDKs that look whether the server is there. */

@@ -23,8 +23,33 @@ export async function localEvaluationRoutes (app: FastifyInstance, deps: Resolve
     summary: 'Definitions for SDKs that evaluate locally',
     description: 'With a personal key as bearer, and the project API key as query parameter token.'
   }
-  app.get('/flags/definitions', { schema }, answer)
+  app.get('/flags/definitions', { schema, config: { described: DESCRIBED } }, answer)
   app.get('/api/feature_flag/local_evaluation', { schema: { hide: true } }, answer)
+}
+
+/** For the OpenAPI document only: the answer was rendered before. */
+const DESCRIBED = {
+  security: [{ personalApiKey: [] }],
+  querystring: {
+    type: 'object',
+    properties: {
+      token: { type: 'string', description: 'Project API key: whose flags.' },
+      send_cohorts: { type: 'string', description: 'Send cohorts beside the flags, for SDKs that can evaluate them.' }
+    }
+  },
+  response: {
+    200: {
+      description: 'The definitions; the header etag names their version.',
+      type: 'object',
+      required: ['flags', 'group_type_mapping', 'cohorts'],
+      properties: {
+        flags: { type: 'array', items: { type: 'object', required: ['id', 'key', 'filters', 'active'], additionalProperties: true } },
+        group_type_mapping: { type: 'object', additionalProperties: { type: 'string' } },
+        cohorts: { type: 'object', additionalProperties: true }
+      }
+    },
+    304: { type: 'null', description: 'They are those of if-none-match.' }
+  }
 }
 
 /**

@@ -1,6 +1,7 @@
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import { type FastifyInstance } from 'fastify'
+import { capturedEventSchema, describeCapturePaths } from './capture-paths.ts'
 import { describeRoute } from './describe-route.ts'
 import { errorSchema } from './error-schema.ts'
 
@@ -18,10 +19,12 @@ export async function describeApi (app: FastifyInstance): Promise<void> {
       info: {
         title: 'Millrace',
         version: '1',
-        description: 'Management of a Millrace installation, and the evaluation of its feature flags. Every error has ' +
-          'the shape of Error; every path is also answered with a trailing slash.'
+        description: 'Management of a Millrace installation, capture, and the evaluation of feature flags. Every error ' +
+          'has the shape of Error; every path is also answered with a trailing slash.'
       },
+      paths: describeCapturePaths(),
       components: {
+        schemas: { CapturedEvent: capturedEventSchema },
         securitySchemes: {
           personalApiKey: {
             type: 'http', scheme: 'bearer', description: 'A personal API key (phx_...), made with "npx millrace keys create".'

@@ -1,5 +1,12 @@
 import { type SwaggerTransform } from '@fastify/swagger'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Parts of the route's schema that are for the OpenAPI document only: they check and write nothing. */
+    described?: Record<string, unknown>
+  }
+}
+
 type Schema = Record<string, unknown>
 
 const ERROR = { description: 'What was wrong, in the field at fault.', $ref: 'Error#' }
@@ -11,7 +18,7 @@ const PROJECT_ID = { type: 'string', description: 'Id of the project, or @curren
  * answers when it fails. Nothing here takes part in serving a request.
  */
 export const describeRoute: SwaggerTransform = ({ schema, url, route }) => {
-  const described = { ...schema as Schema | undefined }
+  const described = { ...schema as Schema | undefined, ...route.config?.described }
   if (described.hide === true) return { schema: described, url }
   const scope = route.config?.scope
   if (scope !== undefined) {

@@ -17,7 +17,11 @@ interface Assertions {
 export interface ContractClient {
   /** A request as the first user; the answer is compared with the OpenAPI document on the way. */
   call: (t: Assertions, method: string, path: string, body?: unknown, options?: CallOptions) => Promise<ContractAnswer>
-  /** A request without any key. */
+  /**
+   * A request without any key.
+   *
+   * @throws when the answer is not as the OpenAPI document says.
+   */
   post: (path: string, body: unknown) => Promise<ContractAnswer>
   openapi: OpenApiChecker
 }
@@ -51,6 +55,11 @@ export async function createContractClient (stack: Stack): Promise<ContractClien
       t.equal(openapi.findFault(method, url, answer), undefined, `${method} ${path} ${answer.status} as the document says`)
       return answer
     },
-    post: async (path, body) => await send('POST', path, body, {})
+    async post (path, body) {
+      const answer = await send('POST', path, body, {})
+      const fault = openapi.findFault('POST', path, answer)
+      if (fault !== undefined) throw new Error(`POST ${path} ${answer.status} is not as the document says: ${fault}`)
+      return answer
+    }
   }
 }

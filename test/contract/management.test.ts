@@ -1,5 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
+import { connectNats } from '../../platform/connect-nats.ts'
+import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
+import { createLogger } from '../../platform/logger.ts'
 import { startStack } from '../start-stack.ts'
 import { createContractClient } from './contract-client.ts'
 
@@ -25,6 +28,19 @@ async function insertProperty (name: string, columns: object = {}): Promise<stri
   const row = { project_id: 1, type: 'event', name, ...columns }
   const [inserted] = await stack.sql`INSERT INTO property_definitions ${stack.sql(row)} RETURNING id`
   return inserted?.['id']
+}
+
+/** Sets a message aside as the pipeline does, one that comes to nothing when it is replayed; returns its id. */
+async function plantDeadLetter (): Promise<number> {
+  const logger = createLogger({ component: 'test', level: 'silent' })
+  const connection = await connectNats({ url: stack.natsUrl, name: 'test', logger })
+  await publishDeadLetter(connection, {
+    stage: 'people', reason: 'refused', error: 'planted', subject: 'people.0', sequence: 1, headers: {},
+    body: Buffer.from('{}'), id: randomUUID(), project: 1
+  })
+  await connection.close()
+  const [letter] = (await client.call(t, 'GET', '~/dead_letters/')).body.results
+  return letter.id
 }
 
 /** Describes a value in the words of the contract. */
@@ -193,6 +209,27 @@ t.test('4.3 Event definitions: every operation', async (t) => {
   t.match(await client.call(t, 'DELETE', `~/event_definitions/${id}/`), { status: 204, body: undefined }, 'delete')
 })
 
+t.test('Beyond the contract: feature flags, dead letters, persons', async (t) => {
+  const filters = { groups: [{ properties: [], rollout_percentage: 100 }], payloads: { true: '{"a": 1}' } }
+  const { status, body: { id } } = await client.call(t, 'POST', '~/feature_flags/', { key: 'beyond', filters })
+  t.equal(status, 201)
+  t.match(await client.call(t, 'GET', '~/feature_flags/?search=beyond'), { status: 200, body: { count: 1 } })
+  t.match(await client.call(t, 'GET', `~/feature_flags/${id}/`), { status: 200, body: { key: 'beyond' } })
+  t.match(await client.call(t, 'PATCH', `~/feature_flags/${id}/`, { name: 'n' }), { status: 200, body: { version: 2 } })
+  t.match(await client.call(t, 'GET', '~/feature_flags/beyond/remote_config/'), { status: 200, body: '{"a": 1}' })
+  t.match(await client.call(t, 'DELETE', `~/feature_flags/${id}/`), { status: 204 })
+
+  const letter = await plantDeadLetter()
+  t.match(await client.call(t, 'GET', '~/dead_letters/'), { status: 200, body: { results: [{ id: letter }] } })
+  t.match(await client.call(t, 'GET', `~/dead_letters/${letter}/`), { status: 200, body: { error: 'planted' } })
+  t.match(await client.call(t, 'POST', '~/dead_letters/replay/', { dry_run: true }), { status: 200, body: { matched: 1 } })
+  t.match(await client.call(t, 'POST', `~/dead_letters/${letter}/replay/`), { status: 200, body: { replayed: 1 } })
+
+  const person = randomUUID()
+  await stack.sql`INSERT INTO persons (project_id, uuid) VALUES (1, ${person})`
+  t.match(await client.call(t, 'DELETE', `~/persons/${person}/`), { status: /^20[24]$/ })
+})
+
 t.test('4 Paths are answered with and without a trailing slash', async (t) => {
   for (const path of ['experiments', 'property_definitions', 'event_definitions', 'feature_flags']) {
     t.same((await client.call(t, 'GET', `~/${path}/`)).body.results, (await client.call(t, 'GET', `~/${path}`)).body.results, path)
@@ -268,4 +305,8 @@ t.test('9 The OpenAPI document is 3.1, complete, and can be browsed', async (t) 
   t.equal(page.status, 200)
   t.match(page.headers.get('content-type'), /text\/html/)
   t.notMatch(await page.text(), /https?:\/\/(?!127\.0\.0\.1)/, 'the page loads nothing from other hosts')
+})
+
+t.test('Every management operation of the document was tried, and answered as it says', async (t) => {
+  t.same(client.openapi.untried().filter((operation) => operation.includes(' /api/')), [])
 })

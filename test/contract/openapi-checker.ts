@@ -25,6 +25,8 @@ export interface OpenApiChecker {
    */
   findFault: (method: string, path: string, answer: { status: number, body: unknown }) => string | undefined
   operation: (method: string, path: string) => Operation | undefined
+  /** Operations of which no successful answer was compared so far, such as `GET /api/...`. */
+  untried: () => string[]
 }
 
 /** Checks answers against an OpenAPI 3.1 document, whose schemas are JSON Schema 2020-12. */
@@ -32,6 +34,7 @@ export function createOpenApiChecker (document: OpenApiDocument): OpenApiChecker
   const ajv = new Ajv2020({ strict: false, allErrors: true })
   ;(ajvFormats as unknown as (ajv: Ajv2020) => void)(ajv)
   ajv.addSchema(document, 'openapi')
+  const tried = new Set<string>()
 
   function findTemplate (path: string): string | undefined {
     const plain = path.split('?', 1)[0]?.replace(/\/$/, '') ?? ''
@@ -49,6 +52,7 @@ export function createOpenApiChecker (document: OpenApiDocument): OpenApiChecker
       const template = findTemplate(path)
       const responses = document.paths[template ?? '']?.[method.toLowerCase()]?.responses
       if (template === undefined || responses === undefined) return `${method} ${path} is not in the document`
+      if (status < 300) tried.add(`${method} ${template}`)
       const key = [String(status), `${String(status)[0]}XX`].find((name) => name in responses)
       if (key === undefined) return `${method} ${template} does not document ${status}`
       if (responses[key]?.content === undefined) return body === undefined ? undefined : 'a body where none is documented'
@@ -56,6 +60,11 @@ export function createOpenApiChecker (document: OpenApiDocument): OpenApiChecker
       const pointer = parts.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')
       const validate = ajv.compile({ $ref: `openapi#/${pointer}` })
       return validate(body) ? undefined : ajv.errorsText(validate.errors)
+    },
+    untried () {
+      const operations = Object.entries(document.paths).flatMap(([template, methods]) =>
+        Object.keys(methods).map((method) => `${method.toUpperCase()} ${template}`))
+      return operations.filter((operation) => !tried.has(operation))
     }
   }
 }

@@ -10,7 +10,7 @@ import { createContractClient } from './contract-client.ts'
  */
 const stack = await startStack()
 t.teardown(async () => await stack.stop())
-const { post } = await createContractClient(stack)
+const { call, post, openapi } = await createContractClient(stack)
 const apiKey = stack.projectApiKey
 
 interface Stored {
@@ -136,10 +136,15 @@ t.test('4.6 and 9 Evaluate feature flags in every version', async (t) => {
   t.match(v3.featureFlags, { on: true, many: 'only', off: false, paid: true }, 'v3 has flags that are false, and takes overrides')
   t.match(v3, { featureFlagPayloads: { on: /.+/, many: /text/ }, errorComputingFlags: false })
   t.equal((await decide('?v=3')).featureFlags.paid, false)
+  t.match((await decide('?v=4')).flags, { on: { enabled: true }, many: { variant: 'only' } })
+  for (const query of ['?v=1', '?v=2', '?v=1&config=true', '']) {
+    t.match((await post(`/flags/${query}`, { api_key: apiKey, distinct_id: 'd' })).status, 200, `flags ${query}`)
+  }
+  t.match(await call(t, 'GET', `/flags/definitions?token=${apiKey}`), { status: 200, body: { flags: { length: 4 } } })
 })
 
 t.test('4 Public endpoints accept POST with and without a trailing slash', async (t) => {
-  for (const path of ['/capture', '/capture/', '/batch', '/batch/', '/decide', '/decide/']) {
+  for (const path of ['/capture', '/capture/', '/batch', '/batch/', '/decide', '/decide/', '/flags', '/flags/']) {
     const body = { api_key: apiKey, event: 'e', distinct_id: 'slashes', batch: [{ event: 'e', distinct_id: 'slashes' }] }
     t.equal((await post(path, body)).status, 200, path)
   }
@@ -154,4 +159,8 @@ t.test('8 A batch of just under 20 MB is stored, a larger one refused', async (t
   t.match(fits, { status: 200, body: { status: 1 } })
   t.match(tooLarge, { status: 413, body: { type: 'validation_error', detail: String } })
   t.equal((await storedEvents('large', 19)).length, 19)
+})
+
+t.test('Every public operation of the OpenAPI document was tried, and answered as it says', async (t) => {
+  t.same(openapi.untried().filter((operation) => !operation.includes(' /api/')), [])
 })
