@@ -1,0 +1,111 @@
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { personUuid } from '../../platform/persons/person-uuid.ts'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
+import { freePort } from '../../test/support/free-port.ts'
+import { type TestContext } from '../../test/support/test-context.ts'
+import { runCli } from '../run-cli.ts'
+
+const JO = personUuid(1, 'jo')
+
+t.test('lists persons, finds one by distinct id or property, and shows it with its events', async (t) => {
+  const { run } = await startWithJoAndAnn(t)
+
+  t.match(JSON.parse((await run('persons list --project 1 --json')).out), [
+    { distinctIds: ['ann'] }, { uuid: JO, distinctIds: ['jo', 'phone'], distinctIdCount: 2, isIdentified: true }
+  ])
+  t.match(JSON.parse((await run('persons list --project 1 --distinct-id pho --json')).out), [{ uuid: JO }])
+  t.match(JSON.parse((await run('persons list --project 1 --property email=jo@example.com --json')).out), [{ uuid: JO }])
+  t.same(JSON.parse((await run('persons list --project 2 --json')).out), [])
+  t.match((await run('persons show --project 1 --distinct-id phone')).out, /distinct_ids +jo, phone\nevents +4\n/)
+  t.match(JSON.parse((await run(`persons show --project 1 ${personUuid(1, 'phone')} --json`)).out), {
+    id: JO, events: 4, properties: { email: 'jo@example.com' }
+  }, 'by an id from before the merge')
+})
+
+t.test('deletes a person with the events of all its distinct ids, and says so when nothing is left', async (t) => {
+  const { run, clickhouse, sql } = await startWithJoAndAnn(t)
+  const line = `persons delete --project 1 ${personUuid(1, 'phone')} --with-events --json`
+
+  const asked = await run(line)
+  t.match(asked, { code: 0, err: /add --yes/ })
+  t.equal(await countEvents(clickhouse), 6)
+  const deleted = await run(`${line} --yes`)
+
+  t.match(JSON.parse(deleted.out), { person: JO, events_deleted: 4, rows_left: 0, done: true })
+  t.equal(await countEvents(clickhouse), 2)
+  t.match(await sql`SELECT distinct_id FROM person_distinct_ids`, [{ distinct_id: 'ann' }])
+  t.match(await run(`${line} --yes`), { code: 1, err: /has no person/ })
+})
+
+t.test('says that a deletion is recorded but not done while ClickHouse is away', async (t) => {
+  const { runWith, sql } = await startWithJoAndAnn(t)
+  const nowhere = `http://127.0.0.1:${await freePort()}/none`
+
+  const { code, err } = await runWith(nowhere, `persons delete --project 1 ${JO} --yes`)
+
+  t.equal(code, 1)
+  t.match(err, /a pipeline process will finish it/)
+  t.match(await sql`SELECT done_at FROM person_deletions`, [{ done_at: null }])
+  t.equal((await sql`SELECT 1 FROM persons`).length, 1)
+})
+
+interface Run { code: number, out: string, err: string }
+
+/** Jo, whose phone was merged into her, and Ann; two events of each distinct id. */
+async function startWithJoAndAnn (t: TestContext): Promise<{
+  sql: Sql
+  clickhouse: ClickHouse
+  run: (line: string) => Promise<Run>
+  runWith: (clickhouseUrl: string, line: string) => Promise<Run>
+}> {
+  const { sql, url } = await createTestPostgres(t)
+  const { client: clickhouse, url: clickhouseUrl } = await createTestClickHouse(t)
+  await sql`INSERT INTO projects (id, name) VALUES (1, 'one'), (2, 'two') ON CONFLICT DO NOTHING`
+  await insertPerson(sql, ['jo', 'phone'], { email: 'jo@example.com' })
+  await insertPerson(sql, ['ann'], {})
+  await clickhouse.insert({
+    table: 'person_overrides',
+    values: [{ project_id: 1, old_person_id: personUuid(1, 'phone'), person_id: JO, version: 1, is_deleted: 0 }],
+    format: 'JSONEachRow'
+  })
+  await clickhouse.insert({
+    table: 'events',
+    values: ['jo', 'jo', 'phone', 'phone', 'ann', 'ann'].map((id) => ({
+      project_id: 1, uuid: randomUUID(), event: 'e', distinct_id: id, timestamp: '2026-01-01 00:00:00',
+      received_at: '2026-01-01 00:00:00'
+    })),
+    format: 'JSONEachRow'
+  })
+  const runWith = async (chosen: string, line: string): Promise<Run> => {
+    const run = { out: '', err: '' }
+    const code = await runCli(line.split(' '), {
+      env: { DATABASE_URL: url, CLICKHOUSE_URL: chosen },
+      stdout: { write: (text) => { run.out += text } },
+      stderr: { write: (text) => { run.err += text } },
+      now: Date.now
+    })
+    return { code, ...run }
+  }
+  return { sql, clickhouse, runWith, run: async (line) => await runWith(clickhouseUrl, line) }
+}
+
+async function insertPerson (
+  sql: Sql, distinctIds: readonly string[], properties: Record<string, string>
+): Promise<void> {
+  const uuid = personUuid(1, distinctIds[0]!)
+  const [person] = await sql<[{ id: number }]>`
+    INSERT INTO persons (project_id, uuid, properties, is_identified)
+    VALUES (1, ${uuid}, ${sql.json(properties)}, true) RETURNING id`
+  for (const distinctId of distinctIds) {
+    await sql`INSERT INTO person_distinct_ids (project_id, distinct_id, person_id) VALUES (1, ${distinctId}, ${person.id})`
+  }
+}
+
+async function countEvents (clickhouse: ClickHouse): Promise<number> {
+  const result = await clickhouse.query({ query: 'SELECT count() AS n FROM events', format: 'JSONEachRow' })
+  return Number((await result.json<{ n: string }>())[0]?.n)
+}

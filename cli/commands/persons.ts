@@ -1,0 +1,135 @@
+import { InvalidArgumentError, type Command } from 'commander'
+import { MillraceError } from '../../platform/errors.ts'
+import { loadSettings } from '../../platform/load-settings.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { deletePerson } from '../../platform/persons/delete-person.ts'
+import { findPersonByDistinctId, findPersonByUuid } from '../../platform/persons/find-person.ts'
+import { listPersons } from '../../platform/persons/list-persons.ts'
+import { countEventsOfPerson, readPerson, type Person } from '../../platform/persons/read-person.ts'
+import { type CliContext } from '../cli-context.ts'
+import { JSON_OPTION, printFields, printRows } from '../print-rows.ts'
+import { readCount, readDuration, readId, readText } from '../read-arguments.ts'
+
+interface InProject { project: number, json?: boolean }
+interface ListOptions extends InProject {
+  distinctId?: string
+  property?: { name: string, value: string }
+  limit: number
+}
+
+interface OneOptions extends InProject { distinctId?: boolean }
+interface DeleteOptions extends OneOptions { withEvents?: boolean, yes?: boolean, wait: number }
+
+const ID = ['<id>', 'person_id as events show it, also one from before a merge; or see --distinct-id'] as const
+const IS_DISTINCT_ID = ['--distinct-id', 'the id is a distinct id, as an SDK sends it'] as const
+
+/** `millrace persons list|show|delete`. */
+export function addPersonsCommands (program: Command, context: CliContext): void {
+  const group = program.command('persons').description('persons of a project: find them, look at one, forget one')
+
+  inProject(group.command('list').description('list persons, newest first'))
+    .option('--distinct-id <prefix>', 'a distinct id of the person begins with it', readText(200))
+    .option('--property <name=value>', 'such as email=jo@example.com; looks at every person', readProperty)
+    .option('--limit <number>', 'persons at most', readCount, 100)
+    .action(async ({ project, distinctId, property, limit, ...output }: ListOptions) => {
+      const filter = {
+        limit,
+        ...(distinctId === undefined ? {} : { distinctIdPrefix: distinctId }),
+        ...(property === undefined ? {} : { property })
+      }
+      printRows(context, await listPersons(await context.postgres(), project, filter), [
+        ['id', ({ uuid }) => uuid],
+        ['created', ({ createdAt }) => createdAt],
+        ['identified', ({ isIdentified }) => isIdentified ? 'yes' : 'no'],
+        ['distinct ids', ({ distinctIds, distinctIdCount }) =>
+          distinctIds.join(', ') + (distinctIdCount > distinctIds.length ? `, and ${distinctIdCount - distinctIds.length} more` : '')]
+      ], output)
+    })
+
+  inProject(group.command('show').description('show one person with the number of its events'))
+    .argument(...ID)
+    .option(...IS_DISTINCT_ID)
+    .action(async (id: string, options: OneOptions) => {
+      printPerson(context, await findPerson(context, id, options), options)
+    })
+
+  inProject(group.command('delete').description('delete a person, with its events if asked'))
+    .argument(...ID)
+    .option(...IS_DISTINCT_ID)
+    .option('--with-events', 'also the events received so far, of all its distinct ids')
+    .option('--wait <duration>', 'until ClickHouse has deleted everything', readDuration, 600)
+    .option('--yes', 'do it; without, the person is only shown')
+    .action(async (id: string, options: DeleteOptions) => { await remove(context, id, options) })
+}
+
+async function remove (context: CliContext, id: string, options: DeleteOptions): Promise<void> {
+  if (options.yes !== true) {
+    printPerson(context, await findPerson(context, id, options), options)
+    context.stderr.write('Nothing was deleted: add --yes to delete this person' +
+      `${options.withEvents === true ? ' and its events' : '; add --with-events to delete its events, too'}.\n`)
+    return
+  }
+  const uuid = await findUuid(context, id, options)
+  const deleted = await deletePerson(
+    { projectId: options.project, uuid, withEvents: options.withEvents === true },
+    {
+      sql: await context.postgres(),
+      clickhouse: await context.clickhouse(),
+      cluster: loadSettings(context.env, ['MILLRACE_CLICKHOUSE_CLUSTER']).MILLRACE_CLICKHOUSE_CLUSTER,
+      logger: createLogger({ component: 'cli', level: 'silent' }),
+      waitMs: options.wait * 1000
+    })
+  if (deleted === null) throw unknownPerson(id, options.project)
+  if (!deleted.isDone) {
+    throw new MillraceError('MILLRACE_DELETION_NOT_DONE', 'the person is gone from Postgres, and the rest is recorded: ' +
+      'ClickHouse is slow or away, and a pipeline process will finish it')
+  }
+  printFields(context, { person: deleted.uuid, events_deleted: deleted.events, rows_left: 0, done: true }, options)
+}
+
+interface FoundPerson {
+  person: Person
+  events: number
+}
+
+async function findPerson (context: CliContext, id: string, options: OneOptions): Promise<FoundPerson> {
+  const person = await readPerson(await context.postgres(), options.project, await findUuid(context, id, options))
+  if (person === null) throw unknownPerson(id, options.project)
+  return { person, events: await countEventsOfPerson(await context.clickhouse(), options.project, person) }
+}
+
+/** ClickHouse is asked only for what may be an id from before a merge. */
+async function findUuid (context: CliContext, id: string, { project, distinctId }: OneOptions): Promise<string> {
+  const sql = await context.postgres()
+  const uuid = distinctId === true
+    ? await findPersonByDistinctId(sql, project, id)
+    : await findPersonByUuid({ sql, clickhouse: await context.clickhouse() }, project, id)
+  if (uuid === null) throw unknownPerson(id, project)
+  return uuid
+}
+
+function printPerson (context: CliContext, { person, events }: FoundPerson, output: { json?: boolean }): void {
+  const { uuid, isIdentified, createdAt, distinctIds, properties } = person
+  printFields(context, {
+    id: uuid,
+    created: createdAt,
+    identified: isIdentified,
+    distinct_ids: distinctIds,
+    events,
+    properties: output.json === true ? properties : JSON.stringify(properties)
+  }, output)
+}
+
+function inProject (command: Command): Command {
+  return command.requiredOption('--project <id>', 'id of the project', readId).option(...JSON_OPTION)
+}
+
+function readProperty (text: string): { name: string, value: string } {
+  const at = text.indexOf('=')
+  if (at < 1) throw new InvalidArgumentError('Give a name and a value, such as email=jo@example.com.')
+  return { name: text.slice(0, at), value: text.slice(at + 1) }
+}
+
+function unknownPerson (id: string, project: number): MillraceError {
+  return new MillraceError('MILLRACE_PERSON_UNKNOWN', `project ${project} has no person ${id}`)
+}

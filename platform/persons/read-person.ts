@@ -1,0 +1,44 @@
+import { type ClickHouse } from '../connect-clickhouse.ts'
+import { type Sql } from '../connect-postgres.ts'
+import { personUuid } from './person-uuid.ts'
+
+/** All that is known of one person. */
+export interface Person {
+  uuid: string
+  isIdentified: boolean
+  createdAt: Date
+  distinctIds: string[]
+  properties: Record<string, unknown>
+}
+
+/** Uuids of one statement: they travel in its URL, which servers bound at a megabyte. */
+const CHUNK_UUIDS = 1000
+
+/** @param uuid  The person's present uuid; see `findPersonByUuid`. Null when there is no such person. */
+export async function readPerson (sql: Sql, projectId: number, uuid: string): Promise<Person | null> {
+  const [person] = await sql<Person[]>`
+    SELECT uuid, is_identified AS "isIdentified", created_at AS "createdAt", properties, ARRAY(
+      SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id ORDER BY distinct_id
+    ) AS "distinctIds"
+    FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
+  return person ?? null
+}
+
+/** Counts the events of a person, those of all its distinct ids, also from before they were merged. */
+export async function countEventsOfPerson (
+  clickhouse: ClickHouse, projectId: number, { uuid, distinctIds }: Pick<Person, 'uuid' | 'distinctIds'>
+): Promise<number> {
+  const uuids = [...new Set([uuid, ...distinctIds.map((distinctId) => personUuid(projectId, distinctId))])]
+  let count = 0
+  for (let i = 0; i < uuids.length; i += CHUNK_UUIDS) {
+    const result = await clickhouse.query({
+      query: `SELECT count() AS count FROM events
+        WHERE project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)} SETTINGS final = 1`,
+      query_params: { project: projectId, uuids: uuids.slice(i, i + CHUNK_UUIDS) },
+      format: 'JSONEachRow'
+    })
+    const [row] = await result.json<{ count: string }>()
+    count += Number(row?.count)
+  }
+  return count
+}
