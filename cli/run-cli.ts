@@ -4,6 +4,7 @@ import { describeFailure } from './describe-failure.ts'
 import { addBackupCommands } from './commands/backup.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addKeysCommands } from './commands/keys.ts'
+import { addPersonsCommands } from './commands/persons.ts'
 import { addProjectsCommands } from './commands/projects.ts'
 import { addRetentionCommands } from './commands/retention.ts'
 import { addStatusCommands } from './commands/status.ts'
@@ -13,7 +14,7 @@ import { addUsersCommands } from './commands/users.ts'
 export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
-  addProjectsCommands, addUsersCommands, addKeysCommands, addDeadLettersCommands, addStatusCommands,
+  addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands, addDeadLettersCommands, addStatusCommands,
   addBackupCommands, addRetentionCommands
 ]
 
