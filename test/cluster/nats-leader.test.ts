@@ -11,7 +11,7 @@ import { CLUSTER_PROJECT_KEY, startClusterSystem } from './start-cluster-system.
 const REPLICATED = [EVENTS_STREAM, PEOPLE_STREAM, DEAD_LETTER_STREAM, `KV_${CUTS_BUCKET}`, `KV_${MEMBERS_BUCKET}`]
 
 t.test('loses and doubles nothing when the leaders of the events and of the cuts are killed under load', async (t) => {
-  const system = await startClusterSystem(t, { lanes: 2, ingest: 2, pipeline: 2 })
+  const system = await startClusterSystem(t, { natsNodes: 3, lanes: 2, ingest: 2, pipeline: 2 })
   const { connection, nats } = system
   for (const stream of REPLICATED) {
     const { followers } = await readReplicas(connection, stream)
@@ -21,6 +21,7 @@ t.test('loses and doubles nothing when the leaders of the events and of the cuts
     ports: system.ingest.map(({ port }) => port), apiKey: CLUSTER_PROJECT_KEY, eventsPerSecond: 500,
     random: createRandom(7), refusableShare: 0
   })
+  t.teardown(async () => { await load.stop() })
 
   const killed: string[] = []
   for (const stream of [EVENTS_STREAM, `KV_${CUTS_BUCKET}`]) {

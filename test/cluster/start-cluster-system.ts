@@ -21,7 +21,7 @@ export interface TierProcess extends SupervisedPart {
   readonly port: number
 }
 
-/** Several processes of each tier on a cluster of three nats-servers. */
+/** Several processes of each tier, on one nats-server or a cluster of three. */
 export interface ClusterSystem {
   nats: NatsCluster
   parts: readonly SupervisedPart[]
@@ -35,9 +35,12 @@ export interface ClusterSystem {
   select <T>(query: string, params?: Record<string, unknown>): Promise<T[]>
   /** Starts one more process of a tier. */
   start (name: TierName): Promise<TierProcess>
+  /** Asks a process to end; nobody starts it again. */
+  end (part: SupervisedPart): Promise<void>
 }
 
 export interface ClusterSystemOptions {
+  natsNodes: 1 | 3
   lanes: number
   ingest?: number
   pipeline?: number
@@ -69,7 +72,8 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
   }
 
   const [postgres, clickhouse, nats] = await Promise.all([
-    createTestPostgres(t), createTestClickHouse(t), startNatsCluster(dataDir, keep)
+    createTestPostgres(t), createTestClickHouse(t),
+    startNatsCluster({ dataDir, nodes: options.natsNodes }, keep)
   ])
   await createFirstProject({
     databaseUrl: postgres.url, projectApiKey: CLUSTER_PROJECT_KEY, personalApiKey: CLUSTER_PERSONAL_KEY
@@ -80,7 +84,7 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
   t.teardown(async () => { await connection.close() })
 
   let started = 0
-  const start = async (name: TierName): Promise<TierProcess> => {
+  const start = async (name: TierName, env: Record<string, string> = {}): Promise<TierProcess> => {
     const folder = path.join(dataDir, `${name}-${started++}`)
     const port = await pickFreePort()
     const portSetting = { ingest: 'MILLRACE_PORT', pipeline: 'MILLRACE_PIPELINE_PORT', api: 'MILLRACE_API_PORT' }[name]
@@ -95,7 +99,8 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
         MILLRACE_STREAM_REPLICAS: String(nats.nodes.length),
         MILLRACE_STREAM_MAX_BYTES: '268435456',
         MILLRACE_LANES: String(options.lanes),
-        [portSetting]: String(port)
+        [portSetting]: String(port),
+        ...env
       }
     }))
     return Object.assign(part, { port })
@@ -104,11 +109,17 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
     await Promise.all(Array.from({ length: count }, async () => await start(name)))
   // Ready once there is somebody to ask for streams.
   await waitFor(async () => (await connection.request('$JS.API.INFO')).string().includes('"streams"'), { timeoutMs: 20_000 })
-  const [ingest, pipeline, api] = await Promise.all([
-    startSome('ingest', options.ingest), startSome('pipeline', options.pipeline), startSome('api', options.api)
-  ])
+  const [pipeline, api] = await Promise.all([startSome('pipeline', options.pipeline), startSome('api', options.api)])
+  const ingest = await Promise.all(Array.from({ length: options.ingest ?? 0 }, async (_, index) => {
+    const { port } = api[index % api.length] ?? { port: 1 }
+    return await start('ingest', { MILLRACE_API_URL: `http://127.0.0.1:${port}` })
+  }))
   return {
     nats, parts, ingest, pipeline, api, surprises, connection, sql: postgres.sql, start,
+    async end (part) {
+      parts.splice(parts.indexOf(part), 1)
+      await part.stop()
+    },
     async select<T> (query: string, params: Record<string, unknown> = {}) {
       return await (await clickhouse.client.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
     }

@@ -17,14 +17,14 @@ export interface NatsCluster {
   url: string
 }
 
-const NODES = 3
-
-/** Starts three nats-servers on this machine that replicate their streams among themselves. */
-export async function startNatsCluster (dataDir: string, supervise: Supervise): Promise<NatsCluster> {
+/** Starts nats-servers on this machine, 1 or 3, that replicate their streams among themselves. */
+export async function startNatsCluster (
+  { dataDir, nodes: count }: { dataDir: string, nodes: 1 | 3 }, supervise: Supervise
+): Promise<NatsCluster> {
   const ports = new Set<number>()
-  while (ports.size < 2 * NODES) ports.add(await pickFreePort())
-  const clientPorts = [...ports].slice(0, NODES)
-  const routePorts = [...ports].slice(NODES)
+  while (ports.size < 2 * count) ports.add(await pickFreePort())
+  const clientPorts = [...ports].slice(0, count)
+  const routePorts = [...ports].slice(count)
   const routes = routePorts.map((port) => `nats-route://127.0.0.1:${port}`).join(', ')
   const nodes = await settleAll(clientPorts.map(async (port, index) => {
     const part = await supervise(nodeName(index), async (signal, onSpawn) => await startNatsServer({
@@ -33,7 +33,9 @@ export async function startNatsCluster (dataDir: string, supervise: Supervise): 
       signal,
       onSpawn,
       serverName: nodeName(index),
-      extraConfig: `cluster {\n  name: millrace\n  listen: "127.0.0.1:${routePorts[index]}"\n  routes: [${routes}]\n}\n`
+      ...count === 1
+        ? {}
+        : { extraConfig: `cluster {\n  name: millrace\n  listen: "127.0.0.1:${routePorts[index]}"\n  routes: [${routes}]\n}\n` }
     }))
     return Object.assign(part, { port })
   }))
