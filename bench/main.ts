@@ -11,13 +11,14 @@ import { floor } from './floor.bench.ts'
 import { growth } from './growth.bench.ts'
 import { large } from './large.bench.ts'
 import { printFigures } from './print-figures.ts'
+import { promote } from './promote.bench.ts'
 import { query } from './query.bench.ts'
 import { type Figure, type Question } from './question.ts'
 import { single } from './single.bench.ts'
 import { visible } from './visible.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
-const QUESTIONS: readonly Question[] = [batch, floor, direct, single, large, visible, decide, growth, query]
+const QUESTIONS: readonly Question[] = [batch, floor, direct, single, large, visible, decide, growth, query, promote]
 
 const { values: options, positionals: names } = parseArgs({
   allowPositionals: true,

@@ -6,6 +6,7 @@ import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addKeysCommands } from './commands/keys.ts'
 import { addPersonsCommands } from './commands/persons.ts'
 import { addProjectsCommands } from './commands/projects.ts'
+import { addPropertiesCommands } from './commands/properties.ts'
 import { addRetentionCommands } from './commands/retention.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { addUsersCommands } from './commands/users.ts'
@@ -15,7 +16,7 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands, addDeadLettersCommands, addStatusCommands,
-  addBackupCommands, addRetentionCommands
+  addBackupCommands, addRetentionCommands, addPropertiesCommands
 ]
 
 /**

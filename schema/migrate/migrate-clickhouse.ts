@@ -1,6 +1,7 @@
 import path from 'node:path'
 import { createClient } from '@clickhouse/client'
 import { readMigrations, selectPending, type AppliedMigration } from './read-migrations.ts'
+import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
 import { renderClickHouseSql, type ClickHouseLayout } from './render-clickhouse-sql.ts'
 
 const FOLDER = path.join(import.meta.dirname, '..', 'clickhouse')
@@ -36,6 +37,8 @@ export async function migrateClickHouse (url: string, layout: ClickHouseLayout):
       await client.command({ query: render(sql) })
       await client.insert({ table: 'schema_migrations', values: [{ name, checksum }], format: 'JSONEachRow' })
     }
+    // Also when nothing was pending: a restore brings columns that no migration made (promoted properties).
+    await refreshEventsWithPerson(client, { layout })
     return pending.map(({ name }) => name)
   } finally {
     await client.close()

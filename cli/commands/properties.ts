@@ -1,0 +1,86 @@
+import { InvalidArgumentError, type Command } from 'commander'
+import { loadSettings } from '../../platform/load-settings.ts'
+import { listPromotedColumns, type PromotedColumn } from '../../platform/promoted-columns/list-promoted-columns.ts'
+import {
+  describeExpression, PROMOTED_TYPES, PromotionError, readPromotion, type PromotedType
+} from '../../platform/promoted-columns/promoted-column.ts'
+import { demoteProperty, promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
+import { startProgressBar, type ProgressBar } from '../backup/progress-bar.ts'
+import { type CliContext } from '../cli-context.ts'
+import { JSON_OPTION, printFields, printRows } from '../print-rows.ts'
+
+interface Output { json?: boolean }
+
+/** `millrace properties promote|demote|list|suggest`. */
+export function addPropertiesCommands (program: Command, context: CliContext): void {
+  const group = program.command('properties').description('properties of events that have a column of their own')
+
+  group.command('promote')
+    .description('give a property a column, for new events and for old ones; safe to interrupt and to repeat')
+    .argument('<property>', 'its name, as in the events')
+    .option('--type <type>', Object.keys(PROMOTED_TYPES).join(', '), readType, 'String')
+    .option('--column <name>', 'begins with p_; default: p_ and the name of the property')
+    .option(...JSON_OPTION)
+    .action(async (property: string, { type, column, ...output }: Output & { type: PromotedType, column?: string }) => {
+      const promotion = readPromotion({ property, type, column })
+      const clickhouse = await context.clickhouse()
+      const fill = showFill(context)
+      const options = { cluster: readCluster(context), onProgress: fill.show }
+      const promoted = await promoteProperty(clickhouse, promotion, options).finally(fill.end)
+      printFields(context, { ...describe(promoted), instead_of: describeExpression(promotion) }, output)
+    })
+
+  group.command('demote')
+    .description('take the column of a property away; the property stays in the events')
+    .argument('<property>', 'its name, as in the events')
+    .option(...JSON_OPTION)
+    .action(async (property: string, output: Output) => {
+      const demoted = await demoteProperty(await context.clickhouse(), property, { cluster: readCluster(context) })
+      if (demoted === undefined) throw new PromotionError(`${property} is not promoted`)
+      printFields(context, { property, column: demoted.column, freed_bytes: demoted.bytes }, output)
+    })
+
+  group.command('list')
+    .description('promoted properties, their columns and how far they are filled')
+    .option(...JSON_OPTION)
+    .action(async (output: Output) => {
+      const columns = await listPromotedColumns(await context.clickhouse(), { cluster: readCluster(context) })
+      printRows(context, columns.map(describe), [
+        ['property', ({ property }) => property],
+        ['column', ({ column }) => column],
+        ['type', ({ type }) => type],
+        ['filled', ({ filled }) => `${Math.floor(filled * 100)} %`],
+        ['bytes', ({ bytes }) => bytes]
+      ], output)
+    })
+}
+
+function readCluster (context: CliContext): string {
+  return loadSettings(context.env, ['MILLRACE_CLICKHOUSE_CLUSTER']).MILLRACE_CLICKHOUSE_CLUSTER
+}
+
+function readType (text: string): PromotedType {
+  const type = Object.keys(PROMOTED_TYPES).find((name) => name.toLowerCase() === text.toLowerCase())
+  if (type === undefined) throw new InvalidArgumentError(`Give one of ${Object.keys(PROMOTED_TYPES).join(', ')}.`)
+  return type as PromotedType
+}
+
+function describe ({ property, column, type, rows, filledRows, bytes }: PromotedColumn): {
+  property: string, column: string, type: string, events: number, filled: number, bytes: number
+} {
+  return { property, column, type, events: rows, filled: rows === 0 ? 1 : filledRows / rows, bytes }
+}
+
+/** The bar begins with the first look at the table, which tells how long it is. */
+function showFill (context: CliContext): { show: (filled: number, rows: number) => void, end: () => void } {
+  let bar: ProgressBar | undefined
+  let shown = 0
+  return {
+    show (filled, rows) {
+      bar ??= startProgressBar(context, 'filling', rows, (events) => `${events} events`)
+      bar.add(Math.max(filled - shown, 0))
+      shown = Math.max(filled, shown)
+    },
+    end () { bar?.end() }
+  }
+}

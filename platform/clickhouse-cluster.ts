@@ -1,0 +1,19 @@
+/** `ON CLUSTER ...` of a statement that changes tables; nothing on one node. */
+export function onCluster (cluster: string): string {
+  return cluster === '' ? '' : `ON CLUSTER ${quoteText(cluster)}`
+}
+
+/** A system table of all nodes. */
+export function systemTable (cluster: string, table: string): string {
+  return cluster === '' ? `system.${table}` : `clusterAllReplicas(${quoteText(cluster)}, system.${table})`
+}
+
+/** A text as a string literal of ClickHouse, for statements that take no parameters. */
+export function quoteText (text: string): string {
+  return `'${text.replaceAll(/['\\]/g, '\\$&')}'`
+}
+
+/** A name as an identifier of ClickHouse. */
+export function quoteName (name: string): string {
+  return `\`${name.replaceAll(/[`\\]/g, '\\$&')}\``
+}

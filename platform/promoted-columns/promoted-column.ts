@@ -1,0 +1,106 @@
+import { EVENT_COLUMNS } from '../../schema/event-row.ts'
+import { quoteText } from '../clickhouse-cluster.ts'
+import { MillraceError } from '../errors.ts'
+
+/**
+ * A property promoted by an operator is a column of `events` with a DEFAULT over `properties`: ClickHouse computes it
+ * for every insert that does not name it, and while reading parts that were written before it. So it is right for
+ * every row from the moment it exists, whichever version of Millrace inserts; filling old parts only makes it fast.
+ *
+ * The column itself is the one record of the promotion: its name begins with `p_`, its default names the property.
+ * Columns of Millrace never begin so, and no analyst's query is likely to use such a name for something else.
+ */
+export const COLUMN_PREFIX = 'p_'
+
+interface PromotedTypeDefinition {
+  /** Type of the column. */
+  column: string
+  /** The value of the property, by its name as a literal. Must never throw, or inserts would stop. */
+  read: (property: string) => string
+  /** How the value looks when the property is absent, for people. */
+  absent: string
+}
+
+/** What a property may be promoted as. */
+export const PROMOTED_TYPES = {
+  String: {
+    column: 'String',
+    read: (property) => `JSONExtractString(properties, ${property})`,
+    absent: 'empty'
+  },
+  Float64: {
+    column: 'Nullable(Float64)',
+    read: (property) => `JSONExtract(properties, ${property}, 'Nullable(Float64)')`,
+    absent: 'NULL'
+  },
+  DateTime: {
+    column: "Nullable(DateTime64(3, 'UTC'))",
+    // Dates that begin with the year, and epoch seconds or milliseconds; anything else would be a guess ("5" is a day).
+    read: (property) => `parseDateTime64BestEffortOrNull(extract(JSONExtractString(properties, ${property}), ` +
+      "'^(?:[0-9]{4}-[0-9]{2}-[0-9]{2}.*|[0-9]{9,10}|[0-9]{13})$'), 3, 'UTC')",
+    absent: 'NULL'
+  },
+  Bool: {
+    column: 'Nullable(Bool)',
+    read: (property) => `JSONExtract(properties, ${property}, 'Nullable(Bool)')`,
+    absent: 'NULL'
+  }
+} as const satisfies Record<string, PromotedTypeDefinition>
+
+export type PromotedType = keyof typeof PROMOTED_TYPES
+
+/** What to promote, checked. */
+export interface Promotion {
+  property: string
+  type: PromotedType
+  column: string
+}
+
+/** A property cannot be promoted or demoted so; the message says why. */
+export class PromotionError extends MillraceError {
+  constructor (message: string) {
+    super('MILLRACE_PROMOTION_REFUSED', message)
+    this.name = 'PromotionError'
+  }
+}
+
+/**
+ * Checks what somebody wants to promote, and names the column.
+ *
+ * @param wish.column  Absent: made from the name of the property.
+ * @throws {PromotionError} for a property that has a column in every installation, and for impossible names.
+ */
+export function readPromotion (wish: { property: string, type: PromotedType, column?: string | undefined }): Promotion {
+  const { property, type } = wish
+  if (property === '' || Buffer.byteLength(property) > 200 || /[\p{Cc}\p{Cs}]/u.test(property)) {
+    throw new PromotionError('the name of a property has 1 to 200 bytes and no control characters')
+  }
+  const own = EVENT_COLUMNS.find((column) => 'promotes' in column && column.promotes === property)
+  if (own !== undefined) throw new PromotionError(`${property} has a column in every installation: ${own.name}`)
+  const column = wish.column ?? nameColumn(property)
+  if (!/^p_[A-Za-z0-9_]{1,62}$/.test(column) || !/[A-Za-z0-9]/.test(column.slice(2))) {
+    throw new PromotionError(`${column} cannot be the column: give --column with p_ and 1 to 62 letters, digits or _`)
+  }
+  return { property, type, column }
+}
+
+/** `$` in front goes, what no identifier can hold becomes `_`. A second one of that name is refused. */
+function nameColumn (property: string): string {
+  return COLUMN_PREFIX + property.replace(/^\$/, '').replaceAll(/[^A-Za-z0-9_]+/g, '_').slice(0, 62)
+}
+
+/** The definition of the column, as `ALTER TABLE ... ADD COLUMN` wants it; without its name. */
+export function describeColumn ({ property, type }: Promotion): string {
+  return `${PROMOTED_TYPES[type].column} DEFAULT ${describeExpression({ property, type })} ` +
+    `COMMENT ${quoteText(commentOf({ property, type }))} CODEC(ZSTD(1))`
+}
+
+/** What the column stands for: the expression over `properties` that gives the same for every event. */
+export function describeExpression ({ property, type }: Pick<Promotion, 'property' | 'type'>): string {
+  return PROMOTED_TYPES[type].read(quoteText(property))
+}
+
+export function commentOf ({ property, type }: Pick<Promotion, 'property' | 'type'>): string {
+  const { absent } = PROMOTED_TYPES[type]
+  return `Property ${JSON.stringify(property)} as ${type}, ${absent} when absent; promoted by the operator`
+}

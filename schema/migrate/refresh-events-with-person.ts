@@ -1,0 +1,63 @@
+import { type createClient } from '@clickhouse/client'
+import { renderClickHouseSql, type ClickHouseLayout } from './render-clickhouse-sql.ts'
+
+const VIEW = 'events_with_person'
+
+/** In the view this column means something else than in `events`; every other one is the same. */
+const PERSON_COMMENT = 'Person the event belongs to now: person_id of events with merges followed'
+
+interface Column {
+  name: string
+  type: string
+  comment: string
+}
+
+export interface RefreshOptions {
+  layout: ClickHouseLayout
+  /** Columns that the view must not show (any more), because they are about to be dropped. */
+  without?: readonly string[]
+}
+
+/**
+ * Gives `events_with_person` the columns that `events` has now, with their comments: a view keeps the columns it was
+ * made with. The view is replaced in one step, so queries see the old one or the new one; nothing happens when it is
+ * right already.
+ *
+ * Its SELECT stays what the migrations made it: that says `event.*`, and the list of columns here says which of them.
+ *
+ * @returns whether the view was replaced.
+ */
+export async function refreshEventsWithPerson (
+  client: ReturnType<typeof createClient>, { layout, without = [] }: RefreshOptions
+): Promise<boolean> {
+  const [view] = await ask<{ as_select: string, comment: string }>(client, `
+    SELECT as_select, comment FROM system.tables WHERE database = currentDatabase() AND name = '${VIEW}'`)
+  if (view === undefined) return false
+  const wanted = (await readColumns(client, 'events'))
+    .filter(({ name }) => !without.includes(name))
+    .map((column) => column.name === 'person_id' ? { ...column, comment: PERSON_COMMENT } : column)
+  if (JSON.stringify(wanted) === JSON.stringify(await readColumns(client, VIEW))) return false
+
+  const list = wanted.map(({ name, type, comment }) => `\`${name}\` ${type} COMMENT ${quote(comment)}`)
+  await client.command({
+    query: `${renderClickHouseSql(`CREATE OR REPLACE VIEW ${VIEW} {{on_cluster}}`, layout)} (${list.join(', ')})
+AS ${view.as_select}
+COMMENT ${quote(view.comment)}`
+  })
+  return true
+}
+
+async function readColumns (client: ReturnType<typeof createClient>, table: string): Promise<Column[]> {
+  return await ask<Column>(client, `
+    SELECT name, type, comment FROM system.columns
+    WHERE database = currentDatabase() AND table = '${table}' AND default_kind IN ('', 'DEFAULT')
+    ORDER BY position`)
+}
+
+async function ask<T> (client: ReturnType<typeof createClient>, query: string): Promise<T[]> {
+  return await (await client.query({ query, format: 'JSONEachRow' })).json<T>()
+}
+
+function quote (text: string): string {
+  return `'${text.replaceAll(/['\\]/g, '\\$&')}'`
+}
