@@ -20,13 +20,13 @@ export async function createExperiment (
   refuseGlobalProperties(body.filters)
 
   const id = await sql.begin(async (tx) => {
-    const flag = await linkOrCreateFlag(tx, {
+    const flagId = await linkOrCreateFlag(tx, {
       ...who, key: body.feature_flag_key, experimentName: body.name, parameters: body.parameters, active: start !== null
     })
     const [row] = await tx<{ id: number }[]>`
       INSERT INTO experiments (project_id, name, description, start_date, end_date, feature_flag_id, parameters,
         secondary_metrics, filters, archived, created_by)
-      VALUES (${who.projectId}, ${body.name}, ${body.description ?? ''}, ${start}, ${end}, ${flag.id},
+      VALUES (${who.projectId}, ${body.name}, ${body.description ?? ''}, ${start}, ${end}, ${flagId},
         ${tx.json((body.parameters ?? {}) as never)}, ${tx.json((body.secondary_metrics ?? {}) as never)},
         ${tx.json((body.filters ?? {}) as never)}, ${body.archived ?? false}, ${who.userId})
       RETURNING id`

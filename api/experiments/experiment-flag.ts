@@ -1,14 +1,9 @@
 import { type TransactionSql } from '../../platform/connect-postgres.ts'
-import { DEFAULT_VARIANTS, readVariants, sameVariants, variantsOfFlag, type Variant } from './read-variants.ts'
+import { type HttpError } from '../../platform/errors.ts'
+import { openFlagWriter, type FlagWriter } from '../feature-flags/flag-writer.ts'
+import { MalformedFlagError } from '../flags/malformed-flag-error.ts'
 import { invalidExperiment } from './experiment-errors.ts'
-
-/** What an experiment needs to know of its flag. */
-export interface ExperimentFlag {
-  id: number
-  key: string
-  active: boolean
-  filters: Record<string, unknown>
-}
+import { DEFAULT_VARIANTS, readVariants, sameVariants, variantsOfFlag, type Variant } from './read-variants.ts'
 
 export interface FlagWish {
   projectId: number
@@ -24,27 +19,20 @@ export interface FlagWish {
 /**
  * Links the flag with the key, or makes it: an experiment always has one.
  *
+ * @returns the id of the flag.
  * @throws {HttpError} 400 with the words of sdk-compat.md 4.2, when the flag is not fit for an experiment or the
  *   wished variants are not.
  */
-export async function linkOrCreateFlag (tx: TransactionSql, wish: FlagWish): Promise<ExperimentFlag> {
+export async function linkOrCreateFlag (tx: TransactionSql, wish: FlagWish): Promise<number> {
   const variants = readVariants(wish.parameters)
-  return await linkFlag(tx, wish, variants) ?? await createFlag(tx, wish, variants ?? [...DEFAULT_VARIANTS]) ??
-    // Somebody else made it at this moment.
-    await linkFlag(tx, wish, variants) ?? raise()
-}
-
-function raise (): never {
-  throw new Error('the flag neither exists nor could be made')
+  return await writeFlag(tx, wish.projectId, async (flags) =>
+    await linkFlag(flags, wish, variants) ?? await createFlag(flags, wish, variants ?? [...DEFAULT_VARIANTS]))
 }
 
 async function linkFlag (
-  tx: TransactionSql, wish: FlagWish, wished: Variant[] | undefined
-): Promise<ExperimentFlag | undefined> {
-  const [flag] = await tx<ExperimentFlag[]>`
-    SELECT id, key, active, filters FROM feature_flags
-    WHERE project_id = ${wish.projectId} AND key = ${wish.key} AND NOT deleted
-    FOR UPDATE`
+  flags: FlagWriter, wish: FlagWish, wished: Variant[] | undefined
+): Promise<number | undefined> {
+  const flag = flags.definitions.flags.find(({ key }) => key === wish.key)
   if (flag === undefined) return undefined
   const variants = variantsOfFlag(flag.filters)
   if (variants.length < 2) {
@@ -56,25 +44,18 @@ async function linkFlag (
   if (wished !== undefined && !sameVariants(wished, variants)) {
     throw invalidExperiment('parameters__feature_flag_variants', 'The feature flag exists with other variants; leave feature_flag_variants out to use them.')
   }
-  if (wish.active && !flag.active) await setFlagActive(tx, flag.id, true)
-  return flag
+  if (wish.active && !flag.active) await flags.change(flag.id, { active: true })
+  return flag.id
 }
 
-async function createFlag (
-  tx: TransactionSql, wish: FlagWish, variants: Variant[]
-): Promise<ExperimentFlag | undefined> {
-  if (!/^[A-Za-z0-9_-]+$/.test(wish.key)) {
-    throw invalidExperiment('feature_flag_key', 'Only letters, numbers, hyphens (-) & underscores (_) are allowed.', 'invalid_key')
-  }
-  const filters = buildFilters(wish.parameters ?? {}, variants)
-  const [flag] = await tx<ExperimentFlag[]>`
-    INSERT INTO feature_flags (project_id, key, name, filters, active, ensure_experience_continuity, created_by)
-    VALUES (${wish.projectId}, ${wish.key}, ${`Feature Flag for Experiment ${wish.experimentName}`},
-      ${tx.json(filters as never)}, ${wish.active}, ${wish.parameters?.['ensure_experience_continuity'] === true},
-      ${wish.userId})
-    ON CONFLICT DO NOTHING
-    RETURNING id, key, active, filters`
-  return flag
+async function createFlag (flags: FlagWriter, wish: FlagWish, variants: Variant[]): Promise<number> {
+  return await flags.insert({
+    key: wish.key,
+    name: `Feature Flag for Experiment ${wish.experimentName}`,
+    filters: buildFilters(wish.parameters ?? {}, variants),
+    active: wish.active,
+    ensure_experience_continuity: wish.parameters?.['ensure_experience_continuity'] === true
+  }, wish.userId)
 }
 
 function buildFilters (parameters: Record<string, unknown>, variants: Variant[]): Record<string, unknown> {
@@ -98,17 +79,57 @@ export function readGroupTypeIndex (parameters: Record<string, unknown>): number
   throw invalidExperiment('parameters__aggregation_group_type_index', 'aggregation_group_type_index must be the number of a group type.')
 }
 
-/** Switches a flag; the API processes hear of it by NOTIFY. */
-export async function setFlagActive (tx: TransactionSql, flagId: number, active: boolean): Promise<void> {
-  await tx`
-    UPDATE feature_flags SET active = ${active}, version = version + 1, updated_at = now()
-    WHERE id = ${flagId} AND active <> ${active}`
+/**
+ * Switches the flag of an experiment.
+ *
+ * @throws {HttpError} 400 when it is to be switched on, and was deleted.
+ */
+export async function setFlagActive (
+  tx: TransactionSql, { projectId, flagId }: { projectId: number, flagId: number }, active: boolean
+): Promise<void> {
+  await writeFlag(tx, projectId, async (flags) => {
+    const flag = flags.definitions.flags.find(({ id }) => id === flagId)
+    if (flag === undefined && active) throw deletedFlag()
+    if (flag !== undefined && flag.active !== active) await flags.change(flagId, { active })
+  })
 }
 
-/** Gives a flag other variants, and leaves its conditions as they are. */
-export async function setFlagVariants (tx: TransactionSql, flagId: number, variants: Variant[]): Promise<void> {
-  await tx`
-    UPDATE feature_flags SET version = version + 1, updated_at = now(),
-      filters = jsonb_set(filters, '{multivariate}', ${tx.json({ variants } as never)})
-    WHERE id = ${flagId}`
+/**
+ * Gives a flag other variants, and leaves its conditions as they are.
+ *
+ * @throws {HttpError} 400 when something in the flag is about a variant that would be gone.
+ */
+export async function setFlagVariants (
+  tx: TransactionSql, { projectId, flagId }: { projectId: number, flagId: number }, variants: Variant[]
+): Promise<void> {
+  await writeFlag(tx, projectId, async (flags) => {
+    const flag = flags.definitions.flags.find(({ id }) => id === flagId)
+    if (flag === undefined) throw deletedFlag()
+    const filters = flag.filters as { multivariate?: object | null }
+    await flags.change(flagId, { filters: { ...filters, multivariate: { ...filters.multivariate, variants } } })
+  })
+}
+
+function deletedFlag (): HttpError {
+  return invalidExperiment('feature_flag_key', 'The feature flag was deleted; name another one.', 'flag_deleted')
+}
+
+/** Writes flags as everybody does, and tells of faults by the names that fields have in an experiment. */
+async function writeFlag<T> (
+  tx: TransactionSql, projectId: number, work: (flags: FlagWriter) => Promise<T>
+): Promise<T> {
+  try {
+    return await work(await openFlagWriter(tx, projectId))
+  } catch (error) {
+    if (!(error instanceof MalformedFlagError)) throw error
+    throw invalidExperiment(toExperimentField(error.attr), error.message, error.code)
+  }
+}
+
+function toExperimentField (attr: string): string {
+  if (attr === 'key') return 'feature_flag_key'
+  return attr
+    .replace(/^filters__multivariate__variants/, 'parameters__feature_flag_variants')
+    .replace(/^filters__aggregation_group_type_index$/, 'parameters__aggregation_group_type_index')
+    .replace(/^filters/, 'feature_flag__filters')
 }

@@ -47,6 +47,7 @@ t.test('keeps what a client wrote, in free-form fields as it was written', async
 
 t.test('shapes the flag by the parameters', async (t) => {
   const api = await createTestApi(t)
+  await api.sql`INSERT INTO group_types VALUES (${api.projectId}, 'company', 1)`
   const variants = [
     { key: 'control', rollout_percentage: 34 }, { key: 'a', rollout_percentage: 33 }, { key: 'b', rollout_percentage: 33 }
   ]
@@ -167,6 +168,38 @@ t.test('moves a draft to another flag', async (t) => {
   const moved = await api.call('PATCH', `~/experiments/${id}`, { feature_flag_key: 'second' })
 
   t.match(moved, { status: 200, body: { feature_flag_key: 'second', feature_flag: { key: 'second' } } })
+})
+
+t.test('checks the flag as if it were written by itself, and names the field of the experiment', async (t) => {
+  const api = await createTestApi(t)
+  const create = async (parameters: object): Promise<unknown> =>
+    await api.call('POST', '~/experiments', { name: 'Checked', feature_flag_key: 'checked', parameters })
+  const thirds = ['control', 'a', 'b'].map((key) => ({ key, rollout_percentage: 33.33 }))
+
+  t.match(await create({ aggregation_group_type_index: 4 }), { status: 400, body: { attr: 'parameters__aggregation_group_type_index' } })
+  t.match(await create({ feature_flag_variants: thirds }), { status: 400, body: { attr: 'parameters__feature_flag_variants' } })
+  t.match(await api.call('POST', '~/experiments', { name: 'Long', feature_flag_key: 'k'.repeat(401) }), { status: 400, body: { attr: 'feature_flag_key' } })
+  t.match(await api.call('GET', '~/feature_flags'), { body: { count: 0 } })
+
+  const { body: { id, feature_flag: flag } } = await api.call('POST', '~/experiments', { name: 'Kept', feature_flag_key: 'kept' })
+  const filters = { ...flag.filters, payloads: { test: '1' }, groups: [{ properties: [], rollout_percentage: 100, variant: 'test' }] }
+  t.match(await api.call('PATCH', `~/feature_flags/${flag.id}`, { filters }), { status: 200 })
+  const variants = ['control', 'other'].map((key) => ({ key, rollout_percentage: 50 }))
+  t.match(await api.call('PATCH', `~/experiments/${id}`, { parameters: { feature_flag_variants: variants } }),
+    { status: 400, body: { attr: 'feature_flag__filters__groups__0__variant', detail: 'There is no variant "test".' } })
+  t.match(await api.call('GET', `~/feature_flags/${flag.id}`), { body: { filters, version: 2 } })
+})
+
+t.test('does not launch with a flag that was deleted, but takes another one', async (t) => {
+  const api = await createTestApi(t)
+  const { body: { id, feature_flag: flag } } = await api.call('POST', '~/experiments', { name: 'Gone', feature_flag_key: 'gone' })
+  await api.call('DELETE', `~/feature_flags/${flag.id}`)
+  const patch = async (body: object): Promise<unknown> => await api.call('PATCH', `~/experiments/${id}`, body)
+
+  t.match(await patch({ start_date: '2026-01-01' }), { status: 400, body: { code: 'flag_deleted', attr: 'feature_flag_key' } })
+  t.match(await patch({ name: 'Still mine' }), { status: 200, body: { name: 'Still mine', feature_flag: { deleted: true } } })
+  t.match(await patch({ feature_flag_key: 'fresh' }), { status: 200, body: { feature_flag: { key: 'fresh', active: false } } })
+  t.match(await patch({ start_date: '2026-01-01' }), { status: 200, body: { feature_flag: { active: true } } })
 })
 
 t.test('names all fields that a PATCH cannot write', async (t) => {

@@ -40,8 +40,8 @@ export function readVariants (parameters: Record<string, unknown> | null | undef
     throw invalidExperiment(ATTR, 'Feature flag variants must have different keys.')
   }
   const sum = variants.reduce((total, variant) => total + variant.rollout_percentage, 0)
-  // Thirds come as 33.33 and the like.
-  if (Math.abs(sum - 100) > 0.1) {
+  // Sums such as that of 33.3, 33.3 and 33.4 are not exact in binary.
+  if (Math.abs(sum - 100) > 1e-6) {
     throw invalidExperiment(ATTR, 'Invalid variant definitions: Variant rollout percentages must sum to 100.')
   }
   return variants

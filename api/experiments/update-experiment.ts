@@ -69,21 +69,21 @@ async function followFlag (
   const key = body.feature_flag_key ?? stored.flag_key
   if (key !== stored.flag_key) {
     if (launched) throw invalidExperiment('feature_flag_key', "Can't update feature_flag_key on Experiment")
-    const flag = await linkOrCreateFlag(tx, {
+    return await linkOrCreateFlag(tx, {
       ...who, key, experimentName: body.name ?? stored.name, active: start !== null,
       parameters: body.parameters === undefined ? stored.parameters : body.parameters
     })
-    return flag.id
   }
 
+  const flag = { projectId: who.projectId, flagId: stored.feature_flag_id }
   const variants = readVariants(body.parameters)
   if (variants !== undefined && !sameVariants(variants, variantsOfFlag(stored.flag_filters))) {
     if (launched) {
       throw invalidExperiment('parameters__feature_flag_variants', "Can't update feature_flag_variants on Experiment")
     }
-    await setFlagVariants(tx, stored.feature_flag_id, variants)
+    await setFlagVariants(tx, flag, variants)
   }
-  if (launched !== (start !== null)) await setFlagActive(tx, stored.feature_flag_id, start !== null)
+  if (launched !== (start !== null)) await setFlagActive(tx, flag, start !== null)
   return stored.feature_flag_id
 }
 
