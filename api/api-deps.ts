@@ -12,6 +12,8 @@ export interface ApiDeps {
   logger: Logger
   sql: Sql
   clickhouse: ClickHouse
+  /** Name of the ClickHouse cluster, for statements that change tables; absent or empty: one node. */
+  cluster?: string
   /** For dead letters only. */
   nats: NatsOnDemand
   personalKeys: PersonalKeyDirectory

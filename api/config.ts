@@ -7,6 +7,8 @@ export interface ApiConfig {
   logLevel: string
   databaseUrl: string
   clickhouseUrl: string
+  /** Empty: one node. */
+  clickhouseCluster: string
   /** For dead letters; everything else is served without. */
   natsUrl: string
   /** Base of absolute links; empty takes the address of each request. */
@@ -19,7 +21,7 @@ export interface ApiConfig {
 export function loadApiConfig (env: NodeJS.ProcessEnv): ApiConfig {
   const settings = loadSettings(env, [
     'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL',
-    'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT'
+    'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT', 'MILLRACE_CLICKHOUSE_CLUSTER'
   ])
   return {
     host: settings.MILLRACE_HOST,
@@ -27,6 +29,7 @@ export function loadApiConfig (env: NodeJS.ProcessEnv): ApiConfig {
     logLevel: settings.MILLRACE_LOG_LEVEL,
     databaseUrl: settings.DATABASE_URL,
     clickhouseUrl: settings.CLICKHOUSE_URL,
+    clickhouseCluster: settings.MILLRACE_CLICKHOUSE_CLUSTER,
     natsUrl: settings.NATS_URL,
     publicUrl: settings.MILLRACE_PUBLIC_URL,
     managementRateLimit: settings.MILLRACE_MANAGEMENT_RATE_LIMIT

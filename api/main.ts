@@ -44,6 +44,7 @@ runProcess('api', async () => {
   let shuttingDown = false
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, personalKeys, projects, metrics, definitions, now,
+    cluster: config.clickhouseCluster,
     publicUrl: config.publicUrl,
     managementRateLimit: config.managementRateLimit,
     isShuttingDown: () => shuttingDown

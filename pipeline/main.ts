@@ -80,7 +80,9 @@ runProcess('pipeline', async () => {
     runLane: (lane, control) => runLane({ ...laneDeps, lane, ...control }).finally(() => filters.close(lane))
   })
   manager.start()
-  const people = startPeople({ connection, sql, clickhouse, membership, metrics, logger })
+  const people = startPeople({
+    connection, sql, clickhouse, cluster: config.clickhouseCluster, membership, metrics, logger
+  })
   const rollUp = startRollUp({ clickhouse, sql, intervalMs: config.rollUpIntervalMs, metrics, logger })
   const deadLetters = watchDeadLetters({ connection, metrics, logger })
   const streams = watchStreams({ connection, metrics })

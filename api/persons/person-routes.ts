@@ -27,7 +27,7 @@ const deleteQuery = {
 
 /** Persons of a project: forgetting them. */
 export async function personRoutes (
-  app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, logger: Logger }
+  app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, cluster?: string, logger: Logger }
 ): Promise<void> {
   app.delete<DefinitionParams & DeleteQuery>('/:id', {
     config: { scope: 'person:write' },
