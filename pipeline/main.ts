@@ -1,5 +1,5 @@
 import { nuid } from '@nats-io/transport-node'
-import { connectClickHouse, createClickHouseAgent } from '../platform/connect-clickhouse.ts'
+import { allShardsUrl, connectClickHouse, createClickHouseAgent } from '../platform/connect-clickhouse.ts'
 import { connectNats } from '../platform/connect-nats.ts'
 import { connectPostgres } from '../platform/connect-postgres.ts'
 import { checkService, pingClickHouse } from '../platform/health/check-service.ts'
@@ -53,12 +53,15 @@ runProcess('pipeline', async () => {
   await retryAtStart(() => ensureStreams(connection, config.streams), logger)
   const agent = createClickHouseAgent(config.clickhouseUrl)
   const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
+  // Tables are changed where they are; events are written to and looked up in all shards.
+  const shardsUrl = allShardsUrl(config.clickhouseUrl, config.clickhouseCluster)
+  const shards = connectClickHouse({ url: shardsUrl })
   const sql = connectPostgres({ url: config.databaseUrl, max: POSTGRES_CONNECTIONS, logger })
 
   const owner = nuid.next()
   const lanes = await retryAtStart(() => findLanes(connection, config.streams.lanes), logger)
   const records = await retryAtStart(() => openLaneRecords(connection, config.streams), logger)
-  const filters = createDuplicateFilters({ clickhouse, metrics: pipelineMetrics })
+  const filters = createDuplicateFilters({ clickhouse: shards, metrics: pipelineMetrics })
   const membership = await retryAtStart(
     () => joinMembers(connection, { id: owner, replicas: config.streams.replicas, logger }), logger)
   const laneDeps = {
@@ -68,8 +71,8 @@ runProcess('pipeline', async () => {
     limits: config.batch,
     logger,
     metrics: pipelineMetrics,
-    insertFrames: createInsertFrames({ url: config.clickhouseUrl, agent }),
-    probeTable: createProbeTable(clickhouse),
+    insertFrames: createInsertFrames({ url: shardsUrl, agent }),
+    probeTable: createProbeTable(shards),
     openDuplicateFilter: filters.open,
     onDisconnect: watchDisconnects(connection),
     isAlive: (id: string) => membership.isAlive(id)
@@ -83,7 +86,7 @@ runProcess('pipeline', async () => {
   const people = startPeople({
     connection, sql, clickhouse, cluster: config.clickhouseCluster, membership, metrics, logger
   })
-  const rollUp = startRollUp({ clickhouse, sql, intervalMs: config.rollUpIntervalMs, metrics, logger })
+  const rollUp = startRollUp({ clickhouse: shards, sql, intervalMs: config.rollUpIntervalMs, metrics, logger })
   const deadLetters = watchDeadLetters({ connection, metrics, logger })
   const streams = watchStreams({ connection, metrics })
   const retention = startRetention({
@@ -118,7 +121,7 @@ runProcess('pipeline', async () => {
     { name: 'membership', run: () => membership.leave() },
     { name: 'dead letters', run: () => { deadLetters.stop(); streams.stop() } },
     { name: 'health', run: () => health.close() },
-    { name: 'clickhouse', run: async () => { agent.destroy(); await clickhouse.close() } },
+    { name: 'clickhouse', run: async () => { agent.destroy(); await Promise.all([clickhouse.close(), shards.close()]) } },
     { name: 'postgres', run: () => sql.end({ timeout: 1 }) },
     { name: 'nats', run: () => connection.close() }
   ])

@@ -1,6 +1,7 @@
 import http from 'node:http'
 import https from 'node:https'
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
+import { databaseOfAllShards } from '../schema/migrate/distributed-tables.ts'
 
 export type ClickHouse = ReturnType<typeof createClient>
 
@@ -35,6 +36,18 @@ export function parseClickHouseUrl (text: string): ClickHouseAddress {
   if (url.username !== '') headers['x-clickhouse-user'] = decodeURIComponent(url.username)
   if (url.password !== '') headers['x-clickhouse-key'] = decodeURIComponent(url.password)
   return { origin: url.origin, database: url.pathname.slice(1) || 'default', headers }
+}
+
+/**
+ * The URL under which the tables of all shards are read and written.
+ *
+ * @param cluster  Name of the cluster; empty: one node, whose URL it is.
+ */
+export function allShardsUrl (url: string, cluster: string): string {
+  if (cluster === '') return url
+  const changed = new URL(url)
+  changed.pathname = `/${databaseOfAllShards(changed.pathname.slice(1))}`
+  return changed.href
 }
 
 /**

@@ -1,5 +1,6 @@
 import path from 'node:path'
 import { createClient } from '@clickhouse/client'
+import { databaseOfAllShards, distributedTables } from './distributed-tables.ts'
 import { readMigrations, selectPending, type AppliedMigration } from './read-migrations.ts'
 import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
 import { renderClickHouseSql, type ClickHouseLayout } from './render-clickhouse-sql.ts'
@@ -39,9 +40,23 @@ export async function migrateClickHouse (url: string, layout: ClickHouseLayout):
     }
     // Also when nothing was pending: a restore brings columns that no migration made (promoted properties).
     await refreshEventsWithPerson(client, { layout })
+    if (layout.cluster !== undefined) await showAllShards(serverUrl, { cluster: layout.cluster, database })
     return pending.map(({ name }) => name)
   } finally {
     await client.close()
+  }
+}
+
+/** Not run by any test: the embedded engine knows no clusters. What it runs is parsed by `test/cluster`. */
+async function showAllShards (serverUrl: string, options: { cluster: string, database: string }): Promise<void> {
+  const [createDatabase = '', ...rest] = distributedTables({ ...options, migrations: await readMigrations(FOLDER) })
+  const server = createClient({ url: serverUrl })
+  const client = createClient({ url: serverUrl, database: databaseOfAllShards(options.database) })
+  try {
+    await server.command({ query: createDatabase })
+    for (const query of rest) await client.command({ query })
+  } finally {
+    await Promise.all([server.close(), client.close()])
   }
 }
 
