@@ -30,15 +30,23 @@ export function makeEvents (
   return Array.from({ length: count }, (_, index) => makeEvent(overrides(index)))
 }
 
-/** The payload of one message with these events. */
-export function encodePayload (events: readonly PlainEvent[]): Uint8Array {
+/**
+ * The payload of one message with these events.
+ *
+ * @param columns  Of the block, when it is not that of the current layout.
+ */
+export function encodePayload (
+  events: readonly PlainEvent[], columns: (name: string) => boolean = () => true
+): Uint8Array {
   const fingerprints = new DataView(new ArrayBuffer(events.length * FINGERPRINT_BYTES))
   events.forEach((event, row) => {
     const uuid = uuidToNative(event.uuid)
     const view = new DataView(uuid.buffer, uuid.byteOffset, 16)
     writeFingerprint(fingerprints, row * FINGERPRINT_BYTES, event.project_id, view, 0)
   })
-  const frame = zstdCompressSync(encodeNativeBlock(buildEventBlock(events)), {
+  const block = buildEventBlock(events)
+  const chosen = { ...block, columns: block.columns.filter(({ name }) => columns(name)) }
+  const frame = zstdCompressSync(encodeNativeBlock(chosen), {
     params: { [constants.ZSTD_c_compressionLevel]: 1 }
   })
   return Buffer.concat([new Uint8Array(fingerprints.buffer), frame])

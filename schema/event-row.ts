@@ -1,9 +1,13 @@
 /**
  * The row layout: which columns a frame carries, in order, with the types its Native block declares.
  *
- * The header of a Native block names its columns, so ClickHouse fills absent ones with their defaults: a new column
- * with a default needs no new layout, a changed meaning or type does. `LowCardinality` columns are dictionary-encoded
- * at the edge already, which is cheaper for both sides than plain strings.
+ * Every change of the columns takes the next number. The header of a Native block names its columns, so a writer
+ * understands all earlier layouts: ClickHouse fills what is absent with its default. A writer that meets a later one
+ * waits for a newer version of itself. So the order of an upgrade is: schema, pipeline, ingest (docs/operations.md).
+ * New columns go to the end, and none is ever taken away: a frame in the stream may be as old as the longest outage.
+ *
+ * `LowCardinality` columns are dictionary-encoded at the edge already, which is cheaper for both sides than plain
+ * strings.
  */
 export const ROW_LAYOUT = 1
 

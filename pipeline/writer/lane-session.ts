@@ -1,3 +1,5 @@
+import { MillraceError } from '../../platform/errors.ts'
+import { ROW_LAYOUT } from '../../schema/event-row.ts'
 import { type DuplicateFilter } from '../duplicates/duplicate-filter.ts'
 import { type LaneHold } from '../lanes/claim-lane.ts'
 import { cutToken, type Cut } from '../lanes/lane-record.ts'
@@ -59,6 +61,7 @@ export class LaneSession {
 
   async run (): Promise<void> {
     const { stop, state } = this.#deps
+    await this.#waitIfNewer(this.#hold.record.cut?.layout)
     await this.#replayRecordedCut()
     state.phase = 'running'
     while (!stop.aborted) {
@@ -66,7 +69,8 @@ export class LaneSession {
       this.#skipSettled()
       const count = this.#countDue()
       if (count > 0) {
-        await this.#storeBatch(this.#reader.take(count))
+        await this.#waitIfNewer(this.#reader.buffer[0]!.layout)
+        if (!stop.aborted) await this.#storeBatch(this.#reader.take(count))
       } else {
         await this.#progress.write()
         state.oldestStoredAt = this.#reader.buffer[0]?.storedAt ?? 0
@@ -74,6 +78,20 @@ export class LaneSession {
       }
     }
     await this.#progress.write()
+  }
+
+  /**
+   * Older layouts only lack columns, which get their defaults. A newer one has columns that this process does not know:
+   * ClickHouse would refuse its rows, and they would be set aside for nothing. They wait for a newer process instead.
+   */
+  async #waitIfNewer (layout = 0): Promise<void> {
+    const { stop, state, logger } = this.#deps
+    if (layout <= ROW_LAYOUT || stop.aborted) return
+    const error = new MillraceError('PIPE_LAYOUT_NEWER', `row layout ${layout} of the lane is newer than this process, ` +
+      `which knows ${ROW_LAYOUT}: end it and start the newer version`, { action: 'stop', details: { layout } })
+    logger.error({ err: error, lane: state.key }, 'the lane waits for a newer version')
+    state.fail(error)
+    while (!stop.aborted) await pause(IDLE_MS, stop)
   }
 
   /** Inserts the cut that the record names exactly as it was: the last owner may have inserted it or not. */
