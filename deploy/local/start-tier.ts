@@ -1,4 +1,7 @@
+import { once } from 'node:events'
+import http from 'node:http'
 import path from 'node:path'
+import { json } from 'node:stream/consumers'
 import { findCompileCache } from './services/find-compile-cache.ts'
 import { spawnProcess, type ManagedProcess } from './services/spawn-process.ts'
 import { waitUntilReady } from './services/wait-until-ready.ts'
@@ -42,13 +45,19 @@ export async function startTier (options: TierOptions): Promise<ManagedProcess> 
     onSpawn: options.onSpawn
   })
   const url = `${toClientUrl(host, port)}/_readiness`
-  const isReady = async (): Promise<boolean> => {
-    const response = await fetch(url, { signal: AbortSignal.timeout(2000) })
-    await response.body?.cancel()
-    return response.status === 200
-  }
+  const isReady = async (): Promise<boolean> => await answersAs(url, child.pid)
   await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
   return child
+}
+
+/** Whether the process answers that it is ready. Another one may answer on a port that both share. */
+async function answersAs (url: string, pid: number): Promise<boolean> {
+  // A connection of its own each time: one that is kept open leads to the same process again.
+  const request = http.get(url, { agent: false, timeout: 2000 })
+  request.once('timeout', () => request.destroy(new Error('no answer')))
+  const [response] = await once(request, 'response') as [http.IncomingMessage]
+  const answer = await json(response) as { pid?: number }
+  return response.statusCode === 200 && (answer.pid === undefined || answer.pid === pid)
 }
 
 /** How a client on this machine reaches what listens on the host. */
