@@ -2,13 +2,16 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstream } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
+import { countDeadLetters } from '../../platform/dead-letters/count-dead-letters.ts'
 import { scanDeadLetters } from '../../platform/dead-letters/scan-dead-letters.ts'
 import { type NatsConnection } from '../../platform/connect-nats.ts'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
 import { eventsSubject, HEADER } from '../../schema/streams.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { type Fault } from './fault.ts'
 import { pickOne } from './random.ts'
 import { REFUSABLE_EVENT } from './sdk-load.ts'
+import { type FaultSystem } from './start-fault-system.ts'
 
 /** Travels with the message into its dead letter. */
 export const POISON_HEADER = 'Fault-Poison'
@@ -38,9 +41,14 @@ export const EVENT_FAULTS: readonly Fault[] = [
     what: 'ClickHouse refuses one event of many by a constraint; its dead letters are replayed in the end',
     lastsMs: [6000, 4000],
     async inject ({ system }) {
+      const before = await countRefused(system)
       await system.command(
         `ALTER TABLE events ADD CONSTRAINT ${CONSTRAINT} CHECK event != '${REFUSABLE_EVENT}'`)
-      return async () => { await system.command(`ALTER TABLE events DROP CONSTRAINT ${CONSTRAINT}`) }
+      return async () => {
+        // Finding the row takes a dozen inserts, each of them longer on a busy machine.
+        await waitFor(async () => await countRefused(system) > before, { timeoutMs: 30_000, everyMs: 100 })
+          .finally(async () => await system.command(`ALTER TABLE events DROP CONSTRAINT ${CONSTRAINT}`))
+      }
     }
   }
 ]
@@ -74,6 +82,11 @@ export async function countPoison (connection: NatsConnection, poison: string): 
     if (headers[POISON_HEADER] === poison) count++
   }
   return count
+}
+
+async function countRefused ({ connection }: Pick<FaultSystem, 'connection'>): Promise<number> {
+  const counts = await countDeadLetters(connection, { stage: 'writer', reason: 'refused' })
+  return counts.reduce((sum, { count }) => sum + count, 0)
 }
 
 function describeLetters (poison: string, letters: number): string | null {

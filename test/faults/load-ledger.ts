@@ -4,6 +4,8 @@ export interface LoadPhase {
   acknowledged: number
   /** Requests without a 200. */
   retries: number
+  /** Their statuses or error codes, and how often. */
+  failures: Map<string, number>
   /** Longest time between two acknowledged batches that ended in it, in milliseconds. */
   longestStallMs: number
 }
@@ -28,7 +30,7 @@ export class LoadLedger {
   /** Begins the next stretch of time; what is acknowledged from now on belongs to it. */
   begin (name: string): LoadPhase {
     this.#countStall()
-    const phase = { name, acknowledged: 0, retries: 0, longestStallMs: 0 }
+    const phase: LoadPhase = { name, acknowledged: 0, retries: 0, failures: new Map(), longestStallMs: 0 }
     this.phases.push(phase)
     return phase
   }
@@ -42,8 +44,10 @@ export class LoadLedger {
   }
 
   /** A request got no 200. */
-  retried (): void {
+  failed (why: string): void {
+    const { failures } = this.#phase
     this.#phase.retries++
+    failures.set(why, (failures.get(why) ?? 0) + 1)
   }
 
   sent (uuids: readonly string[]): void {
@@ -77,4 +81,9 @@ export class LoadLedger {
     if (phase === undefined) return
     phase.longestStallMs = Math.max(phase.longestStallMs, performance.now() - this.#lastAcknowledgedAt)
   }
+}
+
+/** For people: `3 times 503, 1 times ECONNRESET`. */
+export function describeFailures ({ failures }: LoadPhase): string {
+  return [...failures].map(([why, times]) => `${times} times ${why}`).join(', ')
 }

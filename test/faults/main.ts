@@ -1,10 +1,11 @@
 /**
  * Breaks a running system again and again, and looks whether an event was lost or counted twice:
  *
- *     npm run faults -- [--minutes 10] [--seed 1] [--fault NAME]... [--rate 1500] [--logs] [--list]
+ *     npm run faults -- [--minutes 10] [--seed 1] [--fault NAME]... [--rate 1500] [--logs] [--tamper] [--list]
  *
  * Prints a table by fault and exits with 1 when anything differs, with 2 when it could not run. Logs are kept when
- * something differs, or with `--logs`.
+ * something differs, or with `--logs`. A run of 8 minutes or more injects each fault at least once, however long that
+ * takes. `--tamper` removes one stored event and repeats another before the comparison, which then has to end with 1.
  */
 import { parseArgs } from 'node:util'
 import { isClean, renderReport } from './fault-report.ts'
@@ -13,6 +14,7 @@ import { enterMountNamespace } from './mount-namespace.ts'
 import { openFaultSystem } from './open-fault-system.ts'
 import { createRandom } from './random.ts'
 import { runFaults } from './run-faults.ts'
+import { tamper } from './tamper.ts'
 
 /** From here on pauses last 30 s and outages 60 s, and there is time for every fault. */
 const LONG_RUN_MINUTES = 8
@@ -24,6 +26,7 @@ const { values } = parseArgs({
     fault: { type: 'string', multiple: true, default: [] },
     rate: { type: 'string', default: '1500' },
     logs: { type: 'boolean', default: false },
+    tamper: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false }
   }
 })
@@ -56,7 +59,8 @@ async function run (): Promise<number> {
     if (wantsSmallDisk && opened.disk === null) say('DISK-FULL IS NOT RUN: a small disk cannot be mounted here')
     const report = await runFaults(opened.system, {
       faults, isLong, random: createRandom(seed), disk: opened.disk, signal: stopped.signal, onProgress: say,
-      durationMs: minutes * 60_000, eventsPerSecond: readPositive('--rate', values.rate)
+      durationMs: minutes * 60_000, eachOnce: minutes >= LONG_RUN_MINUTES,
+      eventsPerSecond: readPositive('--rate', values.rate), ...values.tamper ? { tamper } : {}
     })
     process.stdout.write(renderReport(report))
     if (values.logs || !isClean(report)) process.stdout.write(`logs: ${await opened.keepLogs()}\n`)

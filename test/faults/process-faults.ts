@@ -1,4 +1,5 @@
 import { type Fault, type FaultContext } from './fault.ts'
+import { describeFailures } from './load-ledger.ts'
 import { findLaneOwner } from './find-lane-owner.ts'
 import { pickOne } from './random.ts'
 import { type SupervisedPart } from './supervise.ts'
@@ -21,9 +22,11 @@ export const PROCESS_FAULTS: readonly Fault[] = [
   ...PARTS.flatMap(([name, what, choose]) => [killFault(name, what, choose), pauseFault(name, what, choose)]),
   {
     name: 'rolling-restart',
-    what: 'SIGTERM of each ingest and pipeline process, one after the other',
+    what: 'SIGTERM of each ingest and pipeline process, one after the other; no request may fail',
     lastsMs: [0, 0],
-    async inject ({ system, expect }) {
+    async inject ({ system, ledger, expect }) {
+      const phase = ledger.phases.at(-1)
+      expect(async () => phase?.retries === 0 ? null : `requests failed: ${phase && describeFailures(phase)}`)
       for (const part of [...system.ingest, ...system.pipeline]) {
         const tookMs = await part.restart()
         expect(async () => tookMs <= MAX_RESTART_MS ? null : `${part.name} took ${Math.round(tookMs)} ms to end`)

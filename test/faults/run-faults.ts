@@ -4,7 +4,7 @@ import { auditCounts } from './audit-counts.ts'
 import { auditEvents, type EventAudit } from './audit-events.ts'
 import { type Expectation, type Fault } from './fault.ts'
 import { type FaultReport, type FaultRow } from './fault-report.ts'
-import { type LoadPhase } from './load-ledger.ts'
+import { describeFailures, type LoadLedger, type LoadPhase } from './load-ledger.ts'
 import { shuffle, type Random } from './random.ts'
 import { startSdkLoad, type SdkLoad } from './sdk-load.ts'
 import { type SmallDisk } from './small-disk.ts'
@@ -15,6 +15,8 @@ export interface RunFaultsOptions {
   faults: readonly Fault[]
   /** How long faults are injected, in milliseconds; recovery of the last one and the audit come on top. */
   durationMs: number
+  /** Each fault is injected once before the time is looked at. */
+  eachOnce: boolean
   /** Faults last as long as in a long run. */
   isLong: boolean
   eventsPerSecond: number
@@ -23,6 +25,8 @@ export interface RunFaultsOptions {
   signal: AbortSignal
   /** Told what happens, for people. */
   onProgress: (line: string) => void
+  /** Spoils what is stored before it is compared: whoever doubts the comparison can see it fail. */
+  tamper?: (system: FaultSystem, ledger: LoadLedger) => Promise<void>
 }
 
 const WARM_UP_MS = 2000
@@ -61,6 +65,7 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
   onProgress('draining')
   await waitUntilDrained(system, { timeoutMs: DRAIN_TIMEOUT_MS, signal })
     .catch((error: unknown) => problems.push(`not drained: ${String(error)}`))
+  await options.tamper?.(system, load.ledger)
   onProgress('comparing')
   const audit = await auditEvents(system, load.ledger)
   attribute(rows, audit)
@@ -70,7 +75,8 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
     const complaint = await expectation()
     if (complaint !== null) problems.push(complaint)
   }
-  problems.push(...await auditCountsUntilEqual(system, signal))
+  // What was spoiled on purpose does not become equal.
+  problems.push(...await auditCountsUntilEqual(system, { signal, timeoutMs: options.tamper ? 0 : COUNTS_TIMEOUT_MS }))
   return {
     rows: [...rows.values()],
     eventsPerSecond: load.ledger.acknowledgedEvents / loadSeconds,
@@ -85,11 +91,13 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
 }
 
 /** All faults in random order, then again in another, for as long as there is time. */
-function * createSchedule (faults: readonly Fault[], { random, durationMs }: RunFaultsOptions): Generator<Fault> {
+function * createSchedule (
+  faults: readonly Fault[], { random, durationMs, eachOnce }: RunFaultsOptions
+): Generator<Fault> {
   const endsAt = performance.now() + durationMs
-  while (faults.length > 0) {
+  for (let round = 0; faults.length > 0; round++) {
     for (const fault of shuffle(faults, random)) {
-      if (performance.now() > endsAt) return
+      if (performance.now() > endsAt && !(eachOnce && round === 0)) return
       yield fault
     }
   }
@@ -136,7 +144,7 @@ async function runOnce (fault: Fault, { system, load, row, expectations, problem
   row.retries += phase.retries
   row.phases.push(phase)
   onProgress(`${fault.name}${notes.map((note) => ` (${note})`).join('')}: ${phase.acknowledged} events acknowledged, ` +
-    `${phase.retries} retries, longest stall ${seconds(phase.longestStallMs)}, ` +
+    `${phase.retries} retries${phase.retries === 0 ? '' : ` (${describeFailures(phase)})`}, longest stall ${seconds(phase.longestStallMs)}, ` +
     `recovered in ${seconds(healedAt === undefined ? 0 : performance.now() - healedAt)}`)
   row.longestStallMs = Math.max(row.longestStallMs, phase.longestStallMs)
   ledger.begin('calm')
@@ -172,8 +180,10 @@ async function replayRefused (system: FaultSystem, { signal }: { signal: AbortSi
   return replayed
 }
 
-async function auditCountsUntilEqual (system: FaultSystem, signal: AbortSignal): Promise<string[]> {
-  const deadline = performance.now() + COUNTS_TIMEOUT_MS
+async function auditCountsUntilEqual (
+  system: FaultSystem, { signal, timeoutMs }: { signal: AbortSignal, timeoutMs: number }
+): Promise<string[]> {
+  const deadline = performance.now() + timeoutMs
   for (;;) {
     const differences = await auditCounts(system)
     if (differences.length === 0 || performance.now() > deadline || signal.aborted) return differences

@@ -14,7 +14,10 @@ export interface SdkLoad {
 }
 
 export interface SdkLoadOptions {
-  /** Of ingest processes. A client stays with one until it fails, then tries the next, as behind a load balancer. */
+  /**
+   * Of ingest processes. A client stays with one until it fails, then tries the next. A connection that is refused is
+   * tried at the next one at once and is no failure, as behind a load balancer: nothing was sent yet.
+   */
   ports: readonly number[]
   apiKey: string
   eventsPerSecond: number
@@ -36,6 +39,9 @@ const RETRY_PAUSE_MS = 200
 const REQUEST_TIMEOUT_MS = 10_000
 /** How long a client keeps trying a batch before it gives up: longer than any fault lasts. */
 const GIVE_UP_AFTER_MS = 120_000
+
+/** Nobody listens. */
+const REFUSED = 'ECONNREFUSED'
 
 /** Sends batches at a steady rate with clients that retry on anything but 200, and keeps a ledger of them. */
 export function startSdkLoad (options: SdkLoadOptions): SdkLoad {
@@ -69,12 +75,13 @@ export function startSdkLoad (options: SdkLoadOptions): SdkLoad {
     ledger.sent(uuids)
     for (let port = firstPort; performance.now() - startedAt < GIVE_UP_AFTER_MS; port++) {
       if (random() < togetherShare) postBeside(port + 1, body)
-      if (await post(port, body) === 200) {
+      const answer = await post(port, body)
+      if (answer === '200') {
         acknowledge(uuids, startedAt)
         if (random() < repeatShare) postBeside(port + Math.floor(random() * 2), body)
         return port
       }
-      ledger.retried()
+      ledger.failed(answer)
       await delay(RETRY_PAUSE_MS)
     }
     ledger.givenUp += uuids.length
@@ -115,7 +122,16 @@ export function startSdkLoad (options: SdkLoadOptions): SdkLoad {
     beside.add(answered)
   }
 
-  async function post (port: number, body: Buffer): Promise<number> {
+  /** @returns the status, or what kept it away. */
+  async function post (firstPort: number, body: Buffer): Promise<string> {
+    for (let port = firstPort; port < firstPort + ports.length; port++) {
+      const answer = await postTo(port, body)
+      if (answer !== REFUSED) return answer
+    }
+    return REFUSED
+  }
+
+  async function postTo (port: number, body: Buffer): Promise<string> {
     return await new Promise((resolve) => {
       const request = http.request({
         port: ports[port % ports.length], host: '127.0.0.1', path: '/batch/', method: 'POST', agent,
@@ -123,12 +139,12 @@ export function startSdkLoad (options: SdkLoadOptions): SdkLoad {
         headers: { 'content-type': 'application/json', 'content-length': body.length }
       }, (response) => {
         response.resume()
-        response.once('end', () => resolve(response.statusCode ?? 0))
-        response.once('error', () => resolve(0))
+        response.once('end', () => resolve(String(response.statusCode)))
+        response.once('error', ({ message }) => resolve(message))
       })
-      request.once('timeout', () => request.destroy())
-      request.once('error', () => resolve(0))
-      request.once('close', () => resolve(0))
+      request.once('timeout', () => request.destroy(new Error('timeout')))
+      request.once('error', ({ code, message }: NodeJS.ErrnoException) => resolve(code ?? message))
+      request.once('close', () => resolve('closed'))
       request.end(body)
     })
   }

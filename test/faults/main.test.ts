@@ -1,0 +1,35 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { rm } from 'node:fs/promises'
+import path from 'node:path'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+
+async function runMain (...args: string[]): Promise<{ code: number | null, out: string, err: string }> {
+  const child = spawn(process.execPath, [path.join(import.meta.dirname, 'main.ts'), ...args], {
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
+  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
+  return { out, err, code: code as number | null }
+}
+
+t.test('an event that is removed and one that is repeated behind its back are reported, with exit status 1', { timeout: 120_000 }, async (t) => {
+  const { code, out } = await runMain('--minutes', '0.01', '--fault', 'clock-back', '--rate', '500', '--tamper')
+  const logs = /^logs: (.*)$/m.exec(out)?.[1]
+  if (logs !== undefined) await rm(logs, { recursive: true, force: true })
+
+  t.equal(code, 1)
+  t.match(out, /drained: lost 1, duplicated 1,/)
+  t.match(out, /lost in \w+: [\da-f-]{36}\n/)
+  t.match(out, /DIFFERENCE: \d+ events, but volumes sum up to \d+/)
+  t.match(out, /NOT CLEAN\n/)
+})
+
+t.test('lists the faults, and refuses one that does not exist', async (t) => {
+  const listed = await runMain('--list')
+  t.equal(listed.code, 0)
+  t.ok(listed.out.split('\n').length > 30)
+  const refused = await runMain('--fault', 'earthquake')
+  t.equal(refused.code, 2)
+  t.match(refused.err, /no fault earthquake/)
+})
