@@ -1,0 +1,120 @@
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
+import { Client } from 'pg'
+import t, { type Test } from 'tap'
+import { askForService } from '../../test/support/ask-for-service.ts'
+import { migrateAll, type MigrateOptions } from './migrate-all.ts'
+
+interface Databases extends MigrateOptions {
+  sql: Client
+  clickhouse: ReturnType<typeof createClient>
+}
+
+/** An empty database on both services, dropped with the test. */
+async function createEmptyDatabases (t: Test): Promise<Databases> {
+  const database = `test_migrate_${randomBytes(6).toString('hex')}`
+  const [postgresUrl, clickhouseUrl] = (await Promise.all([askForService('postgres'), askForService('clickhouse')]))
+    .map((text) => new URL(text)) as [URL, URL]
+  const admin = new Client({ connectionString: postgresUrl.href })
+  await admin.connect()
+  await admin.query(`CREATE DATABASE ${database} TEMPLATE template0`)
+  postgresUrl.pathname = clickhouseUrl.pathname = `/${database}`
+  const sql = new Client({ connectionString: postgresUrl.href })
+  await sql.connect()
+  // It is asked before its tables exist, too.
+  const clickhouse = createClient({ url: clickhouseUrl.href, log: { level: ClickHouseLogLevel.OFF } })
+  t.teardown(async () => {
+    await sql.end()
+    await admin.query(`DROP DATABASE ${database} WITH (FORCE)`)
+    await admin.end()
+    await clickhouse.command({ query: `DROP DATABASE IF EXISTS ${database}` })
+    await clickhouse.close()
+  })
+  return { databaseUrl: postgresUrl.href, clickhouseUrl: clickhouseUrl.href, sql, clickhouse }
+}
+
+/** Everything that migrations make, as text. */
+async function describeSchema ({ sql, clickhouse }: Databases): Promise<string[]> {
+  const tables = await (await clickhouse.query({
+    query: `SELECT replaceAll(create_table_query, currentDatabase(), 'db') AS text FROM system.tables
+      WHERE database = currentDatabase() AND name NOT LIKE '.inner%' ORDER BY name`,
+    format: 'JSONEachRow'
+  })).json<{ text: string }>()
+  const { rows } = await sql.query<{ text: string }>(
+    `SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, column_default) AS text
+     FROM information_schema.columns WHERE table_schema = 'public'
+     UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY text`)
+  return [...tables, ...rows].map(({ text }) => text)
+}
+
+async function countRecorded ({ clickhouse }: Databases): Promise<number> {
+  const result = await clickhouse.query({
+    query: 'SELECT toUInt32(uniqExact(name)) AS count FROM schema_migrations', format: 'JSONEachRow'
+  }).catch(() => undefined)
+  return (await result?.json<{ count: number }>())?.[0]?.count ?? 0
+}
+
+t.test('processes that start at once take turns, and one of them applies everything', async (t) => {
+  const databases = await createEmptyDatabases(t)
+  const results = await Promise.all(Array.from({ length: 5 }, async () => await migrateAll(databases)))
+
+  const applied = results.filter((names) => names.length > 0)
+  t.equal(applied.length, 1)
+  t.ok(applied[0]!.length > 20)
+  t.same(await migrateAll(databases), [])
+})
+
+t.test('a run that was killed at any moment is continued by the next', { timeout: 120_000 }, async (t) => {
+  const whole = await createEmptyDatabases(t)
+  await migrateAll(whole)
+  const killed = await createEmptyDatabases(t)
+  const recorded = new Set<number>()
+
+  let code: number | null = null
+  for (let afterMs = 100; code !== 0; afterMs += 50) {
+    const child = spawn(process.execPath, [path.join(import.meta.dirname, 'main.ts')], {
+      env: { PATH: process.env.PATH, DATABASE_URL: killed.databaseUrl, CLICKHOUSE_URL: killed.clickhouseUrl },
+      stdio: ['ignore', 'ignore', 'inherit']
+    })
+    const ended = once(child, 'exit') as Promise<[number | null]>
+    await Promise.race([ended, delay(afterMs)])
+    child.kill('SIGKILL')
+    code = (await ended)[0]
+    recorded.add(await countRecorded(killed))
+  }
+
+  t.comment(`migrations recorded after each kill: ${[...recorded].join(', ')}`)
+  t.same(await describeSchema(killed), await describeSchema(whole))
+  t.same(await migrateAll(killed), [])
+})
+
+t.test('a statement that was applied but not recorded is applied again and changes nothing', async (t) => {
+  const databases = await createEmptyDatabases(t)
+  const names = await migrateAll(databases)
+  const schema = await describeSchema(databases)
+
+  for (const from of names.filter((name) => name.startsWith('clickhouse/')).map((name) => name.split('/')[1])) {
+    await databases.clickhouse.command({
+      query: `ALTER TABLE schema_migrations DELETE WHERE name >= '${from}' SETTINGS mutations_sync = 2`
+    })
+    await databases.sql.query('DELETE FROM schema_migration_checksums WHERE name > $1', ['0010'])
+    await migrateAll(databases)
+    t.equal(await countRecorded(databases), names.filter((name) => name.startsWith('clickhouse/')).length, `from ${from}`)
+  }
+  t.same(await describeSchema(databases), schema)
+})
+
+t.test('refuses a database of a newer version, and a released migration that was edited', async (t) => {
+  const databases = await createEmptyDatabases(t)
+  await migrateAll(databases)
+  await databases.sql.query("INSERT INTO schema_migration_checksums VALUES ('9999_add_future', 'x')")
+  await t.rejects(migrateAll(databases), { code: 'MILLRACE_MIGRATION_UNKNOWN', message: /run a newer version/ })
+
+  await databases.sql.query("DELETE FROM schema_migration_checksums WHERE name = '9999_add_future'")
+  await databases.sql.query("UPDATE schema_migration_checksums SET checksum = 'x' WHERE name LIKE '0001%'")
+  await t.rejects(migrateAll(databases), { code: 'MILLRACE_MIGRATION_CHANGED' })
+})
