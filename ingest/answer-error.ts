@@ -12,7 +12,9 @@ export function createAnswerError (logger: Logger): AnswerError {
   return function answerError (error, request, reply) {
     const known = error instanceof HttpError ? error : translate(error)
     if (known.status >= 500) logger.error({ err: error, requestId: request.id }, 'request failed')
+    const { retryAfterSeconds } = known.details
     if (known.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
+    else if (typeof retryAfterSeconds === 'number') reply.header('retry-after', String(retryAfterSeconds))
     reply.code(known.status).type('application/json; charset=utf-8').send(toHttpErrorBody(known))
   }
 }

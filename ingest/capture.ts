@@ -10,6 +10,7 @@ import { type IngestCounts } from './ingest-counts.ts'
 import { type KeyDirectory } from './keys/key-directory.ts'
 import { type EventLanes } from './publish/event-lanes.ts'
 import { type PeopleLanes } from './publish/people-lanes.ts'
+import { type RateLimit } from './rate-limit.ts'
 import { findEvents, nameIdentify, readEnvelope, type Envelope } from './read-envelope.ts'
 import { type Project, type RequestContext } from './request-context.ts'
 import { RequestSink } from './request-sink.ts'
@@ -23,6 +24,7 @@ export interface CaptureDeps {
   /** The way of large bodies, off the event loop. */
   captureLarge: CaptureLarge
   budget: BodyBudget
+  rateLimit: RateLimit
   counts: IngestCounts
   limits: { maxBodyBytes: number, maxDecompressedBytes: number }
   now: () => number
@@ -57,7 +59,7 @@ const SMALL_INFLATED_BYTES = 1_048_576
  * @throws {HttpError} what the client did wrong, or 503 when nothing can be kept.
  */
 export function createCapture (deps: CaptureDeps): Capture {
-  const { keys, takeEvent, lanes, people, captureLarge, budget, counts, limits } = deps
+  const { keys, takeEvent, lanes, people, captureLarge, budget, rateLimit, counts, limits } = deps
 
   return async function capture (request) {
     let lease: BodyLease | undefined
@@ -72,6 +74,8 @@ export function createCapture (deps: CaptureDeps): Capture {
       const envelope = readEnvelope(fields, events, request.query)
       const found = keys.resolve(envelope.apiKey, envelope.projectId)
       const project = found instanceof Promise ? await found : found
+      rateLimit.check(project.id)
+      rateLimit.spend(project.id, events.length)
       const sink = new RequestSink(lanes, people)
       takeEvents(events, contextOf(request, { envelope, project, receivedAt }), { sink, isEngage: request.isEngage })
       await sink.settled()

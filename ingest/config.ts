@@ -9,6 +9,8 @@ export interface IngestConfig {
   databaseUrl: string
   streams: { lanes: number, replicas: number, eventsMaxBytes: number, deadLetterMaxBytes: number }
   groupCommitMs: number
+  /** Of each project; 0: no limit. */
+  eventsPerSecond: number
   limits: { maxBodyBytes: number, maxDecompressedBytes: number }
   spool: { dataDir: string, maxBytes: number }
 }
@@ -18,7 +20,7 @@ export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
   const settings = loadSettings(env, [
     'MILLRACE_HOST', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'DATABASE_URL',
     'MILLRACE_LANES', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
-    'MILLRACE_GROUP_COMMIT_MS', 'MILLRACE_MAX_BODY_BYTES', 'MILLRACE_MAX_DECOMPRESSED_BYTES',
+    'MILLRACE_GROUP_COMMIT_MS', 'MILLRACE_INGEST_RATE_LIMIT', 'MILLRACE_MAX_BODY_BYTES', 'MILLRACE_MAX_DECOMPRESSED_BYTES',
     'MILLRACE_DATA_DIR', 'MILLRACE_SPOOL_MAX_BYTES'
   ])
   return {
@@ -34,6 +36,7 @@ export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
       deadLetterMaxBytes: settings.MILLRACE_DEAD_LETTER_MAX_BYTES
     },
     groupCommitMs: settings.MILLRACE_GROUP_COMMIT_MS,
+    eventsPerSecond: settings.MILLRACE_INGEST_RATE_LIMIT,
     limits: {
       maxBodyBytes: settings.MILLRACE_MAX_BODY_BYTES,
       maxDecompressedBytes: settings.MILLRACE_MAX_DECOMPRESSED_BYTES

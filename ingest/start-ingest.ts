@@ -17,6 +17,7 @@ import { createPropertyReader } from './normalise/read-properties.ts'
 import { createNormaliseEvent } from './normalise/normalise-event.ts'
 import { openKeys } from './open-keys.ts'
 import { openPublishing } from './open-publishing.ts'
+import { createRateLimit } from './rate-limit.ts'
 import { createTakeEvent } from './take-event.ts'
 
 /** A running ingest tier. */
@@ -49,12 +50,13 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const takeEvent = createTakeEvent(createNormaliseEvent({ readProperties, maxEventBytes }), onUnexpected)
   const pool = createLargeBodyPool({ threads: largeBodyThreads(), logger, onUnexpected })
   const budget = new BodyBudget(LARGE_BODIES)
+  const rateLimit = createRateLimit(config.eventsPerSecond, { metrics, now: Date.now })
   metrics.gaugeFrom('large_body_bytes', 'Bytes of large bodies in memory.', () => budget.used)
   const captureLarge = createCaptureLarge({
-    ...config.limits, pool, keys, people, publishFrames, counts, maxEventBytes, lanes: config.streams.lanes
+    ...config.limits, pool, keys, people, publishFrames, rateLimit, counts, maxEventBytes, lanes: config.streams.lanes
   })
   const capture = createCapture({
-    keys, takeEvent, lanes, people, captureLarge, budget, counts, limits: config.limits, now: Date.now
+    keys, takeEvent, lanes, people, captureLarge, budget, rateLimit, counts, limits: config.limits, now: Date.now
   })
 
   let ready = true

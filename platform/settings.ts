@@ -127,6 +127,10 @@ export const settings = {
     type: 'integer', minimum: 0, maximum: 1000, default: 4,
     description: 'Longest wait for company of an event before its message is published, in milliseconds.'
   },
+  MILLRACE_INGEST_RATE_LIMIT: {
+    type: 'integer', minimum: 0, default: 0,
+    description: 'Events per second and project, counted by each ingest process; ten seconds\' worth at once, then 429. 0: no limit.'
+  },
 
   // API
   MILLRACE_MANAGEMENT_RATE_LIMIT: {

@@ -5,6 +5,7 @@ import { type IngestCounts } from '../ingest-counts.ts'
 import { type KeyDirectory } from '../keys/key-directory.ts'
 import { type PeopleLanes } from '../publish/people-lanes.ts'
 import { type PublishFrames } from '../publish/publish-frames.ts'
+import { type RateLimit } from '../rate-limit.ts'
 import { storedAddress } from '../stored-address.ts'
 import { type LargeBodyPool } from './large-body-pool.ts'
 
@@ -13,6 +14,7 @@ export interface CaptureLargeDeps {
   keys: KeyDirectory
   people: PeopleLanes
   publishFrames: PublishFrames
+  rateLimit: RateLimit
   counts: IngestCounts
   maxDecompressedBytes: number
   maxEventBytes: () => number
@@ -25,16 +27,20 @@ export type CaptureLarge = (
 
 /** The way of a large body: a worker thread takes it to finished frames, this thread looks up the key and publishes. */
 export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
-  const { pool, keys, people, publishFrames, counts } = deps
+  const { pool, keys, people, publishFrames, rateLimit, counts } = deps
 
   return async function captureLarge ({ raw, requestId, query, isEngage, chunks, hints, receivedAt }) {
+    let sender = 0
     const { frames, updates, received, dropped } = await pool.run({
       chunks: chunks.map(ownMemory), hints, query, isEngage, requestId, receivedAt,
       maxDecompressedBytes: deps.maxDecompressedBytes, maxEventBytes: deps.maxEventBytes(), lanes: deps.lanes
     }, async ({ apiKey, projectId }) => {
       const project = await keys.resolve(apiKey, projectId)
+      rateLimit.check(project.id)
+      sender = project.id
       return { project, ip: storedAddress(raw, query, project) }
     })
+    rateLimit.spend(sender, received)
     counts.received += received
     let refused = 0
     for (const [reason, count] of Object.entries(dropped)) {
