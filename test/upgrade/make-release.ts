@@ -1,0 +1,122 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { freePort } from '../support/free-port.ts'
+import { type TestContext } from '../support/test-context.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const REPOSITORY = path.resolve(import.meta.dirname, '..', '..')
+
+/** What a release consists of, as far as an upgrade is concerned. */
+const PARTS = ['ingest', 'pipeline', 'platform', 'schema', 'package.json']
+
+type Database = 'postgres' | 'clickhouse'
+
+/** How another release differs from this one. */
+export interface ReleaseChanges {
+  /** Last migration that it has, by its number. */
+  lastMigration?: Record<Database, string>
+  /** Further migrations: file name and SQL. */
+  migrations?: Record<Database, Record<string, string>>
+  /** A column that its frames carry and this release does not know. */
+  column?: { name: string, promotes: string }
+}
+
+/** A version of Millrace in a folder, whose processes can be run beside those of others. */
+export interface Release {
+  /** Runs `npm run migrate` of it. */
+  migrate: (env: NodeJS.ProcessEnv, signal?: AbortSignal) => Promise<{ code: number | null, output: string }>
+  /** Starts a tier and waits until it is ready; it ends with the test. */
+  start: (tier: 'ingest' | 'pipeline', env: NodeJS.ProcessEnv) => Promise<RunningTier>
+}
+
+export interface RunningTier {
+  url: string
+  /** Ends it as an orchestrator does. */
+  end: () => Promise<void>
+}
+
+/** This release, as it is in the repository. */
+export function thisRelease (t: TestContext): Release {
+  return releaseIn(t, REPOSITORY)
+}
+
+function releaseIn (t: TestContext, root: string): Release {
+  return {
+    migrate: async (env, signal) => await migrate(root, env, signal),
+    start: async (tier, env) => await start(t, root, { tier, env })
+  }
+}
+
+/** Makes another release: a copy of this one with changes. It is removed with the test. */
+export async function makeRelease (t: TestContext, changes: ReleaseChanges): Promise<Release> {
+  const root = await mkdtemp(path.join(tmpdir(), 'millrace-release-'))
+  t.teardown(async () => { await rm(root, { recursive: true, force: true }) })
+  for (const part of PARTS) {
+    const options = { recursive: true, filter: (source: string) => !source.endsWith('.test.ts') }
+    await cp(path.join(REPOSITORY, part), path.join(root, part), options)
+  }
+  await symlink(path.join(REPOSITORY, 'node_modules'), path.join(root, 'node_modules'))
+  for (const database of ['postgres', 'clickhouse'] as const) {
+    const folder = path.join(root, 'schema', database)
+    for (const file of await readdir(folder)) {
+      if (file.slice(0, 4) > (changes.lastMigration?.[database] ?? '9999')) await rm(path.join(folder, file))
+    }
+    const further = Object.entries(changes.migrations?.[database] ?? {})
+    for (const [file, sql] of further) await writeFile(path.join(folder, file), sql)
+  }
+  if (changes.column !== undefined) await addColumn(path.join(root, 'schema', 'event-row.ts'), changes.column)
+  return releaseIn(t, root)
+}
+
+async function addColumn (file: string, { name, promotes }: NonNullable<ReleaseChanges['column']>): Promise<void> {
+  const column = `{ name: '${name}', type: 'String', promotes: '${promotes}' }\n]`
+  const changed = (await readFile(file, 'utf8'))
+    .replace(/ROW_LAYOUT = (\d+)/, (_, layout: string) => `ROW_LAYOUT = ${Number(layout) + 1}`)
+    .replace('\n] as const satisfies readonly EventColumn', () => `,\n  ${column} as const satisfies readonly EventColumn`)
+  if (!changed.includes(column)) throw new Error('schema/event-row.ts looks different by now')
+  await writeFile(file, changed)
+}
+
+async function migrate (
+  root: string, env: NodeJS.ProcessEnv, signal?: AbortSignal
+): Promise<{ code: number | null, output: string }> {
+  const main = path.join(root, 'schema', 'migrate', 'main.ts')
+  const child = spawn(process.execPath, [main], { env: withBase(env), stdio: 'pipe' })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => { output += chunk.toString() })
+  signal?.addEventListener('abort', () => child.kill('SIGKILL'))
+  const [code] = await once(child, 'close') as [number | null]
+  return { code, output }
+}
+
+async function start (
+  t: TestContext, root: string, { tier, env }: { tier: 'ingest' | 'pipeline', env: NodeJS.ProcessEnv }
+): Promise<RunningTier> {
+  const port = String(await freePort())
+  const child = spawn(process.execPath, [path.join(root, tier, 'main.ts')], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: withBase({
+      MILLRACE_LOG_LEVEL: process.env.MILLRACE_TEST_LOG_LEVEL ?? 'silent',
+      [tier === 'ingest' ? 'MILLRACE_PORT' : 'MILLRACE_PIPELINE_PORT']: port,
+      ...env
+    })
+  })
+  const exited = once(child, 'exit')
+  const end = async (signal: NodeJS.Signals): Promise<void> => {
+    child.kill(signal)
+    await exited
+  }
+  t.teardown(async () => { await end('SIGKILL') })
+  const url = `http://127.0.0.1:${port}`
+  await waitFor(async () => (await fetch(`${url}/_readiness`)).status === 200, { timeoutMs: 30_000 })
+  return { url, end: async () => { await end('SIGTERM') } }
+}
+
+/** The test runner would instrument every process; see `test/support/run-uninstrumented.js`. */
+function withBase (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const { PATH, HOME } = process.env
+  return { PATH, HOME, ...env }
+}

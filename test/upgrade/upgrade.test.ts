@@ -1,0 +1,140 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { connectClickHouse, type ClickHouse } from '../../platform/connect-clickhouse.ts'
+import { connectPostgres, type Sql } from '../../platform/connect-postgres.ts'
+import { askForService } from '../support/ask-for-service.ts'
+import { createTestClickHouse } from '../support/create-test-clickhouse.ts'
+import { createTestPostgres } from '../support/create-test-postgres.ts'
+import { type TestContext } from '../support/test-context.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { makeRelease, thisRelease } from './make-release.ts'
+
+/** The first release, before retention and before the comments of views. */
+const PREVIOUS = { postgres: '0059', clickhouse: '0069' }
+
+t.test('a database of the previous schema keeps its data, and is upgraded once by several processes', async (t) => {
+  const { sql, clickhouse, env } = await createEmptyDatabases(t)
+  const previous = await makeRelease(t, { lastMigration: PREVIOUS })
+  t.equal((await previous.migrate(env)).code, 0)
+  await fill(sql, clickhouse)
+  const before = await readData(sql, clickhouse)
+
+  const runs = await Promise.all(Array.from({ length: 4 }, async () => await thisRelease(t).migrate(env)))
+
+  t.same(runs.map(({ code }) => code), [0, 0, 0, 0], runs.map(({ output }) => output).join(''))
+  t.equal(runs.filter(({ output }) => output.startsWith('applied postgres/0060_create_retention')).length, 1)
+  t.equal(runs.filter(({ output }) => output === 'nothing to migrate\n').length, 3)
+  t.same(await readData(sql, clickhouse), before)
+  t.same(await readSchema(sql, clickhouse), await readFreshSchema(t), 'as if it had been made by this version')
+  const back = await previous.migrate(env)
+  t.not(back.code, 0)
+  t.match(back.output, /run a newer version/, 'there is no way back')
+})
+
+t.test('migrations that are killed again and again are continued', async (t) => {
+  const { sql, clickhouse, env } = await createEmptyDatabases(t)
+  const countApplied = async (): Promise<number> => {
+    const [postgres] = await sql<[{ n: number }]>`SELECT count(*)::int AS n FROM schema_migrations`.catch(() => [{ n: 0 }] as const)
+    const inClickHouse = await count(clickhouse, 'schema_migrations').catch(() => 0)
+    return postgres.n + inClickHouse
+  }
+
+  let kills = 0
+  for (let code: number | null = null; code !== 0;) {
+    const before = await countApplied()
+    const kill = new AbortController()
+    const run = thisRelease(t).migrate(env, kill.signal)
+    let ended = false
+    void run.then(() => { ended = true })
+    // Each round lets a few more files in.
+    await waitFor(async () => ended || await countApplied() > before + 2, { timeoutMs: 30_000, everyMs: 1 })
+    kill.abort();
+    ({ code } = await run)
+    if (code !== 0) kills++
+  }
+  t.comment(`killed ${kills} times`)
+  t.same(await readSchema(sql, clickhouse), await readFreshSchema(t))
+
+  // Killed between any statement and the row that says it is done.
+  await fill(sql, clickhouse)
+  await clickhouse.command({ query: 'TRUNCATE TABLE schema_migrations' })
+  t.equal((await thisRelease(t).migrate(env)).code, 0)
+  t.same(await readSchema(sql, clickhouse), await readFreshSchema(t))
+  t.equal(await count(clickhouse, 'events'), 1000)
+})
+
+interface Databases {
+  sql: Sql
+  clickhouse: ClickHouse
+  env: { DATABASE_URL: string, CLICKHOUSE_URL: string }
+}
+
+/** Databases without any schema, on the servers of the run; they are dropped with the test. */
+async function createEmptyDatabases (t: TestContext): Promise<Databases> {
+  const name = `test_${randomBytes(6).toString('hex')}`
+  const [databaseUrl, clickhouseUrl] = [new URL(await askForService('postgres')), new URL(await askForService('clickhouse'))]
+  const admin = connectPostgres({ url: databaseUrl.href, max: 1 })
+  await admin.unsafe(`CREATE DATABASE ${name}`)
+  databaseUrl.pathname = clickhouseUrl.pathname = `/${name}`
+  const sql = connectPostgres({ url: databaseUrl.href, max: 2 })
+  const clickhouse = connectClickHouse({ url: clickhouseUrl.href })
+  t.teardown(async () => {
+    await sql.end({ timeout: 1 })
+    await admin.unsafe(`DROP DATABASE ${name} WITH (FORCE)`)
+    await admin.end({ timeout: 1 })
+    await clickhouse.command({ query: `DROP DATABASE IF EXISTS ${name}` })
+    await clickhouse.close()
+  })
+  return { sql, clickhouse, env: { DATABASE_URL: databaseUrl.href, CLICKHOUSE_URL: clickhouseUrl.href } }
+}
+
+async function fill (sql: Sql, clickhouse: ClickHouse): Promise<void> {
+  await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
+  await sql`INSERT INTO event_definitions (project_id, name) VALUES (1, 'order paid')`
+  await sql`INSERT INTO persons (project_id, uuid, properties) VALUES (1, ${crypto.randomUUID()}, '{"plan": "pro"}')`
+  await clickhouse.insert({
+    table: 'events',
+    values: Array.from({ length: 1000 }, (_, i) => ({
+      project_id: 1, uuid: crypto.randomUUID(), event: `event ${i % 3}`, distinct_id: `user ${i % 7}`,
+      timestamp: '2026-01-01 00:00:00', properties: '{"amount":42}'
+    })),
+    format: 'JSONEachRow'
+  })
+}
+
+async function readData (sql: Sql, clickhouse: ClickHouse): Promise<unknown> {
+  const [events] = await ask(clickhouse, `SELECT count() AS rows, sum(cityHash64(uuid, event, distinct_id, person_id, timestamp,
+    properties)) AS hash, (SELECT sum(volume) FROM event_volumes) AS volume FROM events`)
+  return {
+    events,
+    projects: [...await sql`SELECT id, name FROM projects`],
+    definitions: [...await sql`SELECT project_id, name FROM event_definitions`],
+    persons: [...await sql`SELECT uuid, properties FROM persons`]
+  }
+}
+
+/** Columns of all tables and views of both databases. */
+async function readSchema (sql: Sql, clickhouse: ClickHouse): Promise<unknown> {
+  return {
+    postgres: [...await sql`
+      SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns
+      WHERE table_schema = 'public' ORDER BY table_name, column_name`],
+    clickhouse: await ask(clickhouse, `SELECT table, name, type, default_kind, comment FROM system.columns
+      WHERE database = currentDatabase() AND table NOT LIKE '.inner%' ORDER BY table, position`),
+    tables: await ask(clickhouse, `SELECT name, engine, comment FROM system.tables
+      WHERE database = currentDatabase() AND name NOT LIKE '.inner%' ORDER BY name`)
+  }
+}
+
+async function readFreshSchema (t: TestContext): Promise<unknown> {
+  const [{ sql }, { client }] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])
+  return await readSchema(sql, client)
+}
+
+async function count (clickhouse: ClickHouse, table: string): Promise<number> {
+  return Number((await ask<{ n: string }>(clickhouse, `SELECT count() AS n FROM ${table} FINAL`))[0]?.n)
+}
+
+async function ask<T> (clickhouse: ClickHouse, query: string): Promise<T[]> {
+  return await (await clickhouse.query({ query, format: 'JSONEachRow' })).json<T>()
+}
