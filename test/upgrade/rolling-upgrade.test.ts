@@ -27,7 +27,10 @@ t.test('an upgrade to the next release under load, process by process, loses not
   await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
   await sql`INSERT INTO project_api_keys (api_key, project_id, kind) VALUES (${API_KEY}, 1, 'project')`
   const env = {
-    NATS_URL: stores.nats.url, CLICKHOUSE_URL: stores.clickhouse.url, DATABASE_URL: databaseUrl, MILLRACE_DATA_DIR: dataDir,
+    NATS_URL: stores.nats.url,
+    CLICKHOUSE_URL: stores.clickhouse.url,
+    DATABASE_URL: databaseUrl,
+    MILLRACE_DATA_DIR: dataDir,
     MILLRACE_BATCH_MAX_AGE_MS: '50', MILLRACE_ROLL_UP_INTERVAL_MS: '200'
   }
   const [old, next] = [thisRelease(t), await makeRelease(t, NEXT)]
