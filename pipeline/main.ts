@@ -9,6 +9,7 @@ import { onShutdown } from '../platform/on-shutdown.ts'
 import { retryAtStart } from '../platform/retry-at-start.ts'
 import { runProcess } from '../platform/run-process.ts'
 import { loadPipelineConfig } from './config.ts'
+import { startQueryUsage } from './definitions/start-query-usage.ts'
 import { startRollUp } from './definitions/start-roll-up.ts'
 import { describeHealth } from './describe-health.ts'
 import { createDuplicateFilters } from './duplicates/open-duplicate-filters.ts'
@@ -89,6 +90,7 @@ runProcess('pipeline', async () => {
   const rollUp = startRollUp({ clickhouse: shards, sql, intervalMs: config.rollUpIntervalMs, metrics, logger })
   const deadLetters = watchDeadLetters({ connection, metrics, logger })
   const streams = watchStreams({ connection, metrics })
+  const queryUsage = startQueryUsage({ clickhouse, sql, cluster: config.clickhouseCluster, metrics, logger })
   const retention = startRetention({
     sql, clickhouse, connection, cluster: config.clickhouseCluster, now: Date.now, metrics, logger
   })
@@ -117,7 +119,10 @@ runProcess('pipeline', async () => {
 
   onShutdown(logger, [
     { name: 'readiness', run: () => { ready = false } },
-    { name: 'work', run: () => Promise.all([manager.stop(), people.stop(), rollUp.stop(), retention.stop()]) },
+    {
+      name: 'work',
+      run: () => Promise.all([manager.stop(), people.stop(), rollUp.stop(), queryUsage.stop(), retention.stop()])
+    },
     { name: 'membership', run: () => membership.leave() },
     { name: 'dead letters', run: () => { deadLetters.stop(); streams.stop() } },
     { name: 'health', run: () => health.close() },

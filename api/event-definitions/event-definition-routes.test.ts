@@ -129,7 +129,7 @@ t.test('says up to when events are counted in', async (t) => {
   const api = await createTestApi(t)
   t.notOk((await api.call('GET', '~/event_definitions')).headers['millrace-definitions-as-of'])
 
-  await api.sql`INSERT INTO roll_up_state VALUES ('events', '2026-01-02T03:04:05Z'), ('properties', '2026-01-02T03:04:06Z')`
+  await api.sql`INSERT INTO roll_up_state VALUES ('recent changes', '2026-01-02T03:04:05Z'), ('daily sweep', '2026-01-02')`
 
   t.equal((await api.call('GET', '~/event_definitions')).headers['millrace-definitions-as-of'], '2026-01-02T03:04:05.000Z')
 })

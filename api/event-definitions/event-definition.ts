@@ -43,7 +43,8 @@ export const eventDefinitionSchema = {
       description: 'Events of that name during the last 30 days, kept up to date from the events themselves.'
     },
     query_usage_30_day: {
-      type: 'integer', description: 'How often queries used the event; nothing here counts it, it is what was written.'
+      type: 'integer',
+      description: 'How many SELECTs of analysts during the last 30 days named the event, counted from the query log every minute.'
     },
     created_at: { type: 'string', format: 'date-time', description: 'When the event was first seen.' },
     last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event.' },
@@ -73,7 +74,10 @@ export const eventDefinitionChangesSchema = {
       type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
       description: 'Shown until the next event of that name arrives, which counts anew.'
     },
-    query_usage_30_day: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
+    query_usage_30_day: {
+      type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
+      description: 'Shown until the next count of the query log, within a minute, which writes what it found.'
+    },
     created_at: { type: 'string', format: 'date-time' },
     last_seen_at: {
       type: 'string', format: 'date-time',

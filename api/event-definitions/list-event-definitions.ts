@@ -38,7 +38,7 @@ export async function listEventDefinitions (
 
   const [totals, rows] = await Promise.all([
     sql<{ count: number, as_of: Date | null }[]>`
-      SELECT count(*) AS count, (SELECT min(read_up_to) FROM roll_up_state) AS as_of FROM event_definitions d WHERE ${where}`,
+      SELECT count(*) AS count, (SELECT read_up_to FROM roll_up_state WHERE source = 'recent changes') AS as_of FROM event_definitions d WHERE ${where}`,
     sql<(EventDefinition & { sort_key: string })[]>`
       SELECT ${selectEventDefinition(sql)}, (${order.key})::text AS sort_key
       FROM event_definitions d

@@ -39,7 +39,8 @@ export const propertyDefinitionSchema = {
     name: { type: 'string' },
     is_numerical: { type: 'boolean', description: 'True exactly when property_type is Numeric.' },
     query_usage_30_day: {
-      type: 'integer', description: 'How often queries used it; nothing here counts it, it is what was written.'
+      type: 'integer',
+      description: 'How many SELECTs of analysts during the last 30 days named the property, counted from the query log every minute.'
     },
     property_type: {
       type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
@@ -66,7 +67,10 @@ export const propertyDefinitionChangesSchema = {
       type: 'boolean',
       description: 'true sets property_type to Numeric; false sets a Numeric one to String and leaves others as they are.'
     },
-    query_usage_30_day: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
+    query_usage_30_day: {
+      type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
+      description: 'Shown until the next count of the query log, within a minute, which writes what it found.'
+    },
     property_type: {
       type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
       description: 'A type set here is kept whatever values arrive; null hands it back to inference.'

@@ -14,7 +14,8 @@ export interface RollUpSource {
   key: readonly string[]
 }
 
-function readSql (name: string): string {
+/** The text of a .sql file of this folder. */
+export function readSql (name: string): string {
   return readFileSync(path.join(import.meta.dirname, name), 'utf8')
 }
 

@@ -55,6 +55,16 @@ t.test('leaves out what the product does all day, but not its failures', async (
   t.same(rows, [{ query_id: 'refused', query: 'INSERT INTO millrace.quiet   FORMAT CSV', query_kind: 'Insert' }])
 })
 
+t.test('shows parameters with their values, as a server does', async (t) => {
+  const query = 'SELECT {day:Date}, {a:String} /* {a:String} */, {n:UInt8} + 1, {m:Map(String, String)}, {t:Identifier} FROM (SELECT 1 AS x)'
+  const params = { param_day: '2026-03-01', param_a: "it's \\t\\\\", param_n: '7', param_m: "{'a':'b'}", param_t: 'x' }
+  t.match(await asAnalyst(query, { query_id: 'filled', ...params }), { status: 200 })
+
+  t.same(await readLog('query', "query_id = 'filled'"), [{
+    query: "SELECT '2026-03-01', 'it\\'s \\t\\\\' /* {a:String} */, 7 + 1, {'a':'b'}, x FROM (SELECT 1 AS x)".replace('\\t', '\t')
+  }])
+})
+
 t.test('keeps a long query short', async (t) => {
   await asAnalyst(`SELECT length('${'x'.repeat(100_000)}')`, { query_id: 'long' })
 

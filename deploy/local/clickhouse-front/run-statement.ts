@@ -2,6 +2,7 @@ import { buildSelectInto } from './build-statement.ts'
 import { checkParams } from './check-params.ts'
 import { type EngineSession } from './engine-session.ts'
 import { FrontError } from './errors.ts'
+import { fillParams } from './fill-params.ts'
 import { type Front } from './front.ts'
 import { type Query, readOnlyMethodError } from './handle-query.ts'
 import { replaceFrontCommand } from './replace-front-command.ts'
@@ -15,6 +16,7 @@ export async function runStatement (front: Front, query: Query, text: string): P
   let statement = readStatement(text)
   query.record.kind = statement.tokens[0]!.text
   checkParams(statement.sql, statement.tokens, query.request.params)
+  query.record.query = fillParams(text, statement.tokens, query.request.params)
   if (query.user === 'analyst') statement = front.guardAnalyst(statement, query.request.params)
   if (query.request.readOnlyMethod && statement.kind === 'command') throw readOnlyMethodError()
   statement = await replaceFrontCommand(front, statement)

@@ -1,0 +1,42 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
+import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { type Metrics } from '../../platform/metrics.ts'
+import { countQueryUsage } from './count-query-usage.ts'
+
+/** The front writes its log every 7.5 s, as servers do; a count reads two days of it. */
+const INTERVAL_MS = 60_000
+const STOP_MS = 1000
+
+/**
+ * Counts once a minute how often analysts named events and properties. Every pipeline process runs this; a lock in
+ * Postgres lets one at a time do it. It is no stage of the way of an event: while it fails, counts stand still.
+ */
+export function startQueryUsage ({ metrics, logger, ...stores }: {
+  clickhouse: ClickHouse, sql: Sql, cluster: string, metrics: Metrics, logger: Logger
+}): { stop: () => Promise<void> } {
+  const rounds = metrics.counter('query_usage_rounds_total', 'Counts of the query log.', ['outcome'])
+  let lastOutcome = ''
+
+  async function round (): Promise<void> {
+    try {
+      const { kind } = await countQueryUsage(stores, { minPauseMs: INTERVAL_MS / 2 })
+      rounds.inc({ outcome: kind })
+      if (kind === 'no log' && lastOutcome !== kind) logger.warn('there is no query log to count query usage from')
+      lastOutcome = kind
+    } catch (err) {
+      rounds.inc({ outcome: 'failed' })
+      logger.warn({ err }, 'query usage could not be counted')
+    }
+  }
+
+  let running = round()
+  const timer = setInterval(() => { running = running.then(round) }, INTERVAL_MS)
+  return {
+    async stop () {
+      clearInterval(timer)
+      await Promise.race([running, delay(STOP_MS, undefined, { ref: false })])
+    }
+  }
+}

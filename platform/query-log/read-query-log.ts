@@ -1,0 +1,96 @@
+import { type ClickHouse } from '../connect-clickhouse.ts'
+import { systemTable } from '../clickhouse-cluster.ts'
+
+/** SELECTs with one text, of one day. */
+export interface LoggedQueries {
+  /** Such as 2026-01-31, UTC. */
+  day: string
+  /** The text, cut after 16 KiB; parameters have their values in it. */
+  query: string
+  /** How often it ran to its end. */
+  count: number
+  /** All of them together. */
+  durationMs: number
+}
+
+/** Longer texts are cut: the embedded front logs no more, and looking through them is work beside other work. */
+const MAX_QUERY_CHARACTERS = 16_384
+
+/**
+ * Reads the SELECTs of analysts of the last days, one entry for each text and day, from the log of the ClickHouse that
+ * is there: `millrace_front.query_log` of the embedded front, or `system.query_log` of a server.
+ *
+ * Whose queries count: of the front's, those of its login for analysts. Of a server's, those of every login but ours,
+ * which name a table of our database; queries that a query sends to other nodes do not count again. Only those that
+ * ran to their end do.
+ *
+ * @param options.days  Whole days, today included.
+ * @returns undefined when there is no log: switched off, or our login may not read it.
+ */
+export async function readQueryLog (
+  clickhouse: ClickHouse, options: { days: number, cluster?: string }
+): Promise<AsyncIterable<LoggedQueries> | undefined> {
+  const log = await findLog(clickhouse, options.cluster ?? '')
+  if (log === undefined) return undefined
+  const result = await clickhouse.query({
+    query: `
+      SELECT toString(toDate(event_time, 'UTC')) AS day, substring(query, 1, ${MAX_QUERY_CHARACTERS}) AS text,
+        count() AS queries, sum(query_duration_ms) AS duration_ms
+      FROM ${log.table}
+      WHERE ${log.condition}
+        AND event_date >= toDate(now('UTC')) - {days: UInt16} AND toDate(event_time, 'UTC') > toDate(now('UTC')) - {days: UInt16}
+        AND type = 'QueryFinish'
+      GROUP BY day, text`,
+    query_params: { days: options.days },
+    format: 'JSONEachRow',
+    // The answer is taken as it comes.
+    clickhouse_settings: { wait_end_of_query: 0, log_comment: 'millrace query usage' }
+  })
+  return readRows(result.stream<LogRow>())
+}
+
+interface LogRow {
+  day: string
+  text: string
+  queries: string
+  duration_ms: string
+}
+
+async function * readRows (chunks: AsyncIterable<{ json: <T = LogRow>() => T }[]>): AsyncGenerator<LoggedQueries> {
+  for await (const rows of chunks) {
+    for (const row of rows) {
+      const { day, text, queries, duration_ms: durationMs } = row.json<LogRow>()
+      yield { day, query: text, count: Number(queries), durationMs: Number(durationMs) }
+    }
+  }
+}
+
+interface QueryLog {
+  table: string
+  /** Whose SELECTs count. */
+  condition: string
+}
+
+async function findLog (clickhouse: ClickHouse, cluster: string): Promise<QueryLog | undefined> {
+  const result = await clickhouse.query({
+    query: `
+      SELECT database FROM system.tables
+      WHERE (database, name) IN (('millrace_front', 'query_log'), ('system', 'query_log'))
+      ORDER BY database LIMIT 1`,
+    format: 'JSONEachRow'
+  })
+  const [found] = await result.json<{ database: string }>()
+  if (found?.database === 'millrace_front') {
+    return {
+      table: 'millrace_front.query_log',
+      // The front knows a statement by its first word.
+      condition: `user = 'analyst' AND query_kind IN ('Select', 'With', 'From', '(')
+        AND (current_database = currentDatabase() OR position(query, currentDatabase()) > 0)`
+    }
+  }
+  return found && {
+    table: systemTable(cluster, 'query_log'),
+    condition: `query_kind = 'Select' AND is_initial_query AND user != currentUser()
+        AND hasAny(databases, [currentDatabase(), concat(currentDatabase(), '_all')])`
+  }
+}
