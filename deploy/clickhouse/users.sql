@@ -1,0 +1,30 @@
+-- Logins of a ClickHouse server, by tier; ingest has none. Run it as an administrator, once, after the migrations; put
+-- your passwords in the place of the marks. Every statement is parsed by the engine in a test. On a cluster add
+-- ON CLUSTER to each, or keep users in Keeper (user_directories.replicated).
+--
+-- The owner makes and changes tables: `npm run migrate`, promoted properties, retention, deletion of persons.
+CREATE USER IF NOT EXISTS millrace_owner IDENTIFIED WITH sha256_password BY '<owner password>';
+GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, ALTER, SELECT, INSERT, OPTIMIZE, TRUNCATE ON millrace.* TO millrace_owner;
+GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, SELECT, INSERT ON millrace_all.* TO millrace_owner;
+GRANT CLUSTER, REMOTE ON *.* TO millrace_owner;
+GRANT SELECT ON system.* TO millrace_owner;
+
+-- The pipeline inserts, looks up what is stored, and deletes by retention and on request. It cannot make tables.
+CREATE USER IF NOT EXISTS millrace_pipeline IDENTIFIED WITH sha256_password BY '<pipeline password>';
+GRANT SELECT, INSERT, ALTER DELETE, ALTER UPDATE, ALTER DROP PARTITION ON millrace.* TO millrace_pipeline;
+GRANT SELECT, INSERT ON millrace_all.* TO millrace_pipeline;
+GRANT CLUSTER, REMOTE ON *.* TO millrace_pipeline;
+GRANT SELECT ON system.parts TO millrace_pipeline;
+GRANT SELECT ON system.mutations TO millrace_pipeline;
+GRANT SELECT ON system.query_log TO millrace_pipeline;
+
+-- The API only reads.
+CREATE USER IF NOT EXISTS millrace_api IDENTIFIED WITH sha256_password BY '<api password>' SETTINGS readonly = 2, max_memory_usage = 4000000000, max_execution_time = 60;
+GRANT SELECT ON millrace.* TO millrace_api;
+GRANT SELECT ON millrace_all.* TO millrace_api;
+
+-- Analysts read, within limits that they can lower and not raise; FINAL makes counts exact without thinking of it.
+CREATE SETTINGS PROFILE IF NOT EXISTS millrace_analyst SETTINGS readonly = 2, final = 1, max_memory_usage = 4000000000 MAX 4000000000, max_execution_time = 120 MAX 120, max_result_rows = 1000000 MAX 1000000, max_result_bytes = 1000000000 MAX 1000000000, max_concurrent_queries_for_user = 8, allow_ddl = 0, allow_introspection_functions = 0;
+CREATE USER IF NOT EXISTS analyst IDENTIFIED WITH sha256_password BY '<analyst password>' SETTINGS PROFILE millrace_analyst;
+GRANT SELECT ON millrace.* TO analyst;
+GRANT SELECT ON millrace_all.* TO analyst;

@@ -1,0 +1,50 @@
+-- What each tier may do in Postgres. Run it as the owner of the tables after every migration; it may be repeated.
+-- A test runs the tiers under these roles (test/security/least-privilege.test.ts).
+--
+-- The roles cannot log in. Give each tier a login of its own:
+--   CREATE USER ingest PASSWORD '...' IN ROLE millrace_ingest;
+--   CREATE USER pipeline PASSWORD '...' IN ROLE millrace_pipeline;
+--   CREATE USER api PASSWORD '...' IN ROLE millrace_api;
+-- Only the owner, under which `npm run migrate` runs, can change tables.
+DO $$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['millrace_ingest', 'millrace_pipeline', 'millrace_api'] LOOP
+    BEGIN
+      EXECUTE format('CREATE ROLE %I NOLOGIN', name);
+    EXCEPTION WHEN duplicate_object OR unique_violation THEN
+      -- From an earlier run, or one at the same time.
+      NULL;
+    END;
+  END LOOP;
+END $$;
+
+REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+GRANT USAGE ON SCHEMA public TO millrace_ingest, millrace_pipeline, millrace_api;
+
+-- Which project a key stands for, and nothing about people.
+GRANT SELECT (id, anonymize_ips) ON projects TO millrace_ingest;
+GRANT SELECT (api_key, project_id, expires_at) ON project_api_keys TO millrace_ingest;
+GRANT SELECT (secure_value, project_ids, expires_at, revoked_at) ON personal_api_keys TO millrace_ingest;
+
+-- People, definitions and its own progress; no keys, no users, no flags.
+GRANT SELECT ON projects, retention, cohorts TO millrace_pipeline;
+-- A new type of group changes what flags may ask for: a trigger raises the revision.
+GRANT SELECT, INSERT, UPDATE ON flag_revisions TO millrace_pipeline;
+GRANT SELECT, INSERT, UPDATE, DELETE ON
+  persons, person_distinct_ids, group_types, groups, cohort_members, flag_hash_keys, flag_hash_key_overrides,
+  people_progress, people_projects, people_recent_updates, people_warnings, people_outbox, person_deletions,
+  event_definitions, property_definitions, event_properties, query_usage, roll_up_state
+  TO millrace_pipeline;
+
+-- Everything that management and decide work with; the progress of the pipeline stays its own.
+GRANT SELECT, INSERT, UPDATE, DELETE ON
+  projects, project_api_keys, users, personal_api_keys, retention,
+  feature_flags, flag_revisions, flag_hash_keys, flag_hash_key_overrides, cohorts, cohort_members, experiments,
+  event_definitions, property_definitions, event_properties,
+  persons, person_distinct_ids, group_types, groups, person_deletions, people_outbox, people_projects, people_warnings
+  TO millrace_api;
+GRANT SELECT ON roll_up_state, query_usage, people_progress TO millrace_api;
+
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO millrace_pipeline, millrace_api;
