@@ -1,7 +1,8 @@
 import { type Fault, type FaultContext } from './fault.ts'
 import { describeFailures } from './load-ledger.ts'
-import { findLaneOwner } from './find-lane-owner.ts'
+import { countLiveLanes, findLaneOwner } from './find-lane-owner.ts'
 import { pickOne } from './random.ts'
+import { LANES } from './start-fault-tiers.ts'
 import { type SupervisedPart } from './supervise.ts'
 
 type Choose = (context: FaultContext) => SupervisedPart | Promise<SupervisedPart>
@@ -16,6 +17,9 @@ const PARTS: readonly [name: string, what: string, choose: Choose][] = [
 
 /** A tier that is asked to end promises to be gone by then, in milliseconds. */
 const MAX_RESTART_MS = 10_000
+
+/** By then, in milliseconds, the other pipeline process has the lanes of a paused one, on a busy machine too. */
+const TAKEN_OVER_AFTER_MS = 20_000
 
 /** kill -9 and SIGSTOP of each part, and the polite restart of all tiers. */
 export const PROCESS_FAULTS: readonly Fault[] = [
@@ -61,7 +65,18 @@ function pauseFault (name: string, what: string, choose: Choose): Fault {
       const part = await choose(context)
       context.note(part.name)
       await part.pause()
-      return async () => { await part.resume() }
+      return async () => {
+        if (context.lastsMs >= TAKEN_OVER_AFTER_MS) await expectTakeOver(context, part)
+        await part.resume()
+      }
     }
   }
+}
+
+/** A paused owner is only dangerous when it wakes up and another one has its lane. */
+async function expectTakeOver ({ system, expect }: FaultContext, paused: SupervisedPart): Promise<void> {
+  const other = system.pipeline.find((part) => part !== paused)
+  if (other === undefined || !system.pipeline.some((part) => part === paused)) return
+  const lanes = await countLiveLanes(other)
+  expect(async () => lanes === LANES ? null : `of ${LANES} lanes the other process had ${lanes} while one was paused`)
 }

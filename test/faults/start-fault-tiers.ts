@@ -26,7 +26,7 @@ export interface FaultTiersOptions {
 }
 
 /** Two lanes, so that each of the two pipeline processes has one. */
-const LANES = 2
+export const LANES = 2
 
 /** As long as Ctrl-C may take. */
 const STOP_TIMEOUT_MS = 9500
