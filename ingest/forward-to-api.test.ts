@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import { fastify } from 'fastify'
 import t, { type Test } from 'tap'
 import { forwardToApi } from './forward-to-api.ts'
@@ -55,6 +57,23 @@ for (const bytes of [10, 100_000, LARGE_BYTES]) {
     }
   })
 }
+
+t.test('a body is passed on byte by byte, whatever its type', async (t) => {
+  const api = fastify()
+  t.teardown(async () => await api.close())
+  api.removeAllContentTypeParsers()
+  api.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  api.post('/flags/', async ({ body }, reply) => await reply.send(body))
+  await api.listen({ port: 0, host: '127.0.0.1' })
+  const front = await startFront(t, (api.server.address() as AddressInfo).port)
+
+  for (const type of ['text/plain', 'application/json', 'application/x-www-form-urlencoded', 'application/octet-stream']) {
+    for (const body of [gzipSync('{"token": "x"}'), randomBytes(200_000)]) {
+      const answer = await fetch(`http://127.0.0.1:${front}/flags/`, { method: 'POST', body, headers: { 'content-type': type } })
+      t.ok(body.equals(Buffer.from(await answer.arrayBuffer())), `${type}, ${body.length} bytes`)
+    }
+  }
+})
 
 t.test('a client that goes away in the middle of a body leaves no request behind at the API', async (t) => {
   const closed = Promise.withResolvers<undefined>()

@@ -24,13 +24,15 @@ export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: 
       })
     }
   }
+  // The framework's own parser for text would read compressed bodies as characters; browsers send those as text/plain.
+  app.removeAllContentTypeParsers()
   await app.register(proxy, {
     upstream: apiUrl,
     undici: { connections: 64, pipelining: 1, connectTimeout: 2000, headersTimeout: SILENCE_MS },
     // Else a GET that the API answers with 503 is asked ten times more.
     retryMethods: [],
     preHandler (request, _reply, done) {
-      if (request.body !== undefined) request.body = detachBody(request.raw)
+      if (request.body === request.raw) request.body = detachBody(request.raw)
       done()
     },
     replyOptions: {
