@@ -5,9 +5,11 @@ import {
   describeExpression, PROMOTED_TYPES, PromotionError, readPromotion, type PromotedType
 } from '../../platform/promoted-columns/promoted-column.ts'
 import { demoteProperty, promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
+import { suggestPromotions, type Suggestion } from '../../platform/promoted-columns/suggest-promotions.ts'
 import { startProgressBar, type ProgressBar } from '../backup/progress-bar.ts'
 import { type CliContext } from '../cli-context.ts'
 import { JSON_OPTION, printFields, printRows } from '../print-rows.ts'
+import { readCount } from '../read-arguments.ts'
 
 interface Output { json?: boolean }
 
@@ -53,6 +55,45 @@ export function addPropertiesCommands (program: Command, context: CliContext): v
         ['bytes', ({ bytes }) => bytes]
       ], output)
     })
+
+  group.command('suggest')
+    .description('the properties whose promotion would save analysts most time, by the query log')
+    .option('--days <number>', 'of the log, today included', readDays, 30)
+    .option('--limit <number>', 'at most so many', readCount, 10)
+    .option(...JSON_OPTION)
+    .action(async ({ days, limit, ...output }: Output & { days: number, limit: number }) => {
+      const suggestions = await suggestPromotions(await context.clickhouse(), { days, cluster: readCluster(context) })
+      printRows(context, suggestions.slice(0, limit).map(describeSuggestion), [
+        ['property', ({ property }) => property],
+        ['queries', ({ queries }) => queries],
+        ['seconds', ({ seconds }) => seconds.toFixed(1)],
+        ['saves about', (row) => `${row.seconds_saved.toFixed(1)} s`],
+        ['disk about', ({ bytes }) => `${(bytes / 1e6).toFixed(1)} MB`],
+        ['do', (row) => row.do]
+      ], output)
+    })
+}
+
+/** What would be saved, and how to save it. */
+function describeSuggestion ({ savedSeconds, ...suggestion }: Suggestion): {
+  property: string, queries: number, seconds: number, seconds_saved: number, bytes: number, do: string
+} {
+  const { property, type, column, queries, seconds, bytes } = suggestion
+  const word = /^[\w./$-]+$/.test(property) && !property.includes('$') ? property : `'${property.replaceAll("'", "'\\''")}'`
+  return {
+    property,
+    queries,
+    seconds,
+    seconds_saved: savedSeconds,
+    bytes,
+    do: column === undefined ? `npx millrace properties promote ${word} --type ${type}` : `use the column ${column}`
+  }
+}
+
+function readDays (text: string): number {
+  const days = readCount(text)
+  if (days > 365) throw new InvalidArgumentError('Give 1 to 365 days.')
+  return days
 }
 
 function readCluster (context: CliContext): string {
