@@ -21,10 +21,12 @@ export function describeHealth (state: PipelineState): HealthPart[] {
   return [
     ...lanes.map((lane) => ({
       name: `lane ${lane.key}`,
-      healthy: HEALTHY_PHASES.has(lane.phase),
+      healthy: lane.isHealthy(Date.now()),
       phase: lane.phase,
       pendingMessages: lane.pendingMessages,
+      pendingBytes: lane.pendingBytes,
       lagMs: lane.lagMs(Date.now()),
+      insertingMs: lane.insertingSince === 0 ? 0 : Date.now() - lane.insertingSince,
       lastError: HEALTHY_PHASES.has(lane.phase) ? null : lane.lastError
     })),
     ...people.map(({ partition, phase, pendingMessages, lastError }) => ({

@@ -31,6 +31,7 @@ t.test('names each lane with its lag, and is degraded while one waits', async (t
   lane.phase = 'retrying'
   lane.lastError = 'no answer'
   lane.pendingMessages = 17
+  lane.pendingBytes = 1700
   lane.oldestStoredAt = Date.now() - 60_000
   const answer = await get('/_health')
   t.equal(answer.status, 503)
@@ -41,7 +42,21 @@ t.test('names each lane with its lag, and is degraded while one waits', async (t
 
   const metrics = await (await get('/metrics')).text()
   t.match(metrics, /millrace_pipeline_lane_pending_messages\{lane="live.3"\} 17/)
+  t.match(metrics, /millrace_pipeline_lane_pending_bytes\{lane="live.3"\} 1700/)
   t.match(metrics, /millrace_pipeline_lane_healthy\{lane="live.3"\} 0/)
+})
+
+t.test('a lane whose insert hangs is stuck, although nothing failed yet', async (t) => {
+  const lane = new LaneState({ eventClass: 'live', number: 0 })
+  lane.phase = 'running'
+  const stuck = (): string[] => describeHealth({
+    lanes: [lane], people: [], copiesError: null, rollUpError: null, deadLetters: FILL
+  }).filter(({ healthy }) => !healthy).map(({ name }) => name)
+
+  lane.insertingSince = Date.now() - 1000
+  t.same(stuck(), [])
+  lane.insertingSince = Date.now() - 20_000
+  t.same(stuck(), ['lane live.0'])
 })
 
 t.test('is degraded while the dead letters are nearly full, or NATS does not answer', async (t) => {

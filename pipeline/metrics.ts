@@ -45,16 +45,18 @@ export function createPipelineMetrics (lanes: () => Iterable<LaneState>): Pipeli
 
 function addLaneGauges ({ gauge }: Metrics, lanes: () => Iterable<LaneState>): void {
   const pending = gauge('lane_pending_messages', 'Messages of the lane that are not settled.', ['lane'])
+  const bytes = gauge('lane_pending_bytes', 'Their bytes: of those in hand, and for the others estimated by these.', ['lane'])
   const lag = gauge('lane_lag_seconds', 'Age of the oldest message in hand that is not settled.', ['lane'])
   const healthy = gauge('lane_healthy', '1 while the lane stores what comes, 0 while it waits or fails.', ['lane'])
   // Lanes come and go; the gauges are filled when the first of them is read.
   Object.assign(pending, {
     collect: () => {
-      for (const each of [pending, lag, healthy]) each.reset()
+      for (const each of [pending, bytes, lag, healthy]) each.reset()
       for (const state of lanes()) {
         pending.set({ lane: state.key }, state.pendingMessages)
+        bytes.set({ lane: state.key }, state.pendingBytes)
         lag.set({ lane: state.key }, state.lagMs(Date.now()) / 1000)
-        healthy.set({ lane: state.key }, state.phase === 'running' || state.phase === 'starting' ? 1 : 0)
+        healthy.set({ lane: state.key }, state.isHealthy(Date.now()) && state.phase !== 'elsewhere' ? 1 : 0)
       }
     }
   })

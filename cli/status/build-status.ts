@@ -17,7 +17,7 @@ export interface Status {
   streams: Record<string, { messages: number, bytes: number, maxBytes: number, oldestSeconds: number }>
   pipeline: {
     storedPerSecond: number, stored: number, leftOut: number, insertMs: number | null, rowsPerInsert: number | null
-    lanes: Record<string, { pendingMessages: number, lagSeconds: number, healthy: boolean }>
+    lanes: Record<string, { pendingMessages: number, pendingBytes: number, lagSeconds: number, healthy: boolean }>
     deadLetters: number, deadLetterFill: number, definitionsAgeSeconds: number
   }
   api: { requestsPerSecond: number, flagEvaluationsPerSecond: number, requestMs: number | null }
@@ -92,6 +92,7 @@ export function buildStatus (before: Reading, now: Reading): Status {
       rowsPerInsert: mean('pipeline', `${pipeline}_batch_rows`, 1),
       lanes: Object.fromEntries([...by('pipeline', `${pipeline}_lane_pending_messages`, 'lane')].map(([lane, pendingMessages]) => [lane, {
         pendingMessages,
+        pendingBytes: total('pipeline', `${pipeline}_lane_pending_bytes`, { lane }),
         lagSeconds: total('pipeline', `${pipeline}_lane_lag_seconds`, { lane }),
         healthy: total('pipeline', `${pipeline}_lane_healthy`, { lane }) > 0
       }])),

@@ -23,8 +23,8 @@ export function drawStatus (status: Status): string {
       `${number(pipeline.storedPerSecond)} rows/s stored`, `insert ${ms(pipeline.insertMs)}`,
       `${pipeline.rowsPerInsert === null ? '-' : number(pipeline.rowsPerInsert)} rows/insert`, `${number(pipeline.leftOut)} copies left out`
     ]),
-    ...Object.entries(pipeline.lanes).map(([lane, { pendingMessages, lagSeconds, healthy }]) =>
-      row(`  ${lane}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, `lag ${seconds(lagSeconds)}`])),
+    ...Object.entries(pipeline.lanes).map(([lane, { pendingMessages, pendingBytes, lagSeconds, healthy }]) =>
+      row(`  ${lane}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
     row('dead letters', pipeline.deadLetterFill >= 0.8 ? 'full soon' : '', [number(pipeline.deadLetters), `${Math.round(pipeline.deadLetterFill * 100)} % full`]),
     row('definitions', '', [`${seconds(pipeline.definitionsAgeSeconds)} old`]),
     row('clickhouse', stores.clickhouse === null ? 'down' : 'ok', stores.clickhouse === null

@@ -9,6 +9,8 @@ export interface FramesInsert {
   /** zstd frames of Native blocks; written to the socket as they are, never copied together. */
   frames: readonly Uint8Array[]
   token: string
+  /** What the query log of ClickHouse shows of it. */
+  comment?: string
   settings: Readonly<Record<string, string>>
   signal?: AbortSignal
 }
@@ -58,10 +60,10 @@ export function createInsertFrames (options: { url: string, agent: http.Agent, t
   const request = origin.startsWith('https:') ? https.request : http.request
   const timeoutMs = options.timeoutMs ?? INSERT_TIMEOUT_MS
 
-  return async function insertFrames ({ frames, token, settings, signal }) {
+  return async function insertFrames ({ frames, token, comment = '', settings, signal }) {
     const query = new URLSearchParams({
       ...EVERY_INSERT,
-      ...settings, database, insert_deduplication_token: token, query: INSERT
+      ...settings, database, insert_deduplication_token: token, log_comment: comment, query: INSERT
     })
     const length = frames.reduce((sum, frame) => sum + frame.length, 0)
     await new Promise<void>((resolve, reject) => {

@@ -1,5 +1,6 @@
 import { MillraceError } from '../../platform/errors.ts'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
+import { HEADER } from '../../schema/streams.ts'
 import { type DuplicateFilter } from '../duplicates/duplicate-filter.ts'
 import { type LaneHold } from '../lanes/claim-lane.ts'
 import { cutToken, type Cut } from '../lanes/lane-record.ts'
@@ -176,11 +177,13 @@ export class LaneSession {
   async #insertCut (messages: LaneMessage[], cut: Cut, isReplay = false): Promise<void> {
     const { state, metrics, logger, stop, abort } = this.#deps
     const startedAt = performance.now()
+    state.insertingSince = Date.now()
     const outcome = await storeCut({
       insertFrames: this.#deps.insertFrames,
       hold: this.#hold,
       frames: await buildFrames(messages, cut),
       token: this.#tokenOf(cut),
+      requests: messages.map(({ headers }) => headers[HEADER.request] ?? ''),
       settingsVersion: cut.settings,
       logger,
       stop,
@@ -190,7 +193,7 @@ export class LaneSession {
         state.lastError = error.message
         metrics.insertRetries.inc({ lane: state.key, code: error.clickhouseCode })
       }
-    })
+    }).finally(() => { state.insertingSince = 0 })
     if (outcome.kind === 'stopped') return
     state.phase = 'running'
     if (outcome.kind === 'refused') {

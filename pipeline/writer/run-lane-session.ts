@@ -75,6 +75,9 @@ export async function runLaneSession (deps: LaneDeps): Promise<void> {
 async function refreshPending (reader: LaneReader, state: LaneState): Promise<void> {
   try {
     state.pendingMessages = (await reader.readPending()).messages
+    const { buffer, bufferedBytes } = reader
+    if (state.pendingMessages === 0) state.pendingBytes = 0
+    else if (buffer.length > 0) state.pendingBytes = Math.round(bufferedBytes / buffer.length * state.pendingMessages)
   } catch {
     // The lag is not known for a moment. What is wrong shows where the lane reads and writes.
   }

@@ -73,3 +73,25 @@ t.test('looks an old uuid up that the memory does not cover', async (t) => {
   t.same(await countEvents(stores), { rows: 2, uuids: 2, volume: 2, properties: 2 })
   t.same(lookUps, [1])
 })
+
+t.test('an insert names the requests of its events to the query log of ClickHouse', async (t) => {
+  const stores = await startTestStores(t)
+  const { client } = stores.clickhouse
+  const request = `request-${crypto.randomUUID()}`
+  // The log of the embedded ClickHouse has inserts that failed.
+  const payload = Buffer.alloc(100)
+  const headers = { [HEADER.request]: request }
+  const sequence = await publishEvents(stores.connection, makeEvents(1), { payload, headers })
+  await startTestLane(t, stores)
+  await waitUntilSettled(stores)
+
+  await client.command({ query: 'SYSTEM FLUSH LOGS' })
+  const result = await client.query({
+    query: 'SELECT log_comment FROM millrace_front.query_log WHERE log_comment LIKE {request: String}',
+    query_params: { request: `%${request}` },
+    format: 'JSONEachRow'
+  })
+
+  const [logged] = await result.json<{ log_comment: string }>()
+  t.equal(logged?.log_comment.replace(/^[^:]*/, ''), `:live.0:${sequence}-${sequence} requests ${request}`)
+})

@@ -8,6 +8,9 @@ import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
 /** How often an error that nobody knows is tried again before the batch counts as refused. */
 const UNKNOWN_TRIES = 5
 
+/** Requests that an insert names: a batch may hold thousands, and the comment travels in its URL. */
+const NAMED_REQUESTS = 20
+
 /**
  * What became of a recorded cut: all rows are stored; ClickHouse refuses it as it is and nothing is stored; or the
  * process stops while ClickHouse cannot take it, and whoever owns the lane next replays it.
@@ -23,6 +26,8 @@ export interface StoreCutOptions {
   hold: LaneHold
   frames: readonly Uint8Array[]
   token: string
+  /** Ids of the requests that the messages came with, for whoever follows one of them. */
+  requests: readonly string[]
   settingsVersion: number
   logger: Logger
   /** Ends the trying after the running insert. */
@@ -40,13 +45,14 @@ export interface StoreCutOptions {
  */
 export async function storeCut (options: StoreCutOptions): Promise<StoreOutcome> {
   const { hold, frames, token, abort } = options
+  const comment = describeCut(token, options.requests)
   const settings = INSERT_SETTINGS[options.settingsVersion]
   if (settings === undefined) throw new Error(`cut was recorded with unknown settings ${options.settingsVersion}`)
   let unknownTries = 0
   for (let attempt = 0; ; attempt++) {
     await hold.prove()
     try {
-      if (frames.length > 0) await options.insertFrames({ frames, token, settings, signal: abort })
+      if (frames.length > 0) await options.insertFrames({ frames, token, comment, settings, signal: abort })
       return { kind: 'stored' }
     } catch (error) {
       if (!(error instanceof InsertError) || abort.aborted) throw error
@@ -57,8 +63,15 @@ export async function storeCut (options: StoreCutOptions): Promise<StoreOutcome>
       if (options.stop.aborted) return { kind: 'stopped' }
       options.onRetry(error)
       const waitMs = retryDelayMs(attempt)
-      options.logger.warn({ err: error, code: name, attempt, waitMs, token }, 'insert failed, will try again')
+      options.logger.warn({ err: error, code: name, attempt, waitMs, comment }, 'insert failed, will try again')
       await pause(waitMs, options.stop)
     }
   }
+}
+
+/** Names an insert in the query log of ClickHouse and in our own: `<token> requests <id> <id> ...`. */
+function describeCut (token: string, requests: readonly string[]): string {
+  const ids = [...new Set(requests)]
+  const rest = ids.length > NAMED_REQUESTS ? ` and ${ids.length - NAMED_REQUESTS} more` : ''
+  return `${token} requests ${ids.slice(0, NAMED_REQUESTS).join(' ')}${rest}`
 }
