@@ -8,6 +8,16 @@ export function systemTable (cluster: string, table: string): string {
   return cluster === '' ? `system.${table}` : `clusterAllReplicas(${quoteText(cluster)}, system.${table})`
 }
 
+/** A table of ours with the rows of all shards, each once. */
+export function onEachShard (cluster: string, table: string): string {
+  return cluster === '' ? table : `cluster(${quoteText(cluster)}, currentDatabase(), ${table})`
+}
+
+/** A table of ours with the rows that any replica of any shard still has: for making sure that rows are gone. */
+export function onEachReplica (cluster: string, table: string): string {
+  return cluster === '' ? table : `clusterAllReplicas(${quoteText(cluster)}, currentDatabase(), ${table})`
+}
+
 /** A text as a string literal of ClickHouse, for statements that take no parameters. */
 export function quoteText (text: string): string {
   return `'${text.replaceAll(/['\\]/g, '\\$&')}'`

@@ -1,4 +1,5 @@
 import { InvalidArgumentError, type Command } from 'commander'
+import { MillraceError } from '../../platform/errors.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { applyRetention } from '../../platform/retention/apply-retention.ts'
 import { clearRetention, listRetention, setRetention } from '../../platform/retention/retention-policy.ts'
@@ -13,7 +14,7 @@ export function addRetentionCommands (program: Command, context: CliContext): vo
   const group = program.command('retention').description('how long events and dead letters are kept')
 
   group.command('show')
-    .description('list the rules; what has none is kept for ever')
+    .description('list how long what is kept; without a rule of its own, a project follows that of all')
     .option(...JSON_OPTION)
     .action(async (output: { json?: boolean }) => { await show(context, output) })
 
@@ -25,7 +26,7 @@ export function addRetentionCommands (program: Command, context: CliContext): vo
     .option('--dead-letters', 'dead letters instead of events')
     .option(...JSON_OPTION)
     .action(async ({ days, forever, ...rule }: RuleOptions) => {
-      if ((days === undefined) === (forever !== true)) throw new InvalidArgumentError('give --days or --forever')
+      if ((days === undefined) === (forever !== true)) throw wrong('give either --days or --forever')
       const subject = readSubject(rule)
       await setRetention(await context.postgres(), { ...subject, days: days ?? null })
       await show(context, rule)
@@ -60,8 +61,13 @@ export function addRetentionCommands (program: Command, context: CliContext): vo
 
 function readSubject ({ project, deadLetters }: RuleOptions): { what: 'events' | 'dead_letters', projectId: number | null } {
   if (deadLetters !== true) return { what: 'events', projectId: project ?? null }
-  if (project !== undefined) throw new InvalidArgumentError('dead letters have one rule for all projects')
+  if (project !== undefined) throw wrong('dead letters have one rule for all projects')
   return { what: 'dead_letters', projectId: null }
+}
+
+/** For options that are wrong together; commander itself only knows one at a time. */
+function wrong (message: string): MillraceError {
+  return new MillraceError('MILLRACE_OPTIONS_WRONG', message)
 }
 
 function readDays (text: string): number {
@@ -71,7 +77,11 @@ function readDays (text: string): number {
 }
 
 async function show (context: CliContext, output: { json?: boolean }): Promise<void> {
-  printRows(context, await listRetention(await context.postgres()), [
+  const rules = await listRetention(await context.postgres())
+  const unset = (['events', 'dead_letters'] as const)
+    .filter((what) => !rules.some((rule) => rule.what === what && rule.projectId === null))
+    .map((what) => ({ what, projectId: null, days: null }))
+  printRows(context, [...unset, ...rules], [
     ['what', ({ what }) => what.replace('_', ' ')],
     ['project', ({ projectId }) => projectId ?? 'all'],
     ['days', ({ days }) => days ?? 'for ever']

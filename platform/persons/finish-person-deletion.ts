@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { onCluster, onEachReplica, onEachShard } from '../clickhouse-cluster.ts'
 import { type ClickHouse } from '../connect-clickhouse.ts'
 import { type Sql } from '../connect-postgres.ts'
 import { drainPeopleOutbox } from './drain-people-outbox.ts'
@@ -42,16 +43,14 @@ export async function finishPersonDeletion (
   if (!await copiesHaveLeft(deletion, deps, isLate)) return { isDone: false, events: 0 }
 
   let events = 0
-  let left = 0
-  for (const { table, where } of listWork(deletion)) {
-    const found = await countRows(deletion, deps, { table, where })
-    if (found === 0) continue
-    if (table === 'events') events = found
-    await orderDelete(deletion, deps, { table, where })
-    left = found
+  for (const work of listWork(deletion)) {
+    let left = await countRows(deletion, deps, work, onEachReplica)
+    if (left === 0) continue
+    if (work.table === 'events') events = await countRows(deletion, deps, work, onEachShard)
+    await orderDelete(deletion, deps, work)
     while (left > 0 && !isLate()) {
       await delay(LOOK_AGAIN_MS)
-      left = await countRows(deletion, deps, { table, where })
+      left = await countRows(deletion, deps, work, onEachReplica)
     }
     if (left > 0) return { isDone: false, events }
   }
@@ -101,13 +100,14 @@ function listWork ({ withEvents }: PersonDeletion): Work[] {
 }
 
 async function countRows (
-  deletion: PersonDeletion, { clickhouse }: FinishDeletionDeps, { table, where }: Work
+  deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where }: Work,
+  everywhere: typeof onEachReplica
 ): Promise<number> {
   let count = 0
   for (const params of toParams(deletion)) {
     const result = await clickhouse.query({
       // Not `final`: rows that it would hide are there, too.
-      query: `SELECT count() AS count FROM ${table} WHERE ${where} SETTINGS final = 0`,
+      query: `SELECT count() AS count FROM ${everywhere(cluster, table)} WHERE ${where} SETTINGS final = 0`,
       query_params: params,
       format: 'JSONEachRow'
     })
@@ -121,10 +121,9 @@ async function countRows (
 async function orderDelete (
   deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where }: Work
 ): Promise<void> {
-  const onCluster = cluster === '' ? '' : `ON CLUSTER '${cluster.replaceAll(/['\\]/g, '\\$&')}'`
   for (const params of toParams(deletion)) {
     await clickhouse.command({
-      query: `ALTER TABLE ${table} ${onCluster} DELETE WHERE ${where}`,
+      query: `ALTER TABLE ${table} ${onCluster(cluster)} DELETE WHERE ${where}`,
       query_params: params,
       clickhouse_settings: { mutations_sync: '0' }
     })

@@ -1,3 +1,4 @@
+import { onCluster, onEachShard, systemTable } from '../clickhouse-cluster.ts'
 import { type ClickHouse } from '../connect-clickhouse.ts'
 import { type NatsConnection } from '../connect-nats.ts'
 import { type Sql } from '../connect-postgres.ts'
@@ -56,7 +57,7 @@ async function dropPartitions ({ clickhouse, cluster = '' }: RetentionDeps, grou
   if (days.length === 0 || days.includes(null)) return 0
   const earliest = (days as string[]).sort()[0]!
   const found = await ask<{ partition: string }>(clickhouse, `
-    SELECT DISTINCT partition FROM ${allNodes(cluster, 'parts')}
+    SELECT DISTINCT partition FROM ${systemTable(cluster, 'parts')}
     WHERE active AND database = currentDatabase() AND table = 'events'
       AND toDate(addMonths(toDate(concat(partition, '01')), 1)) <= {earliest: Date}`, { earliest })
   for (const { partition } of found) {
@@ -70,7 +71,8 @@ async function deleteEvents ({ clickhouse, cluster = '' }: RetentionDeps, { proj
   // By the key of the table, so that only the granules in question are read.
   const where = 'project_id IN {ids: Array(UInt32)} AND toDate(timestamp) < {before: Date}'
   const params = { ids: projectIds, before }
-  const [row] = await ask<{ count: string }>(clickhouse, `SELECT count() AS count FROM events WHERE ${where} SETTINGS final = 0`, params)
+  const [row] = await ask<{ count: string }>(clickhouse, `
+    SELECT count() AS count FROM ${onEachShard(cluster, 'events')} WHERE ${where} SETTINGS final = 0`, params)
   const count = Number(row?.count)
   // A delete of nothing would still look at every part.
   if (count > 0) {
@@ -91,16 +93,4 @@ async function purge ({ connection, now }: RetentionDeps, rules: readonly Retent
 
 async function ask<T> (clickhouse: ClickHouse, query: string, params: Record<string, unknown>): Promise<T[]> {
   return await (await clickhouse.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
-}
-
-function onCluster (cluster: string): string {
-  return cluster === '' ? '' : `ON CLUSTER ${quote(cluster)}`
-}
-
-function allNodes (cluster: string, table: string): string {
-  return cluster === '' ? `system.${table}` : `clusterAllReplicas(${quote(cluster)}, system.${table})`
-}
-
-function quote (text: string): string {
-  return `'${text.replaceAll(/['\\]/g, '\\$&')}'`
 }

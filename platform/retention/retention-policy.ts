@@ -1,4 +1,5 @@
 import { type Sql, type TransactionSql } from '../connect-postgres.ts'
+import { MillraceError } from '../errors.ts'
 
 /** What is kept: events, of the deployment or of a project, and dead letters. */
 export type RetentionSubject = 'events' | 'dead_letters'
@@ -17,8 +18,15 @@ export async function listRetention (sql: Sql | TransactionSql): Promise<Retenti
     SELECT what, project_id AS "projectId", days FROM retention ORDER BY what DESC, project_id NULLS FIRST`
 }
 
-/** Sets or replaces a rule. It takes effect with the next round of a pipeline process, within an hour. */
+/**
+ * Sets or replaces a rule. It takes effect with the next round of a pipeline process, within an hour.
+ *
+ * @throws {MillraceError} `MILLRACE_PROJECT_UNKNOWN`.
+ */
 export async function setRetention (sql: Sql, { what, projectId, days }: RetentionRule): Promise<void> {
+  if (projectId !== null && (await sql`SELECT 1 FROM projects WHERE id = ${projectId}`).length === 0) {
+    throw new MillraceError('MILLRACE_PROJECT_UNKNOWN', `there is no project ${projectId}`)
+  }
   await sql`
     INSERT INTO retention (what, project_id, days) VALUES (${what}, ${projectId}, ${days})
     ON CONFLICT (what, project_id) DO UPDATE SET days = excluded.days, updated_at = now()`
