@@ -11,7 +11,7 @@ GRANT SELECT ON system.* TO millrace_owner;
 
 -- The pipeline inserts, looks up what is stored, and deletes by retention and on request. It cannot make tables.
 CREATE USER IF NOT EXISTS millrace_pipeline IDENTIFIED WITH sha256_password BY '<pipeline password>';
-GRANT SELECT, INSERT, ALTER DELETE, ALTER UPDATE, ALTER DROP PARTITION ON millrace.* TO millrace_pipeline;
+GRANT SELECT, INSERT, ALTER DELETE, ALTER UPDATE ON millrace.* TO millrace_pipeline;
 GRANT SELECT, INSERT ON millrace_all.* TO millrace_pipeline;
 GRANT CLUSTER, REMOTE ON *.* TO millrace_pipeline;
 GRANT SELECT ON system.parts TO millrace_pipeline;
@@ -23,8 +23,4 @@ CREATE USER IF NOT EXISTS millrace_api IDENTIFIED WITH sha256_password BY '<api 
 GRANT SELECT ON millrace.* TO millrace_api;
 GRANT SELECT ON millrace_all.* TO millrace_api;
 
--- Analysts read, within limits that they can lower and not raise; FINAL makes counts exact without thinking of it.
-CREATE SETTINGS PROFILE IF NOT EXISTS millrace_analyst SETTINGS readonly = 2, final = 1, max_memory_usage = 4000000000 MAX 4000000000, max_execution_time = 120 MAX 120, max_result_rows = 1000000 MAX 1000000, max_result_bytes = 1000000000 MAX 1000000000, max_concurrent_queries_for_user = 8, allow_ddl = 0, allow_introspection_functions = 0;
-CREATE USER IF NOT EXISTS analyst IDENTIFIED WITH sha256_password BY '<analyst password>' SETTINGS PROFILE millrace_analyst;
-GRANT SELECT ON millrace.* TO analyst;
-GRANT SELECT ON millrace_all.* TO analyst;
+-- Analysts: analyst.sql.
