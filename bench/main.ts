@@ -6,6 +6,7 @@ import { batch } from './batch.bench.ts'
 import { compareResults } from './compare-results.ts'
 import { describeMachine } from './describe-machine.ts'
 import { decide } from './decide.bench.ts'
+import { definitions } from './definitions.bench.ts'
 import { direct } from './direct.bench.ts'
 import { floor } from './floor.bench.ts'
 import { growth } from './growth.bench.ts'
@@ -18,7 +19,9 @@ import { single } from './single.bench.ts'
 import { visible } from './visible.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
-const QUESTIONS: readonly Question[] = [batch, floor, direct, single, large, visible, decide, growth, query, promote]
+const QUESTIONS: readonly Question[] = [
+  batch, floor, direct, single, large, visible, decide, definitions, growth, query, promote
+]
 
 const { values: options, positionals: names } = parseArgs({
   allowPositionals: true,
