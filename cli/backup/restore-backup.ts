@@ -35,11 +35,12 @@ export async function restoreBackup (
   context: CliContext, { dataDir, folder }: { dataDir: string, folder: string }
 ): Promise<BackupManifest> {
   const manifest = await readManifest(folder)
+  // What is refused anyway is refused before gigabytes are read.
+  await refuseUnlessEmpty(dataDir)
+  await refuseOtherVersion(manifest)
   const verifying = startProgressBar(context, 'verifying', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
   await verifyBackupFiles(folder, manifest.files, verifying.add)
   verifying.end()
-  await refuseUnlessEmpty(dataDir)
-  await refuseOtherVersion(manifest)
 
   const lock = await lockDataDir(dataDir)
   const record = openProcessRecord(dataDir)
