@@ -6,6 +6,11 @@ import { type PageContent } from '../http/pagination.ts'
 import { selectPropertyDefinition, type PropertyDefinition } from './property-definition.ts'
 import { readPropertyFilter, type PropertyDefinitionQuery, type PropertyFilter } from './property-query.ts'
 
+export interface PropertyDefinitionPage extends PageContent<PropertyDefinition> {
+  /** Up to where the events are looked at; null before the first roll-up. */
+  asOf: Date | null
+}
+
 /**
  * Lists a page of property definitions with two queries: first the ones seen on the events of the request, then by
  * name, compared by bytes. Names are unique within a type, so there are no ties.
@@ -14,7 +19,7 @@ import { readPropertyFilter, type PropertyDefinitionQuery, type PropertyFilter }
  */
 export async function listPropertyDefinitions (
   sql: Sql, projectId: number, query: PropertyDefinitionQuery
-): Promise<PageContent<PropertyDefinition>> {
+): Promise<PropertyDefinitionPage> {
   const filter = readPropertyFilter(query)
   const isSeen = selectIsSeen(sql, filter)
   const where = buildCondition(sql, projectId, filter)
@@ -25,7 +30,9 @@ export async function listPropertyDefinitions (
   const [lastUnseen = '', lastName = ''] = after ?? []
 
   const [totals, rows] = await Promise.all([
-    sql<{ count: number }[]>`SELECT count(*) AS count FROM property_definitions d WHERE ${where}`,
+    sql<{ count: number, as_of: Date | null }[]>`
+      SELECT count(*) AS count, (SELECT read_up_to FROM roll_up_state WHERE source = 'recent changes') AS as_of
+      FROM property_definitions d WHERE ${where}`,
     sql<PropertyDefinition[]>`
       SELECT ${selectPropertyDefinition(sql, isSeen)}
       FROM property_definitions d
@@ -38,6 +45,7 @@ export async function listPropertyDefinitions (
   return {
     results: page,
     count: totals[0]?.count ?? 0,
+    asOf: totals[0]?.as_of ?? null,
     more: rows.length > query.limit,
     after: last === undefined
       ? undefined

@@ -65,6 +65,15 @@ t.test('changes the given fields and no others, also when many change them at on
   })
 })
 
+t.test('says up to when events were looked at', async (t) => {
+  const api = await createTestApi(t)
+  t.notOk((await api.call('GET', '~/property_definitions')).headers['millrace-definitions-as-of'])
+
+  await api.sql`INSERT INTO roll_up_state VALUES ('recent changes', '2026-01-02T03:04:05Z'), ('daily sweep', '2026-01-02')`
+
+  t.equal((await api.call('GET', '~/property_definitions')).headers['millrace-definitions-as-of'], '2026-01-02T03:04:05.000Z')
+})
+
 t.test('refuses what makes no sense, naming the field', async (t) => {
   const api = await createTestApi(t)
   const id = await insert(api, 'first')

@@ -31,8 +31,9 @@ export async function propertyDefinitionRoutes (
       description: 'Sorted by whether they were seen on event_names, then by name.',
       response: { 200: pageSchema(one) }
     }
-  }, async (request) => {
-    const content = await listPropertyDefinitions(sql, accessOf(request).projectId, request.query)
+  }, async (request, reply) => {
+    const { asOf, ...content } = await listPropertyDefinitions(sql, accessOf(request).projectId, request.query)
+    if (asOf !== null) reply.header('millrace-definitions-as-of', asOf.toISOString())
     return buildPage(request, deps.publicUrl, content)
   })
 

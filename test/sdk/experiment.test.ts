@@ -8,7 +8,7 @@ import { waitFor } from '../support/wait-for.ts'
  * posthog-node, which reports the exposures itself, and the conversions are planted by variant.
  */
 const PEOPLE = 20_000
-const PEOPLE_OF_BUGGY = 5000
+const PEOPLE_OF_BUGGY = 2000
 const CONCURRENCY = 64
 /** Planted: of a hundred people who see the variant, so many pay. */
 const RATES: Record<string, number> = { control: 10, test: 13 }

@@ -8,12 +8,13 @@ import { type MetricScope } from './query-metric.ts'
 /**
  * Where and when to look for the events of an experiment.
  *
- * @throws {HttpError} 400 for a draft, for a flag that lost its variants, and for a group type nobody has sent.
+ * @throws {HttpError} 400 for what has not begun, for a flag that lost its variants, and for a group type nobody has
+ *   sent.
  */
 export async function findScope (
   sql: Sql, projectId: number, experiment: Experiment, now: Date
 ): Promise<{ scope: MetricScope, variants: Variant[] }> {
-  if (experiment.start_date === null) {
+  if (experiment.start_date === null || experiment.start_date > now) {
     throw invalidExperiment('start_date', 'Experiment has not been launched yet.', 'not_launched')
   }
   const { key, filters } = experiment.feature_flag

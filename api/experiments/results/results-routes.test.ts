@@ -140,6 +140,8 @@ t.test('says what is missing for results', async (t) => {
   const ask = async (): Promise<any> => await api.call('GET', `~/experiments/${draft.id}/results`)
 
   t.match(await ask(), { status: 400, body: { code: 'not_launched', detail: 'Experiment has not been launched yet.', attr: 'start_date' } })
+  await api.call('PATCH', `~/experiments/${draft.id}`, { start_date: '2999-01-01' })
+  t.match(await ask(), { status: 400, body: { code: 'not_launched' } }, 'a start in the future')
   await api.call('PATCH', `~/experiments/${draft.id}`, { filters: {} })
   t.match(await ask(), { status: 400, body: { detail: 'Experiment has no target metric', attr: 'filters' } })
   await api.call('PATCH', `~/experiments/${draft.id}`, { filters: { events: [{ id: 'paid', math: 'p99' }] } })
