@@ -74,6 +74,7 @@ export async function startTestLane (
     openDuplicateFilter: createDuplicateFilters({ clickhouse: clickhouse.client, metrics }).open,
     stop: stop.signal,
     abort: abort.signal,
+    giveUp: abort.signal,
     ...overrides
   })
   const end = async (): Promise<void> => {

@@ -12,7 +12,7 @@ const FINISH_MS = 5000
 
 /** Writes a lane until it is stopped or belongs to another process. */
 export type RunLane = (lane: Lane, control: {
-  state: LaneState, stop: AbortSignal, abort: AbortSignal
+  state: LaneState, stop: AbortSignal, abort: AbortSignal, giveUp: AbortSignal
 }) => Promise<void>
 
 interface RunningLane {
@@ -32,6 +32,7 @@ export class LaneManager {
   readonly #runLane: RunLane
   readonly #logger: Logger
   readonly #running = new Map<string, RunningLane>()
+  readonly #giveUp = new AbortController()
   #timer: NodeJS.Timeout | null = null
 
   constructor (lanes: readonly Lane[], options: { membership: Membership, runLane: RunLane, logger: Logger }) {
@@ -55,7 +56,10 @@ export class LaneManager {
   async stop (): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer)
     for (const lane of this.#running.values()) this.#handOver(lane)
+    // With their running inserts: while NATS is away they cannot be released, and the process ends all the same.
+    const timer = setTimeout(() => this.#giveUp.abort(), FINISH_MS)
     await Promise.all([...this.#running.values()].map(({ ended }) => ended))
+    clearTimeout(timer)
   }
 
   #tick (): void {
@@ -79,7 +83,9 @@ export class LaneManager {
     const state = new LaneState(lane)
     const stop = new AbortController()
     const abort = new AbortController()
-    const ended = this.#runLane(lane, { state, stop: stop.signal, abort: abort.signal })
+    const ended = this.#runLane(lane, {
+      state, stop: stop.signal, abort: abort.signal, giveUp: this.#giveUp.signal
+    })
       .finally(() => this.#running.delete(key))
     this.#running.set(key, { state, stop, abort, ended })
   }

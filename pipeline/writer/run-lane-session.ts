@@ -33,8 +33,10 @@ export interface LaneDeps {
   openDuplicateFilter: (lane: Lane, options: { wasMine: boolean }) => Promise<DuplicateFilter>
   /** Finish what was begun, release the lane and return. */
   stop: AbortSignal
-  /** Return at once; the next owner replays the recorded cut. */
+  /** Abandon the running insert; the next owner replays the recorded cut. */
   abort: AbortSignal
+  /** The process ends: return although the lane could not be released. */
+  giveUp: AbortSignal
 }
 
 /** How often the server is asked for the lag, in milliseconds. */
@@ -67,8 +69,6 @@ export async function runLaneSession (deps: LaneDeps): Promise<void> {
     forget()
     clearInterval(timer)
     reader?.close()
-    // With the cut that may be under way: the next owner replays it.
-    if (deps.stop.aborted) await claimed.hold.write({ ...claimed.hold.record, owner: '' })
   }
 }
 

@@ -1,5 +1,6 @@
 import { FencedError } from '../lanes/lane-records.ts'
 import { laneKey } from '../lanes/lane-record.ts'
+import { releaseLane } from '../lanes/release-lane.ts'
 import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
 import { runLaneSession, type LaneDeps } from './run-lane-session.ts'
 
@@ -10,10 +11,16 @@ const HEALTHY_AFTER_MS = 30_000
  * Writes one lane until it is stopped or belongs to another process. Whatever goes wrong ends the session; the next
  * one starts from the lane's record, which is the same way that a new owner takes.
  *
- * @param deps.stop   Finish what was begun, release the lane and return.
- * @param deps.abort  Return at once; the next owner replays the recorded cut.
+ * @param deps.stop    Finish what was begun, release the lane and return.
+ * @param deps.abort   Abandon the running insert; the next owner replays the recorded cut.
+ * @param deps.giveUp  The process ends: return although the lane could not be released.
  */
 export async function runLane (deps: LaneDeps): Promise<void> {
+  await runSessions(deps)
+  if (deps.stop.aborted) await releaseLane(deps)
+}
+
+async function runSessions (deps: LaneDeps): Promise<void> {
   const { lane, logger, state, stop } = deps
   for (let attempt = 0; !stop.aborted; attempt++) {
     const startedAt = performance.now()
