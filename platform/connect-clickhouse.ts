@@ -5,6 +5,9 @@ import { databaseOfAllShards } from '../schema/migrate/distributed-tables.ts'
 
 export type ClickHouse = ReturnType<typeof createClient>
 
+/** Marks our own queries in a query log, whatever login they run under. */
+export const OUR_LOG_COMMENT = 'millrace'
+
 /**
  * Opens a client for queries. Inserts of frames do not go through it: they are bytes that must reach the socket
  * uncopied (see `pipeline/writer/insert-frames.ts`).
@@ -19,7 +22,7 @@ export function connectClickHouse (options: { url: string, requestTimeoutMs?: nu
     keep_alive: { enabled: true },
     // It would write to the console in a format of its own; whoever catches an error logs it.
     log: { level: ClickHouseLogLevel.OFF },
-    clickhouse_settings: { wait_end_of_query: 1 }
+    clickhouse_settings: { wait_end_of_query: 1, log_comment: OUR_LOG_COMMENT }
   })
 }
 

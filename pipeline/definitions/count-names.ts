@@ -1,5 +1,5 @@
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
-import { type PromotedColumn } from '../../platform/promoted-columns/list-promoted-columns.ts'
+import { type Promotion } from '../../platform/promoted-columns/promoted-column.ts'
 import { findNames, type NamesInQuery } from '../../platform/query-log/find-names.ts'
 
 /** What may be named: definitions of one kind, by name, with the projects that have one. */
@@ -11,7 +11,7 @@ export type UsageKind = 'event' | 'event_property' | 'person_property' | 'group_
 export type PropertyColumns = ReadonlyMap<string, string>
 
 /** The columns filled at ingest, and those that an operator promoted. */
-export function propertyColumns (promoted: readonly PromotedColumn[]): PropertyColumns {
+export function propertyColumns (promoted: readonly Promotion[]): PropertyColumns {
   return new Map([
     ...EVENT_COLUMNS.flatMap((column) => 'promotes' in column ? [[column.name, column.promotes] as const] : []),
     ...promoted.map(({ column, property }) => [column, property] as const)

@@ -1,6 +1,6 @@
 import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
 import { type Sql } from '../../platform/connect-postgres.ts'
-import { listPromotedColumns } from '../../platform/promoted-columns/list-promoted-columns.ts'
+import { listPromotions } from '../../platform/promoted-columns/list-promoted-columns.ts'
 import { readQueryLog, type LoggedQueries } from '../../platform/query-log/read-query-log.ts'
 import { nameDefinitions, propertyColumns, type NamedDefinition, type UsageKind, type Vocabulary } from './count-names.ts'
 import { readSql } from './roll-up-source.ts'
@@ -44,7 +44,7 @@ export async function countQueryUsage (
     const log = await readQueryLog(stores.clickhouse, { days, cluster: stores.cluster ?? '' })
     if (log === undefined) return { kind: 'no log' }
 
-    const { queries, rows } = await countNames(log, await loadVocabulary(sql), stores)
+    const { queries, rows } = await countNames(log, await loadVocabulary(sql), stores.clickhouse)
     for (let from = 0; from < rows.length; from += ROWS_PER_INSERT) {
       await sql.unsafe(readSql('upsert-query-usage.sql'), [JSON.stringify(rows.slice(from, from + ROWS_PER_INSERT))])
     }
@@ -63,9 +63,9 @@ interface UsageRow extends NamedDefinition {
 }
 
 async function countNames (
-  log: AsyncIterable<LoggedQueries>, vocabulary: Vocabulary, stores: { clickhouse: ClickHouse, cluster?: string }
+  log: AsyncIterable<LoggedQueries>, vocabulary: Vocabulary, clickhouse: ClickHouse
 ): Promise<{ queries: number, rows: UsageRow[] }> {
-  const columns = propertyColumns(await listPromotedColumns(stores.clickhouse, { cluster: stores.cluster ?? '' }))
+  const columns = propertyColumns(await listPromotions(clickhouse))
   const counts = new Map<string, UsageRow>()
   let queries = 0
   for await (const { day, query, count } of log) {

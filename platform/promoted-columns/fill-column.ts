@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { onCluster, quoteName, systemTable } from '../clickhouse-cluster.ts'
 import { type ClickHouse } from '../connect-clickhouse.ts'
-import { listPromotedColumns, readFill } from './list-promoted-columns.ts'
+import { listPromotions, readFill } from './list-promoted-columns.ts'
 import { PromotionError } from './promoted-column.ts'
 
 export interface FillOptions {
@@ -45,7 +45,7 @@ export async function fillColumn (clickhouse: ClickHouse, column: string, option
 }
 
 async function orderWork (clickhouse: ClickHouse, column: string, cluster: string): Promise<void> {
-  const columns = await listPromotedColumns(clickhouse, { cluster })
+  const columns = await listPromotions(clickhouse)
   if (!columns.some((known) => known.column === column)) throw new PromotionError(`${column} was dropped meanwhile`)
   await clickhouse.command({
     query: `ALTER TABLE events ${onCluster(cluster)} MATERIALIZE COLUMN ${quoteName(column)}`,

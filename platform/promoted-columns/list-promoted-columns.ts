@@ -12,10 +12,19 @@ export interface PromotedColumn extends Promotion {
   bytes: number
 }
 
-/** The promoted properties, by name of the column. */
+/** The promoted properties and how far their columns are filled, by name of the column. */
 export async function listPromotedColumns (
   clickhouse: ClickHouse, options: { cluster?: string } = {}
 ): Promise<PromotedColumn[]> {
+  const columns: PromotedColumn[] = []
+  for (const promotion of await listPromotions(clickhouse)) {
+    columns.push({ ...promotion, ...await readFill(clickhouse, promotion.column, options) })
+  }
+  return columns
+}
+
+/** The promoted properties alone, by name of the column; every login may read them. */
+export async function listPromotions (clickhouse: ClickHouse): Promise<Promotion[]> {
   const result = await clickhouse.query({
     query: `
       SELECT name, type, default_expression AS expression FROM system.columns
@@ -25,14 +34,14 @@ export async function listPromotedColumns (
     query_params: { prefix: COLUMN_PREFIX },
     format: 'JSONEachRow'
   })
-  const columns: PromotedColumn[] = []
+  const promotions: Promotion[] = []
   for (const { name, type, expression } of await result.json<{ name: string, type: string, expression: string }>()) {
     const property = readProperty(expression)
     const known = (Object.keys(PROMOTED_TYPES) as PromotedType[]).find((key) => PROMOTED_TYPES[key].column === type)
     if (property === undefined || known === undefined) continue
-    columns.push({ property, type: known, column: name, ...await readFill(clickhouse, name, options) })
+    promotions.push({ property, type: known, column: name })
   }
-  return columns
+  return promotions
 }
 
 /** How much of a column is stored; all of it when there is nothing. */

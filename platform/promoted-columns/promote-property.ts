@@ -2,7 +2,7 @@ import { refreshEventsWithPerson } from '../../schema/migrate/refresh-events-wit
 import { onCluster, quoteName, quoteText } from '../clickhouse-cluster.ts'
 import { type ClickHouse } from '../connect-clickhouse.ts'
 import { fillColumn, stopFilling, waitForDrop, type FillOptions } from './fill-column.ts'
-import { listPromotedColumns, readFill, type PromotedColumn } from './list-promoted-columns.ts'
+import { listPromotedColumns, listPromotions, readFill, type PromotedColumn } from './list-promoted-columns.ts'
 import { commentOf, describeColumn, PromotionError, type Promotion } from './promoted-column.ts'
 
 /**
@@ -21,21 +21,21 @@ export async function promoteProperty (
   clickhouse: ClickHouse, promotion: Promotion, options: FillOptions = {}
 ): Promise<PromotedColumn> {
   const { cluster = '' } = options
-  refuseConflict(promotion, await listPromotedColumns(clickhouse, { cluster }))
+  refuseConflict(promotion, await listPromotions(clickhouse))
   await waitForDrop(clickhouse, promotion.column, cluster)
   const column = quoteName(promotion.column)
   await clickhouse.command({
     query: `ALTER TABLE events ${onCluster(cluster)} ADD COLUMN IF NOT EXISTS ${column} ${describeColumn(promotion)}`
   })
   // Somebody else may have been faster, with something else.
-  refuseConflict(promotion, await listPromotedColumns(clickhouse, { cluster }))
+  refuseConflict(promotion, await listPromotions(clickhouse))
   await restoreComment(clickhouse, promotion, cluster)
   await refreshEventsWithPerson(clickhouse, { layout: cluster === '' ? {} : { cluster } })
   await fillColumn(clickhouse, promotion.column, options)
   return { ...promotion, ...await readFill(clickhouse, promotion.column, { cluster }) }
 }
 
-function refuseConflict ({ property, type, column }: Promotion, known: readonly PromotedColumn[]): void {
+function refuseConflict ({ property, type, column }: Promotion, known: readonly Promotion[]): void {
   const same = known.find((other) => other.property === property)
   if (same !== undefined && (same.type !== type || same.column !== column)) {
     throw new PromotionError(`${property} is promoted as ${same.type} in column ${same.column}; demote it first`)

@@ -3,7 +3,7 @@ import { systemTable } from '../clickhouse-cluster.ts'
 import { type ClickHouse } from '../connect-clickhouse.ts'
 import { findNames } from '../query-log/find-names.ts'
 import { readQueryLog } from '../query-log/read-query-log.ts'
-import { listPromotedColumns } from './list-promoted-columns.ts'
+import { listPromotions } from './list-promoted-columns.ts'
 import { PromotionError, type PromotedType } from './promoted-column.ts'
 
 /** A property of events that analysts take out of the JSON text, and what a column of its own would save. */
@@ -49,7 +49,7 @@ export async function suggestPromotions (
   const reads = await collectReads(clickhouse, { days, cluster })
   const columns = new Map([
     ...EVENT_COLUMNS.flatMap((column) => 'promotes' in column ? [[column.promotes as string, column.name as string] as const] : []),
-    ...(await listPromotedColumns(clickhouse, { cluster })).map(({ property, column }) => [property, column] as const)
+    ...(await listPromotions(clickhouse)).map(({ property, column }) => [property, column] as const)
   ])
   const sizes = await readSizes(clickhouse, cluster)
   const suggestions: Suggestion[] = []

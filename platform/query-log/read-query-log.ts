@@ -1,5 +1,5 @@
-import { type ClickHouse } from '../connect-clickhouse.ts'
-import { systemTable } from '../clickhouse-cluster.ts'
+import { quoteText, systemTable } from '../clickhouse-cluster.ts'
+import { OUR_LOG_COMMENT, type ClickHouse } from '../connect-clickhouse.ts'
 
 /** SELECTs with one text, of one day. */
 export interface LoggedQueries {
@@ -20,9 +20,9 @@ const MAX_QUERY_CHARACTERS = 16_384
  * Reads the SELECTs of analysts of the last days, one entry for each text and day, from the log of the ClickHouse that
  * is there: `millrace_front.query_log` of the embedded front, or `system.query_log` of a server.
  *
- * Whose queries count: of the front's, those of its login for analysts. Of a server's, those of every login but ours,
- * which name a table of our database; queries that a query sends to other nodes do not count again. Only those that
- * ran to their end do.
+ * Whose queries count: of the front's, those of its login for analysts. Of a server's, those of every login but ours
+ * (this one, and all that begin with `millrace`) which name a table of our database and are not marked as ours; queries
+ * that a query sends to other nodes do not count again. Only those that ran to their end do.
  *
  * @param options.days  Whole days, today included.
  * @returns undefined when there is no log: switched off, or our login may not read it.
@@ -44,7 +44,7 @@ export async function readQueryLog (
     query_params: { days: options.days },
     format: 'JSONEachRow',
     // The answer is taken as it comes.
-    clickhouse_settings: { wait_end_of_query: 0, log_comment: 'millrace query usage' }
+    clickhouse_settings: { wait_end_of_query: 0 }
   })
   return readRows(result.stream<LogRow>())
 }
@@ -90,7 +90,8 @@ async function findLog (clickhouse: ClickHouse, cluster: string): Promise<QueryL
   }
   return found && {
     table: systemTable(cluster, 'query_log'),
-    condition: `query_kind = 'Select' AND is_initial_query AND user != currentUser()
+    condition: `query_kind = 'Select' AND is_initial_query AND user != currentUser() AND NOT startsWith(user, 'millrace')
+        AND log_comment != ${quoteText(OUR_LOG_COMMENT)}
         AND hasAny(databases, [currentDatabase(), concat(currentDatabase(), '_all')])`
   }
 }
