@@ -5,6 +5,7 @@
  * understands all earlier layouts: ClickHouse fills what is absent with its default. A writer that meets a later one
  * waits for a newer version of itself. So the order of an upgrade is: schema, pipeline, ingest (docs/operations.md).
  * New columns go to the end, and none is ever taken away: a frame in the stream may be as old as the longest outage.
+ * A frame leaves out the promoted columns and groups that are empty in all its rows; the others are always there.
  *
  * `LowCardinality` columns are dictionary-encoded at the edge already, which is cheaper for both sides than plain
  * strings.

@@ -15,6 +15,9 @@ const FIXED_ROW_BYTES = 80
  * varint columns | varint rows | (name | type | data) for each column
  * ```
  *
+ * Promoted columns and groups that are empty in every row are left out: ClickHouse fills them in, and pays about 10 us
+ * for each column of each block, which is a good part of its work when messages are small.
+ *
  * Append never fails half-way: all values of a row exist before the first column is touched.
  */
 export class BlockEncoder {
@@ -70,9 +73,10 @@ export class BlockEncoder {
   finish (): Buffer {
     const out = this.#out
     out.reset()
-    out.writeVarint(COLUMNS.length)
+    const columns = COLUMNS.filter((column) => !this.#isEmpty(column))
+    out.writeVarint(columns.length)
     out.writeVarint(this.#rows)
-    for (const column of COLUMNS) {
+    for (const column of columns) {
       out.writeString(column.name)
       out.writeString(column.type)
       this.#writeColumn(column)
@@ -123,6 +127,14 @@ export class BlockEncoder {
         this.#plainText += value.length
       }
     }
+  }
+
+  #isEmpty (column: EventColumn): boolean {
+    if (column.name === 'groups') return this.#groups === 0
+    if (column.promotes === undefined) return false
+    const promoted = this.#promoted[this.#promotedColumns.indexOf(column)]
+    // An empty text is a length of zero, which is one byte.
+    return promoted instanceof LowCardinalityColumn ? promoted.isEmpty : promoted?.length === this.#rows
   }
 
   #writeColumn (column: EventColumn): void {

@@ -1,11 +1,14 @@
 import zlib from 'node:zlib'
 import t from 'tap'
+import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 import { frameOf } from '../../schema/frame-message.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { parseClickHouseUrl } from '../../platform/connect-clickhouse.ts'
 import { PROMOTED_PROPERTIES, type EventRow } from '../event-row.ts'
 import { createUuidV7, formatUuid } from '../normalise/uuid.ts'
 import { FrameEncoder } from './frame-encoder.ts'
+
+const PROMOTED_COLUMNS = EVENT_COLUMNS.flatMap((column) => 'promotes' in column ? [column.name] : [])
 
 function buildRow (fields: Partial<EventRow> & { ordinal: number }): EventRow {
   const { ordinal } = fields
@@ -94,6 +97,33 @@ t.test('frames with dictionaries of one, two and four bytes, reusing the encoder
     format: 'JSONEachRow'
   })
   t.same(await result.json(), [{ rows: '71010', events: '71010', matching: '71010', grouped: '71010' }])
+})
+
+t.test('columns that are empty in every row are left out and stored as empty', async (t) => {
+  const clickhouse = await createTestClickHouse(t)
+  const encoder = new FrameEncoder()
+  const encode = (promoted: readonly string[], groups: readonly string[]): Uint8Array => {
+    for (let ordinal = 0; ordinal < 3; ordinal++) {
+      encoder.append(buildRow({ ordinal, promoted: ordinal === 1 ? promoted : PROMOTED_PROPERTIES.map(() => ''), groups }))
+    }
+    const { payload, rows } = encoder.take()
+    return frameOf(payload, rows)
+  }
+  const full = encode(PROMOTED_PROPERTIES.map((name) => name), ['company', 'a'])
+  const [empty, other] = [1, 2].map(() => encode(PROMOTED_PROPERTIES.map(() => ''), [])) as [Uint8Array, Uint8Array]
+
+  await insertFrames(clickhouse.url, [empty, full, other])
+
+  const columns = (frame: Uint8Array): number => zlib.zstdDecompressSync(frame).readUInt8(0)
+  t.same([columns(full), columns(empty)], [EVENT_COLUMNS.length, EVENT_COLUMNS.length - PROMOTED_PROPERTIES.length - 1])
+  const result = await clickhouse.client.query({
+    query: `SELECT toUInt32(count()) AS rows, ${PROMOTED_COLUMNS.map((name) => `toUInt32(countIf(${name} != '')) AS ${name}_set`).join(', ')},
+      toUInt32(countIf(groups = map('company', 'a'))) AS grouped, toUInt32(countIf(empty(groups))) AS ungrouped FROM events`,
+    format: 'JSONEachRow'
+  })
+  t.same(await result.json(), [{
+    rows: 9, ...Object.fromEntries(PROMOTED_COLUMNS.map((name) => [`${name}_set`, 1])), grouped: 3, ungrouped: 6
+  }])
 })
 
 t.test('each row has the fingerprint of its project and uuid', async (t) => {

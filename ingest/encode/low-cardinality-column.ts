@@ -36,6 +36,11 @@ export class LowCardinalityColumn {
     this.#rows.push(index)
   }
 
+  /** Whether every row is the empty text. */
+  get isEmpty (): boolean {
+    return this.#keys.length === 1
+  }
+
   reset (): void {
     if (this.#keys.length > 1) {
       this.#indexes = new Map([['', 0]])
