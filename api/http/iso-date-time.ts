@@ -1,8 +1,8 @@
 const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,]\d{1,9})?)?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?$/
 
 /**
- * True for an ISO 8601 date or date-time that exists in the calendar; a missing zone means UTC. Years 0001 to 9999,
- * which every store here can hold.
+ * True for an ISO 8601 date or date-time that exists in the calendar; a missing zone means UTC. Years 1000 to 9999:
+ * earlier ones are mistyped, and the driver of Postgres reads those before 100 as years of the last century.
  */
 export function isIsoDateTime (text: string): boolean {
   return parseIsoDateTime(text) !== undefined
@@ -13,7 +13,7 @@ export function parseIsoDateTime (text: string): Date | undefined {
   const match = ISO.exec(text)
   if (match === null) return undefined
   const [, year, month, day, hour = '00', minute = '00', second = '00', zone = 'Z'] = match
-  if (year === '0000' || !isDayOfCalendar(Number(year), Number(month), Number(day))) return undefined
+  if (Number(year) < 1000 || !isDayOfCalendar(Number(year), Number(month), Number(day))) return undefined
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return undefined
   const fraction = /[.,](\d{1,9})/.exec(text)?.[1] ?? '0'
   const date = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.padEnd(3, '0').slice(0, 3)}${normaliseZone(zone)}`)

@@ -1,0 +1,37 @@
+import { STATUS_CODES } from 'node:http'
+import { type Socket } from 'node:net'
+import { HttpError, toHttpErrorBody } from './errors.ts'
+
+/**
+ * Bytes of the request line and headers together. Filters of long lists (`event_names`) and events in a query take
+ * more than Node's own 16 KB.
+ */
+export const MAX_HEADER_BYTES = 65_536
+
+/**
+ * Answers what is no HTTP request, or too large or too slow for one, in the shape of the contract. There is no route
+ * for it and no reply: it is written to the socket, which is closed.
+ */
+export function answerClientError (error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed) return
+  const known = toHttpError(error.code)
+  const body = JSON.stringify(toHttpErrorBody(known))
+  if (!socket.writable) {
+    socket.destroy()
+    return
+  }
+  socket.end(`HTTP/1.1 ${known.status} ${STATUS_CODES[known.status] ?? ''}\r\nconnection: close\r\n` +
+    `content-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+  socket.destroySoon()
+}
+
+function toHttpError (code: string | undefined): HttpError {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return new HttpError(431, 'invalid_request', 'headers_too_large', `Path, query and headers exceed ${MAX_HEADER_BYTES} bytes.`)
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new HttpError(408, 'invalid_request', 'request_timeout', 'The request took too long to arrive.')
+    default:
+      return new HttpError(400, 'invalid_request', 'malformed_request', 'This is not an HTTP request.')
+  }
+}
