@@ -1,0 +1,41 @@
+import t from 'tap'
+import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
+import { runCli } from '../run-cli.ts'
+
+t.test('shows how long what is kept, also without any rule, and takes rules that make sense', async (t) => {
+  const { sql, url } = await createTestPostgres(t)
+  await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
+  const run = async (line: string): Promise<{ code: number, out: string, err: string }> => {
+    const run = { out: '', err: '' }
+    const code = await runCli(`retention ${line}`.split(' '), {
+      env: { DATABASE_URL: url },
+      stdout: { write: (text) => { run.out += text } },
+      stderr: { write: (text) => { run.err += text } },
+      now: Date.now
+    })
+    return { code, ...run }
+  }
+  const forEver = { days: null, projectId: null }
+
+  t.same(JSON.parse((await run('show --json')).out), [{ what: 'events', ...forEver }, { what: 'dead_letters', ...forEver }])
+  t.match((await run('set --days 400')).out, /events +all +400\n/)
+  t.match((await run('set --project 1 --forever')).out, /events +all +400\nevents +1 +for ever\n/)
+  t.same(JSON.parse((await run('set --dead-letters --days 30 --json')).out), [
+    { what: 'events', projectId: null, days: 400 },
+    { what: 'events', projectId: 1, days: null },
+    { what: 'dead_letters', projectId: null, days: 30 }
+  ])
+  t.notMatch((await run('clear --project 1')).out, /for ever/)
+  for (const [line, why] of [
+    ['set --project 9 --days 3', /no project 9/],
+    ['set --project 1', /either --days or --forever/],
+    ['set --days 3 --forever', /either --days or --forever/],
+    ['set --dead-letters --project 1 --days 3', /one rule for all projects/],
+    ['set --days 0', /from 1/],
+    ['set --days 40000', /at most 36500/]
+  ] as const) {
+    const { code, err } = await run(line)
+    t.not(code, 0, line)
+    t.match(err, why)
+  }
+})
