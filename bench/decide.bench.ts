@@ -59,7 +59,7 @@ async function compare (
 
 async function load ({ stack, quick }: BenchContext, port: number, bodies: string[]): Promise<LoadResult> {
   const prepared = await prepareLoad({
-    port, path: PATH, apiKey: stack.projectApiKey, seed: 0, requests: quick ? 5000 : 20_000, eventsPerRequest: 1,
+    port, path: PATH, apiKey: stack.projectApiKey, seed: 0, requests: quick ? 5000 : 10_000, eventsPerRequest: 1,
     connections: CONNECTIONS, gzip: false, bodies
   })
   const result = await prepared.run()

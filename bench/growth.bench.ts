@@ -1,86 +1,110 @@
+import { startStack, type Stack } from '../test/start-stack.ts'
 import { auditEvents, countEvents, waitUntilVisible } from './audit.ts'
+import { growTable } from './grow-table.ts'
 import { prepareLoad } from './load/run-load.ts'
 import { type EventOptions } from './load/prepare-events.ts'
-import { type BenchContext, type Figure, type Question } from './question.ts'
-import { cpuBetween, readTiers } from './read-processes.ts'
+import { median, type BenchContext, type Figure, type Question } from './question.ts'
+import { cpuBetween, readProcessCpu, readTiers } from './read-processes.ts'
+import { startSecondIngest } from './start-second-ingest.ts'
 
-/** Of all tiers that touch an event. */
+/** Of all tiers that touch an event, in microseconds. */
 type CpuPerEvent = number
 
-/** What an event costs as things grow: the batch, the table, the number of names. */
+/** What an event costs as things grow: the batch, the table, names, lanes, processes. */
 export const growth: Question = {
   name: 'growth',
-  asks: 'CPU an event by events a request, by rows in the table, by event names',
+  asks: 'CPU an event by events a request, event names, lanes, ingest processes, rows in the table',
   async answer (context) {
+    const { quick } = context
     const figures: Figure[] = []
-    const reference = await measure(context, { eventsPerRequest: 100 })
-    for (const eventsPerRequest of [1, 10, 100, 1000]) {
-      figures.push(against(`${eventsPerRequest} events a request`,
-        await measure(context, { eventsPerRequest }), reference))
+    const reference = await measure(context)
+    const against = (name: string, value: CpuPerEvent): void => {
+      figures.push({ name, value, unit: 'us/event', reference: { name: '100 events a request, 1 lane', value: reference } })
     }
-    figures.push(against('10,000 event names',
-      await measure(context, { eventsPerRequest: 100, events: { names: 10_000 } }), reference))
-    const millions = context.quick ? [1] : [1, 10, 30]
-    let small: CpuPerEvent | undefined
-    for (const million of millions) {
-      await growTable(context, million * 1_000_000)
-      const cpu = await measure(context, { eventsPerRequest: 100 })
-      small ??= cpu
-      figures.push({
-        name: `${million} million rows`, value: cpu, unit: 'us/event',
-        reference: { name: 'at 1 million', value: small },
-        ...(million === 30 ? { target: { atMost: 1.2 } } : {})
-      })
+    for (const eventsPerRequest of [1, 10, 1000]) {
+      against(`${eventsPerRequest} events a request`, await measure(context, { eventsPerRequest }))
     }
-    return figures
+    against('10,000 event names', await measure(context, { events: { names: 10_000 } }))
+    against('2 ingest processes', await measureTwoProcesses(context))
+    for (const lanes of quick ? [4] : [2, 4]) against(`${lanes} lanes`, await measureLanes(context, lanes))
+    return [...figures, ...await measureTable(context)]
   }
 }
 
-function against (name: string, value: CpuPerEvent, reference: CpuPerEvent): Figure {
-  return { name, value, unit: 'us/event', reference: { name: '100 events a request', value: reference } }
+interface Order {
+  eventsPerRequest?: number
+  events?: EventOptions
+  /** A further ingest process whose CPU counts. */
+  secondIngest?: number
 }
 
 let seed = 8000
 
-async function measure (
-  { stack, port, quick }: BenchContext, order: { eventsPerRequest: number, events?: EventOptions }
+/** Median of three runs, after one that warms up; one run with `--quick`. */
+async function measure (context: Pick<BenchContext, 'stack' | 'port' | 'quick'>, order: Order = {}): Promise<CpuPerEvent> {
+  const runs: CpuPerEvent[] = []
+  for (let run = 0; run < (context.quick ? 1 : 3); run++) runs.push(await measureOnce(context, order))
+  return median(runs)
+}
+
+async function measureOnce (
+  { stack, port, quick }: Pick<BenchContext, 'stack' | 'port' | 'quick'>, order: Order
 ): Promise<CpuPerEvent> {
-  const events = quick ? 20_000 : 200_000
-  const requests = Math.min(events / order.eventsPerRequest, quick ? 5000 : 40_000)
-  const sent = requests * order.eventsPerRequest
+  const { eventsPerRequest = 100, events = {}, secondIngest } = order
+  const requests = Math.min((quick ? 20_000 : 100_000) / eventsPerRequest, quick ? 5000 : 20_000)
+  const sent = requests * eventsPerRequest
   const load = await prepareLoad({
-    port, path: '/batch/', apiKey: stack.projectApiKey, seed: seed++, requests, connections: 16, gzip: true, ...order
+    port, path: '/batch/', apiKey: stack.projectApiKey, seed: seed++, requests, connections: 16, gzip: true,
+    eventsPerRequest, events
   })
   const supervisor = stack.supervisor.pid as number
+  const secondCpuUs = (): number => secondIngest === undefined ? 0 : readProcessCpu(secondIngest)
   const before = await countEvents(stack)
   const cpuBefore = readTiers(supervisor)
+  const secondBefore = secondCpuUs()
   const result = await load.run()
   if (result.failed > 0) throw new Error(`${result.failed} requests failed`)
   await waitUntilVisible(stack, before, sent)
   const { ingest, nats, pipeline, clickhouse } = cpuBetween(cpuBefore, readTiers(supervisor))
+  const second = secondCpuUs() - secondBefore
   await auditEvents(stack, before, sent)
-  return (ingest + nats + pipeline + clickhouse) / sent
+  if (secondIngest !== undefined && second === 0) throw new Error('the second ingest process took nothing')
+  return (ingest + second + nats + pipeline + clickhouse) / sent
 }
 
-/** Fills project 5 inside ClickHouse until the table holds that many rows, and lets the merges of that finish. */
-async function growTable ({ stack }: BenchContext, rows: number): Promise<void> {
-  const [{ total } = { total: 0 }] = await stack.select<{ total: number }>('SELECT toUInt32(count()) AS total FROM events')
-  for (let from = total; from < rows; from += 1_000_000) {
-    await stack.clickhouse.command({
-      query: `
-        INSERT INTO events (project_id, uuid, event, distinct_id, timestamp, received_at, properties)
-        SELECT 5, generateUUIDv4(), concat('event ', toString(number % 10)), concat('person-', toString(number % 100000)),
-               now64(3) - toIntervalSecond(cityHash64(number) % 5184000), now64(3),
-               concat('{"amount":', toString(number % 1000), ',"text":"', hex(cityHash64(number, 2)), '"}')
-        FROM numbers({from:UInt64}, {step:UInt64})`,
-      query_params: { from, step: Math.min(1_000_000, rows - from) }
+async function measureTwoProcesses (context: BenchContext): Promise<CpuPerEvent> {
+  const second = await startSecondIngest(context.stack)
+  try {
+    await measureOnce(context, { secondIngest: second.pid })
+    return await measure(context, { secondIngest: second.pid })
+  } finally {
+    await second.stop()
+  }
+}
+
+/** A stack of its own, because lanes are for its whole life. */
+async function measureLanes ({ quick }: BenchContext, lanes: number): Promise<CpuPerEvent> {
+  const stack: Stack = await startStack({ env: { MILLRACE_LANES: String(lanes) } })
+  try {
+    const context = { stack, quick, port: Number(new URL(stack.url).port) }
+    await measureOnce(context, {})
+    return await measure(context)
+  } finally {
+    await stack.stop()
+  }
+}
+
+async function measureTable (context: BenchContext): Promise<Figure[]> {
+  const figures: Figure[] = []
+  let small: CpuPerEvent | undefined
+  for (const millions of context.quick ? [1] : [1, 10, 30]) {
+    await growTable(context.stack, millions * 1_000_000)
+    const cpu = await measure(context)
+    small ??= cpu
+    figures.push({
+      name: `${millions} million rows`, value: cpu, unit: 'us/event', reference: { name: 'at 1 million', value: small },
+      ...(millions === 30 && { target: { atMost: 1.2 } })
     })
   }
-  const deadline = Date.now() + 60_000
-  while (Date.now() < deadline) {
-    const [{ merges } = { merges: 0 }] =
-      await stack.select<{ merges: number }>('SELECT toUInt32(count()) AS merges FROM system.merges')
-    if (merges === 0) return
-    await new Promise((resolve) => setTimeout(resolve, 500))
-  }
+  return figures
 }

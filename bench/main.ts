@@ -16,11 +16,12 @@ import { promote } from './promote.bench.ts'
 import { query } from './query.bench.ts'
 import { type Figure, type Question } from './question.ts'
 import { single } from './single.bench.ts'
+import { soak } from './soak.bench.ts'
 import { visible } from './visible.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
-  batch, floor, direct, single, large, visible, decide, definitions, growth, query, promote
+  batch, floor, direct, single, visible, large, growth, decide, definitions, query, promote, soak
 ]
 
 const { values: options, positionals: names } = parseArgs({
@@ -31,28 +32,42 @@ const { values: options, positionals: names } = parseArgs({
     repetitions: { type: 'string' }
   }
 })
-const questions = QUESTIONS.filter(({ name }) => names.length === 0 || names.includes(name))
+const unknown = names.filter((name) => !QUESTIONS.some((question) => question.name === name))
+if (unknown.length > 0) {
+  throw new Error(`no question ${unknown.join(', ')}; there are ${QUESTIONS.map(({ name }) => name).join(', ')}`)
+}
+const questions = QUESTIONS.filter(({ name, isLong }) =>
+  names.length === 0 ? isLong !== true : names.includes(name))
 const repetitions = Number(options.repetitions ?? (options.quick ? 1 : 5))
 
+// The whole suite stays within a quarter of an hour on a slow machine: what is left then is said and not asked.
+const MAX_SECONDS = 870
+
+const machine = await describeMachine()
+const folder = path.join(import.meta.dirname, 'results')
+await mkdir(folder, { recursive: true })
+const file = path.join(folder, `${machine.date.slice(0, 10)}-${machine.commit}${options.quick ? '-quick' : ''}.json`)
+
 const figures = new Map<string, Figure>()
+const startedAt = performance.now()
 const stack = await startStack()
 try {
   for (const question of questions) {
-    process.stderr.write(`${question.name}: ${question.asks}\n`)
+    const seconds = Math.round((performance.now() - startedAt) / 1000)
+    const isLate = names.length === 0 && seconds > MAX_SECONDS
+    process.stderr.write(`${seconds} s  ${question.name}: ${isLate ? 'not asked, the time is over' : question.asks}\n`)
+    if (isLate) continue
     const port = Number(new URL(stack.url).port)
     const answered = await question.answer({ stack, port, quick: options.quick, repetitions, figures })
     for (const figure of answered) figures.set(`${question.name}/${figure.name}`, figure)
+    // After each question, so that an interrupted run leaves what it measured.
+    await writeFile(file, `${JSON.stringify({ machine, figures: Object.fromEntries(figures) }, null, 2)}\n`)
   }
 } finally {
   await stack.stop()
 }
 
 printFigures(figures)
-const machine = await describeMachine()
-const folder = path.join(import.meta.dirname, 'results')
-await mkdir(folder, { recursive: true })
-const file = path.join(folder, `${machine.date.slice(0, 10)}-${machine.commit}${options.quick ? '-quick' : ''}.json`)
-await writeFile(file, `${JSON.stringify({ machine, figures: Object.fromEntries(figures) }, null, 2)}\n`)
 process.stdout.write(`written to ${path.relative(process.cwd(), file)}\n`)
 
 if (options.compare !== undefined) {

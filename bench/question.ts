@@ -28,6 +28,8 @@ export interface BenchContext {
 export interface Question {
   name: string
   asks: string
+  /** Takes minutes by its nature: asked only by name. */
+  isLong?: boolean
   answer (context: BenchContext): Promise<Figure[]>
 }
 

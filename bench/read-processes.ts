@@ -6,6 +6,8 @@ export interface ProcessReading {
   pid: number
   /** CPU time since its start, user and system, in microseconds. */
   cpuUs: number
+  /** Resident memory now, in bytes. */
+  rssBytes: number
   /** Largest resident memory so far, in bytes. */
   peakRssBytes: number
 }
@@ -32,13 +34,16 @@ export function readTiers (supervisorPid: number): TierReadings {
   const children = (pid: number): typeof processes =>
     processes.filter(({ parent }) => parent === pid).flatMap((child) => [child, ...children(child.pid)])
   const readings = Object.fromEntries(
-    TIERS.map(({ tier }): [Tier, ProcessReading] => [tier, { pid: 0, cpuUs: 0, peakRssBytes: 0 }])) as TierReadings
-  for (const { pid, command, cpuUs, peakRssBytes } of children(supervisorPid)) {
+    TIERS.map(({ tier }): [Tier, ProcessReading] => [
+      tier, { pid: 0, cpuUs: 0, rssBytes: 0, peakRssBytes: 0 }
+    ])) as TierReadings
+  for (const { pid, command, cpuUs, rssBytes, peakRssBytes } of children(supervisorPid)) {
     const tier = TIERS.find((candidate) => candidate.command.test(command))?.tier
     if (tier === undefined) continue
     const reading = readings[tier]
     reading.pid ||= pid
     reading.cpuUs += cpuUs
+    reading.rssBytes += rssBytes
     reading.peakRssBytes += peakRssBytes
   }
   return readings
@@ -48,6 +53,11 @@ export function readTiers (supervisorPid: number): TierReadings {
 export function cpuBetween (before: TierReadings, after: TierReadings): Record<Tier, number> {
   return Object.fromEntries(
     TIERS.map(({ tier }) => [tier, after[tier].cpuUs - before[tier].cpuUs])) as Record<Tier, number>
+}
+
+/** CPU time of one process since its start, in microseconds; 0 when there is none. */
+export function readProcessCpu (pid: number): number {
+  return readProcess(String(pid))[0]?.cpuUs ?? 0
 }
 
 function readProcess (name: string): (ProcessReading & { parent: number, command: string })[] {
@@ -61,6 +71,7 @@ function readProcess (name: string): (ProcessReading & { parent: number, command
       parent: Number(fields[1]),
       command: readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' '),
       cpuUs: (Number(fields[11]) + Number(fields[12])) * TICK_US,
+      rssBytes: Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1] ?? 0) * 1024,
       peakRssBytes: Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1] ?? 0) * 1024
     }]
   } catch {

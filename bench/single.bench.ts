@@ -2,56 +2,87 @@ import { auditEvents, countEvents, waitUntilVisible } from './audit.ts'
 import { prepareLoad } from './load/run-load.ts'
 import { type LoadResult } from './load/send-requests.ts'
 import { startBareServer } from './load/start-bare-server.ts'
-import { median, percentile, type BenchContext, type Question } from './question.ts'
+import { median, percentile, type BenchContext, type Figure, type Question } from './question.ts'
+import { cpuBetween, readProcessCpu, readTiers, type Tier } from './read-processes.ts'
 
 const CONNECTIONS = 64
+const TIERS: readonly Tier[] = ['ingest', 'nats', 'pipeline', 'clickhouse']
 
-/** How many single events a second are accepted, against a Fastify route that does nothing with the same body. */
+/**
+ * How many single events a second are accepted, against a Fastify route that does nothing with the same body.
+ *
+ * Both servers share the machine with the load generator, ours with the rest of the stack as well. `cpu ingest`
+ * compares just the processes that answer: the ratio on a machine with cores for everything. `requests by fetch`
+ * compares them with an ordinary client in front.
+ */
 export const single: Question = {
   name: 'single',
   asks: 'one event a request, 64 connections, against a bare Fastify route with the same body and answer',
   async answer (context) {
     const bare = await startBareServer({ status: 1 })
-    const ours: LoadResult[] = []
-    const theirs: LoadResult[] = []
+    const runs: { bare: LoadResult, bareCpu: number, ours: LoadResult, cpu: Record<Tier, number> }[] = []
+    const fetched: { bare: LoadResult, ours: LoadResult }[] = []
     try {
       for (let repetition = 0; repetition <= context.repetitions; repetition++) {
+        const bareBefore = readProcessCpu(bare.pid)
         const reference = await load(context, bare.port, 2000 + repetition)
+        const bareCpu = (readProcessCpu(bare.pid) - bareBefore) / reference.requests
         const measured = await measureOurs(context, 3000 + repetition)
+        const byFetch = {
+          bare: await load(context, bare.port, 3500 + repetition, true),
+          ours: (await measureOurs(context, 3700 + repetition, true)).result
+        }
         if (repetition === 0) continue
-        theirs.push(reference)
-        ours.push(measured)
+        runs.push({ bare: reference, bareCpu, ours: measured.result, cpu: measured.cpu })
+        fetched.push(byFetch)
       }
     } finally {
       bare.stop()
     }
-    const rate = (results: LoadResult[]): number =>
-      median(results.map(({ requests, durationMs }) => requests / durationMs * 1000))
-    const latency = (results: LoadResult[], share: number): number =>
-      median(results.map(({ latenciesMs }) => percentile(latenciesMs, share)))
-    const against = (value: number): { name: string, value: number } => ({ name: 'bare Fastify', value })
+    const bareCpu = median(runs.map((run) => run.bareCpu))
     return [
-      {
-        name: 'requests', value: rate(ours), unit: '1/s', reference: against(rate(theirs)), target: { atLeast: 0.8 }
-      },
-      { name: 'answer p50', value: latency(ours, 0.5), unit: 'ms', reference: against(latency(theirs, 0.5)) },
-      { name: 'answer p99', value: latency(ours, 0.99), unit: 'ms', reference: against(latency(theirs, 0.99)) }
+      ...compareRates('requests', runs, { atLeast: 0.8 }),
+      ...compareRates('requests by fetch', fetched),
+      ...TIERS.map((tier): Figure => ({
+        name: `cpu ${tier}`, value: median(runs.map(({ cpu }) => cpu[tier])), unit: 'us/event',
+        ...(tier === 'ingest' && { reference: { name: 'bare Fastify', value: bareCpu } })
+      }))
     ]
   }
 }
 
-async function measureOurs (context: BenchContext, seed: number): Promise<LoadResult> {
-  const before = await countEvents(context.stack)
-  const result = await load(context, context.port, seed)
-  await waitUntilVisible(context.stack, before, result.requests)
-  await auditEvents(context.stack, before, result.requests)
-  return result
+function compareRates (
+  name: string, runs: readonly { bare: LoadResult, ours: LoadResult }[], target?: Figure['target']
+): Figure[] {
+  const figure = (label: string, unit: string, read: (result: LoadResult) => number): Figure => ({
+    name: label, value: median(runs.map(({ ours }) => read(ours))), unit,
+    reference: { name: 'bare Fastify', value: median(runs.map(({ bare }) => read(bare))) }
+  })
+  return [
+    { ...figure(name, '1/s', ({ requests, durationMs }) => requests / durationMs * 1000), ...(target && { target }) },
+    figure(`${name}, p50`, 'ms', ({ latenciesMs }) => percentile(latenciesMs, 0.5)),
+    figure(`${name}, p99`, 'ms', ({ latenciesMs }) => percentile(latenciesMs, 0.99))
+  ]
 }
 
-async function load ({ stack, quick }: BenchContext, port: number, seed: number): Promise<LoadResult> {
+async function measureOurs (
+  context: BenchContext, seed: number, byFetch = false
+): Promise<{ result: LoadResult, cpu: Record<Tier, number> }> {
+  const supervisor = context.stack.supervisor.pid as number
+  const before = await countEvents(context.stack)
+  const cpuBefore = readTiers(supervisor)
+  const result = await load(context, context.port, seed, byFetch)
+  await waitUntilVisible(context.stack, before, result.requests)
+  const cpu = cpuBetween(cpuBefore, readTiers(supervisor))
+  await auditEvents(context.stack, before, result.requests)
+  for (const tier of TIERS) cpu[tier] /= result.requests
+  return { result, cpu }
+}
+
+async function load ({ stack, quick }: BenchContext, port: number, seed: number, byFetch = false): Promise<LoadResult> {
   const prepared = await prepareLoad({
-    port, path: '/capture/', apiKey: stack.projectApiKey, seed, requests: quick ? 10_000 : 40_000,
-    eventsPerRequest: 1, connections: CONNECTIONS, gzip: false
+    port, path: '/capture/', apiKey: stack.projectApiKey, seed, requests: (quick ? 10_000 : 30_000) / (byFetch ? 5 : 1),
+    eventsPerRequest: 1, connections: CONNECTIONS, gzip: false, byFetch
   })
   const result = await prepared.run()
   if (result.failed > 0) throw new Error(`${result.failed} requests failed`)

@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { createEventSource, type EventOptions } from './prepare-events.ts'
+import { sendByFetch } from './send-by-fetch.ts'
 import { buildPost, sendRequests, type LoadResult } from './send-requests.ts'
 
 /** What the load generator is asked to do; it prepares all bodies first and starts when told. */
@@ -14,6 +15,8 @@ export interface LoadOrder {
   gzip: boolean
   ratePerSecond?: number
   events?: EventOptions
+  /** Sends by `fetch`, as SDKs do, instead of on bare sockets. */
+  byFetch?: boolean
   /** Sends these JSON texts in turn instead of made-up events. */
   bodies?: string[]
 }
@@ -22,6 +25,7 @@ export type LoadMessage = { kind: 'prepared', bytes: number } | { kind: 'done', 
 
 // The load generator is a process of its own, so that its CPU is never counted as the server's.
 process.once('message', (order: LoadOrder) => {
+  if (order.byFetch === true) return fetchAll(order)
   const requests = prepareRequests(order)
   report({ kind: 'prepared', bytes: requests.reduce((sum, request) => sum + request.length, 0) })
   process.once('message', () => {
@@ -30,6 +34,17 @@ process.once('message', (order: LoadOrder) => {
     })
   })
 })
+
+function fetchAll (order: LoadOrder): void {
+  const nextEvent = createEventSource(order.seed, order.events)
+  const bodies = Array.from({ length: order.requests }, () => JSON.stringify({ api_key: order.apiKey, ...nextEvent() }))
+  report({ kind: 'prepared', bytes: bodies.reduce((sum, body) => sum + body.length, 0) })
+  process.once('message', () => {
+    void sendByFetch(`http://127.0.0.1:${order.port}${order.path}`, bodies, order.connections).then((result) => {
+      report({ kind: 'done', result }, () => { process.exit() })
+    })
+  })
+}
 
 function prepareRequests (order: LoadOrder): Buffer[] {
   if (order.bodies !== undefined) {

@@ -1,0 +1,61 @@
+import { auditEvents, countEvents, waitUntilVisible } from './audit.ts'
+import { prepareLoad } from './load/run-load.ts'
+import { type BenchContext, type Figure, type Question } from './question.ts'
+import { readTiers, type Tier, type TierReadings } from './read-processes.ts'
+
+const MINUTES = 10
+const EVENTS_PER_SECOND = 20_000
+const TIERS: readonly Tier[] = ['ingest', 'nats', 'pipeline', 'clickhouse']
+const MB = 1e6
+
+/**
+ * Whether memory stays flat under a steady load. Asked by name only, for its length; `--quick` takes one minute.
+ */
+export const soak: Question = {
+  name: 'soak',
+  asks: `gzip batches of 100 at ${EVENTS_PER_SECOND} events/s for ${MINUTES} minutes: memory by tier, first and last fifth`,
+  isLong: true,
+  async answer (context) {
+    const { stack, quick } = context
+    const readings: TierReadings[] = []
+    const timer = setInterval(() => readings.push(readTiers(stack.supervisor.pid as number)), 1000)
+    const seconds = (quick ? 1 : MINUTES) * 60
+    try {
+      // In pieces, so that the prepared bodies of the load generator stay small.
+      for (let second = 0; second < seconds; second += 20) await send(context, 20, 10_000 + second)
+    } finally {
+      clearInterval(timer)
+    }
+    // The first tenth warms up compilers and caches.
+    const steady = readings.slice(Math.floor(readings.length / 10))
+    const fifth = Math.floor(steady.length / 5)
+    return TIERS.flatMap((tier): Figure[] => {
+      const mean = (part: TierReadings[]): number =>
+        part.reduce((sum, reading) => sum + reading[tier].rssBytes, 0) / part.length / MB
+      const bounded = tier === 'ingest' || tier === 'pipeline'
+      return [
+        {
+          name: `rss ${tier}, last fifth`, value: mean(steady.slice(-fifth)), unit: 'MB',
+          reference: { name: 'first fifth', value: mean(steady.slice(0, fifth)) }, ...(bounded && { target: { atMost: 1.1 } })
+        },
+        {
+          name: `peak rss ${tier}`, value: (steady.at(-1)?.[tier].peakRssBytes ?? 0) / MB, unit: 'MB',
+          ...(bounded && { target: { atMost: 512 } })
+        }
+      ]
+    })
+  }
+}
+
+async function send ({ stack, port }: BenchContext, seconds: number, seed: number): Promise<void> {
+  const requests = EVENTS_PER_SECOND * seconds / 100
+  const load = await prepareLoad({
+    port, path: '/batch/', apiKey: stack.projectApiKey, seed, requests, eventsPerRequest: 100, connections: 16,
+    gzip: true, ratePerSecond: EVENTS_PER_SECOND / 100
+  })
+  const before = await countEvents(stack)
+  const { failed } = await load.run()
+  if (failed > 0) throw new Error(`${failed} requests failed`)
+  await waitUntilVisible(stack, before, requests * 100)
+  await auditEvents(stack, before, requests * 100)
+}
