@@ -17,8 +17,8 @@ const MAX_READ_BYTES = 1_048_576
 /**
  * Ends a nats-server whose disk was full, once there is room again; whoever keeps it running starts it anew.
  *
- * nats-server (2.15.1 for one) does not write to a stream again after one write found no room: publishes stay without an
- * answer until it is started anew, however much room there is. What it acknowledged is on the disk.
+ * nats-server (2.15.1 for one) does not write to a stream again after one write found no room: publishes stay without
+ * an answer until it is started anew, however much room there is. What it acknowledged is on the disk.
  *
  * @param folder  Where it stores its streams.
  */
