@@ -1,7 +1,7 @@
 import { auditEvents, countEvents, waitUntilVisible } from './audit.ts'
 import { prepareLoad } from './load/run-load.ts'
 import { median, percentile, type BenchContext, type Figure, type Question } from './question.ts'
-import { cpuBetween, readTiers, type Tier } from './read-processes.ts'
+import { cpuBetween, readMergeCpu, readTiers, type Tier } from './read-processes.ts'
 
 const EVENTS_PER_REQUEST = 100
 const CONNECTIONS = 16
@@ -28,6 +28,8 @@ export const batch: Question = {
       { name: 'cpu', value: pick((run) => run.cpuUs), unit: 'us/event', target: { atMost: 24 } },
       ...EVENT_TIERS.map((tier): Figure => (
         { name: `cpu ${tier}`, value: pick((run) => run.cpuUsByTier[tier]), unit: 'us/event' })),
+      { name: 'cpu of merges in clickhouse', value: pick((run) => run.mergesUs), unit: 'us/event' },
+      { name: 'cpu without merges', value: pick((run) => run.cpuUs - run.mergesUs), unit: 'us/event' },
       { name: 'answer p50', value: pick((run) => percentile(run.latenciesMs, 0.5)), unit: 'ms' },
       { name: 'answer p99', value: pick((run) => percentile(run.latenciesMs, 0.99)), unit: 'ms' }
     ]
@@ -44,6 +46,8 @@ interface BatchRun {
   visiblePerSecond: number
   cpuUs: number
   cpuUsByTier: Record<Tier, number>
+  /** Of the background merges, which are part of `clickhouse`. */
+  mergesUs: number
   latenciesMs: number[]
 }
 
@@ -57,12 +61,14 @@ async function runOnce ({ stack, port, quick }: BenchContext, seed: number): Pro
   const supervisor = stack.supervisor.pid as number
   const before = await countEvents(stack)
   const cpuBefore = readTiers(supervisor)
+  const mergesBefore = readMergeCpu(cpuBefore.clickhouse.pid)
   const startedAt = performance.now()
   const result = await load.run()
   if (result.failed > 0) throw new Error(`${result.failed} of ${requests} requests failed`)
   await waitUntilVisible(stack, before, events)
   const visibleMs = performance.now() - startedAt
   const cpu = cpuBetween(cpuBefore, readTiers(supervisor))
+  const mergesUs = (readMergeCpu(cpuBefore.clickhouse.pid) - mergesBefore) / events
   await auditEvents(stack, before, events)
 
   const cpuUsByTier = Object.fromEntries(
@@ -72,6 +78,7 @@ async function runOnce ({ stack, port, quick }: BenchContext, seed: number): Pro
     visiblePerSecond: events / visibleMs * 1000,
     cpuUs: EVENT_TIERS.reduce((sum, tier) => sum + cpuUsByTier[tier], 0),
     cpuUsByTier,
+    mergesUs,
     latenciesMs: result.latenciesMs
   }
 }

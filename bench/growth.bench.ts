@@ -4,16 +4,16 @@ import { growTable } from './grow-table.ts'
 import { prepareLoad } from './load/run-load.ts'
 import { type EventOptions } from './load/prepare-events.ts'
 import { median, type BenchContext, type Figure, type Question } from './question.ts'
-import { cpuBetween, readProcessCpu, readTiers } from './read-processes.ts'
+import { cpuBetween, readMergeCpu, readProcessCpu, readTiers } from './read-processes.ts'
 import { startSecondIngest } from './start-second-ingest.ts'
 
-/** Of all tiers that touch an event, in microseconds. */
+/** Of all tiers that touch an event, without background merges, in microseconds. */
 type CpuPerEvent = number
 
 /** What an event costs as things grow: the batch, the table, names, lanes, processes. */
 export const growth: Question = {
   name: 'growth',
-  asks: 'CPU an event by events a request, event names, lanes, ingest processes, rows in the table',
+  asks: 'CPU an event, merges aside, by events a request, event names, lanes, ingest processes, rows in the table',
   async answer (context) {
     const { quick } = context
     const figures: Figure[] = []
@@ -62,14 +62,16 @@ async function measureOnce (
   const before = await countEvents(stack)
   const cpuBefore = readTiers(supervisor)
   const secondBefore = secondCpuUs()
+  const mergesBefore = readMergeCpu(cpuBefore.clickhouse.pid)
   const result = await load.run()
   if (result.failed > 0) throw new Error(`${result.failed} requests failed`)
   await waitUntilVisible(stack, before, sent)
   const { ingest, nats, pipeline, clickhouse } = cpuBetween(cpuBefore, readTiers(supervisor))
   const second = secondCpuUs() - secondBefore
+  const merges = readMergeCpu(cpuBefore.clickhouse.pid) - mergesBefore
   await auditEvents(stack, before, sent)
   if (secondIngest !== undefined && second === 0) throw new Error('the second ingest process took nothing')
-  return (ingest + second + nats + pipeline + clickhouse) / sent
+  return (ingest + second + nats + pipeline + clickhouse - merges) / sent
 }
 
 async function measureTwoProcesses (context: BenchContext): Promise<CpuPerEvent> {

@@ -55,6 +55,27 @@ export function cpuBetween (before: TierReadings, after: TierReadings): Record<T
     TIERS.map(({ tier }) => [tier, after[tier].cpuUs - before[tier].cpuUs])) as Record<Tier, number>
 }
 
+/**
+ * CPU time that ClickHouse's background merges took since its start, in microseconds. When merges run is chance, so
+ * questions about the cost of an event tell it apart.
+ */
+export function readMergeCpu (clickhousePid: number): number {
+  const threads = `/proc/${clickhousePid}/task`
+  return readdirSync(threads).reduce((sum, thread) => sum + readThreadCpu(`${threads}/${thread}`, 'MergeMutate'), 0)
+}
+
+function readThreadCpu (folder: string, name: string): number {
+  try {
+    const stat = readFileSync(`${folder}/stat`, 'utf8')
+    if (!stat.includes(`(${name})`)) return 0
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return (Number(fields[11]) + Number(fields[12])) * TICK_US
+  } catch {
+    // The thread ended between listing and reading.
+    return 0
+  }
+}
+
 /** CPU time of one process since its start, in microseconds; 0 when there is none. */
 export function readProcessCpu (pid: number): number {
   return readProcess(String(pid))[0]?.cpuUs ?? 0
