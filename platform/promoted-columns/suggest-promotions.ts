@@ -73,6 +73,8 @@ export async function suggestPromotions (
 async function collectReads (
   clickhouse: ClickHouse, options: { days: number, cluster: string }
 ): Promise<Map<string, Read>> {
+  // Logs are written with a delay; a login that may not ask for it sooner waits these seconds.
+  await clickhouse.command({ query: 'SYSTEM FLUSH LOGS' }).catch(() => {})
   const log = await readQueryLog(clickhouse, options)
   if (log === undefined) throw new PromotionError('ClickHouse keeps no query log, or not for this login')
   const reads = new Map<string, Read>()

@@ -31,7 +31,20 @@ export async function readQueryLog (
   clickhouse: ClickHouse, options: { days: number, cluster?: string }
 ): Promise<AsyncIterable<LoggedQueries> | undefined> {
   const log = await findLog(clickhouse, options.cluster ?? '')
-  if (log === undefined) return undefined
+  return log && await readLog(clickhouse, log, options)
+}
+
+/** A table of queries, with the columns of a server's `system.query_log`. */
+export interface QueryLog {
+  table: string
+  /** Whose SELECTs count. */
+  condition: string
+}
+
+/** Reads a given log; see `readQueryLog`. */
+export async function readLog (
+  clickhouse: ClickHouse, log: QueryLog, options: { days: number }
+): Promise<AsyncIterable<LoggedQueries>> {
   const result = await clickhouse.query({
     query: `
       SELECT toString(toDate(event_time, 'UTC')) AS day, substring(query, 1, ${MAX_QUERY_CHARACTERS}) AS text,
@@ -65,12 +78,6 @@ async function * readRows (chunks: AsyncIterable<{ json: <T = LogRow>() => T }[]
   }
 }
 
-interface QueryLog {
-  table: string
-  /** Whose SELECTs count. */
-  condition: string
-}
-
 async function findLog (clickhouse: ClickHouse, cluster: string): Promise<QueryLog | undefined> {
   const result = await clickhouse.query({
     query: `
@@ -80,18 +87,21 @@ async function findLog (clickhouse: ClickHouse, cluster: string): Promise<QueryL
     format: 'JSONEachRow'
   })
   const [found] = await result.json<{ database: string }>()
-  if (found?.database === 'millrace_front') {
-    return {
-      table: 'millrace_front.query_log',
-      // The front knows a statement by its first word.
-      condition: `user = 'analyst' AND query_kind IN ('Select', 'With', 'From', '(')
-        AND (current_database = currentDatabase() OR position(query, currentDatabase()) > 0)`
-    }
-  }
-  return found && {
-    table: systemTable(cluster, 'query_log'),
-    condition: `query_kind = 'Select' AND is_initial_query AND user != currentUser() AND NOT startsWith(user, 'millrace')
-        AND log_comment != ${quoteText(OUR_LOG_COMMENT)}
-        AND hasAny(databases, [currentDatabase(), concat(currentDatabase(), '_all')])`
-  }
+  if (found === undefined) return undefined
+  return found.database === 'system' ? { ...SERVER_LOG, table: systemTable(cluster, 'query_log') } : FRONT_LOG
+}
+
+const FRONT_LOG: QueryLog = {
+  table: 'millrace_front.query_log',
+  // The front knows a statement by its first word.
+  condition: `user = 'analyst' AND query_kind IN ('Select', 'With', 'From', '(')
+    AND (current_database = currentDatabase() OR position(query, currentDatabase()) > 0)`
+}
+
+/** The log of a server, or of all servers of a cluster. */
+export const SERVER_LOG: QueryLog = {
+  table: 'system.query_log',
+  condition: `query_kind = 'Select' AND is_initial_query AND user != currentUser() AND NOT startsWith(user, 'millrace')
+    AND log_comment != ${quoteText(OUR_LOG_COMMENT)}
+    AND hasAny(databases, [currentDatabase(), concat(currentDatabase(), '_all')])`
 }
