@@ -8,11 +8,15 @@ import { healthRoutes } from './http/health-routes.ts'
 import { answerUnknownRoutes } from './http/not-found.ts'
 import { observeRequests } from './http/observe-requests.ts'
 import { createRequestValidation } from './http/request-validation.ts'
+import { setSecurityHeaders } from './http/security-headers.ts'
 import { managementRoutes } from './management-routes.ts'
 import { describeApi } from './openapi/describe-api.ts'
 
 /** Management bodies are small. `decide` sets its own limit on its routes. */
 const BODY_LIMIT_BYTES = 1_048_576
+
+/** A client that sends its request slower than this holds a socket for nothing. */
+const REQUEST_TIMEOUT_MS = 30_000
 
 /** Builds the API: it does not listen. Resources are plugins that get what they need as options. */
 export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
@@ -20,8 +24,7 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     loggerInstance: deps.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_LIMIT_BYTES,
-    // A client that sends its request slower than this holds a socket for nothing.
-    requestTimeout: 30_000,
+    requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: 72_000,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 400 },
     // A factory and not `setValidatorCompiler`, which a scope that adds schemas of its own falls back from.
@@ -31,7 +34,10 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     frameworkErrors: (error, request, reply) => { void errorHandler(error, request, reply as FastifyReply) },
     genReqId: () => crypto.randomUUID()
   })
+  // Node looks at the shorter of the two only when it is this one (its default is a minute).
+  app.server.headersTimeout = REQUEST_TIMEOUT_MS
   app.setErrorHandler(errorHandler)
+  setSecurityHeaders(app)
   answerUnknownRoutes(app)
   observeRequests(app, deps.metrics)
   await describeApi(app)

@@ -15,7 +15,8 @@ export function createAnswerError (logger: Logger): AnswerError {
     const { retryAfterSeconds } = known.details
     if (known.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
     else if (typeof retryAfterSeconds === 'number') reply.header('retry-after', String(retryAfterSeconds))
-    reply.code(known.status).type('application/json; charset=utf-8').send(toHttpErrorBody(known))
+    // The detail may repeat what the client sent.
+    reply.header('x-content-type-options', 'nosniff').code(known.status).type('application/json; charset=utf-8').send(toHttpErrorBody(known))
   }
 }
 

@@ -11,6 +11,7 @@ export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerErro
   logger: Logger
   /** Where everything that is not capture goes. */
   apiUrl: string
+  maxConnections: number
   /** Prefix of request ids, different in each process. */
   processId: string
 }
@@ -21,6 +22,9 @@ const REQUEST_TIMEOUT_MS = 60_000
 /** Longer than the idle time of common load balancers (60 s): they close first and never hit a closing socket. */
 const KEEP_ALIVE_MS = 65_000
 
+/** How often slow clients are looked for; Node's own 30 s would add half to the time that they are given. */
+const CHECK_CONNECTIONS_MS = 5000
+
 /** Builds the HTTP side of ingest. It never listens: the caller does. */
 export async function buildIngestApp (options: IngestAppOptions): Promise<FastifyInstance> {
   let requests = 0
@@ -29,11 +33,16 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     logger: false,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
+    http: { connectionsCheckingInterval: CHECK_CONNECTIONS_MS },
     // A request that comes while the process ends is answered as ever, and its client told to connect anew.
     return503OnClosing: false,
     genReqId: () => `${options.processId}-${(requests++).toString(36)}`,
     routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 500 }
   })
+  // Node looks at the shorter of the two only when it is this one.
+  app.server.headersTimeout = REQUEST_TIMEOUT_MS
+  // One more is closed at once.
+  app.server.maxConnections = options.maxConnections
   const answerError = createAnswerError(options.logger)
   app.setErrorHandler(answerError)
   app.addHook('onRequest', (_request, reply, done) => {

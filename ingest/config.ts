@@ -11,7 +11,7 @@ export interface IngestConfig {
   groupCommitMs: number
   /** Of each project; 0: no limit. */
   eventsPerSecond: number
-  limits: { maxBodyBytes: number, maxDecompressedBytes: number }
+  limits: { maxBodyBytes: number, maxDecompressedBytes: number, maxConnections: number }
   spool: { dataDir: string, maxBytes: number }
 }
 
@@ -20,7 +20,8 @@ export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
   const settings = loadSettings(env, [
     'MILLRACE_HOST', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'DATABASE_URL',
     'MILLRACE_LANES', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
-    'MILLRACE_GROUP_COMMIT_MS', 'MILLRACE_INGEST_RATE_LIMIT', 'MILLRACE_MAX_BODY_BYTES', 'MILLRACE_MAX_DECOMPRESSED_BYTES',
+    'MILLRACE_GROUP_COMMIT_MS', 'MILLRACE_INGEST_RATE_LIMIT', 'MILLRACE_MAX_CONNECTIONS',
+    'MILLRACE_MAX_BODY_BYTES', 'MILLRACE_MAX_DECOMPRESSED_BYTES',
     'MILLRACE_DATA_DIR', 'MILLRACE_SPOOL_MAX_BYTES'
   ])
   return {
@@ -39,7 +40,8 @@ export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
     eventsPerSecond: settings.MILLRACE_INGEST_RATE_LIMIT,
     limits: {
       maxBodyBytes: settings.MILLRACE_MAX_BODY_BYTES,
-      maxDecompressedBytes: settings.MILLRACE_MAX_DECOMPRESSED_BYTES
+      maxDecompressedBytes: settings.MILLRACE_MAX_DECOMPRESSED_BYTES,
+      maxConnections: settings.MILLRACE_MAX_CONNECTIONS
     },
     spool: { dataDir: settings.MILLRACE_DATA_DIR, maxBytes: settings.MILLRACE_SPOOL_MAX_BYTES }
   }

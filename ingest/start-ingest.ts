@@ -63,6 +63,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const app = await buildIngestApp({
     capture, counts, metrics, logger, processId,
     apiUrl: config.apiUrl,
+    maxConnections: config.limits.maxConnections,
     isReady: () => ready,
     parts: () => [
       { name: 'nats', healthy: link.isUp() },

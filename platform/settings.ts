@@ -127,6 +127,10 @@ export const settings = {
     type: 'integer', minimum: 0, maximum: 1000, default: 4,
     description: 'Longest wait for company of an event before its message is published, in milliseconds.'
   },
+  MILLRACE_MAX_CONNECTIONS: {
+    type: 'integer', minimum: 1, default: 10_000,
+    description: 'Connections to an ingest process; one more is closed. Each may hold 256 KiB of an unfinished body.'
+  },
   MILLRACE_INGEST_RATE_LIMIT: {
     type: 'integer', minimum: 0, default: 0,
     description: 'Events per second and project, counted by each ingest process; ten seconds\' worth at once, then 429. 0: no limit.'
