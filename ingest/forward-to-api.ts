@@ -17,13 +17,7 @@ const SILENCE_MS = 75_000
  * @param options.apiUrl  Base URL of the API tier. While it is away the answer is 503.
  */
 export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: string }): Promise<void> {
-  for (const path of NOT_SERVED) {
-    for (const url of [path, `${path}/`]) {
-      app.all(url, () => {
-        throw new HttpError(404, 'invalid_request', 'not_found', 'Session recordings, LLM events and capture V1 are not served here.')
-      })
-    }
-  }
+  await app.register(refuseNotServed)
   // The framework's own parser for text would read compressed bodies as characters; browsers send those as text/plain.
   app.removeAllContentTypeParsers()
   await app.register(proxy, {
@@ -49,4 +43,17 @@ export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: 
       }
     }
   })
+}
+
+async function refuseNotServed (app: FastifyInstance): Promise<void> {
+  // Whatever the body is, nobody reads it: the answer is the same.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null))
+  for (const path of NOT_SERVED) {
+    for (const url of [path, `${path}/`]) {
+      app.all(url, () => {
+        throw new HttpError(404, 'invalid_request', 'not_found', 'Session recordings, LLM events and capture V1 are not served here.')
+      })
+    }
+  }
 }
