@@ -8,10 +8,11 @@ import { waitFor } from '../../test/support/wait-for.ts'
 const ROOT = path.join(import.meta.dirname, '..', '..')
 const METRIC = /\bmillrace_(?:ingest|pipeline|api)_\w+/g
 
-t.test('every metric that the dashboard and the alerts name is served by a tier', async (t) => {
+t.test('every metric that the dashboard, the alerts and the guide to scaling name is served by a tier', async (t) => {
   const dashboard = await readFile(path.join(ROOT, 'deploy', 'dashboards', 'millrace.json'), 'utf8')
   const alerts = await readFile(path.join(ROOT, 'deploy', 'alerts', 'millrace.yaml'), 'utf8')
-  const named = new Set([...`${dashboard}${alerts}`.matchAll(METRIC)].map(([name]) => name))
+  const guide = await readFile(path.join(ROOT, 'docs', 'scaling.md'), 'utf8')
+  const named = new Set([...`${dashboard}${alerts}${guide}`.matchAll(METRIC)].map(([name]) => name))
   t.ok(named.size > 20)
   JSON.parse(dashboard)
 
