@@ -1,3 +1,4 @@
+import { hasLongNumber } from '../../platform/http-body/has-long-number.ts'
 import { parseJson } from '../../platform/http-body/parse-json.ts'
 import { splitJsonArray, type SplitJson } from '../../platform/http-body/split-json-array.ts'
 import { unwrapBody } from '../../platform/http-body/unwrap-body.ts'
@@ -69,6 +70,7 @@ function parsePiece (bytes: Buffer, ranges: readonly number[], at: number): Piec
   if (start === undefined) return { events: [], next: at }
   let next = at + 2
   while (next < ranges.length && (ranges[next + 1] as number) - start <= PIECE_BYTES) next += 2
-  const text = bytes.toString('utf8', start, ranges[next - 1])
-  return { events: parseJson(`[${text}]`) as unknown[], next }
+  const end = ranges[next - 1]
+  const text = bytes.toString('utf8', start, end)
+  return { events: parseJson(`[${text}]`, hasLongNumber(bytes.subarray(start, end))) as unknown[], next }
 }

@@ -1,3 +1,4 @@
+import { isExactNumber } from '../../platform/http-body/exact-number.ts'
 import { type PROPERTY_TYPE_CODES } from '../../schema/event-row.ts'
 
 export type PropertyType = keyof typeof PROPERTY_TYPE_CODES
@@ -31,6 +32,7 @@ export function inferType (rule: NameRule, value: unknown, now: () => number): P
     case 'boolean':
       return rule === 'text' ? 'String' : 'Boolean'
     default:
+      if (isExactNumber(value)) return inferType(rule, Number(value.rawJSON), now)
       return rule === 'text' ? 'String' : 'none'
   }
 }

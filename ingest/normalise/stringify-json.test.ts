@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { parseJson } from '../../platform/http-body/parse-json.ts'
 import { stringifyJson } from './stringify-json.ts'
 
 t.test('gives what JSON.stringify gives, for all that it can', async (t) => {
@@ -15,6 +16,14 @@ t.test('depth does not matter, of arrays or objects, and siblings stay', async (
     const whole = `{"before":[{}],"deep":${text},"after":{"b":-1.5,"c":""}}`
     t.ok(stringifyJson(JSON.parse(whole)) === whole)
   }
+})
+
+t.test('numbers that were kept exactly are written exactly, at any depth', async (t) => {
+  const id = parseJson('9007199254740993', true)
+  t.equal(stringifyJson({ id }), '{"id":9007199254740993}')
+  let deep: unknown = id
+  for (let level = 0; level < 50_000; level++) deep = [deep]
+  t.ok(stringifyJson(deep).includes('[9007199254740993]'))
 })
 
 t.test('lone surrogates become U+FFFD, pairs and escaped backslashes stay', async (t) => {

@@ -1,3 +1,5 @@
+import { isExactNumber } from '../../platform/http-body/exact-number.ts'
+
 /**
  * The JSON text of a parsed JSON value, fit to be stored: any depth, and every character has a UTF-8 form.
  *
@@ -53,7 +55,7 @@ function stringifyWithOwnStack (root: unknown): string {
   return parts.join('')
 
   function write (value: unknown): void {
-    if (typeof value !== 'object' || value === null) {
+    if (typeof value !== 'object' || value === null || isExactNumber(value)) {
       parts.push(JSON.stringify(value))
     } else if (Array.isArray(value)) {
       parts.push('[')

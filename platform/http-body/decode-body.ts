@@ -1,3 +1,4 @@
+import { hasLongNumber } from './has-long-number.ts'
 import { parseJson } from './parse-json.ts'
 import { unwrapBody, type BodyHints } from './unwrap-body.ts'
 
@@ -7,10 +8,12 @@ import { unwrapBody, type BodyHints } from './unwrap-body.ts'
  * Runs on the event loop and blocks it about 3 ms a megabyte: give it small bodies only.
  *
  * @param maxBytes  Largest body after decompression.
+ * @param keepsDigits  Whole numbers that a double cannot hold become an `ExactNumber`.
  * @throws {HttpError} 400 with a code that says what was wrong, 413 `body_too_large`.
  */
-export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number): unknown {
-  return parseJson(toText(unwrapBody(bytes, hints, maxBytes)))
+export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number, keepsDigits = false): unknown {
+  const json = unwrapBody(bytes, hints, maxBytes)
+  return parseJson(toText(json), keepsDigits && hasLongNumber(json))
 }
 
 /** Bytes that are not UTF-8 become U+FFFD; a byte order mark goes. */

@@ -1,13 +1,16 @@
+import { keepDigits } from './exact-number.ts'
 import { bodyError } from './http-body-error.ts'
 
 /**
  * Parses JSON text; `NaN` and `Infinity`, which some languages write, count as null.
  *
+ * @param keepsDigits  Whole numbers that a double cannot hold become an `ExactNumber`. Ten times slower: ask
+ *   `hasLongNumber` first.
  * @throws {HttpError} 400 `invalid_json`.
  */
-export function parseJson (text: string): unknown {
+export function parseJson (text: string, keepsDigits = false): unknown {
   try {
-    return JSON.parse(text) as unknown
+    return keepsDigits ? parseExactly(text) : JSON.parse(text) as unknown
   } catch (error) {
     if (/NaN|Infinity/.test(text)) {
       try {
@@ -17,6 +20,16 @@ export function parseJson (text: string): unknown {
       }
     }
     throw bodyError('invalid_json', 'The body is not valid JSON.', error)
+  }
+}
+
+function parseExactly (text: string): unknown {
+  try {
+    return JSON.parse(text, keepDigits as Parameters<typeof JSON.parse>[1]) as unknown
+  } catch (error) {
+    // Too deep for the reviver, which the parser itself is not.
+    if (error instanceof RangeError) return JSON.parse(text) as unknown
+    throw error
   }
 }
 
