@@ -22,8 +22,12 @@ runProcess('api', async () => {
   const metrics = createMetrics('api')
 
   const now = Date.now
-  const personalKeys = createPersonalKeyDirectory({ sql, now })
-  const projects = createProjectDirectory({ sql, now })
+  const lookups = metrics.counter(
+    'cache_lookups_total', 'Lookups in memory: hits, and misses that read Postgres.', ['cache', 'outcome'])
+  const personalKeys = createPersonalKeyDirectory({
+    sql, now, onLookup: (outcome) => lookups.inc({ cache: 'personal_keys', outcome })
+  })
+  const projects = createProjectDirectory({ sql, now, onLookup: (outcome) => lookups.inc({ cache: 'projects', outcome }) })
   const keyChanges = listenPostgres({
     url: config.databaseUrl,
     channel: 'millrace_keys',

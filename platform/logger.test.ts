@@ -25,6 +25,16 @@ t.test('writes one fact a line, without secrets', async (t) => {
   t.match(JSON.parse(out), { component: 'test', password: '[redacted]', token: '[redacted]', rows: 3, msg: 'stored' })
 })
 
+t.test('writes no keys and no payloads that errors and requests carry along', async (t) => {
+  const { out } = await run(`
+    const err = Object.assign(new Error('refused'), { code: 'X', parameters: ['secret'], payload: 'secret', password: 'secret' })
+    const req = { url: '/batch/', headers: { authorization: 'secret', cookie: 'secret' } }
+    logger.error({ err, req, message: { api_key: 'secret', properties: { name: 'secret' } } }, 'failed')`, 'pipe')
+
+  t.notMatch(out, /secret/)
+  t.match(JSON.parse(out), { err: { code: 'X', message: 'refused' }, req: { url: '/batch/' } })
+})
+
 t.test('goes on while its output is on a full disk', { skip: !existsSync('/dev/full') }, async (t) => {
   const full = openSync('/dev/full', 'w')
   t.teardown(() => closeSync(full))

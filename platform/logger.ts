@@ -5,6 +5,11 @@ export type { Logger } from 'pino'
 /** Lines that wait for room on a full disk, in characters; what is beyond is dropped. */
 const MAX_WAITING_LENGTH = 1_048_576
 
+/** Keys and payloads, at the top of a line and one level below, where errors of clients carry them. */
+const SECRETS = [
+  'apiKey', 'api_key', 'token', 'password', 'authorization', 'body', 'payload', 'properties', 'query_params', 'parameters'
+]
+
 /**
  * Creates the logger of one process: JSON lines on standard output, one fact a line, errors under `err`.
  *
@@ -22,7 +27,7 @@ export function createLogger (options: { component: string, level: string }): Lo
     level: options.level,
     base: { component: options.component, pid: process.pid },
     redact: {
-      paths: ['apiKey', 'api_key', 'token', 'password', 'authorization', 'req.headers.authorization', '*.password'],
+      paths: [...SECRETS, ...SECRETS.map((name) => `*.${name}`), 'req.headers.authorization', 'req.headers.cookie'],
       censor: '[redacted]'
     }
   }, output)

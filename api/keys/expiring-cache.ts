@@ -5,6 +5,8 @@ export interface ExpiringCacheOptions<V> {
   /** Entries at most; the oldest go first. */
   maxEntries: number
   now: () => number
+  /** Told of each lookup whether it was answered from memory. */
+  onLookup?: (outcome: 'hit' | 'miss') => void
 }
 
 /** Values by key, loaded on demand. */
@@ -45,7 +47,9 @@ export function createExpiringCache<V> (options: ExpiringCacheOptions<V | undefi
   return {
     async get (key) {
       const entry = entries.get(key)
-      if (entry !== undefined && options.now() - entry.loadedAt < options.ttlMs) return entry.value
+      const isHit = entry !== undefined && options.now() - entry.loadedAt < options.ttlMs
+      options.onLookup?.(isHit ? 'hit' : 'miss')
+      if (isHit) return entry.value
       const id = `${generation}:${key}`
       let pending = loading.get(id)
       if (pending === undefined) {

@@ -18,13 +18,16 @@ export interface PersonalKeyDirectory {
   invalidate: () => void
 }
 
-export function createPersonalKeyDirectory (deps: { sql: Sql, now: () => number }): PersonalKeyDirectory {
+export function createPersonalKeyDirectory (
+  deps: { sql: Sql, now: () => number, onLookup?: (outcome: 'hit' | 'miss') => void }
+): PersonalKeyDirectory {
   // By hash, so that no list of usable keys lies in memory.
   const cache = createExpiringCache<PersonalKey>({
     load: async (secureValue) => await findPersonalKey(deps.sql, secureValue),
     ttlMs: TTL_MS,
     maxEntries: 10_000,
-    now: deps.now
+    now: deps.now,
+    ...(deps.onLookup === undefined ? {} : { onLookup: deps.onLookup })
   })
   return {
     find: async (key) => await cache.get(hashPersonalKey(key)),

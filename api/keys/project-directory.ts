@@ -10,12 +10,15 @@ export interface ProjectDirectory {
   invalidate: () => void
 }
 
-export function createProjectDirectory (deps: { sql: Sql, now: () => number }): ProjectDirectory {
+export function createProjectDirectory (
+  deps: { sql: Sql, now: () => number, onLookup?: (outcome: 'hit' | 'miss') => void }
+): ProjectDirectory {
   const cache = createExpiringCache<number[]>({
     load: async () => (await deps.sql<{ id: number }[]>`SELECT id FROM projects ORDER BY id`).map(({ id }) => id),
     ttlMs: TTL_MS,
     maxEntries: 1,
-    now: deps.now
+    now: deps.now,
+    ...(deps.onLookup === undefined ? {} : { onLookup: deps.onLookup })
   })
   return {
     listIds: async () => await cache.get('all') ?? [],
