@@ -1,4 +1,5 @@
 import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
+import { answerClientError, MAX_HEADER_BYTES } from '../platform/answer-client-error.ts'
 import { pingClickHouse } from '../platform/health/check-service.ts'
 import { type ApiDeps } from './api-deps.ts'
 import { decideRoutes } from './decide/decide-routes.ts'
@@ -24,6 +25,8 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     loggerInstance: deps.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_LIMIT_BYTES,
+    http: { maxHeaderSize: MAX_HEADER_BYTES },
+    clientErrorHandler: answerClientError,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: 72_000,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 400 },

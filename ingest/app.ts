@@ -1,4 +1,5 @@
 import { fastify, type FastifyInstance } from 'fastify'
+import { answerClientError, MAX_HEADER_BYTES } from '../platform/answer-client-error.ts'
 import { type Logger } from '../platform/logger.ts'
 import { type Metrics } from '../platform/metrics.ts'
 import { captureRoutes, type CaptureRoutesOptions } from './capture-routes.ts'
@@ -33,7 +34,8 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     logger: false,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    http: { connectionsCheckingInterval: CHECK_CONNECTIONS_MS },
+    http: { connectionsCheckingInterval: CHECK_CONNECTIONS_MS, maxHeaderSize: MAX_HEADER_BYTES },
+    clientErrorHandler: answerClientError,
     // A request that comes while the process ends is answered as ever, and its client told to connect anew.
     return503OnClosing: false,
     genReqId: () => `${options.processId}-${(requests++).toString(36)}`,

@@ -280,6 +280,15 @@ t.test('7 Errors name the field', async (t) => {
   }
 })
 
+t.test('7 What is too long for a request is told in the same shape', async (t) => {
+  const names = (count: number): string => encodeURIComponent(JSON.stringify(Array.from({ length: count }, (_, n) => `event ${n}`)))
+
+  t.match(await client.call(t, 'GET', `~/property_definitions?event_names=${names(2000)}`), { status: 200 })
+  t.match(await client.call(t, 'GET', `~/property_definitions?event_names=${names(5000)}`), {
+    status: 431, body: { type: 'invalid_request', code: 'headers_too_large', attr: null }
+  })
+})
+
 t.test('9 The OpenAPI document is 3.1, complete, and can be browsed', async (t) => {
   const { document, operation } = client.openapi
   t.equal(document.openapi, '3.1.0')
