@@ -23,6 +23,7 @@ import { createPipelineMetrics } from './metrics.ts'
 import { startPeople } from './people/start-people.ts'
 import { startRetention } from './start-retention.ts'
 import { watchDeadLetters } from './watch-dead-letters.ts'
+import { watchDisks } from './watch-disks.ts'
 import { watchStreams } from './watch-streams.ts'
 import { createInsertFrames } from './writer/insert-frames.ts'
 import { createProbeTable } from './writer/probe-table.ts'
@@ -90,6 +91,7 @@ runProcess('pipeline', async () => {
   const rollUp = startRollUp({ clickhouse: shards, sql, intervalMs: config.rollUpIntervalMs, metrics, logger })
   const deadLetters = watchDeadLetters({ connection, metrics, logger })
   const streams = watchStreams({ connection, metrics })
+  const disks = watchDisks({ clickhouse, cluster: config.clickhouseCluster, metrics })
   const queryUsage = startQueryUsage({ clickhouse, sql, cluster: config.clickhouseCluster, metrics, logger })
   const retention = startRetention({
     sql, clickhouse, connection, cluster: config.clickhouseCluster, now: Date.now, metrics, logger
@@ -124,7 +126,7 @@ runProcess('pipeline', async () => {
       run: () => Promise.all([manager.stop(), people.stop(), rollUp.stop(), queryUsage.stop(), retention.stop()])
     },
     { name: 'membership', run: () => membership.leave() },
-    { name: 'dead letters', run: () => { deadLetters.stop(); streams.stop() } },
+    { name: 'dead letters', run: () => { deadLetters.stop(); streams.stop(); disks.stop() } },
     { name: 'health', run: () => health.close() },
     { name: 'clickhouse', run: async () => { agent.destroy(); await Promise.all([clickhouse.close(), shards.close()]) } },
     { name: 'postgres', run: () => sql.end({ timeout: 1 }) },

@@ -8,6 +8,7 @@ export interface Status {
   /** What is stuck, as `<tier>: <part>`, the tiers in the order of the data. */
   stuck: string[]
   time: string
+  /** Of all processes: more than one in the middle of an upgrade. */
   version: string
   tiers: { tier: TierName, url: string, status: 'ok' | 'degraded' | 'down', stuck: string[], eventLoopP99Ms: number, memoryBytes: number }[]
   ingest: {
@@ -58,6 +59,8 @@ export function buildStatus (before: Reading, now: Reading): Status {
     ...Object.entries(now.stores).filter(([, store]) => store === null).map(([name]) => `${name}: no answer`)
   ]
   const stuck = [...away, ...tiers.flatMap(({ tier, stuck }) => stuck.map((part) => `${tier}: ${part}`))]
+  const versions = new Set((['ingest', 'pipeline', 'api'] as const)
+    .flatMap((tier) => [...by(tier, `millrace_${tier}_build_info`, 'version').keys()]))
   const pipeline = 'millrace_pipeline'
   const streams = ['messages', 'bytes', 'max_bytes', 'oldest_message_seconds']
     // Every pipeline process sees the same streams.
@@ -66,7 +69,7 @@ export function buildStatus (before: Reading, now: Reading): Status {
     status: away.length > 0 ? 'down' : stuck.length > 0 ? 'degraded' : 'ok',
     stuck,
     time: now.time.toISOString(),
-    version: [...by('ingest', 'millrace_ingest_build_info', 'version').keys()].join(', '),
+    version: [...versions].join(', '),
     tiers,
     ingest: {
       acceptedPerSecond: rate('ingest', 'millrace_ingest_events_accepted_total'),
