@@ -1,7 +1,7 @@
 import { JetStreamApiError } from '@nats-io/jetstream'
-import { Kvm } from '@nats-io/kv'
 import { type NatsConnection } from '../../platform/connect-nats.ts'
 import { MillraceError } from '../../platform/errors.ts'
+import { openBucket } from '../../platform/open-bucket.ts'
 import { CUTS_BUCKET } from '../../schema/streams.ts'
 import { laneKey, type Lane, type LaneRecord } from './lane-record.ts'
 
@@ -38,7 +38,7 @@ export async function openLaneRecords (
   connection: NatsConnection, options: { replicas: number }
 ): Promise<LaneRecords> {
   // Direct reads may come from a replica that lags; a record is read rarely, so it is always asked of the leader.
-  const bucket = await new Kvm(connection).create(CUTS_BUCKET, {
+  const bucket = await openBucket(connection, CUTS_BUCKET, {
     history: 1, replicas: options.replicas, allow_direct: false
   })
   return {

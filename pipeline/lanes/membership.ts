@@ -1,7 +1,8 @@
-import { type KV, type KvWatchEntry, Kvm } from '@nats-io/kv'
+import { type KV, type KvWatchEntry } from '@nats-io/kv'
 import { type QueuedIterator } from '@nats-io/transport-node'
 import { type NatsConnection } from '../../platform/connect-nats.ts'
 import { type Logger } from '../../platform/logger.ts'
+import { openBucket } from '../../platform/open-bucket.ts'
 import { MEMBERS_BUCKET } from '../../schema/streams.ts'
 import { isProcessGone, readOwnPlace, type ProcessPlace } from './process-place.ts'
 
@@ -138,7 +139,7 @@ export class Membership {
 export async function joinMembers (
   connection: NatsConnection, options: { id: string, replicas: number, logger: Logger }
 ): Promise<Membership> {
-  const bucket = await new Kvm(connection).create(MEMBERS_BUCKET, { history: 1, replicas: options.replicas })
+  const bucket = await openBucket(connection, MEMBERS_BUCKET, { history: 1, replicas: options.replicas })
   const membership = new Membership(options.id, bucket, options.logger)
   await membership.join()
   return membership
