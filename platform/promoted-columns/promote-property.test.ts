@@ -1,5 +1,6 @@
 import t from 'tap'
 import { type ClickHouse } from '../connect-clickhouse.ts'
+import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { listPromotedColumns } from './list-promoted-columns.ts'
 import { describeExpression, PROMOTED_TYPES, readPromotion, type PromotedType } from './promoted-column.ts'
@@ -111,4 +112,22 @@ t.test('refuses what would be another thing', async (t) => {
   await t.rejects(promoteProperty(client, readPromotion({ property: 'order-id', type: 'String' })), refused)
   await promoteProperty(client, readPromotion({ property: 'order id', type: 'String' }))
   t.equal(await demoteProperty(client, 'never promoted'), undefined)
+})
+
+t.test('knows a column again that a restore brought, and migrating shows it in the view', async (t) => {
+  const { client, url } = await createTestClickHouse(t)
+  await insert(client, ['{"order id":"o1"}'])
+  const promotion = readPromotion({ property: 'order id', type: 'String' })
+  // As a restore makes it: type and default, and no comment.
+  await client.command({
+    query: `ALTER TABLE events ADD COLUMN "p_order_id" String DEFAULT ${describeExpression(promotion)}`
+  })
+
+  await migrateClickHouse(url, {})
+
+  t.match(await listPromotedColumns(client), [{ property: 'order id', column: 'p_order_id', type: 'String', rows: 1 }])
+  t.same(await select(client, 'SELECT p_order_id FROM events_with_person'), [{ p_order_id: 'o1' }])
+  await promoteProperty(client, promotion, { pollMs: 20 })
+  t.match(await select(client, "SELECT comment FROM system.columns WHERE name = 'p_order_id' AND database = currentDatabase()"), [
+    { comment: /^Property "order id"/ }, { comment: /^Property "order id"/ }])
 })
