@@ -33,6 +33,8 @@ t.test('events sent while the stream is away are answered 200 and arrive once, w
   await spoolEmpties(ingest)
   t.equal(await send(ingest, 'after'), 200)
 
+  // The test's own connection comes back in its own time.
+  await ingest.connection.flush()
   const stored = await storePublishedEvents(ingest.connection, clickhouse)
   t.equal(stored.length, 22)
   t.equal(new Set(stored.map(({ event }) => event)).size, 22)

@@ -1,5 +1,6 @@
 import path from 'node:path'
 import { createClient } from '@clickhouse/client'
+import { attachAnew, attachLeftOver, findMaterializedView } from './attach-anew.ts'
 import { databaseOfAllShards, distributedTables } from './distributed-tables.ts'
 import { readMigrations, selectPending, type AppliedMigration } from './read-migrations.ts'
 import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
@@ -35,7 +36,10 @@ export async function migrateClickHouse (url: string, layout: ClickHouseLayout):
     const applied = await state.json<AppliedMigration>()
     const pending = selectPending('clickhouse', await readMigrations(FOLDER), applied)
     for (const { name, sql, checksum } of pending) {
+      const view = findMaterializedView(sql)
+      if (view !== null) await attachLeftOver(client, view, render('{{on_cluster}}'))
       await client.command({ query: render(sql) })
+      if (view !== null) await attachAnew(client, view, render('{{on_cluster}}'))
       await client.insert({ table: 'schema_migrations', values: [{ name, checksum }], format: 'JSONEachRow' })
     }
     // Also when nothing was pending: a restore brings columns that no migration made (promoted properties).

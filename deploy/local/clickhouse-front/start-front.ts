@@ -8,6 +8,7 @@ import { SettingsError } from '../../../platform/errors.ts'
 import { type Passwords } from './authenticate.ts'
 import { closeFront } from './close-front.ts'
 import { openEngine } from './engine.ts'
+import { forgetLostParts } from './forget-lost-parts.ts'
 import { type Front } from './front.ts'
 import { prepareFrontDatabase } from './front-database.ts'
 import { createGuardAnalyst } from './guard-analyst.ts'
@@ -56,6 +57,7 @@ export async function startFront (options: FrontOptions): Promise<RunningFront> 
   }
   const control = await engine.openSession({}, NO_SETTINGS)
   await prepareFrontDatabase(control)
+  await forgetLostParts(control, { scratchPath: path.join(dataDir, 'clickhouse', 'millrace-tokens.tmp'), logger })
   const front: Front = {
     logger,
     engine,
