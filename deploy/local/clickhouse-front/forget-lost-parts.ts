@@ -68,12 +68,13 @@ function findLost (lines: readonly string[], parts: readonly PartRange[]): Set<s
     if (operation === ADDED) added.set(tokenOf(line), part)
     else added.delete(tokenOf(line))
   }
+  // A log has up to 100,000 lines, a table thousands of parts, a partition some dozens.
+  const partsOf = Map.groupBy(parts, ({ partition }) => partition)
   const isThere = (name: string): boolean => {
     const [, partition, first, last] = PART_NAME.exec(name) ?? []
     // Better keep a token that nobody understands than store a batch twice.
     if (partition === undefined) return true
-    return parts.some((part) =>
-      part.partition === partition && part.first <= Number(first) && part.last >= Number(last))
+    return partsOf.get(partition)?.some((part) => part.first <= Number(first) && part.last >= Number(last)) ?? false
   }
   return new Set([...added].filter(([, part]) => !isThere(part)).map(([token]) => token))
 }
