@@ -40,7 +40,6 @@ t.test('kills, breaks and fills a running system under load, and finds every eve
   }
   t.ok(report.replayed > 0, 'refused events were replayed')
   t.ok(report.acknowledged > 20_000)
-  t.ok(report.rows.some(({ retries }) => retries > 0), 'clients noticed something')
   t.ok(isClean(report))
 
   await t.test('one batch sent to two ingest processes at the same time is counted once', async (t) => {
