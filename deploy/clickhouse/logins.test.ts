@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
-import { ANALYST_PROFILE } from '../local/clickhouse-front/profiles.ts'
+import { ANALYST_PROFILE } from '../local/clickhouse-front/engine/profiles.ts'
 
 const FOLDER = import.meta.dirname
 

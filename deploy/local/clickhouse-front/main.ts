@@ -2,7 +2,7 @@ import { loadSettings } from '../../../platform/load-settings.ts'
 import { createLogger } from '../../../platform/logger.ts'
 import { onShutdown } from '../../../platform/on-shutdown.ts'
 import { runProcess } from '../../../platform/run-process.ts'
-import { THREADS } from './profiles.ts'
+import { THREADS } from './engine/profiles.ts'
 
 /**
  * The process of the embedded ClickHouse: the engine inside, ClickHouse's HTTP interface outside.

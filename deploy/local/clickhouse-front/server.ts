@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { createAuthenticate } from './authenticate.ts'
+import { createAuthenticate } from './request/authenticate.ts'
 import { FrontError, toErrorAnswer } from './errors.ts'
 import { type Front } from './front.ts'
 import { handleQuery } from './handle-query.ts'
-import { holdInserts } from './hold-inserts.ts'
+import { holdInserts } from './insert/hold-inserts.ts'
 
 /** Statements, settings and parameters travel in the URL; servers allow a mebibyte as well. */
 const MAX_HEADER_BYTES = 1_048_576

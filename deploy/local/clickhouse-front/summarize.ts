@@ -1,6 +1,6 @@
 import { type Summary } from './answer.ts'
-import { type EngineResult } from './engine-session.ts'
-import { type QueryRecord } from './query-log.ts'
+import { type EngineResult } from './engine/engine-session.ts'
+import { type QueryRecord } from './watch/query-log.ts'
 
 /** Counts of a query that gave rows; notes them in its record. */
 export function summarizeRows (record: QueryRecord, result: EngineResult): Summary {

@@ -1,0 +1,87 @@
+import { readdirSync, readFileSync, renameSync } from 'node:fs'
+import path from 'node:path'
+import t from 'tap'
+import { startTestFront, type TestFront } from '../start-test-front.ts'
+
+const WINDOW = 'SETTINGS non_replicated_deduplication_window = 1000'
+
+/** A table and a view into a second one, with three months of a batch stored. */
+async function storeBatch (front: TestFront): Promise<void> {
+  await front.ask(`CREATE TABLE millrace.k (a UInt64) ENGINE MergeTree PARTITION BY a % 3 ORDER BY a ${WINDOW}`)
+  await front.ask(`CREATE TABLE millrace.sums (n UInt64) ENGINE SummingMergeTree ORDER BY tuple() ${WINDOW}`)
+  await front.ask('CREATE MATERIALIZED VIEW millrace.v TO millrace.sums AS SELECT count() AS n FROM millrace.k')
+  // What it is loaded with from now on; see schema/migrate/attach-anew.ts.
+  await front.stop('SIGTERM')
+  await front.restart()
+  await front.ask('SYSTEM STOP MERGES')
+  await insert(front, 'one')
+  await insert(front, 'two')
+}
+
+async function insert (front: TestFront, token: string): Promise<void> {
+  const body = Array.from({ length: 300 }, (_, i) => token === 'one' ? i : 1000 + i).join('\n')
+  const params = {
+    insert_deduplication_token: token, async_insert: '0', deduplicate_blocks_in_dependent_materialized_views: '1'
+  }
+  const { status, text } = await front.ask('INSERT INTO millrace.k FORMAT CSV', { body, params })
+  if (status !== 200) throw new Error(text)
+}
+
+async function count (front: TestFront): Promise<string> {
+  const { text } = await front.ask('SELECT count(), uniqExact(a), (SELECT sum(n) FROM millrace.sums) FROM millrace.k')
+  return text.trim()
+}
+
+/** Folder of a table's files. */
+async function folderOf (front: TestFront, table: string): Promise<string> {
+  const { text } = await front.ask(`SELECT data_paths[1] FROM system.tables WHERE database = 'millrace' AND name = '${table}'`)
+  return text.trim()
+}
+
+/** Takes the name of the newest part away: what kill -9 leaves between a token and the name of its part. */
+function takeNameAway (folder: string): void {
+  const numberOf = (name: string): number => Number(/^\w+?_(\d+)_\1_\d$/.exec(name)?.[1] ?? 0)
+  const newest = readdirSync(folder).reduce((a, b) => numberOf(b) > numberOf(a) ? b : a)
+  if (numberOf(newest) === 0) throw new Error(`no part that was inserted: ${readdirSync(folder).join(' ')}`)
+  renameSync(path.join(folder, newest), path.join(folder, `tmp_insert_${newest}`))
+}
+
+t.test('stores a repeated insert whose token was recorded, but not its part', async (t) => {
+  const front = await startTestFront(t)
+  await storeBatch(front)
+  t.equal(await count(front), '600\t600\t600')
+  const [events, sums] = [await folderOf(front, 'k'), await folderOf(front, 'sums')]
+
+  await front.stop('SIGKILL')
+  takeNameAway(events)
+  takeNameAway(sums)
+  await front.restart()
+  t.match(await count(front), /^500\t500\t(300|500)$/)
+  await insert(front, 'two')
+  await insert(front, 'one')
+  t.equal(await count(front), '600\t600\t600')
+
+  await front.stop('SIGKILL')
+  await front.restart()
+  await insert(front, 'two')
+  t.equal(await count(front), '600\t600\t600', 'and remembers it from then on')
+})
+
+t.test('remembers what was merged', async (t) => {
+  const front = await startTestFront(t)
+  await storeBatch(front)
+  await front.ask('SYSTEM START MERGES')
+  await front.ask('OPTIMIZE TABLE millrace.k FINAL')
+  await front.ask('OPTIMIZE TABLE millrace.sums FINAL')
+  const folder = path.join(await folderOf(front, 'k'), 'deduplication_logs')
+  const read = (): string => readdirSync(folder).map((name) => readFileSync(path.join(folder, name), 'utf8')).join('')
+  const before = read()
+
+  await front.stop('SIGKILL')
+  await front.restart()
+  await insert(front, 'one')
+
+  t.equal(await count(front), '600\t600\t600')
+  t.equal(read(), before)
+  t.equal(before.split('\n').length, 7)
+})

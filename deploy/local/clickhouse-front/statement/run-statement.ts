@@ -1,0 +1,73 @@
+import { buildSelectInto } from '../sql/build-statement.ts'
+import { checkParams } from '../sql/check-params.ts'
+import { type EngineSession } from '../engine/engine-session.ts'
+import { FrontError } from '../errors.ts'
+import { fillParams } from '../sql/fill-params.ts'
+import { type Front } from '../front.ts'
+import { type Query, readOnlyMethodError } from '../handle-query.ts'
+import { replaceFrontCommand } from './replace-front-command.ts'
+import { readStatement, type Statement } from '../sql/read-statement.ts'
+import { runSelect } from './run-select.ts'
+import { summarizeRows } from '../summarize.ts'
+import { withSession } from '../engine/with-session.ts'
+
+/** Runs a statement without inline rows: what it is decides how. */
+export async function runStatement (front: Front, query: Query, text: string): Promise<void> {
+  let statement = readStatement(text)
+  query.record.kind = statement.tokens[0]!.text
+  checkParams(statement.sql, statement.tokens, query.request.params)
+  query.record.query = fillParams(text, statement.tokens, query.request.params)
+  if (query.user === 'analyst') statement = front.guardAnalyst(statement, query.request.params)
+  if (query.request.readOnlyMethod && statement.kind === 'command') throw readOnlyMethodError()
+  statement = await replaceFrontCommand(front, statement)
+
+  const pool = query.user === 'analyst' ? front.pools.analyst : front.pools.product
+  await withSession(front, query, pool, async (session) => {
+    await session.setParams(query.request.params)
+    await front.progress.during(session, query.record, async () => {
+      if (statement.kind === 'select') await runRows(front, query, statement, session)
+      else await runBuffered(front, query, statement, session)
+    })
+  })
+}
+
+async function runRows (front: Front, query: Query, statement: Statement, session: EngineSession): Promise<void> {
+  const format = chooseFormat(query, statement)
+  setFormatHeaders(front, query, format)
+  const pipe = front.pipes.pop()!
+  try {
+    const sql = buildSelectInto(statement, format, pipe.path)
+    const { spool, killQuery } = front
+    const { answer, record, request: { waitEndOfQuery } } = query
+    const { signal } = query.stops.unwanted
+    await runSelect({ session, sql, pipe, spool, answer, record, signal, waitEndOfQuery, killQuery })
+  } finally {
+    front.pipes.push(pipe)
+  }
+}
+
+/** Statements with few rows or none. Like a server, only reads are ended when their client goes away. */
+async function runBuffered (front: Front, query: Query, statement: Statement, session: EngineSession): Promise<void> {
+  const { answer } = query
+  const format = chooseFormat(query, statement)
+  session.dirty ||= statement.kind === 'session'
+  const { signal } = statement.kind === 'show' ? query.stops.unwanted : query.stops.killed
+  const result = await front.killQuery.whenAborted(session, signal, session.run(statement.sql, format))
+  setFormatHeaders(front, query, format)
+  answer.start(summarizeRows(query.record, result))
+  await answer.write(result.bytes)
+  answer.end()
+}
+
+function chooseFormat (query: Query, statement: Statement): string {
+  const format = statement.format?.name ?? query.request.defaultFormat ?? 'TabSeparated'
+  if (!/^\w{1,64}$/.test(format)) throw new FrontError(36, `Format name '${format}' is not valid`)
+  return format
+}
+
+function setFormatHeaders (front: Front, query: Query, format: string): void {
+  const timezone = query.state.settings.get('session_timezone')
+  query.answer.setHeader('X-ClickHouse-Format', format)
+  query.answer.setHeader('X-ClickHouse-Timezone', timezone ?? front.engine.timezone)
+  query.answer.setHeader('Content-Type', front.engine.contentTypes.get(format) ?? 'application/octet-stream')
+}
