@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import http from 'node:http'
 import path from 'node:path'
 import { json } from 'node:stream/consumers'
-import { readAddresses } from '../deploy/local/stack-addresses.ts'
+import { readAddresses } from '../deploy/local/data-dir/stack-addresses.ts'
 import { type Stack } from '../test/start-stack.ts'
 
 const READY_TIMEOUT_MS = 20_000

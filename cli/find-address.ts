@@ -1,4 +1,4 @@
-import { readAddresses, type StackAddresses } from '../deploy/local/stack-addresses.ts'
+import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-addresses.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 
 export type AddressName = 'DATABASE_URL' | 'CLICKHOUSE_URL' | 'NATS_URL'

@@ -5,7 +5,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createClient } from '@clickhouse/client'
-import { readAddresses, type StackAddresses } from '../deploy/local/stack-addresses.ts'
+import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-addresses.ts'
 import { connectPostgres, type Sql } from '../platform/connect-postgres.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'deploy', 'local', 'main.ts')

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { mkdir, readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { readAddresses, type StackAddresses } from '../../deploy/local/stack-addresses.ts'
+import { readAddresses, type StackAddresses } from '../../deploy/local/data-dir/stack-addresses.ts'
 import { writeBackupFile, type BackupFile } from '../../platform/backup/backup-files.ts'
 import { writeManifest, type BackupManifest } from '../../platform/backup/backup-manifest.ts'
 import { freezeTables } from '../../platform/backup/clickhouse-backup.ts'

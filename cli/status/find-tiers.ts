@@ -1,4 +1,4 @@
-import { readAddresses } from '../../deploy/local/stack-addresses.ts'
+import { readAddresses } from '../../deploy/local/data-dir/stack-addresses.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { type TierName } from './read-tier.ts'
 

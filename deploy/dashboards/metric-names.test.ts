@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { readAddresses } from '../local/stack-addresses.ts'
+import { readAddresses } from '../local/data-dir/stack-addresses.ts'
 import { startStack } from '../../test/start-stack.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 

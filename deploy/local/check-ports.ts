@@ -1,6 +1,6 @@
 import { SettingsError } from '../../platform/errors.ts'
 import { type SettingName } from '../../platform/settings.ts'
-import { isPortFree } from './services/pick-free-port.ts'
+import { isPortFree } from './processes/pick-free-port.ts'
 import { type StackSettings } from './stack-settings.ts'
 
 interface WantedPort {

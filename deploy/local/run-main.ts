@@ -4,7 +4,7 @@ import { chown, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { type TestContext } from '../../test/support/test-context.ts'
-import { pickFreePort } from './services/pick-free-port.ts'
+import { pickFreePort } from './processes/pick-free-port.ts'
 
 const MAIN = path.join(import.meta.dirname, 'main.ts')
 const READY_TIMEOUT_MS = 60_000

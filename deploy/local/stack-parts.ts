@@ -1,6 +1,6 @@
-import { keepRunning, type KeptProcess } from './keep-running.ts'
+import { keepRunning, type KeptProcess } from './processes/keep-running.ts'
 import { type Progress } from './progress.ts'
-import { type ManagedProcess } from './services/spawn-process.ts'
+import { type ManagedProcess } from './processes/spawn-process.ts'
 
 /**
  * The order in which parts are stopped, in the direction of the data: first what takes events in, then what moves

@@ -1,16 +1,16 @@
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
 import { checkPorts } from './check-ports.ts'
 import { createFirstProject } from './create-first-project.ts'
-import { loadCredentials, type Credentials } from './credentials.ts'
-import { lockDataDir } from './data-dir-lock.ts'
+import { loadCredentials, type Credentials } from './data-dir/credentials.ts'
+import { lockDataDir } from './data-dir/data-dir-lock.ts'
 import { type Progress } from './progress.ts'
-import { endRecordedProcesses, openProcessRecord } from './recorded-processes.ts'
-import { rotateLogs } from './rotate-logs.ts'
-import { removeAddresses, writeAddresses, type StackAddresses } from './stack-addresses.ts'
+import { endRecordedProcesses, openProcessRecord } from './processes/recorded-processes.ts'
+import { rotateLogs } from './data-dir/rotate-logs.ts'
+import { removeAddresses, writeAddresses, type StackAddresses } from './data-dir/stack-addresses.ts'
 import { createStackParts } from './stack-parts.ts'
 import { type StackSettings } from './stack-settings.ts'
-import { startServices } from './start-services.ts'
-import { startTiers } from './start-tiers.ts'
+import { startServices } from './services/start-services.ts'
+import { startTiers } from './tiers/start-tiers.ts'
 
 /** The whole system on one machine, running. */
 export interface Stack {

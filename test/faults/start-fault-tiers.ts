@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { pickFreePort } from '../../deploy/local/services/pick-free-port.ts'
-import { startTier } from '../../deploy/local/start-tier.ts'
+import { pickFreePort } from '../../deploy/local/processes/pick-free-port.ts'
+import { startTier } from '../../deploy/local/tiers/start-tier.ts'
 import { settleAll } from './settle-all.ts'
 import { type Supervise, type SupervisedPart } from './supervise.ts'
 

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { startNatsServer } from '../../deploy/local/services/start-nats-server.ts'
+import { startNatsServer } from '../../deploy/local/services/nats/start-nats-server.ts'
 import { type Service } from '../../deploy/local/services/service.ts'
 import { type TestContext } from './test-context.ts'
 

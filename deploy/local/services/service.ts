@@ -1,4 +1,4 @@
-import { type ManagedProcess } from './spawn-process.ts'
+import { type ManagedProcess } from '../processes/spawn-process.ts'
 
 /** A running part of the embedded stack. */
 export interface Service extends ManagedProcess {

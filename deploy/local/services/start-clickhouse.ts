@@ -1,9 +1,9 @@
 import path from 'node:path'
-import { findCompileCache } from './find-compile-cache.ts'
-import { startOnPort } from './pick-free-port.ts'
+import { findCompileCache } from '../data-dir/find-compile-cache.ts'
+import { startOnPort } from '../processes/pick-free-port.ts'
 import { type Service, type ServiceOptions } from './service.ts'
-import { spawnProcess } from './spawn-process.ts'
-import { waitUntilReady } from './wait-until-ready.ts'
+import { spawnProcess } from '../processes/spawn-process.ts'
+import { waitUntilReady } from '../processes/wait-until-ready.ts'
 
 const FRONT = path.resolve(import.meta.dirname, '..', 'clickhouse-front', 'main.ts')
 

@@ -9,10 +9,10 @@ import { createCluster } from './create-cluster.ts'
 import { endLeftoverPostgres } from './end-leftover-postgres.ts'
 import { findPostgres } from './find-postgres.ts'
 import { openClusterFolder, type ClusterFolder } from './open-cluster-folder.ts'
-import { startOnPort } from './pick-free-port.ts'
-import { type Service, type ServiceOptions } from './service.ts'
-import { spawnProcess } from './spawn-process.ts'
-import { ServiceStartError, waitUntilReady } from './wait-until-ready.ts'
+import { startOnPort } from '../../processes/pick-free-port.ts'
+import { type Service, type ServiceOptions } from '../service.ts'
+import { spawnProcess } from '../../processes/spawn-process.ts'
+import { ServiceStartError, waitUntilReady } from '../../processes/wait-until-ready.ts'
 
 /** After a crash the server first replays its log. */
 const READY_TIMEOUT_MS = 60_000

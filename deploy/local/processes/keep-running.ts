@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type ManagedProcess, type ProcessExit } from './services/spawn-process.ts'
+import { type ManagedProcess, type ProcessExit } from './spawn-process.ts'
 
 /** A process that is started again whenever it ends. */
 export interface KeptProcess {

@@ -1,11 +1,11 @@
-import { type Credentials } from './credentials.ts'
-import { type Progress } from './progress.ts'
-import { startClickHouse } from './services/start-clickhouse.ts'
-import { startNatsServer } from './services/start-nats-server.ts'
-import { startPostgres } from './services/start-postgres.ts'
-import { type Service } from './services/service.ts'
-import { type PartHooks, type StackParts } from './stack-parts.ts'
-import { type StackSettings } from './stack-settings.ts'
+import { type Credentials } from '../data-dir/credentials.ts'
+import { type Progress } from '../progress.ts'
+import { startClickHouse } from './start-clickhouse.ts'
+import { startNatsServer } from './nats/start-nats-server.ts'
+import { startPostgres } from './postgres/start-postgres.ts'
+import { type Service } from './service.ts'
+import { type PartHooks, type StackParts } from '../stack-parts.ts'
+import { type StackSettings } from '../stack-settings.ts'
 
 /** What the tiers are given of the services. */
 export interface ServiceUrls {

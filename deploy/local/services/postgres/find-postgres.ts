@@ -1,8 +1,8 @@
 import { chmod, cp, mkdtemp, readdir, readFile, realpath, rename, rm, stat, symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
-import { findCacheDir } from './find-cache-dir.ts'
-import { ServiceStartError } from './wait-until-ready.ts'
+import { findCacheDir } from '../../data-dir/find-cache-dir.ts'
+import { ServiceStartError } from '../../processes/wait-until-ready.ts'
 
 export interface FindPostgresOptions {
   dataDir: string

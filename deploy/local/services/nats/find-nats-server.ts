@@ -3,8 +3,8 @@ import { access, constants } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { fetchNatsServer } from './fetch-nats-server.ts'
-import { findCacheDir } from './find-cache-dir.ts'
-import { ServiceStartError } from './wait-until-ready.ts'
+import { findCacheDir } from '../../data-dir/find-cache-dir.ts'
+import { ServiceStartError } from '../../processes/wait-until-ready.ts'
 
 const run = promisify(execFile)
 

@@ -1,13 +1,13 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import path from 'node:path'
-import { MAX_MESSAGE_BYTES } from '../../../schema/streams.ts'
+import { MAX_MESSAGE_BYTES } from '../../../../schema/streams.ts'
 import { findNatsServer } from './find-nats-server.ts'
-import { startOnPort } from './pick-free-port.ts'
+import { startOnPort } from '../../processes/pick-free-port.ts'
 import { restartAfterFullDisk } from './restart-after-full-disk.ts'
-import { type Service, type ServiceOptions } from './service.ts'
-import { spawnProcess } from './spawn-process.ts'
-import { waitUntilReady } from './wait-until-ready.ts'
+import { type Service, type ServiceOptions } from '../service.ts'
+import { spawnProcess } from '../../processes/spawn-process.ts'
+import { waitUntilReady } from '../../processes/wait-until-ready.ts'
 
 /** Recovering streams of gigabytes after a crash reads them once. */
 const READY_TIMEOUT_MS = 60_000

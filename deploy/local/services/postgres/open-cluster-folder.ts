@@ -3,7 +3,7 @@ import { mkdir, realpath, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { canEnter } from './find-postgres.ts'
 import { isRoot, POSTGRES_UID } from './postgres-account.ts'
-import { ServiceStartError } from './wait-until-ready.ts'
+import { ServiceStartError } from '../../processes/wait-until-ready.ts'
 
 /** The folder of the embedded Postgres, as this process and as the server see it. */
 export interface ClusterFolder {

@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import http from 'node:http'
 import path from 'node:path'
 import { json } from 'node:stream/consumers'
-import { findCompileCache } from './services/find-compile-cache.ts'
-import { spawnProcess, type ManagedProcess } from './services/spawn-process.ts'
-import { waitUntilReady } from './services/wait-until-ready.ts'
+import { findCompileCache } from '../data-dir/find-compile-cache.ts'
+import { spawnProcess, type ManagedProcess } from '../processes/spawn-process.ts'
+import { waitUntilReady } from '../processes/wait-until-ready.ts'
 
 export type TierName = 'ingest' | 'pipeline' | 'api'
 

@@ -1,8 +1,8 @@
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { readProcessIdentity } from './services/process-identity.ts'
-import { type ManagedProcess } from './services/spawn-process.ts'
+import { readProcessIdentity } from './process-identity.ts'
+import { type ManagedProcess } from './spawn-process.ts'
 
 interface RecordedProcess {
   name: string

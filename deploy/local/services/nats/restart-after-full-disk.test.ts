@@ -4,7 +4,7 @@ import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { restartAfterFullDisk } from './restart-after-full-disk.ts'
-import { spawnProcess, type ManagedProcess } from './spawn-process.ts'
+import { spawnProcess, type ManagedProcess } from '../../processes/spawn-process.ts'
 
 async function startWatched (t: Test): Promise<{ server: ManagedProcess, folder: string }> {
   const folder = await mkdtemp(path.join(tmpdir(), 'millrace-test-disk-'))

@@ -1,9 +1,9 @@
 import path from 'node:path'
 import t from 'tap'
-import { waitFor } from '../../test/support/wait-for.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
 import { keepRunning } from './keep-running.ts'
-import { readProcessIdentity } from './services/process-identity.ts'
-import { spawnProcess, type ManagedProcess } from './services/spawn-process.ts'
+import { readProcessIdentity } from './process-identity.ts'
+import { spawnProcess, type ManagedProcess } from './spawn-process.ts'
 
 t.test('starts a process again that was killed, and says so', async (t) => {
   const { said, started, start } = createSleeper(t.testdir())

@@ -1,7 +1,7 @@
 import { chmod, link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { MillraceError } from '../../platform/errors.ts'
-import { readProcessIdentity } from './services/process-identity.ts'
+import { MillraceError } from '../../../platform/errors.ts'
+import { readProcessIdentity } from '../processes/process-identity.ts'
 
 /** Another stack runs on the data directory. */
 export class DataDirLockedError extends MillraceError {

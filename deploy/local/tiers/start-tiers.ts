@@ -1,8 +1,8 @@
-import { type Progress } from './progress.ts'
-import { pickFreePort } from './services/pick-free-port.ts'
-import { type StackParts, type StopGroup } from './stack-parts.ts'
-import { type StackSettings } from './stack-settings.ts'
-import { type ServiceUrls } from './start-services.ts'
+import { type Progress } from '../progress.ts'
+import { pickFreePort } from '../processes/pick-free-port.ts'
+import { type StackParts, type StopGroup } from '../stack-parts.ts'
+import { type StackSettings } from '../stack-settings.ts'
+import { type ServiceUrls } from '../services/start-services.ts'
 import { startTier, toClientUrl, type TierName } from './start-tier.ts'
 
 interface StartTiersOptions {

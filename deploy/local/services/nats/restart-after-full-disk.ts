@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs'
 import { appendFile, open, rm } from 'node:fs/promises'
 import path from 'node:path'
-import { type ManagedProcess } from './spawn-process.ts'
+import { type ManagedProcess } from '../../processes/spawn-process.ts'
 
 /** How ENOSPC and EDQUOT are worded in the logs of programs written in Go. */
 const DISK_FULL = /no space left on device|disk quota exceeded/

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { chmod, readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { mintKey } from '../../api/keys/mint-key.ts'
-import { type StackSettings } from './stack-settings.ts'
+import { mintKey } from '../../../api/keys/mint-key.ts'
+import { type StackSettings } from '../stack-settings.ts'
 
 /** Keys and passwords of the embedded stack: generated once, kept in the data directory. */
 export interface Credentials {

@@ -4,7 +4,7 @@ import { chown, lchown, readdir, rename, rm, stat, writeFile } from 'node:fs/pro
 import path from 'node:path'
 import { type ClusterFolder } from './open-cluster-folder.ts'
 import { readNobodyUid } from './postgres-account.ts'
-import { ServiceStartError } from './wait-until-ready.ts'
+import { ServiceStartError } from '../../processes/wait-until-ready.ts'
 
 export interface CreateClusterOptions {
   /** Folder with `initdb`. */

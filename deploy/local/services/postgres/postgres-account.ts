@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { ServiceStartError } from './wait-until-ready.ts'
+import { ServiceStartError } from '../../processes/wait-until-ready.ts'
 
 /**
  * Postgres refuses to run as root, so root hands over to this user number. It has no entry in the list of users and
