@@ -22,7 +22,7 @@ export interface TierOptions {
   onSpawn: (child: ManagedProcess) => void
 }
 
-const ROOT = path.resolve(import.meta.dirname, '..', '..')
+const ROOT = path.resolve(import.meta.dirname, '..', '..', '..')
 
 /** Draining a full spool, or taking over a lane whose owner was killed, comes before readiness. */
 const READY_TIMEOUT_MS = 60_000
