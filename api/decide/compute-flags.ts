@@ -1,5 +1,5 @@
 import { evaluateFlags, type Evaluation } from '../flags/evaluate-flags.ts'
-import { type FlagSet } from '../flags/compile-flag-set.ts'
+import { type FlagSet } from '../flags/compile/compile-flag-set.ts'
 import { type Properties, type StoredFacts, type Subject } from '../flags/subject.ts'
 import { type CircuitBreaker } from './circuit-breaker.ts'
 import { type FlagRequest } from './flag-request.ts'

@@ -1,7 +1,7 @@
 import { type Sql } from '../../platform/connect-postgres.ts'
 import { listenPostgres } from '../../platform/listen-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
-import { compileFlagSet, type FlagSet } from '../flags/compile-flag-set.ts'
+import { compileFlagSet, type FlagSet } from '../flags/compile/compile-flag-set.ts'
 import { type FlagTallies } from './flag-tallies.ts'
 import { loadDefinitions, loadProjectKeys, loadRevisions, type ProjectKey } from '../feature-flags/load-definitions.ts'
 

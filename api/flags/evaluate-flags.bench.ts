@@ -3,7 +3,7 @@
  *
  * Run: node api/flags/evaluate-flags.bench.ts
  */
-import { compileFlagSet } from './compile-flag-set.ts'
+import { compileFlagSet } from './compile/compile-flag-set.ts'
 import { tryFlags } from './evaluate-flags.ts'
 import { type FlagDefinition } from './flag-definition.ts'
 import { buildDefinitions, buildFlag, buildSubject } from './test-definitions.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { compileFlagSet } from './compile-flag-set.ts'
+import { compileFlagSet } from './compile/compile-flag-set.ts'
 import { evaluateFlags, tryFlags } from './evaluate-flags.ts'
 import { type FlagDefinition } from './flag-definition.ts'
 import { type Outcome } from './flag-outcome.ts'

@@ -1,4 +1,4 @@
-import { evaluateFlag, type FlagSet } from './compile-flag-set.ts'
+import { evaluateFlag, type FlagSet } from './compile/compile-flag-set.ts'
 import { type Outcome } from './flag-outcome.ts'
 import { type StoredFacts, type Subject } from './subject.ts'
 

@@ -1,8 +1,8 @@
-import { compileFlag } from './compile-flag.ts'
-import { compileFlagSet, createContextFactory } from './compile-flag-set.ts'
+import { compileFlag } from './compile/compile-flag.ts'
+import { compileFlagSet, createContextFactory } from './compile/compile-flag-set.ts'
 import { type FlagDefinition, type ProjectDefinitions } from './flag-definition.ts'
 import { MalformedFlagError } from './malformed-flag-error.ts'
-import { parseFilters, type ParsedFilters } from './parse-filters.ts'
+import { parseFilters, type ParsedFilters } from './parse/parse-filters.ts'
 
 const KEY_PATTERN = /^[a-zA-Z0-9_-]+$/
 

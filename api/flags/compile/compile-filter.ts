@@ -1,11 +1,11 @@
 import { compileCohort } from './compile-cohort.ts'
-import { findOperator } from './compile-property-test.ts'
-import { type CohortDefinition } from './flag-definition.ts'
-import { type Outcome } from './flag-outcome.ts'
-import { MalformedFlagError } from './malformed-flag-error.ts'
-import { type ParsedProperty } from './parse-property.ts'
+import { findOperator } from '../operators/compile-property-test.ts'
+import { type CohortDefinition } from '../flag-definition.ts'
+import { type Outcome } from '../flag-outcome.ts'
+import { MalformedFlagError } from '../malformed-flag-error.ts'
+import { type ParsedProperty } from '../parse/parse-property.ts'
 import { compileGroupLookup, compilePersonLookup } from './property-lookup.ts'
-import { ABSENT, UNREAD, type Subject } from './subject.ts'
+import { ABSENT, UNREAD, type Subject } from '../subject.ts'
 import { NO, not, UNSURE, YES, type Filter } from './truth.ts'
 
 /** What the filters of one flag may refer to, and what they turned out to refer to. */

@@ -1,4 +1,4 @@
-import { MalformedFlagError } from './malformed-flag-error.ts'
+import { MalformedFlagError } from '../malformed-flag-error.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
 

@@ -1,4 +1,4 @@
-import { type Subject } from './subject.ts'
+import { type Subject } from '../subject.ts'
 
 /** Answer of a filter. UNSURE means that it depends on something stored that has not been read. */
 export type Truth = typeof NO | typeof YES | typeof UNSURE

@@ -1,5 +1,5 @@
-import { OPERATORS_WITHOUT_VALUE, findOperator } from './compile-property-test.ts'
-import { MalformedFlagError } from './malformed-flag-error.ts'
+import { OPERATORS_WITHOUT_VALUE, findOperator } from '../operators/compile-property-test.ts'
+import { MalformedFlagError } from '../malformed-flag-error.ts'
 import { readIndex, readObject } from './read-field.ts'
 
 /** One filter of a condition or a leaf of a cohort. */

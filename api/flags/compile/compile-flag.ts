@@ -2,11 +2,11 @@ import { compileCondition, needsHash, type Condition } from './compile-condition
 import { type FilterContext } from './compile-filter.ts'
 import { compileHoldout } from './compile-holdout.ts'
 import { compileOptIn } from './compile-opt-in.ts'
-import { type FlagDefinition } from './flag-definition.ts'
-import { buildOutcome, type FindTally, type Outcome, type OutcomeParts } from './flag-outcome.ts'
-import { outranks, type Failure, type Reason } from './flag-reason.ts'
-import { parseFilters, type ParsedFilters } from './parse-filters.ts'
-import { type Subject } from './subject.ts'
+import { type FlagDefinition } from '../flag-definition.ts'
+import { buildOutcome, type FindTally, type Outcome, type OutcomeParts } from '../flag-outcome.ts'
+import { outranks, type Failure, type Reason } from '../flag-reason.ts'
+import { parseFilters, type ParsedFilters } from '../parse/parse-filters.ts'
+import { type Subject } from '../subject.ts'
 
 /** A flag ready to be asked. */
 export interface CompiledFlag {

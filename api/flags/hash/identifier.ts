@@ -1,5 +1,5 @@
-import { type FlagDefinition } from './flag-definition.ts'
-import { type Subject } from './subject.ts'
+import { type FlagDefinition } from '../flag-definition.ts'
+import { type Subject } from '../subject.ts'
 
 /** The request names no group of the type that a condition counts by. */
 export const NO_GROUP = Symbol('no group')

@@ -1,7 +1,7 @@
 import { compileFilter, type FilterContext } from './compile-filter.ts'
-import { MalformedFlagError } from './malformed-flag-error.ts'
-import { parseProperty } from './parse-property.ts'
-import { readArray, readObject } from './read-field.ts'
+import { MalformedFlagError } from '../malformed-flag-error.ts'
+import { parseProperty } from '../parse/parse-property.ts'
+import { readArray, readObject } from '../parse/read-field.ts'
 import { allOf, anyOf, NO, not, UNSURE, YES, type Filter } from './truth.ts'
 
 /** Nesting of groups in a cohort, and of cohorts in cohorts. Deeper ones are mistakes. */

@@ -1,10 +1,10 @@
 import t from 'tap'
 import { compileFlagSet } from './compile-flag-set.ts'
-import { tryFlags } from './evaluate-flags.ts'
-import { type CohortDefinition, type FlagDefinition } from './flag-definition.ts'
-import { type Outcome } from './flag-outcome.ts'
-import { NO_FACTS, type Subject } from './subject.ts'
-import { buildDefinitions, buildFlag, buildSubject } from './test-definitions.ts'
+import { tryFlags } from '../evaluate-flags.ts'
+import { type CohortDefinition, type FlagDefinition } from '../flag-definition.ts'
+import { type Outcome } from '../flag-outcome.ts'
+import { NO_FACTS, type Subject } from '../subject.ts'
+import { buildDefinitions, buildFlag, buildSubject } from '../test-definitions.ts'
 
 const KNOWN = { stored: NO_FACTS }
 

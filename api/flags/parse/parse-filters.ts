@@ -1,4 +1,4 @@
-import { MalformedFlagError } from './malformed-flag-error.ts'
+import { MalformedFlagError } from '../malformed-flag-error.ts'
 import { parseProperty, type ParsedProperty } from './parse-property.ts'
 import { readArray, readIndex, readNumber, readObject, type JsonObject } from './read-field.ts'
 

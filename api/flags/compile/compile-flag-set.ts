@@ -1,9 +1,9 @@
 import { compileBrokenFlag, compileFlag, type CompiledFlag } from './compile-flag.ts'
 import { type FilterContext } from './compile-filter.ts'
-import { type FlagDefinition, type ProjectDefinitions } from './flag-definition.ts'
-import { type FindTally, type Outcome } from './flag-outcome.ts'
-import { MalformedFlagError } from './malformed-flag-error.ts'
-import { type Subject } from './subject.ts'
+import { type FlagDefinition, type ProjectDefinitions } from '../flag-definition.ts'
+import { type FindTally, type Outcome } from '../flag-outcome.ts'
+import { MalformedFlagError } from '../malformed-flag-error.ts'
+import { type Subject } from '../subject.ts'
 
 /** All flags of a project, compiled together because they may ask for one another. Immutable. */
 export interface FlagSet {

@@ -1,10 +1,10 @@
 import { type MakeOutcome } from './compile-flag.ts'
-import { type FlagDefinition } from './flag-definition.ts'
-import { type Outcome } from './flag-outcome.ts'
-import { hashForHoldout } from './hash-identifier.ts'
-import { compileIdentify } from './identifier.ts'
-import { type ParsedFilters } from './parse-filters.ts'
-import { type Subject } from './subject.ts'
+import { type FlagDefinition } from '../flag-definition.ts'
+import { type Outcome } from '../flag-outcome.ts'
+import { hashForHoldout } from '../hash/hash-identifier.ts'
+import { compileIdentify } from '../hash/identifier.ts'
+import { type ParsedFilters } from '../parse/parse-filters.ts'
+import { type Subject } from '../subject.ts'
 
 /**
  * A step before the condition sets: an outcome decides, null lets the next step decide, `unsure` needs stored facts.

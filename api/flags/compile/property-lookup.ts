@@ -1,4 +1,4 @@
-import { ABSENT, UNREAD, type Properties, type Subject } from './subject.ts'
+import { ABSENT, UNREAD, type Properties, type Subject } from '../subject.ts'
 
 /** Gives the value of one property of a subject, ABSENT or UNREAD. */
 export type PropertyLookup = (subject: Subject) => unknown

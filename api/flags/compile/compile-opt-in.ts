@@ -2,10 +2,10 @@ import { compileCondition } from './compile-condition.ts'
 import { type MakeOutcome } from './compile-flag.ts'
 import { type FilterContext } from './compile-filter.ts'
 import { type EarlyStep } from './compile-holdout.ts'
-import { type FlagDefinition } from './flag-definition.ts'
-import { type ParsedCondition, type ParsedFilters } from './parse-filters.ts'
+import { type FlagDefinition } from '../flag-definition.ts'
+import { type ParsedCondition, type ParsedFilters } from '../parse/parse-filters.ts'
 import { compilePersonLookup, type PropertyLookup } from './property-lookup.ts'
-import { ABSENT, UNREAD } from './subject.ts'
+import { ABSENT, UNREAD } from '../subject.ts'
 
 /**
  * Compiles early access: persons who opted in or out have their own answer before everything else. Today's flags say

@@ -1,11 +1,11 @@
 import { compileFilter, type FilterContext } from './compile-filter.ts'
-import { type FlagDefinition } from './flag-definition.ts'
-import { type Outcome } from './flag-outcome.ts'
-import { type Reason } from './flag-reason.ts'
-import { hashIdentifier } from './hash-identifier.ts'
-import { compileIdentify, isIdentified, NO_DEVICE, NO_GROUP, UNREAD_IDENTIFIER } from './identifier.ts'
-import { type ParsedCondition, type ParsedVariant } from './parse-filters.ts'
-import { type Subject } from './subject.ts'
+import { type FlagDefinition } from '../flag-definition.ts'
+import { type Outcome } from '../flag-outcome.ts'
+import { type Reason } from '../flag-reason.ts'
+import { hashIdentifier } from '../hash/hash-identifier.ts'
+import { compileIdentify, isIdentified, NO_DEVICE, NO_GROUP, UNREAD_IDENTIFIER } from '../hash/identifier.ts'
+import { type ParsedCondition, type ParsedVariant } from '../parse/parse-filters.ts'
+import { type Subject } from '../subject.ts'
 import { allOf, NO, UNSURE } from './truth.ts'
 
 /** A condition for one subject: the outcome on a match, the reason when there is none, undefined when unsure. */
