@@ -1,5 +1,5 @@
 import { EVENT_COLUMNS, type EventColumn } from '../../schema/event-row.ts'
-import { type EventRow } from '../event-row.ts'
+import { type EventRow } from '../normalise/event-row.ts'
 import { ColumnBuffer } from './column-buffer.ts'
 import { LowCardinalityColumn } from './low-cardinality-column.ts'
 

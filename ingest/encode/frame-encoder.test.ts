@@ -4,7 +4,7 @@ import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 import { frameOf } from '../../schema/frame-message.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { parseClickHouseUrl } from '../../platform/connect-clickhouse.ts'
-import { PROMOTED_PROPERTIES, type EventRow } from '../event-row.ts'
+import { PROMOTED_PROPERTIES, type EventRow } from '../normalise/event-row.ts'
 import { createUuidV7, formatUuid } from '../normalise/uuid.ts'
 import { FrameEncoder } from './frame-encoder.ts'
 

@@ -1,12 +1,12 @@
 import { type BodyHints } from '../../platform/http-body/unwrap-body.ts'
-import { type CaptureRequest } from '../capture.ts'
-import { type DropReason } from '../drop-reason.ts'
-import { type IngestCounts } from '../ingest-counts.ts'
-import { type KeyDirectory } from '../keys/key-directory.ts'
+import { type CaptureRequest } from '../capture/capture.ts'
+import { type DropReason } from '../capture/drop-reason.ts'
+import { type IngestCounts } from '../capture/ingest-counts.ts'
+import { type KeyDirectory } from '../authenticate/key-directory.ts'
 import { type PeopleLanes } from '../publish/people-lanes.ts'
 import { type PublishFrames } from '../publish/publish-frames.ts'
-import { type RateLimit } from '../rate-limit.ts'
-import { storedAddress } from '../stored-address.ts'
+import { type RateLimit } from '../authenticate/rate-limit.ts'
+import { storedAddress } from '../capture/stored-address.ts'
 import { type LargeBodyPool } from './large-body-pool.ts'
 
 export interface CaptureLargeDeps {

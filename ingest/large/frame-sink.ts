@@ -1,11 +1,11 @@
 import { type EventClass } from '../../schema/streams.ts'
 import { FrameEncoder } from '../encode/frame-encoder.ts'
-import { type EventRow } from '../event-row.ts'
+import { type EventRow } from '../normalise/event-row.ts'
 import { routeRow } from '../publish/event-lanes.ts'
 import { isFull, needsNewMessage } from '../publish/message-limits.ts'
 import { type EncodedUpdate } from '../publish/people-lanes.ts'
-import { type RequestContext } from '../request-context.ts'
-import { type EventSink } from '../take-event.ts'
+import { type RequestContext } from '../capture/request-context.ts'
+import { type EventSink } from '../capture/take-event.ts'
 import { type RoutedFrame } from './large-body-job.ts'
 
 /** Collects the events of one large body into frames of their own, which are published when the body proved good. */

@@ -1,10 +1,10 @@
 import { type HttpErrorType } from '../../platform/errors.ts'
 import { type BodyHints } from '../../platform/http-body/unwrap-body.ts'
 import { type EventClass } from '../../schema/streams.ts'
-import { type DropReason } from '../drop-reason.ts'
+import { type DropReason } from '../capture/drop-reason.ts'
 import { type EncodedFrame } from '../encode/frame-encoder.ts'
 import { type EncodedUpdate } from '../publish/people-lanes.ts'
-import { type Project } from '../request-context.ts'
+import { type Project } from '../capture/request-context.ts'
 
 /** What a worker thread needs to take a large body through all steps but publishing. */
 export interface LargeBodyJob {

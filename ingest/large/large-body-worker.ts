@@ -2,7 +2,7 @@ import { parentPort, type MessagePort } from 'node:worker_threads'
 import { HttpError } from '../../platform/errors.ts'
 import { createPropertyReader } from '../normalise/read-properties.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
-import { createTakeEvent, type TakeEvent } from '../take-event.ts'
+import { createTakeEvent, type TakeEvent } from '../capture/take-event.ts'
 import {
   type FromWorker, type KeyAnswer, type LargeBodyJob, type LargeBodyResult, type RefusedBody, type ToWorker
 } from './large-body-job.ts'

@@ -1,5 +1,5 @@
 import { type PeopleUpdate } from '../../schema/people-update.ts'
-import { type EventRow } from '../event-row.ts'
+import { type EventRow } from './event-row.ts'
 import { automaticPersonProperties } from './automatic-person-properties.ts'
 import { cleanName } from './clean-text.ts'
 import { isObject, unsetNames } from './merge-person-properties.ts'

@@ -1,4 +1,4 @@
-import { type SentEvent } from '../validate-event.ts'
+import { type SentEvent } from '../capture/validate-event.ts'
 
 type Properties = Record<string, unknown>
 

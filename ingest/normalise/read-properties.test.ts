@@ -1,5 +1,5 @@
 import t from 'tap'
-import { PROMOTED_PROPERTIES } from '../event-row.ts'
+import { PROMOTED_PROPERTIES } from './event-row.ts'
 import { createPropertyReader } from './read-properties.ts'
 
 const NOW = Date.UTC(2026, 10, 21)

@@ -1,5 +1,5 @@
 import { GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR, PROPERTY_TYPE_CODES } from '../../schema/event-row.ts'
-import { PROMOTED_PROPERTIES } from '../event-row.ts'
+import { PROMOTED_PROPERTIES } from './event-row.ts'
 import { cleanName, cutText } from './clean-text.ts'
 import { inferType, nameRuleOf, type NameRule, type PropertyType } from './infer-property-type.ts'
 import { stringifyJson } from './stringify-json.ts'

@@ -1,6 +1,6 @@
 import { EVENT_CLASSES, eventsSubject, type EventClass } from '../../schema/streams.ts'
-import { type EventRow } from '../event-row.ts'
-import { type RequestContext } from '../request-context.ts'
+import { type EventRow } from '../normalise/event-row.ts'
+import { type RequestContext } from '../capture/request-context.ts'
 import { GroupCommit, type GroupCommitOptions } from './group-commit.ts'
 import { hashText } from './hash-text.ts'
 

@@ -1,5 +1,5 @@
 import { type FrameEncoder } from '../encode/frame-encoder.ts'
-import { type EventRow } from '../event-row.ts'
+import { type EventRow } from '../normalise/event-row.ts'
 
 /** A message is closed at whichever comes first; JetStream is cheapest around a megabyte before compression. */
 const MAX_ROWS = 1000

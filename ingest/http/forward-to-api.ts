@@ -1,8 +1,8 @@
 import { type IncomingMessage } from 'node:http'
 import proxy from '@fastify/http-proxy'
 import { type FastifyInstance } from 'fastify'
-import { HttpError, toHttpErrorBody } from '../platform/errors.ts'
-import { drainRequest } from '../platform/http-body/drain-request.ts'
+import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
+import { drainRequest } from '../../platform/http-body/drain-request.ts'
 import { detachBody } from './detach-body.ts'
 
 /** Paths of the reference that Millrace does not serve; a clear answer beats a puzzling one from behind. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { HttpError } from '../../platform/errors.ts'
 import { type Logger } from '../../platform/logger.ts'
-import { type Project } from '../request-context.ts'
+import { type Project } from '../capture/request-context.ts'
 import { type KeyTable, type LoadKeys } from './load-keys.ts'
 
 /**

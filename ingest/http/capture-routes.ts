@@ -1,7 +1,7 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { type AnswerError } from './answer-error.ts'
-import { type Capture } from './capture.ts'
-import { countAnswer, type IngestCounts } from './ingest-counts.ts'
+import { type Capture } from '../capture/capture.ts'
+import { countAnswer, type IngestCounts } from '../capture/ingest-counts.ts'
 
 export interface CaptureRoutesOptions {
   capture: Capture

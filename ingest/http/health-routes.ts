@@ -1,5 +1,5 @@
 import { type FastifyInstance } from 'fastify'
-import { reportHealth, type HealthPart } from '../platform/health/health-report.ts'
+import { reportHealth, type HealthPart } from '../../platform/health/health-report.ts'
 
 export interface HealthRoutesOptions {
   /** False as soon as the process begins to shut down, so that load balancers turn away first. */

@@ -1,7 +1,7 @@
-import { type EventRow } from './event-row.ts'
-import { type IsAnnounced } from './normalise/derive-people-updates.ts'
-import { type EventLanes } from './publish/event-lanes.ts'
-import { type EncodedUpdate, type PeopleLanes } from './publish/people-lanes.ts'
+import { type EventRow } from '../normalise/event-row.ts'
+import { type IsAnnounced } from '../normalise/derive-people-updates.ts'
+import { type EventLanes } from '../publish/event-lanes.ts'
+import { type EncodedUpdate, type PeopleLanes } from '../publish/people-lanes.ts'
 import { type RequestContext } from './request-context.ts'
 import { type EventSink } from './take-event.ts'
 

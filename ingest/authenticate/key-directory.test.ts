@@ -3,7 +3,7 @@ import t from 'tap'
 import { connectPostgres } from '../../platform/connect-postgres.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
-import { type Project } from '../request-context.ts'
+import { type Project } from '../capture/request-context.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
 import { createLoadKeys, type LoadKeys } from './load-keys.ts'
 

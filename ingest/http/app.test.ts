@@ -2,12 +2,12 @@ import http from 'node:http'
 import zlib from 'node:zlib'
 import { fastify } from 'fastify'
 import t from 'tap'
-import { createTestClickHouse } from '../test/support/create-test-clickhouse.ts'
-import { waitFor } from '../test/support/wait-for.ts'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import { CAPTURE_PATHS } from './capture-routes.ts'
-import { storePublishedEvents, takeMessages } from './testing/read-published-events.ts'
-import { PROJECT_KEY, startTestIngest } from './testing/start-test-ingest.ts'
-import { EVENTS_STREAM } from '../schema/streams.ts'
+import { storePublishedEvents, takeMessages } from '../testing/read-published-events.ts'
+import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
 
 const event = (name: string): object => ({ api_key: PROJECT_KEY, event: name, distinct_id: 'u' })
 

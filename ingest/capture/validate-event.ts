@@ -1,5 +1,5 @@
 import { type ErrorObject } from 'ajv'
-import validate from '../schema/validate-event.generated.js'
+import validate from '../../schema/validate-event.generated.js'
 import { type DropReason } from './drop-reason.ts'
 
 /** An event that fits `schema/event.schema.json`; everything but the name and the properties may be of any type. */

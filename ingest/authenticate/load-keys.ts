@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/connect-postgres.ts'
-import { type Project } from '../request-context.ts'
+import { type Project } from '../capture/request-context.ts'
 
 /** A copy of all keys that may send events. */
 export interface KeyTable {

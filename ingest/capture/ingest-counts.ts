@@ -1,4 +1,4 @@
-import { type Metrics } from '../platform/metrics.ts'
+import { type Metrics } from '../../platform/metrics.ts'
 import { DROP_REASONS, type DropReason } from './drop-reason.ts'
 
 /** Plain numbers that the way of an event counts up; read when somebody asks for the metrics. */

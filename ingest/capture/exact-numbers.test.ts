@@ -1,7 +1,7 @@
 import t from 'tap'
-import { createTestClickHouse } from '../test/support/create-test-clickhouse.ts'
-import { storePublishedEvents } from './testing/read-published-events.ts'
-import { PROJECT_KEY, startTestIngest } from './testing/start-test-ingest.ts'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { storePublishedEvents } from '../testing/read-published-events.ts'
+import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
 
 /** Beyond 2^53, as databases of other languages number things. */
 const ID = '9223372036854775807'

@@ -1,6 +1,6 @@
 import { type FastifyReply, type FastifyRequest } from 'fastify'
-import { HttpError, toHttpErrorBody } from '../platform/errors.ts'
-import { type Logger } from '../platform/logger.ts'
+import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
+import { type Logger } from '../../platform/logger.ts'
 
 /** SDKs that honour it come back after this many seconds. */
 const RETRY_AFTER_SECONDS = '5'

@@ -1,5 +1,5 @@
-import { HttpError } from '../platform/errors.ts'
-import { parseTimestamp } from './normalise/parse-timestamp.ts'
+import { HttpError } from '../../platform/errors.ts'
+import { parseTimestamp } from '../normalise/parse-timestamp.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { createMetrics } from '../platform/metrics.ts'
+import { createMetrics } from '../../platform/metrics.ts'
 import { createRateLimit, type RateLimit } from './rate-limit.ts'
-import { PROJECT_KEY, startTestIngest } from './testing/start-test-ingest.ts'
+import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
 
 function createLimit (eventsPerSecond: number): { limit: RateLimit, wait: (ms: number) => void } {
   let time = 1_000_000

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { createTestClickHouse } from '../test/support/create-test-clickhouse.ts'
-import { PROJECT_KEY, startTestIngest, TEAM_KEY } from './testing/start-test-ingest.ts'
-import { storePublishedEvents, takePeopleUpdates } from './testing/read-published-events.ts'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { PROJECT_KEY, startTestIngest, TEAM_KEY } from '../testing/start-test-ingest.ts'
+import { storePublishedEvents, takePeopleUpdates } from '../testing/read-published-events.ts'
 
 t.test('an event answered with 200 is in the stream, every column as sent', async (t) => {
   const ingest = await startTestIngest(t)

@@ -1,9 +1,9 @@
-import { connectPostgres } from '../platform/connect-postgres.ts'
-import { listenPostgres } from '../platform/listen-postgres.ts'
-import { type Logger } from '../platform/logger.ts'
-import { type Metrics } from '../platform/metrics.ts'
-import { createKeyDirectory, type KeyDirectory } from './keys/key-directory.ts'
-import { createLoadKeys } from './keys/load-keys.ts'
+import { connectPostgres } from '../../platform/connect-postgres.ts'
+import { listenPostgres } from '../../platform/listen-postgres.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { type Metrics } from '../../platform/metrics.ts'
+import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
+import { createLoadKeys } from './load-keys.ts'
 
 /** The keys, kept current, and how to end that. */
 export interface OpenKeys {

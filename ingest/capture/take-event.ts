@@ -1,8 +1,8 @@
 import { type DropReason } from './drop-reason.ts'
-import { type EventRow } from './event-row.ts'
-import { derivePeopleUpdates, type IsAnnounced } from './normalise/derive-people-updates.ts'
-import { type NormaliseEvent } from './normalise/normalise-event.ts'
-import { encodeUpdate, type EncodedUpdate } from './publish/people-lanes.ts'
+import { type EventRow } from '../normalise/event-row.ts'
+import { derivePeopleUpdates, type IsAnnounced } from '../normalise/derive-people-updates.ts'
+import { type NormaliseEvent } from '../normalise/normalise-event.ts'
+import { encodeUpdate, type EncodedUpdate } from '../publish/people-lanes.ts'
 import { type RequestContext } from './request-context.ts'
 import { validateEvent, type SentEvent } from './validate-event.ts'
 
