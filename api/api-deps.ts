@@ -1,5 +1,5 @@
-import { type ClickHouse } from '../platform/connect-clickhouse.ts'
-import { type Sql } from '../platform/connect-postgres.ts'
+import { type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../platform/logger.ts'
 import { type Metrics } from '../platform/metrics.ts'
 import { type FlagDefinitions } from './decide/flag-definitions.ts'

@@ -1,5 +1,5 @@
 import { type ClickHouseSettings } from '@clickhouse/client'
-import { connectClickHouse, type ClickHouse } from '../platform/connect-clickhouse.ts'
+import { connectClickHouse, type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { describeExpression, readPromotion } from '../platform/promoted-columns/promoted-column.ts'
 import { promoteProperty } from '../platform/promoted-columns/promote-property.ts'
 import { type BenchContext, type Figure, type Question } from './question.ts'

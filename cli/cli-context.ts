@@ -1,6 +1,6 @@
-import { connectClickHouse, type ClickHouse } from '../platform/connect-clickhouse.ts'
-import { connectNats, type NatsConnection } from '../platform/connect-nats.ts'
-import { connectPostgres, type Sql } from '../platform/connect-postgres.ts'
+import { connectClickHouse, type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
+import { connectNats, type NatsConnection } from '../platform/nats/connect-nats.ts'
+import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
 import { createLogger } from '../platform/logger.ts'
 import { findAddress } from './find-address.ts'
 

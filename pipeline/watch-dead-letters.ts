@@ -1,4 +1,4 @@
-import { type NatsConnection } from '../platform/connect-nats.ts'
+import { type NatsConnection } from '../platform/nats/connect-nats.ts'
 import { NEARLY_FULL, readDeadLetterFill, type DeadLetterFill } from '../platform/dead-letters/read-dead-letter-fill.ts'
 import { type Logger } from '../platform/logger.ts'
 import { type Metrics } from '../platform/metrics.ts'

@@ -1,5 +1,5 @@
-import { systemTable } from '../platform/clickhouse-cluster.ts'
-import { type ClickHouse } from '../platform/connect-clickhouse.ts'
+import { systemTable } from '../platform/clickhouse/clickhouse-cluster.ts'
+import { type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { type Metrics } from '../platform/metrics.ts'
 
 /** How often the disks are looked at, in milliseconds. They fill slowly, and an alert waits for minutes anyway. */

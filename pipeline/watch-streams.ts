@@ -1,5 +1,5 @@
 import { jetstreamManager } from '@nats-io/jetstream'
-import { type NatsConnection } from '../platform/connect-nats.ts'
+import { type NatsConnection } from '../platform/nats/connect-nats.ts'
 import { type HealthPart } from '../platform/health/health-report.ts'
 import { type Metrics } from '../platform/metrics.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, PEOPLE_STREAM } from '../schema/streams.ts'

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createClient } from '@clickhouse/client'
 import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-addresses.ts'
-import { connectPostgres, type Sql } from '../platform/connect-postgres.ts'
+import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'deploy', 'local', 'main.ts')
 const READY_TIMEOUT_MS = 60_000

@@ -1,5 +1,5 @@
 import { JetStreamApiError } from '@nats-io/jetstream'
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { type NatsOnDemand } from './nats-on-demand.ts'
 

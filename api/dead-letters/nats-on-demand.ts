@@ -1,4 +1,4 @@
-import { connectNats, type NatsConnection } from '../../platform/connect-nats.ts'
+import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type Logger } from '../../platform/logger.ts'
 
 /** A connection that is made when it is first needed. */

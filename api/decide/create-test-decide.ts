@@ -1,6 +1,6 @@
 import { type AddressInfo } from 'node:net'
 import fastify, { type FastifyInstance } from 'fastify'
-import { connectPostgres, type Sql } from '../../platform/connect-postgres.ts'
+import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics, type Metrics } from '../../platform/metrics.ts'
 import { createTestPostgres } from '../../test/support/create-test-postgres.ts'

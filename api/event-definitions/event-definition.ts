@@ -1,4 +1,4 @@
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { selectCreatedBy } from '../http/created-by.ts'
 import { type SqlFragment } from '../http/match-search.ts'
 import { userSummarySchema, type UserSummary } from '../keys/user-summary.ts'

@@ -1,4 +1,4 @@
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { decodeCursor, encodeCursor } from '../http/cursor.ts'
 import { matchSearch, type SqlFragment } from '../http/match-search.ts'
 import { type PageContent, type PageQuery } from '../http/pagination.ts'

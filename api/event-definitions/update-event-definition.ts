@@ -1,5 +1,5 @@
 import { HttpError } from '../../platform/errors.ts'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { isUniqueViolation } from '../http/classify-postgres-error.ts'
 import { parseIsoDateTime } from '../http/iso-date-time.ts'
 import { findEventDefinition } from './find-event-definition.ts'

@@ -1,4 +1,4 @@
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { parseIsoDateTime } from '../http/iso-date-time.ts'
 import { type NewExperiment } from './experiment-body.ts'
 import { refuseEndBeforeStart, refuseGlobalProperties } from './experiment-errors.ts'

@@ -1,4 +1,4 @@
-import { type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type HttpError } from '../../platform/errors.ts'
 import { openFlagWriter, type FlagWriter } from '../feature-flags/flag-writer.ts'
 import { MalformedFlagError } from '../flags/malformed-flag-error.ts'

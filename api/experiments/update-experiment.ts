@@ -1,4 +1,4 @@
-import { type Sql, type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/not-found.ts'
 import { readDate } from './create-experiment.ts'
 import { type ExperimentFields } from './experiment-body.ts'

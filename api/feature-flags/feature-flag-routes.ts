@@ -1,5 +1,5 @@
 import { type FastifyInstance, type FastifyRequest } from 'fastify'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/authenticate-personal-key.ts'
 import { cursorQueryProperties } from '../http/cursor.ts'
 import { searchQueryProperties } from '../http/match-search.ts'

@@ -1,4 +1,4 @@
-import { type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type FlagDefinition, type ProjectDefinitions } from '../flags/flag-definition.ts'
 import { duplicateKey, validateFlag } from '../flags/validate-flag.ts'
 import { isUniqueViolation } from '../http/classify-postgres-error.ts'

@@ -1,4 +1,4 @@
-import { type ISql, type Sql } from '../../platform/connect-postgres.ts'
+import { type ISql, type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type CohortDefinition, type FlagDefinition, type ProjectDefinitions } from '../flags/flag-definition.ts'
 
 /** A public key of a project. */

@@ -1,4 +1,4 @@
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { type FlagDefinition, type ProjectDefinitions } from '../flags/flag-definition.ts'
 import { MalformedFlagError } from '../flags/malformed-flag-error.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { connectPostgres, type Sql } from '../../platform/connect-postgres.ts'
+import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createTestApi, type TestApi } from '../create-test-api.ts'
 
 const DEFINITIONS = 10_000

@@ -1,4 +1,4 @@
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createExpiringCache } from './expiring-cache.ts'
 import { findPersonalKey, type PersonalKey } from './find-personal-key.ts'
 import { hashPersonalKey } from './hash-personal-key.ts'

@@ -1,4 +1,4 @@
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createExpiringCache } from './expiring-cache.ts'
 
 const TTL_MS = 30_000

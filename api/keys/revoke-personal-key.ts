@@ -1,4 +1,4 @@
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { hashPersonalKey } from './hash-personal-key.ts'
 

@@ -1,6 +1,6 @@
 import { type FastifyInstance } from 'fastify'
-import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { HttpError, MillraceError } from '../../platform/errors.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { deletePerson } from '../../platform/persons/delete-person.ts'

@@ -1,4 +1,4 @@
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/not-found.ts'
 import { selectPropertyDefinition, type PropertyDefinition } from './property-definition.ts'
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { decodeCursor, encodeCursor } from '../http/cursor.ts'
 import { matchSearch, type SqlFragment } from '../http/match-search.ts'
 import { type PageContent } from '../http/pagination.ts'

@@ -1,5 +1,5 @@
 import { type FastifyInstance } from 'fastify'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/authenticate-personal-key.ts'
 import { definitionIdParams, type DefinitionParams } from '../http/definition-params.ts'
 import { buildPage, pageSchema } from '../http/pagination.ts'

@@ -1,4 +1,4 @@
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type SqlFragment } from '../http/match-search.ts'
 
 export const PROPERTY_TYPES = ['DateTime', 'String', 'Numeric', 'Boolean'] as const

@@ -1,5 +1,5 @@
 import { HttpError } from '../../platform/errors.ts'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { isUniqueViolation } from '../http/classify-postgres-error.ts'
 import { type SqlFragment } from '../http/match-search.ts'
 import { findPropertyDefinition } from './find-property-definition.ts'

@@ -1,4 +1,4 @@
-import { parseClickHouseUrl } from '../../platform/connect-clickhouse.ts'
+import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../platform/errors.ts'
 
 /** Inserts that wait for others before us are finished by then, or something is wrong. */

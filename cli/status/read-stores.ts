@@ -1,6 +1,6 @@
-import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
-import { type NatsConnection } from '../../platform/connect-nats.ts'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 
 /** Version and size of the services; null: it does not answer. */
 export interface StoresReading {

@@ -1,6 +1,6 @@
 import { hashPersonalKey } from '../../api/keys/hash-personal-key.ts'
 import { maskKey } from '../../api/keys/mint-key.ts'
-import { connectPostgres, type Sql } from '../../platform/connect-postgres.ts'
+import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 
 export interface FirstProject {
   /** The key that SDKs use now; another than wished for when the database existed before. */

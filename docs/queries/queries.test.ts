@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { createClient } from '@clickhouse/client'
 import t from 'tap'
-import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 
 const FOLDER = import.meta.dirname

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { connectPostgres } from '../../platform/connect-postgres.ts'
+import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
 import { type Project } from '../capture/request-context.ts'

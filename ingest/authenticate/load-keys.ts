@@ -1,4 +1,4 @@
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Project } from '../capture/request-context.ts'
 
 /** A copy of all keys that may send events. */

@@ -1,5 +1,5 @@
-import { connectPostgres } from '../../platform/connect-postgres.ts'
-import { listenPostgres } from '../../platform/listen-postgres.ts'
+import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
+import { listenPostgres } from '../../platform/postgres/listen-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'

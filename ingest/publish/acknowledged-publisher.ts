@@ -1,5 +1,5 @@
 import { createInbox, type Msg, type MsgHdrs } from '@nats-io/transport-node'
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type OutgoingMessage } from './outgoing-message.ts'
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { connectNats, type NatsConnection } from '../../platform/connect-nats.ts'
-import { ensureStreams } from '../../platform/ensure-streams.ts'
+import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { ensureStreams } from '../../platform/nats/ensure-streams.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { MAX_MESSAGE_BYTES } from '../../schema/streams.ts'

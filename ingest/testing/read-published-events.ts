@@ -2,8 +2,8 @@ import { jetstream, AckPolicy, jetstreamManager, type JsMsg } from '@nats-io/jet
 import { frameOf } from '../../schema/frame-message.ts'
 import { EVENTS_STREAM, HEADER, PEOPLE_STREAM } from '../../schema/streams.ts'
 import { type PeopleUpdate } from '../../schema/people-update.ts'
-import { type NatsConnection } from '../../platform/connect-nats.ts'
-import { parseClickHouseUrl } from '../../platform/connect-clickhouse.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type TestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 
 /** Takes every message of a stream, in order, and leaves the stream empty. */

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { connectNats, type NatsConnection } from '../../platform/connect-nats.ts'
+import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { createLogger, type Logger } from '../../platform/logger.ts'
 import { createTestPostgres, type TestPostgres } from '../../test/support/create-test-postgres.ts'
 import { startTestNats, type TestNats } from '../../test/support/start-test-nats.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { connectClickHouse } from '../../platform/connect-clickhouse.ts'
+import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { readPromotion } from '../../platform/promoted-columns/promoted-column.ts'
 import { promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'

@@ -1,5 +1,5 @@
-import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { listPromotions } from '../../platform/promoted-columns/list-promoted-columns.ts'
 import { readQueryLog, type LoggedQueries } from '../../platform/query-log/read-query-log.ts'
 import { nameDefinitions, propertyColumns, type NamedDefinition, type UsageKind, type Vocabulary } from './count-names.ts'

@@ -1,5 +1,5 @@
-import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { ROLL_UP_SOURCES, rollUpSource } from './roll-up-source.ts'
 
 /** Any number, the same in every version: the advisory lock that lets one process roll up at a time. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 
 /** One table of counts in ClickHouse, and the table of definitions that follows it. */
 export interface RollUpSource {

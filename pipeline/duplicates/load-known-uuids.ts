@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { type Readable } from 'node:stream'
-import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { writeFingerprint } from '../../schema/frame-message.ts'
 import { KnownUuids } from './known-uuids.ts'
 

@@ -1,4 +1,4 @@
-import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { uuidFromNative } from '../../platform/native-block/build-event-block.ts'
 import { identityKey, toHex, type EventIdentity } from './event-identity.ts'
 

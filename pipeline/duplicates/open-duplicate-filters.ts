@@ -1,4 +1,4 @@
-import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { laneKey, type Lane } from '../lanes/lane-record.ts'
 import { type PipelineMetrics } from '../metrics.ts'
 import { createDuplicateFilter } from './create-duplicate-filter.ts'

@@ -1,5 +1,5 @@
 import { jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { newLaneRecord, type Lane, type LaneRecord } from './lane-record.ts'
 import { type LaneRecords } from './lane-records.ts'

@@ -1,5 +1,5 @@
 import { jetstreamManager } from '@nats-io/jetstream'
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENT_CLASSES, EVENTS_STREAM, eventsSubject } from '../../schema/streams.ts'
 import { laneKey, type Lane } from './lane-record.ts'
 

@@ -1,7 +1,7 @@
 import { JetStreamApiError } from '@nats-io/jetstream'
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MillraceError } from '../../platform/errors.ts'
-import { openBucket } from '../../platform/open-bucket.ts'
+import { openBucket } from '../../platform/nats/open-bucket.ts'
 import { CUTS_BUCKET } from '../../schema/streams.ts'
 import { laneKey, type Lane, type LaneRecord } from './lane-record.ts'
 

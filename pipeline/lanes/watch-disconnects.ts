@@ -1,4 +1,4 @@
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 
 /** Registers what is to be called when the connection is lost. Returns how to take that back. */
 export type OnDisconnect = (listener: () => void) => () => void

@@ -1,4 +1,4 @@
-import { type Sql, type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { applyUpdates } from './apply-updates.ts'

@@ -1,4 +1,4 @@
-import { type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { lockPeople } from '../../platform/persons/lock-people.ts'
 import { foldUpdates } from './fold-updates.ts'

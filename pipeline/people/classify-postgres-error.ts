@@ -1,4 +1,4 @@
-import { postgres } from '../../platform/mended-postgres.ts'
+import { postgres } from '../../platform/postgres/mended-postgres.ts'
 
 /**
  * What to do when applying a batch failed.

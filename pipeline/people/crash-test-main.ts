@@ -4,9 +4,9 @@
  *
  * Environment: the addresses, and `MILLRACE_TEST_COMMITS`, after how many commits it dies (0: never).
  */
-import { connectClickHouse } from '../../platform/connect-clickhouse.ts'
-import { connectNats } from '../../platform/connect-nats.ts'
-import { connectPostgres, type Sql } from '../../platform/connect-postgres.ts'
+import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { connectNats } from '../../platform/nats/connect-nats.ts'
+import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics } from '../../platform/metrics.ts'
 import { startPeople } from './start-people.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
-import { type ClickHouse, connectClickHouse } from '../../platform/connect-clickhouse.ts'
+import { type ClickHouse, connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { deletePerson } from '../../platform/persons/delete-person.ts'
 import { findPersonByDistinctId } from '../../platform/persons/find-person.ts'
 import { personUuid } from '../../platform/persons/person-uuid.ts'

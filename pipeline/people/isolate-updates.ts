@@ -1,4 +1,4 @@
-import { type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { applyUpdates, type AppliedUpdates } from './apply-updates.ts'
 import { classifyPostgresError } from './classify-postgres-error.ts'

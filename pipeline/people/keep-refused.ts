@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { peopleSubject } from '../../schema/streams.ts'
 import { type PeopleBatch } from './apply-batch.ts'

@@ -1,4 +1,4 @@
-import { type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { PeopleState } from './people-state.ts'
 import { type PersonState, type Properties } from './person-state.ts'

@@ -1,4 +1,4 @@
-import { type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type AssignedDistinctId } from './copy-distinct-id.ts'
 import { type PersonState } from './person-state.ts'
 import { planEachTime } from './plan-each-time.ts'

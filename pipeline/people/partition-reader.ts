@@ -1,6 +1,6 @@
 import { AckPolicy, DeliverPolicy, jetstreamManager } from '@nats-io/jetstream'
 import { createInbox, type Msg, type Status, type Subscription } from '@nats-io/transport-node'
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { MAX_MESSAGE_BYTES, PEOPLE_STREAM, peopleConsumer, peopleSubject } from '../../schema/streams.ts'
 import { readPartitionMessage, type PartitionMessage } from './partition-message.ts'

@@ -1,4 +1,4 @@
-import { type Sql, type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { encodeFingerprints, REMEMBERED_SECONDS } from './fingerprint-bytes.ts'
 import { type Fingerprint } from './fingerprint-update.ts'
 

@@ -1,4 +1,4 @@
-import { type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 
 /**
  * Runs statements that join a list with a large table, planned anew each time: a plan kept from when the table was

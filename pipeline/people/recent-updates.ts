@@ -1,4 +1,4 @@
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { decodeFingerprints, REMEMBERED_SECONDS } from './fingerprint-bytes.ts'
 import { FingerprintSet } from './fingerprint-set.ts'
 import { type Fingerprint } from './fingerprint-update.ts'

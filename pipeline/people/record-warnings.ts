@@ -1,4 +1,4 @@
-import { type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type PeopleWarning } from './people-outcome.ts'
 
 /** Counts warnings by project, reason and day, with the latest as an example. */

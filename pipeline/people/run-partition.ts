@@ -1,5 +1,5 @@
-import { type NatsConnection } from '../../platform/connect-nats.ts'
-import { type Sql } from '../../platform/connect-postgres.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
 import { applyBatch, type ApplyBatchDeps } from './apply-batch.ts'

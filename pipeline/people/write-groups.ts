@@ -1,4 +1,4 @@
-import { type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { toCopyTime, type PeopleCopies } from '../../platform/persons/people-copies.ts'
 import { type PeopleState } from './people-state.ts'
 

@@ -1,4 +1,4 @@
-import { type TransactionSql } from '../../platform/connect-postgres.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { noCopies, postCopies, toCopyTime, type CopyRow, type PeopleCopies } from '../../platform/persons/people-copies.ts'
 import { copyDistinctId } from './copy-distinct-id.ts'
 import { moveDistinctIds } from './move-distinct-ids.ts'

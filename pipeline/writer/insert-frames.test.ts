@@ -1,7 +1,7 @@
 import { createServer } from 'node:net'
 import { once } from 'node:events'
 import t from 'tap'
-import { createClickHouseAgent } from '../../platform/connect-clickhouse.ts'
+import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { encodeFrame } from '../../platform/native-block/frame-codec.ts'
 import { buildEventBlock } from '../../platform/native-block/build-event-block.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'

@@ -1,6 +1,6 @@
 import http from 'node:http'
 import https from 'node:https'
-import { parseClickHouseUrl } from '../../platform/connect-clickhouse.ts'
+import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 

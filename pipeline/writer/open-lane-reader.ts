@@ -1,6 +1,6 @@
 import { jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
 import { createInbox, type Msg, type Subscription } from '@nats-io/transport-node'
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { EVENTS_STREAM, MAX_MESSAGE_BYTES, writerConsumer } from '../../schema/streams.ts'
 import { type Lane } from '../lanes/lane-record.ts'

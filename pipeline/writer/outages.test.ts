@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { listDeadLetters } from '../../platform/dead-letters/list-dead-letters.ts'
-import { createClickHouseAgent } from '../../platform/connect-clickhouse.ts'
-import { ensureStreams } from '../../platform/ensure-streams.ts'
+import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { ensureStreams } from '../../platform/nats/ensure-streams.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import {
   startClickHouseFaultProxy, type ClickHouseFaultProxy, type InsertFault

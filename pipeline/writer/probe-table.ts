@@ -1,4 +1,4 @@
-import { type ClickHouse } from '../../platform/connect-clickhouse.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 
 /**

@@ -1,4 +1,4 @@
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type DuplicateFilter } from '../duplicates/duplicate-filter.ts'
 import { claimLane } from '../lanes/claim-lane.ts'

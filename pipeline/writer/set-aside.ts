@@ -1,4 +1,4 @@
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type NewDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
 import { DeadLettersFullError, publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { type Logger } from '../../platform/logger.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createClickHouseAgent } from '../../platform/connect-clickhouse.ts'
+import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { makeEvents, publishEvents } from '../test-frames.ts'
 import { countEvents, startTestLane, startTestStores, waitUntilSettled } from '../test-lane.ts'
 import { createInsertFrames, InsertError, type InsertFrames } from './insert-frames.ts'

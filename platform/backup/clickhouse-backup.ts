@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { cp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { type ClickHouse } from '../connect-clickhouse.ts'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../errors.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
 import { type BackupManifest, type ClickHouseTable } from './backup-manifest.ts'

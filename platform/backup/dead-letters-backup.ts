@@ -6,7 +6,7 @@ import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { jetstream } from '@nats-io/jetstream'
 import { headers as createHeaders } from '@nats-io/transport-node'
 import { deadLetterSubject } from '../../schema/streams.ts'
-import { type NatsConnection } from '../connect-nats.ts'
+import { type NatsConnection } from '../nats/connect-nats.ts'
 import { scanDeadLetters } from '../dead-letters/scan-dead-letters.ts'
 import { type BackupFile, writeBackupFile } from './backup-files.ts'
 

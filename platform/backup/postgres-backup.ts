@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
-import { type Sql, type TransactionSql } from '../connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../postgres/connect-postgres.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
 import { type BackupManifest, type Sequence } from './backup-manifest.ts'
 

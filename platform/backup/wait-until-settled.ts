@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { EVENTS_STREAM, PEOPLE_STREAM } from '../../schema/streams.ts'
-import { type NatsConnection } from '../connect-nats.ts'
+import { type NatsConnection } from '../nats/connect-nats.ts'
 import { MillraceError } from '../errors.ts'
 
 const LOOK_MS = 100

@@ -1,4 +1,4 @@
-import { type NatsConnection } from '../connect-nats.ts'
+import { type NatsConnection } from '../nats/connect-nats.ts'
 import { type DeadLetter, type DeadLetterFilter } from './dead-letter.ts'
 import { scanDeadLetters } from './scan-dead-letters.ts'
 

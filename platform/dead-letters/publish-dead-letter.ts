@@ -1,7 +1,7 @@
 import { jetstream, JetStreamApiError } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
 import { deadLetterSubject } from '../../schema/streams.ts'
-import { type NatsConnection } from '../connect-nats.ts'
+import { type NatsConnection } from '../nats/connect-nats.ts'
 import { MillraceError } from '../errors.ts'
 import { DEAD_LETTER_HEADER, type NewDeadLetter } from './dead-letter.ts'
 

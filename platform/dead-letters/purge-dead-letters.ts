@@ -1,4 +1,4 @@
-import { type NatsConnection } from '../connect-nats.ts'
+import { type NatsConnection } from '../nats/connect-nats.ts'
 import { removeDeadLetter, selectDeadLetters, type WorkOnDeadLettersOptions } from './replay-dead-letters.ts'
 
 export interface PurgeResult {

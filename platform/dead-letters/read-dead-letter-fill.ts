@@ -1,6 +1,6 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { DEAD_LETTER_STREAM } from '../../schema/streams.ts'
-import { type NatsConnection } from '../connect-nats.ts'
+import { type NatsConnection } from '../nats/connect-nats.ts'
 
 /** How full the dead-letter stream is. */
 export interface DeadLetterFill {

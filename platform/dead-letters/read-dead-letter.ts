@@ -1,7 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { frameOf } from '../../schema/frame-message.ts'
 import { DEAD_LETTER_STREAM } from '../../schema/streams.ts'
-import { type NatsConnection } from '../connect-nats.ts'
+import { type NatsConnection } from '../nats/connect-nats.ts'
 import { decodeFrame } from '../native-block/frame-codec.ts'
 import { describeRows } from '../native-block/describe-rows.ts'
 import { type DeadLetter } from './dead-letter.ts'

@@ -1,7 +1,7 @@
 import { DeliverPolicy, jetstream, jetstreamManager, type JsMsg } from '@nats-io/jetstream'
 import { type MsgHdrs } from '@nats-io/transport-node'
 import { DEAD_LETTER_STREAM, HEADER, type DeadLetterStage } from '../../schema/streams.ts'
-import { type NatsConnection } from '../connect-nats.ts'
+import { type NatsConnection } from '../nats/connect-nats.ts'
 import { DEAD_LETTER_HEADER, type DeadLetter, type DeadLetterFilter } from './dead-letter.ts'
 
 export interface ScanOptions extends DeadLetterFilter {

@@ -1,4 +1,4 @@
-import { type Sql, type TransactionSql } from '../connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../postgres/connect-postgres.ts'
 import { lockPeople } from './lock-people.ts'
 import { noCopies, postCopies, toCopyTime } from './people-copies.ts'
 import { selectDeletion, type PersonDeletion } from './person-deletion.ts'

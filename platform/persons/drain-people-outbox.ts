@@ -2,8 +2,8 @@ import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { zstdDecompressSync } from 'node:zlib'
 import { ClickHouseError } from '@clickhouse/client'
-import { type ClickHouse } from '../connect-clickhouse.ts'
-import { type Sql } from '../connect-postgres.ts'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
 
 interface OutboxRow {
   id: number

@@ -1,5 +1,5 @@
-import { type ClickHouse } from '../connect-clickhouse.ts'
-import { type Sql } from '../connect-postgres.ts'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
 import { MillraceError } from '../errors.ts'
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i

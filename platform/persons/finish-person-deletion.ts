@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { onCluster, onEachReplica, onEachShard } from '../clickhouse-cluster.ts'
-import { type ClickHouse } from '../connect-clickhouse.ts'
-import { type Sql } from '../connect-postgres.ts'
+import { onCluster, onEachReplica, onEachShard } from '../clickhouse/clickhouse-cluster.ts'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
 import { drainPeopleOutbox } from './drain-people-outbox.ts'
 import { type PersonDeletion } from './person-deletion.ts'
 

@@ -1,4 +1,4 @@
-import { type Sql } from '../connect-postgres.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
 
 export interface PersonSummary {
   uuid: string

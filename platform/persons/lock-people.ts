@@ -1,4 +1,4 @@
-import { type TransactionSql } from '../connect-postgres.ts'
+import { type TransactionSql } from '../postgres/connect-postgres.ts'
 
 /**
  * Takes the turn of changing the persons and groups of projects, until the transaction ends.

@@ -1,5 +1,5 @@
 import { zstdCompressSync, constants } from 'node:zlib'
-import { type TransactionSql } from '../connect-postgres.ts'
+import { type TransactionSql } from '../postgres/connect-postgres.ts'
 
 /** Tables of ClickHouse with copies of persons and groups. */
 export const COPY_TABLES = ['persons', 'person_distinct_ids', 'person_overrides', 'groups'] as const

@@ -1,4 +1,4 @@
-import { type Sql } from '../connect-postgres.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
 
 /** A deletion of a person, begun and perhaps not finished. */
 export interface PersonDeletion {

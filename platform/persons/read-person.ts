@@ -1,5 +1,5 @@
-import { type ClickHouse } from '../connect-clickhouse.ts'
-import { type Sql } from '../connect-postgres.ts'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
 import { personUuid } from './person-uuid.ts'
 
 /** All that is known of one person. */

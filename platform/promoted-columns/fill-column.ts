@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { onCluster, quoteName, systemTable } from '../clickhouse-cluster.ts'
-import { type ClickHouse } from '../connect-clickhouse.ts'
+import { onCluster, quoteName, systemTable } from '../clickhouse/clickhouse-cluster.ts'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { listPromotions, readFill } from './list-promoted-columns.ts'
 import { PromotionError } from './promoted-column.ts'
 

@@ -1,5 +1,5 @@
-import { type ClickHouse } from '../connect-clickhouse.ts'
-import { systemTable } from '../clickhouse-cluster.ts'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { systemTable } from '../clickhouse/clickhouse-cluster.ts'
 import { COLUMN_PREFIX, PROMOTED_TYPES, type PromotedType, type Promotion } from './promoted-column.ts'
 
 /** A promoted property as it is stored now. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type ClickHouse } from '../connect-clickhouse.ts'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { listPromotedColumns } from './list-promoted-columns.ts'

@@ -1,6 +1,6 @@
 import { refreshEventsWithPerson } from '../../schema/migrate/refresh-events-with-person.ts'
-import { onCluster, quoteName, quoteText } from '../clickhouse-cluster.ts'
-import { type ClickHouse } from '../connect-clickhouse.ts'
+import { onCluster, quoteName, quoteText } from '../clickhouse/clickhouse-cluster.ts'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { fillColumn, stopFilling, waitForDrop, type FillOptions } from './fill-column.ts'
 import { listPromotedColumns, listPromotions, readFill, type PromotedColumn } from './list-promoted-columns.ts'
 import { commentOf, describeColumn, PromotionError, type Promotion } from './promoted-column.ts'

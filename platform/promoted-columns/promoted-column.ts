@@ -1,5 +1,5 @@
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
-import { quoteText } from '../clickhouse-cluster.ts'
+import { quoteText } from '../clickhouse/clickhouse-cluster.ts'
 import { MillraceError } from '../errors.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
-import { systemTable } from '../clickhouse-cluster.ts'
-import { type ClickHouse } from '../connect-clickhouse.ts'
+import { systemTable } from '../clickhouse/clickhouse-cluster.ts'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { findNames } from '../query-log/find-names.ts'
 import { readQueryLog } from '../query-log/read-query-log.ts'
 import { listPromotions } from './list-promoted-columns.ts'

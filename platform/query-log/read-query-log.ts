@@ -1,5 +1,5 @@
-import { quoteText, systemTable } from '../clickhouse-cluster.ts'
-import { OUR_LOG_COMMENT, type ClickHouse } from '../connect-clickhouse.ts'
+import { quoteText, systemTable } from '../clickhouse/clickhouse-cluster.ts'
+import { OUR_LOG_COMMENT, type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 
 /** SELECTs with one text, of one day. */
 export interface LoggedQueries {

@@ -1,7 +1,7 @@
-import { onCluster, onEachShard, systemTable } from '../clickhouse-cluster.ts'
-import { type ClickHouse } from '../connect-clickhouse.ts'
-import { type NatsConnection } from '../connect-nats.ts'
-import { type Sql } from '../connect-postgres.ts'
+import { onCluster, onEachShard, systemTable } from '../clickhouse/clickhouse-cluster.ts'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type NatsConnection } from '../nats/connect-nats.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
 import { purgeDeadLetters } from '../dead-letters/purge-dead-letters.ts'
 import { groupByCutoff, listRetention, type RetentionGroup, type RetentionRule } from './retention-policy.ts'
 

@@ -1,4 +1,4 @@
-import { type Sql, type TransactionSql } from '../connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../postgres/connect-postgres.ts'
 import { MillraceError } from '../errors.ts'
 
 /** What is kept: events, of the deployment or of a project, and dead letters. */

@@ -6,7 +6,7 @@ import { startClickHouse } from '../../deploy/local/services/start-clickhouse.ts
 import { createInsertFrames } from '../../pipeline/writer/insert-frames.ts'
 import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../pipeline/writer/insert-settings.ts'
 import { encodePayload, makeEvents } from '../../pipeline/test-frames.ts'
-import { connectClickHouse, createClickHouseAgent } from '../../platform/connect-clickhouse.ts'
+import { connectClickHouse, createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { frameOf } from '../frame-message.ts'
 import { findMaterializedView } from './attach-anew.ts'
 import { migrateClickHouse } from './migrate-clickhouse.ts'

@@ -1,6 +1,6 @@
 import path from 'node:path'
 import t from 'tap'
-import { connectClickHouse } from '../../platform/connect-clickhouse.ts'
+import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { distributedTables } from '../../schema/migrate/distributed-tables.ts'
 import { readMigrations } from '../../schema/migrate/read-migrations.ts'
 import { renderClickHouseSql } from '../../schema/migrate/render-clickhouse-sql.ts'

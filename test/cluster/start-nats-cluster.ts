@@ -2,7 +2,7 @@ import path from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { pickFreePort } from '../../deploy/local/processes/pick-free-port.ts'
 import { startNatsServer } from '../../deploy/local/services/nats/start-nats-server.ts'
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { settleAll } from '../faults/settle-all.ts'
 import { type Supervise, type SupervisedPart } from '../faults/supervise.ts'
 

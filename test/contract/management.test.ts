@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { connectNats } from '../../platform/connect-nats.ts'
+import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { startStack } from '../start-stack.ts'

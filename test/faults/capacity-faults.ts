@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstream, JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
-import { type NatsConnection } from '../../platform/connect-nats.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type Fault } from './fault.ts'

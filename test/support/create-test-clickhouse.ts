@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { connectClickHouse, type ClickHouse } from '../../platform/connect-clickhouse.ts'
+import { connectClickHouse, type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { askForService } from './ask-for-service.ts'
 import { type TestContext } from './test-context.ts'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { connectPostgres, type Sql } from '../../platform/connect-postgres.ts'
-import { postgres } from '../../platform/mended-postgres.ts'
+import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { postgres } from '../../platform/postgres/mended-postgres.ts'
 import { askForService } from './ask-for-service.ts'
 import { TEMPLATE_DATABASE } from './template-database.ts'
 import { type TestContext } from './test-context.ts'

@@ -1,4 +1,4 @@
-import { type ClickHouse } from '../../../platform/connect-clickhouse.ts'
+import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type Experiment } from '../experiment.ts'
 import { type Variant } from '../read-variants.ts'
 import { checkSampleRatio, type SampleRatioCheck } from '../statistics/check-sample-ratio.ts'

@@ -1,4 +1,4 @@
-import { type Sql } from '../../../platform/connect-postgres.ts'
+import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { invalidExperiment } from '../experiment-errors.ts'
 import { readGroupTypeIndex } from '../experiment-flag.ts'
 import { variantsOfFlag, type Variant } from '../read-variants.ts'

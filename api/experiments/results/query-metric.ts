@@ -1,4 +1,4 @@
-import { type ClickHouse } from '../../../platform/connect-clickhouse.ts'
+import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { classifyClickHouseError } from './classify-clickhouse-error.ts'
 import { loadQuery } from './load-query.ts'
 import { type Metric } from './metric.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { type ClickHouse } from '../../../platform/connect-clickhouse.ts'
+import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { createTestClickHouse } from '../../../test/support/create-test-clickhouse.ts'
 import { createTestApi } from '../../create-test-api.ts'
 

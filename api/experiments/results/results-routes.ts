@@ -1,6 +1,6 @@
 import { type FastifyInstance } from 'fastify'
-import { type ClickHouse } from '../../../platform/connect-clickhouse.ts'
-import { type Sql } from '../../../platform/connect-postgres.ts'
+import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../../http/authenticate-personal-key.ts'
 import { experimentIdParams, type ExperimentParams } from '../experiment-routes.ts'
 import { invalidExperiment } from '../experiment-errors.ts'

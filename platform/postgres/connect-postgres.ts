@@ -1,5 +1,5 @@
 import type driver from 'postgres'
-import { type Logger } from './logger.ts'
+import { type Logger } from '../logger.ts'
 import { postgres } from './mended-postgres.ts'
 
 /** The driver's types, from here alone: whoever imports the driver itself loads it before its mends. */

@@ -1,6 +1,6 @@
 import { jetstreamManager, JetStreamApiError, type JetStreamManager, type StreamConfig } from '@nats-io/jetstream'
-import { streamSettings, type StreamLimits, type StreamSettings } from '../schema/stream-settings.ts'
-import { MillraceError } from './errors.ts'
+import { streamSettings, type StreamLimits, type StreamSettings } from '../../schema/stream-settings.ts'
+import { MillraceError } from '../errors.ts'
 import { type NatsConnection } from './connect-nats.ts'
 
 /** Error code of the JetStream API: no such stream. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestClickHouse } from '../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { onCluster, onEachReplica, onEachShard, systemTable } from './clickhouse-cluster.ts'
 
 /** A name that has to be quoted. */

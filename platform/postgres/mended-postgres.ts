@@ -84,7 +84,7 @@ const hooks = registerHooks({
 const driver = await import('postgres')
 hooks.deregister()
 if (mended.size !== new Set(MENDS.map(({ file }) => file)).size) {
-  throw new Error('the module "postgres" was loaded before its mends: import it from platform/mended-postgres.ts')
+  throw new Error('the module "postgres" was loaded before its mends: import it from platform/postgres/mended-postgres.ts')
 }
 
 /** The driver; see above. */
@@ -93,5 +93,5 @@ export const postgres = driver.default
 function mend (source: string, { file, text, times, by }: Mend): string {
   const parts = source.split(text)
   if (parts.length === times + 1) return parts.join(by)
-  throw new Error(`${file} of the module "postgres" is not that of 3.4.9: check the mends in platform/mended-postgres.ts`)
+  throw new Error(`${file} of the module "postgres" is not that of 3.4.9: check the mends in platform/postgres/mended-postgres.ts`)
 }

@@ -1,6 +1,6 @@
-import { MillraceError } from './errors.ts'
-import { type Logger } from './logger.ts'
-import { pause, retryDelayMs } from './retry-delay.ts'
+import { MillraceError } from '../errors.ts'
+import { type Logger } from '../logger.ts'
+import { pause, retryDelayMs } from '../retry-delay.ts'
 
 /** A cluster of NATS elects a leader of a stream or bucket within seconds; after this long something else is wrong. */
 const GIVE_UP_AFTER_MS = 30_000
