@@ -3,7 +3,7 @@ import { answerClientError, MAX_HEADER_BYTES } from '../platform/answer-client-e
 import { pingClickHouse } from '../platform/health/check-service.ts'
 import { type ApiDeps } from './api-deps.ts'
 import { decideRoutes } from './decide/decide-routes.ts'
-import { createPersonReader } from './decide/read-person-for-flags.ts'
+import { createPersonReader } from './decide/compute/read-person-for-flags.ts'
 import { errorHandler } from './http/error-handler.ts'
 import { healthRoutes } from './http/health-routes.ts'
 import { answerUnknownRoutes } from './http/not-found.ts'

@@ -12,10 +12,10 @@ import { createPersonalKeyDirectory } from '../keys/personal-key-directory.ts'
 import { createProject } from '../keys/create-project.ts'
 import { createUser } from '../keys/create-user.ts'
 import { decideRoutes } from './decide-routes.ts'
-import { createFlagDefinitions, type FlagDefinitions } from './flag-definitions.ts'
-import { createFlagTallies } from './flag-tallies.ts'
-import { type PersonReader } from './person-reader.ts'
-import { createPersonReader } from './read-person-for-flags.ts'
+import { createFlagDefinitions, type FlagDefinitions } from './load/flag-definitions.ts'
+import { createFlagTallies } from './load/flag-tallies.ts'
+import { type PersonReader } from './compute/person-reader.ts'
+import { createPersonReader } from './compute/read-person-for-flags.ts'
 
 export interface TestDecide {
   /** Straight to Postgres, whatever is put between it and the endpoints. */

@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type Properties, type StoredFacts } from '../flags/subject.ts'
+import { type Properties, type StoredFacts } from '../../flags/subject.ts'
 import { type HashKeyNote, type PersonQuestion, type PersonReader } from './person-reader.ts'
 
 interface FactsRow {

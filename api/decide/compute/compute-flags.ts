@@ -1,8 +1,8 @@
-import { evaluateFlags, type Evaluation } from '../flags/evaluate-flags.ts'
-import { type FlagSet } from '../flags/compile/compile-flag-set.ts'
-import { type Properties, type StoredFacts, type Subject } from '../flags/subject.ts'
+import { evaluateFlags, type Evaluation } from '../../flags/evaluate-flags.ts'
+import { type FlagSet } from '../../flags/compile/compile-flag-set.ts'
+import { type Properties, type StoredFacts, type Subject } from '../../flags/subject.ts'
 import { type CircuitBreaker } from './circuit-breaker.ts'
-import { type FlagRequest } from './flag-request.ts'
+import { type FlagRequest } from '../request/flag-request.ts'
 import { type PersonReader } from './person-reader.ts'
 
 export interface ComputeFlagsDeps {

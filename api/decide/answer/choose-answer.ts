@@ -1,4 +1,4 @@
-import { type Evaluation } from '../flags/evaluate-flags.ts'
+import { type Evaluation } from '../../flags/evaluate-flags.ts'
 import {
   buildDecideV1, buildDecideV2, buildDecideV3, buildDecideV4, buildFlagsV1, buildFlagsV2, type AnswerContext
 } from './flag-answers.ts'

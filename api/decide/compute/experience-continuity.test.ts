@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
-import { addFlags, addPerson, ask, createTestDecide, type TestDecide } from './create-test-decide.ts'
+import { addFlags, addPerson, ask, createTestDecide, type TestDecide } from '../create-test-decide.ts'
 
 const STICKY = { key: 'sticky', filters: { groups: [{ rollout_percentage: 50 }] }, ensure_experience_continuity: true }
 const PLAIN = { key: 'plain', filters: { groups: [{ rollout_percentage: 50 }] } }
@@ -90,7 +90,7 @@ t.test('it survives kill -9 of the process that answered', async (t) => {
 
 /** Starts the API as a process of its own; it listens when this returns. */
 async function startApi (t: Test, databaseUrl: string): Promise<{ process: ChildProcess, url: string }> {
-  const child = spawn(process.execPath, [path.join(import.meta.dirname, '..', 'main.ts')], {
+  const child = spawn(process.execPath, [path.join(import.meta.dirname, '..', '..', 'main.ts')], {
     env: { DATABASE_URL: databaseUrl, CLICKHOUSE_URL: 'http://127.0.0.1:9/none', MILLRACE_API_PORT: '0' },
     stdio: ['ignore', 'pipe', 'inherit']
   })

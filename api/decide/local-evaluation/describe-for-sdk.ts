@@ -1,4 +1,4 @@
-import { type FlagSet } from '../flags/compile/compile-flag-set.ts'
+import { type FlagSet } from '../../flags/compile/compile-flag-set.ts'
 import { readChain } from './dependency-chain.ts'
 
 type Json = Record<string, unknown>

@@ -4,7 +4,7 @@
  */
 import { PostHog } from 'posthog-node'
 import t from 'tap'
-import { addFlags, ask, createTestDecide, type TestDecide, type TestFlag } from './create-test-decide.ts'
+import { addFlags, ask, createTestDecide, type TestDecide, type TestFlag } from '../create-test-decide.ts'
 import { buildRandomCohort, buildRandomFlag, buildRandomUser, createRandom, type RandomUser } from './random-flags.ts'
 
 const SEED = 20_260_615

@@ -1,4 +1,4 @@
-import { type Evaluation } from '../flags/evaluate-flags.ts'
+import { type Evaluation } from '../../flags/evaluate-flags.ts'
 import { buildRemoteConfig, SUPPORTED_COMPRESSION } from './remote-config.ts'
 
 /** What an answer says besides the flags. */

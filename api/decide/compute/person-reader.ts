@@ -1,4 +1,4 @@
-import { type StoredFacts } from '../flags/subject.ts'
+import { type StoredFacts } from '../../flags/subject.ts'
 
 /** What a request wants to know about its subject from the store of persons and groups. */
 export interface PersonQuestion {

@@ -1,9 +1,9 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { listenPostgres } from '../../platform/postgres/listen-postgres.ts'
-import { type Logger } from '../../platform/logger.ts'
-import { compileFlagSet, type FlagSet } from '../flags/compile/compile-flag-set.ts'
+import { type Logger } from '../../../platform/logger.ts'
+import { compileFlagSet, type FlagSet } from '../../flags/compile/compile-flag-set.ts'
 import { type FlagTallies } from './flag-tallies.ts'
-import { loadDefinitions, loadProjectKeys, loadRevisions, type ProjectKey } from '../feature-flags/load-definitions.ts'
+import { loadDefinitions, loadProjectKeys, loadRevisions, type ProjectKey } from '../../feature-flags/load-definitions.ts'
 
 /** What is looked at again even when nothing was notified, in milliseconds. */
 const REFRESH_MS = 15_000

@@ -1,6 +1,6 @@
 import { Counter } from 'prom-client'
-import { type Metrics } from '../../platform/metrics.ts'
-import { type FindTally, type Tally } from '../flags/flag-outcome.ts'
+import { type Metrics } from '../../../platform/metrics.ts'
+import { type FindTally, type Tally } from '../../flags/flag-outcome.ts'
 
 /** Series at most: beyond, new flags and variants are counted together, so that no client can exhaust the memory. */
 const MAX_SERIES = 10_000

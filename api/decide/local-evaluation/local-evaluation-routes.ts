@@ -1,11 +1,11 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { HttpError } from '../../platform/errors.ts'
-import { findUsableKey } from '../http/authenticate-personal-key.ts'
-import { notFound } from '../http/not-found.ts'
-import { readPersonalKey } from '../http/read-personal-key.ts'
-import { allowsScope } from '../keys/scopes.ts'
-import { renderLocalEvaluation } from './local-evaluation.ts'
-import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
+import { HttpError } from '../../../platform/errors.ts'
+import { findUsableKey } from '../../http/authenticate-personal-key.ts'
+import { notFound } from '../../http/not-found.ts'
+import { readPersonalKey } from '../../http/read-personal-key.ts'
+import { allowsScope } from '../../keys/scopes.ts'
+import { renderLocalEvaluation } from './render-local-evaluation.ts'
+import { resolveProject, type ResolveProjectDeps } from '../request/resolve-project.ts'
 
 /** Definitions for SDKs that evaluate locally, under the name of today and the older one. */
 export async function localEvaluationRoutes (app: FastifyInstance, deps: ResolveProjectDeps): Promise<void> {

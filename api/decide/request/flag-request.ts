@@ -1,5 +1,5 @@
-import { HttpError } from '../../platform/errors.ts'
-import { type Properties } from '../flags/subject.ts'
+import { HttpError } from '../../../platform/errors.ts'
+import { type Properties } from '../../flags/subject.ts'
 
 /** A request for flags with every field checked. */
 export interface FlagRequest {

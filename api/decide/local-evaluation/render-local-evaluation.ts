@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { type FlagSet } from '../flags/compile/compile-flag-set.ts'
+import { type FlagSet } from '../../flags/compile/compile-flag-set.ts'
 import { describeForSdk } from './describe-for-sdk.ts'
 
 /** The definitions of a project as SDKs that evaluate locally want them. */

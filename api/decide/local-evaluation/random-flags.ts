@@ -1,4 +1,4 @@
-import { type TestFlag } from './create-test-decide.ts'
+import { type TestFlag } from '../create-test-decide.ts'
 
 /** Random flags, cohorts and users for comparing with an SDK. The same seed gives the same ones. */
 export type Random = () => number

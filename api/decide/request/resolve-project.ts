@@ -1,7 +1,7 @@
-import { HttpError } from '../../platform/errors.ts'
-import { findUsableKey, type AuthenticateOptions } from '../http/authenticate-personal-key.ts'
-import { allowsScope } from '../keys/scopes.ts'
-import { type FlagDefinitions } from './flag-definitions.ts'
+import { HttpError } from '../../../platform/errors.ts'
+import { findUsableKey, type AuthenticateOptions } from '../../http/authenticate-personal-key.ts'
+import { allowsScope } from '../../keys/scopes.ts'
+import { type FlagDefinitions } from '../load/flag-definitions.ts'
 
 export interface ResolveProjectDeps extends Pick<AuthenticateOptions, 'personalKeys' | 'now'> {
   definitions: FlagDefinitions

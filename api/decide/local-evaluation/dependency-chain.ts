@@ -1,4 +1,4 @@
-import { type FlagSet } from '../flags/compile/compile-flag-set.ts'
+import { type FlagSet } from '../../flags/compile/compile-flag-set.ts'
 
 /**
  * Lists the flags to compute for a flag that another asks for, in order, itself last: what SDKs that evaluate locally
