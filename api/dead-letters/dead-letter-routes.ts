@@ -4,10 +4,10 @@ import { type DeadLetter, type DeadLetterFilter } from '../../platform/dead-lett
 import { listDeadLetters } from '../../platform/dead-letters/list-dead-letters.ts'
 import { readDeadLetterById } from '../../platform/dead-letters/read-dead-letter.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
-import { accessOf } from '../http/authenticate-personal-key.ts'
-import { parseIsoDateTime } from '../http/iso-date-time.ts'
-import { notFound } from '../http/not-found.ts'
-import { buildPage, pageSchema, type PageQuery } from '../http/pagination.ts'
+import { accessOf } from '../http/access/authenticate-personal-key.ts'
+import { parseIsoDateTime } from '../http/request/iso-date-time.ts'
+import { notFound } from '../http/errors/not-found.ts'
+import { buildPage, pageSchema, type PageQuery } from '../http/pages/pagination.ts'
 import { askStream } from './ask-stream.ts'
 import {
   deadLetterSchema, listQuerySchema, openedDeadLetterSchema, replayBodySchema, replayResultSchema, type FilterFields,

@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/not-found.ts'
+import { notFound } from '../http/errors/not-found.ts'
 
 /**
  * Forgets a definition with what was written to it; its events stay. The next event of that name makes a new one.

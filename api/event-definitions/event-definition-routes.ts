@@ -1,10 +1,10 @@
 import { type FastifyInstance } from 'fastify'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { accessOf } from '../http/authenticate-personal-key.ts'
-import { cursorQueryProperties } from '../http/cursor.ts'
-import { definitionIdParams, type DefinitionParams } from '../http/definition-params.ts'
-import { searchQueryProperties } from '../http/match-search.ts'
-import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
+import { accessOf } from '../http/access/authenticate-personal-key.ts'
+import { cursorQueryProperties } from '../http/pages/cursor.ts'
+import { uuidParams, type UuidParams } from '../http/request/uuid-params.ts'
+import { searchQueryProperties } from '../http/pages/match-search.ts'
+import { buildPage, pageQueryProperties, pageSchema } from '../http/pages/pagination.ts'
 import { deleteEventDefinition } from './delete-event-definition.ts'
 import {
   eventDefinitionChangesSchema, eventDefinitionSchema, type EventDefinitionChanges
@@ -53,23 +53,23 @@ export async function eventDefinitionRoutes (
     return buildPage(request, deps.publicUrl, content)
   })
 
-  app.get<DefinitionParams>('/:id', {
+  app.get<UuidParams>('/:id', {
     config: read,
-    schema: { tags, summary: 'Retrieve an event definition', params: definitionIdParams, response: { 200: one } }
+    schema: { tags, summary: 'Retrieve an event definition', params: uuidParams, response: { 200: one } }
   }, async (request) => await findEventDefinition(sql, accessOf(request).projectId, request.params.id))
 
-  app.patch<DefinitionParams & { Body: EventDefinitionChanges }>('/:id', {
+  app.patch<UuidParams & { Body: EventDefinitionChanges }>('/:id', {
     config: write,
     schema: {
-      tags, summary: 'Update an event definition', params: definitionIdParams, body: eventDefinitionChangesSchema,
+      tags, summary: 'Update an event definition', params: uuidParams, body: eventDefinitionChangesSchema,
       response: { 200: one }
     }
   }, async (request) => await updateEventDefinition(sql, accessOf(request).projectId, request.params.id, request.body))
 
-  app.delete<DefinitionParams>('/:id', {
+  app.delete<UuidParams>('/:id', {
     config: write,
     schema: {
-      tags, summary: 'Delete an event definition', params: definitionIdParams,
+      tags, summary: 'Delete an event definition', params: uuidParams,
       description: 'Its events stay; the next event of that name makes a new definition.',
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }

@@ -1,6 +1,6 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { selectCreatedBy } from '../http/created-by.ts'
-import { type SqlFragment } from '../http/match-search.ts'
+import { type SqlFragment } from '../http/pages/match-search.ts'
 import { userSummarySchema, type UserSummary } from '../keys/user-summary.ts'
 
 /** An event definition as answers show it (api.md 2.5). */

@@ -1,7 +1,7 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { decodeCursor, encodeCursor } from '../http/cursor.ts'
-import { matchSearch, type SqlFragment } from '../http/match-search.ts'
-import { type PageContent, type PageQuery } from '../http/pagination.ts'
+import { decodeCursor, encodeCursor } from '../http/pages/cursor.ts'
+import { matchSearch, type SqlFragment } from '../http/pages/match-search.ts'
+import { type PageContent, type PageQuery } from '../http/pages/pagination.ts'
 import { selectEventDefinition, type EventDefinition } from './event-definition.ts'
 
 /** What events to list: all, the ones an SDK made up itself (`$pageview`), or the ones of the customer. */

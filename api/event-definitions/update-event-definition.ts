@@ -1,7 +1,7 @@
 import { HttpError } from '../../platform/errors.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { isUniqueViolation } from '../http/classify-postgres-error.ts'
-import { parseIsoDateTime } from '../http/iso-date-time.ts'
+import { isUniqueViolation } from '../http/errors/classify-postgres-error.ts'
+import { parseIsoDateTime } from '../http/request/iso-date-time.ts'
 import { findEventDefinition } from './find-event-definition.ts'
 import { type EventDefinition, type EventDefinitionChanges } from './event-definition.ts'
 

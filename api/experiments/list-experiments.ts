@@ -1,7 +1,7 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { decodeCursor, encodeCursor } from '../http/cursor.ts'
-import { matchSearch } from '../http/match-search.ts'
-import { type PageContent, type PageQuery } from '../http/pagination.ts'
+import { decodeCursor, encodeCursor } from '../http/pages/cursor.ts'
+import { matchSearch } from '../http/pages/match-search.ts'
+import { type PageContent, type PageQuery } from '../http/pages/pagination.ts'
 import { selectExperiment, type Experiment } from './experiment.ts'
 
 export interface ExperimentQuery extends PageQuery {

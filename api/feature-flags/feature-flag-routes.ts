@@ -1,10 +1,10 @@
 import { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { accessOf } from '../http/authenticate-personal-key.ts'
-import { cursorQueryProperties } from '../http/cursor.ts'
-import { searchQueryProperties } from '../http/match-search.ts'
-import { notFound } from '../http/not-found.ts'
-import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
+import { accessOf } from '../http/access/authenticate-personal-key.ts'
+import { cursorQueryProperties } from '../http/pages/cursor.ts'
+import { searchQueryProperties } from '../http/pages/match-search.ts'
+import { notFound } from '../http/errors/not-found.ts'
+import { buildPage, pageQueryProperties, pageSchema } from '../http/pages/pagination.ts'
 import {
   featureFlagChangesSchema, featureFlagSchema, newFeatureFlagSchema, type FeatureFlagFields, type NewFeatureFlag
 } from './feature-flag.ts'

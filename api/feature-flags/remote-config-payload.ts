@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/not-found.ts'
+import { notFound } from '../http/errors/not-found.ts'
 
 /**
  * The payload of a flag as SDKs fetch it for configuration: that of the value `true`, whoever asks.

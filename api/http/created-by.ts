@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type SqlFragment } from './match-search.ts'
+import { type SqlFragment } from './pages/match-search.ts'
 
 /**
  * The column `created_by` of a resource, as api.md 2.2 shows a user; null without one.

@@ -4,9 +4,9 @@ import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { HttpError, MillraceError } from '../../platform/errors.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { deletePerson } from '../../platform/persons/delete-person.ts'
-import { accessOf } from '../http/authenticate-personal-key.ts'
-import { definitionIdParams, type DefinitionParams } from '../http/definition-params.ts'
-import { notFound } from '../http/not-found.ts'
+import { accessOf } from '../http/access/authenticate-personal-key.ts'
+import { uuidParams, type UuidParams } from '../http/request/uuid-params.ts'
+import { notFound } from '../http/errors/not-found.ts'
 
 /** How long a request waits until ClickHouse holds nothing of the person any more, in milliseconds. */
 const WAIT_MS = 20_000
@@ -29,13 +29,13 @@ const deleteQuery = {
 export async function personRoutes (
   app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, cluster?: string, logger: Logger }
 ): Promise<void> {
-  app.delete<DefinitionParams & DeleteQuery>('/:id', {
+  app.delete<UuidParams & DeleteQuery>('/:id', {
     config: { scope: 'person:write' },
     schema: {
       tags: ['persons'],
       summary: 'Delete a person',
       description: 'By the id that events show, also one from before a merge. Events that come later make a new person.',
-      params: definitionIdParams,
+      params: uuidParams,
       querystring: deleteQuery,
       response: {
         202: { type: 'null', description: 'Begun, and will be finished: ClickHouse is slow or away.' },

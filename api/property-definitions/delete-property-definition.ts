@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/not-found.ts'
+import { notFound } from '../http/errors/not-found.ts'
 
 /**
  * Forgets a definition with what was written to it; the property stays in its events. The next event that carries it

@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/not-found.ts'
+import { notFound } from '../http/errors/not-found.ts'
 import { selectPropertyDefinition, type PropertyDefinition } from './property-definition.ts'
 
 /** @throws {HttpError} 404 when the project has no such definition. */

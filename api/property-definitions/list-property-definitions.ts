@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { decodeCursor, encodeCursor } from '../http/cursor.ts'
-import { matchSearch, type SqlFragment } from '../http/match-search.ts'
-import { type PageContent } from '../http/pagination.ts'
+import { decodeCursor, encodeCursor } from '../http/pages/cursor.ts'
+import { matchSearch, type SqlFragment } from '../http/pages/match-search.ts'
+import { type PageContent } from '../http/pages/pagination.ts'
 import { selectPropertyDefinition, type PropertyDefinition } from './property-definition.ts'
 import { readPropertyFilter, type PropertyDefinitionQuery, type PropertyFilter } from './property-query.ts'
 

@@ -1,8 +1,8 @@
 import { type FastifyInstance } from 'fastify'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { accessOf } from '../http/authenticate-personal-key.ts'
-import { definitionIdParams, type DefinitionParams } from '../http/definition-params.ts'
-import { buildPage, pageSchema } from '../http/pagination.ts'
+import { accessOf } from '../http/access/authenticate-personal-key.ts'
+import { uuidParams, type UuidParams } from '../http/request/uuid-params.ts'
+import { buildPage, pageSchema } from '../http/pages/pagination.ts'
 import { deletePropertyDefinition } from './delete-property-definition.ts'
 import { findPropertyDefinition } from './find-property-definition.ts'
 import { listPropertyDefinitions } from './list-property-definitions.ts'
@@ -37,25 +37,25 @@ export async function propertyDefinitionRoutes (
     return buildPage(request, deps.publicUrl, content)
   })
 
-  app.get<DefinitionParams>('/:id', {
+  app.get<UuidParams>('/:id', {
     config: read,
-    schema: { tags, summary: 'Retrieve a property definition', params: definitionIdParams, response: { 200: one } }
+    schema: { tags, summary: 'Retrieve a property definition', params: uuidParams, response: { 200: one } }
   }, async (request) => await findPropertyDefinition(sql, accessOf(request).projectId, request.params.id))
 
-  app.patch<DefinitionParams & { Body: PropertyDefinitionChanges }>('/:id', {
+  app.patch<UuidParams & { Body: PropertyDefinitionChanges }>('/:id', {
     config: write,
     schema: {
-      tags, summary: 'Update a property definition', params: definitionIdParams, body: propertyDefinitionChangesSchema,
+      tags, summary: 'Update a property definition', params: uuidParams, body: propertyDefinitionChangesSchema,
       response: { 200: one }
     }
   }, async (request) => {
     return await updatePropertyDefinition(sql, accessOf(request).projectId, request.params.id, request.body)
   })
 
-  app.delete<DefinitionParams>('/:id', {
+  app.delete<UuidParams>('/:id', {
     config: write,
     schema: {
-      tags, summary: 'Delete a property definition', params: definitionIdParams,
+      tags, summary: 'Delete a property definition', params: uuidParams,
       description: 'The property stays in its events; the next event that carries it makes a new definition.',
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }

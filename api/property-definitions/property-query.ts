@@ -1,8 +1,8 @@
 import { HttpError } from '../../platform/errors.ts'
-import { cursorQueryProperties } from '../http/cursor.ts'
-import { searchQueryProperties } from '../http/match-search.ts'
-import { pageQueryProperties, type PageQuery } from '../http/pagination.ts'
-import { readNameList } from '../http/read-name-list.ts'
+import { cursorQueryProperties } from '../http/pages/cursor.ts'
+import { searchQueryProperties } from '../http/pages/match-search.ts'
+import { pageQueryProperties, type PageQuery } from '../http/pages/pagination.ts'
+import { readNameList } from '../http/request/read-name-list.ts'
 
 /** Query of the list, as it arrives (api.md 4.2). */
 export interface PropertyDefinitionQuery extends PageQuery {

@@ -1,7 +1,7 @@
 import { HttpError } from '../../platform/errors.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { isUniqueViolation } from '../http/classify-postgres-error.ts'
-import { type SqlFragment } from '../http/match-search.ts'
+import { isUniqueViolation } from '../http/errors/classify-postgres-error.ts'
+import { type SqlFragment } from '../http/pages/match-search.ts'
 import { findPropertyDefinition } from './find-property-definition.ts'
 import { type PropertyDefinition, type PropertyDefinitionChanges } from './property-definition.ts'
 

@@ -1,5 +1,5 @@
 import { HttpError } from '../../../platform/errors.ts'
-import { findUsableKey, type AuthenticateOptions } from '../../http/authenticate-personal-key.ts'
+import { findUsableKey, type AuthenticateOptions } from '../../http/access/authenticate-personal-key.ts'
 import { allowsScope } from '../../keys/scopes.ts'
 import { type FlagDefinitions } from '../load/flag-definitions.ts'
 

@@ -1,7 +1,7 @@
 import { type FastifyInstance } from 'fastify'
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { accessOf } from '../../http/authenticate-personal-key.ts'
+import { accessOf } from '../../http/access/authenticate-personal-key.ts'
 import { experimentIdParams, type ExperimentParams } from '../experiment-routes.ts'
 import { invalidExperiment } from '../experiment-errors.ts'
 import { findExperiment } from '../find-experiment.ts'

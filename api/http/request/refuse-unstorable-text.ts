@@ -1,5 +1,5 @@
 import { type FastifyRequest } from 'fastify'
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../../platform/errors.ts'
 
 /** Deeper JSON is refused by Postgres (jsonb) and read by nobody. */
 const MAX_DEPTH = 64

@@ -1,6 +1,6 @@
 import { type FastifyError, type FastifyReply, type FastifyRequest } from 'fastify'
-import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
-import { drainRequest } from '../../platform/http-body/drain-request.ts'
+import { HttpError, toHttpErrorBody } from '../../../platform/errors.ts'
+import { drainRequest } from '../../../platform/http-body/drain-request.ts'
 import { classifyPostgresError } from './classify-postgres-error.ts'
 import { describeValidationError } from './describe-validation-error.ts'
 

@@ -1,4 +1,4 @@
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../../platform/errors.ts'
 
 /** Query parameter of lists that links carry; clients pass it on and do not make it up. */
 export const cursorQueryProperties = {

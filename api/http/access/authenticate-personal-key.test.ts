@@ -1,9 +1,9 @@
 import t from 'tap'
-import { waitFor } from '../../test/support/wait-for.ts'
-import { createPersonalKey, type NewPersonalKey } from '../keys/create-personal-key.ts'
-import { createProject } from '../keys/create-project.ts'
-import { revokePersonalKey } from '../keys/revoke-personal-key.ts'
-import { createTestApi, send, type TestApi, type TestAnswer } from '../create-test-api.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { createPersonalKey, type NewPersonalKey } from '../../keys/create-personal-key.ts'
+import { createProject } from '../../keys/create-project.ts'
+import { revokePersonalKey } from '../../keys/revoke-personal-key.ts'
+import { createTestApi, send, type TestApi, type TestAnswer } from '../../create-test-api.ts'
 
 const NEW_KEY: NewPersonalKey = { email: 'ann@example.com', label: '', scopes: ['*'], projectIds: null, expiresAt: null }
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestApi, send } from '../create-test-api.ts'
+import { createTestApi, send } from '../../create-test-api.ts'
 
 t.test('answers unknown paths with 404 and other methods with 405, in the shape of the contract', async (t) => {
   const api = await createTestApi(t)

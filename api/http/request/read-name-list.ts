@@ -1,4 +1,4 @@
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../../platform/errors.ts'
 
 /**
  * Reads a list of names from a query parameter: a JSON array of strings, or names separated by commas. Names with a

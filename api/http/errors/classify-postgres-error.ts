@@ -1,4 +1,4 @@
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../../platform/errors.ts'
 
 /** What the driver raises when no server answers, and what a starting or ending server says (class 57 P). */
 const AWAY = new Set([

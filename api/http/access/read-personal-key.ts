@@ -1,5 +1,5 @@
 import { type FastifyRequest } from 'fastify'
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../../platform/errors.ts'
 
 const BEARER = /^Bearer +(\S+)\s*$/i
 

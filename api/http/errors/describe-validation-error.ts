@@ -1,5 +1,5 @@
 import { type FastifySchemaValidationError } from 'fastify'
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../../platform/errors.ts'
 
 /**
  * Turns the first finding of a route schema into the error of the contract: 400 with the field's name in `attr`.

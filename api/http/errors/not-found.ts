@@ -1,5 +1,5 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
+import { HttpError, toHttpErrorBody } from '../../../platform/errors.ts'
 
 /** The answer for every thing that does not exist, or that the key at hand must not know of. */
 export function notFound (): HttpError {

@@ -1,4 +1,4 @@
-import { type PendingQuery, type Row, type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type PendingQuery, type Row, type Sql } from '../../../platform/postgres/connect-postgres.ts'
 
 /** A part of a query, to be put into a larger one. */
 export type SqlFragment = PendingQuery<Row[]>

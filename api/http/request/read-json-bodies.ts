@@ -1,5 +1,5 @@
 import { type FastifyInstance } from 'fastify'
-import { malformedBody } from './error-handler.ts'
+import { malformedBody } from '../errors/error-handler.ts'
 
 /**
  * Reads JSON bodies of the scope. An empty body is no body, because clients send the content type with DELETE too;

@@ -1,5 +1,5 @@
 /** Path parameters of one definition: what the id must look like, and its type for the route. */
-export const definitionIdParams = {
+export const uuidParams = {
   type: 'object',
   properties: {
     project_id: { type: 'string', description: 'Id of the project, or @current for the first one the key opens.' },
@@ -7,6 +7,6 @@ export const definitionIdParams = {
   }
 } as const
 
-export interface DefinitionParams {
+export interface UuidParams {
   Params: { project_id: string, id: string }
 }

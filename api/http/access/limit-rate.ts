@@ -1,7 +1,7 @@
 import rateLimit from '@fastify/rate-limit'
 import { type FastifyInstance } from 'fastify'
 import { fastifyPlugin } from 'fastify-plugin'
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../../platform/errors.ts'
 import { accessOf } from './authenticate-personal-key.ts'
 
 export interface LimitRateOptions {
