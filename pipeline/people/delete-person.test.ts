@@ -11,7 +11,7 @@ import { freePort } from '../../test/support/free-port.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type People } from './start-people.ts'
-import { noCopiesWait, origin, readPersons, startTestStores, testLogger, type TestStores } from './test-people.ts'
+import { noCopiesWait, origin, readPersons, startPeopleStores, testLogger, type PeopleStores } from './testing/start-people-stores.ts'
 
 t.test('deletes a person by an id from before its merge, with the events of all its distinct ids', async (t) => {
   const stores = await startWithMergedPerson(t)
@@ -70,8 +70,8 @@ t.test('finishes a deletion that ClickHouse was away for, and deletes what was o
 })
 
 /** Jo, whose phone was merged into her, and Ann; two events of each distinct id, and one of Jo in another project. */
-async function startWithMergedPerson (t: TestContext): Promise<TestStores & { people: People }> {
-  const stores = await startTestStores(t)
+async function startWithMergedPerson (t: TestContext): Promise<PeopleStores & { people: People }> {
+  const stores = await startPeopleStores(t)
   const { publish, start, settled, clickhouse: { client } } = stores
   const merge: MergeUpdate = { ...origin(), kind: 'merge', how: 'identify', distinctId: 'jo', otherDistinctId: 'phone' }
   const people = start()
@@ -102,6 +102,6 @@ async function count (client: ClickHouse, table: string, where: string): Promise
   return Number((await result.json<{ n: string }>())[0]?.n)
 }
 
-function deps ({ sql, clickhouse }: TestStores): Parameters<typeof deletePerson>[1] {
+function deps ({ sql, clickhouse }: PeopleStores): Parameters<typeof deletePerson>[1] {
   return { sql, clickhouse: clickhouse.client, logger: testLogger, waitMs: 20_000 }
 }

@@ -5,10 +5,10 @@ import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { type PeopleUpdate, type MergeUpdate, type PersonUpdate } from '../../schema/people-update.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
-import { compareCopies } from './compare-copies.ts'
-import { createRandom, pick, randomUpdates, type Random } from './random-updates.ts'
-import { applyToModel } from './reference-model.ts'
-import { noCopiesWait, startTestStores, type StoredPerson, type TestStores } from './test-people.ts'
+import { compareCopies } from './testing/compare-copies.ts'
+import { createRandom, pick, randomUpdates, type Random } from './testing/random-updates.ts'
+import { applyToModel } from './testing/reference-model.ts'
+import { noCopiesWait, startPeopleStores, type StoredPerson, type PeopleStores } from './testing/start-people-stores.ts'
 
 /** Each sequence has a project of its own, so that each has one right outcome. */
 const SEQUENCES = Number(process.env.MILLRACE_TEST_SEQUENCES ?? 10_000)
@@ -19,7 +19,7 @@ t.setTimeout(240_000)
 t.test(`${SEQUENCES} random sequences end as the rules say, through redeliveries and kills`, async (t) => {
   t.comment(`seed ${SEED}`)
   const random = createRandom(SEED)
-  const stores = await startTestStores(t, { projects: SEQUENCES })
+  const stores = await startPeopleStores(t, { projects: SEQUENCES })
   const sequences = Array.from({ length: SEQUENCES }, (_, i) =>
     randomUpdates(random, i + 1, 4 + Math.floor(random() * 10)))
 
@@ -66,7 +66,7 @@ function * shuffleIntoMessages (random: Random, sequences: readonly PeopleUpdate
 }
 
 /** Runs one applier after the other, and now and then two at once; most of them die after a few commits. */
-function keepRestarting (t: TestContext, stores: TestStores, random: Random): { stop: () => Promise<number> } {
+function keepRestarting (t: TestContext, stores: PeopleStores, random: Random): { stop: () => Promise<number> } {
   let deaths = 0
   const stopping = new AbortController()
   const running = new Set<ChildProcess>()
@@ -75,7 +75,7 @@ function keepRestarting (t: TestContext, stores: TestStores, random: Random): { 
 
   async function runSlot (commits: () => number): Promise<void> {
     while (!stopping.signal.aborted) {
-      const child = spawn(process.execPath, [path.join(import.meta.dirname, 'crash-test-main.ts')], {
+      const child = spawn(process.execPath, [path.join(import.meta.dirname, 'testing', 'crash-test-main.ts')], {
         stdio: ['pipe', 'ignore', 'inherit'],
         env: {
           PATH: process.env.PATH, NATS_URL: stores.nats.url, DATABASE_URL: stores.databaseUrl,
@@ -109,7 +109,7 @@ function expected (sequence: readonly (PersonUpdate | MergeUpdate)[]): StoredPer
   return JSON.parse(JSON.stringify(applyToModel(sequence.map(clean)))) as StoredPerson[]
 }
 
-async function readAllPersons ({ sql }: TestStores): Promise<Map<number, StoredPerson[]>> {
+async function readAllPersons ({ sql }: PeopleStores): Promise<Map<number, StoredPerson[]>> {
   const rows = await sql<{ projectId: number, person: StoredPerson }[]>`
     SELECT persons.project_id AS "projectId", json_build_object('uuid', uuid, 'properties', properties,
       'isIdentified', is_identified, 'createdAt', (extract(epoch FROM persons.created_at) * 1000)::bigint,

@@ -10,12 +10,12 @@ import { type PersonUpdate } from '../../schema/people-update.ts'
 import { PEOPLE_STREAM } from '../../schema/streams.ts'
 import { freePort } from '../../test/support/free-port.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { MAX_PROPERTIES_BYTES } from './change-properties.ts'
-import { compareCopies } from './compare-copies.ts'
-import { noCopiesWait, origin, readPersons, startTestStores, type TestStores } from './test-people.ts'
+import { MAX_PROPERTIES_BYTES } from './fold/change-properties.ts'
+import { compareCopies } from './testing/compare-copies.ts'
+import { noCopiesWait, origin, readPersons, startPeopleStores, type PeopleStores } from './testing/start-people-stores.ts'
 
 t.test('sets aside what is no update and applies its neighbours', async (t) => {
-  const stores = await startTestStores(t)
+  const stores = await startPeopleStores(t)
   const { publish, publishRaw, start, settled, sql } = stores
   start()
   const good = person('good', { set: { ok: true } })
@@ -34,7 +34,7 @@ t.test('sets aside what is no update and applies its neighbours', async (t) => {
 })
 
 t.test('finds the update that Postgres cannot store among a thousand, and applies all others', async (t) => {
-  const stores = await startTestStores(t)
+  const stores = await startPeopleStores(t)
   const { publish, start, settled, sql } = stores
   const updates = Array.from({ length: 1000 }, (_, i) => person(`id-${i}`, { set: { i } }))
   await sql`ALTER TABLE persons ADD CONSTRAINT no_poison CHECK (properties->>'i' <> '617')`
@@ -50,7 +50,7 @@ t.test('finds the update that Postgres cannot store among a thousand, and applie
 })
 
 t.test('refuses properties that are nested deeper than anybody can read', async (t) => {
-  const stores = await startTestStores(t)
+  const stores = await startPeopleStores(t)
   const { publishRaw, start, settled, sql, connection } = stores
   start()
   const brackets = '['.repeat(50_000) + ']'.repeat(50_000)
@@ -66,7 +66,7 @@ t.test('refuses properties that are nested deeper than anybody can read', async 
 })
 
 t.test('stores texts that Postgres refuses as they are, with replacement characters', async (t) => {
-  const { publish, start, settled, sql } = await startTestStores(t)
+  const { publish, start, settled, sql } = await startPeopleStores(t)
   start()
 
   await publish([person('nul\0id', {
@@ -82,7 +82,7 @@ t.test('stores texts that Postgres refuses as they are, with replacement charact
 })
 
 t.test('refuses properties that would make a person too large, and nothing else of the event', async (t) => {
-  const stores = await startTestStores(t)
+  const stores = await startPeopleStores(t)
   const { publish, start, settled, sql } = stores
   start()
   const megabyte = 'x'.repeat(1_048_576)
@@ -106,7 +106,7 @@ t.test('refuses properties that would make a person too large, and nothing else 
 })
 
 t.test('applies a replayed dead letter, although it saw the update before', async (t) => {
-  const stores = await startTestStores(t)
+  const stores = await startPeopleStores(t)
   const { publish, start, settled, sql, connection } = stores
   start()
   await publish([{ ...person('late', { set: { plan: 'pro' } }), projectId: 5 }])
@@ -121,7 +121,7 @@ t.test('applies a replayed dead letter, although it saw the update before', asyn
 })
 
 t.test('passes over an update that an SDK sends again, so that it does not undo a newer one', async (t) => {
-  const { publish, start, settled, sql } = await startTestStores(t)
+  const { publish, start, settled, sql } = await startPeopleStores(t)
   const first = person('a', { set: { plan: 'free' } })
   const before = start()
   await publish([first], [person('a', { set: { plan: 'pro' } })])
@@ -138,7 +138,7 @@ t.test('passes over an update that an SDK sends again, so that it does not undo 
 })
 
 t.test('waits for Postgres and goes on where it stopped', async (t) => {
-  const stores = await startTestStores(t)
+  const stores = await startPeopleStores(t)
   const { publish, start, settled, sql } = stores
   const people = start()
   await publish([person('a', { set: { n: 1 } })])
@@ -155,7 +155,7 @@ t.test('waits for Postgres and goes on where it stopped', async (t) => {
 })
 
 t.test('keeps copies in Postgres while ClickHouse is away', async (t) => {
-  const stores = await startTestStores(t)
+  const stores = await startPeopleStores(t)
   const { publish, start, settled, sql } = stores
   const nobody = connectClickHouse({ url: `http://127.0.0.1:${await freePort()}/none` })
   t.teardown(() => nobody.close())
@@ -173,7 +173,7 @@ t.test('keeps copies in Postgres while ClickHouse is away', async (t) => {
 })
 
 t.test('goes on after nats-server was killed', async (t) => {
-  const stores = await startTestStores(t)
+  const stores = await startPeopleStores(t)
   const { publish, start, settled, sql, nats } = stores
   start()
   await publish([person('a')])
@@ -188,7 +188,7 @@ t.test('goes on after nats-server was killed', async (t) => {
 })
 
 t.test('applies what comes after the stream was deleted and made anew', async (t) => {
-  const { publish, start, settled, sql, connection } = await startTestStores(t)
+  const { publish, start, settled, sql, connection } = await startPeopleStores(t)
   start()
   await publish([person('a')], [person('b')])
   await settled()
@@ -201,7 +201,7 @@ t.test('applies what comes after the stream was deleted and made anew', async (t
 })
 
 t.test('takes messages larger than a usual pull, in their place', async (t) => {
-  const { publish, start, settled, sql } = await startTestStores(t)
+  const { publish, start, settled, sql } = await startPeopleStores(t)
   const junk = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`k${i}`, 'x'.repeat(500_000)]))
 
   await publish([person('a', { set: { n: 1 } })])
@@ -217,13 +217,13 @@ function person (distinctId: string, change: { set?: object, setOnce?: object } 
   return { ...origin(), kind: 'person', distinctId, ...change as Pick<PersonUpdate, 'set' | 'setOnce'> }
 }
 
-async function countReasons ({ connection }: TestStores): Promise<Record<string, number>> {
+async function countReasons ({ connection }: PeopleStores): Promise<Record<string, number>> {
   const reasons = (await listDeadLetters(connection, { stage: 'people' })).map(({ reason }) => reason)
   return Object.fromEntries([...Map.groupBy(reasons, (reason) => reason)].map(([reason, all]) => [reason, all.length]))
 }
 
 /** Shuts the database of the test as an outage would: everybody is thrown out and nobody gets in. */
-async function allowConnections ({ databaseUrl }: TestStores, isAllowed: boolean): Promise<void> {
+async function allowConnections ({ databaseUrl }: PeopleStores, isAllowed: boolean): Promise<void> {
   const url = new URL(databaseUrl)
   const name = url.pathname.slice(1)
   url.pathname = '/postgres'

@@ -1,5 +1,5 @@
 import { type Counter, type Gauge, type Histogram, type Metrics } from '../../platform/metrics.ts'
-import { type AppliedBatch } from './apply-batch.ts'
+import { type AppliedBatch } from './apply/apply-batch.ts'
 
 /** What the person applier counts. Every outcome of an update has a counter. */
 export interface PeopleMetrics {

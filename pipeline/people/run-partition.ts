@@ -2,12 +2,12 @@ import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
-import { applyBatch, type ApplyBatchDeps } from './apply-batch.ts'
-import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
-import { readPeopleMessage } from './people-message.ts'
+import { applyBatch, type ApplyBatchDeps } from './apply/apply-batch.ts'
+import { openPartitionReader, type PartitionReader } from './read/partition-reader.ts'
+import { readPeopleMessage } from './read/people-message.ts'
 import { type PeopleMetrics } from './people-metrics.ts'
-import { openProgress } from './people-progress.ts'
-import { loadRecentUpdates, type RecentUpdates } from './recent-updates.ts'
+import { openProgress } from './progress/people-progress.ts'
+import { loadRecentUpdates, type RecentUpdates } from './progress/recent-updates.ts'
 
 /** Bytes of messages that one transaction may always apply, however large the persons are. */
 const MIN_BATCH_BYTES = 16_384

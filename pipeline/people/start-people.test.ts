@@ -2,11 +2,11 @@ import t from 'tap'
 import { personUuid } from '../../platform/persons/person-uuid.ts'
 import { type MergeUpdate } from '../../schema/people-update.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { compareCopies } from './compare-copies.ts'
-import { noCopiesWait, origin, readPersons, startTestStores } from './test-people.ts'
+import { compareCopies } from './testing/compare-copies.ts'
+import { noCopiesWait, origin, readPersons, startPeopleStores } from './testing/start-people-stores.ts'
 
 t.test('applies what events say about persons, in order', async (t) => {
-  const { publish, start, settled, sql } = await startTestStores(t)
+  const { publish, start, settled, sql } = await startPeopleStores(t)
   start()
 
   await publish([
@@ -21,7 +21,7 @@ t.test('applies what events say about persons, in order', async (t) => {
 })
 
 t.test('makes the anonymous person and the identified one one person, for past events too', async (t) => {
-  const { publish, start, settled, sql, clickhouse: { client } } = await startTestStores(t)
+  const { publish, start, settled, sql, clickhouse: { client } } = await startPeopleStores(t)
   start()
   const event = { project_id: 1, event: 'e', timestamp: '2026-01-01 00:00:00' }
   await client.insert({
@@ -54,7 +54,7 @@ t.test('makes the anonymous person and the identified one one person, for past e
 })
 
 t.test('refuses to merge an identified person away, unless forced, and counts what it refused', async (t) => {
-  const { publish, start, settled, sql } = await startTestStores(t)
+  const { publish, start, settled, sql } = await startPeopleStores(t)
   start()
 
   await publish([
@@ -74,7 +74,7 @@ t.test('refuses to merge an identified person away, unless forced, and counts wh
 })
 
 t.test('moves the flag overrides of a merged person; those of the survivor hold', async (t) => {
-  const { publish, start, settled, sql } = await startTestStores(t)
+  const { publish, start, settled, sql } = await startPeopleStores(t)
   start()
   await publish(['a', 'b', 'c'].map((distinctId) => ({ ...origin(), kind: 'person', distinctId })))
   await settled()
@@ -90,7 +90,7 @@ t.test('moves the flag overrides of a merged person; those of the survivor hold'
 })
 
 t.test('numbers group types as they appear, more than five of them, and sets properties of groups', async (t) => {
-  const stores = await startTestStores(t)
+  const stores = await startPeopleStores(t)
   const { publish, start, settled, sql, clickhouse: { client } } = stores
   start()
 
@@ -119,7 +119,7 @@ t.test('numbers group types as they appear, more than five of them, and sets pro
 })
 
 t.test('makes one person of two that are merged from both sides at once, in different partitions', async (t) => {
-  const stores = await startTestStores(t)
+  const stores = await startPeopleStores(t)
   const { publish, publishRaw, start, settled, sql } = stores
   const pairs = Array.from({ length: 200 }, (_, i) => [`left-${i}`, `right-${i}`] as const)
   start({ maxBatchBytes: 1000 })

@@ -4,7 +4,7 @@ import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { PEOPLE_PARTITIONS } from '../../schema/streams.ts'
-import { keepRefused } from './keep-refused.ts'
+import { keepRefused } from './apply/keep-refused.ts'
 import { createPeopleMetrics } from './people-metrics.ts'
 import { CopyRunner } from './run-copies.ts'
 import { runDeletions } from './run-deletions.ts'
@@ -56,14 +56,15 @@ interface Running {
  * Applies what events change about persons and groups, and copies the result to ClickHouse, until stopped:
  *
  * 1. share the partitions among the processes        start-people.ts
- * 2. read a partition in order, without gaps         partition-reader.ts
- * 3. read the updates of its messages                people-message.ts
- * 4. pass over what was applied before               people-progress.ts, recent-updates.ts
- * 5. load whom the updates name                      load-people.ts
- * 6. change them in memory, in order                 fold-updates.ts, fold-merge.ts
- * 7. write what changed, and the copies, and commit  write-people.ts
- * 8. acknowledge                                     run-partition.ts
- * 9. move the copies to ClickHouse                   run-copies.ts
+ * 2. read a partition in order, without gaps         read/partition-reader.ts
+ * 3. read the updates of its messages                read/people-message.ts
+ * 4. begin a transaction, tried again or searched    run-partition.ts, apply/
+ * 5. pass over what was applied before               progress/
+ * 6. load whom the updates name                      load/
+ * 7. change them in memory, in order                 fold/
+ * 8. write what changed, and the copies, and commit  write/
+ * 9. acknowledge                                     run-partition.ts
+ * 10. move the copies to ClickHouse                  run-copies.ts
  *
  * Beside it: finish deletions of persons that were interrupted (run-deletions.ts).
  *

@@ -1,0 +1,122 @@
+import { type Sql, type TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
+import { MillraceError } from '../../../platform/errors.ts'
+import { type PeopleUpdate } from '../../../schema/people-update.ts'
+import { applyUpdates } from './apply-updates.ts'
+import { classifyPostgresError } from './classify-postgres-error.ts'
+import { fingerprintUpdate, type Fingerprint } from '../progress/fingerprint-update.ts'
+import { isolateUpdates } from './isolate-updates.ts'
+import { type PeopleMessage } from '../read/people-message.ts'
+import { type PeopleOutcome, type RefusedUpdate } from '../people-outcome.ts'
+import { isUnapplied, lockProgress, recordProgress } from '../progress/people-progress.ts'
+import { type RecentUpdates } from '../progress/recent-updates.ts'
+import { recordWarnings } from '../write/record-warnings.ts'
+
+/** Messages of one partition, in the order of the stream. */
+export interface PeopleBatch {
+  partition: number
+  /** Creation time of the stream, as the server reports it. */
+  streamCreated: string
+  messages: readonly PeopleMessage[]
+}
+
+/** What became of a batch. */
+export interface AppliedBatch extends PeopleOutcome {
+  /** Updates applied now, by kind. */
+  applied: Record<PeopleUpdate['kind'], number>
+  /** Updates left out because the same ones were applied before. */
+  repeated: number
+  /** Characters of properties read from Postgres. */
+  propertiesLength: number
+}
+
+export interface ApplyBatchDeps {
+  sql: Sql
+  recent: RecentUpdates
+  /** Keeps what was refused; resolves once it is durable. May be called again for the same ones. */
+  keepRefused: (batch: PeopleBatch, refused: readonly RefusedUpdate[]) => Promise<void>
+}
+
+/**
+ * Applies a batch, once: the changes, the copies for ClickHouse and the position in the stream commit together, so
+ * whatever part of the batch was applied before is passed over.
+ *
+ * What can never be applied is found and kept as a dead letter, the rest is applied.
+ *
+ * @throws when Postgres, or the stream of dead letters, cannot do it now. Nothing has changed then.
+ */
+export async function applyBatch (batch: PeopleBatch, deps: ApplyBatchDeps): Promise<AppliedBatch> {
+  try {
+    return await applyOnce(batch, deps, applyUpdates)
+  } catch (error) {
+    if (classifyPostgresError(error) === 'retry') throw error
+    return await applyOnce(batch, deps, isolateUpdates)
+  }
+}
+
+async function applyOnce (
+  batch: PeopleBatch, { sql, recent, keepRefused }: ApplyBatchDeps, apply: typeof applyUpdates
+): Promise<AppliedBatch> {
+  const { result, fingerprints, lastSequence } = await sql.begin(async (transaction) => {
+    await boundTransaction(transaction)
+    const progress = await lockProgress(transaction, batch.partition)
+    if (progress.lastSequence !== recent.lastSequence) throw staleMemory(batch.partition)
+    const messages = batch.messages.filter((message) => isUnapplied(message, progress, batch.streamCreated))
+    const { updates, repeated } = leaveOutRepeated(messages, recent)
+
+    const { propertiesLength, ...outcome } = await apply(transaction, updates)
+    outcome.refused.unshift(...messages.flatMap((message) => message.refused))
+    if (outcome.refused.length > 0) await keepRefused(batch, outcome.refused)
+    await recordWarnings(transaction, outcome.warnings)
+    const fingerprints = fingerprintAccepted(updates, outcome.refused)
+    await recordProgress(transaction, batch, messages, fingerprints)
+    const result: AppliedBatch = { ...outcome, applied: countKinds(updates), repeated, propertiesLength }
+    return { result, fingerprints, lastSequence: messages.at(-1)?.sequence ?? progress.lastSequence }
+  })
+  recent.add(fingerprints)
+  recent.lastSequence = lastSequence
+  return result
+}
+
+/** A process that is paused in a transaction must not keep others from the rows it locked for ever. */
+async function boundTransaction (transaction: TransactionSql): Promise<void> {
+  await transaction`SELECT set_config('idle_in_transaction_session_timeout', '30s', true)`
+}
+
+function staleMemory (partition: number): MillraceError {
+  return new MillraceError('PIPE_PEOPLE_MEMORY_STALE',
+    `another process applied updates of partition ${partition}: what is remembered of them must be read again`,
+    { action: 'retry' })
+}
+
+function leaveOutRepeated (
+  messages: readonly PeopleMessage[], recent: RecentUpdates
+): { updates: PeopleUpdate[], repeated: number } {
+  const updates: PeopleUpdate[] = []
+  const seen = new Set<string>()
+  let repeated = 0
+  for (const update of messages.flatMap((message) => message.updates)) {
+    const fingerprint = fingerprintUpdate(update)
+    const key = `${fingerprint.high}:${fingerprint.low}`
+    if (seen.has(key) || recent.has(fingerprint)) {
+      repeated++
+      continue
+    }
+    seen.add(key)
+    updates.push(update)
+  }
+  return { updates, repeated }
+}
+
+/** A refused update is not remembered: its dead letter may be replayed in a minute, and is to be applied then. */
+function fingerprintAccepted (
+  updates: readonly PeopleUpdate[], refused: readonly RefusedUpdate[]
+): Fingerprint[] {
+  const refusedUuids = new Set(refused.map(({ uuid }) => uuid))
+  return updates.filter(({ uuid }) => !refusedUuids.has(uuid)).map(fingerprintUpdate)
+}
+
+function countKinds (updates: readonly PeopleUpdate[]): AppliedBatch['applied'] {
+  const counts = { person: 0, merge: 0, group: 0, groupType: 0 }
+  for (const { kind } of updates) counts[kind]++
+  return counts
+}

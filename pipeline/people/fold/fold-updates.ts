@@ -1,0 +1,66 @@
+import { type GroupUpdate, type MergeUpdate, type PeopleUpdate, type PersonUpdate } from '../../../schema/people-update.ts'
+import { changeProperties, MAX_PROPERTIES_BYTES } from './change-properties.ts'
+import { createPerson, markIdentified } from './create-person.ts'
+import { foldMerge } from './fold-merge.ts'
+import { refuseUpdate, type PeopleOutcome } from '../people-outcome.ts'
+import { type PeopleState } from '../load/people-state.ts'
+import { type PersonState } from '../load/person-state.ts'
+
+/**
+ * Applies updates to persons and groups in memory, one after the other, in order.
+ *
+ * All ids that the updates name must have been loaded into the state. The result does not depend on how a sequence of
+ * updates is cut into batches.
+ */
+export function foldUpdates (state: PeopleState, updates: readonly PeopleUpdate[]): PeopleOutcome {
+  const outcome: PeopleOutcome = { merges: [], refused: [], warnings: [] }
+  for (const update of updates) {
+    if (update.kind === 'person') foldPersonUpdate(state, update, outcome)
+    else if (update.kind === 'merge') foldMergeUpdate(state, update, outcome)
+    else if (update.kind === 'group') foldGroupUpdate(state, update, outcome)
+    else state.indexGroupType(update.projectId, update.groupType)
+  }
+  return outcome
+}
+
+function foldPersonUpdate (state: PeopleState, update: PersonUpdate, outcome: PeopleOutcome): void {
+  const person = state.findPerson(update.projectId, update.distinctId) ?? createPerson(state, update)
+  if (update.identify === true) markIdentified(person)
+  foldProperties(person, update, outcome)
+}
+
+function foldMergeUpdate (state: PeopleState, update: MergeUpdate, outcome: PeopleOutcome): void {
+  foldMerge(state, update, outcome)
+  const person = state.findPerson(update.projectId, update.distinctId) ?? createPerson(state, update)
+  foldProperties(person, update, outcome)
+}
+
+function foldProperties (person: PersonState, update: PersonUpdate | MergeUpdate, outcome: PeopleOutcome): void {
+  if (changeProperties(person, update) === 'done') return
+  const { set, setOnce, unset, ...rest } = update
+  const { projectId, uuid, timestamp, distinctId } = rest
+  const change = { ...(set && { set }), ...(setOnce && { setOnce }), ...(unset && { unset }) }
+  // The ids were merged already: replaying must not try that again.
+  outcome.refused.push(refuseUpdate({ kind: 'person', projectId, uuid, timestamp, distinctId, ...change },
+    'properties_too_large', `the properties of the person would exceed ${MAX_PROPERTIES_BYTES} bytes`))
+  outcome.warnings.push({ projectId, reason: 'properties_too_large', example: { uuid, distinctId } })
+}
+
+function foldGroupUpdate (state: PeopleState, update: GroupUpdate, outcome: PeopleOutcome): void {
+  const { projectId, groupType, groupKey } = update
+  const groupTypeIndex = state.indexGroupType(projectId, groupType)
+  let group = state.findGroup(projectId, groupTypeIndex, groupKey)
+  if (group === null) {
+    group = {
+      projectId, groupType, groupTypeIndex, groupKey, createdAt: Math.floor(update.timestamp),
+      properties: {}, sizeBound: 2, changed: true
+    }
+    state.addGroup(group)
+  }
+  if (changeProperties(group, update) === 'done') return
+  outcome.refused.push(refuseUpdate(update, 'properties_too_large',
+    `the properties of the group would exceed ${MAX_PROPERTIES_BYTES} bytes`))
+  outcome.warnings.push({
+    projectId, reason: 'properties_too_large', example: { uuid: update.uuid, groupType, groupKey }
+  })
+}

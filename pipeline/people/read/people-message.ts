@@ -1,0 +1,55 @@
+import { splitJsonArray } from '../../../platform/http-body/split-json-array.ts'
+import { type PeopleUpdate } from '../../../schema/people-update.ts'
+import { checkUpdate } from './check-update.ts'
+import { cleanStrings } from './clean-strings.ts'
+import { type RefusedUpdate } from '../people-outcome.ts'
+
+/** A message of PEOPLE, read. */
+export interface PeopleMessage {
+  sequence: number
+  /** When the stream stored it, in microseconds. */
+  publishedUs: number
+  updates: PeopleUpdate[]
+  refused: RefusedUpdate[]
+}
+
+/**
+ * Reads the payload of a message. Never throws: what is no update is refused by itself, its neighbours are read.
+ */
+export function readPeopleMessage (
+  payload: Uint8Array, origin: { sequence: number, publishedUs: number }
+): PeopleMessage {
+  const message: PeopleMessage = { ...origin, updates: [], refused: [] }
+  let items: unknown
+  const text = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength).toString()
+  try {
+    items = JSON.parse(text)
+  } catch (error) {
+    message.refused.push({ reason: 'invalid_json', detail: describe(error), payload })
+    return message
+  }
+  if (!Array.isArray(items)) {
+    message.refused.push({ reason: 'invalid_json', detail: 'the message is not an array of updates', payload })
+    return message
+  }
+  // Postgres stores neither NUL nor lone surrogates. JSON can only hold them as escapes, which are rare.
+  if (text.includes('\\u0000') || text.includes('\\ud') || text.includes('\\uD')) items = cleanStrings(items)
+  for (const [i, item] of (items as unknown[]).entries()) {
+    const problem = checkUpdate(item)
+    if (problem === null) message.updates.push(item as PeopleUpdate)
+    else message.refused.push({ reason: 'invalid_update', detail: problem, payload: cutItem(payload, i) })
+  }
+  return message
+}
+
+/** An item as it came, in a message of its own. Not by `JSON.stringify`: it may be nested too deep for that. */
+function cutItem (payload: Uint8Array, i: number): Uint8Array {
+  const ranges = splitJsonArray(payload, '').ranges ?? []
+  return Buffer.concat([Buffer.from('['), payload.subarray(ranges[i * 2], ranges[i * 2 + 1]), Buffer.from(']')])
+}
+
+/** What the parser says quotes the text; its position is enough. */
+function describe (error: unknown): string {
+  const position = /position (\d+)/.exec(String(error))?.[1]
+  return position === undefined ? 'the message is not JSON' : `the message is not JSON at position ${position}`
+}
