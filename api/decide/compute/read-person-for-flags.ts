@@ -1,4 +1,4 @@
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { type Properties, type StoredFacts } from '../../flags/subject.ts'
 import { type HashKeyNote, type PersonQuestion, type PersonReader } from './person-reader.ts'
 

@@ -1,5 +1,5 @@
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { listenPostgres } from '../../platform/postgres/listen-postgres.ts'
+import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { listenPostgres } from '../../../platform/postgres/listen-postgres.ts'
 import { type Logger } from '../../../platform/logger.ts'
 import { compileFlagSet, type FlagSet } from '../../flags/compile/compile-flag-set.ts'
 import { type FlagTallies } from './flag-tallies.ts'
