@@ -1,12 +1,12 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createClient } from '@clickhouse/client'
 import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-addresses.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
+import { withoutSettings } from './support/without-settings.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'deploy', 'local', 'main.ts')
 const READY_TIMEOUT_MS = 60_000
@@ -38,16 +38,15 @@ export interface Stack {
  */
 export async function startStack (options: { env?: Record<string, string> } = {}): Promise<Stack> {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-stack-'))
-  const [port, clickhousePort, natsPort, postgresPort] = await freePorts(4)
   const projectApiKey = 'phc_stack_project_key'
   const personalApiKey = 'phx_stack_personal_key'
   const env = {
     ...withoutSettings(process.env),
     MILLRACE_DATA_DIR: dataDir,
-    MILLRACE_PORT: String(port),
-    MILLRACE_CLICKHOUSE_PORT: String(clickhousePort),
-    MILLRACE_NATS_PORT: String(natsPort),
-    MILLRACE_POSTGRES_PORT: String(postgresPort),
+    MILLRACE_PORT: '0',
+    MILLRACE_CLICKHOUSE_PORT: '0',
+    MILLRACE_NATS_PORT: '0',
+    MILLRACE_POSTGRES_PORT: '0',
     MILLRACE_PROJECT_API_KEY: projectApiKey,
     MILLRACE_PERSONAL_API_KEY: personalApiKey,
     ...options.env
@@ -59,8 +58,9 @@ export async function startStack (options: { env?: Record<string, string> } = {}
   supervisor.stderr.on('data', (chunk: Buffer) => { printed = (printed + chunk.toString()).slice(-20_000) })
 
   const { baseUrl: url, databaseUrl, natsUrl, clickhouseUrl } = await waitUntilReady(dataDir, supervisor)
-    .catch((cause: unknown) => {
-      supervisor.kill('SIGKILL')
+    .catch(async (cause: unknown) => {
+      await end(supervisor)
+      await rm(dataDir, { recursive: true, force: true })
       throw new Error(`the stack did not become ready; it printed:\n${printed}`, { cause })
     })
   const clickhouse = createClient({ url: clickhouseUrl })
@@ -83,11 +83,7 @@ export async function startStack (options: { env?: Record<string, string> } = {}
     async stop () {
       await clickhouse.close()
       await sql.end({ timeout: 1 })
-      if (supervisor.exitCode === null && supervisor.signalCode === null) {
-        const exited = once(supervisor, 'exit')
-        supervisor.kill('SIGTERM')
-        await exited
-      }
+      await end(supervisor)
       await rm(dataDir, { recursive: true, force: true })
     }
   }
@@ -105,19 +101,10 @@ async function waitUntilReady (dataDir: string, supervisor: ChildProcess): Promi
   throw new Error(`not ready after ${READY_TIMEOUT_MS} ms`)
 }
 
-function withoutSettings (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const ours = /^(MILLRACE_|CLICKHOUSE_URL$|NATS_URL$|DATABASE_URL$)/
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !ours.test(name)))
-}
-
-/** Ports that were free a moment ago, all different because they are held open together. */
-async function freePorts (count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer())
-  const ports = await Promise.all(servers.map(async (server) => {
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    return (server.address() as AddressInfo).port
-  }))
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
-  return ports
+/** The supervisor ends its parts before it is gone itself. */
+async function end (supervisor: ChildProcess): Promise<void> {
+  if (supervisor.exitCode !== null || supervisor.signalCode !== null) return
+  const exited = once(supervisor, 'exit')
+  supervisor.kill('SIGTERM')
+  await exited
 }

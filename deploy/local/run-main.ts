@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import { chown, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { freePorts } from '../../test/support/free-port.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
-import { pickFreePort } from './processes/pick-free-port.ts'
+import { withoutSettings } from '../../test/support/without-settings.ts'
 
 const MAIN = path.join(import.meta.dirname, 'main.ts')
 const READY_TIMEOUT_MS = 60_000
@@ -30,12 +31,13 @@ export async function makeDataDir (t: TestContext, uid?: number): Promise<string
 
 /** Settings for a stack on ports of its own. */
 export async function chooseSettings (dataDir: string): Promise<Record<string, string>> {
+  const [port, clickhousePort, natsPort, postgresPort] = await freePorts(4)
   return {
     MILLRACE_DATA_DIR: dataDir,
-    MILLRACE_PORT: String(await pickFreePort()),
-    MILLRACE_CLICKHOUSE_PORT: String(await pickFreePort()),
-    MILLRACE_NATS_PORT: String(await pickFreePort()),
-    MILLRACE_POSTGRES_PORT: String(await pickFreePort())
+    MILLRACE_PORT: String(port),
+    MILLRACE_CLICKHOUSE_PORT: String(clickhousePort),
+    MILLRACE_NATS_PORT: String(natsPort),
+    MILLRACE_POSTGRES_PORT: String(postgresPort)
   }
 }
 
@@ -73,9 +75,4 @@ export function runMain (t: TestContext, settings: Record<string, string>, uid?:
       }
     }
   }
-}
-
-function withoutSettings (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const ours = /^(MILLRACE_|CLICKHOUSE_URL$|NATS_URL$|DATABASE_URL$|npm_lifecycle_event$)/
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !ours.test(name)))
 }

@@ -2,7 +2,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { pino } from 'pino'
-import { pickFreePort } from '../../deploy/local/processes/pick-free-port.ts'
 import { createFirstProject } from '../../deploy/local/create-first-project.ts'
 import { startTier, type TierName } from '../../deploy/local/tiers/start-tier.ts'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
@@ -10,8 +9,10 @@ import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { supervise, type Supervise, type SupervisedPart } from '../faults/supervise.ts'
 import { createTestClickHouse } from '../support/create-test-clickhouse.ts'
 import { createTestPostgres } from '../support/create-test-postgres.ts'
+import { freePort } from '../support/free-port.ts'
 import { type TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { withoutSettings } from '../support/without-settings.ts'
 import { startNatsCluster, type NatsCluster } from './start-nats-cluster.ts'
 
 export const CLUSTER_PROJECT_KEY = 'phc_cluster_project_key'
@@ -86,7 +87,7 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
   let started = 0
   const start = async (name: TierName, env: Record<string, string> = {}): Promise<TierProcess> => {
     const folder = path.join(dataDir, `${name}-${started++}`)
-    const port = await pickFreePort()
+    const port = await freePort()
     const portSetting = { ingest: 'MILLRACE_PORT', pipeline: 'MILLRACE_PIPELINE_PORT', api: 'MILLRACE_API_PORT' }[name]
     const part = await keep(path.basename(folder), async (signal, onSpawn) => await startTier({
       name, port, host: '127.0.0.1', dataDir: folder, signal, onSpawn, stopTimeoutMs: STOP_TIMEOUT_MS,
@@ -124,10 +125,4 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
       return await (await clickhouse.client.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
     }
   }
-}
-
-/** The environment without settings of the caller, and without what a test runner adds to Node. */
-function withoutSettings (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const other = /^(MILLRACE_|CLICKHOUSE_URL$|NATS_URL$|DATABASE_URL$|NODE_OPTIONS$)/
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !other.test(name)))
 }

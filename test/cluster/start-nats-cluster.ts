@@ -1,10 +1,10 @@
 import path from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
-import { pickFreePort } from '../../deploy/local/processes/pick-free-port.ts'
 import { startNatsServer } from '../../deploy/local/services/nats/start-nats-server.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { settleAll } from '../faults/settle-all.ts'
 import { type Supervise, type SupervisedPart } from '../faults/supervise.ts'
+import { freePorts } from '../support/free-port.ts'
 
 /** A node of the cluster. */
 export interface NatsNode extends SupervisedPart {
@@ -21,10 +21,9 @@ export interface NatsCluster {
 export async function startNatsCluster (
   { dataDir, nodes: count }: { dataDir: string, nodes: 1 | 3 }, supervise: Supervise
 ): Promise<NatsCluster> {
-  const ports = new Set<number>()
-  while (ports.size < 2 * count) ports.add(await pickFreePort())
-  const clientPorts = [...ports].slice(0, count)
-  const routePorts = [...ports].slice(count)
+  const ports = await freePorts(2 * count)
+  const clientPorts = ports.slice(0, count)
+  const routePorts = ports.slice(count)
   const routes = routePorts.map((port) => `nats-route://127.0.0.1:${port}`).join(', ')
   const nodes = await settleAll(clientPorts.map(async (port, index) => {
     const part = await supervise(nodeName(index), async (signal, onSpawn) => await startNatsServer({

@@ -1,7 +1,8 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { pickFreePort } from '../../deploy/local/processes/pick-free-port.ts'
 import { startTier } from '../../deploy/local/tiers/start-tier.ts'
+import { freePorts } from '../support/free-port.ts'
+import { withoutSettings } from '../support/without-settings.ts'
 import { settleAll } from './settle-all.ts'
 import { type Supervise, type SupervisedPart } from './supervise.ts'
 
@@ -54,22 +55,10 @@ export async function startFaultTiers (
     }))
     return Object.assign(part, { port })
   }
-  const ports = await pickPorts(4)
+  const ports = await freePorts(4)
   const pipeline = await settleAll<Pair>([start('pipeline', 0, ports[0]!), start('pipeline', 1, ports[1]!)])
   const ingest = await settleAll<Pair>([
     start('ingest', 0, ports[2]!), start('ingest', 1, options.sharedPort ? ports[2]! : ports[3]!)
   ])
   return { ingest, pipeline }
-}
-
-async function pickPorts (count: number): Promise<number[]> {
-  const ports = new Set<number>()
-  while (ports.size < count) ports.add(await pickFreePort())
-  return [...ports]
-}
-
-/** The environment without settings of the caller, and without what a test runner adds to Node. */
-function withoutSettings (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const other = /^(MILLRACE_|CLICKHOUSE_URL$|NATS_URL$|DATABASE_URL$|NODE_OPTIONS$)/
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !other.test(name)))
 }

@@ -2,3 +2,10 @@ import { pickFreePort } from '../../deploy/local/processes/pick-free-port.ts'
 
 /** A port of 127.0.0.1 on which nobody listens. */
 export const freePort = pickFreePort
+
+/** So many ports, each another. */
+export async function freePorts (count: number): Promise<number[]> {
+  const ports = new Set<number>()
+  while (ports.size < count) ports.add(await pickFreePort())
+  return [...ports]
+}
