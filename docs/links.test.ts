@@ -1,0 +1,73 @@
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import t from 'tap'
+
+const ROOT = path.join(import.meta.dirname, '..')
+
+/** Folders of the repository. What begins with one of them in backquotes is meant as a path. */
+const FOLDERS = ['api', 'bench', 'cli', 'deploy', 'docs', 'ingest', 'pipeline', 'platform', 'schema', 'test']
+
+const pages = ['*.md', ...FOLDERS.map((folder) => `${folder}/**/*.md`)].flatMap((pattern) => globSync(pattern, { cwd: ROOT }))
+
+function read (page: string): string {
+  return readFileSync(path.join(ROOT, page), 'utf8')
+}
+
+/** What a page says outside of its blocks of code. */
+function prose (page: string): string {
+  return read(page).replaceAll(/^```[^]*?^```/gm, '')
+}
+
+/** The anchors of a page, as GitHub makes them from its headings. */
+function anchors (page: string): Set<string> {
+  const headings = [...prose(page).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) => title)
+  return new Set(headings.map((title) => title.toLowerCase().replaceAll(/[^\p{L}\p{N}\s_-]/gu, '').replaceAll(' ', '-')))
+}
+
+/** Null when the link leads somewhere. */
+function findFault (page: string, link: string): string | null {
+  const [file = '', anchor] = link.split('#')
+  const target = file === '' ? page : path.join(path.dirname(page), file)
+  if (!existsSync(path.join(ROOT, target))) return `${page}: ${link}: no such file`
+  if (anchor !== undefined && !anchors(target).has(anchor)) return `${page}: ${link}: no such heading`
+  return null
+}
+
+t.test('every link of a page leads to a file or heading that is there', async (t) => {
+  const faults = pages.flatMap((page) => [...prose(page).matchAll(/\]\(([^)\s]+)\)/g)]
+    .map(([, link = '']) => link)
+    .filter((link) => !/^https?:/.test(link))
+    .map((link) => findFault(page, link)))
+
+  t.same(faults.filter((fault) => fault !== null), [])
+})
+
+t.test('every path that a page names is there', async (t) => {
+  const paths = pages.flatMap((page) => [...prose(page).matchAll(/`([\w.-]+\/[\w./-]*)`/g)]
+    .map(([, name = '']) => ({ page, name }))
+    .filter(({ name }) => FOLDERS.includes(name.slice(0, name.indexOf('/')))))
+  const missing = paths.filter(({ page, name }) => ![ROOT, path.join(ROOT, path.dirname(page))]
+    .some((folder) => existsSync(path.join(folder, name))))
+
+  t.ok(paths.length > 100, 'paths are found at all')
+  t.same(missing.map(({ page, name }) => `${page}: ${name}`), [])
+})
+
+t.test('every page of docs is linked from the README, or from a page that is', async (t) => {
+  const reached = new Set(['README.md'])
+  for (const page of reached) {
+    for (const [, link = ''] of prose(page).matchAll(/\]\(([^)\s#]+)/g)) {
+      const target = path.join(path.dirname(page), link)
+      if (pages.includes(target)) reached.add(target)
+    }
+  }
+
+  t.same(pages.filter((page) => page.startsWith('docs/') && !reached.has(page)), [])
+})
+
+t.test('every script of npm that a page names is in package.json', async (t) => {
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+  const named = pages.flatMap((page) => [...read(page).matchAll(/npm run ([\w:-]+)/g)].map(([, name = '']) => `${page}: ${name}`))
+
+  t.same(named.filter((each) => !Object.hasOwn(scripts, each.slice(each.indexOf(': ') + 2))), [])
+})
