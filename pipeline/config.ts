@@ -1,6 +1,6 @@
 import { loadSettings } from '../platform/load-settings.ts'
 import { type StreamLimits } from '../schema/stream-settings.ts'
-import { type BatchLimits } from './writer/choose-batch.ts'
+import { type BatchLimits } from './writer/batch/choose-batch.ts'
 
 /** What a pipeline process is told by its environment; see `platform/settings.ts` for units and reasons. */
 export interface PipelineConfig {

@@ -9,11 +9,11 @@ import { onShutdown } from '../platform/on-shutdown.ts'
 import { retryAtStart } from '../platform/nats/retry-at-start.ts'
 import { runProcess } from '../platform/run-process.ts'
 import { loadPipelineConfig } from './config.ts'
-import { startQueryUsage } from './definitions/start-query-usage.ts'
-import { startRollUp } from './definitions/start-roll-up.ts'
-import { describeHealth } from './describe-health.ts'
+import { startQueryUsage } from './definitions/query-usage/start-query-usage.ts'
+import { startRollUp } from './definitions/roll-up/start-roll-up.ts'
+import { describeHealth } from './health/describe-health.ts'
 import { createDuplicateFilters } from './duplicates/open-duplicate-filters.ts'
-import { startHealthServer } from './health-server.ts'
+import { startHealthServer } from './health/health-server.ts'
 import { findLanes } from './lanes/find-lanes.ts'
 import { LaneManager } from './lanes/lane-manager.ts'
 import { openLaneRecords } from './lanes/lane-records.ts'
@@ -22,11 +22,11 @@ import { watchDisconnects } from './lanes/watch-disconnects.ts'
 import { createPipelineMetrics } from './metrics.ts'
 import { startPeople } from './people/start-people.ts'
 import { startRetention } from './start-retention.ts'
-import { watchDeadLetters } from './watch-dead-letters.ts'
-import { watchDisks } from './watch-disks.ts'
-import { watchStreams } from './watch-streams.ts'
-import { createInsertFrames } from './writer/insert-frames.ts'
-import { createProbeTable } from './writer/probe-table.ts'
+import { watchDeadLetters } from './health/watch-dead-letters.ts'
+import { watchDisks } from './health/watch-disks.ts'
+import { watchStreams } from './health/watch-streams.ts'
+import { createInsertFrames } from './writer/insert/insert-frames.ts'
+import { createProbeTable } from './writer/insert/probe-table.ts'
 import { runLane } from './writer/run-lane.ts'
 
 /** Eight partitions of people at once, their copies, the roll-up. */
@@ -35,16 +35,19 @@ const POSTGRES_CONNECTIONS = 10
 /**
  * The stages of an event from the stream to the column store, and what goes on beside it:
  *
- * 1. share the lanes among the processes      lanes/
- * 2. read a lane in order, without gaps       writer/open-lane-reader.ts
- * 3. choose a batch                           writer/choose-batch.ts
+ * 1. share the lanes among the processes      lanes/lane-manager.ts
+ * 2. read a lane in order, without gaps       writer/read/
+ * 3. choose a batch                           writer/batch/
  * 4. leave out what is stored already         duplicates/
  * 5. record the cut                           lanes/claim-lane.ts
- * 6. insert its frames, as they are           writer/insert-frames.ts
- * 7. search and set aside what is refused     writer/lane-session.ts, writer/set-aside.ts
- * 8. settle and acknowledge                   writer/lane-progress.ts
+ * 6. insert its frames, as they are           writer/insert/
+ * 7. search what is refused, set it aside     writer/lane-session.ts, writer/settle/set-aside.ts
+ * 8. settle and acknowledge                   writer/settle/lane-progress.ts
  *
- * Beside it: apply what events change about persons (people/), roll definitions up (definitions/).
+ * Steps 2 to 8 of a lane follow each other in writer/lane-session.ts.
+ *
+ * Beside it: apply what events change about persons and groups (people/), roll definitions up and count how often they
+ * are asked for (definitions/), remove what retention lets go (start-retention.ts), answer the operator (health/).
  */
 runProcess('pipeline', async () => {
   const config = loadPipelineConfig(process.env)

@@ -1,6 +1,7 @@
 import { applyRetention, type RetentionDeps } from '../platform/retention/apply-retention.ts'
 import { type Logger } from '../platform/logger.ts'
 import { type Metrics } from '../platform/metrics.ts'
+import { startRounds } from './start-rounds.ts'
 
 /** Rules count days; an hour later is soon enough. */
 const INTERVAL_MS = 3_600_000
@@ -11,28 +12,17 @@ export function startRetention (
 ): { stop: () => Promise<void> } {
   const rounds = metrics.counter('retention_rounds_total', 'Rounds of retention.', ['outcome'])
   const removed = metrics.counter('retention_removed_total', 'What retention removed: events, dead letters, whole months.', ['what'])
-
-  async function round (): Promise<void> {
-    try {
+  return startRounds({
+    intervalMs: INTERVAL_MS,
+    rounds,
+    async round () {
       const { skipped, partitions, events, deadLetters } = await applyRetention(deps)
-      rounds.inc({ outcome: skipped ? 'skipped' : 'done' })
       removed.inc({ what: 'events' }, events)
       removed.inc({ what: 'months' }, partitions)
       removed.inc({ what: 'dead_letters' }, deadLetters)
       if (partitions + events + deadLetters > 0) logger.info({ partitions, events, deadLetters }, 'retention removed old data')
-    } catch (err) {
-      rounds.inc({ outcome: 'failed' })
-      logger.warn({ err }, 'retention waits for its next round')
-    }
-  }
-
-  let running = round()
-  const timer = setInterval(() => { running = running.then(round) }, INTERVAL_MS)
-  return {
-    async stop () {
-      clearInterval(timer)
-      // A round is a few statements; deletes go on in ClickHouse without us.
-      await Promise.race([running, new Promise((resolve) => setTimeout(resolve, 1000).unref())])
-    }
-  }
+      return skipped ? 'skipped' : 'done'
+    },
+    onFailure: (err) => logger.warn({ err }, 'retention waits for its next round')
+  })
 }

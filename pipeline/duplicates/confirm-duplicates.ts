@@ -1,5 +1,5 @@
 import { FINGERPRINT_BYTES } from '../../schema/frame-message.ts'
-import { type LaneMessage } from '../writer/lane-message.ts'
+import { type LaneMessage } from '../writer/read/lane-message.ts'
 import { identityKey, readIdentities, uuidTime, type EventIdentity } from './event-identity.ts'
 import { type LookUpEvents } from './look-up-events.ts'
 

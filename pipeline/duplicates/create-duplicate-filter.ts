@@ -1,5 +1,5 @@
 import { type Cut } from '../lanes/lane-record.ts'
-import { type LaneMessage } from '../writer/lane-message.ts'
+import { type LaneMessage } from '../writer/read/lane-message.ts'
 import { confirmDuplicates, type Suspicion } from './confirm-duplicates.ts'
 import { type DuplicateFilter } from './duplicate-filter.ts'
 import { type KnownUuids } from './known-uuids.ts'

@@ -1,5 +1,5 @@
 import { type Cut } from '../lanes/lane-record.ts'
-import { type LaneMessage } from '../writer/lane-message.ts'
+import { type LaneMessage } from '../writer/read/lane-message.ts'
 
 /** Knows which events of a lane are stored already. */
 export interface DuplicateFilter {

@@ -1,5 +1,5 @@
 import { decodeFrame } from '../../platform/native-block/frame-codec.ts'
-import { type LaneMessage } from '../writer/lane-message.ts'
+import { type LaneMessage } from '../writer/read/lane-message.ts'
 
 /** What makes two rows the same event: an SDK that sends an event again sends all of this again. */
 export interface EventIdentity {

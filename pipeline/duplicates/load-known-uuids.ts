@@ -1,12 +1,11 @@
-import { readFileSync } from 'node:fs'
-import path from 'node:path'
 import { type Readable } from 'node:stream'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { writeFingerprint } from '../../schema/frame-message.ts'
 import { KnownUuids } from './known-uuids.ts'
+import { readSql } from '../read-sql.ts'
 
-const FIND_SPAN = readFileSync(path.join(import.meta.dirname, 'find-remembered-span.sql'), 'utf8')
-const READ_UUIDS = readFileSync(path.join(import.meta.dirname, 'read-stored-uuids.sql'), 'utf8')
+const FIND_SPAN = readSql(import.meta.dirname, 'find-remembered-span.sql')
+const READ_UUIDS = readSql(import.meta.dirname, 'read-stored-uuids.sql')
 
 /** How far back and how much is remembered at most: a day, and what fits into one generation. */
 const MAX_HOURS = 24

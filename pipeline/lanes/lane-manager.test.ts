@@ -1,6 +1,6 @@
 import t from 'tap'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { silentLogger } from '../test-lane.ts'
+import { silentLogger } from '../testing/start-test-lane.ts'
 import { LaneManager } from './lane-manager.ts'
 import { type Membership } from './membership.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { makeEvents, publishEvents } from '../test-frames.ts'
-import { startTestLane, startTestStores, waitUntilSettled, type TestStores } from '../test-lane.ts'
+import { makeEvents, publishEvents } from '../testing/publish-events.ts'
+import { startTestLane, startTestStores, waitUntilSettled, type TestStores } from '../testing/start-test-lane.ts'
 import { openLaneRecords, type LaneRecords } from './lane-records.ts'
 
 const LANE = { eventClass: 'live', number: 0 } as const

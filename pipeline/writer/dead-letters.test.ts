@@ -6,8 +6,8 @@ import { purgeDeadLetters } from '../../platform/dead-letters/purge-dead-letters
 import { readDeadLetterById } from '../../platform/dead-letters/read-dead-letter.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { makeEvent, makeEvents, publishEvents } from '../test-frames.ts'
-import { countEvents, startTestLane, startTestStores, waitUntilSettled, type TestStores } from '../test-lane.ts'
+import { makeEvent, makeEvents, publishEvents } from '../testing/publish-events.ts'
+import { countEvents, startTestLane, startTestStores, waitUntilSettled, type TestStores } from '../testing/start-test-lane.ts'
 
 /** Lets ClickHouse refuse events of one name. */
 async function refusePoison ({ clickhouse }: TestStores): Promise<void> {

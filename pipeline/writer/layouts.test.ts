@@ -3,8 +3,8 @@ import t from 'tap'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, HEADER } from '../../schema/streams.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { encodePayload, makeEvents, publishEvents } from '../test-frames.ts'
-import { countEvents, startTestLane, startTestStores, waitUntilSettled } from '../test-lane.ts'
+import { encodePayload, makeEvents, publishEvents } from '../testing/publish-events.ts'
+import { countEvents, startTestLane, startTestStores, waitUntilSettled } from '../testing/start-test-lane.ts'
 
 /** What an earlier version may not have had. */
 const LATER_COLUMNS = new Set(['lib_version', 'utm_campaign', 'feature_flag', 'feature_flag_response', 'ip'])

@@ -11,9 +11,9 @@ import {
 import { type TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { openLaneRecords } from '../lanes/lane-records.ts'
-import { makeEvents, publishEvents } from '../test-frames.ts'
-import { countEvents, startTestLane, startTestStores, waitUntilSettled, type TestStores } from '../test-lane.ts'
-import { createInsertFrames, type InsertFrames } from './insert-frames.ts'
+import { makeEvents, publishEvents } from '../testing/publish-events.ts'
+import { countEvents, startTestLane, startTestStores, waitUntilSettled, type TestStores } from '../testing/start-test-lane.ts'
+import { createInsertFrames, type InsertFrames } from './insert/insert-frames.ts'
 
 const LANE = { eventClass: 'live', number: 0 } as const
 

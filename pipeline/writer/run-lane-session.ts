@@ -7,10 +7,10 @@ import { type LaneRecords } from '../lanes/lane-records.ts'
 import { type LaneState } from '../lanes/lane-state.ts'
 import { type OnDisconnect } from '../lanes/watch-disconnects.ts'
 import { type PipelineMetrics } from '../metrics.ts'
-import { type BatchLimits } from './choose-batch.ts'
-import { type InsertFrames } from './insert-frames.ts'
+import { type BatchLimits } from './batch/choose-batch.ts'
+import { type InsertFrames } from './insert/insert-frames.ts'
 import { LaneSession } from './lane-session.ts'
-import { openLaneReader, type LaneReader } from './open-lane-reader.ts'
+import { openLaneReader, type LaneReader } from './read/open-lane-reader.ts'
 
 /** What a lane needs from its process. */
 export interface LaneDeps {

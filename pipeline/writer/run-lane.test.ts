@@ -4,8 +4,8 @@ import { createDuplicateFilter } from '../duplicates/create-duplicate-filter.ts'
 import { type DuplicateFilter } from '../duplicates/duplicate-filter.ts'
 import { KnownUuids } from '../duplicates/known-uuids.ts'
 import { createLookUpEvents } from '../duplicates/look-up-events.ts'
-import { makeEvents, publishEvents } from '../test-frames.ts'
-import { countEvents, startTestLane, startTestStores, waitUntilSettled } from '../test-lane.ts'
+import { makeEvents, publishEvents } from '../testing/publish-events.ts'
+import { countEvents, startTestLane, startTestStores, waitUntilSettled } from '../testing/start-test-lane.ts'
 
 t.test('stores what is published, once, and lets the stream forget it', async (t) => {
   const stores = await startTestStores(t)

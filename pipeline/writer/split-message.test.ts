@@ -1,8 +1,8 @@
 import t from 'tap'
 import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { makeEvents, publishEvents } from '../test-frames.ts'
-import { countEvents, startTestLane, startTestStores, waitUntilSettled } from '../test-lane.ts'
-import { createInsertFrames, InsertError, type InsertFrames } from './insert-frames.ts'
+import { makeEvents, publishEvents } from '../testing/publish-events.ts'
+import { countEvents, startTestLane, startTestStores, waitUntilSettled } from '../testing/start-test-lane.ts'
+import { createInsertFrames, InsertError, type InsertFrames } from './insert/insert-frames.ts'
 
 t.test('stores the rest of a message alone when its first rows are stored and ClickHouse takes everything again', async (t) => {
   const stores = await startTestStores(t)

@@ -1,0 +1,93 @@
+import { createServer } from 'node:net'
+import { once } from 'node:events'
+import t from 'tap'
+import { createClickHouseAgent } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { encodeFrame } from '../../../platform/native-block/frame-codec.ts'
+import { buildEventBlock } from '../../../platform/native-block/build-event-block.ts'
+import { createTestClickHouse } from '../../../test/support/create-test-clickhouse.ts'
+import { type TestContext } from '../../../test/support/test-context.ts'
+import { makeEvents } from '../../testing/publish-events.ts'
+import { createInsertFrames, type InsertError, type InsertFrames } from './insert-frames.ts'
+import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from './insert-settings.ts'
+
+const settings = INSERT_SETTINGS[INSERT_SETTINGS_VERSION]!
+const MONTH_MS = 31 * 86_400_000
+
+interface Target {
+  insertFrames: InsertFrames
+  /** Rows by the table and by both views. */
+  count: () => Promise<number[]>
+}
+
+async function createTarget (t: TestContext): Promise<Target> {
+  const { url, client } = await createTestClickHouse(t)
+  // Merges drop equal rows and would hide a second copy.
+  for (const table of ['events', 'event_volumes_by_day', 'event_property_counts']) {
+    await client.command({ query: `SYSTEM STOP MERGES ${table}` })
+  }
+  const agent = createClickHouseAgent()
+  t.teardown(() => agent.destroy())
+  return {
+    insertFrames: createInsertFrames({ url, agent }),
+    count: async () => {
+      const result = await client.query({
+        query: `SELECT (SELECT count() FROM events), (SELECT sum(volume) FROM event_volumes),
+          (SELECT sum(count) FROM event_properties WHERE property = 'plan')`,
+        format: 'JSONCompactEachRow'
+      })
+      return (await result.json<string[]>())[0]!.map(Number)
+    }
+  }
+}
+
+/** Frames of `rows` events over three months. */
+async function encodeFrames (rows: number, frames: number): Promise<Uint8Array[]> {
+  return await Promise.all(Array.from({ length: frames }, async () => {
+    const events = makeEvents(rows / frames, (i) => ({ timestamp: Date.now() - (i % 3) * MONTH_MS }))
+    return await encodeFrame(buildEventBlock(events))
+  }))
+}
+
+for (const [rows, frames] of [[1, 1], [3, 1], [3, 3], [100_000, 100]] as const) {
+  t.test(`stores ${rows} rows in ${frames} frames once, in the table and in its views`, async (t) => {
+    const { insertFrames, count } = await createTarget(t)
+    const insert = { frames: await encodeFrames(rows, frames), token: 'life:live.0:1-9', settings }
+
+    for (let i = 0; i < 3; i++) await insertFrames(insert)
+    t.same(await count(), [rows, rows, rows])
+    await insertFrames({ ...insert, token: 'life:live.0:10-18' })
+
+    t.same(await count(), [2 * rows, 2 * rows, 2 * rows], 'another token is another insert')
+  })
+}
+
+t.test('stores the same cut once when two owners insert it at the same time', async (t) => {
+  const { insertFrames, count } = await createTarget(t)
+  const rows = 5000
+
+  for (let i = 1; i <= 5; i++) {
+    const insert = { frames: await encodeFrames(rows, 10), token: `life:live.0:${i}-${i}`, settings }
+    await Promise.all([insertFrames(insert), insertFrames(insert), insertFrames(insert)])
+  }
+
+  t.same(await count(), [5 * rows, 5 * rows, 5 * rows])
+})
+
+t.test('reports the code of ClickHouse, and 0 when no answer comes', async (t) => {
+  const { insertFrames } = await createTarget(t)
+  const frames = await encodeFrames(1, 1)
+  const codeOf = async (insert: Promise<void>): Promise<number> =>
+    await insert.then(() => -1, (error: InsertError) => error.clickhouseCode)
+  t.equal(await codeOf(insertFrames({ frames: [Buffer.from('garbage')], token: 'x', settings })), 561)
+  t.equal(await codeOf(insertFrames({ frames, token: 'x', settings: { no_such_setting: '1' } })), 115)
+
+  const server = createServer((socket) => socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\n')))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as { port: number }
+  const agent = createClickHouseAgent()
+  t.teardown(() => agent.destroy())
+  const mute = createInsertFrames({ url: `http://127.0.0.1:${port}/x`, agent, timeoutMs: 200 })
+  t.equal(await codeOf(mute({ frames, token: 'x', settings })), 0)
+})
