@@ -3,15 +3,15 @@ import { once } from 'node:events'
 import http from 'node:http'
 import path from 'node:path'
 import { json } from 'node:stream/consumers'
-import { readAddresses } from '../deploy/local/data-dir/stack-addresses.ts'
-import { type Stack } from '../test/start-stack.ts'
+import { readAddresses } from '../../deploy/local/data-dir/stack-addresses.ts'
+import { type Stack } from '../../test/start-stack.ts'
 
 const READY_TIMEOUT_MS = 20_000
 
 /** Starts another ingest process on the port of the first, as an operator with more cores would. */
 export async function startSecondIngest (stack: Stack): Promise<{ pid: number, stop: () => Promise<void> }> {
   const { apiUrl } = await readAddresses(stack.dataDir)
-  const child = fork(path.join(import.meta.dirname, '..', 'ingest', 'main.ts'), {
+  const child = fork(path.join(import.meta.dirname, '..', '..', 'ingest', 'main.ts'), {
     stdio: 'ignore',
     env: {
       ...process.env,

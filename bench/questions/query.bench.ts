@@ -1,4 +1,4 @@
-import { median, type BenchContext, type Figure, type Question } from './question.ts'
+import { median, type BenchContext, type Figure, type Question } from '../question.ts'
 
 /** Typical questions of analysts, over project 3, which holds made-up events of 60 days. */
 const QUERIES: Record<string, string> = {

@@ -1,4 +1,4 @@
-import { type Stack } from '../test/start-stack.ts'
+import { type Stack } from '../../test/start-stack.ts'
 
 const STEP = 1_000_000
 const MERGES_TIMEOUT_MS = 60_000

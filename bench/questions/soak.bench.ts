@@ -1,7 +1,7 @@
-import { auditEvents, countEvents, waitUntilVisible } from './audit.ts'
-import { prepareLoad } from './load/run-load.ts'
-import { type BenchContext, type Figure, type Question } from './question.ts'
-import { readTiers, type Tier, type TierReadings } from './read-processes.ts'
+import { auditEvents, countEvents, waitUntilVisible } from '../audit.ts'
+import { prepareLoad } from '../load/run-load.ts'
+import { type BenchContext, type Figure, type Question } from '../question.ts'
+import { readTiers, type Tier, type TierReadings } from '../read-processes.ts'
 
 const MINUTES = 10
 const EVENTS_PER_SECOND = 20_000

@@ -1,10 +1,10 @@
-import { startStack, type Stack } from '../test/start-stack.ts'
-import { auditEvents, countEvents, waitUntilVisible } from './audit.ts'
+import { startStack, type Stack } from '../../test/start-stack.ts'
+import { auditEvents, countEvents, waitUntilVisible } from '../audit.ts'
 import { growTable } from './grow-table.ts'
-import { prepareLoad } from './load/run-load.ts'
-import { type EventOptions } from './load/prepare-events.ts'
-import { median, type BenchContext, type Figure, type Question } from './question.ts'
-import { cpuBetween, readMergeCpu, readProcessCpu, readTiers } from './read-processes.ts'
+import { prepareLoad } from '../load/run-load.ts'
+import { type EventOptions } from '../load/prepare-events.ts'
+import { median, type BenchContext, type Figure, type Question } from '../question.ts'
+import { cpuBetween, readMergeCpu, readProcessCpu, readTiers } from '../read-processes.ts'
 import { startSecondIngest } from './start-second-ingest.ts'
 
 /** Of all tiers that touch an event, without background merges, in microseconds. */

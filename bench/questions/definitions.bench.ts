@@ -1,4 +1,4 @@
-import { percentile, type BenchContext, type Figure, type Question } from './question.ts'
+import { percentile, type BenchContext, type Figure, type Question } from '../question.ts'
 
 const DEFINITIONS = 10_000
 /** A project of its own: the others' definitions are part of other questions. */
