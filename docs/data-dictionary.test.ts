@@ -51,7 +51,7 @@ what to query; tables that are "partly merged" are what the views read. Sample q
 Columns of \`events\` whose names begin with \`p_\` are [promoted properties](promoted-properties.md): each installation has its
 own, and their comments say which property they hold. \`npx millrace properties list\` shows them.
 
-This page is generated: \`MILLRACE_TEST_WRITE=1 node docs/data-dictionary.test.ts\`.
+This page is generated: \`MILLRACE_TEST_WRITE=1 npx node docs/data-dictionary.test.ts\`.
 
 ${sections.join('\n')}`
 }
