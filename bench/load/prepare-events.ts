@@ -1,18 +1,9 @@
+import { createRandom, pickOne } from '../../test/support/random.ts'
+
 /**
  * The event of the benchmarks: about 770 bytes of JSON with 22 properties, shaped like a page view of a web shop.
  * Seeded, so that every run sends the same events but for their uuids and times.
  */
-
-/** A small seeded generator (mulberry32): uniform numbers in [0, 1). */
-export function createRandom (seed: number): () => number {
-  let state = seed | 0
-  return () => {
-    state = state + 0x6d2b79f5 | 0
-    let mixed = Math.imul(state ^ state >>> 15, 1 | state)
-    mixed = mixed + Math.imul(mixed ^ mixed >>> 7, 61 | mixed) ^ mixed
-    return ((mixed ^ mixed >>> 14) >>> 0) / 4_294_967_296
-  }
-}
 
 const BROWSERS = ['Chrome', 'Safari', 'Firefox', 'Mobile Safari', 'Edge']
 const SYSTEMS = ['Mac OS X', 'Windows', 'iOS', 'Android', 'Linux']
@@ -29,7 +20,7 @@ export interface EventOptions {
 /** Makes the events of one benchmark, each with a fresh UUIDv7 as SDKs make them. */
 export function createEventSource (seed: number, { names = 10, people = 10_000 }: EventOptions = {}): () => object {
   const random = createRandom(seed)
-  const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
+  const pick = <T>(list: readonly T[]): T => pickOne(list, random)
   const hex = (digits: number): string =>
     Math.floor(random() * 16 ** digits).toString(16).padStart(digits, '0')
   return () => {

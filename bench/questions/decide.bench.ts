@@ -1,9 +1,9 @@
-import { createRandom } from '../load/prepare-events.ts'
 import { prepareLoad } from '../load/run-load.ts'
 import { type LoadResult } from '../load/send-requests.ts'
 import { startBareServer } from '../load/start-bare-server.ts'
 import { median, percentile, type BenchContext, type Figure, type Question } from '../question.ts'
 import { readAddresses } from '../../deploy/local/data-dir/stack-addresses.ts'
+import { createRandom } from '../../test/support/random.ts'
 
 const CONNECTIONS = 32
 const PATH = '/flags/?v=2'

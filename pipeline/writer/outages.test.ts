@@ -7,7 +7,7 @@ import { ensureStreams } from '../../platform/nats/ensure-streams.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import {
   startClickHouseFaultProxy, type ClickHouseFaultProxy, type InsertFault
-} from '../../test/faults/clickhouse-fault-proxy.ts'
+} from '../../test/faults/system/clickhouse-fault-proxy.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { openLaneRecords } from '../lanes/lane-records.ts'

@@ -2,7 +2,7 @@ import { buffer } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
-import { startTcpFaultProxy, type TcpFaultProxy } from '../../test/faults/tcp-fault-proxy.ts'
+import { startTcpFaultProxy, type TcpFaultProxy } from '../../test/faults/system/tcp-fault-proxy.ts'
 import { connectPostgres, type Sql } from './connect-postgres.ts'
 
 /** A pool of one connection, which can be broken. */

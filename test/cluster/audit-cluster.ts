@@ -1,7 +1,7 @@
-import { auditCounts } from '../faults/audit-counts.ts'
-import { auditEvents } from '../faults/audit-events.ts'
-import { type LoadLedger } from '../faults/load-ledger.ts'
-import { waitUntilDrained } from '../faults/wait-until-recovered.ts'
+import { auditCounts } from '../faults/audit/audit-counts.ts'
+import { auditEvents } from '../faults/audit/audit-events.ts'
+import { type LoadLedger } from '../faults/load/load-ledger.ts'
+import { waitUntilDrained } from '../faults/audit/wait-until-recovered.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type ClusterSystem } from './start-cluster-system.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { createRandom } from '../faults/random.ts'
-import { startSdkLoad } from '../faults/sdk-load.ts'
+import { createRandom } from '../support/random.ts'
+import { startSdkLoad } from '../faults/load/sdk-load.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { auditCluster } from './audit-cluster.ts'
 import { CLUSTER_PERSONAL_KEY, CLUSTER_PROJECT_KEY, startClusterSystem } from './start-cluster-system.ts'

@@ -8,7 +8,7 @@ import { ensureStreams } from '../../platform/nats/ensure-streams.ts'
 import { openBucket } from '../../platform/nats/open-bucket.ts'
 import { retryAtStart } from '../../platform/nats/retry-at-start.ts'
 import { CUTS_BUCKET, EVENTS_STREAM } from '../../schema/streams.ts'
-import { supervise, type SupervisedPart } from '../faults/supervise.ts'
+import { supervise, type SupervisedPart } from '../faults/system/supervise.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { readReplicas, startNatsCluster } from './start-nats-cluster.ts'
 

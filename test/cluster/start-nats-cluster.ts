@@ -2,8 +2,8 @@ import path from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { startNatsServer } from '../../deploy/local/services/nats/start-nats-server.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { settleAll } from '../faults/settle-all.ts'
-import { type Supervise, type SupervisedPart } from '../faults/supervise.ts'
+import { settleAll } from '../faults/system/settle-all.ts'
+import { type Supervise, type SupervisedPart } from '../faults/system/supervise.ts'
 import { freePorts } from '../support/free-port.ts'
 
 /** A node of the cluster. */

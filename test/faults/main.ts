@@ -8,13 +8,13 @@
  * takes. `--tamper` removes one stored event and repeats another before the comparison, which then has to end with 1.
  */
 import { parseArgs } from 'node:util'
-import { isClean, renderReport } from './fault-report.ts'
-import { FAULTS } from './faults.ts'
-import { enterMountNamespace } from './mount-namespace.ts'
-import { openFaultSystem } from './open-fault-system.ts'
-import { createRandom } from './random.ts'
+import { isClean, renderReport } from './audit/fault-report.ts'
+import { FAULTS } from './kinds/faults.ts'
+import { enterMountNamespace } from './system/mount-namespace.ts'
+import { openFaultSystem } from './system/open-fault-system.ts'
+import { createRandom } from '../support/random.ts'
 import { runFaults } from './run-faults.ts'
-import { tamper } from './tamper.ts'
+import { tamper } from './audit/tamper.ts'
 
 /** From here on pauses last 30 s and outages 60 s, and there is time for every fault. */
 const LONG_RUN_MINUTES = 8

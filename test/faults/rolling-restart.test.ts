@@ -1,13 +1,13 @@
 import t from 'tap'
-import { auditCounts } from './audit-counts.ts'
-import { auditEvents } from './audit-events.ts'
-import { describeFailures } from './load-ledger.ts'
-import { openFaultSystem } from './open-fault-system.ts'
-import { createRandom } from './random.ts'
-import { startSdkLoad } from './sdk-load.ts'
-import { FAULT_PROJECT_KEY } from './start-fault-system.ts'
+import { auditCounts } from './audit/audit-counts.ts'
+import { auditEvents } from './audit/audit-events.ts'
+import { describeFailures } from './load/load-ledger.ts'
+import { openFaultSystem } from './system/open-fault-system.ts'
+import { createRandom } from '../support/random.ts'
+import { startSdkLoad } from './load/sdk-load.ts'
+import { FAULT_PROJECT_KEY } from './system/start-fault-system.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { waitUntilDrained } from './wait-until-recovered.ts'
+import { waitUntilDrained } from './audit/wait-until-recovered.ts'
 
 /** What a tier that is asked to end promises, in milliseconds. */
 const MAX_END_MS = 10_000

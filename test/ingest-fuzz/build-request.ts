@@ -1,6 +1,6 @@
 import zlib from 'node:zlib'
 import LZString from 'lz-string'
-import { buildEvent, type FuzzEvent, type Random } from './build-events.ts'
+import { buildEvent, type Choices, type FuzzEvent } from './build-events.ts'
 
 /** A request, and what must come of it. */
 export interface FuzzRequest {
@@ -25,23 +25,23 @@ const PATHS = ['/batch/', '/batch', '/e/', '/capture/', '/i/v0/e/', '/track']
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 
 /** Builds a request of one of the kinds in the table of bad input, good ones among them. */
-export function buildRequest (random: Random, ordinal: number, keys: FuzzKeys): FuzzRequest {
-  const count = random.once(3) ? 1 : random.below(12)
-  const events = Array.from({ length: count }, (_, i) => buildEvent(random, ordinal * 16 + i))
-  const path = random.pick(PATHS)
-  const kind = random.below(20)
-  if (kind === 0) return buildRefused(random, path, events, keys)
-  if (kind === 1) return buildBroken(random, path, events, keys)
-  if (kind === 2) return buildDamaged(random, path, events, keys)
-  const { json, taken } = wrapEvents(random, events, keys)
-  return { ...wrapBody(random, path, Buffer.from(json)), expected: { status: 200 }, events: taken }
+export function buildRequest (choices: Choices, ordinal: number, keys: FuzzKeys): FuzzRequest {
+  const count = choices.once(3) ? 1 : choices.below(12)
+  const events = Array.from({ length: count }, (_, i) => buildEvent(choices, ordinal * 16 + i))
+  const path = choices.pick(PATHS)
+  const kind = choices.below(20)
+  if (kind === 0) return buildRefused(choices, path, events, keys)
+  if (kind === 1) return buildBroken(choices, path, events, keys)
+  if (kind === 2) return buildDamaged(choices, path, events, keys)
+  const { json, taken } = wrapEvents(choices, events, keys)
+  return { ...wrapBody(choices, path, Buffer.from(json)), expected: { status: 200 }, events: taken }
 }
 
-function wrapEvents (random: Random, events: FuzzEvent[], keys: FuzzKeys): { json: string, taken: FuzzEvent[] } {
-  const key = random.pick([keys.project, keys.team])
+function wrapEvents (choices: Choices, events: FuzzEvent[], keys: FuzzKeys): { json: string, taken: FuzzEvent[] } {
+  const key = choices.pick([keys.project, keys.team])
   const list = events.map(({ json }) => json).join(',')
-  const sentAt = random.pick(['', ',"sent_at":"2026-11-20T10:00:01.000Z"', ',"sent_at":null', ',"sent_at":"soon"', ',"sent_at":{}'])
-  switch (random.below(5)) {
+  const sentAt = choices.pick(['', ',"sent_at":"2026-11-20T10:00:01.000Z"', ',"sent_at":null', ',"sent_at":"soon"', ',"sent_at":{}'])
+  switch (choices.below(5)) {
     case 0: return { json: `{"api_key":"${keys.personal}","project_id":1,"batch":[${list}]}`, taken: events }
     case 1: return { json: `{"batch": [ ${list} ], "token": " ${key} ", "historical_migration": true}`, taken: events }
     case 2: {
@@ -53,9 +53,9 @@ function wrapEvents (random: Random, events: FuzzEvent[], keys: FuzzKeys): { jso
   }
 }
 
-function wrapBody (random: Random, path: string, json: Buffer): Pick<FuzzRequest, 'body' | 'headers' | 'path'> {
-  const headers = { 'content-type': random.pick(['application/json', 'text/plain', 'application/json; charset=utf-8']) }
-  switch (random.below(9)) {
+function wrapBody (choices: Choices, path: string, json: Buffer): Pick<FuzzRequest, 'body' | 'headers' | 'path'> {
+  const headers = { 'content-type': choices.pick(['application/json', 'text/plain', 'application/json; charset=utf-8']) }
+  switch (choices.below(9)) {
     case 0: return { path, headers: { ...headers, 'content-encoding': 'gzip' }, body: zlib.gzipSync(json) }
     case 1: return { path: `${path}?compression=gzip-js`, headers, body: zlib.gzipSync(json) }
     case 2: return { path, headers, body: zlib.gzipSync(json) }
@@ -72,9 +72,9 @@ function wrapBody (random: Random, path: string, json: Buffer): Pick<FuzzRequest
 }
 
 /** Well-formed, with a key that is not accepted. */
-function buildRefused (random: Random, path: string, events: FuzzEvent[], keys: FuzzKeys): FuzzRequest {
+function buildRefused (choices: Choices, path: string, events: FuzzEvent[], keys: FuzzKeys): FuzzRequest {
   const batch = `"batch":[${events.map(({ json }) => json).join(',')}]`
-  const [json, status, code] = random.pick([
+  const [json, status, code] = choices.pick([
     [`{${batch}}`, 401, 'invalid_api_key'],
     [`{"api_key":"","token":null,${batch}}`, 401, 'invalid_api_key'],
     [`{"api_key":"phc_unknown\\u0000",${batch}}`, 401, 'invalid_api_key'],
@@ -84,16 +84,16 @@ function buildRefused (random: Random, path: string, events: FuzzEvent[], keys: 
     [`{"api_key":"${keys.personal}","project_id":"x",${batch}}`, 400, 'invalid_project'],
     [`{"api_key":"${keys.project}","batch":{}}`, 400, 'invalid_batch']
   ] as const)
-  return { ...wrapBody(random, path, Buffer.from(json)), expected: { status, code }, events: [] }
+  return { ...wrapBody(choices, path, Buffer.from(json)), expected: { status, code }, events: [] }
 }
 
 /** A body that cannot be read, in a known way. */
-function buildBroken (random: Random, path: string, events: FuzzEvent[], { project }: FuzzKeys): FuzzRequest {
+function buildBroken (choices: Choices, path: string, events: FuzzEvent[], { project }: FuzzKeys): FuzzRequest {
   const json = `{"api_key":"${project}","batch":[${events.map((event) => event.json).join(',')}]}`
   const gzip = zlib.gzipSync(json)
-  const [body, query, code] = random.pick<readonly [string | Buffer, string, string]>([
+  const [body, query, code] = choices.pick<readonly [string | Buffer, string, string]>([
     ['', '', 'empty_body'],
-    [json.slice(0, -1 - random.below(5)), '', 'invalid_json'],
+    [json.slice(0, -1 - choices.below(5)), '', 'invalid_json'],
     [`${json}}`, '', 'invalid_json'],
     ['hello, world!', '', 'invalid_json'],
     ['"text"', '', 'invalid_json'],
@@ -106,10 +106,10 @@ function buildBroken (random: Random, path: string, events: FuzzEvent[], { proje
 }
 
 /** A good body with some bytes changed: anything but a 5xx may come of it. */
-function buildDamaged (random: Random, path: string, events: FuzzEvent[], { damaged }: FuzzKeys): FuzzRequest {
+function buildDamaged (choices: Choices, path: string, events: FuzzEvent[], { damaged }: FuzzKeys): FuzzRequest {
   const json = `{"api_key":"${damaged}","batch":[${events.map((event) => event.json).join(',')}]}`
-  const request = wrapBody(random, path, Buffer.from(json))
+  const request = wrapBody(choices, path, Buffer.from(json))
   const body = Buffer.from(request.body)
-  for (let i = random.below(4); i >= 0; i--) body[random.below(body.length)] = random.below(256)
+  for (let i = choices.below(4); i >= 0; i--) body[choices.below(body.length)] = choices.below(256)
   return { ...request, body, expected: null, events: [] }
 }

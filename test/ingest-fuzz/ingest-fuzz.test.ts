@@ -5,7 +5,7 @@ import { DROP_REASONS } from '../../ingest/capture/drop-reason.ts'
 import { storePublishedFrames } from '../../ingest/testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest, TEAM_KEY, type TestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import { createTestClickHouse } from '../support/create-test-clickhouse.ts'
-import { createRandom } from './build-events.ts'
+import { createChoices } from './build-events.ts'
 import { buildRequest, type FuzzKeys, type FuzzRequest } from './build-request.ts'
 
 const REQUESTS = Number(process.env.MILLRACE_TEST_FUZZ_REQUESTS ?? 20_000)
@@ -52,13 +52,13 @@ t.test(`${REQUESTS} odd bodies: no 5xx, and every event is stored or counted as 
 
 /** Sends the requests over some connections and compares each answer; `onAccepted` sees those answered with 200. */
 async function sendAll (t: Test, url: string, onAccepted: (request: FuzzRequest) => void): Promise<void> {
-  const random = createRandom(SEED)
+  const choices = createChoices(SEED)
   const agent = new http.Agent({ keepAlive: true, maxSockets: CONNECTIONS })
   t.teardown(() => agent.destroy())
   let next = 0
   await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
     while (next < REQUESTS) {
-      const request = buildRequest(random, next++, KEYS)
+      const request = buildRequest(choices, next++, KEYS)
       const { status, text } = await post(agent, url, request)
       const { code } = JSON.parse(text) as { code?: string }
       const isExpected = request.expected === null

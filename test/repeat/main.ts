@@ -13,7 +13,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
-import { createRandom, shuffle } from '../faults/random.ts'
+import { createRandom, shuffle } from '../support/random.ts'
 import { findLeftovers, listTree } from './find-leftovers.ts'
 import { listTestFiles } from './list-test-files.ts'
 

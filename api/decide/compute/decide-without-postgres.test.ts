@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { startTcpFaultProxy, type TcpFault, type TcpFaultProxy } from '../../../test/faults/tcp-fault-proxy.ts'
+import { startTcpFaultProxy, type TcpFault, type TcpFaultProxy } from '../../../test/faults/system/tcp-fault-proxy.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { addFlags, ask, createTestDecide, type TestAnswer, type TestDecide } from '../create-test-decide.ts'
 

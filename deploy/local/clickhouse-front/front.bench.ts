@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import zlib from 'node:zlib'
+import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../../pipeline/writer/insert/insert-settings.ts'
 import { migrateClickHouse } from '../../../schema/migrate/migrate-clickhouse.ts'
 
 /**
@@ -14,14 +15,7 @@ import { migrateClickHouse } from '../../../schema/migrate/migrate-clickhouse.ts
  */
 const ROWS = 200_000
 const ROWS_PER_FRAME = 500
-const SETTINGS = {
-  async_insert: '0',
-  input_format_parallel_parsing: '0',
-  max_insert_block_size: '2000000',
-  max_insert_block_size_bytes: '0',
-  deduplicate_insert: 'enable',
-  deduplicate_blocks_in_dependent_materialized_views: '1'
-}
+const SETTINGS = INSERT_SETTINGS[INSERT_SETTINGS_VERSION] as Record<string, string>
 
 const dataDir = mkdtempSync(path.join(tmpdir(), 'millrace-front-bench-'))
 const front = spawn(process.execPath, [path.join(import.meta.dirname, 'main.ts')], {

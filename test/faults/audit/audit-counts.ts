@@ -1,4 +1,4 @@
-import { type FaultSystem } from './start-fault-system.ts'
+import { type FaultSystem } from '../system/start-fault-system.ts'
 
 interface Counts {
   event: string

@@ -1,7 +1,7 @@
-import { type FaultSystem } from './start-fault-system.ts'
-import { type LoadLedger } from './load-ledger.ts'
-import { type Random } from './random.ts'
-import { type SmallDisk } from './small-disk.ts'
+import { type FaultSystem } from '../system/start-fault-system.ts'
+import { type LoadLedger } from '../load/load-ledger.ts'
+import { type Random } from '../../support/random.ts'
+import { type SmallDisk } from '../system/small-disk.ts'
 
 /** Ends a fault, so that the system can recover. */
 export type Heal = () => Promise<void>

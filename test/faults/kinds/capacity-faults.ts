@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstream, JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { EVENTS_STREAM } from '../../schema/streams.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { type NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import { EVENTS_STREAM } from '../../../schema/streams.ts'
+import { waitFor } from '../../support/wait-for.ts'
 import { type Fault } from './fault.ts'
-import { type FaultSystem } from './start-fault-system.ts'
+import { type FaultSystem } from '../system/start-fault-system.ts'
 
 /** A subject of the stream that nobody reads. Lowering its limit would not do: ingest puts that right. */
 const FILLER_SUBJECT = 'events.filler.0'

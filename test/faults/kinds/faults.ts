@@ -6,7 +6,7 @@ import { type Fault } from './fault.ts'
 import { NETWORK_FAULTS } from './network-faults.ts'
 import { OUTAGE_FAULTS } from './outage-faults.ts'
 import { PROCESS_FAULTS } from './process-faults.ts'
-import { shuffle, type Random } from './random.ts'
+import { shuffle, type Random } from '../../support/random.ts'
 
 const SINGLE_FAULTS: readonly Fault[] = [
   ...PROCESS_FAULTS, ...OUTAGE_FAULTS, ...NETWORK_FAULTS, ...CLICKHOUSE_FAULTS, ...CAPACITY_FAULTS, ...EVENT_FAULTS,

@@ -1,9 +1,9 @@
 import { type Fault, type FaultContext } from './fault.ts'
-import { describeFailures } from './load-ledger.ts'
-import { countLiveLanes, findLaneOwner } from './find-lane-owner.ts'
-import { pickOne } from './random.ts'
-import { LANES } from './start-fault-tiers.ts'
-import { type SupervisedPart } from './supervise.ts'
+import { describeFailures } from '../load/load-ledger.ts'
+import { countLiveLanes, findLaneOwner } from '../system/find-lane-owner.ts'
+import { pickOne } from '../../support/random.ts'
+import { LANES } from '../system/start-fault-tiers.ts'
+import { type SupervisedPart } from '../system/supervise.ts'
 
 type Choose = (context: FaultContext) => SupervisedPart | Promise<SupervisedPart>
 

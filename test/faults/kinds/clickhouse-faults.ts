@@ -1,6 +1,6 @@
-import { type ChooseInsertFault, type InsertFault } from './clickhouse-fault-proxy.ts'
+import { type ChooseInsertFault, type InsertFault } from '../system/clickhouse-fault-proxy.ts'
 import { type Fault } from './fault.ts'
-import { pickOne, type Random } from './random.ts'
+import { pickOne, type Random } from '../../support/random.ts'
 
 /** Errors that pass by themselves, as ClickHouse words them. */
 const BUSY: readonly InsertFault[] = [

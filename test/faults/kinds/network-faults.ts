@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Fault, type FaultContext } from './fault.ts'
-import { pickOne } from './random.ts'
-import { type TcpFault, type TcpFaultProxy } from './tcp-fault-proxy.ts'
+import { pickOne } from '../../support/random.ts'
+import { type TcpFault, type TcpFaultProxy } from '../system/tcp-fault-proxy.ts'
 
 type Server = 'nats' | 'postgres'
 

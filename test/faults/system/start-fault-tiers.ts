@@ -1,8 +1,8 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { startTier } from '../../deploy/local/tiers/start-tier.ts'
-import { freePorts } from '../support/free-port.ts'
-import { withoutSettings } from '../support/without-settings.ts'
+import { startTier } from '../../../deploy/local/tiers/start-tier.ts'
+import { freePorts } from '../../support/free-port.ts'
+import { withoutSettings } from '../../support/without-settings.ts'
 import { settleAll } from './settle-all.ts'
 import { type Supervise, type SupervisedPart } from './supervise.ts'
 

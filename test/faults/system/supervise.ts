@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
-import { keepRunning } from '../../deploy/local/processes/keep-running.ts'
-import { type ManagedProcess } from '../../deploy/local/processes/spawn-process.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { keepRunning } from '../../../deploy/local/processes/keep-running.ts'
+import { type ManagedProcess } from '../../../deploy/local/processes/spawn-process.ts'
+import { waitFor } from '../../support/wait-for.ts'
 
 /** A process that is started again when it dies, as in production, and that faults may hit. */
 export interface SupervisedPart {

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstreamManager } from '@nats-io/jetstream'
-import { EVENTS_STREAM, PEOPLE_STREAM } from '../../schema/streams.ts'
-import { type SdkLoad } from './sdk-load.ts'
-import { type FaultSystem } from './start-fault-system.ts'
-import { type SupervisedPart } from './supervise.ts'
+import { EVENTS_STREAM, PEOPLE_STREAM } from '../../../schema/streams.ts'
+import { type SdkLoad } from '../load/sdk-load.ts'
+import { type FaultSystem } from '../system/start-fault-system.ts'
+import { type SupervisedPart } from '../system/supervise.ts'
 
 const LOOK_EVERY_MS = 100
 

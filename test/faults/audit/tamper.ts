@@ -1,5 +1,5 @@
-import { type LoadLedger } from './load-ledger.ts'
-import { type FaultSystem } from './start-fault-system.ts'
+import { type LoadLedger } from '../load/load-ledger.ts'
+import { type FaultSystem } from '../system/start-fault-system.ts'
 
 /**
  * Removes one acknowledged event behind the system's back, and stores another one a second time. The comparison that

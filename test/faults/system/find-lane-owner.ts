@@ -1,5 +1,5 @@
-import { waitFor } from '../support/wait-for.ts'
-import { pickOne, type Random } from './random.ts'
+import { waitFor } from '../../support/wait-for.ts'
+import { pickOne, type Random } from '../../support/random.ts'
 import { type TierPart } from './start-fault-tiers.ts'
 import { type FaultSystem } from './start-fault-system.ts'
 

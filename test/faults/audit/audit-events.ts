@@ -1,10 +1,10 @@
-import { scanDeadLetters } from '../../platform/dead-letters/scan-dead-letters.ts'
-import { describeRows } from '../../platform/native-block/describe-rows.ts'
-import { decodeFrame } from '../../platform/native-block/frame-codec.ts'
-import { frameOf } from '../../schema/frame-message.ts'
-import { type LoadLedger, type LoadPhase } from './load-ledger.ts'
-import { SDK_DISTINCT_ID } from './outage-faults.ts'
-import { type FaultSystem } from './start-fault-system.ts'
+import { scanDeadLetters } from '../../../platform/dead-letters/scan-dead-letters.ts'
+import { describeRows } from '../../../platform/native-block/describe-rows.ts'
+import { decodeFrame } from '../../../platform/native-block/frame-codec.ts'
+import { frameOf } from '../../../schema/frame-message.ts'
+import { type LoadLedger, type LoadPhase } from '../load/load-ledger.ts'
+import { SDK_DISTINCT_ID } from '../kinds/outage-faults.ts'
+import { type FaultSystem } from '../system/start-fault-system.ts'
 
 /** What became of the events of the load. */
 export interface EventAudit {

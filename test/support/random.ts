@@ -1,7 +1,7 @@
 /** Numbers from 0 to below 1. */
 export type Random = () => number
 
-/** The generator mulberry32: the same seed gives the same schedule of faults. */
+/** The generator mulberry32: the same seed gives the same numbers, so that a run can be repeated. */
 export function createRandom (seed: number): Random {
   let state = seed | 0
   return () => {
