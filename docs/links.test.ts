@@ -53,6 +53,15 @@ t.test('every path that a page names is there', async (t) => {
   t.same(missing.map(({ page, name }) => `${page}: ${name}`), [])
 })
 
+t.test('every file that a page names without its folder is there', async (t) => {
+  const files = FOLDERS.flatMap((folder) => globSync(`${folder}/**/*.{ts,sh,sql}`, { cwd: ROOT }))
+  const names = new Set(files.map((file) => path.basename(file)))
+  const named = pages.flatMap((page) => [...prose(page).matchAll(/`([a-z][\w.-]*\.(?:ts|sh|sql))`/g)]
+    .map(([, name = '']) => ({ page, name })))
+
+  t.same(named.filter(({ name }) => !names.has(name)).map(({ page, name }) => `${page}: ${name}`), [])
+})
+
 t.test('every page of docs is linked from the README, or from a page that is', async (t) => {
   const reached = new Set(['README.md'])
   for (const page of reached) {
