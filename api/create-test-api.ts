@@ -29,6 +29,8 @@ export interface TestApi {
   key: string
   /** Sends a request with the personal key; a path that begins with `~` is below the project. */
   call: (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown) => Promise<TestAnswer>
+  /** The same API with a new project: the tests of a file share one database, and see nothing of each other. */
+  inNewProject: () => Promise<TestApi>
 }
 
 export interface TestAnswer {
@@ -83,15 +85,22 @@ export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps>
     await nats.close()
     if (overrides.clickhouse === undefined) await clickhouse.close()
   })
-  return {
-    app, sql, databaseUrl, projectId: project.id, projectKey: project.apiKey, user, key,
+  const showIn = ({ id, apiKey }: { id: number, apiKey: string }): TestApi => ({
+    app, sql, databaseUrl, projectId: id, projectKey: apiKey, user, key,
     call: async (method, path, body) => await send(app, {
       method,
-      url: path.replace(/^~/, `/api/projects/${project.id}`),
+      url: path.replace(/^~/, `/api/projects/${id}`),
       headers: { authorization: `Bearer ${key}` },
       ...(body === undefined ? {} : { payload: body as NonNullable<InjectOptions['payload']> })
-    })
-  }
+    }),
+    async inNewProject () {
+      const created = await createProject(sql, { name: 'Test' })
+      // The notification may come after the first request.
+      projects.invalidate()
+      return showIn(created)
+    }
+  })
+  return showIn(project)
 }
 
 /** Injects one request and reads the answer. */

@@ -2,13 +2,15 @@ import t from 'tap'
 import { createProject } from '../keys/create-project.ts'
 import { createTestApi, type TestApi } from '../create-test-api.ts'
 
+const shared = await createTestApi(t)
+
 async function insert (api: TestApi, name: string, columns: object = {}): Promise<string> {
   const [row] = await api.sql`INSERT INTO event_definitions ${api.sql({ project_id: api.projectId, name, ...columns })} RETURNING id`
   return row?.['id'] as string
 }
 
 t.test('shows an event with all fields of the contract', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const id = await insert(api, 'paid', {
     volume_30_day: 42, last_seen_at: new Date('2026-01-02T03:04:05.678Z'), created_by: api.user.id,
     created_at: new Date('2026-01-01T00:00:00Z'), last_updated_at: new Date('2026-01-01T00:00:00Z')
@@ -25,7 +27,7 @@ t.test('shows an event with all fields of the contract', async (t) => {
 })
 
 t.test('writes every writable field, and says when', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const id = await insert(api, 'paid', { last_updated_at: new Date('2020-01-01') })
   const changes = {
     name: 'order paid', volume_30_day: 9_007_199_254_740_991, query_usage_30_day: 3, tags: ['x', 'y'], post_to_slack: true
@@ -43,7 +45,7 @@ t.test('writes every writable field, and says when', async (t) => {
 })
 
 t.test('loses nothing when many change an event at once', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const id = await insert(api, 'busy')
   const changes = [
     { name: 'renamed' }, { volume_30_day: 1 }, { query_usage_30_day: 2 }, { tags: ['a'] }, { post_to_slack: true },
@@ -56,7 +58,7 @@ t.test('loses nothing when many change an event at once', async (t) => {
 })
 
 t.test('refuses what makes no sense, naming the field', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const id = await insert(api, 'first')
   await insert(api, 'taken')
   const cases: [object, string, string?][] = [
@@ -80,7 +82,7 @@ t.test('refuses what makes no sense, naming the field', async (t) => {
 })
 
 t.test('lists by name, volume and last seen, by type and by words', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   await insert(api, '$pageview', { volume_30_day: 5, last_seen_at: new Date('2026-01-03') })
   await insert(api, 'order paid', { volume_30_day: 7, last_seen_at: new Date('2026-01-01') })
   await insert(api, 'Order 100%', { volume_30_day: 5, last_seen_at: new Date('2026-01-02') })
@@ -101,7 +103,7 @@ t.test('lists by name, volume and last seen, by type and by words', async (t) =>
 })
 
 t.test('walks every order to the end without repeating or missing, while events are added', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const rows = Array.from({ length: 300 }, (_, index) => ({
     project_id: api.projectId, name: `e${String(index * 7 % 300).padStart(3, '0')}`, volume_30_day: index % 11,
     last_seen_at: index % 5 === 0 ? null : new Date(Date.UTC(2026, 0, 1 + index % 13))
@@ -126,16 +128,17 @@ t.test('walks every order to the end without repeating or missing, while events 
 })
 
 t.test('says up to when events are counted in', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   t.notOk((await api.call('GET', '~/event_definitions')).headers['millrace-definitions-as-of'])
 
+  // One answer for all projects; nothing else in this file looks at it.
   await api.sql`INSERT INTO roll_up_state VALUES ('recent changes', '2026-01-02T03:04:05Z'), ('daily sweep', '2026-01-02')`
 
   t.equal((await api.call('GET', '~/event_definitions')).headers['millrace-definitions-as-of'], '2026-01-02T03:04:05.000Z')
 })
 
 t.test('forgets a deleted event, and tells nothing about those of another project', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const other = await createProject(api.sql, { name: 'Other' })
   const id = await insert(api, 'gone')
   const path = `/api/projects/${other.id}/event_definitions/${id}`

@@ -2,8 +2,10 @@ import t from 'tap'
 import { createProject } from '../keys/create-project.ts'
 import { createTestApi } from '../create-test-api.ts'
 
+const shared = await createTestApi(t)
+
 t.test('creates an experiment from a name and a flag key alone, and makes the flag', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
 
   const created = await api.call('POST', '~/experiments/', { name: 'Checkout', feature_flag_key: 'checkout' })
 
@@ -30,7 +32,7 @@ t.test('creates an experiment from a name and a flag key alone, and makes the fl
 })
 
 t.test('keeps what a client wrote, in free-form fields as it was written', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const body = {
     name: 'Everything', description: 'd', start_date: '2026-01-02T03:04:05.678Z', end_date: '2026-02-01T00:00:00Z',
     feature_flag_key: 'everything', archived: true,
@@ -46,7 +48,7 @@ t.test('keeps what a client wrote, in free-form fields as it was written', async
 })
 
 t.test('shapes the flag by the parameters', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   await api.sql`INSERT INTO group_types VALUES (${api.projectId}, 'company', 1)`
   const variants = [
     { key: 'control', rollout_percentage: 34 }, { key: 'a', rollout_percentage: 33 }, { key: 'b', rollout_percentage: 33 }
@@ -67,7 +69,7 @@ t.test('shapes the flag by the parameters', async (t) => {
 })
 
 t.test('links a flag that is fit for an experiment, and refuses others', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const insert = async (key: string, variants: string[]): Promise<void> => {
     const shares = variants.map((name) => ({ key: name, rollout_percentage: 100 / variants.length }))
     const filters = { groups: [], multivariate: { variants: shares } }
@@ -89,7 +91,7 @@ t.test('links a flag that is fit for an experiment, and refuses others', async (
 })
 
 t.test('refuses variants in the words that clients know', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const create = async (variants: unknown): Promise<unknown> => {
     const answer = await api.call('POST', '~/experiments', {
       name: 'V', feature_flag_key: 'v', parameters: { feature_flag_variants: variants }
@@ -109,7 +111,7 @@ t.test('refuses variants in the words that clients know', async (t) => {
 })
 
 t.test('refuses what makes no sense, naming the field', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const cases: [object, object][] = [
     [{ feature_flag_key: 'k' }, { code: 'required', attr: 'name' }],
     [{ name: 'n' }, { code: 'required', attr: 'feature_flag_key' }],
@@ -136,7 +138,7 @@ t.test('refuses what makes no sense, naming the field', async (t) => {
 })
 
 t.test('follows the launch with the flag, and refuses to change what then must stay', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const { body: { id } } = await api.call('POST', '~/experiments', { name: 'Launch', feature_flag_key: 'launch' })
   const patch = async (body: object): Promise<any> => await api.call('PATCH', `~/experiments/${id}/`, body)
   const variants = [{ key: 'control', rollout_percentage: 20 }, { key: 'test', rollout_percentage: 80 }]
@@ -162,7 +164,7 @@ t.test('follows the launch with the flag, and refuses to change what then must s
 })
 
 t.test('moves a draft to another flag', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const { body: { id } } = await api.call('POST', '~/experiments', { name: 'Move', feature_flag_key: 'first' })
 
   const moved = await api.call('PATCH', `~/experiments/${id}`, { feature_flag_key: 'second' })
@@ -171,7 +173,7 @@ t.test('moves a draft to another flag', async (t) => {
 })
 
 t.test('checks the flag as if it were written by itself, and names the field of the experiment', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const create = async (parameters: object): Promise<unknown> =>
     await api.call('POST', '~/experiments', { name: 'Checked', feature_flag_key: 'checked', parameters })
   const thirds = ['control', 'a', 'b'].map((key) => ({ key, rollout_percentage: 33.33 }))
@@ -191,7 +193,7 @@ t.test('checks the flag as if it were written by itself, and names the field of 
 })
 
 t.test('does not launch with a flag that was deleted, but takes another one', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const { body: { id, feature_flag: flag } } = await api.call('POST', '~/experiments', { name: 'Gone', feature_flag_key: 'gone' })
   await api.call('DELETE', `~/feature_flags/${flag.id}`)
   const patch = async (body: object): Promise<unknown> => await api.call('PATCH', `~/experiments/${id}`, body)
@@ -203,7 +205,7 @@ t.test('does not launch with a flag that was deleted, but takes another one', as
 })
 
 t.test('names all fields that a PATCH cannot write', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const { body: { id } } = await api.call('POST', '~/experiments', { name: 'P', feature_flag_key: 'p' })
 
   const answer = await api.call('PATCH', `~/experiments/${id}`, { name: 'Q', id: 5, colour: 'red' })
@@ -213,7 +215,7 @@ t.test('names all fields that a PATCH cannot write', async (t) => {
 })
 
 t.test('loses nothing when many change an experiment at once', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const { body: { id } } = await api.call('POST', '~/experiments', { name: 'Busy', feature_flag_key: 'busy' })
   const changes = [
     { name: 'Renamed' }, { description: 'Described' }, { parameters: { a: 1 } }, { filters: { b: 2 } },
@@ -228,7 +230,7 @@ t.test('loses nothing when many change an experiment at once', async (t) => {
 })
 
 t.test('makes one flag when two experiments ask for the same new key at once', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const names = ['1', '2', '3', '4']
 
   const answers = await Promise.all(names.map(async (name) =>
@@ -239,7 +241,7 @@ t.test('makes one flag when two experiments ask for the same new key at once', a
 })
 
 t.test('forgets a deleted experiment and keeps its flag', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const { body: { id } } = await api.call('POST', '~/experiments', { name: 'Gone', feature_flag_key: 'gone' })
 
   t.match(await api.call('DELETE', `~/experiments/${id}/`), { status: 204, body: undefined })
@@ -248,11 +250,11 @@ t.test('forgets a deleted experiment and keeps its flag', async (t) => {
   t.match(await api.call('DELETE', `~/experiments/${id}`), { status: 404 })
   t.match(await api.call('PATCH', `~/experiments/${id}`, {}), { status: 404 })
   t.match((await api.call('GET', '~/experiments')).body, { count: 0, results: [] })
-  t.match(await api.sql`SELECT deleted FROM feature_flags WHERE key = 'gone'`, [{ deleted: false }])
+  t.match(await api.sql`SELECT deleted FROM feature_flags WHERE project_id = ${api.projectId}`, [{ deleted: false }])
 })
 
 t.test('tells nothing about experiments of another project', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const other = await createProject(api.sql, { name: 'Other' })
   const { body: { id } } = await api.call('POST', '~/experiments', { name: 'Mine', feature_flag_key: 'mine' })
 
@@ -266,7 +268,7 @@ t.test('tells nothing about experiments of another project', async (t) => {
 })
 
 t.test('lists newest first, by archived and by words of the name', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   for (const [index, name] of ['Blue button', 'Red button', 'Blue 100%_page'].entries()) {
     await api.call('POST', '~/experiments', { name, feature_flag_key: `f${index}`, archived: index === 1 })
   }

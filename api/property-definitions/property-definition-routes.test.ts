@@ -2,6 +2,8 @@ import t from 'tap'
 import { createProject } from '../keys/create-project.ts'
 import { createTestApi, type TestApi } from '../create-test-api.ts'
 
+const shared = await createTestApi(t)
+
 async function insert (api: TestApi, name: string, columns: object = {}): Promise<string> {
   const row = { project_id: api.projectId, name, type: 'event', ...columns }
   const [inserted] = await api.sql`INSERT INTO property_definitions ${api.sql(row)} RETURNING id`
@@ -9,7 +11,7 @@ async function insert (api: TestApi, name: string, columns: object = {}): Promis
 }
 
 t.test('shows a property with all fields of the contract', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const id = await insert(api, 'amount', { property_type: 'Numeric' })
 
   const { status, body } = await api.call('GET', `~/property_definitions/${id}/`)
@@ -22,7 +24,7 @@ t.test('shows a property with all fields of the contract', async (t) => {
 })
 
 t.test('keeps type and is_numerical consistent, whichever is written', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const id = await insert(api, 'size', { property_type: 'DateTime' })
   const patch = async (body: object): Promise<any> => await api.call('PATCH', `~/property_definitions/${id}`, body)
 
@@ -36,7 +38,7 @@ t.test('keeps type and is_numerical consistent, whichever is written', async (t)
 })
 
 t.test('marks a type that a person set, so that inference leaves it alone', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const isManual = async (id: string): Promise<boolean> =>
     (await api.sql`SELECT property_type_is_manual AS manual FROM property_definitions WHERE id = ${id}`)[0]?.['manual']
   const id = await insert(api, 'zip', { property_type: 'Numeric' })
@@ -53,7 +55,7 @@ t.test('marks a type that a person set, so that inference leaves it alone', asyn
 })
 
 t.test('changes the given fields and no others, also when many change them at once', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const id = await insert(api, 'busy')
   const changes = [{ name: 'renamed' }, { query_usage_30_day: 7 }, { tags: ['a', 'b', 'a'] }, { property_type: 'Boolean' }]
 
@@ -66,16 +68,17 @@ t.test('changes the given fields and no others, also when many change them at on
 })
 
 t.test('says up to when events were looked at', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   t.notOk((await api.call('GET', '~/property_definitions')).headers['millrace-definitions-as-of'])
 
+  // One answer for all projects; nothing else in this file looks at it.
   await api.sql`INSERT INTO roll_up_state VALUES ('recent changes', '2026-01-02T03:04:05Z'), ('daily sweep', '2026-01-02')`
 
   t.equal((await api.call('GET', '~/property_definitions')).headers['millrace-definitions-as-of'], '2026-01-02T03:04:05.000Z')
 })
 
 t.test('refuses what makes no sense, naming the field', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const id = await insert(api, 'first')
   await insert(api, 'taken')
   const cases: [object | string, string, string?][] = [
@@ -97,7 +100,7 @@ t.test('refuses what makes no sense, naming the field', async (t) => {
 })
 
 t.test('refuses filters that make no sense, naming the parameter', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const cases: [string, string, string?][] = [
     ['type=session', 'type'], ['type=group', 'group_type_index', '`group_type_index` must be set for `group` type'],
     ['group_type_index=0', 'group_type_index', '`group_type_index` can only be set for `group` type'],
@@ -115,7 +118,7 @@ t.test('refuses filters that make no sense, naming the parameter', async (t) => 
 })
 
 t.test('answers 204 to DELETE, once', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const id = await insert(api, 'gone')
 
   t.match(await api.call('DELETE', `~/property_definitions/${id}`), { status: 204, body: undefined })
@@ -124,7 +127,7 @@ t.test('answers 204 to DELETE, once', async (t) => {
 })
 
 t.test('tells nothing about properties of another project', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const other = await createProject(api.sql, { name: 'Other' })
   const id = await insert(api, 'mine')
   const path = `/api/projects/${other.id}/property_definitions`
@@ -137,7 +140,7 @@ t.test('tells nothing about properties of another project', async (t) => {
 })
 
 t.test('takes a search for what it is', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   for (const name of ['100% sure', 'a_b', 'axb', "it's; DROP TABLE projects; --", '.*', 'back\\slash', 'Amount Net', 'net']) await insert(api, name)
   const search = async (text: string): Promise<string[]> =>
     (await api.call('GET', `~/property_definitions?search=${encodeURIComponent(text)}`)).body.results.map(({ name }: { name: string }) => name)

@@ -8,13 +8,13 @@ import { readMetric } from './read-metric.ts'
 const DAY = 86_400_000
 const START = Date.parse('2026-03-01T00:00:00Z')
 
-const SCOPE: MetricScope = {
-  projectId: 1, flagKey: 'checkout', variants: ['control', 'test', 'other'], groupType: null,
-  since: new Date(START), until: new Date(START + 10 * DAY), timezone: 'UTC'
-}
+const { client } = await createTestClickHouse(t)
+
+const VARIANTS = ['control', 'test', 'other']
 
 interface TestEvent {
-  project_id: number
+  /** Default: the project of the test. */
+  project_id?: number
   event: string
   distinct_id: string
   timestamp: number
@@ -24,19 +24,32 @@ interface TestEvent {
   feature_flag_response?: string
 }
 
-function toRow (event: TestEvent): object {
-  return { uuid: randomUUID(), received_at: event.timestamp, ...event, properties: JSON.stringify(event.properties) }
+const ELSEWHERE = 4711
+let projects = 0
+
+/** Stores events in a project of their own, with an experiment of ten days. */
+async function plant (events: TestEvent[]): Promise<MetricScope> {
+  const projectId = ++projects
+  const values = events.map((event) => ({
+    project_id: projectId, uuid: randomUUID(), received_at: event.timestamp, ...event,
+    properties: JSON.stringify(event.properties)
+  }))
+  await client.insert({ table: 'events', values, format: 'JSONEachRow' })
+  return {
+    projectId, flagKey: 'checkout', variants: VARIANTS, groupType: null,
+    since: new Date(START), until: new Date(START + 10 * DAY), timezone: 'UTC'
+  }
 }
 
 function exposure (distinctId: string, variant: string, at: number, groups = {}): TestEvent {
   return {
-    project_id: 1, event: '$feature_flag_called', distinct_id: distinctId, timestamp: at, properties: {}, groups,
+    event: '$feature_flag_called', distinct_id: distinctId, timestamp: at, properties: {}, groups,
     feature_flag: 'checkout', feature_flag_response: variant
   }
 }
 
 function happening (distinctId: string, event: string, at: number, properties = {}, groups = {}): TestEvent {
-  return { project_id: 1, event, distinct_id: distinctId, timestamp: at, properties, groups }
+  return { event, distinct_id: distinctId, timestamp: at, properties, groups }
 }
 
 function metric (fields: object): Metric {
@@ -58,7 +71,6 @@ function total (changes: DailyChange[], variant: string): Pick<DailyChange, 'exp
 }
 
 t.test('counts only what follows the first exposure, inside the dates of the experiment', async (t) => {
-  const { client } = await createTestClickHouse(t)
   const events = [
     exposure('a', 'control', START + DAY), exposure('a', 'control', START + 5 * DAY),
     happening('a', 'paid', START + DAY - 1), happening('a', 'paid', START + DAY),
@@ -66,26 +78,25 @@ t.test('counts only what follows the first exposure, inside the dates of the exp
     exposure('b', 'test', START + DAY), happening('b', 'paid', START + 10 * DAY),
     exposure('c', 'test', START), happening('c', 'paid', START + 10 * DAY - 1),
     exposure('off', 'false', START + DAY), happening('off', 'paid', START + 2 * DAY),
-    { ...exposure('elsewhere', 'test', START), project_id: 2 },
+    { ...exposure('elsewhere', 'test', START), project_id: ELSEWHERE },
     { ...exposure('another flag', 'test', START), feature_flag: 'header' }
   ]
-  await client.insert({ table: 'events', values: events.map(toRow), format: 'JSONEachRow' })
+  const scope = await plant(events)
 
-  const changes = await queryMetric(client, SCOPE, metric({ kind: 'count', event: 'paid' }))
+  const changes = await queryMetric(client, scope, metric({ kind: 'count', event: 'paid' }))
 
   t.same(total(changes, 'control'), { exposed: 1, measured: 1, sum: 1, sumOfSquares: 1 })
   t.same(total(changes, 'test'), { exposed: 2, measured: 2, sum: 1, sumOfSquares: 1 })
 })
 
 t.test('leaves out people who saw several variants, and counts them', async (t) => {
-  const { client } = await createTestClickHouse(t)
   const events = [
     exposure('both', 'control', START), exposure('both', 'test', START + 1), happening('both', 'paid', START + 2),
     exposure('one', 'test', START), happening('one', 'paid', START + 2)
   ]
-  await client.insert({ table: 'events', values: events.map(toRow), format: 'JSONEachRow' })
+  const scope = await plant(events)
 
-  const changes = await queryMetric(client, SCOPE, metric({ kind: 'funnel', event: 'paid' }))
+  const changes = await queryMetric(client, scope, metric({ kind: 'funnel', event: 'paid' }))
 
   t.match(total(changes, '$multiple'), { exposed: 1, sum: 0 })
   t.match(total(changes, 'control'), { exposed: 0, sum: 0 })
@@ -93,38 +104,35 @@ t.test('leaves out people who saw several variants, and counts them', async (t) 
 })
 
 t.test('follows merges: what a person did under two ids is one person', async (t) => {
-  const { client } = await createTestClickHouse(t)
   const events = [exposure('anonymous', 'test', START), happening('known', 'paid', START + 1), exposure('known', 'test', START + 2)]
-  await client.insert({ table: 'events', values: events.map(toRow), format: 'JSONEachRow' })
-  const before = await queryMetric(client, SCOPE, metric({ kind: 'funnel', event: 'paid' }))
+  const scope = await plant(events)
+  const before = await queryMetric(client, scope, metric({ kind: 'funnel', event: 'paid' }))
 
   await client.command({
     query: `INSERT INTO person_overrides (project_id, old_person_id, person_id, version)
-      SELECT 1, any(person_id), (SELECT any(person_id) FROM events WHERE distinct_id = 'known'), 1
-      FROM events WHERE distinct_id = 'anonymous'`
+      SELECT project_id, anyIf(person_id, distinct_id = 'anonymous'), anyIf(person_id, distinct_id = 'known'), 1
+      FROM events WHERE project_id = ${scope.projectId} GROUP BY project_id`
   })
-  const after = await queryMetric(client, SCOPE, metric({ kind: 'funnel', event: 'paid' }))
+  const after = await queryMetric(client, scope, metric({ kind: 'funnel', event: 'paid' }))
 
   t.match(total(before, 'test'), { exposed: 2, sum: 0 })
   t.match(total(after, 'test'), { exposed: 1, sum: 1 })
 })
 
 t.test('counts groups instead of persons', async (t) => {
-  const { client } = await createTestClickHouse(t)
   const acme = { company: 'acme' }
   const events = [
     exposure('a', 'test', START, acme), exposure('b', 'test', START + 1, acme), exposure('alone', 'test', START),
     happening('c', 'paid', START + 2, {}, acme), happening('alone', 'paid', START + 2)
   ]
-  await client.insert({ table: 'events', values: events.map(toRow), format: 'JSONEachRow' })
+  const scope = await plant(events)
 
-  const changes = await queryMetric(client, { ...SCOPE, groupType: 'company' }, metric({ kind: 'funnel', event: 'paid' }))
+  const changes = await queryMetric(client, { ...scope, groupType: 'company' }, metric({ kind: 'funnel', event: 'paid' }))
 
   t.match(total(changes, 'test'), { exposed: 1, sum: 1 })
 })
 
 t.test('takes the steps of a funnel in order, within the window after exposure', async (t) => {
-  const { client } = await createTestClickHouse(t)
   const path = (id: string, ...steps: [event: string, day: number][]): TestEvent[] => [
     exposure(id, 'test', START), ...steps.map(([event, day]) => happening(id, event, START + day * DAY))
   ]
@@ -135,13 +143,13 @@ t.test('takes the steps of a funnel in order, within the window after exposure',
     ...path('slow', ['view', 1], ['cart', 2], ['paid', 9]),
     ...path('nothing')
   ]
-  await client.insert({ table: 'events', values: events.map(toRow), format: 'JSONEachRow' })
+  const scope = await plant(events)
   const steps = ['view', 'cart', 'paid']
   const reached = (changes: DailyChange[]): number[] =>
     [0, 1, 2].map((step) => changes.reduce((sum, change) => sum + (change.steps[step] ?? 0), 0))
 
-  const open = await queryMetric(client, SCOPE, metric({ kind: 'funnel', steps }))
-  const week = await queryMetric(client, SCOPE, metric({ kind: 'funnel', steps, window_days: 7 }))
+  const open = await queryMetric(client, scope, metric({ kind: 'funnel', steps }))
+  const week = await queryMetric(client, scope, metric({ kind: 'funnel', steps, window_days: 7 }))
 
   t.same(reached(open), [4, 3, 3])
   t.match(total(open, 'test'), { exposed: 5, sum: 3 })
@@ -149,15 +157,14 @@ t.test('takes the steps of a funnel in order, within the window after exposure',
 })
 
 t.test('compares properties as a client wrote the conditions', async (t) => {
-  const { client } = await createTestClickHouse(t)
   const properties = [
     { plan: 'Pro', seats: 5, trial: true }, { plan: 'pro+', seats: '12', trial: false }, { seats: 1.5, plan: null },
     { plan: 'a\'b"c\\d%_', seats: 'many' }, {}
   ]
   const events = properties.flatMap((item, index) => [exposure(`u${index}`, 'test', START), happening(`u${index}`, 'paid', START + 1, item)])
-  await client.insert({ table: 'events', values: events.map(toRow), format: 'JSONEachRow' })
+  const scope = await plant(events)
   const count = async (...where: object[]): Promise<number> =>
-    total(await queryMetric(client, SCOPE, metric({ kind: 'count', event: 'paid', where })), 'test').sum
+    total(await queryMetric(client, scope, metric({ kind: 'count', event: 'paid', where })), 'test').sum
 
   t.equal(await count(), 5)
   t.equal(await count({ key: 'plan', value: 'Pro' }), 1)
@@ -189,7 +196,6 @@ function createRandom (seed: number): () => number {
 }
 
 t.test('agrees with a plain model on random people, for every kind, day by day', async (t) => {
-  const { client } = await createTestClickHouse(t)
   const random = createRandom(20_260_301)
   const events: TestEvent[] = []
   for (let person = 0; person < 400; person++) {
@@ -202,14 +208,14 @@ t.test('agrees with a plain model on random people, for every kind, day by day',
       events.push(happening(id, random() < 0.7 ? 'paid' : 'cart', START + Math.floor(random() * 11 * DAY), { amount }))
     }
   }
-  await client.insert({ table: 'events', values: events.map(toRow), format: 'JSONEachRow' })
+  const scope = await plant(events)
 
   for (const kind of ['funnel', 'count', 'sum', 'mean'] as const) {
-    const changes = await queryMetric(client, SCOPE, metric({ kind, event: 'paid', property: 'amount' }))
+    const changes = await queryMetric(client, scope, metric({ kind, event: 'paid', property: 'amount' }))
     for (let day = 0; day < 10; day++) {
       const until = START + (day + 1) * DAY
       const soFar = changes.filter((change) => Date.parse(change.day) < until)
-      for (const variant of SCOPE.variants) {
+      for (const variant of VARIANTS) {
         const found = total(soFar, variant)
         const wanted = model(events, kind, variant, until)
         t.same({ ...found, sum: round(found.sum), sumOfSquares: round(found.sumOfSquares) }, wanted, `${kind} of ${variant} on day ${day}`)

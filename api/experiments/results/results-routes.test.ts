@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { createTestClickHouse } from '../../../test/support/create-test-clickhouse.ts'
 import { createTestApi } from '../../create-test-api.ts'
 
 const START = Date.parse('2026-01-01T00:00:00Z')
 const NOW = Date.parse('2026-01-10T12:00:00Z')
 const DAY = 86_400_000
+
+const { client } = await createTestClickHouse(t)
+const shared = await createTestApi(t, { clickhouse: client, now: () => NOW })
 
 const EXPERIMENT = {
   name: 'Checkout', feature_flag_key: 'checkout', start_date: '2026-01-01T00:00:00Z',
@@ -26,7 +28,7 @@ interface Planted {
 }
 
 /** Plants exposures over the first eight days, and payments of 10 an hour after. */
-async function plant (clickhouse: ClickHouse, projectId: number, planted: Planted): Promise<void> {
+async function plant (projectId: number, planted: Planted): Promise<void> {
   const { people, variant, converts } = planted
   const values: object[] = []
   for (let person = 0; person < people; person++) {
@@ -41,16 +43,15 @@ async function plant (clickhouse: ClickHouse, projectId: number, planted: Plante
       values.push({ ...common, uuid: randomUUID(), event: 'paid', timestamp: at + 3_600_000, properties: '{"amount": 10}' })
     }
   }
-  await clickhouse.insert({ table: 'events', values, format: 'JSONEachRow' })
+  await client.insert({ table: 'events', values, format: 'JSONEachRow' })
 }
 
 /** Spreads people evenly over 0 to 999, whatever their number's order. */
 const luck = (person: number): number => person * 7919 % 1000
 
 t.test('finds the conversions that were planted among 20,000 people', async (t) => {
-  const { client } = await createTestClickHouse(t)
-  const api = await createTestApi(t, { clickhouse: client, now: () => NOW })
-  await plant(client, api.projectId, {
+  const api = await shared.inNewProject()
+  await plant(api.projectId, {
     people: 20_000,
     variant: (person) => person % 2 === 0 ? 'control' : 'test',
     converts: (person, variant) => luck(person) < (variant === 'test' ? 120 : 100)
@@ -84,9 +85,8 @@ t.test('finds the conversions that were planted among 20,000 people', async (t) 
 })
 
 t.test('raises the flag when people were split 60 to 40', async (t) => {
-  const { client } = await createTestClickHouse(t)
-  const api = await createTestApi(t, { clickhouse: client, now: () => NOW })
-  await plant(client, api.projectId, {
+  const api = await shared.inNewProject()
+  await plant(api.projectId, {
     people: 2000, variant: (person) => luck(person) < 600 ? 'control' : 'test', converts: () => false
   })
   const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
@@ -99,9 +99,8 @@ t.test('raises the flag when people were split 60 to 40', async (t) => {
 })
 
 t.test('answers the secondary metrics, one or all', async (t) => {
-  const { client } = await createTestClickHouse(t)
-  const api = await createTestApi(t, { clickhouse: client, now: () => NOW })
-  await plant(client, api.projectId, {
+  const api = await shared.inNewProject()
+  await plant(api.projectId, {
     people: 400, variant: (person) => person % 2 === 0 ? 'control' : 'test', converts: (person) => person % 4 < 2
   })
   const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
@@ -121,8 +120,7 @@ t.test('answers the secondary metrics, one or all', async (t) => {
 })
 
 t.test('answers before anybody was exposed', async (t) => {
-  const { client } = await createTestClickHouse(t)
-  const api = await createTestApi(t, { clickhouse: client, now: () => NOW })
+  const api = await shared.inNewProject()
   const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
 
   const { status, body } = await api.call('GET', `~/experiments/${experiment.id}/results`)
@@ -135,7 +133,7 @@ t.test('answers before anybody was exposed', async (t) => {
 })
 
 t.test('says what is missing for results', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const { body: draft } = await api.call('POST', '~/experiments', { ...EXPERIMENT, start_date: null })
   const ask = async (): Promise<any> => await api.call('GET', `~/experiments/${draft.id}/results`)
 
@@ -164,7 +162,6 @@ t.test('answers 503 while ClickHouse is away, and goes on serving experiments', 
 })
 
 t.test('remembers results for five minutes, unless asked to refresh', async (t) => {
-  const { client } = await createTestClickHouse(t)
   let now = NOW
   const api = await createTestApi(t, { clickhouse: client, now: () => now })
   const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
@@ -188,7 +185,6 @@ t.test('remembers results for five minutes, unless asked to refresh', async (t) 
 })
 
 t.test('tells whether events lack the values of flags', async (t) => {
-  const { client } = await createTestClickHouse(t)
   const api = await createTestApi(t, { clickhouse: client })
   const ask = async (query = ''): Promise<any> => await api.call('GET', `~/experiments/requires_flag_implementation${query}`)
   t.match(await ask(), { status: 200, body: { result: true, events: [] } }, 'without any experiment')
