@@ -19,7 +19,17 @@ const BODY_LIMIT_BYTES = 1_048_576
 /** A client that sends its request slower than this holds a socket for nothing. */
 const REQUEST_TIMEOUT_MS = 30_000
 
-/** Builds the API: it does not listen. Resources are plugins that get what they need as options. */
+/**
+ * Builds the API: it does not listen. Each part is a plugin that gets what it needs as options. A request is for one
+ * of them:
+ *
+ * 1. health and metrics: `http/health-routes.ts`
+ * 2. flags, for SDKs with a project key: `decide/`, which evaluates them by `flags/`
+ * 3. management, for people with a personal key: `management-routes.ts`, then the folder of the resource
+ *
+ * What all of them share is in `http/`: `access/`, reading the `request/`, `pages/` of lists, and `errors/`, in which
+ * whatever goes wrong becomes an answer. What the routes say of themselves is served by `openapi/`.
+ */
 export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   const app = fastify({
     loggerInstance: deps.logger as FastifyBaseLogger,

@@ -28,7 +28,17 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 
 type Query = Readonly<Record<string, unknown>>
 
-/** The public side of flags: `/decide`, `/flags`, the remote configuration, and definitions for local evaluation. */
+/**
+ * The public side of flags: `/decide`, `/flags`, the remote configuration, and definitions for local evaluation. To
+ * answer for flags:
+ *
+ * 1. read the request: body, key, fields (`request/`)
+ * 2. take the flags of its project, which are in memory (`load/`)
+ * 3. compute them, with what is stored of the person if an answer depends on it (`compute/`)
+ * 4. write the answer in the shape of the version that was asked for (`answer/`)
+ *
+ * SDKs that evaluate by themselves are served from `local-evaluation/`.
+ */
 export async function decideRoutes (app: FastifyInstance, options: DecideOptions): Promise<void> {
   const { metrics, now } = options
   const failures = metrics.counter('flag_store_failures_total',

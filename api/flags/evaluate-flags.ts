@@ -10,7 +10,11 @@ export interface Evaluation {
 }
 
 /**
- * Evaluates flags for a subject, first without and then, only if an answer depends on it, with what Postgres knows.
+ * Evaluates flags for a subject. The filters of a flag were read (`parse/`) and turned into functions (`compile/`) when
+ * it was loaded; here they are run: conditions compare properties (`operators/`), and rollouts and variants place
+ * the subject on a line (`hash/`).
+ *
+ * What Postgres knows is read only if an answer depends on it.
  *
  * @param positions   Flags to answer.
  * @param readFacts   Called at most once. Null: they cannot be read; flags that depend on them fail then.

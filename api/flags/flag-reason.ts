@@ -1,5 +1,5 @@
 /** Why a flag has its value, in the words of the protocol; the order of the list is the priority, highest first. */
-export const REASONS = [
+const REASONS = [
   'super_condition_value',
   'holdout_condition_value',
   'condition_match',

@@ -100,7 +100,7 @@ function checkReferences (draft: FlagDefinition, others: ProjectDefinitions): vo
   const flags = [...others.flags.filter(({ id }) => id !== draft.id), flag]
   const definitions = { ...others, flags }
   const set = compileFlagSet(definitions)
-  const context = createContextFactory(definitions, { flags: set.flags, staticCohorts: new Set(), strict: true })()
+  const context = createContextFactory(definitions, { ...set, staticCohorts: new Set(), strict: true })()
   compileFlag(flag, context, () => ({ count: 0 }))
   const [missing] = context.missingFlags
   if (missing !== undefined) {

@@ -1,4 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { selectUserSummary } from '../keys/user-summary.ts'
 import { type SqlFragment } from './pages/match-search.ts'
 
 /**
@@ -8,8 +9,6 @@ import { type SqlFragment } from './pages/match-search.ts'
  */
 export function selectCreatedBy (sql: Sql, userId: SqlFragment): SqlFragment {
   return sql`(
-    SELECT json_build_object('id', u.id, 'uuid', u.uuid, 'distinct_id', u.distinct_id, 'first_name', u.first_name,
-      'email', u.email, 'is_email_verified', u.is_email_verified)
-    FROM users u WHERE u.id = ${userId}
+    SELECT ${selectUserSummary(sql)} FROM users u WHERE u.id = ${userId}
   ) AS created_by`
 }

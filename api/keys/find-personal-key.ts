@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type UserSummary } from './user-summary.ts'
+import { selectUserSummary, type UserSummary } from './user-summary.ts'
 
 /** A stored personal key with its owner. */
 export interface PersonalKey {
@@ -22,8 +22,7 @@ export async function findPersonalKey (sql: Sql, secureValue: string): Promise<P
   const [row] = await sql<PersonalKey[]>`
     SELECT k.id, k.scopes, k.project_ids AS "projectIds", k.expires_at AS "expiresAt", k.revoked_at AS "revokedAt",
       k.last_used_at AS "lastUsedAt",
-      json_build_object('id', u.id, 'uuid', u.uuid, 'distinct_id', u.distinct_id, 'first_name', u.first_name,
-        'email', u.email, 'is_email_verified', u.is_email_verified) AS user
+      ${selectUserSummary(sql)} AS user
     FROM personal_api_keys k
     JOIN users u ON u.id = k.user_id
     WHERE k.secure_value = ${secureValue}`

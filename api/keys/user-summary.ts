@@ -1,3 +1,5 @@
+import { type PendingQuery, type Row, type Sql } from '../../platform/postgres/connect-postgres.ts'
+
 /** A person as answers show them, in `created_by` (api.md 2.2). */
 export interface UserSummary {
   id: number
@@ -6,6 +8,12 @@ export interface UserSummary {
   first_name: string
   email: string
   is_email_verified: boolean
+}
+
+/** A `UserSummary` of the table `users AS u`, as a column of a query. */
+export function selectUserSummary (sql: Sql): PendingQuery<Row[]> {
+  return sql`json_build_object('id', u.id, 'uuid', u.uuid, 'distinct_id', u.distinct_id, 'first_name', u.first_name,
+    'email', u.email, 'is_email_verified', u.is_email_verified)`
 }
 
 /** Schema of `created_by`; null when the user is gone or a process made the thing. */

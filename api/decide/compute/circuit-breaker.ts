@@ -1,3 +1,5 @@
+import { atMost } from '../at-most.ts'
+
 export interface CircuitBreakerOptions {
   /** Failures in a row after which nothing is tried for a moment: a single slow answer is no outage. */
   failures: number
@@ -38,7 +40,7 @@ export function createCircuitBreaker (
     }
     const { answer, cancel } = work()
     try {
-      const value = await withTimeout(answer, options.timeoutMs)
+      const value = await atMost(options.timeoutMs, answer)
       failures = 0
       return value
     } catch (error) {
@@ -48,15 +50,5 @@ export function createCircuitBreaker (
       onFailure(error)
       return null
     }
-  }
-}
-
-async function withTimeout<T> (answer: Promise<T>, timeoutMs: number): Promise<T> {
-  const { promise: late, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
-  try {
-    return await Promise.race([answer, late])
-  } finally {
-    clearTimeout(timer)
   }
 }

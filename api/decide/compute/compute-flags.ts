@@ -1,6 +1,6 @@
 import { evaluateFlags, type Evaluation } from '../../flags/evaluate-flags.ts'
 import { type FlagSet } from '../../flags/compile/compile-flag-set.ts'
-import { type Properties, type StoredFacts, type Subject } from '../../flags/subject.ts'
+import { NO_FACTS, type Properties, type StoredFacts, type Subject } from '../../flags/subject.ts'
 import { type CircuitBreaker } from './circuit-breaker.ts'
 import { type FlagRequest } from '../request/flag-request.ts'
 import { type PersonReader } from './person-reader.ts'
@@ -29,19 +29,11 @@ export async function computeFlags (
 ): Promise<Evaluation> {
   if (request.disableFlags) return { outcomes: [], hasErrors: false }
   const subject = buildSubject(set, request, deps.now())
-  if (onlyOverrides) subject.stored = NOTHING_STORED
+  if (onlyOverrides) subject.stored = NO_FACTS
   const evaluation = await evaluateFlags(set, subject, selectFlags(set, request), async () =>
     await readFacts({ projectId, set, request, subject }, deps))
   for (const { tally } of evaluation.outcomes) tally.count++
   return evaluation
-}
-
-const NOTHING_STORED: StoredFacts = {
-  properties: {},
-  groupProperties: new Map(),
-  hashKeyOverrides: new Map(),
-  hashKeysUnknown: false,
-  cohortIds: new Set()
 }
 
 function buildSubject (set: FlagSet, request: FlagRequest, nowMs: number): Subject {

@@ -1,9 +1,10 @@
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { listenPostgres } from '../../../platform/postgres/listen-postgres.ts'
 import { type Logger } from '../../../platform/logger.ts'
-import { compileFlagSet, type FlagSet } from '../../flags/compile/compile-flag-set.ts'
-import { type FlagTallies } from './flag-tallies.ts'
 import { loadDefinitions, loadProjectKeys, loadRevisions, type ProjectKey } from '../../feature-flags/load-definitions.ts'
+import { compileFlagSet, type FlagSet } from '../../flags/compile/compile-flag-set.ts'
+import { atMost } from '../at-most.ts'
+import { type FlagTallies } from './flag-tallies.ts'
 
 /** What is looked at again even when nothing was notified, in milliseconds. */
 const REFRESH_MS = 15_000
@@ -133,15 +134,5 @@ function coalesce (work: () => Promise<void>): () => Promise<void> {
       last = waiting
     }
     await waiting
-  }
-}
-
-async function atMost<T> (timeoutMs: number, work: Promise<T>): Promise<T> {
-  const { promise: late, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
-  try {
-    return await Promise.race([work, late])
-  } finally {
-    clearTimeout(timer)
   }
 }

@@ -8,8 +8,8 @@ import { type FlagSet } from '../../flags/compile/compile-flag-set.ts'
  */
 export function readChain (set: FlagSet, reference: string): { key: string, chain: string[] } {
   const { flags } = set.definitions
-  const position = findPosition(set, reference)
-  if (position === -1) return { key: reference, chain: [reference] }
+  const position = set.positions.get(reference)
+  if (position === undefined) return { key: reference, chain: [reference] }
   const key = flags[position]!.key
   if (set.flags[position]!.broken === 'dependency_cycle') return { key, chain: [] }
   const chain = new Set<string>()
@@ -19,9 +19,4 @@ export function readChain (set: FlagSet, reference: string): { key: string, chai
   }
   visit(position)
   return { key, chain: [...chain] }
-}
-
-function findPosition ({ definitions: { flags } }: FlagSet, reference: string): number {
-  const byKey = flags.findIndex(({ key }) => key === reference)
-  return byKey === -1 ? flags.findIndex(({ id }) => String(id) === reference) : byKey
 }

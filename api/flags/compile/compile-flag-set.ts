@@ -9,6 +9,8 @@ import { type Subject } from '../subject.ts'
 export interface FlagSet {
   definitions: ProjectDefinitions
   flags: readonly CompiledFlag[]
+  /** Positions of the flags by id and, which wins, by key. */
+  positions: ReadonlyMap<string, number>
   /** Group type index by name. */
   groupIndexes: ReadonlyMap<string, number>
   /** Static cohorts that any flag asks for. */
@@ -27,7 +29,8 @@ export function compileFlagSet (definitions: ProjectDefinitions, findTally: Find
   const flags: CompiledFlag[] = []
   const staticCohorts = new Set<number>()
   const malformed = new Map<string, string>()
-  const createContext = createContextFactory(definitions, { flags, staticCohorts })
+  const positions = indexFlags(definitions.flags)
+  const createContext = createContextFactory(definitions, { flags, positions, staticCohorts })
 
   for (const definition of definitions.flags) {
     try {
@@ -42,6 +45,7 @@ export function compileFlagSet (definitions: ProjectDefinitions, findTally: Find
   return {
     definitions,
     flags,
+    positions,
     groupIndexes: new Map([...definitions.groupTypes].map(([index, name]) => [name, index])),
     staticCohorts: [...staticCohorts],
     malformed
@@ -50,13 +54,12 @@ export function compileFlagSet (definitions: ProjectDefinitions, findTally: Find
 
 /** Gives each flag a context of its own to note what it refers to. */
 export function createContextFactory (
-  { flags: all, cohorts, timezone }: ProjectDefinitions,
-  { flags, staticCohorts, strict = false }: {
-    flags: readonly CompiledFlag[], staticCohorts: Set<number>, strict?: boolean
+  { cohorts, timezone }: ProjectDefinitions,
+  { flags, positions, staticCohorts, strict = false }: Pick<FlagSet, 'flags' | 'positions'> & {
+    staticCohorts: Set<number>, strict?: boolean
   }
 ): () => FilterContext {
   const cohortsById = new Map(cohorts.map((cohort) => [cohort.id, cohort]))
-  const positions = indexFlags(all)
   return () => ({
     timezone,
     findCohort: (id) => cohortsById.get(id),
@@ -69,7 +72,6 @@ export function createContextFactory (
   })
 }
 
-/** Positions by id and, which wins, by key. */
 function indexFlags (flags: readonly FlagDefinition[]): Map<string, number> {
   const positions = new Map(flags.map(({ id }, position) => [String(id), position]))
   flags.forEach(({ key }, position) => positions.set(key, position))
@@ -102,7 +104,7 @@ const MAX_CHAIN = 50
  * Positions of the flags that ask, directly or not, for themselves or for flags that do. Flags that ask for nothing
  * are settled first, then those that ask only for settled ones, and so on; what is never settled is the answer.
  */
-export function findCycles (flags: ReadonlyArray<Pick<CompiledFlag, 'dependencies'>>): number[] {
+function findCycles (flags: ReadonlyArray<Pick<CompiledFlag, 'dependencies'>>): number[] {
   const settled = new Set<number>()
   let open = flags.map((_, position) => position)
   for (let round = 0; round < MAX_CHAIN; round++) {

@@ -9,7 +9,7 @@ export const compileNotRegex = compilePattern(true)
  * Longer texts match no pattern, positive or negated. The engine is linear in the text, but a client chooses the text
  * and somebody else the pattern: without a bound one request with a megabyte of overrides could hold the process.
  */
-export const MAX_REGEX_TEXT = 16_384
+const MAX_REGEX_TEXT = 16_384
 
 /** Patterns are compiled once and shared by all projects; the oldest leave when there are too many. */
 const MAX_COMPILED = 2000

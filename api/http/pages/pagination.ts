@@ -2,8 +2,8 @@ import { type FastifyRequest } from 'fastify'
 import { publicOrigin } from './public-origin.ts'
 
 /** Items of a page when the client names no limit, and at most. */
-export const DEFAULT_LIMIT = 100
-export const MAX_LIMIT = 1000
+const DEFAULT_LIMIT = 100
+const MAX_LIMIT = 1000
 
 /** Beyond, an offset is a mistake and not a page: no list here is that long. The largest integer of Postgres. */
 const MAX_OFFSET = 2_147_483_647

@@ -1,4 +1,4 @@
-/** Path parameters of one definition: what the id must look like, and its type for the route. */
+/** Path parameters of one thing that has a UUID: what the id must look like, and its type for the route. */
 export const uuidParams = {
   type: 'object',
   properties: {
