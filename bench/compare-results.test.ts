@@ -1,29 +1,47 @@
 import t from 'tap'
-import { compareResults } from './compare-results.ts'
+import { compareResults, renderComparisons, type Comparison } from './compare-results.ts'
 import { type Figure } from './question.ts'
 
-function figure (value: number, reference: number, target: Figure['target']): Figure {
+function compare (before: Figure, now: Figure, isQuick = false): Comparison[] {
+  return compareResults(new Map([['single/requests', before]]), new Map([['single/requests', now]]), { isQuick })
+}
+
+function figure (value: number, reference: number, target?: Figure['target']): Figure {
   return { name: 'x', value, unit: 'us', reference: { name: 'y', value: reference }, ...(target && { target }) }
 }
 
-t.test('a run on a machine of half the speed is no regression', async (t) => {
-  const baseline = new Map([['batch/cpu', figure(20, 10, { atMost: 3 })]])
-  const now = new Map([['batch/cpu', figure(40, 20, { atMost: 3 })]])
-
-  t.same(compareResults(baseline, now), [])
+t.test('a run on a machine of half the speed is alike', async (t) => {
+  t.match(compare(figure(20, 10, { atMost: 3 }), figure(40, 20, { atMost: 3 })), [{ before: 2, now: 2, verdict: 'alike' }])
 })
 
-t.test('a ratio that grew by half is reported when less is better', async (t) => {
-  const baseline = new Map([['batch/cpu', figure(20, 10, { atMost: 3 })]])
-  const now = new Map([['batch/cpu', figure(30, 10, { atMost: 3 })]])
-
-  t.match(compareResults(baseline, now), [/batch\/cpu: ratio 3.00, was 2.00/])
+t.test('a ratio that grew by half is worse when less is better, and better when more is', async (t) => {
+  t.match(compare(figure(20, 10, { atMost: 3 }), figure(30, 10, { atMost: 3 })), [{ before: 2, now: 3, verdict: 'worse' }])
+  t.match(compare(figure(20, 10, { atLeast: 3 }), figure(30, 10, { atLeast: 3 })), [{ verdict: 'better' }])
 })
 
-t.test('a ratio that fell by half is reported when more is better, and only then', async (t) => {
-  const baseline = new Map([['single/requests', figure(8, 10, { atLeast: 0.8 })], ['p50', figure(8, 10, undefined)]])
-  const now = new Map([['single/requests', figure(4, 10, { atLeast: 0.8 })], ['p50', figure(4, 10, undefined)]])
+t.test('a ratio that fell by half is worse when more is better, and better when less is', async (t) => {
+  t.match(compare(figure(8, 10, { atLeast: 0.8 }), figure(4, 10, { atLeast: 0.8 })), [{ verdict: 'worse' }])
+  t.match(compare(figure(8, 10, { atMost: 0.8 }), figure(4, 10, { atMost: 0.8 })), [{ verdict: 'better' }])
+})
 
-  t.match(compareResults(baseline, now), [/single\/requests/])
-  t.equal(compareResults(baseline, now).length, 1)
+t.test('what two runs on one machine differ by is alike; two quick ones differ by more', async (t) => {
+  const [before, now] = [figure(20, 10, { atMost: 3 }), figure(28, 10, { atMost: 3 })]
+
+  t.match(compare(before, figure(23, 10, { atMost: 3 })), [{ verdict: 'alike' }])
+  t.match(compare(before, now), [{ verdict: 'worse' }])
+  t.match(compare(before, now, true), [{ verdict: 'alike' }])
+})
+
+t.test('figures without a target or without a reference are not compared', async (t) => {
+  const { reference, ...alone } = figure(8, 10, { atLeast: 0.8 })
+
+  t.same(compare(figure(8, 10), figure(1, 10)), [])
+  t.same(compare(alone, { ...alone, value: 1 }), [])
+})
+
+t.test('each ratio is printed with its two values, whether it is worse or not', async (t) => {
+  t.equal(renderComparisons([
+    { name: 'batch/cpu', before: 2, now: 3, verdict: 'worse' },
+    { name: 'single/requests', before: 0.4, now: 0.412, verdict: 'alike' }
+  ]), 'worse   batch/cpu        was 2.00, is 3.00\nalike   single/requests  was 0.40, is 0.41\n')
 })

@@ -1,23 +1,43 @@
 import { ratioOf, type Figure } from './question.ts'
 
-/** How much a ratio may move before it counts as a change; two runs on a shared machine differ by 10 to 15 %. */
-const TOLERANCE = 0.2
+/**
+ * How much a ratio may move before it counts as a change. Two runs on a shared machine differ by 10 to 15 %; single
+ * short measurements of `--quick`, and the slowest requests of a run, by a multiple of that.
+ */
+const TOLERANCE = { full: 0.2, quick: 0.5 }
+
+/** A ratio in two runs. */
+export interface Comparison {
+  name: string
+  before: number
+  now: number
+  verdict: 'worse' | 'better' | 'alike'
+}
 
 /**
- * The figures that got worse than in an earlier run. Only ratios are compared: times of two runs on shared machines
- * say nothing. What is better for a figure follows from its target; figures without one are not judged.
+ * Compares every ratio that both runs have and that has a target, which says what is better. Times and rates are not
+ * compared: those of two runs on shared machines say nothing.
+ *
+ * @param options.isQuick  Both runs were quick ones, whose single measurements scatter more.
  */
-export function compareResults (baseline: ReadonlyMap<string, Figure>, now: ReadonlyMap<string, Figure>): string[] {
-  const worse = []
-  for (const [name, figure] of now) {
+export function compareResults (
+  baseline: ReadonlyMap<string, Figure>, now: ReadonlyMap<string, Figure>, { isQuick }: { isQuick: boolean }
+): Comparison[] {
+  const factor = 1 + (isQuick ? TOLERANCE.quick : TOLERANCE.full)
+  return [...now].flatMap(([name, figure]): Comparison[] => {
     const before = baseline.get(name)
     const ratio = ratioOf(figure)
     const ratioBefore = before === undefined ? undefined : ratioOf(before)
-    if (ratio === undefined || ratioBefore === undefined || figure.target === undefined) continue
-    const change = ratio / ratioBefore
-    if ('atMost' in figure.target ? change > 1 + TOLERANCE : change < 1 - TOLERANCE) {
-      worse.push(`${name}: ratio ${ratio.toFixed(2)}, was ${ratioBefore.toFixed(2)}`)
-    }
-  }
-  return worse
+    if (ratio === undefined || ratioBefore === undefined || figure.target === undefined) return []
+    const growth = 'atMost' in figure.target ? ratio / ratioBefore : ratioBefore / ratio
+    const verdict = growth > factor ? 'worse' : growth < 1 / factor ? 'better' : 'alike'
+    return [{ name, before: ratioBefore, now: ratio, verdict }]
+  })
+}
+
+/** For people: a line for each ratio, the worse ones marked. */
+export function renderComparisons (comparisons: readonly Comparison[]): string {
+  const width = Math.max(...comparisons.map(({ name }) => name.length))
+  return comparisons.map(({ name, before, now, verdict }) =>
+    `${verdict.padEnd(6)}  ${name.padEnd(width)}  was ${before.toFixed(2)}, is ${now.toFixed(2)}\n`).join('')
 }

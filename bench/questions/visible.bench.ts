@@ -31,7 +31,7 @@ export const visible: Question = {
 
 async function probe (context: BenchContext, rate: (typeof RATES)[number]): Promise<number[]> {
   const { stack, port, quick } = context
-  const seconds = quick ? 5 : 20
+  const seconds = quick ? 3 : 20
   const requestsPerSecond = rate.eventsPerSecond / rate.eventsPerRequest
   const load = await prepareLoad({
     port, path: '/batch/', apiKey: stack.projectApiKey, seed: 4000, gzip: true, connections: 8,
