@@ -1,11 +1,15 @@
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { PROJECT_KEY, startTestIngest, TEAM_KEY } from '../testing/start-test-ingest.ts'
-import { storePublishedEvents, takePeopleUpdates } from '../testing/read-published-events.ts'
+import { discardPublished, takePeopleUpdates, takePublishedEvents } from '../testing/read-published-events.ts'
+
+/** Beyond 2^53, as databases of other languages number things. */
+const ID = '9223372036854775807'
+
+const [ingest, clickhouse] = await Promise.all([startTestIngest(t), createTestClickHouse(t)])
+t.beforeEach(async () => await discardPublished(ingest.connection))
 
 t.test('an event answered with 200 is in the stream, every column as sent', async (t) => {
-  const ingest = await startTestIngest(t)
-  const clickhouse = await createTestClickHouse(t)
   const uuid = '0193a5b2-7c1d-7e8f-9abc-def012345678'
   const event = {
     event: 'order paid',
@@ -18,7 +22,7 @@ t.test('an event answered with 200 is in the stream, every column as sent', asyn
 
   t.equal(answer.status, 200)
   t.equal(await answer.text(), '{"status":1}')
-  const [stored, ...more] = await storePublishedEvents(ingest.connection, clickhouse)
+  const [stored, ...more] = await takePublishedEvents(ingest.connection, clickhouse)
   t.same(more, [])
   t.match(stored, {
     project_id: 1, uuid, event: 'order paid', distinct_id: 'user-1', browser: 'Firefox', ip: '127.0.0.1',
@@ -29,8 +33,6 @@ t.test('an event answered with 200 is in the stream, every column as sent', asyn
 })
 
 t.test('a batch keeps its good events and drops the bad ones, counted by reason', async (t) => {
-  const ingest = await startTestIngest(t)
-  const clickhouse = await createTestClickHouse(t)
   const batch = [
     { event: 'good', distinct_id: 'a' },
     { distinct_id: 'nameless' },
@@ -42,14 +44,14 @@ t.test('a batch keeps its good events and drops the bad ones, counted by reason'
     'not an event',
     { event: 'good', distinct_id: 'b' }
   ]
+  const dropped = async (reason: string): Promise<number> =>
+    await ingest.metric(`millrace_ingest_events_dropped_total{reason="${reason}"}`)
 
   const answer = await ingest.post('/batch/', { api_key: TEAM_KEY, batch })
 
   t.equal(answer.status, 200)
-  const stored = await storePublishedEvents(ingest.connection, clickhouse)
+  const stored = await takePublishedEvents(ingest.connection, clickhouse)
   t.same(stored.map(({ event, distinct_id: id }) => [event, id]), [['good', 'a'], ['good', 'b']])
-  const dropped = async (reason: string): Promise<number> =>
-    await ingest.metric(`millrace_ingest_events_dropped_total{reason="${reason}"}`)
   t.equal(await dropped('missing_event_name'), 2)
   t.equal(await dropped('invalid_event_name'), 1)
   t.equal(await dropped('missing_distinct_id'), 2)
@@ -58,23 +60,19 @@ t.test('a batch keeps its good events and drops the bad ones, counted by reason'
 })
 
 t.test('many requests at once share messages and are all answered', async (t) => {
-  const ingest = await startTestIngest(t)
-  const clickhouse = await createTestClickHouse(t)
-
   const answers = await Promise.all(Array.from({ length: 200 }, async (_, i) =>
     await ingest.post('/e/', [{ event: `e${i}`, properties: { token: PROJECT_KEY, distinct_id: 'x' } }])))
 
   t.ok(answers.every(({ status }) => status === 200))
-  const stored = await storePublishedEvents(ingest.connection, clickhouse)
+  const stored = await takePublishedEvents(ingest.connection, clickhouse)
   t.equal(new Set(stored.map(({ event }) => event)).size, 200)
 })
 
 t.test('what events change about persons and groups is published beside them, in order', async (t) => {
-  const ingest = await startTestIngest(t)
   const batch = [
     { event: '$identify', distinct_id: 'u', properties: { $anon_distinct_id: 'anon', $browser: 'Safari' }, $set: { plan: 'pro' } },
-    { event: '$pageview', distinct_id: 'u', properties: { $browser: 'Safari', $groups: { company: 'c1' } } },
-    { event: '$groupidentify', distinct_id: 'g', properties: { $group_type: 'company', $group_key: 'c1', $group_set: { size: 5 } } },
+    { event: '$pageview', distinct_id: 'u', properties: { $browser: 'Safari', $groups: { workspace: 'c1' } } },
+    { event: '$groupidentify', distinct_id: 'g', properties: { $group_type: 'workspace', $group_key: 'c1', $group_set: { size: 5 } } },
     { event: '$create_alias', properties: { distinct_id: 'u', alias: 'other' } },
     { event: 'quiet', distinct_id: 'u', properties: { $set: { a: 1 }, $process_person_profile: false } }
   ]
@@ -88,9 +86,27 @@ t.test('what events change about persons and groups is published beside them, in
       kind: 'merge', how: 'identify', projectId: 1, distinctId: 'u', otherDistinctId: 'anon',
       set: { $browser: 'Safari', plan: 'pro' }, setOnce: { $initial_browser: 'Safari' }
     },
-    { kind: 'groupType', groupType: 'company' },
-    { kind: 'group', groupType: 'company', groupKey: 'c1', set: { size: 5 } },
+    { kind: 'groupType', groupType: 'workspace' },
+    { kind: 'group', groupType: 'workspace', groupKey: 'c1', set: { size: 5 } },
     { kind: 'merge', how: 'alias', distinctId: 'u', otherDistinctId: 'other' }
   ])
   t.equal(updates.length, 4)
+})
+
+t.test('ids beyond 2^53 are stored with all their digits, of small bodies and large ones', async (t) => {
+  const event = (name: string, filler: number): string =>
+    `{"event":"${name}","distinct_id":${ID},"properties":{"order_id":${ID},"nested":[{"id":-${ID}}],"amount":12.5,"filler":"${'x'.repeat(filler)}"}}`
+
+  for (const [name, filler, count] of [['small', 10, 2], ['large', 100_000, 30]] as const) {
+    const body = `{"api_key":"${PROJECT_KEY}","batch":[${Array.from({ length: count }, () => event(name, filler)).join(',')}]}`
+    t.equal((await ingest.post('/batch/', body)).status, 200)
+  }
+
+  const stored = await takePublishedEvents(ingest.connection, clickhouse)
+  t.equal(stored.length, 32)
+  for (const { properties, distinct_id: distinctId, property_types: types } of stored) {
+    if (!properties.startsWith(`{"order_id":${ID},"nested":[{"id":-${ID}}],"amount":12.5,`)) t.fail(properties.slice(0, 100))
+    if (distinctId !== ID) t.fail(String(distinctId))
+    if (!String(types).startsWith('eNorder_id')) t.fail(String(types))
+  }
 })

@@ -8,8 +8,10 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { loadIngestConfig } from '../config.ts'
 import { startIngest } from '../start-ingest.ts'
 import { createLogger } from '../../platform/logger.ts'
-import { storePublishedEvents, takePeopleUpdates } from '../testing/read-published-events.ts'
+import { takePeopleUpdates, takePublishedEvents, type StoredEvent } from '../testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest, type TestIngest } from '../testing/start-test-ingest.ts'
+
+const [ingest, clickhouse] = await Promise.all([startTestIngest(t), createTestClickHouse(t)])
 
 async function send (ingest: TestIngest, event: string): Promise<number> {
   const answer = await ingest.post('/capture/', { api_key: PROJECT_KEY, event, distinct_id: 'u' })
@@ -22,8 +24,6 @@ const spoolEmpties = async (ingest: TestIngest): Promise<void> => {
 }
 
 t.test('events sent while the stream is away are answered 200 and arrive once, when it is back', async (t) => {
-  const ingest = await startTestIngest(t)
-  const clickhouse = await createTestClickHouse(t)
   t.equal(await send(ingest, 'before'), 200)
 
   await ingest.nats.kill('SIGKILL')
@@ -35,14 +35,12 @@ t.test('events sent while the stream is away are answered 200 and arrive once, w
 
   // The test's own connection comes back in its own time.
   await ingest.connection.flush()
-  const stored = await storePublishedEvents(ingest.connection, clickhouse)
+  const stored = await takePublishedEvents(ingest.connection, clickhouse)
   t.equal(stored.length, 22)
   t.equal(new Set(stored.map(({ event }) => event)).size, 22)
 })
 
 t.test('a stream that does not answer costs one request its time, later ones are spooled at once', async (t) => {
-  const ingest = await startTestIngest(t)
-  const clickhouse = await createTestClickHouse(t)
   await ingest.nats.kill('SIGSTOP')
 
   t.equal(await send(ingest, 'first'), 200)
@@ -52,32 +50,31 @@ t.test('a stream that does not answer costs one request its time, later ones are
 
   await ingest.nats.kill('SIGCONT')
   await spoolEmpties(ingest)
-  const stored = await storePublishedEvents(ingest.connection, clickhouse)
+  const stored = await takePublishedEvents(ingest.connection, clickhouse)
   t.same(stored.map(({ event }) => event).sort(), ['first', ...Array.from({ length: 5 }, (_, i) => `later ${i}`)])
 })
 
 t.test('a full stream is no loss: events wait in the spool until there is room', async (t) => {
-  const ingest = await startTestIngest(t)
-  const clickhouse = await createTestClickHouse(t)
   const manager = await jetstreamManager(ingest.connection)
   await manager.streams.update(EVENTS_STREAM, { max_msgs: 4 })
+  t.teardown(async () => await manager.streams.update(EVENTS_STREAM, { max_msgs: -1 }))
 
   for (let i = 0; i < 10; i++) t.equal(await send(ingest, `e${i}`), 200)
 
   t.ok(await ingest.metric('millrace_ingest_spool_bytes') > 0)
-  await waitFor(async () => (await storePublishedEvents(ingest.connection, clickhouse)).length === 10,
+  const arrived: StoredEvent[] = []
+  await waitFor(async () => arrived.push(...await takePublishedEvents(ingest.connection, clickhouse)) >= 10,
     { timeoutMs: 30_000 })
+  t.same(arrived.map(({ event }) => event).sort(), Array.from({ length: 10 }, (_, i) => `e${i}`))
 })
 
 t.test('a deleted stream is created again and receives what was spooled', async (t) => {
-  const ingest = await startTestIngest(t)
-  const clickhouse = await createTestClickHouse(t)
   await (await jetstreamManager(ingest.connection)).streams.delete(EVENTS_STREAM)
 
   t.equal(await send(ingest, 'kept'), 200)
 
   await spoolEmpties(ingest)
-  t.same((await storePublishedEvents(ingest.connection, clickhouse)).map(({ event }) => event), ['kept'])
+  t.same((await takePublishedEvents(ingest.connection, clickhouse)).map(({ event }) => event), ['kept'])
 })
 
 t.test('a full spool answers 503 with Retry-After, and takes events again later', async (t) => {
@@ -99,7 +96,6 @@ t.test('a full spool answers 503 with Retry-After, and takes events again later'
 
 t.test('what a process left in its spool is published by the next one', async (t) => {
   const ingest = await startTestIngest(t)
-  const clickhouse = await createTestClickHouse(t)
   await ingest.nats.kill('SIGKILL')
   t.equal(await send(ingest, 'left behind'), 200)
   await ingest.stop()
@@ -111,11 +107,10 @@ t.test('what a process left in its spool is published by the next one', async (t
   }), createLogger({ component: 'ingest', level: 'silent' }))
   t.teardown(async () => { for (const step of successor.shutdownSteps) await step.run() })
 
-  await waitFor(async () => (await storePublishedEvents(ingest.connection, clickhouse)).length === 1)
+  await waitFor(async () => (await takePublishedEvents(ingest.connection, clickhouse)).length === 1)
 })
 
 t.test('people updates keep their order through an outage', async (t) => {
-  const ingest = await startTestIngest(t)
   const set = async (n: number): Promise<void> => {
     await ingest.post('/e', { api_key: PROJECT_KEY, event: 'e', distinct_id: 'u', $set: { n } })
   }
@@ -127,6 +122,7 @@ t.test('people updates keep their order through an outage', async (t) => {
   for (let n = 10; n < 15; n++) await set(n)
   await spoolEmpties(ingest)
 
+  await ingest.connection.flush()
   const updates = await takePeopleUpdates(ingest.connection)
   t.same(updates.map((update) => 'set' in update ? update.set?.n : null), Array.from({ length: 15 }, (_, n) => n))
 })

@@ -24,6 +24,12 @@ export async function takeMessages (connection: NatsConnection, stream: string):
   return messages
 }
 
+/** Empties the streams before a test that shares them with others. */
+export async function discardPublished (connection: NatsConnection): Promise<void> {
+  const manager = await jetstreamManager(connection)
+  for (const stream of [EVENTS_STREAM, PEOPLE_STREAM]) await manager.streams.purge(stream)
+}
+
 /** A row of `events` as JSON; numbers of 64 bits are texts. */
 export type StoredEvent = Record<string, unknown> & { uuid: string, event: string, properties: string }
 
@@ -35,7 +41,7 @@ export async function storePublishedFrames (connection: NatsConnection, clickhou
   for (let i = 0; i < frames.length; i += 20) await insertFrame(clickhouse.url, Buffer.concat(frames.slice(i, i + 20)))
 }
 
-/** Inserts what was published and reads it back. */
+/** Inserts what was published and reads back all that is stored. */
 export async function storePublishedEvents (
   connection: NatsConnection, clickhouse: TestClickHouse
 ): Promise<StoredEvent[]> {
@@ -47,12 +53,21 @@ export async function storePublishedEvents (
   return await result.json<StoredEvent>()
 }
 
+/** Inserts what was published, reads it back and leaves the table empty: for tests that share a stack. */
+export async function takePublishedEvents (
+  connection: NatsConnection, clickhouse: TestClickHouse
+): Promise<StoredEvent[]> {
+  const events = await storePublishedEvents(connection, clickhouse)
+  await clickhouse.client.command({ query: 'TRUNCATE TABLE events' })
+  return events
+}
+
 export async function takePeopleUpdates (connection: NatsConnection): Promise<PeopleUpdate[]> {
   return (await takeMessages(connection, PEOPLE_STREAM)).flatMap((message) => message.json<PeopleUpdate[]>())
 }
 
 /** @throws when ClickHouse refuses the frame, with its reason. */
-export async function insertFrame (url: string, frame: Uint8Array): Promise<void> {
+async function insertFrame (url: string, frame: Uint8Array): Promise<void> {
   const { origin, database, headers } = parseClickHouseUrl(url)
   const query = encodeURIComponent('INSERT INTO events FORMAT Native')
   const response = await fetch(`${origin}/?database=${database}&query=${query}`, {

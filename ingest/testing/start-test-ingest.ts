@@ -2,16 +2,17 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { createLogger, type Logger } from '../../platform/logger.ts'
+import { createLogger } from '../../platform/logger.ts'
 import { createTestPostgres, type TestPostgres } from '../../test/support/create-test-postgres.ts'
 import { startTestNats, type TestNats } from '../../test/support/start-test-nats.ts'
+import { type TestContext } from '../../test/support/test-context.ts'
 import { loadIngestConfig } from '../config.ts'
 import { startIngest, type Ingest } from '../start-ingest.ts'
 
 export const PROJECT_KEY = 'phc_test_project'
 export const TEAM_KEY = 'team_test_key'
 
-/** An ingest tier on a stream and a Postgres of its own, with project 1 and its keys. */
+/** An ingest tier on a stream and a Postgres of its own, with project 1 and its keys. A file of tests may share one. */
 export interface TestIngest {
   url: string
   dataDir: string
@@ -26,14 +27,10 @@ export interface TestIngest {
   stop (): Promise<void>
 }
 
-interface Closable {
-  teardown (run: () => unknown): unknown
-}
-
-export async function startTestIngest (t: Closable, env: NodeJS.ProcessEnv = {}): Promise<TestIngest> {
+export async function startTestIngest (t: TestContext, env: NodeJS.ProcessEnv = {}): Promise<TestIngest> {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-ingest-'))
-  const nats = await startTestNats(t)
-  const postgres = await createTestPostgres(t)
+  t.teardown(async () => await rm(dataDir, { recursive: true, force: true }))
+  const [nats, postgres] = await Promise.all([startTestNats(t), createTestPostgres(t)])
   await createProject(postgres)
   const logger = createLogger({ component: 'ingest', level: process.env.MILLRACE_TEST_LOG_LEVEL ?? 'silent' })
   const config = loadIngestConfig({
@@ -46,12 +43,13 @@ export async function startTestIngest (t: Closable, env: NodeJS.ProcessEnv = {})
   const stop = async (): Promise<void> => {
     if (stopped) return
     stopped = true
+    // The client of the test keeps its connections; their time to be used once more would only be waited for.
+    ingest.app.server.closeIdleConnections()
     for (const step of ingest.shutdownSteps) await step.run()
   }
   t.teardown(async () => {
     await stop()
     await connection.close()
-    await rm(dataDir, { recursive: true, force: true })
   })
   return {
     url, dataDir, nats, connection, postgres, ingest, stop,
@@ -72,5 +70,3 @@ async function createProject ({ sql }: TestPostgres): Promise<void> {
   await sql`INSERT INTO project_api_keys (api_key, project_id, kind) VALUES
     (${PROJECT_KEY}, 1, 'project'), (${TEAM_KEY}, 1, 'team')`
 }
-
-export type { Logger }
