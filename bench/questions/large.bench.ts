@@ -15,7 +15,7 @@ export const large: Question = {
   asks: 'batches of 19.9 MB of JSON beside 200 small captures/s',
   async answer (context) {
     const before = await countEvents(context.stack)
-    const alone = await sendSmall(context, context.quick ? 3 : 5)
+    const alone = await sendSmall(context, context.quick ? 2 : 5)
     await waitUntilVisible(context.stack, before, alone.requests)
     const figures: Figure[] = [
       { name: 'small alone p99', value: percentile(alone.latenciesMs, 0.99), unit: 'ms' }
@@ -50,7 +50,7 @@ async function besideLarge (context: BenchContext, inFlight: number): Promise<Lo
   const { body, events } = buildLargeBody(stack.projectApiKey, 6000 + inFlight)
   const requests = Array.from({ length: inFlight }, () => buildPost('/batch/', body))
   const [small, big] = await Promise.all([
-    sendSmall(context, context.quick ? 5 : 10),
+    sendSmall(context, context.quick ? 4 : 10),
     sendRequests(requests, { port, connections: inFlight })
   ])
   if (big.failed > 0 || small.failed > 0) throw new Error(`${big.failed} large and ${small.failed} small requests failed`)

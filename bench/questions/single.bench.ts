@@ -81,7 +81,7 @@ async function measureOurs (
 
 async function load ({ stack, quick }: BenchContext, port: number, seed: number, byFetch = false): Promise<LoadResult> {
   const prepared = await prepareLoad({
-    port, path: '/capture/', apiKey: stack.projectApiKey, seed, requests: (quick ? 10_000 : 30_000) / (byFetch ? 5 : 1),
+    port, path: '/capture/', apiKey: stack.projectApiKey, seed, requests: (quick ? 6000 : 30_000) / (byFetch ? 5 : 1),
     eventsPerRequest: 1, connections: CONNECTIONS, gzip: false, byFetch
   })
   const result = await prepared.run()
