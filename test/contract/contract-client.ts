@@ -26,6 +26,12 @@ export interface ContractClient {
   openapi: OpenApiChecker
 }
 
+/** What the walks through the contract work on: one running system, and a client that knows what was tried. */
+export interface ContractSystem {
+  stack: Stack
+  client: ContractClient
+}
+
 export interface CallOptions {
   /** Default: the first user's; null sends none. */
   authorization?: string | null

@@ -1,0 +1,33 @@
+import t from 'tap'
+import { startStack } from '../start-stack.ts'
+import { createContractClient } from './contract-client.ts'
+import { walkBeyondContract } from './walk-beyond-contract.ts'
+import { walkCapture } from './walk-capture.ts'
+import { walkDecide } from './walk-decide.ts'
+import { walkEventDefinitions } from './walk-event-definitions.ts'
+import { walkExperiments } from './walk-experiments.ts'
+import { walkManagement } from './walk-management.ts'
+import { walkPropertyDefinitions } from './walk-property-definitions.ts'
+
+/**
+ * Walks the contract (api.md), table by table, over HTTP to the whole system. Names of tests begin with the contract's
+ * sections; every answer is compared with the OpenAPI document as well.
+ *
+ * One system for all, because starting it takes longer than the rest. Flags first, which are to be the only ones of
+ * the project; captured events last, whose definitions would come between those that are planted.
+ */
+const stack = await startStack()
+t.teardown(async () => await stack.stop())
+const system = { stack, client: await createContractClient(stack) }
+
+await walkDecide(t, system)
+await walkExperiments(t, system)
+await walkPropertyDefinitions(t, system)
+await walkEventDefinitions(t, system)
+await walkBeyondContract(t, system)
+await walkManagement(t, system)
+await walkCapture(t, system)
+
+t.test('Every operation of the OpenAPI document was tried, and answered as it says', async (t) => {
+  t.same(system.client.openapi.untried(), [])
+})

@@ -1,0 +1,93 @@
+import { randomUUID } from 'node:crypto'
+import { type Test } from 'tap'
+import { type ContractSystem } from './contract-client.ts'
+import { insertEvent, insertProperty } from './insert-definition.ts'
+
+/** Sections 4, 5, 7 and 9: what all of management shares. */
+export async function walkManagement (t: Test, { stack, client }: ContractSystem): Promise<void> {
+  await t.test('4 Paths are answered with and without a trailing slash', async (t) => {
+    for (const path of ['experiments', 'property_definitions', 'event_definitions', 'feature_flags']) {
+      t.same((await client.call(t, 'GET', `~/${path}/`)).body.results, (await client.call(t, 'GET', `~/${path}`)).body.results, path)
+    }
+  })
+
+  await t.test('5 Authentication with a personal API key', async (t) => {
+    const ask = async (authorization: string | null): Promise<unknown> =>
+      await client.call(t, 'GET', '~/experiments/', undefined, { authorization })
+
+    t.match(await ask(`Bearer ${stack.personalApiKey}`), { status: 200 })
+    t.match(await ask('Bearer phx_wrong'), { status: 401, body: { type: 'authentication_error', code: 'invalid_personal_api_key' } })
+    t.match(await ask(`Bearer ${stack.projectApiKey}`), { status: 401, body: { code: 'invalid_personal_api_key' } })
+    t.match(await ask(null), { status: 401, body: { type: 'authentication_error', code: 'not_authenticated' } })
+    t.equal((await client.call(t, 'GET', '/api/projects/99/experiments')).status, 404)
+  })
+
+  await t.test('7 Errors name the field', async (t) => {
+    const eventId = await insertEvent(stack, 'wrong')
+    const propertyId = await insertProperty(stack, 'wrong')
+    const { body: { id } } = await client.call(t, 'POST', '~/experiments', { name: 'Wrong', feature_flag_key: 'wrong' })
+    const cases: [method: string, path: string, body: unknown, status: number, attr: string | null][] = [
+      ['GET', '~/event_definitions?limit=abc', undefined, 400, 'limit'],
+      ['GET', '~/event_definitions?limit=-1', undefined, 400, 'limit'],
+      ['GET', '~/event_definitions?offset=1000000000000', undefined, 400, 'offset'],
+      ['GET', '~/event_definitions/7', undefined, 400, 'id'],
+      ['GET', `~/event_definitions/${randomUUID()}`, undefined, 404, null],
+      ['PATCH', `~/event_definitions/${eventId}`, { tags: 'one' }, 400, 'tags'],
+      ['PATCH', `~/event_definitions/${eventId}`, { created_at: 'soon' }, 400, 'created_at'],
+      ['PATCH', `~/event_definitions/${eventId}`, { name: 'n'.repeat(401) }, 400, 'name'],
+      ['PATCH', `~/event_definitions/${eventId}`, { name: 'n'.repeat(1_048_577) }, 413, 'body'],
+      ['PATCH', `~/property_definitions/${propertyId}`, { property_type: 'Duration' }, 400, 'property_type'],
+      ['PATCH', `~/property_definitions/${propertyId}`, { unknown: 1 }, 400, 'unknown'],
+      ['PATCH', `~/property_definitions/${propertyId}`, 'text', 400, 'body'],
+      ['GET', '~/property_definitions?type=session', undefined, 400, 'type'],
+      ['POST', '~/experiments', {}, 400, 'name'],
+      ['POST', '~/experiments', { name: 'n' }, 400, 'feature_flag_key'],
+      ['PATCH', `~/experiments/${id}`, { start_date: '2026-01-02', end_date: '2026-01-01' }, 400, 'end_date'],
+      ['PATCH', `~/experiments/${id}`, { unknown: 1 }, 400, 'unknown'],
+      ['GET', `~/experiments/${id}/results`, undefined, 400, 'filters'],
+      ['GET', '~/experiments/99999', undefined, 404, null]
+    ]
+
+    for (const [method, path, body, status, attr] of cases) {
+      const answer = await client.call(t, method, path, body)
+      t.match(answer, { status, body: { type: /^(validation_error|invalid_request)$/, code: String, detail: String, attr } }, `${method} ${path} ${attr}`)
+      t.same(Object.keys(answer.body).sort(), ['attr', 'code', 'detail', 'type'])
+    }
+  })
+
+  await t.test('7 What is too long for a request is told in the same shape', async (t) => {
+    const names = (count: number): string => encodeURIComponent(JSON.stringify(Array.from({ length: count }, (_, n) => `event ${n}`)))
+
+    t.match(await client.call(t, 'GET', `~/property_definitions?event_names=${names(2000)}`), { status: 200 })
+    t.match(await client.call(t, 'GET', `~/property_definitions?event_names=${names(5000)}`), {
+      status: 431, body: { type: 'invalid_request', code: 'headers_too_large', attr: null }
+    })
+  })
+
+  await t.test('9 The OpenAPI document is 3.1, complete, and can be browsed', async (t) => {
+    const { document, operation } = client.openapi
+    t.equal(document.openapi, '3.1.0')
+    const operations = [
+      'GET experiments', 'POST experiments', 'GET experiments/1', 'PATCH experiments/1', 'DELETE experiments/1',
+      'GET experiments/1/results', 'GET experiments/1/secondary_results', 'GET experiments/requires_flag_implementation',
+      'GET property_definitions', 'GET property_definitions/x', 'PATCH property_definitions/x', 'DELETE property_definitions/x',
+      'GET event_definitions', 'GET event_definitions/x', 'PATCH event_definitions/x', 'DELETE event_definitions/x',
+      'GET dead_letters', 'GET dead_letters/1', 'POST dead_letters/replay'
+    ]
+    for (const line of operations) {
+      const [method = '', path = ''] = line.split(' ')
+      const found = operation(method, `/api/projects/1/${path}`)
+      t.ok(found?.summary, line)
+      t.ok(found?.security, `${line} asks for a key`)
+    }
+    const parameters = operation('GET', '/api/projects/1/property_definitions')?.parameters?.map(({ name }) => name) ?? []
+    for (const name of [
+      'event_names', 'excluded_properties', 'filter_by_event_names', 'group_type_index', 'is_feature_flag', 'is_numerical',
+      'limit', 'offset', 'properties', 'search', 'type', 'project_id'
+    ]) t.ok(parameters.includes(name), name)
+    const page = await fetch(`${stack.url}/docs`)
+    t.equal(page.status, 200)
+    t.match(page.headers.get('content-type'), /text\/html/)
+    t.notMatch(await page.text(), /https?:\/\/(?!127\.0\.0\.1)/, 'the page loads nothing from other hosts')
+  })
+}
