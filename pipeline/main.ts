@@ -36,7 +36,7 @@ const POSTGRES_CONNECTIONS = 10
  * The stages of an event from the stream to the column store, and what goes on beside it:
  *
  * 1. share the lanes among the processes      lanes/lane-manager.ts
- * 2. read a lane in order, without gaps       writer/read/
+ * 2. read a lane in order, without gaps       writer/read/, stream-reader/
  * 3. choose a batch                           writer/batch/
  * 4. leave out what is stored already         duplicates/
  * 5. record the cut                           lanes/claim-lane.ts

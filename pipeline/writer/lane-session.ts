@@ -12,7 +12,7 @@ import { type InsertError } from './insert/insert-frames.ts'
 import { INSERT_SETTINGS_VERSION } from './insert/insert-settings.ts'
 import { type LaneMessage } from './read/lane-message.ts'
 import { LaneProgress } from './settle/lane-progress.ts'
-import { type LaneReader } from './read/open-lane-reader.ts'
+import { type LaneReader } from './read/lane-reader.ts'
 import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
 import { type LaneDeps } from './run-lane-session.ts'
 import { openBlock, setAside } from './settle/set-aside.ts'
@@ -122,8 +122,7 @@ export class LaneSession {
 
   async #hasAllUpTo (sequence: number): Promise<boolean> {
     if ((this.#reader.buffer.at(-1)?.sequence ?? 0) >= sequence) return true
-    const pending = await this.#reader.readPending()
-    return pending.messages <= this.#reader.buffer.length
+    return await this.#reader.readPending() <= this.#reader.buffer.length
   }
 
   #skipSettled (): void {

@@ -116,10 +116,13 @@ t.test('finds the messages again that somebody else pulled from its consumer', a
   await publishEvents(stores.connection, makeEvents(10))
   await waitUntilSettled(stores)
 
+  // Without a subscription the server would not deliver to the thief at all.
+  const thief = stores.connection.subscribe('thief')
   stores.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${EVENTS_STREAM}.writer-live-0`, '{"batch":5}', { reply: 'thief' })
   for (let i = 0; i < 6; i++) await publishEvents(stores.connection, makeEvents(10))
   await waitUntilSettled(stores)
 
+  t.ok(thief.getReceived() > 0)
   t.same(await countEvents(stores), { rows: 70, uuids: 70, volume: 70, properties: 70 })
 })
 

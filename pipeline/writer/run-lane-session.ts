@@ -10,7 +10,7 @@ import { type PipelineMetrics } from '../metrics.ts'
 import { type BatchLimits } from './batch/choose-batch.ts'
 import { type InsertFrames } from './insert/insert-frames.ts'
 import { LaneSession } from './lane-session.ts'
-import { openLaneReader, type LaneReader } from './read/open-lane-reader.ts'
+import { openLaneReader, type LaneReader } from './read/lane-reader.ts'
 
 /** What a lane needs from its process. */
 export interface LaneDeps {
@@ -74,7 +74,7 @@ export async function runLaneSession (deps: LaneDeps): Promise<void> {
 
 async function refreshPending (reader: LaneReader, state: LaneState): Promise<void> {
   try {
-    state.pendingMessages = (await reader.readPending()).messages
+    state.pendingMessages = await reader.readPending()
     const { buffer, bufferedBytes } = reader
     if (state.pendingMessages === 0) state.pendingBytes = 0
     else if (buffer.length > 0) state.pendingBytes = Math.round(bufferedBytes / buffer.length * state.pendingMessages)

@@ -4,6 +4,7 @@ import { createDuplicateFilter } from '../duplicates/create-duplicate-filter.ts'
 import { type DuplicateFilter } from '../duplicates/duplicate-filter.ts'
 import { KnownUuids } from '../duplicates/known-uuids.ts'
 import { createLookUpEvents } from '../duplicates/look-up-events.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { countEvents, startTestLane, startTestStores, waitUntilSettled } from '../testing/start-test-lane.ts'
 
@@ -36,6 +37,25 @@ t.test('counts an event once that SDKs send again: in another message, in the sa
   await waitUntilSettled(stores)
 
   t.same(await countEvents(stores), { rows: 112, uuids: 112, volume: 112, properties: 112 })
+})
+
+t.test('leaves a lane alone while its owner is alive, and lets go of one that another process took', async (t) => {
+  const stores = await startTestStores(t)
+  const isAlive = (): boolean => true
+  const first = await startTestLane(t, stores, { owner: 'first', isAlive })
+  await publishEvents(stores.connection, makeEvents(10))
+  await waitUntilSettled(stores)
+
+  const polite = await startTestLane(t, stores, { owner: 'polite', isAlive })
+  await waitFor(() => polite.state.phase === 'elsewhere')
+  t.equal(first.state.phase, 'running')
+  const second = await startTestLane(t, stores, { owner: 'second', isAlive: () => false })
+  await waitFor(() => second.state.phase === 'running')
+  for (let i = 0; i < 10; i++) await publishEvents(stores.connection, makeEvents(10))
+  await waitFor(() => first.state.phase === 'elsewhere')
+  await waitUntilSettled(stores)
+
+  t.same(await countEvents(stores), { rows: 110, uuids: 110, volume: 110, properties: 110 })
 })
 
 t.test('keeps different events that share an uuid', async (t) => {

@@ -1,6 +1,7 @@
 import { type Msg } from '@nats-io/transport-node'
 import { frameOf, FINGERPRINT_BYTES } from '../../../schema/frame-message.ts'
 import { HEADER } from '../../../schema/streams.ts'
+import { type MessagePlace } from '../../stream-reader/message-place.ts'
 
 /** A message of EVENTS as the writer sees it: nothing of its payload is decoded. */
 export interface LaneMessage {
@@ -23,17 +24,14 @@ export interface LaneMessage {
   headers: Record<string, string>
   /** Subject that acknowledges it. */
   ackSubject: string
-  /** Position in the deliveries of its consumer, from 1 without gaps. */
-  delivery: number
 }
 
 /**
  * Reads what the writer needs from a message of the events stream. Never throws: a message without sensible headers
  * gets layout -1 and is dead-lettered in its turn.
  */
-export function readLaneMessage (message: Msg): LaneMessage {
-  const ackSubject = message.reply ?? ''
-  const { sequence, delivery, storedAt } = readAckSubject(ackSubject)
+export function readLaneMessage (message: Msg, { sequence, storedUs, ackSubject }: MessagePlace): LaneMessage {
+  const storedAt = Math.floor(storedUs / 1000)
   const headers: Record<string, string> = {}
   for (const [name, values] of message.headers ?? []) headers[name] = values[0] ?? ''
   const payload = message.data
@@ -42,7 +40,6 @@ export function readLaneMessage (message: Msg): LaneMessage {
   const sane = rows > 0 && layout >= 0 && payload.length > rows * FINGERPRINT_BYTES
   return {
     sequence,
-    delivery,
     storedAt,
     rows: sane ? rows : 0,
     layout: sane ? layout : -1,
@@ -52,20 +49,6 @@ export function readLaneMessage (message: Msg): LaneMessage {
     frame: sane ? frameOf(payload, rows) : payload,
     headers,
     ackSubject
-  }
-}
-
-/**
- * `$JS.ACK.<stream>.<consumer>.<deliveries>.<sequence>.<delivery>.<nanoseconds>.<pending>`; clusters put a domain and
- * an account hash before the stream.
- */
-function readAckSubject (subject: string): { sequence: number, delivery: number, storedAt: number } {
-  const tokens = subject.split('.')
-  const shift = tokens.length > 9 ? 2 : 0
-  return {
-    sequence: Number(tokens[5 + shift]),
-    delivery: Number(tokens[6 + shift]),
-    storedAt: Math.floor(Number(tokens[7 + shift]) / 1e6)
   }
 }
 

@@ -1,7 +1,7 @@
 import { startNextLife, type LaneHold } from '../../lanes/claim-lane.ts'
 import { type Cut, type LaneRecord } from '../../lanes/lane-record.ts'
 import { type LaneMessage } from '../read/lane-message.ts'
-import { type LaneReader } from '../read/open-lane-reader.ts'
+import { type LaneReader } from '../read/lane-reader.ts'
 
 /**
  * How far a lane is settled: in memory at once, in the lane's record with the next write, and only then towards the

@@ -1,14 +1,13 @@
 import { type Msg } from '@nats-io/transport-node'
 
-/** A message of PEOPLE as it was delivered. */
-export interface PartitionMessage {
-  data: Uint8Array
+/** Where a delivered message stands. */
+export interface MessagePlace {
   sequence: number
   /** When the stream stored it, epoch microseconds. */
-  publishedUs: number
+  storedUs: number
   /** Position in the deliveries of its consumer, from 1 without gaps. */
   delivery: number
-  /** Messages of the partition behind it. */
+  /** Messages of the consumer behind it. */
   pending: number
   /** Subject that acknowledges it. */
   ackSubject: string
@@ -16,18 +15,17 @@ export interface PartitionMessage {
 
 /**
  * Reads where a message stands from the subject that acknowledges it:
- * `$JS.ACK.<stream>.<consumer>.<deliveries>.<sequence>.<delivery>.<nanoseconds>.<pending>`; some servers put a domain
- * and an account hash before the stream.
+ * `$JS.ACK.<stream>.<consumer>.<deliveries>.<sequence>.<delivery>.<nanoseconds>.<pending>`; clusters put a domain and
+ * an account hash before the stream.
  */
-export function readPartitionMessage (message: Msg): PartitionMessage {
+export function readMessagePlace (message: Msg): MessagePlace {
   const ackSubject = message.reply ?? ''
   const tokens = ackSubject.split('.')
   const shift = tokens.length > 9 ? 2 : 0
   return {
-    data: message.data,
     sequence: Number(tokens[5 + shift]),
     delivery: Number(tokens[6 + shift]),
-    publishedUs: Math.floor(Number(tokens[7 + shift]) / 1000),
+    storedUs: Math.floor(Number(tokens[7 + shift]) / 1000),
     pending: Number(tokens[8 + shift]),
     ackSubject
   }
