@@ -33,6 +33,9 @@ async function startStores (t: TestContext): Promise<Stores> {
   }
 }
 
+/** Pause between two messages, in milliseconds: more comes than a starting pipeline takes, and little is left to do. */
+const PUBLISH_EVERY_MS = 20
+
 /** Publishes events in three months until told to stop; answers how many. */
 function publishSteadily ({ connection }: TestStores): { stop: () => Promise<number> } {
   const stopped = new AbortController()
@@ -40,7 +43,7 @@ function publishSteadily ({ connection }: TestStores): { stop: () => Promise<num
     let count = 0
     for (; !stopped.signal.aborted; count += 200) {
       await publishEvents(connection, makeEvents(200, (i) => ({ timestamp: Date.now() - (i % 3) * 31 * 86_400_000 })))
-      await delay(5)
+      await delay(PUBLISH_EVERY_MS)
     }
     return count
   })()

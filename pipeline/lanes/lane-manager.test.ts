@@ -7,10 +7,13 @@ import { type Membership } from './membership.ts'
 const LANES = [{ eventClass: 'live', number: 0 }, { eventClass: 'live', number: 1 }] as const
 
 /** Who is there, as this process `me` sees it. */
-function createView (members: string[] | null): { membership: Membership, set: (next: string[] | null) => void } {
+function createView (members: string[] | null): {
+  membership: Membership, set: (next: string[] | null) => void, looks: () => number
+} {
   let living = members
-  const membership = { id: 'me', living: () => living } as unknown as Membership
-  return { membership, set: (next) => { living = next } }
+  let looks = 0
+  const membership = { id: 'me', living: () => { looks++; return living } } as unknown as Membership
+  return { membership, set: (next) => { living = next }, looks: () => looks }
 }
 
 t.test('hands lanes over when a process joins, takes them back when it leaves, and keeps still in doubt', async (t) => {
@@ -30,7 +33,8 @@ t.test('hands lanes over when a process joins, takes them back when it leaves, a
   view.set(['me', 'other'])
   await waitFor(() => keys().join() === 'live.0')
   view.set(null)
-  await new Promise((resolve) => setTimeout(resolve, 600))
+  const looksBefore = view.looks()
+  await waitFor(() => view.looks() > looksBefore)
   t.same(keys(), ['live.0'])
   view.set(['me'])
   await waitFor(() => keys().length === 2)

@@ -8,14 +8,18 @@ import { ensureStreams } from '../../platform/nats/ensure-streams.ts'
 import { postgres } from '../../platform/postgres/mended-postgres.ts'
 import { type PersonUpdate } from '../../schema/people-update.ts'
 import { PEOPLE_STREAM } from '../../schema/streams.ts'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { freePort } from '../../test/support/free-port.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { MAX_PROPERTIES_BYTES } from './fold/change-properties.ts'
 import { compareCopies } from './testing/compare-copies.ts'
 import { noCopiesWait, origin, readPersons, startPeopleStores, type PeopleStores } from './testing/start-people-stores.ts'
 
+/** For the copies of all tests that do not look at them. */
+const clickhouse = await createTestClickHouse(t)
+
 t.test('sets aside what is no update and applies its neighbours', async (t) => {
-  const stores = await startPeopleStores(t)
+  const stores = await startPeopleStores(t, { clickhouse })
   const { publish, publishRaw, start, settled, sql } = stores
   start()
   const good = person('good', { set: { ok: true } })
@@ -34,7 +38,7 @@ t.test('sets aside what is no update and applies its neighbours', async (t) => {
 })
 
 t.test('finds the update that Postgres cannot store among a thousand, and applies all others', async (t) => {
-  const stores = await startPeopleStores(t)
+  const stores = await startPeopleStores(t, { clickhouse })
   const { publish, start, settled, sql } = stores
   const updates = Array.from({ length: 1000 }, (_, i) => person(`id-${i}`, { set: { i } }))
   await sql`ALTER TABLE persons ADD CONSTRAINT no_poison CHECK (properties->>'i' <> '617')`
@@ -50,7 +54,7 @@ t.test('finds the update that Postgres cannot store among a thousand, and applie
 })
 
 t.test('refuses properties that are nested deeper than anybody can read', async (t) => {
-  const stores = await startPeopleStores(t)
+  const stores = await startPeopleStores(t, { clickhouse })
   const { publishRaw, start, settled, sql, connection } = stores
   start()
   const brackets = '['.repeat(50_000) + ']'.repeat(50_000)
@@ -66,7 +70,7 @@ t.test('refuses properties that are nested deeper than anybody can read', async 
 })
 
 t.test('stores texts that Postgres refuses as they are, with replacement characters', async (t) => {
-  const { publish, start, settled, sql } = await startPeopleStores(t)
+  const { publish, start, settled, sql } = await startPeopleStores(t, { clickhouse })
   start()
 
   await publish([person('nul\0id', {
@@ -82,7 +86,7 @@ t.test('stores texts that Postgres refuses as they are, with replacement charact
 })
 
 t.test('refuses properties that would make a person too large, and nothing else of the event', async (t) => {
-  const stores = await startPeopleStores(t)
+  const stores = await startPeopleStores(t, { clickhouse })
   const { publish, start, settled, sql } = stores
   start()
   const megabyte = 'x'.repeat(1_048_576)
@@ -106,7 +110,7 @@ t.test('refuses properties that would make a person too large, and nothing else 
 })
 
 t.test('applies a replayed dead letter, although it saw the update before', async (t) => {
-  const stores = await startPeopleStores(t)
+  const stores = await startPeopleStores(t, { clickhouse })
   const { publish, start, settled, sql, connection } = stores
   start()
   await publish([{ ...person('late', { set: { plan: 'pro' } }), projectId: 5 }])
@@ -121,7 +125,7 @@ t.test('applies a replayed dead letter, although it saw the update before', asyn
 })
 
 t.test('passes over an update that an SDK sends again, so that it does not undo a newer one', async (t) => {
-  const { publish, start, settled, sql } = await startPeopleStores(t)
+  const { publish, start, settled, sql } = await startPeopleStores(t, { clickhouse })
   const first = person('a', { set: { plan: 'free' } })
   const before = start()
   await publish([first], [person('a', { set: { plan: 'pro' } })])
@@ -138,7 +142,7 @@ t.test('passes over an update that an SDK sends again, so that it does not undo 
 })
 
 t.test('waits for Postgres and goes on where it stopped', async (t) => {
-  const stores = await startPeopleStores(t)
+  const stores = await startPeopleStores(t, { clickhouse })
   const { publish, start, settled, sql } = stores
   const people = start()
   await publish([person('a', { set: { n: 1 } })])
@@ -173,7 +177,7 @@ t.test('keeps copies in Postgres while ClickHouse is away', async (t) => {
 })
 
 t.test('goes on after nats-server was killed', async (t) => {
-  const stores = await startPeopleStores(t)
+  const stores = await startPeopleStores(t, { clickhouse })
   const { publish, start, settled, sql, nats } = stores
   start()
   await publish([person('a')])
@@ -188,7 +192,7 @@ t.test('goes on after nats-server was killed', async (t) => {
 })
 
 t.test('applies what comes after the stream was deleted and made anew', async (t) => {
-  const { publish, start, settled, sql, connection } = await startPeopleStores(t)
+  const { publish, start, settled, sql, connection } = await startPeopleStores(t, { clickhouse })
   start()
   await publish([person('a')], [person('b')])
   await settled()
@@ -201,7 +205,7 @@ t.test('applies what comes after the stream was deleted and made anew', async (t
 })
 
 t.test('takes messages larger than a usual pull, in their place', async (t) => {
-  const { publish, start, settled, sql } = await startPeopleStores(t)
+  const { publish, start, settled, sql } = await startPeopleStores(t, { clickhouse })
   const junk = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`k${i}`, 'x'.repeat(500_000)]))
 
   await publish([person('a', { set: { n: 1 } })])

@@ -1,12 +1,16 @@
 import t from 'tap'
 import { personUuid } from '../../platform/persons/person-uuid.ts'
 import { type MergeUpdate } from '../../schema/people-update.ts'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { compareCopies } from './testing/compare-copies.ts'
 import { noCopiesWait, origin, readPersons, startPeopleStores } from './testing/start-people-stores.ts'
 
+/** For the copies of all tests that do not look at them. */
+const clickhouse = await createTestClickHouse(t)
+
 t.test('applies what events say about persons, in order', async (t) => {
-  const { publish, start, settled, sql } = await startPeopleStores(t)
+  const { publish, start, settled, sql } = await startPeopleStores(t, { clickhouse })
   start()
 
   await publish([
@@ -54,7 +58,7 @@ t.test('makes the anonymous person and the identified one one person, for past e
 })
 
 t.test('refuses to merge an identified person away, unless forced, and counts what it refused', async (t) => {
-  const { publish, start, settled, sql } = await startPeopleStores(t)
+  const { publish, start, settled, sql } = await startPeopleStores(t, { clickhouse })
   start()
 
   await publish([
@@ -74,7 +78,7 @@ t.test('refuses to merge an identified person away, unless forced, and counts wh
 })
 
 t.test('moves the flag overrides of a merged person; those of the survivor hold', async (t) => {
-  const { publish, start, settled, sql } = await startPeopleStores(t)
+  const { publish, start, settled, sql } = await startPeopleStores(t, { clickhouse })
   start()
   await publish(['a', 'b', 'c'].map((distinctId) => ({ ...origin(), kind: 'person', distinctId })))
   await settled()

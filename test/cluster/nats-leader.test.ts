@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { CUTS_BUCKET, DEAD_LETTER_STREAM, EVENTS_STREAM, MEMBERS_BUCKET, PEOPLE_STREAM } from '../../schema/streams.ts'
 import { createRandom } from '../support/random.ts'
@@ -34,7 +33,6 @@ t.test('loses and doubles nothing when the leaders of the events and of the cuts
       const all = await Promise.all(REPLICATED.map(async (each) => await readReplicas(connection, each)))
       return all.every(({ followers }) => followers.length === 2 && followers.every(({ current }) => current))
     }, { timeoutMs: 30_000, everyMs: 200 })
-    await delay(500)
   }
   await load.stop()
 

@@ -31,21 +31,30 @@ export interface PeopleStores {
   settled: () => Promise<void>
 }
 
-/** @param options.projects  How many projects there are, with ids from 1. */
-export async function startPeopleStores (t: TestContext, options: { projects?: number } = {}): Promise<PeopleStores> {
-  const nats = await startTestNats(t)
+/**
+ * Starts them; they end with the test.
+ *
+ * @param options.projects    How many projects there are, with ids from 1.
+ * @param options.clickhouse  One that tests share which do not look at the copies. Default: a database of its own,
+ *                            the most expensive of the three.
+ */
+export async function startPeopleStores (
+  t: TestContext, options: { projects?: number, clickhouse?: TestClickHouse } = {}
+): Promise<PeopleStores> {
+  const [nats, { sql, url: databaseUrl }, clickhouse] = await Promise.all([
+    startTestNats(t), createTestPostgres(t), options.clickhouse ?? createTestClickHouse(t)
+  ])
   const connection = await connectNats({ url: nats.url, name: 'test', logger: testLogger })
   t.teardown(() => connection.close())
   await ensureStreams(connection, { replicas: 1, eventsMaxBytes: 1e9, deadLetterMaxBytes: 1e8 })
-  const { sql, url: databaseUrl } = await createTestPostgres(t)
   await sql`INSERT INTO projects (id, name) SELECT i, 'project ' || i FROM generate_series(1, ${options.projects ?? 3}) AS i`
-  const clickhouse = await createTestClickHouse(t)
   const client = jetstream(connection)
   const last = new Map<number, number>()
 
   async function publishRaw (partition: number, payload: string | Uint8Array): Promise<void> {
     const { seq } = await client.publish(peopleSubject(partition), payload)
-    last.set(partition, seq)
+    // Answers may overtake each other.
+    last.set(partition, Math.max(seq, last.get(partition) ?? 0))
   }
 
   return {
