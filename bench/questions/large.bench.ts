@@ -17,6 +17,7 @@ export const large: Question = {
     const before = await countEvents(context.stack)
     const alone = await sendSmall(context, context.quick ? 2 : 5)
     await waitUntilVisible(context.stack, before, alone.requests)
+    await auditEvents(context.stack, before, alone.requests)
     const figures: Figure[] = [
       { name: 'small alone p99', value: percentile(alone.latenciesMs, 0.99), unit: 'ms' }
     ]

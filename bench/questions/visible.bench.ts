@@ -1,3 +1,4 @@
+import { auditEvents, countEvents, waitUntilVisible } from '../audit.ts'
 import { createEventSource } from '../load/prepare-events.ts'
 import { prepareLoad } from '../load/run-load.ts'
 import { percentile, type BenchContext, type Figure, type Question } from '../question.ts'
@@ -33,12 +34,14 @@ async function probe (context: BenchContext, rate: (typeof RATES)[number]): Prom
   const { stack, port, quick } = context
   const seconds = quick ? 3 : 20
   const requestsPerSecond = rate.eventsPerSecond / rate.eventsPerRequest
+  const requests = Math.ceil(requestsPerSecond * seconds)
   const load = await prepareLoad({
     port, path: '/batch/', apiKey: stack.projectApiKey, seed: 4000, gzip: true, connections: 8,
-    requests: Math.ceil(requestsPerSecond * seconds), eventsPerRequest: rate.eventsPerRequest,
+    requests, eventsPerRequest: rate.eventsPerRequest,
     ratePerSecond: requestsPerSecond
   })
   const nextEvent = createEventSource(5000 + rate.eventsPerSecond)
+  const before = await countEvents(stack)
   const delaysMs: number[] = []
   const finished = new AbortController()
   const background = load.run().finally(() => finished.abort())
@@ -48,6 +51,9 @@ async function probe (context: BenchContext, rate: (typeof RATES)[number]): Prom
   }
   const result = await background
   if (result.failed > 0) throw new Error(`${result.failed} requests of the background load failed`)
+  const sent = requests * rate.eventsPerRequest + delaysMs.length
+  await waitUntilVisible(stack, before, sent)
+  await auditEvents(stack, before, sent)
   return delaysMs
 }
 
