@@ -29,13 +29,12 @@ export interface RunFaultsOptions {
   tamper?: (system: FaultSystem, ledger: LoadLedger) => Promise<void>
 }
 
-const WARM_UP_MS = 2000
 const RECOVERY_TIMEOUT_MS = 120_000
 const DRAIN_TIMEOUT_MS = 180_000
 /** The roll-up of definitions follows within seconds. */
 const COUNTS_TIMEOUT_MS = 60_000
-/** Calm between two faults, so that the next one meets a system at work. */
-const CALM_MS = 1000
+/** Calm between two faults of a long run and of a short one, so that the next one meets a system at work. */
+const CALM_MS = { long: 1000, short: 250 }
 
 /**
  * Injects faults in random order under load for the given time, heals everything, drains, and compares what the clients
@@ -52,7 +51,8 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
   const expectations: Expectation[] = []
   const problems: string[] = []
   try {
-    await delay(WARM_UP_MS, undefined, { signal })
+    // The first fault meets a system at work, too.
+    await waitUntilRecovered(system, load, { timeoutMs: RECOVERY_TIMEOUT_MS, signal })
     for (const fault of createSchedule(faults.filter((each) => rows.get(each.name)?.notRun === null), options)) {
       const row = rows.get(fault.name) as FaultRow
       await runOnce(fault, { system, load, row, expectations, problems, options })
@@ -148,7 +148,7 @@ async function runOnce (fault: Fault, { system, load, row, expectations, problem
     `recovered in ${seconds(healedAt === undefined ? 0 : performance.now() - healedAt)}`)
   row.longestStallMs = Math.max(row.longestStallMs, phase.longestStallMs)
   ledger.begin('calm')
-  await delay(CALM_MS, undefined, { signal }).catch(() => {})
+  await delay(isLong ? CALM_MS.long : CALM_MS.short, undefined, { signal }).catch(() => {})
 }
 
 function seconds (ms: number): string {

@@ -20,7 +20,7 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
   {
     name: 'stream-full',
     what: 'the events stream has no room',
-    lastsMs: [10_000, 5000],
+    lastsMs: [10_000, 2500],
     async inject ({ system: { connection } }) {
       const stopped = new AbortController()
       await fillStream(connection)

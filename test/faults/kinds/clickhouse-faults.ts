@@ -1,6 +1,7 @@
 import { type ChooseInsertFault, type InsertFault } from '../system/clickhouse-fault-proxy.ts'
 import { type Fault } from './fault.ts'
 import { pickOne, type Random } from '../../support/random.ts'
+import { waitFor } from '../../support/wait-for.ts'
 
 /** Errors that pass by themselves, as ClickHouse words them. */
 const BUSY: readonly InsertFault[] = [
@@ -45,12 +46,14 @@ function insertFault (name: string, what: string, choose: (random: Random) => Ch
   return {
     name,
     what,
-    lastsMs: [8000, 3000],
+    lastsMs: [8000, 1500],
     async inject ({ system, random, expect }) {
       const { clickhouse } = system.proxies
       const before = clickhouse.injected
       clickhouse.set(choose(random))
       return async () => {
+        // On a busy machine the next insert may be later than that. Whether there was one is looked at in the end.
+        await waitFor(() => clickhouse.injected > before, { timeoutMs: 10_000 }).catch(() => {})
         clickhouse.set(undefined)
         const spoiled = clickhouse.injected - before
         expect(async () => spoiled > 0 ? null : 'no insert was spoiled')

@@ -8,7 +8,7 @@ export const CLOCK_FAULTS: readonly Fault[] = [
   {
     name: 'clock-back',
     what: 'the clock of ingest and pipeline jumps back by an hour, then forward again',
-    lastsMs: [6000, 3000],
+    lastsMs: [6000, 1500],
     async inject ({ system }) {
       await writeFile(system.clockFile, String(-HOUR_MS))
       return async () => { await rm(system.clockFile, { force: true }) }

@@ -26,7 +26,7 @@ export const EVENT_FAULTS: readonly Fault[] = [
   {
     name: 'poisoned-message',
     what: 'messages with broken bytes in the events stream',
-    lastsMs: [3000, 1500],
+    lastsMs: [3000, 500],
     async inject ({ system: { connection }, random, expect }) {
       for (let count = 0; count < 4; count++) {
         const poison = await publishPoison(connection, { lane: count % 2, rows: pickOne([undefined, 1, 20], random) })
@@ -39,7 +39,7 @@ export const EVENT_FAULTS: readonly Fault[] = [
   {
     name: 'refused-rows',
     what: 'ClickHouse refuses one event of many by a constraint; its dead letters are replayed in the end',
-    lastsMs: [6000, 4000],
+    lastsMs: [6000, 1000],
     async inject ({ system }) {
       const before = await countRefused(system)
       await system.command(

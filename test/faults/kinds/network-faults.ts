@@ -15,7 +15,7 @@ export const NETWORK_FAULTS: readonly Fault[] = (['nats', 'postgres'] as const).
   {
     name: `${server}-reset`,
     what: `connections to ${NAMES[server]} are reset, new ones too`,
-    lastsMs: [5000, 2500] as const,
+    lastsMs: [5000, 1500] as const,
     async inject ({ system }: FaultContext) { return hold(system.proxies[server], 'refuse') }
   },
   {
@@ -27,7 +27,7 @@ export const NETWORK_FAULTS: readonly Fault[] = (['nats', 'postgres'] as const).
   {
     name: `${server}-torn`,
     what: `connections to ${NAMES[server]} break in the middle of a request or an answer, again and again`,
-    lastsMs: [6000, 3000] as const,
+    lastsMs: [6000, 2000] as const,
     async inject (context: FaultContext) { return tearAgainAndAgain(context.system.proxies[server], context) }
   }
 ])

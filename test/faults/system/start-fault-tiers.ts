@@ -56,9 +56,9 @@ export async function startFaultTiers (
     return Object.assign(part, { port })
   }
   const ports = await freePorts(4)
-  const pipeline = await settleAll<Pair>([start('pipeline', 0, ports[0]!), start('pipeline', 1, ports[1]!)])
-  const ingest = await settleAll<Pair>([
-    start('ingest', 0, ports[2]!), start('ingest', 1, options.sharedPort ? ports[2]! : ports[3]!)
+  const [ingest0, ingest1, pipeline0, pipeline1] = await settleAll<[TierPart, TierPart, TierPart, TierPart]>([
+    start('ingest', 0, ports[0]!), start('ingest', 1, options.sharedPort ? ports[0]! : ports[1]!),
+    start('pipeline', 0, ports[2]!), start('pipeline', 1, ports[3]!)
   ])
-  return { ingest, pipeline }
+  return { ingest: [ingest0, ingest1], pipeline: [pipeline0, pipeline1] }
 }
