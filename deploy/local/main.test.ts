@@ -8,9 +8,6 @@ import { chooseSettings, makeDataDir, runMain } from './run-main.ts'
 import { canEnter } from './services/postgres/find-postgres.ts'
 import { isRoot, readNobodyUid } from './services/postgres/postgres-account.ts'
 import { readProcessIdentity } from './processes/process-identity.ts'
-import { startClickHouse } from './services/start-clickhouse.ts'
-import { startNatsServer } from './services/nats/start-nats-server.ts'
-import { startPostgres } from './services/postgres/start-postgres.ts'
 import { readAddresses } from './data-dir/stack-addresses.ts'
 
 const run = promisify(execFile)
@@ -49,6 +46,23 @@ t.test('on an empty data directory', async (t) => {
     }
   })
 
+  await t.test('uses the servers of NATS_URL, DATABASE_URL and CLICKHOUSE_URL instead of its own', async (t) => {
+    const { natsUrl, databaseUrl, clickhouseUrl } = await readAddresses(dataDir)
+    const otherDir = await makeDataDir(t)
+    const other = runMain(t, {
+      ...await chooseSettings(otherDir), NATS_URL: natsUrl, DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl
+    })
+    await other.ready()
+
+    t.same(Object.keys(await readParts(otherDir)).sort(), ['api', 'ingest', 'pipeline'])
+    t.match(await readAddresses(otherDir), { natsUrl, databaseUrl, clickhouseUrl })
+    const [send, read] = readCommands(other.output())
+    await shell(send.replace('hello', 'elsewhere'))
+    const { password } = new URL(clickhouseUrl)
+    t.notMatch(read, password, 'the password of CLICKHOUSE_URL is not repeated')
+    t.match(await waitForText(read.replace('<password>', password), 'elsewhere'), /elsewhere/)
+  })
+
   await t.test('starts every part again that was killed, and goes on', async (t) => {
     const before = await readParts(dataDir)
     t.same(Object.keys(before).sort(), PARTS)
@@ -73,10 +87,12 @@ t.test('on an empty data directory', async (t) => {
   })
 })
 
-t.test('after its supervisor was killed', async (t) => {
-  const dataDir = await makeDataDir(t)
-  const settings = await chooseSettings(dataDir)
-  const killed = runMain(t, settings)
+const nobody = await findNobody()
+
+t.test('as an unprivileged user, when its supervisor is killed', async (t) => {
+  const dataDir = await makeDataDir(t, nobody.uid)
+  const settings = { ...await chooseSettings(dataDir), HOME: dataDir, XDG_CACHE_HOME: '' }
+  const killed = runMain(t, settings, nobody.uid)
   await killed.ready()
   const [send, read] = readCommands(killed.output())
   await shell(send)
@@ -84,13 +100,18 @@ t.test('after its supervisor was killed', async (t) => {
 
   killed.child.kill('SIGKILL')
   await killed.exited
-  const next = runMain(t, settings)
+  const next = runMain(t, settings, nobody.uid)
   await next.ready()
 
   await t.test('it starts again with the same keys and events', async (t) => {
     t.same(await filterRunning(parts), [])
     t.same(readCommands(next.output()), [send, read])
     t.match(await waitForText(read, 'hello'), /hello/)
+  })
+
+  await t.test('everything belongs to that user', { skip: nobody.whyNot }, async (t) => {
+    const owner = (await stat(path.join(dataDir, 'postgres', 'cluster'))).uid
+    t.equal(owner, nobody.uid ?? process.getuid?.())
   })
 
   await t.test('its parts end by themselves when nobody starts it again', async (t) => {
@@ -115,44 +136,6 @@ t.test('ends what it started when it is stopped before it is ready', async (t) =
   t.same(await filterRunning(pids), [])
 })
 
-t.test('uses the servers of NATS_URL, DATABASE_URL and CLICKHOUSE_URL instead of its own', async (t) => {
-  const servers = await makeDataDir(t)
-  const nats = await startNatsServer({ dataDir: servers, port: 0 })
-  t.teardown(() => nats.stop())
-  const postgres = await startPostgres({ dataDir: servers, port: 0, password: 'external', durable: false })
-  t.teardown(() => postgres.stop())
-  const clickhouse = await startClickHouse({ dataDir: servers, port: 0, password: 'external', analystPassword: 'analyst' })
-  t.teardown(() => clickhouse.stop())
-  const dataDir = await makeDataDir(t)
-  const main = runMain(t, {
-    ...await chooseSettings(dataDir), NATS_URL: nats.url, DATABASE_URL: postgres.url, CLICKHOUSE_URL: clickhouse.url
-  })
-  await main.ready()
-
-  t.same(Object.keys(await readParts(dataDir)).sort(), ['api', 'ingest', 'pipeline'])
-  t.match(await readAddresses(dataDir), {
-    natsUrl: nats.url, databaseUrl: postgres.url, clickhouseUrl: clickhouse.url
-  })
-  const [send, read] = readCommands(main.output())
-  await shell(send)
-  t.notMatch(read, 'external', 'the password of CLICKHOUSE_URL is not repeated')
-  t.match(await waitForText(read.replace('<password>', 'external'), 'hello'), /hello/)
-})
-
-t.test('works as an unprivileged user', { skip: await whyNobodyCannotRun() }, async (t) => {
-  const uid = isRoot() ? await readNobodyUid() : undefined
-  const dataDir = await makeDataDir(t, uid)
-  const settings = { ...await chooseSettings(dataDir), HOME: dataDir, XDG_CACHE_HOME: '' }
-  const main = runMain(t, settings, uid)
-  await main.ready()
-
-  const [send, read] = readCommands(main.output())
-  await shell(send)
-  t.match(await waitForText(read, 'hello'), /hello/)
-  const owner = (await stat(path.join(dataDir, 'postgres', 'cluster'))).uid
-  t.equal(owner, uid ?? process.getuid?.())
-})
-
 t.test('says what to change when the data directory cannot be written', async (t) => {
   const dir = t.testdir({ file: '' })
   const main = runMain(t, await chooseSettings(path.join(dir, 'file', 'data')))
@@ -161,10 +144,12 @@ t.test('says what to change when the data directory cannot be written', async (t
   t.match(main.output(), /MILLRACE_DATA_DIR/)
 })
 
-/** Root tests this as another user, who needs to get at the sources. */
-async function whyNobodyCannotRun (): Promise<string | false> {
-  if (!isRoot() || await canEnter(import.meta.dirname, await readNobodyUid())) return false
-  return `only root can enter ${import.meta.dirname}`
+/** Root tests this as another user, who needs to get at the sources; where that user cannot, as root. */
+async function findNobody (): Promise<{ uid?: number, whyNot: string | false }> {
+  if (!isRoot()) return { whyNot: false }
+  const uid = await readNobodyUid()
+  if (await canEnter(import.meta.dirname, uid)) return { uid, whyNot: false }
+  return { whyNot: `only root can enter ${import.meta.dirname}` }
 }
 
 /** The two curl lines of the block, to be run by a shell. */

@@ -150,9 +150,9 @@ t.test('leaves no file of any insert behind', async (t) => {
 t.test('inserts without delay while analysts keep every session of theirs busy', async (t) => {
   const { table } = await createEvents()
   const frames = [await makeFrame(2000, 9)]
-  const stop = { max_execution_time: '3' }
-  const heavy = Array.from({ length: 6 }, async () =>
-    await front.ask('SELECT sum(cityHash64(number)) FROM system.numbers', { user: 'analyst', params: stop }))
+  const ids = Array.from({ length: 6 }, (_, i) => `heavy-${i}`)
+  const heavy = ids.map(async (id) =>
+    await front.ask('SELECT sum(cityHash64(number)) FROM system.numbers', { user: 'analyst', params: { query_id: id } }))
 
   const times: number[] = []
   for (let i = 0; i < 10; i++) {
@@ -160,7 +160,8 @@ t.test('inserts without delay while analysts keep every session of theirs busy',
     t.equal((await insertFrames(table, frames, `t${i}`)).status, 200)
     times.push(performance.now() - startedAt)
   }
-  await Promise.all(heavy)
+  for (const id of ids) await front.ask(`KILL QUERY WHERE query_id = '${id}'`)
+  t.same((await Promise.all(heavy)).map(({ code }) => code), ids.map(() => 394), 'all were busy until then')
 
   times.sort((a, b) => a - b)
   t.ok(times[5]! < 1000, `median ${times[5]} ms`)

@@ -10,8 +10,10 @@ import { type Service } from '../service.ts'
 
 const password = 'with a blank / and a slash'
 
+/** Used by one test after the other, as making the files of a server costs more than everything else here. */
+const dataDir = await makeDataDir(t)
+
 t.test('keeps its data over a stop and a new start', async (t) => {
-  const dataDir = await makeDataDir(t)
   const first = await start(t, dataDir)
   await query(first.url, 'CREATE TABLE kept AS SELECT 1 AS answer')
   await first.stop()
@@ -22,19 +24,17 @@ t.test('keeps its data over a stop and a new start', async (t) => {
 })
 
 t.test('starts again after it was killed, while processes of the killed server may linger', async (t) => {
-  const dataDir = await makeDataDir(t)
   const first = await start(t, dataDir)
-  await query(first.url, 'CREATE TABLE kept AS SELECT 1 AS answer')
+  await query(first.url, 'CREATE TABLE kept_when_killed AS SELECT 1 AS answer')
   first.kill('SIGKILL')
   await first.exited
 
   const second = await start(t, dataDir)
 
-  t.same(await query(second.url, 'SELECT answer FROM kept'), [{ answer: 1 }])
+  t.same(await query(second.url, 'SELECT answer FROM kept_when_killed'), [{ answer: 1 }])
 })
 
 t.test('does not mistake another process, which got the number of a killed server, for a server', async (t) => {
-  const dataDir = await makeDataDir(t)
   const first = await start(t, dataDir)
   const lockFile = path.join(dataDir, 'postgres', 'cluster', 'postmaster.pid')
   const lock = await readFile(lockFile, 'utf8')
@@ -49,7 +49,6 @@ t.test('does not mistake another process, which got the number of a killed serve
 })
 
 t.test('ends a server that still runs on the files, as a killed stack leaves it', async (t) => {
-  const dataDir = await makeDataDir(t)
   const first = await start(t, dataDir)
 
   const second = await start(t, dataDir)
@@ -71,8 +70,6 @@ t.test('works below a folder that nobody else may enter, without changing its pe
 })
 
 t.test('never runs as root', { skip: isRoot() ? false : 'this test does not run as root' }, async (t) => {
-  const dataDir = await makeDataDir(t)
-
   const service = await start(t, dataDir)
 
   const status = await readFile(`/proc/${service.pid}/status`, 'utf8')
@@ -90,7 +87,6 @@ t.test('begins anew when the first start was interrupted', async (t) => {
 })
 
 t.test('says at once that the password is not the one of the files', async (t) => {
-  const dataDir = await makeDataDir(t)
   await (await start(t, dataDir)).stop()
 
   await t.rejects(startPostgres({ dataDir, port: 0, password: 'another' }), /credentials\.json/)
