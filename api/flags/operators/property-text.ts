@@ -13,8 +13,7 @@ export function lowerAscii (text: string): string {
   return ASCII_ONLY.test(text) ? text.toLowerCase() : text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 }
 
-// eslint-disable-next-line no-control-regex -- the range is ASCII itself
-const ASCII_ONLY = /^[\u0000-\u007f]*$/
+const ASCII_ONLY = /^\p{ASCII}*$/u
 
 /** Deeper objects keep their order: nobody compares them, and the depth of a request's JSON must not end the stack. */
 const MAX_DEPTH = 20
