@@ -101,7 +101,7 @@ t.test('every sample query answers what the known events say', async (t) => {
   t.equal(expected.length, (await readdir(FOLDER)).filter((file) => file.endsWith('.sql')).length)
 })
 
-t.test('an analyst gets the same answers while copies of the events are not merged away yet', async (t) => {
+t.test('an analyst gets the same answers while duplicates are not merged away yet', async (t) => {
   const { client, url } = await createTestClickHouse(t)
   const analystUrl = Object.assign(new URL(url), { username: 'analyst', password: 'analyst' })
   const analyst = createClient({ url: analystUrl.href })
