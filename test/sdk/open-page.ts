@@ -1,13 +1,13 @@
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { createRequire } from 'node:module'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import chromium from '@sparticuz/chromium'
 import { chromium as browserType, type Page } from 'playwright-core'
+import { unpackBrowser } from './unpack-browser.ts'
 
 const require = createRequire(import.meta.url)
 const SDK_FILE = path.join(path.dirname(require.resolve('posthog-js/package.json')), 'dist', 'array.full.no-external.js')
@@ -36,7 +36,7 @@ export async function openPage (): Promise<SdkPage> {
 
   const profile = await mkdtemp(path.join(tmpdir(), 'millrace-browser-'))
   const browser = await browserType.launchPersistentContext(profile, {
-    executablePath: await chromium.executablePath(),
+    executablePath: await unpackBrowser(),
     args: [...chromium.args, '--no-first-run', '--disable-background-networking', '--disable-component-update'],
     headless: true
   })
