@@ -31,6 +31,8 @@ export interface TestDecide {
   metrics: Metrics
   /** Calls to the store of persons so far, by kind. */
   reads: { facts: number, hashKeys: number }
+  /** The same endpoints with a new project: the tests of a file share one database, and see nothing of each other. */
+  inNewProject: () => Promise<TestDecide>
 }
 
 /**
@@ -70,11 +72,17 @@ export async function createTestDecide (
   await definitions.ready
   await app.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
-  return {
+  const showIn = ({ id, apiKey }: { id: number, apiKey: string }): TestDecide => ({
     sql: direct, databaseUrl: directUrl, app, url, personalKey, definitions, metrics, reads,
-    projectId: project.id,
-    projectKey: project.apiKey
-  }
+    projectId: id,
+    projectKey: apiKey,
+    async inNewProject () {
+      const created = await createProject(direct, { name: 'Shop' })
+      await definitions.refresh()
+      return showIn(created)
+    }
+  })
+  return showIn(project)
 }
 
 function countReads (reader: PersonReader, reads: TestDecide['reads']): PersonReader {

@@ -1,9 +1,12 @@
+import { runInThisContext } from 'node:vm'
 import zlib from 'node:zlib'
 import LzString from 'lz-string'
 import t from 'tap'
 import { addFlags, ask, createTestDecide, type TestDecide } from './create-test-decide.ts'
 
 const VARIANTS = { variants: [{ key: 'red', rollout_percentage: 0 }, { key: 'blue', rollout_percentage: 100 }] }
+
+const shared = await createTestDecide(t)
 
 /** One flag of each kind: on, off, a variant with payload, one that asks for a property. */
 async function addSomeFlags (decide: TestDecide): Promise<void> {
@@ -18,7 +21,7 @@ async function addSomeFlags (decide: TestDecide): Promise<void> {
 }
 
 t.test('decide answers versions 1 to 4 as the contract says', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   await addSomeFlags(decide)
   const body = { distinct_id: 'u1', person_properties: { plan: 'pro' } }
   const fixed = {
@@ -46,7 +49,7 @@ t.test('decide answers versions 1 to 4 as the contract says', async (t) => {
 })
 
 t.test('flags answers the details of each flag', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   await addSomeFlags(decide)
 
   const { status, headers, body } = await ask(decide, '/flags/?v=2', { distinct_id: 'u1', person_properties: { plan: 'free' } })
@@ -69,7 +72,7 @@ t.test('flags answers the details of each flag', async (t) => {
 })
 
 t.test('flags answers its older version and the configuration when asked', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   await addSomeFlags(decide)
   const body = { distinct_id: 'u1', person_properties: { plan: 'pro' } }
 
@@ -82,7 +85,7 @@ t.test('flags answers its older version and the configuration when asked', async
 })
 
 t.test('takes the body in every form that SDKs send', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   await addSomeFlags(decide)
   const json = JSON.stringify({ token: decide.projectKey, $distinct_id: 7, $properties: { plan: 'pro', note: '✓' } })
   const base64 = Buffer.from(json).toString('base64')
@@ -107,7 +110,7 @@ t.test('takes the body in every form that SDKs send', async (t) => {
 })
 
 t.test('bad input gets the error of the contract with its field', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   const body = { distinct_id: 'u1' }
   const cases: Array<[unknown, number, object]> = [
     [{}, 400, { type: 'validation_error', code: 'required', attr: 'distinct_id' }],
@@ -142,7 +145,7 @@ t.test('bad input gets the error of the contract with its field', async (t) => {
 })
 
 t.test('a personal key works together with a project', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   await addSomeFlags(decide)
 
   const answer = await ask(decide, '/decide/?v=2', {
@@ -153,7 +156,7 @@ t.test('a personal key works together with a project', async (t) => {
 })
 
 t.test('a megabyte of overrides is served, more than is allowed is refused', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   await addSomeFlags(decide)
   const note = 'x'.repeat(1_000_000)
 
@@ -164,7 +167,7 @@ t.test('a megabyte of overrides is served, more than is allowed is refused', asy
 })
 
 t.test('browsers of any page may ask', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   const origin = 'https://shop.example'
   const allowed = { 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true' }
   const requested = { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': 'content-type,x-a' }
@@ -181,7 +184,7 @@ t.test('browsers of any page may ask', async (t) => {
 })
 
 t.test('serves the remote configuration as JSON and as a script', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
 
   const config = await ask(decide, `/array/${decide.projectKey}/config`)
   const script = await ask(decide, `/array/${decide.projectKey}/config.js`)
@@ -189,14 +192,13 @@ t.test('serves the remote configuration as JSON and as a script', async (t) => {
   t.match(config.body, { token: decide.projectKey, hasFeatureFlags: true, analytics: { endpoint: '/e/' } })
   t.match(script.headers.get('content-type'), 'application/javascript')
   const window: any = {}
-  // eslint-disable-next-line no-new-func -- the answer is a script
-  new Function('window', script.body as string)(window)
+  runInThisContext(`(window) => {${script.body}}`)(window)
   t.same(window._POSTHOG_REMOTE_CONFIG[decide.projectKey].config, config.body)
   t.match(await ask(decide, '/array/phc_nobody/config'), { status: 401, body: { code: 'invalid_api_key' } })
 })
 
 t.test('flags are left out for the side they are not meant for', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   await addFlags(decide, [
     { key: 'any' }, { key: 'web', evaluation_runtime: 'client' }, { key: 'backend', evaluation_runtime: 'server' }
   ])
@@ -210,7 +212,7 @@ t.test('flags are left out for the side they are not meant for', async (t) => {
 })
 
 t.test('evaluations are counted by flag and value', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   await addSomeFlags(decide)
 
   for (let i = 0; i < 3; i++) await ask(decide, '/flags/?v=2', { distinct_id: `u${i}`, person_properties: { plan: 'x' } })

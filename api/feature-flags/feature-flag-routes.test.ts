@@ -4,12 +4,14 @@ import { createTestApi, send, type TestAnswer, type TestApi } from '../create-te
 
 const VARIANTS = [{ key: 'control', name: '', rollout_percentage: 50 }, { key: 'test', name: '', rollout_percentage: 50 }]
 
+const shared = await createTestApi(t)
+
 async function create (api: TestApi, body: object): Promise<TestAnswer> {
   return await api.call('POST', '~/feature_flags/', body)
 }
 
 t.test('creates a flag from a key alone, and answers all of its fields', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
 
   const { status, body } = await create(api, { key: 'beta-feature' })
 
@@ -30,7 +32,7 @@ t.test('creates a flag from a key alone, and answers all of its fields', async (
 })
 
 t.test('creates, retrieves, updates and deletes', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const filters = {
     groups: [{ properties: [{ key: 'plan', value: ['pro'], operator: 'exact', type: 'person' }], rollout_percentage: 30, variant: 'test' }],
     multivariate: { variants: VARIANTS },
@@ -51,7 +53,7 @@ t.test('creates, retrieves, updates and deletes', async (t) => {
 })
 
 t.test('a flag is deleted by writing so, too', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const { body: flag } = await create(api, { key: 'f' })
 
   t.match(await api.call('PATCH', `~/feature_flags/${flag.id}`, { deleted: true }), { status: 200, body: { deleted: true, version: 2 } })
@@ -59,7 +61,7 @@ t.test('a flag is deleted by writing so, too', async (t) => {
 })
 
 t.test('lists a page, newest first, with links', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   for (const key of ['a', 'b', 'c', 'd', 'e']) await create(api, { key, active: key !== 'c' })
 
   const first = await api.call('GET', '~/feature_flags/?limit=2')
@@ -75,7 +77,7 @@ t.test('lists a page, newest first, with links', async (t) => {
 })
 
 t.test('bad input gets the error of the contract with its field', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   await create(api, { key: 'taken' })
   const property = (fields: object): object => ({ key: 'f', filters: { groups: [{ properties: [{ key: 'a', type: 'person', ...fields }] }] } })
   const cases: Array<[object, string, string]> = [
@@ -103,7 +105,7 @@ t.test('bad input gets the error of the contract with its field', async (t) => {
 })
 
 t.test('flags that other flags depend on stay, and keep their key', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const { body: base } = await create(api, { key: 'base' })
   const asks = { groups: [{ properties: [{ key: 'base', type: 'flag', value: true, operator: 'flag_evaluates_to' }] }] }
   const { body: top } = await create(api, { key: 'top', filters: asks })
@@ -118,7 +120,7 @@ t.test('flags that other flags depend on stay, and keep their key', async (t) =>
 })
 
 t.test('of two flags made at once with one key one is made, and no circle comes about', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const made = await Promise.all([1, 2, 3, 4].map(async () => await create(api, { key: 'same' })))
   t.same(made.map(({ status }) => status).sort(), [201, 400, 400, 400])
 
@@ -130,7 +132,7 @@ t.test('of two flags made at once with one key one is made, and no circle comes 
 })
 
 t.test('a flag with malformed filters in the database can be listed, switched off and mended', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const [row] = await api.sql<Array<{ id: number }>>`
     INSERT INTO feature_flags (project_id, key, filters) VALUES (${api.projectId}, 'bad', '[1]') RETURNING id`
   const path = `~/feature_flags/${row!.id}`
@@ -141,7 +143,7 @@ t.test('a flag with malformed filters in the database can be listed, switched of
 })
 
 t.test('what is written is answered by decide within a second, and described', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const decide = async (): Promise<any> => (await send(api.app, {
     method: 'POST', url: '/decide/?v=3', payload: { api_key: api.projectKey, distinct_id: 'u1' }
   })).body
@@ -156,7 +158,7 @@ t.test('what is written is answered by decide within a second, and described', a
 })
 
 t.test('serves the payload of a flag as configuration', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   await create(api, { key: 'limits', filters: { groups: [{}], payloads: { true: '{"max":5}' } } })
 
   const path = `/api/projects/@current/feature_flags/limits/remote_config?token=${api.projectKey}`

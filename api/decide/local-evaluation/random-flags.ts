@@ -1,25 +1,9 @@
+import { pickOne, type Random } from '../../../test/support/random.ts'
 import { type TestFlag } from '../create-test-decide.ts'
-
-/** Random flags, cohorts and users for comparing with an SDK. The same seed gives the same ones. */
-export type Random = () => number
-
-/** Mulberry32: small, and good enough to choose with. */
-export function createRandom (seed: number): Random {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ state >>> 15, state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ mixed >>> 7, mixed | 61)
-    return ((mixed ^ mixed >>> 14) >>> 0) / 2 ** 32
-  }
-}
-
-export function pick<T> (random: Random, items: readonly T[]): T {
-  return items[Math.floor(random() * items.length)]!
-}
 
 type Json = Record<string, any>
 
+/** Somebody to ask flags for. */
 export interface RandomUser {
   distinctId: string
   personProperties: Json
@@ -94,7 +78,7 @@ const VARIANT_KEYS = ['control', 'test', 'other']
 export function buildRandomUser (random: Random, index: number): RandomUser {
   const someOf = (share: number): Json => Object.fromEntries(PROPERTIES
     .filter(() => random() < share)
-    .map(({ key, values }) => [key, pick(random, values)]))
+    .map(({ key, values }) => [key, pickOne(values, random)]))
   const groups = random() < 0.6 ? { company: `company-${Math.floor(random() * 20)}` } : {}
   return {
     distinctId: `user-${index}`,
@@ -107,8 +91,8 @@ export function buildRandomUser (random: Random, index: number): RandomUser {
 /** Property groups of dynamic cohorts. */
 export function buildRandomCohort (random: Random): Json {
   const leaf = (): Json => ({ ...buildProperty(random, 'person'), ...(random() < 0.25 ? { negation: true } : {}) })
-  const inner = (): Json => ({ type: pick(random, ['AND', 'OR']), values: [leaf(), ...(random() < 0.5 ? [leaf()] : [])] })
-  return { type: pick(random, ['AND', 'OR']), values: random() < 0.5 ? [inner(), inner()] : [leaf(), leaf()] }
+  const inner = (): Json => ({ type: pickOne(['AND', 'OR'], random), values: [leaf(), ...(random() < 0.5 ? [leaf()] : [])] })
+  return { type: pickOne(['AND', 'OR'], random), values: random() < 0.5 ? [inner(), inner()] : [leaf(), leaf()] }
 }
 
 /**
@@ -125,23 +109,23 @@ export function buildRandomFlag (
 ): TestFlag {
   const isServerOnly = random() < 0.04
   const byGroup = !isServerOnly && random() < 0.2
-  const variants = random() < 0.4 ? pick(random, [[50, 50], [33, 33, 34], [20, 30], [0, 100]]) : []
+  const variants = random() < 0.4 ? pickOne([[50, 50], [33, 33, 34], [20, 30], [0, 100]], random) : []
   const buildCondition = (): Json => {
     const aggregation = byGroup ? undefined : random() < 0.1 ? 0 : undefined
     const type = byGroup || aggregation === 0 ? 'group' : 'person'
     const properties = Array.from({ length: Math.floor(random() * 3.5) }, () => {
       if (earlier.length > 0 && random() < 0.12) return buildDependency(random, earlier)
-      if (type === 'person' && random() < 0.12) return { key: 'id', type: 'cohort', value: pick(random, cohortIds), operator: 'in' }
+      if (type === 'person' && random() < 0.12) return { key: 'id', type: 'cohort', value: pickOne(cohortIds, random), operator: 'in' }
       return buildProperty(random, type)
     })
     return {
       properties,
-      ...(random() < 0.2 ? {} : { rollout_percentage: pick(random, [0, 10, 33.3, 50, 75, 100, 100, 100]) }),
-      ...(random() < 0.2 ? { variant: pick(random, VARIANT_KEYS) } : {}),
+      ...(random() < 0.2 ? {} : { rollout_percentage: pickOne([0, 10, 33.3, 50, 75, 100, 100, 100], random) }),
+      ...(random() < 0.2 ? { variant: pickOne(VARIANT_KEYS, random) } : {}),
       ...(aggregation === undefined ? {} : { aggregation_group_type_index: aggregation })
     }
   }
-  const [serverKey, serverOperator, serverValue] = pick(random, SERVER_ONLY)
+  const [serverKey, serverOperator, serverValue] = pickOne(SERVER_ONLY, random)
   const groups = isServerOnly
     ? [{ properties: [{ key: serverKey, operator: serverOperator, value: serverValue, type: 'person' }] }]
     : Array.from({ length: 1 + Math.floor(random() * 3) }, buildCondition)
@@ -156,7 +140,7 @@ export function buildRandomFlag (
       ...(byGroup ? { aggregation_group_type_index: 0 } : {}),
       ...(random() < 0.3 ? { payloads: { true: '{"on":1}', control: '"c"', test: '[1,2]' } } : {}),
       ...(random() < 0.08 ? { early_exit: true } : {}),
-      ...(random() < 0.06 ? { holdout: { id: 3, exclusion_percentage: pick(random, [0, 20, 100]) } } : {})
+      ...(random() < 0.06 ? { holdout: { id: 3, exclusion_percentage: pickOne([0, 20, 100], random) } } : {})
     }
   }
 }
@@ -166,12 +150,12 @@ function asVariant (percentage: number, index: number): Json {
 }
 
 function buildProperty (random: Random, type: 'person' | 'group'): Json {
-  const { key, asks } = pick(random, PROPERTIES)
-  const [operator, values] = pick(random, asks)
+  const { key, asks } = pickOne(PROPERTIES, random)
+  const [operator, values] = pickOne(asks, random)
   return {
     key,
     operator,
-    value: pick(random, values),
+    value: pickOne(values, random),
     type,
     ...(type === 'group' ? { group_type_index: 0 } : {})
   }
@@ -179,8 +163,8 @@ function buildProperty (random: Random, type: 'person' | 'group'): Json {
 
 function buildDependency (random: Random, earlier: readonly TestFlag[]): Json {
   // What the SDK leaves to the server may not decide what it computes itself.
-  const target = pick(random, earlier.filter((flag) => flag.ensure_experience_continuity !== true))
+  const target = pickOne(earlier.filter((flag) => flag.ensure_experience_continuity !== true), random)
   return {
-    key: target.key, type: 'flag', operator: 'flag_evaluates_to', value: pick(random, [true, true, false, 'control'])
+    key: target.key, type: 'flag', operator: 'flag_evaluates_to', value: pickOne([true, true, false, 'control'], random)
   }
 }
