@@ -30,6 +30,7 @@ t.test('what two runs on one machine differ by is alike; two quick ones differ b
   t.match(compare(before, figure(23, 10, { atMost: 3 })), [{ verdict: 'alike' }])
   t.match(compare(before, now), [{ verdict: 'worse' }])
   t.match(compare(before, now, true), [{ verdict: 'alike' }])
+  t.match(compare(before, figure(41, 10, { atMost: 3 }), true), [{ verdict: 'worse' }])
 })
 
 t.test('figures without a target or without a reference are not compared', async (t) => {

@@ -1,10 +1,10 @@
 import { ratioOf, type Figure } from './question.ts'
 
 /**
- * How much a ratio may move before it counts as a change. Two runs on a shared machine differ by 10 to 15 %; single
- * short measurements of `--quick`, and the slowest requests of a run, by a multiple of that.
+ * By how much a ratio may grow or shrink before it counts as a change. Two full runs on a shared machine differ by 10 to
+ * 15 %. The single, short measurements of quick ones were up to 1.84 times one another's.
  */
-const TOLERANCE = { full: 0.2, quick: 0.5 }
+const TOLERATED_FACTOR = { full: 1.2, quick: 2 }
 
 /** A ratio in two runs. */
 export interface Comparison {
@@ -23,7 +23,7 @@ export interface Comparison {
 export function compareResults (
   baseline: ReadonlyMap<string, Figure>, now: ReadonlyMap<string, Figure>, { isQuick }: { isQuick: boolean }
 ): Comparison[] {
-  const factor = 1 + (isQuick ? TOLERANCE.quick : TOLERANCE.full)
+  const factor = isQuick ? TOLERATED_FACTOR.quick : TOLERATED_FACTOR.full
   return [...now].flatMap(([name, figure]): Comparison[] => {
     const before = baseline.get(name)
     const ratio = ratioOf(figure)
