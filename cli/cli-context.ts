@@ -2,6 +2,7 @@ import { connectClickHouse, type ClickHouse } from '../platform/clickhouse/conne
 import { connectNats, type NatsConnection } from '../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
 import { createLogger } from '../platform/logger.ts'
+import { loadSettings } from '../platform/load-settings.ts'
 import { findAddress } from './find-address.ts'
 
 /** What a command may use of the world; tests hand in their own. */
@@ -18,6 +19,8 @@ export interface CliContext extends CliWorld {
   postgres: () => Promise<Sql>
   clickhouse: () => Promise<ClickHouse>
   nats: () => Promise<NatsConnection>
+  /** Name of the ClickHouse cluster whose nodes hold the tables; empty: one node. */
+  cluster: () => string
   close: () => Promise<void>
 }
 
@@ -42,6 +45,7 @@ export function createCliContext (world: CliWorld): CliContext {
       closers.push(async () => await connection.close())
       return connection
     },
+    cluster: () => loadSettings(world.env, ['MILLRACE_CLICKHOUSE_CLUSTER']).MILLRACE_CLICKHOUSE_CLUSTER,
     async close () {
       for (const close of closers.splice(0)) await close()
     }

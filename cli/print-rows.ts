@@ -6,11 +6,16 @@ export type Column<T> = readonly [title: string, show: (row: T) => unknown]
 /** Option of every command that answers with data. */
 export const JSON_OPTION = ['--json', 'write JSON instead of a table'] as const
 
+/** How a command answers. */
+export interface Output {
+  json?: boolean
+}
+
 /**
  * Writes rows for people as a table, or for programs as a JSON array with `--json`.
  */
 export function printRows<T> (
-  context: CliContext, rows: readonly T[], columns: readonly Column<T>[], options: { json?: boolean }
+  context: CliContext, rows: readonly T[], columns: readonly Column<T>[], options: Output
 ): void {
   if (options.json === true) {
     context.stdout.write(`${JSON.stringify(rows, null, 2)}\n`)
@@ -25,7 +30,7 @@ export function printRows<T> (
 }
 
 /** Writes one thing: its fields one a line, or a JSON object. */
-export function printFields (context: CliContext, fields: Record<string, unknown>, options: { json?: boolean }): void {
+export function printFields (context: CliContext, fields: Record<string, unknown>, options: Output): void {
   if (options.json === true) {
     context.stdout.write(`${JSON.stringify(fields, null, 2)}\n`)
     return

@@ -7,26 +7,19 @@ import { hashPersonalKey } from '../api/keys/hash-personal-key.ts'
 import { type Sql } from '../platform/postgres/connect-postgres.ts'
 import { createTestPostgres } from '../test/support/create-test-postgres.ts'
 import { type TestContext } from '../test/support/test-context.ts'
-import { runCli } from './run-cli.ts'
+import { runCaptured, type Captured } from './testing/run-captured.ts'
 
 const NOW = Date.parse('2030-01-01T00:00:00Z')
 
-interface Run { code: number, out: string, err: string }
-
-async function createCli (t: TestContext): Promise<{ sql: Sql, url: string, run: (line: string) => Promise<Run> }> {
+async function createCli (
+  t: TestContext
+): Promise<{ sql: Sql, url: string, run: (line: string) => Promise<Captured> }> {
   const { sql, url } = await createTestPostgres(t)
   return { sql, url, run: async (line) => await runIn({ DATABASE_URL: url }, line.split(' ')) }
 }
 
-async function runIn (env: NodeJS.ProcessEnv, args: string[]): Promise<Run> {
-  const run = { out: '', err: '' }
-  const code = await runCli(args, {
-    env,
-    stdout: { write: (text) => { run.out += text } },
-    stderr: { write: (text) => { run.err += text } },
-    now: () => NOW
-  })
-  return { code, ...run }
+async function runIn (env: NodeJS.ProcessEnv, args: string[]): Promise<Captured> {
+  return await runCaptured(args, env, { now: () => NOW })
 }
 
 t.test('creates a project, lists it, and rotates its key with a grace period', async (t) => {

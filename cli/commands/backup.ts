@@ -5,10 +5,8 @@ import { loadSettings } from '../../platform/load-settings.ts'
 import { createBackup } from '../backup/create-backup.ts'
 import { restoreBackup } from '../backup/restore-backup.ts'
 import { type CliContext } from '../cli-context.ts'
-import { JSON_OPTION, printFields } from '../print-rows.ts'
+import { JSON_OPTION, printFields, type Output } from '../print-rows.ts'
 import { readDuration } from '../read-arguments.ts'
-
-interface Output { json?: boolean }
 
 /** `millrace backup DIR` and `millrace restore DIR`, for the embedded stack. */
 export function addBackupCommands (program: Command, context: CliContext): void {

@@ -1,16 +1,9 @@
 import t from 'tap'
 import { plantDeadLetters } from '../../api/dead-letters/plant-dead-letters.ts'
-import { runCli } from '../run-cli.ts'
+import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
-async function run (url: string, line: string): Promise<{ code: number, out: string, err: string }> {
-  const output = { out: '', err: '' }
-  const code = await runCli(line.split(' '), {
-    env: { NATS_URL: url },
-    stdout: { write: (text) => { output.out += text } },
-    stderr: { write: (text) => { output.err += text } },
-    now: Date.now
-  })
-  return { code, ...output }
+async function run (url: string, line: string): Promise<Captured> {
+  return await runCaptured(line.split(' '), { NATS_URL: url })
 }
 
 t.test('lists, shows and counts dead letters of all projects', async (t) => {

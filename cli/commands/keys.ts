@@ -6,10 +6,8 @@ import { revokePersonalKey } from '../../api/keys/revoke-personal-key.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type CliContext } from '../cli-context.ts'
-import { JSON_OPTION, printFields, printRows } from '../print-rows.ts'
+import { JSON_OPTION, printFields, printRows, type Output } from '../print-rows.ts'
 import { collectIds, collectTexts, readDuration, readText } from '../read-arguments.ts'
-
-interface Output { json?: boolean }
 
 interface CreateOptions extends Output {
   user?: string

@@ -7,7 +7,7 @@ import { createTestClickHouse } from '../../test/support/create-test-clickhouse.
 import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
 import { freePort } from '../../test/support/free-port.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
-import { runCli } from '../run-cli.ts'
+import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
 const JO = personUuid(1, 'jo')
 
@@ -53,14 +53,12 @@ t.test('says that a deletion is recorded but not done while ClickHouse is away',
   t.equal((await sql`SELECT 1 FROM persons`).length, 1)
 })
 
-interface Run { code: number, out: string, err: string }
-
 /** Jo, whose phone was merged into her, and Ann; two events of each distinct id. */
 async function startWithJoAndAnn (t: TestContext): Promise<{
   sql: Sql
   clickhouse: ClickHouse
-  run: (line: string) => Promise<Run>
-  runWith: (clickhouseUrl: string, line: string) => Promise<Run>
+  run: (line: string) => Promise<Captured>
+  runWith: (clickhouseUrl: string, line: string) => Promise<Captured>
 }> {
   const { sql, url } = await createTestPostgres(t)
   const { client: clickhouse, url: clickhouseUrl } = await createTestClickHouse(t)
@@ -80,16 +78,8 @@ async function startWithJoAndAnn (t: TestContext): Promise<{
     })),
     format: 'JSONEachRow'
   })
-  const runWith = async (chosen: string, line: string): Promise<Run> => {
-    const run = { out: '', err: '' }
-    const code = await runCli(line.split(' '), {
-      env: { DATABASE_URL: url, CLICKHOUSE_URL: chosen },
-      stdout: { write: (text) => { run.out += text } },
-      stderr: { write: (text) => { run.err += text } },
-      now: Date.now
-    })
-    return { code, ...run }
-  }
+  const runWith = async (chosen: string, line: string): Promise<Captured> =>
+    await runCaptured(line.split(' '), { DATABASE_URL: url, CLICKHOUSE_URL: chosen })
   return { sql, clickhouse, runWith, run: async (line) => await runWith(clickhouseUrl, line) }
 }
 

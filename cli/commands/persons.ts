@@ -1,16 +1,15 @@
 import { InvalidArgumentError, type Command } from 'commander'
 import { MillraceError } from '../../platform/errors.ts'
-import { loadSettings } from '../../platform/load-settings.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { deletePerson } from '../../platform/persons/delete-person.ts'
 import { findPersonByDistinctId, findPersonByUuid } from '../../platform/persons/find-person.ts'
 import { listPersons } from '../../platform/persons/list-persons.ts'
 import { countEventsOfPerson, readPerson, type Person } from '../../platform/persons/read-person.ts'
 import { type CliContext } from '../cli-context.ts'
-import { JSON_OPTION, printFields, printRows } from '../print-rows.ts'
+import { JSON_OPTION, printFields, printRows, type Output } from '../print-rows.ts'
 import { readCount, readDuration, readId, readText } from '../read-arguments.ts'
 
-interface InProject { project: number, json?: boolean }
+interface InProject extends Output { project: number }
 interface ListOptions extends InProject {
   distinctId?: string
   property?: { name: string, value: string }
@@ -75,7 +74,7 @@ async function remove (context: CliContext, id: string, options: DeleteOptions):
     {
       sql: await context.postgres(),
       clickhouse: await context.clickhouse(),
-      cluster: loadSettings(context.env, ['MILLRACE_CLICKHOUSE_CLUSTER']).MILLRACE_CLICKHOUSE_CLUSTER,
+      cluster: context.cluster(),
       logger: createLogger({ component: 'cli', level: 'silent' }),
       waitMs: options.wait * 1000
     })
@@ -108,7 +107,7 @@ async function findUuid (context: CliContext, id: string, { project, distinctId 
   return uuid
 }
 
-function printPerson (context: CliContext, { person, events }: FoundPerson, output: { json?: boolean }): void {
+function printPerson (context: CliContext, { person, events }: FoundPerson, output: Output): void {
   const { uuid, isIdentified, createdAt, distinctIds, properties } = person
   printFields(context, {
     id: uuid,

@@ -3,10 +3,8 @@ import { createProject } from '../../api/keys/create-project.ts'
 import { listProjects } from '../../api/keys/list-projects.ts'
 import { rotateProjectKey } from '../../api/keys/rotate-project-key.ts'
 import { type CliContext } from '../cli-context.ts'
-import { JSON_OPTION, printFields, printRows } from '../print-rows.ts'
+import { JSON_OPTION, printFields, printRows, type Output } from '../print-rows.ts'
 import { readDuration, readId, readText, readTimezone } from '../read-arguments.ts'
-
-interface Output { json?: boolean }
 
 /** `millrace projects create|list|rotate-key`. */
 export function addProjectsCommands (program: Command, context: CliContext): void {

@@ -3,38 +3,40 @@ import { once } from 'node:events'
 import http from 'node:http'
 import path from 'node:path'
 import t from 'tap'
-import { startTestFront, TEST_PASSWORDS, type TestFront } from '../../deploy/local/clickhouse-front/start-test-front.ts'
+import { startTestFront, TEST_PASSWORDS } from '../../deploy/local/clickhouse-front/start-test-front.ts'
 import { createInsertFrames } from '../../pipeline/writer/insert/insert-frames.ts'
 import { INSERT_SETTINGS } from '../../pipeline/writer/insert/insert-settings.ts'
 import { buildEventBlock } from '../../platform/native-block/build-event-block.ts'
 import { encodeFrame } from '../../platform/native-block/frame-codec.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { runCli } from '../run-cli.ts'
+import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
 const MILLRACE = path.join(import.meta.dirname, '..', 'main.ts')
 const ROWS = 400_000
 
-const urlOf = (front: TestFront): string => `http://millrace:${encodeURIComponent(TEST_PASSWORDS.millrace)}@127.0.0.1:${front.port}/millrace`
+// Filled once: the tests come one after the other, and each leaves no property promoted that the next one promotes.
+const front = await startTestFront(t)
+await migrateClickHouse(clickhouseUrl(), {})
+await fill()
 
-async function run (front: TestFront, args: string[]): Promise<{ code: number, out: string, err: string }> {
-  const output = { out: '', err: '' }
-  const code = await runCli(args, {
-    env: { CLICKHOUSE_URL: urlOf(front) },
-    stdout: { write: (text) => { output.out += text } },
-    stderr: { write: (text) => { output.err += text } },
-    now: Date.now
-  })
-  return { code, ...output }
+/** The front takes another port when it is started again. */
+function clickhouseUrl (): string {
+  return `http://millrace:${encodeURIComponent(TEST_PASSWORDS.millrace)}@127.0.0.1:${front.port}/millrace`
 }
 
-const select = async (front: TestFront, query: string): Promise<string> =>
-  (await front.ask(query, { params: { database: 'millrace' } })).text.trim()
+async function run (args: string[]): Promise<Captured> {
+  return await runCaptured(args, { CLICKHOUSE_URL: clickhouseUrl() })
+}
+
+async function select (query: string): Promise<string> {
+  return (await front.ask(query, { params: { database: 'millrace' } })).text.trim()
+}
 
 /** Old events in a few parts. */
-async function fill (front: TestFront): Promise<void> {
+async function fill (): Promise<void> {
   for (let part = 0; part < 4; part++) {
-    await select(front, `INSERT INTO events (project_id, uuid, event, distinct_id, timestamp, properties)
+    await select(`INSERT INTO events (project_id, uuid, event, distinct_id, timestamp, properties)
       SELECT 1, generateUUIDv4(), 'order', toString(number), toDateTime('2026-03-01') + number % 5000000,
         concat('{"text":"${'x'.repeat(300)}","amount":', toString(number % 100), ',"plan":"', ['free', 'pro'][number % 2 + 1], '"}')
       FROM numbers(${ROWS / 4})`)
@@ -42,15 +44,12 @@ async function fill (front: TestFront): Promise<void> {
 }
 
 t.test('promotes while events come in, and ends what a killed promotion and a killed engine left half done', async (t) => {
-  const front = await startTestFront(t)
-  await migrateClickHouse(urlOf(front), {})
-  await fill(front)
   const agent = new http.Agent({ keepAlive: true })
   t.teardown(() => agent.destroy())
   let inserted = 0
   const over = new AbortController()
   const insertSome = async (): Promise<void> => {
-    const insertFrames = createInsertFrames({ url: urlOf(front), agent })
+    const insertFrames = createInsertFrames({ url: clickhouseUrl(), agent })
     const event = {
       project_id: 1, uuid: crypto.randomUUID(), event: 'order', distinct_id: 'bob', timestamp: Date.now(),
       properties: '{"plan":"gold"}'
@@ -64,64 +63,63 @@ t.test('promotes while events come in, and ends what a killed promotion and a ki
 
   // The process that promotes dies as soon as there is a column; what it ordered goes on without it, or not at all.
   const child = spawn(process.execPath, [MILLRACE, 'properties', 'promote', 'plan'], {
-    env: { ...process.env, NODE_OPTIONS: '', CLICKHOUSE_URL: urlOf(front) }, stdio: 'ignore'
+    env: { ...process.env, NODE_OPTIONS: '', CLICKHOUSE_URL: clickhouseUrl() }, stdio: 'ignore'
   })
   const exited = once(child, 'exit')
-  await waitFor(async () => await select(front, "SELECT count() FROM system.columns WHERE table = 'events' AND name = 'p_plan'") === '1')
+  await waitFor(async () => await select("SELECT count() FROM system.columns WHERE table = 'events' AND name = 'p_plan'") === '1')
   child.kill('SIGKILL')
   await exited
   over.abort()
   await inserting
   await front.stop('SIGKILL')
   await front.restart()
-  t.equal(await select(front, "SELECT countIf(p_plan != JSONExtractString(properties, 'plan')) FROM events"), '0')
+  t.equal(await select("SELECT countIf(p_plan != JSONExtractString(properties, 'plan')) FROM events"), '0')
   await insertSome()
 
-  const again = await run(front, ['properties', 'promote', 'plan', '--type', 'String', '--json'])
-  const list = await run(front, ['properties', 'list'])
+  const again = await run(['properties', 'promote', 'plan', '--type', 'String', '--json'])
+  const list = await run(['properties', 'list'])
 
   t.match(again, { code: 0, err: new RegExp(`filling +${ROWS + inserted} events in`) })
   t.match(JSON.parse(again.out), { column: 'p_plan', filled: 1, events: ROWS + inserted, instead_of: "JSONExtractString(properties, 'plan')" })
   t.match(list.out, /^property +column +type +filled +bytes\nplan +p_plan +String +100 % +\d+\n$/)
-  t.equal(await select(front, 'SELECT p_plan, count() FROM events_with_person GROUP BY p_plan ORDER BY p_plan'),
+  t.equal(await select('SELECT p_plan, count() FROM events_with_person GROUP BY p_plan ORDER BY p_plan'),
     `free\t${ROWS / 2}\ngold\t${inserted}\npro\t${ROWS / 2}`)
+  t.match(await run(['properties', 'demote', 'plan']), { code: 0 })
 })
 
 t.test('demotes also what is just being filled, and says what cannot be', async (t) => {
-  const front = await startTestFront(t)
-  await migrateClickHouse(urlOf(front), {})
-  await fill(front)
-  await select(front, 'SYSTEM STOP MERGES')
+  const rows = await select('SELECT count() FROM events')
+  const unfinished = async (): Promise<string> => await select('SELECT count() FROM system.mutations WHERE NOT is_done')
+  await waitFor(async () => await unfinished() === '0')
+  await select('SYSTEM STOP MERGES')
+  t.teardown(async () => { await select('SYSTEM START MERGES') })
 
-  const promoting = run(front, ['properties', 'promote', 'amount', '--type', 'float64'])
-  await waitFor(async () => await select(front, 'SELECT count() FROM system.mutations WHERE NOT is_done') === '1')
-  const demoted = await run(front, ['properties', 'demote', 'amount', '--json'])
+  const promoting = run(['properties', 'promote', 'amount', '--type', 'float64'])
+  await waitFor(async () => await unfinished() === '1')
+  const demoted = await run(['properties', 'demote', 'amount', '--json'])
 
   t.match(JSON.parse(demoted.out), { column: 'p_amount' })
   t.match(await promoting, { code: 1 })
-  t.equal(await select(front, "SELECT count() FROM system.columns WHERE name = 'p_amount'"), '0')
-  t.equal(await select(front, 'SELECT count() FROM (SELECT * FROM events_with_person)'), String(ROWS))
-  t.match(await run(front, ['properties', 'demote', 'amount']), { code: 1, err: /not promoted/ })
-  t.match(await run(front, ['properties', 'promote', 'amount', '--type', 'Money']), { code: 2, err: /String, Float64, DateTime, Bool/ })
-  t.match(await run(front, ['properties', 'promote', '$browser']), { code: 1, err: /browser/ })
+  t.equal(await select("SELECT count() FROM system.columns WHERE name = 'p_amount'"), '0')
+  t.equal(await select('SELECT count() FROM (SELECT * FROM events_with_person)'), rows)
+  t.match(await run(['properties', 'demote', 'amount']), { code: 1, err: /not promoted/ })
+  t.match(await run(['properties', 'promote', 'amount', '--type', 'Money']), { code: 2, err: /String, Float64, DateTime, Bool/ })
+  t.match(await run(['properties', 'promote', '$browser']), { code: 1, err: /browser/ })
 })
 
 t.test('suggests what costs analysts most, and what they might name instead', async (t) => {
-  const front = await startTestFront(t)
-  await migrateClickHouse(urlOf(front), {})
-  await fill(front)
-  await select(front, "INSERT INTO event_property_counts (project_id, event, kind, property, type, count) VALUES (1, 'order', 'event', 'amount', 'Numeric', 5)")
+  await select("INSERT INTO event_property_counts (project_id, event, kind, property, type, count) VALUES (1, 'order', 'event', 'amount', 'Numeric', 5)")
   const asAnalyst = async (query: string): Promise<string> =>
     (await front.ask(query, { user: 'analyst', params: { database: 'millrace' } })).text
   const suggest = async (): Promise<Array<Record<string, unknown>>> =>
-    JSON.parse((await run(front, ['properties', 'suggest', '--json'])).out) as Array<Record<string, unknown>>
+    JSON.parse((await run(['properties', 'suggest', '--json'])).out) as Array<Record<string, unknown>>
   t.same(await suggest(), [])
 
   for (let i = 0; i < 3; i++) await asAnalyst("SELECT count() FROM events WHERE JSONExtractString(properties, 'plan') = 'pro'")
   await asAnalyst("SELECT count() FROM events WHERE JSONExtractFloat(properties, 'amount') > 5")
   await asAnalyst("SELECT JSONExtractString(properties, '$browser') FROM events LIMIT 1")
   const before = await suggest()
-  await run(front, ['properties', 'promote', 'plan'])
+  await run(['properties', 'promote', 'plan'])
   const after = await suggest()
 
   t.match(before, [
@@ -133,5 +131,5 @@ t.test('suggests what costs analysts most, and what they might name instead', as
   t.ok(plan!.seconds_saved > plan!.seconds * 0.8 && plan!.seconds_saved < plan!.seconds)
   t.ok(plan!.bytes > 0 && plan!.bytes < 10 * ROWS)
   t.match(after[0], { property: 'plan', do: 'use the column p_plan', bytes: 0 })
-  t.match((await run(front, ['properties', 'suggest', '--limit', '1'])).out, /^property +queries +seconds +saves about +disk about +do\nplan .*\n$/)
+  t.match((await run(['properties', 'suggest', '--limit', '1'])).out, /^property +queries +seconds +saves about +disk about +do\nplan .*\n$/)
 })

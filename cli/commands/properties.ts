@@ -1,5 +1,4 @@
 import { InvalidArgumentError, type Command } from 'commander'
-import { loadSettings } from '../../platform/load-settings.ts'
 import { listPromotedColumns, type PromotedColumn } from '../../platform/promoted-columns/list-promoted-columns.ts'
 import {
   describeExpression, PROMOTED_TYPES, PromotionError, readPromotion, type PromotedType
@@ -8,10 +7,8 @@ import { demoteProperty, promoteProperty } from '../../platform/promoted-columns
 import { suggestPromotions, type Suggestion } from '../../platform/promoted-columns/suggest-promotions.ts'
 import { startProgressBar, type ProgressBar } from '../backup/progress-bar.ts'
 import { type CliContext } from '../cli-context.ts'
-import { JSON_OPTION, printFields, printRows } from '../print-rows.ts'
+import { JSON_OPTION, printFields, printRows, type Output } from '../print-rows.ts'
 import { readCount } from '../read-arguments.ts'
-
-interface Output { json?: boolean }
 
 /** `millrace properties promote|demote|list|suggest`. */
 export function addPropertiesCommands (program: Command, context: CliContext): void {
@@ -27,7 +24,7 @@ export function addPropertiesCommands (program: Command, context: CliContext): v
       const promotion = readPromotion({ property, type, column })
       const clickhouse = await context.clickhouse()
       const fill = showFill(context)
-      const options = { cluster: readCluster(context), onProgress: fill.show }
+      const options = { cluster: context.cluster(), onProgress: fill.show }
       const promoted = await promoteProperty(clickhouse, promotion, options).finally(fill.end)
       printFields(context, { ...describe(promoted), instead_of: describeExpression(promotion) }, output)
     })
@@ -37,7 +34,7 @@ export function addPropertiesCommands (program: Command, context: CliContext): v
     .argument('<property>', 'its name, as in the events')
     .option(...JSON_OPTION)
     .action(async (property: string, output: Output) => {
-      const demoted = await demoteProperty(await context.clickhouse(), property, { cluster: readCluster(context) })
+      const demoted = await demoteProperty(await context.clickhouse(), property, { cluster: context.cluster() })
       if (demoted === undefined) throw new PromotionError(`${property} is not promoted`)
       printFields(context, { property, column: demoted.column, freed_bytes: demoted.bytes }, output)
     })
@@ -46,7 +43,7 @@ export function addPropertiesCommands (program: Command, context: CliContext): v
     .description('promoted properties, their columns and how far they are filled')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
-      const columns = await listPromotedColumns(await context.clickhouse(), { cluster: readCluster(context) })
+      const columns = await listPromotedColumns(await context.clickhouse(), { cluster: context.cluster() })
       printRows(context, columns.map(describe), [
         ['property', ({ property }) => property],
         ['column', ({ column }) => column],
@@ -62,7 +59,7 @@ export function addPropertiesCommands (program: Command, context: CliContext): v
     .option('--limit <number>', 'at most so many', readCount, 10)
     .option(...JSON_OPTION)
     .action(async ({ days, limit, ...output }: Output & { days: number, limit: number }) => {
-      const suggestions = await suggestPromotions(await context.clickhouse(), { days, cluster: readCluster(context) })
+      const suggestions = await suggestPromotions(await context.clickhouse(), { days, cluster: context.cluster() })
       printRows(context, suggestions.slice(0, limit).map(describeSuggestion), [
         ['property', ({ property }) => property],
         ['queries', ({ queries }) => queries],
@@ -94,10 +91,6 @@ function readDays (text: string): number {
   const days = readCount(text)
   if (days > 365) throw new InvalidArgumentError('Give 1 to 365 days.')
   return days
-}
-
-function readCluster (context: CliContext): string {
-  return loadSettings(context.env, ['MILLRACE_CLICKHOUSE_CLUSTER']).MILLRACE_CLICKHOUSE_CLUSTER
 }
 
 function readType (text: string): PromotedType {

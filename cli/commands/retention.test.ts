@@ -1,20 +1,12 @@
 import t from 'tap'
 import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
-import { runCli } from '../run-cli.ts'
+import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
 t.test('shows how long what is kept, also without any rule, and takes rules that make sense', async (t) => {
   const { sql, url } = await createTestPostgres(t)
   await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
-  const run = async (line: string): Promise<{ code: number, out: string, err: string }> => {
-    const run = { out: '', err: '' }
-    const code = await runCli(`retention ${line}`.split(' '), {
-      env: { DATABASE_URL: url },
-      stdout: { write: (text) => { run.out += text } },
-      stderr: { write: (text) => { run.err += text } },
-      now: Date.now
-    })
-    return { code, ...run }
-  }
+  const run = async (line: string): Promise<Captured> =>
+    await runCaptured(`retention ${line}`.split(' '), { DATABASE_URL: url })
   const forEver = { days: null, projectId: null }
 
   t.same(JSON.parse((await run('show --json')).out), [{ what: 'events', ...forEver }, { what: 'dead_letters', ...forEver }])

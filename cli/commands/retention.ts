@@ -1,13 +1,12 @@
 import { InvalidArgumentError, type Command } from 'commander'
 import { MillraceError } from '../../platform/errors.ts'
-import { loadSettings } from '../../platform/load-settings.ts'
 import { applyRetention } from '../../platform/retention/apply-retention.ts'
 import { clearRetention, listRetention, setRetention } from '../../platform/retention/retention-policy.ts'
 import { type CliContext } from '../cli-context.ts'
-import { JSON_OPTION, printFields, printRows } from '../print-rows.ts'
+import { JSON_OPTION, printFields, printRows, type Output } from '../print-rows.ts'
 import { readCount, readId } from '../read-arguments.ts'
 
-interface RuleOptions { project?: number, deadLetters?: boolean, days?: number, forever?: boolean, json?: boolean }
+interface RuleOptions extends Output { project?: number, deadLetters?: boolean, days?: number, forever?: boolean }
 
 /** `millrace retention show|set|clear|apply`. */
 export function addRetentionCommands (program: Command, context: CliContext): void {
@@ -16,7 +15,7 @@ export function addRetentionCommands (program: Command, context: CliContext): vo
   group.command('show')
     .description('list how long what is kept; without a rule of its own, a project follows that of all')
     .option(...JSON_OPTION)
-    .action(async (output: { json?: boolean }) => { await show(context, output) })
+    .action(async (output: Output) => { await show(context, output) })
 
   group.command('set')
     .description('keep events, or dead letters, for so many days')
@@ -45,14 +44,13 @@ export function addRetentionCommands (program: Command, context: CliContext): vo
   group.command('apply')
     .description('remove now what the rules let go, instead of within the hour')
     .option(...JSON_OPTION)
-    .action(async (output: { json?: boolean }) => {
-      const { MILLRACE_CLICKHOUSE_CLUSTER: cluster } = loadSettings(context.env, ['MILLRACE_CLICKHOUSE_CLUSTER'])
+    .action(async (output: Output) => {
       printFields(context, {
         ...await applyRetention({
           sql: await context.postgres(),
           clickhouse: await context.clickhouse(),
           connection: await context.nats(),
-          cluster,
+          cluster: context.cluster(),
           now: context.now
         })
       }, output)
@@ -76,7 +74,7 @@ function readDays (text: string): number {
   return days
 }
 
-async function show (context: CliContext, output: { json?: boolean }): Promise<void> {
+async function show (context: CliContext, output: Output): Promise<void> {
   const rules = await listRetention(await context.postgres())
   const unset = (['events', 'dead_letters'] as const)
     .filter((what) => !rules.some((rule) => rule.what === what && rule.projectId === null))

@@ -2,10 +2,8 @@ import { type Command } from 'commander'
 import { createUser } from '../../api/keys/create-user.ts'
 import { listUsers } from '../../api/keys/list-users.ts'
 import { type CliContext } from '../cli-context.ts'
-import { JSON_OPTION, printFields, printRows } from '../print-rows.ts'
+import { JSON_OPTION, printFields, printRows, type Output } from '../print-rows.ts'
 import { readText } from '../read-arguments.ts'
-
-interface Output { json?: boolean }
 
 /** `millrace users create|list`. */
 export function addUsersCommands (program: Command, context: CliContext): void {
