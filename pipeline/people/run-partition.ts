@@ -107,7 +107,8 @@ async function applyNext (
 ): Promise<number> {
   const startedAt = performance.now()
   const taken = reader.take(maxBytes)
-  const messages = taken.map(({ data, sequence, storedUs }) => readPeopleMessage(data, { sequence, publishedUs: storedUs }))
+  const messages = taken.map(({ data, sequence, storedUs }) =>
+    readPeopleMessage(data, { sequence, publishedUs: storedUs }))
   const batch = { partition: state.partition, streamCreated: reader.streamCreated, messages }
   const applied = await applyBatch(batch, { sql, recent, keepRefused })
   reader.acknowledge(taken)

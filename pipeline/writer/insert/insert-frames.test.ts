@@ -1,4 +1,4 @@
-import { createServer } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { once } from 'node:events'
 import t from 'tap'
 import { createClickHouseAgent } from '../../../platform/clickhouse/connect-clickhouse.ts'
@@ -81,13 +81,22 @@ t.test('reports the code of ClickHouse, and 0 when no answer comes', async (t) =
   t.equal(await codeOf(insertFrames({ frames: [Buffer.from('garbage')], token: 'x', settings })), 561)
   t.equal(await codeOf(insertFrames({ frames, token: 'x', settings: { no_such_setting: '1' } })), 115)
 
-  const server = createServer((socket) => socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\n')))
+  const agent = createClickHouseAgent()
+  t.teardown(() => agent.destroy())
+  for (const half of ['HTTP/1.1 200 OK\r\n', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf']) {
+    const url = await startServer(t, (socket) => socket.write(half))
+    const mute = createInsertFrames({ url, agent, timeoutMs: 200 })
+    t.equal(await codeOf(mute({ frames, token: 'x', settings })), 0)
+  }
+  const url = await startServer(t, (socket) => socket.end('HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n'))
+  t.equal(await codeOf(createInsertFrames({ url, agent })({ frames, token: 'x', settings })), 0)
+})
+
+/** A server that answers every request in its own way. */
+async function startServer (t: TestContext, answer: (socket: Socket) => void): Promise<string> {
+  const server = createServer((socket) => socket.once('data', () => answer(socket)))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => server.close())
-  const { port } = server.address() as { port: number }
-  const agent = createClickHouseAgent()
-  t.teardown(() => agent.destroy())
-  const mute = createInsertFrames({ url: `http://127.0.0.1:${port}/x`, agent, timeoutMs: 200 })
-  t.equal(await codeOf(mute({ frames, token: 'x', settings })), 0)
-})
+  return `http://127.0.0.1:${(server.address() as { port: number }).port}/x`
+}
