@@ -35,7 +35,14 @@ export interface StartStackOptions {
 }
 
 /**
- * Starts the services, the schema, the first project and the tiers, in this order.
+ * Starts everything, in this order:
+ *
+ * 1. the data directory is locked, and what a killed start left running is ended;
+ * 2. the ports are looked at, the keys and passwords read or made;
+ * 3. services: nats-server, ClickHouse and Postgres at once;
+ * 4. the schemas of both databases, and the first project;
+ * 5. tiers: pipeline, API and ingest at once;
+ * 6. the addresses are left for tools.
  *
  * @throws {DataDirLockedError} when a stack runs on the data directory.
  * @throws {SettingsError} when a port is taken.

@@ -41,7 +41,8 @@ export interface RunningFront {
 const NO_SETTINGS = new Map<string, string>()
 
 /**
- * Starts the front in this process. There can be one a process, as the engine binds one folder for good.
+ * Starts the front in this process: opens the engine and the spool, makes the pools of sessions, mends what a crash
+ * left, and listens. There can be one a process, as the engine binds one folder for good.
  *
  * @throws {SettingsError} when another process holds the folder, or the port is in use.
  */
