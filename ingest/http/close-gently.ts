@@ -1,5 +1,5 @@
 import net from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises'
 import { type FastifyInstance } from 'fastify'
 
 /**
@@ -12,6 +12,10 @@ import { type FastifyInstance } from 'fastify'
  */
 export async function closeGently (app: FastifyInstance, graceMs: number): Promise<void> {
   const { server } = app
+  // A listener that closes resets what it has not accepted yet. Accepting comes just before this in a turn of the event
+  // loop; the turn in which we were asked to end may have begun long before, on a busy machine.
+  await nextTurn()
+  await nextTurn()
   const stopped = Promise.withResolvers<void>()
   const closeListener = net.Server.prototype.close as (this: net.Server, done: () => void) => net.Server
   closeListener.call(server, () => stopped.resolve())
