@@ -5,6 +5,7 @@ import { listenPostgres } from '../platform/postgres/listen-postgres.ts'
 import { createLogger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { createTestPostgres } from '../test/support/create-test-postgres.ts'
+import { type TestContext } from '../test/support/test-context.ts'
 import { type ApiDeps } from './api-deps.ts'
 import { buildApiApp } from './app.ts'
 import { createFlagDefinitions } from './decide/load/flag-definitions.ts'
@@ -42,10 +43,6 @@ export interface TestAnswer {
 
 /** Addresses on which nobody listens: ClickHouse and NATS are away. */
 const NOWHERE = 'http://127.0.0.1:9/none'
-
-export interface TestContext {
-  teardown (run: () => unknown): unknown
-}
 
 /**
  * Builds the API for one test; requests are injected.

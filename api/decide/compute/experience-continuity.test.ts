@@ -26,16 +26,18 @@ async function findPair (
   }
 }
 
+const shared = await createTestDecide(t)
+
 t.test('who is identified keeps the value of the anonymous user, also where nobody tells the anonymous id', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   await addFlags(decide, [STICKY, PLAIN])
   const { user, anonymous, value } = await findPair(decide, 'a')
 
   t.equal(await valueOf(decide, user, anonymous), value)
   t.equal(await valueOf(decide, user), value, 'a server that only knows the user agrees')
   t.equal(await valueOf(decide, user, 'another-browser'), value, 'the first one stays')
-  t.same(await decide.sql`SELECT feature_flag_key, hash_key FROM flag_hash_keys WHERE distinct_id = ${user}`,
-    [{ feature_flag_key: 'sticky', hash_key: anonymous }])
+  const kept = await decide.sql`SELECT feature_flag_key, hash_key FROM flag_hash_keys WHERE project_id = ${decide.projectId}`
+  t.same(kept, [{ feature_flag_key: 'sticky', hash_key: anonymous }])
 })
 
 t.test('it is written once', async (t) => {
@@ -51,7 +53,7 @@ t.test('it is written once', async (t) => {
 })
 
 t.test('two browsers that identify one user at the same time get one value', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   await addFlags(decide, [STICKY])
   for (let round = 0; round < 10; round++) {
     const user = `user-${round}`
@@ -61,7 +63,7 @@ t.test('two browsers that identify one user at the same time get one value', asy
 })
 
 t.test('it survives the merge of the two persons, from all of their ids', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   await addFlags(decide, [STICKY])
   const { user, anonymous, value } = await findPair(decide, 'a')
   const anonymousPerson = await addPerson(decide, [anonymous])
@@ -75,7 +77,7 @@ t.test('it survives the merge of the two persons, from all of their ids', async 
 })
 
 t.test('it survives kill -9 of the process that answered', async (t) => {
-  const decide = await createTestDecide(t)
+  const decide = await shared.inNewProject()
   await addFlags(decide, [STICKY])
   const { user, anonymous, value } = await findPair(decide, 'a')
 

@@ -7,6 +7,8 @@ import { createTestApi, send, type TestApi, type TestAnswer } from '../../create
 
 const NEW_KEY: NewPersonalKey = { email: 'ann@example.com', label: '', scopes: ['*'], projectIds: null, expiresAt: null }
 
+const shared = await createTestApi(t)
+
 async function ask (
   api: TestApi, key: string | undefined, project: string | number = api.projectId
 ): Promise<TestAnswer> {
@@ -15,7 +17,7 @@ async function ask (
 }
 
 t.test('answers each kind of bad key with its status and code', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const other = await createProject(api.sql, { name: 'Other' })
   const expired = await createPersonalKey(api.sql, { ...NEW_KEY, expiresAt: new Date(Date.now() - 1) })
   const limited = await createPersonalKey(api.sql, { ...NEW_KEY, projectIds: [api.projectId] })
@@ -34,7 +36,7 @@ t.test('answers each kind of bad key with its status and code', async (t) => {
 })
 
 t.test('finds the key in header, body and query, in this order', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const url = `/api/projects/${api.projectId}/experiments`
 
   t.equal((await ask(api, api.key)).status, 200)
@@ -46,7 +48,7 @@ t.test('finds the key in header, body and query, in this order', async (t) => {
 })
 
 t.test('takes @current for the first project the key opens', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const other = await createProject(api.sql, { name: 'Other' })
   const { key } = await createPersonalKey(api.sql, { ...NEW_KEY, projectIds: [other.id] })
   await waitFor(async () => (await ask(api, key, other.id)).status === 200)
@@ -60,7 +62,7 @@ t.test('takes @current for the first project the key opens', async (t) => {
 })
 
 t.test('refuses a revoked key as soon as the change is announced', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const { id, key } = await createPersonalKey(api.sql, NEW_KEY)
   t.equal((await ask(api, key)).status, 200)
 

@@ -1,8 +1,10 @@
 import t from 'tap'
 import { createTestApi, send } from '../../create-test-api.ts'
 
+const shared = await createTestApi(t)
+
 t.test('answers unknown paths with 404 and other methods with 405, in the shape of the contract', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
 
   t.match(await api.call('GET', '/nothing/here'), { status: 404, body: { type: 'invalid_request', code: 'not_found', detail: 'Not found.', attr: null } })
   t.match(await api.call('GET', '~/nothing'), { status: 404, body: { code: 'not_found' } })
@@ -14,7 +16,7 @@ t.test('answers unknown paths with 404 and other methods with 405, in the shape 
 })
 
 t.test('answers what cannot be read with the part at fault', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const post = async (payload: string, type = 'application/json'): Promise<unknown> => await send(api.app, {
     method: 'POST', url: `/api/projects/${api.projectId}/experiments`, payload,
     headers: { authorization: `Bearer ${api.key}`, 'content-type': type }
@@ -32,7 +34,7 @@ t.test('answers what cannot be read with the part at fault', async (t) => {
 })
 
 t.test('ignores the content type of a DELETE without a body', async (t) => {
-  const api = await createTestApi(t)
+  const api = await shared.inNewProject()
   const { body: { id } } = await api.call('POST', '~/experiments', { name: 'n', feature_flag_key: 'k' })
 
   const answer = await send(api.app, {
