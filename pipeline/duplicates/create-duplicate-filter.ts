@@ -47,7 +47,7 @@ function toLeftOut ({ sequence, leftOut }: LaneMessage): Cut['leftOut'][number] 
 }
 
 /** Ascending rows as pairs `from, to` (exclusive): a batch that was sent twice is one pair, not thousands of rows. */
-export function toRanges (rows: readonly number[]): number[] {
+function toRanges (rows: readonly number[]): number[] {
   const ranges: number[] = []
   for (const row of rows) {
     if (ranges.length > 0 && ranges.at(-1) === row) ranges[ranges.length - 1] = row + 1

@@ -27,7 +27,7 @@ export function laneKey (lane: Lane): string {
 export interface LaneRecord {
   /** Process that writes the lane; empty when it was released. */
   owner: string
-  /** Identity of the stream's sequence numbers (see `streamIdentity`); part of every token. */
+  /** Identity of the stream's sequence numbers (see `adoptRecord` in claim-lane.ts); part of every token. */
   stream: string
   /** Every message of the lane up to this sequence is stored, left out as a duplicate, or dead-lettered. */
   done: number

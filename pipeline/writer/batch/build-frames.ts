@@ -25,7 +25,7 @@ export async function buildFrames (messages: readonly LaneMessage[], cut: Cut): 
 }
 
 /** @param leftOut  Pairs `from, to` (exclusive), ascending. */
-export function listKeptRows ([from, to]: readonly [number, number], leftOut: readonly number[]): number[] {
+function listKeptRows ([from, to]: readonly [number, number], leftOut: readonly number[]): number[] {
   const rows: number[] = []
   let next = 0
   for (let row = from; row < to; row++) {
