@@ -1,5 +1,6 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { decodeCursor, encodeCursor } from '../http/pages/cursor.ts'
+import { cutPage } from '../http/pages/cut-page.ts'
 import { matchSearch, type SqlFragment } from '../http/pages/match-search.ts'
 import { type PageContent, type PageQuery } from '../http/pages/pagination.ts'
 import { selectEventDefinition, type EventDefinition } from './event-definition.ts'
@@ -46,16 +47,12 @@ export async function listEventDefinitions (
       ORDER BY ${order.by}
       LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
   ])
-  const more = rows.length > query.limit
-  const page = rows.slice(0, query.limit)
-  const last = page.at(-1)
-  return {
-    results: page,
+  const page = cutPage(rows, {
+    limit: query.limit,
     count: totals[0]?.count ?? 0,
-    asOf: totals[0]?.as_of ?? null,
-    more,
-    after: last === undefined ? undefined : encodeCursor(query.ordering, [last.sort_key, last.name])
-  }
+    cursorOf: (last) => encodeCursor(query.ordering, [last.sort_key, last.name])
+  })
+  return { ...page, asOf: totals[0]?.as_of ?? null }
 }
 
 function matchType (sql: Sql, type: EventDefinitionQuery['event_type']): SqlFragment {

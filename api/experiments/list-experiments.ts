@@ -1,5 +1,6 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { decodeCursor, encodeCursor } from '../http/pages/cursor.ts'
+import { cutPage } from '../http/pages/cut-page.ts'
 import { matchSearch } from '../http/pages/match-search.ts'
 import { type PageContent, type PageQuery } from '../http/pages/pagination.ts'
 import { selectExperiment, type Experiment } from './experiment.ts'
@@ -28,12 +29,9 @@ export async function listExperiments (
       ORDER BY e.id DESC
       LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
   ])
-  const page = rows.slice(0, query.limit)
-  const last = page.at(-1)
-  return {
-    results: page,
+  return cutPage(rows, {
+    limit: query.limit,
     count: totals[0]?.count ?? 0,
-    more: rows.length > query.limit,
-    after: last === undefined ? undefined : encodeCursor('newest', [String(last.id)])
-  }
+    cursorOf: (last) => encodeCursor('newest', [String(last.id)])
+  })
 }

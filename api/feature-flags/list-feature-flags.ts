@@ -1,5 +1,6 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { decodeCursor, encodeCursor } from '../http/pages/cursor.ts'
+import { cutPage } from '../http/pages/cut-page.ts'
 import { matchSearch } from '../http/pages/match-search.ts'
 import { type PageContent, type PageQuery } from '../http/pages/pagination.ts'
 import { selectFeatureFlag, type FeatureFlag } from './feature-flag.ts'
@@ -28,12 +29,9 @@ export async function listFeatureFlags (
     sql<FeatureFlag[]>`SELECT ${selectFeatureFlag(sql)} FROM feature_flags AS f WHERE ${matches} AND ${follows}
       ORDER BY f.id DESC LIMIT ${query.limit + 1} ${position}`
   ])
-  const results = found.slice(0, query.limit)
-  const last = results.at(-1)
-  return {
-    results,
+  return cutPage(found, {
+    limit: query.limit,
     count: counted[0]!.count,
-    more: found.length > query.limit,
-    after: last === undefined ? undefined : encodeCursor(ORDER, [String(last.id)])
-  }
+    cursorOf: (last) => encodeCursor(ORDER, [String(last.id)])
+  })
 }

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { decodeCursor, encodeCursor } from '../http/pages/cursor.ts'
+import { cutPage } from '../http/pages/cut-page.ts'
 import { matchSearch, type SqlFragment } from '../http/pages/match-search.ts'
 import { type PageContent } from '../http/pages/pagination.ts'
 import { selectPropertyDefinition, type PropertyDefinition } from './property-definition.ts'
@@ -40,17 +41,12 @@ export async function listPropertyDefinitions (
       ORDER BY ${unseen}, ${name}
       LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
   ])
-  const page = rows.slice(0, query.limit)
-  const last = page.at(-1)
-  return {
-    results: page,
+  const page = cutPage(rows, {
+    limit: query.limit,
     count: totals[0]?.count ?? 0,
-    asOf: totals[0]?.as_of ?? null,
-    more: rows.length > query.limit,
-    after: last === undefined
-      ? undefined
-      : encodeCursor(order, [last.is_seen_on_filtered_events === 'true' ? '0' : '1', last.name])
-  }
+    cursorOf: (last) => encodeCursor(order, [last.is_seen_on_filtered_events === 'true' ? '0' : '1', last.name])
+  })
+  return { ...page, asOf: totals[0]?.as_of ?? null }
 }
 
 /** Other events make another order; a digest keeps the cursor short however many they are. */

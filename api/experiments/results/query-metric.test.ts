@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { createTestClickHouse } from '../../../test/support/create-test-clickhouse.ts'
+import { createRandom } from '../../../test/support/random.ts'
 import { type DailyChange, queryMetric, type MetricScope } from './query-metric.ts'
 import { type Metric } from './metric.ts'
 import { readMetric } from './read-metric.ts'
@@ -185,15 +186,6 @@ t.test('compares properties as a client wrote the conditions', async (t) => {
   t.equal(await count({ key: 'trial', value: 'true' }, { key: 'seats', value: 5 }), 1)
   t.equal(await count({ key: 'trial', value: 'true' }, { key: 'seats', value: 6 }), 0)
 })
-
-/** A small generator with a seed: the same people in every run. */
-function createRandom (seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state * 1_664_525 + 1_013_904_223) % 4_294_967_296
-    return state / 4_294_967_296
-  }
-}
 
 t.test('agrees with a plain model on random people, for every kind, day by day', async (t) => {
   const random = createRandom(20_260_301)
