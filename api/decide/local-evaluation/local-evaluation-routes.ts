@@ -3,7 +3,7 @@ import { HttpError } from '../../../platform/errors.ts'
 import { findUsableKey } from '../../http/access/authenticate-personal-key.ts'
 import { notFound } from '../../http/errors/not-found.ts'
 import { readPersonalKey } from '../../http/access/read-personal-key.ts'
-import { allowsScope } from '../../keys/scopes.ts'
+import { requireScope } from '../../http/access/require-scope.ts'
 import { renderLocalEvaluation } from './render-local-evaluation.ts'
 import { resolveProject, type ResolveProjectDeps } from '../request/resolve-project.ts'
 
@@ -61,16 +61,14 @@ async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Pr
   const text = readPersonalKey(request, 'head')
   if (text === undefined) throw notFound()
   const key = await findUsableKey(text, deps)
-  if (!allowsScope(key.scopes, 'feature_flag:read')) throw permissionDenied("API key missing required scope 'feature_flag:read'.")
+  requireScope(key.scopes, 'feature_flag:read')
   const { token, project_id: projectId } = request.query as { token?: string, project_id?: string }
   if (token === undefined) return await resolveProject(text, projectId, deps)
   const found = await resolveProject(token, undefined, deps)
-  if (key.projectIds !== null && !key.projectIds.includes(found)) throw permissionDenied('The API key may not read this project.')
+  if (key.projectIds !== null && !key.projectIds.includes(found)) {
+    throw new HttpError(403, 'authentication_error', 'permission_denied', 'The API key may not read this project.')
+  }
   return found
-}
-
-function permissionDenied (detail: string): HttpError {
-  return new HttpError(403, 'authentication_error', 'permission_denied', detail)
 }
 
 /** Weak comparison: proxies may add or take the W. */

@@ -1,6 +1,6 @@
 import { HttpError } from '../../../platform/errors.ts'
 import { findUsableKey, type AuthenticateOptions } from '../../http/access/authenticate-personal-key.ts'
-import { allowsScope } from '../../keys/scopes.ts'
+import { requireScope } from '../../http/access/require-scope.ts'
 import { type FlagDefinitions } from '../load/flag-definitions.ts'
 
 export interface ResolveProjectDeps extends Pick<AuthenticateOptions, 'personalKeys' | 'now'> {
@@ -30,9 +30,7 @@ async function resolvePersonal (token: string, named: unknown, deps: ResolveProj
   // An empty set of flags is an answer, and a wrong one before they were read.
   if (!deps.definitions.isReady()) throw unavailable()
   const { projectIds, scopes } = await findUsableKey(token, deps)
-  if (!allowsScope(scopes, 'feature_flag:read')) {
-    throw new HttpError(403, 'authentication_error', 'permission_denied', "API key missing required scope 'feature_flag:read'.")
-  }
+  requireScope(scopes, 'feature_flag:read')
   const candidate = named ?? (projectIds?.length === 1 ? projectIds[0] : undefined)
   const id = typeof candidate === 'string' && /^\d{1,9}$/.test(candidate) ? Number(candidate) : candidate
   if (typeof id === 'number' && Number.isSafeInteger(id) && (projectIds === null || projectIds.includes(id))) return id

@@ -4,10 +4,11 @@ import { HttpError } from '../../../platform/errors.ts'
 import { type PersonalKey } from '../../keys/find-personal-key.ts'
 import { type PersonalKeyDirectory } from '../../keys/personal-key-directory.ts'
 import { type ProjectDirectory } from '../../keys/project-directory.ts'
-import { allowsScope, type Scope } from '../../keys/scopes.ts'
+import { type Scope } from '../../keys/scopes.ts'
 import { type UserSummary } from '../../keys/user-summary.ts'
 import { notFound } from '../errors/not-found.ts'
 import { readPersonalKey } from './read-personal-key.ts'
+import { requireScope } from './require-scope.ts'
 
 /** Who asks, for which project. */
 export interface Access {
@@ -76,9 +77,7 @@ export function accessOf (request: FastifyRequest): Access {
 async function authenticate (request: FastifyRequest, text: string, options: AuthenticateOptions): Promise<Access> {
   const key = await findUsableKey(text, options)
   const scope = request.routeOptions.config.scope
-  if (scope !== undefined && !allowsScope(key.scopes, scope)) {
-    throw new HttpError(403, 'authentication_error', 'permission_denied', `API key missing required scope '${scope}'.`)
-  }
+  if (scope !== undefined) requireScope(key.scopes, scope)
   const projectId = await resolveProject(request, key, options.projects)
   options.personalKeys.recordUse(key)
   return { keyId: key.id, user: key.user, projectId, projectIds: key.projectIds }
