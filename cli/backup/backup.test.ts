@@ -10,12 +10,17 @@ import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { createLogger } from '../../platform/logger.ts'
+import { promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
+import { readPromotion } from '../../platform/promoted-columns/promoted-column.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { startStack, type Stack } from '../../test/start-stack.ts'
 import { type CliWorld } from '../cli-context.ts'
 import { runCli } from '../run-cli.ts'
 
 t.setTimeout(170_000)
+
+const PROMOTED = `SELECT name, type, default_expression, comment, compression_codec AS codec
+  FROM system.columns WHERE database = currentDatabase() AND table = 'events' AND name = 'p_plan'`
 
 t.test('a backup under load holds every event acknowledged before it, once, and agrees with itself', async (t) => {
   const root = await mkdtemp(path.join(tmpdir(), 'millrace-test-backup-'))
@@ -24,6 +29,8 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   const stack = await startStack()
   t.teardown(async () => { await stack.stop() })
   await plantDeadLetter(stack)
+  await promoteProperty(stack.clickhouse, readPromotion({ property: 'plan', type: 'String' }), { pollMs: 50 })
+  const promoted = await stack.select(PROMOTED)
   const load = startLoad(stack)
   await waitFor(() => load.acknowledged.size > 3000, { timeoutMs: 60_000 })
 
@@ -67,6 +74,8 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
     await select('SELECT event, sum(volume) AS n FROM event_volumes GROUP BY event ORDER BY event'),
     await select('SELECT event, count() AS n FROM events GROUP BY event ORDER BY event'),
     'the views agree with the events')
+  t.same(await select(PROMOTED), promoted, 'a promoted column with its comment and codec')
+  t.match(promoted, [{ comment: /^Property "plan"/, codec: /ZSTD/ }])
   t.same(await sql`SELECT key FROM feature_flags`, flag)
   const letters = await cli(['dead-letters', 'list', '--json'], restored)
   t.match(JSON.parse(letters.out), [{ stage: 'writer', reason: 'refused', error: 'of the test' }])

@@ -21,7 +21,20 @@ export interface BackupManifest {
 export interface ClickHouseTable {
   rows: number
   parts: string[]
-  columns: { name: string, type: string, kind: string, expression: string }[]
+  columns: ClickHouseColumn[]
+}
+
+/** A column as it was declared. */
+export interface ClickHouseColumn {
+  name: string
+  type: string
+  /** `DEFAULT` and the like, with its expression; empty without one. */
+  kind: string
+  expression: string
+  /** Absent in backups of earlier versions. */
+  comment?: string
+  /** `CODEC(...)`; empty for the default. Absent in backups of earlier versions. */
+  codec?: string
 }
 
 export interface PostgresTable {

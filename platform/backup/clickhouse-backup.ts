@@ -1,10 +1,11 @@
 import { createReadStream } from 'node:fs'
 import { cp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
+import { quoteText } from '../clickhouse/clickhouse-cluster.ts'
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../errors.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
-import { type BackupManifest, type ClickHouseTable } from './backup-manifest.ts'
+import { type BackupManifest, type ClickHouseColumn, type ClickHouseTable } from './backup-manifest.ts'
 
 /** The parts of all tables as they were at one moment: hard links, which cost nothing and are not changed any more. */
 export interface FrozenTables {
@@ -83,7 +84,7 @@ export async function restoreTables (
     for (const part of parts) {
       const source = path.join('clickhouse', table, part)
       await cp(path.join(folder, source), path.join(dataPath, 'detached', part), { recursive: true })
-      await clickhouse.command({ query: `ALTER TABLE "${table}" ATTACH PART '${part.replaceAll(/['\\]/g, '\\$&')}'` })
+      await clickhouse.command({ query: `ALTER TABLE "${table}" ATTACH PART ${quoteText(part)}` })
       await onPart(source)
     }
     const found = await countRows(clickhouse, table)
@@ -111,18 +112,20 @@ async function listTables (clickhouse: ClickHouse): Promise<{ table: string, dat
     WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND name != 'schema_migrations' ORDER BY name`)
 }
 
-async function listColumns (clickhouse: ClickHouse, table: string): Promise<ClickHouseTable['columns']> {
-  return await ask(clickhouse, `SELECT name, type, default_kind AS kind, default_expression AS expression
+async function listColumns (clickhouse: ClickHouse, table: string): Promise<ClickHouseColumn[]> {
+  return await ask(clickhouse, `SELECT name, type, default_kind AS kind, default_expression AS expression,
+      comment, compression_codec AS codec
     FROM system.columns WHERE database = currentDatabase() AND table = {table: String} ORDER BY position`, { table })
 }
 
 /** Promoted properties are columns that no migration made. */
-async function addMissingColumns (clickhouse: ClickHouse, table: string, columns: ClickHouseTable['columns']): Promise<void> {
+async function addMissingColumns (clickhouse: ClickHouse, table: string, columns: ClickHouseColumn[]): Promise<void> {
   const present = new Set((await listColumns(clickhouse, table)).map(({ name }) => name))
-  for (const { name, type, kind, expression } of columns) {
-    if (!present.has(name)) {
-      await clickhouse.command({ query: `ALTER TABLE "${table}" ADD COLUMN "${name}" ${type} ${kind} ${expression}` })
-    }
+  for (const { name, type, kind, expression, comment = '', codec = '' } of columns) {
+    if (present.has(name)) continue
+    await clickhouse.command({
+      query: `ALTER TABLE "${table}" ADD COLUMN "${name}" ${type} ${kind} ${expression} COMMENT ${quoteText(comment)} ${codec}`
+    })
   }
 }
 

@@ -106,19 +106,19 @@ t.test('refuses what would be another thing', async (t) => {
   for (const column of ['plan', 'p_', 'p_a b', 'p_a`', 'p_é', `p_${'x'.repeat(63)}`]) t.throws(() => wish('plan', column), { code: 'MILLRACE_PROMOTION_REFUSED' }, column)
   t.match(wish('日本', 'p_japan'), { column: 'p_japan' })
 
-  await promoteProperty(client, readPromotion({ property: 'order id', type: 'String' }))
+  await promoteProperty(client, readPromotion({ property: 'order id', type: 'String' }), { pollMs: 20 })
   const refused = { code: 'MILLRACE_PROMOTION_REFUSED' }
   await t.rejects(promoteProperty(client, readPromotion({ property: 'order id', type: 'Float64' })), refused)
   await t.rejects(promoteProperty(client, readPromotion({ property: 'order-id', type: 'String' })), refused)
-  await promoteProperty(client, readPromotion({ property: 'order id', type: 'String' }))
+  await promoteProperty(client, readPromotion({ property: 'order id', type: 'String' }), { pollMs: 20 })
   t.equal(await demoteProperty(client, 'never promoted'), undefined)
 })
 
-t.test('knows a column again that a restore brought, and migrating shows it in the view', async (t) => {
+t.test('knows a column again that has no comment, and migrating shows it in the view', async (t) => {
   const { client, url } = await createTestClickHouse(t)
   await insert(client, ['{"order id":"o1"}'])
   const promotion = readPromotion({ property: 'order id', type: 'String' })
-  // As a restore makes it: type and default, and no comment.
+  // As a backup of an earlier version restored it: type and default, and no comment.
   await client.command({
     query: `ALTER TABLE events ADD COLUMN "p_order_id" String DEFAULT ${describeExpression(promotion)}`
   })

@@ -46,7 +46,7 @@ function refuseConflict ({ property, type, column }: Promotion, known: readonly 
   }
 }
 
-/** A restored backup has the column without its comment. */
+/** A backup of an earlier version restored the column without its comment. */
 async function restoreComment (clickhouse: ClickHouse, promotion: Promotion, cluster: string): Promise<void> {
   await clickhouse.command({
     query: `ALTER TABLE events ${onCluster(cluster)} COMMENT COLUMN ${quoteName(promotion.column)} ${quoteText(commentOf(promotion))}`
