@@ -18,14 +18,14 @@ export interface SentEvent {
 
 /** Tells whether a value of a batch is an event that can be stored: null when it is, else why not. */
 export function validateEvent (value: unknown): DropReason | null {
-  return validate(value) ? null : toReason(validate.errors?.[0])
+  return validate(value) ? null : toReason(validate.errors?.[0], value)
 }
 
-function toReason (error: ErrorObject | undefined): DropReason {
+function toReason (error: ErrorObject | undefined, value: unknown): DropReason {
   switch (error?.instancePath) {
     case '/event':
       // A null name is a missing one; a number or an object is a mistake of another kind.
-      return error.keyword === 'minLength' || error.data === null ? 'missing_event_name' : 'invalid_event_name'
+      return error.keyword === 'minLength' || (value as SentEvent).event === null ? 'missing_event_name' : 'invalid_event_name'
     case '/properties':
       return 'invalid_properties'
     default:

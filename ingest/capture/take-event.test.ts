@@ -1,0 +1,55 @@
+import t from 'tap'
+import { createPropertyReader } from '../normalise/read-properties.ts'
+import { createNormaliseEvent } from '../normalise/normalise-event.ts'
+import { type EventRow } from '../normalise/event-row.ts'
+import { type EncodedUpdate } from '../publish/people-lanes.ts'
+import { type RequestContext } from './request-context.ts'
+import { createTakeEvent, type EventSink } from './take-event.ts'
+
+const context: RequestContext = {
+  project: { id: 1, anonymizeIps: false }, requestId: 'r', receivedAt: Date.UTC(2026, 10, 21), sentAt: null, ip: '', historical: false
+}
+
+function createSink (): EventSink & { rows: EventRow[], updates: EncodedUpdate[] } {
+  const rows: EventRow[] = []
+  const updates: EncodedUpdate[] = []
+  return {
+    rows, updates,
+    appendRow: (row) => { rows.push(row) },
+    appendUpdate: (update) => { updates.push(update) },
+    isAnnounced: () => false
+  }
+}
+
+t.test('a mistake of ours with one event is told, counted, and leaves its neighbours alone', async (t) => {
+  const normalise = createNormaliseEvent({ readProperties: createPropertyReader(Date.now), maxEventBytes: () => 1e6 })
+  const mistake = new Error('of ours')
+  const told: unknown[] = []
+  const takeEvent = createTakeEvent((event, context) => {
+    if (event.event === 'deadly') throw mistake
+    return normalise(event, context)
+  }, (error) => told.push(error))
+  const sink = createSink()
+
+  const outcomes = ['one', 'deadly', 'two'].map((event) => takeEvent({ event, distinct_id: 'd', $set: { a: 1 } }, context, sink))
+
+  t.same(outcomes, [null, 'not_storable', null])
+  t.same(told, [mistake])
+  t.same(sink.rows.map(({ event }) => event), ['one', 'two'])
+  t.equal(sink.updates.length, 2)
+})
+
+t.test('each way to be no event has its reason', async (t) => {
+  const normalise = createNormaliseEvent({ readProperties: createPropertyReader(Date.now), maxEventBytes: () => 1e6 })
+  const takeEvent = createTakeEvent(normalise, (error) => t.fail(String(error)))
+  const cases: [unknown, string][] = [
+    [null, 'not_an_object'], ['text', 'not_an_object'], [[], 'not_an_object'], [{}, 'missing_event_name'],
+    [{ event: null, distinct_id: 'd' }, 'missing_event_name'], [{ event: '', distinct_id: 'd' }, 'missing_event_name'],
+    [{ event: {}, distinct_id: 'd' }, 'invalid_event_name'], [{ event: 'e', distinct_id: 'd', properties: 'text' }, 'invalid_properties'],
+    [{ event: 'e' }, 'missing_distinct_id'], [{ event: 'e', distinct_id: null }, 'missing_distinct_id']
+  ]
+  const sink = createSink()
+
+  for (const [event, reason] of cases) t.equal(takeEvent(event, context, sink), reason, JSON.stringify(event))
+  t.same([sink.rows, sink.updates], [[], []])
+})

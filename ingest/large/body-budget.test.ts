@@ -1,0 +1,54 @@
+import t from 'tap'
+import { BodyBudget } from './body-budget.ts'
+
+const OVERLOADED = { status: 503, code: 'overloaded', type: 'server_error' }
+
+t.test('gives room in the order of asking, and gives it back once', async (t) => {
+  const budget = new BodyBudget({ maxBytes: 100, maxWaiting: 10, maxWaitMs: 60_000 })
+  const order: string[] = []
+  const first = await budget.acquire(80)
+  const large = budget.acquire(60).then((lease) => { order.push('large'); return lease })
+  // It would fit, but others were first.
+  const small = budget.acquire(10).then((lease) => { order.push('small'); return lease })
+
+  first.release()
+  first.release()
+  const leases = await Promise.all([large, small])
+
+  t.same(order, ['large', 'small'])
+  t.equal(budget.used, 70)
+  for (const lease of leases) lease.release()
+  t.equal(budget.used, 0)
+})
+
+t.test('lets a body that is larger than the whole budget through alone', async (t) => {
+  const budget = new BodyBudget({ maxBytes: 100, maxWaiting: 10, maxWaitMs: 60_000 })
+
+  const lease = await budget.acquire(1000)
+
+  t.equal(budget.used, 100)
+  lease.release()
+  t.equal(budget.used, 0)
+})
+
+t.test('refuses who comes when too many wait', async (t) => {
+  const budget = new BodyBudget({ maxBytes: 100, maxWaiting: 1, maxWaitMs: 60_000 })
+  const lease = await budget.acquire(100)
+  const waiting = budget.acquire(100)
+
+  await t.rejects(budget.acquire(1), OVERLOADED)
+
+  lease.release()
+  ;(await waiting).release()
+})
+
+t.test('refuses who waited too long, and lets the next one have the room', async (t) => {
+  const budget = new BodyBudget({ maxBytes: 100, maxWaiting: 10, maxWaitMs: 20 })
+  const lease = await budget.acquire(50)
+
+  await t.rejects(budget.acquire(60), OVERLOADED)
+  const next = await budget.acquire(50)
+
+  t.equal(budget.used, 100)
+  for (const held of [lease, next]) held.release()
+})

@@ -1,0 +1,70 @@
+import t, { type Test } from 'tap'
+import { createLogger } from '../../platform/logger.ts'
+import { HttpError } from '../../platform/errors.ts'
+import { type KeyAnswer, type LargeBodyJob } from './large-body-job.ts'
+import { createLargeBodyPool, type LargeBodyPool } from './large-body-pool.ts'
+
+function createPool (t: Test): LargeBodyPool {
+  const logger = createLogger({ component: 'test', level: 'silent' })
+  const pool = createLargeBodyPool({ threads: 1, logger, onUnexpected: (error) => t.fail(String(error)) })
+  // The threads keep no process alive; a server does that otherwise.
+  const alive = setInterval(() => {}, 1000)
+  t.teardown(async () => {
+    clearInterval(alive)
+    await pool.close()
+  })
+  return pool
+}
+
+function buildJob (body: unknown, changes: Partial<LargeBodyJob> = {}): LargeBodyJob {
+  const text = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
+  const chunk = Buffer.allocUnsafeSlow(text.length)
+  chunk.set(text)
+  return {
+    chunks: [chunk], hints: {}, query: {}, isEngage: false, requestId: 'r', receivedAt: Date.UTC(2026, 10, 21),
+    maxDecompressedBytes: 1e6, maxEventBytes: 1e6, lanes: 1, ...changes
+  }
+}
+
+const good = { api_key: 'k', batch: [{ event: 'e', distinct_id: 'd' }] }
+const allow = async (): Promise<KeyAnswer> => ({ project: { id: 1, anonymizeIps: false }, ip: '' })
+
+t.test('a thread that dies costs its request a 503, and the next one gets a new thread', async (t) => {
+  const pool = createPool(t)
+  // No request makes such a job: it stands for a mistake of ours in the thread.
+  const deadly = { ...buildJob(good), hints: null as unknown as LargeBodyJob['hints'] }
+
+  const [died, next] = await Promise.allSettled([pool.run(deadly, allow), pool.run(buildJob(good), allow)])
+
+  t.match(died, { status: 'rejected', reason: { status: 503, code: 'overloaded' } })
+  t.match(next, { status: 'fulfilled', value: { received: 1, dropped: {} } })
+})
+
+t.test('what is wrong with a body or its key ends its job, and the thread goes on', async (t) => {
+  const pool = createPool(t)
+  const unknownKey = new HttpError(401, 'authentication_error', 'invalid_api_key', 'no')
+
+  await t.rejects(pool.run(buildJob(good), async () => { throw unknownKey }), unknownKey)
+  await t.rejects(pool.run(buildJob('{"batch":[1,'), allow), { status: 400, code: 'invalid_json' })
+  await t.rejects(pool.run(buildJob({ batch: 5 }), allow), { status: 400, code: 'invalid_batch', attr: 'batch' })
+
+  t.match(await pool.run(buildJob(good), allow), { received: 1 })
+})
+
+t.test('bad events of a large body are dropped by their reasons, under engage they are named', async (t) => {
+  const pool = createPool(t)
+  const body = { api_key: 'k', batch: [{ distinct_id: 'd' }, 'no event', { event: 'e' }] }
+
+  const { received, dropped } = await pool.run(buildJob(body), allow)
+  const engaged = await pool.run(buildJob(body, { isEngage: true }), allow)
+
+  t.equal(received, 3)
+  t.same(dropped, { missing_event_name: 1, not_an_object: 1, missing_distinct_id: 1 })
+  t.same(engaged.dropped, { not_an_object: 1, missing_distinct_id: 1 })
+})
+
+t.test('a batch without events is taken, and publishes nothing', async (t) => {
+  const { frames, updates, received } = await createPool(t).run(buildJob({ api_key: 'k', batch: [] }), allow)
+
+  t.same({ frames, updates, received }, { frames: [], updates: [], received: 0 })
+})

@@ -1,0 +1,157 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import t from 'tap'
+import { createLogger } from '../../platform/logger.ts'
+import { type OutgoingMessage } from '../publish/outgoing-message.ts'
+import { tryLockFolder } from './folder-lock.ts'
+import { adoptOrphanedSpools, openOwnSpool } from './open-spools.ts'
+import { Spool } from './spool.ts'
+import { decodeSpoolRecord, encodeSpoolRecord, MAGIC } from './spool-record.ts'
+
+const logger = createLogger({ component: 'test', level: 'silent' })
+
+async function createRoot (t: { teardown (run: () => unknown): unknown }): Promise<string> {
+  const root = await mkdtemp(path.join(tmpdir(), 'millrace-test-spool-'))
+  t.teardown(async () => await rm(root, { recursive: true, force: true }))
+  return root
+}
+
+async function openSpool (folder: string): Promise<Spool> {
+  const lock = tryLockFolder(folder)
+  if (lock === null) throw new Error('locked')
+  return await Spool.open({ folder, lock, maxBytes: 1e9, logger })
+}
+
+function buildMessage (id: string, bytes = 100): OutgoingMessage {
+  return { subject: 'events.live.0', id, headers: {}, payload: Buffer.alloc(bytes, id) }
+}
+
+async function drainIds (spool: Spool): Promise<string[]> {
+  const ids: string[] = []
+  while (await spool.drainSome(async ({ id }) => { ids.push(id) }) > 0);
+  return ids
+}
+
+t.test('a disk that is full in the middle of a write keeps what was acknowledged and nothing else', async (t) => {
+  const root = await createRoot(t)
+  // A bound of the system on the size of files (200 blocks) fails a write half-way, as a full disk does.
+  const script = `
+    import { createLogger } from '${import.meta.dirname}/../../platform/logger.ts'
+    import { tryLockFolder } from '${import.meta.dirname}/folder-lock.ts'
+    import { Spool } from '${import.meta.dirname}/spool.ts'
+    const folder = process.argv[1]
+    const logger = createLogger({ component: 'test', level: 'silent' })
+    const spool = await Spool.open({ folder, lock: tryLockFolder(folder), maxBytes: 1e9, logger })
+    const outcomes = []
+    for (let i = 0; i < 12; i++) {
+      const bytes = i === 11 ? 100 : 30_000
+      const message = { subject: 'events.live.0', id: 'm-' + i, headers: {}, payload: Buffer.alloc(bytes, i) }
+      outcomes.push(await spool.append(message).then(() => 'm-' + i, (error) => error.code))
+    }
+    await spool.close()
+    console.log(JSON.stringify(outcomes))`
+  const child = spawn('bash', ['-c', 'trap "" XFSZ; ulimit -f 200; exec "$0" "$@"', process.execPath, '--input-type=module', '-e', script, root], {
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  const [printed, [code]] = await Promise.all([child.stdout.toArray(), once(child, 'exit')])
+  t.equal(code, 0)
+  const outcomes = JSON.parse(Buffer.concat(printed as Buffer[]).toString()) as string[]
+
+  const kept = outcomes.filter((outcome) => outcome.startsWith('m-'))
+  t.equal(outcomes[0], 'm-0')
+  t.ok(outcomes.includes('EFBIG'), 'some were refused')
+  t.equal(outcomes.at(-1), 'm-11', 'a small one fits into what was cut off')
+  t.same(await drainIds(await openSpool(root)), kept)
+})
+
+t.test('a folder that cannot be written refuses, and is used again when it can be', async (t) => {
+  const root = await createRoot(t)
+  const folder = path.join(root, '0')
+  const spool = await openSpool(folder)
+  await rename(folder, `${folder}.away`)
+
+  await t.rejects(spool.append(buildMessage('lost')), { code: 'ENOENT' })
+  t.ok(spool.isEmpty)
+
+  await rename(`${folder}.away`, folder)
+  await spool.append(buildMessage('kept'))
+  t.same(await drainIds(spool), ['kept'])
+})
+
+t.test('a message larger than a portion is read whole, between small ones', async (t) => {
+  const spool = await openSpool(await createRoot(t))
+  const sent = [['small', 10], ['large', 9_000_000], ['last', 10]] as const
+  for (const [id, bytes] of sent) await spool.append(buildMessage(id, bytes))
+  const sizes: number[] = []
+
+  while (await spool.drainSome(async ({ payload }) => { sizes.push(payload.length) }) > 0);
+
+  t.same(sizes, [10, 9_000_000, 10])
+})
+
+t.test('a torn note of the place repeats messages rather than losing one', async (t) => {
+  const root = await createRoot(t)
+  const first = await openSpool(root)
+  for (const id of ['a', 'b']) await first.append(buildMessage(id))
+  await first.close()
+  await writeFile(path.join(root, 'position'), '{"segm')
+
+  t.same(await drainIds(await openSpool(root)), ['a', 'b'])
+})
+
+t.test('a message that no stream takes is set aside in a file of its own', async (t) => {
+  const root = await createRoot(t)
+  const spool = await openSpool(root)
+  const message = buildMessage('huge', 5000)
+
+  await spool.setAside(message)
+
+  const bytes = await readFile(path.join(root, 'refused-huge.record'))
+  t.match(decodeSpoolRecord(bytes, 0), { kind: 'message', message })
+  t.ok(spool.isEmpty)
+})
+
+t.test('spools of processes that are gone are taken over, those of living ones are not', async (t) => {
+  const root = await createRoot(t)
+  const open = async (): Promise<Spool> => await openOwnSpool({ root, maxBytes: 1e9, logger })
+  const gone = [await open(), await open()]
+  const living = await open()
+  for (const [index, spool] of [...gone, living].entries()) await spool.append(buildMessage(`of ${index}`))
+  for (const spool of gone) await spool.close()
+  await writeFile(path.join(root, 'notes'), 'of an operator')
+
+  const adopted = await adoptOrphanedSpools({ root, maxBytes: 1e9, logger })
+
+  t.same((await Promise.all(adopted.map(drainIds))).flat().sort(), ['of 0', 'of 1'])
+  await t.rejects(adopted[0]!.append(buildMessage('new')), { code: 'MILLRACE_SPOOL_FULL' })
+  for (const spool of adopted) await spool.close()
+  t.same(await adoptOrphanedSpools({ root, maxBytes: 1e9, logger }), [])
+  t.same(await drainIds(living), ['of 2'])
+  t.same((await readdir(root)).sort(), ['0', '1', '2', 'notes'])
+})
+
+t.test('bytes that are no record are damage, and tell where the next one may begin', async (t) => {
+  const record = Buffer.concat(encodeSpoolRecord(buildMessage('m')))
+  const changed = (at: number, value: number): Buffer => {
+    const bytes = Buffer.from(record)
+    bytes.writeUInt32LE(value, at)
+    return bytes
+  }
+  const next = record.length
+  const cases: [string, Buffer, object][] = [
+    ['another magic', changed(0, 0), { kind: 'damaged', next }],
+    ['a length that no message has', changed(4, 0xffffffff), { kind: 'damaged', next }],
+    ['a length of nothing', changed(4, 0), { kind: 'damaged', next }],
+    ['another checksum', changed(8, 0), { kind: 'damaged', next }]
+  ]
+  for (const [name, bytes, decoded] of cases) {
+    t.same(decodeSpoolRecord(Buffer.concat([bytes, record]), 0), decoded, name)
+  }
+
+  t.same(decodeSpoolRecord(MAGIC.subarray(0, 2), 0), { kind: 'incomplete', neededBytes: 12 })
+  t.same(decodeSpoolRecord(Buffer.from('xx'), 0), { kind: 'damaged', next: -1 })
+  t.same(decodeSpoolRecord(record.subarray(0, 20), 0), { kind: 'incomplete', neededBytes: record.length })
+})
