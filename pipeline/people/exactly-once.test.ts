@@ -4,9 +4,10 @@ import path from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { type PeopleUpdate, type MergeUpdate, type PersonUpdate } from '../../schema/people-update.ts'
+import { createRandom, pickOne, type Random } from '../../test/support/random.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { compareCopies } from './testing/compare-copies.ts'
-import { createRandom, pick, randomUpdates, type Random } from './testing/random-updates.ts'
+import { randomUpdates } from './testing/random-updates.ts'
 import { applyToModel } from './testing/reference-model.ts'
 import { noCopiesWait, startPeopleStores, type StoredPerson, type PeopleStores } from './testing/start-people-stores.ts'
 
@@ -71,7 +72,7 @@ function * shuffleIntoMessages (random: Random, sequences: readonly PeopleUpdate
       }
     }
     sent.push(message)
-    yield random() < 0.15 ? [message, pick(random, sent)] : [message]
+    yield random() < 0.15 ? [message, pickOne(sent, random)] : [message]
   }
 }
 

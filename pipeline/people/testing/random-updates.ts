@@ -1,21 +1,5 @@
 import { type MergeUpdate, type PersonUpdate } from '../../../schema/people-update.ts'
-
-export type Random = () => number
-
-/** A small seeded generator (mulberry32): the same seed, the same numbers. */
-export function createRandom (seed: number): Random {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let x = Math.imul(state ^ (state >>> 15), 1 | state)
-    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x
-    return ((x ^ (x >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
-
-export function pick<T> (random: Random, items: readonly T[]): T {
-  return items[Math.floor(random() * items.length)] as T
-}
+import { pickOne, type Random } from '../../../test/support/random.ts'
 
 const ILLEGAL_IDS = ['null', 'Anonymous', '"guest"', ' ']
 const NAMES = ['plan', 'name', '__proto__', 'nested', 'nul\0', 'utm "source"', 'ünïcode', 'constructor']
@@ -28,21 +12,21 @@ const VALUES: unknown[] = [1, -0.5, 'x', 'lone \ud800', '', true, null, [], { a:
  */
 export function randomUpdates (random: Random, projectId: number, count: number): (PersonUpdate | MergeUpdate)[] {
   const ids = Array.from({ length: 2 + Math.floor(random() * 8) }, () =>
-    random() < 0.05 ? pick(random, ILLEGAL_IDS) : `id-${Math.floor(random() * 200)}`)
+    random() < 0.05 ? pickOne(ILLEGAL_IDS, random) : `id-${Math.floor(random() * 200)}`)
   return Array.from({ length: count }, (_, i) => {
     const common = {
       projectId,
       uuid: `01900000-0000-7000-8000-${projectId.toString(16).padStart(8, '0')}${i.toString(16).padStart(4, '0')}`,
       timestamp: Date.UTC(2026, 0) + Math.floor(random() * 1e9),
-      distinctId: pick(random, ids),
+      distinctId: pickOne(ids, random),
       ...(random() < 0.6 && { set: randomProperties(random) }),
       ...(random() < 0.3 && { setOnce: randomProperties(random) }),
-      ...(random() < 0.2 && { unset: [pick(random, NAMES), pick(random, NAMES)] })
+      ...(random() < 0.2 && { unset: [pickOne(NAMES, random), pickOne(NAMES, random)] })
     }
     if (random() < 0.5) return { ...common, kind: 'person', ...(random() < 0.2 && { identify: true }) }
     return {
-      ...common, kind: 'merge', otherDistinctId: pick(random, ids),
-      how: pick(random, ['identify', 'identify', 'alias', 'force'] as const)
+      ...common, kind: 'merge', otherDistinctId: pickOne(ids, random),
+      how: pickOne(['identify', 'identify', 'alias', 'force'] as const, random)
     }
   })
 }
@@ -51,8 +35,8 @@ function randomProperties (random: Random): Record<string, unknown> {
   const properties: Record<string, unknown> = {}
   for (let left = Math.floor(random() * 3); left >= 0; left--) {
     // Not an assignment: `__proto__` is among the names.
-    Object.defineProperty(properties, pick(random, NAMES), {
-      value: pick(random, VALUES), enumerable: true, configurable: true, writable: true
+    Object.defineProperty(properties, pickOne(NAMES, random), {
+      value: pickOne(VALUES, random), enumerable: true, configurable: true, writable: true
     })
   }
   return properties
