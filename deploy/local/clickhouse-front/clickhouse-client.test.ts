@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { type ClickHouseClient, ClickHouseError, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
 import t from 'tap'
+import { waitFor } from '../../../test/support/wait-for.ts'
 import { startTestFront, TEST_PASSWORDS } from './start-test-front.ts'
 
 const front = await startTestFront(t)
@@ -225,13 +226,6 @@ t.test('refuses a wrong password as a server does', async (t) => {
 
   await t.rejects(stranger.query({ query: 'SELECT 1', format: 'JSONEachRow' }), { code: '516', type: 'AUTHENTICATION_FAILED' })
 })
-
-async function waitFor (condition: () => Promise<boolean>, timeoutMs = 10_000): Promise<void> {
-  const end = performance.now() + timeoutMs
-  while (!await condition()) {
-    if (performance.now() > end) throw new Error('waited in vain')
-  }
-}
 
 // Idle sockets of the clients would keep the file from ending by itself.
 t.end()

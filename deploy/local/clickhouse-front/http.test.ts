@@ -3,6 +3,7 @@ import http from 'node:http'
 import net from 'node:net'
 import zlib from 'node:zlib'
 import t from 'tap'
+import { waitFor } from '../../../test/support/wait-for.ts'
 import { startTestFront, TEST_PASSWORDS } from './start-test-front.ts'
 
 const front = await startTestFront(t)
@@ -197,10 +198,3 @@ t.test('keeps and drops sessions as their timeouts say', async (t) => {
   t.match(await front.ask('SELECT 1', { params: { session_id: 's', session_timeout: '99999' } }), { code: 374 })
   t.match(await front.ask('SELECT 1', { params: { session_id: 's', session_timeout: 'x' } }), { code: 374 })
 })
-
-async function waitFor (condition: () => Promise<boolean>, timeoutMs = 10_000): Promise<void> {
-  const end = performance.now() + timeoutMs
-  while (!await condition()) {
-    if (performance.now() > end) throw new Error('waited in vain')
-  }
-}

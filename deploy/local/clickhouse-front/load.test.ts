@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import http from 'node:http'
 import t from 'tap'
+import { waitFor } from '../../../test/support/wait-for.ts'
 import { startTestFront, TEST_PASSWORDS } from './start-test-front.ts'
 
 const front = await startTestFront(t)
@@ -67,11 +68,4 @@ t.test('refuses more queries than may wait, with code 202', async (t) => {
 
 async function readMemory (): Promise<number> {
   return Number(/VmRSS:\s+(\d+)/.exec(await readFile(`/proc/${front.pid}/status`, 'utf8'))![1]) * 1024
-}
-
-async function waitFor (condition: () => Promise<boolean>, timeoutMs = 10_000): Promise<void> {
-  const end = performance.now() + timeoutMs
-  while (!await condition()) {
-    if (performance.now() > end) throw new Error('waited in vain')
-  }
 }

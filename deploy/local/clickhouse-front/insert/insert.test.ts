@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs'
 import http from 'node:http'
 import zlib from 'node:zlib'
 import t from 'tap'
+import { waitFor } from '../../../../test/support/wait-for.ts'
 import { spoolFolders } from '../engine/spool.ts'
 import { type HttpAnswer, startTestFront, TEST_PASSWORDS } from '../start-test-front.ts'
 
@@ -138,7 +139,7 @@ t.test('stores nothing of a body whose sender goes away', async (t) => {
   await new Promise<void>((resolve) => { request.write('1\n'.repeat(200_000), () => resolve()) })
   request.destroy()
   await new Promise((resolve) => request.once('close', resolve))
-  await waitFor(async () => listSpool().length === 0)
+  await waitFor(() => listSpool().length === 0)
 
   t.equal(await count('millrace.gone'), 0)
 })
@@ -170,11 +171,4 @@ t.test('inserts without delay while analysts keep every session of theirs busy',
 function listSpool (): string[] {
   const folders = Object.values(spoolFolders(front.dataDir))
   return folders.flatMap((folder) => readdirSync(folder)).filter((name) => name.startsWith('body-'))
-}
-
-async function waitFor (condition: () => Promise<boolean>, timeoutMs = 10_000): Promise<void> {
-  const end = performance.now() + timeoutMs
-  while (!await condition()) {
-    if (performance.now() > end) throw new Error('waited in vain')
-  }
 }

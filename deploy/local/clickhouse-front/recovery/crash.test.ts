@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import net, { type AddressInfo } from 'node:net'
 import path from 'node:path'
 import t from 'tap'
+import { waitFor } from '../../../../test/support/wait-for.ts'
 import { spoolFolders } from '../engine/spool.ts'
 import { spawnFront, startTestFront, TEST_PASSWORDS, type TestFront } from '../start-test-front.ts'
 
@@ -64,7 +65,8 @@ t.test('lets a running insert end on SIGTERM, and is gone within three seconds',
   const body = Array.from({ length: 300_000 }, (_, i) => `${i},x`).join('\n')
   const insert = front.ask('INSERT INTO millrace.k FORMAT CSV', { body, params: PINNED })
   const read = front.ask('SELECT count() FROM system.numbers').catch((error: unknown) => error)
-  await waitFor(async () => readdirSync(spoolFolders(front.dataDir).memory).some((name) => name.startsWith('body-')))
+  await waitFor(
+    () => readdirSync(spoolFolders(front.dataDir).memory).some((name) => name.startsWith('body-')), { everyMs: 1 })
   await pauseMs(50)
 
   const startedAt = performance.now()
@@ -132,12 +134,4 @@ async function failToStart (dataDir: string, env: NodeJS.ProcessEnv = {}): Promi
 
 async function pauseMs (ms: number): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, ms))
-}
-
-async function waitFor (condition: () => Promise<boolean>, timeoutMs = 10_000): Promise<void> {
-  const end = performance.now() + timeoutMs
-  while (!await condition()) {
-    if (performance.now() > end) throw new Error('waited in vain')
-    await pauseMs(1)
-  }
 }
