@@ -2,8 +2,8 @@ import t from 'tap'
 import { compareResults, renderComparisons, type Comparison } from './compare-results.ts'
 import { type Figure } from './question.ts'
 
-function compare (before: Figure, now: Figure, isQuick = false): Comparison[] {
-  return compareResults(new Map([['single/requests', before]]), new Map([['single/requests', now]]), { isQuick })
+function compare (before: Figure, now: Figure, isSingle = false): Comparison[] {
+  return compareResults(new Map([['single/requests', before]]), new Map([['single/requests', now]]), { isSingle })
 }
 
 function figure (value: number, reference: number, target?: Figure['target']): Figure {
@@ -24,7 +24,7 @@ t.test('a ratio that fell by half is worse when more is better, and better when 
   t.match(compare(figure(8, 10, { atMost: 0.8 }), figure(4, 10, { atMost: 0.8 })), [{ verdict: 'better' }])
 })
 
-t.test('what two runs on one machine differ by is alike; two quick ones differ by more', async (t) => {
+t.test('what two runs on one machine differ by is alike; single measurements differ by more', async (t) => {
   const [before, now] = [figure(20, 10, { atMost: 3 }), figure(28, 10, { atMost: 3 })]
 
   t.match(compare(before, figure(23, 10, { atMost: 3 })), [{ verdict: 'alike' }])

@@ -1,10 +1,10 @@
 import { ratioOf, type Figure } from './question.ts'
 
 /**
- * By how much a ratio may grow or shrink before it counts as a change. Two full runs on a shared machine differ by 10 to
- * 15 %. The single, short measurements of quick ones were up to 1.84 times one another's.
+ * By how much a ratio may grow or shrink before it counts as a change. Medians of several runs on a shared machine
+ * differ by 10 to 15 %. Single measurements were up to 1.84 times one another's.
  */
-const TOLERATED_FACTOR = { full: 1.2, quick: 2 }
+const TOLERATED_FACTOR = { median: 1.2, single: 2 }
 
 /** A ratio in two runs. */
 export interface Comparison {
@@ -18,12 +18,12 @@ export interface Comparison {
  * Compares every ratio that both runs have and that has a target, which says what is better. Times and rates are not
  * compared: those of two runs on shared machines say nothing.
  *
- * @param options.isQuick  Both runs were quick ones, whose single measurements scatter more.
+ * @param options.isSingle  The figures are single measurements, as those of quick runs are, not medians.
  */
 export function compareResults (
-  baseline: ReadonlyMap<string, Figure>, now: ReadonlyMap<string, Figure>, { isQuick }: { isQuick: boolean }
+  baseline: ReadonlyMap<string, Figure>, now: ReadonlyMap<string, Figure>, { isSingle }: { isSingle: boolean }
 ): Comparison[] {
-  const factor = isQuick ? TOLERATED_FACTOR.quick : TOLERATED_FACTOR.full
+  const factor = isSingle ? TOLERATED_FACTOR.single : TOLERATED_FACTOR.median
   return [...now].flatMap(([name, figure]): Comparison[] => {
     const before = baseline.get(name)
     const ratio = ratioOf(figure)

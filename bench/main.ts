@@ -72,7 +72,7 @@ printFigures(figures)
 process.stdout.write(`${secondsSince(startedAt)} s, written to ${path.relative(process.cwd(), file)}\n`)
 
 if (baseline !== undefined) {
-  const comparisons = compareResults(baseline, figures, { isQuick })
+  const comparisons = compareResults(baseline, figures, { isSingle: repetitions === 1 })
   process.stdout.write(`\nratios, compared with ${options.compare}:\n${renderComparisons(comparisons)}`)
   if (comparisons.length === 0) throw new Error('the two runs have no ratio in common')
   if (comparisons.some(({ verdict }) => verdict === 'worse')) process.exitCode = 1

@@ -15,7 +15,7 @@ export const large: Question = {
   asks: 'batches of 19.9 MB of JSON beside 200 small captures/s',
   async answer (context) {
     const before = await countEvents(context.stack)
-    const alone = await sendSmall(context, context.quick ? 2 : 5)
+    const alone = await sendSmall(context, 5)
     await waitUntilVisible(context.stack, before, alone.requests)
     await auditEvents(context.stack, before, alone.requests)
     const figures: Figure[] = [

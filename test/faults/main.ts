@@ -6,6 +6,9 @@
  * Prints a table by fault and exits with 1 when anything differs, with 2 when it could not run. Logs are kept when
  * something differs, or with `--logs`. A run of 8 minutes or more injects each fault at least once, however long that
  * takes. `--tamper` removes one stored event and repeats another before the comparison, which then has to end with 1.
+ *
+ * In order: `system/` starts what is broken, `load/` sends to it and remembers what was acknowledged, `run-faults.ts`
+ * breaks it in one of the ways in `kinds/` after the other, `audit/` compares and reports.
  */
 import { parseArgs } from 'node:util'
 import { isClean, renderReport } from './audit/fault-report.ts'
