@@ -13,7 +13,7 @@ const MOST = 126
 const LOOKS = 20
 const PEOPLE_PER_LOOK = 100
 
-// Four seconds of computing, which take longer while other tests run.
+// Two seconds of computing, which take longer while other tests run.
 t.setTimeout(120_000)
 
 interface Look {

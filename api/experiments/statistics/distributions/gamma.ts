@@ -1,6 +1,5 @@
 import { compiled, igam, igamc, lgam } from 'cephes'
 import { edgeworthCumulative, LARGE_GAMMA_SHAPE } from './edgeworth-cumulative.ts'
-import { findQuantile } from './find-quantile.ts'
 
 await compiled
 
@@ -9,12 +8,6 @@ export function gammaCumulative (x: number, shape: number): number {
   if (x <= 0) return 0
   if (shape < LARGE_GAMMA_SHAPE) return isBeyondDoubles(x, shape) ? Number(x > shape) : igam(shape, x)
   return edgeworthCumulative((x - shape) / Math.sqrt(shape), 2 / Math.sqrt(shape), 6 / shape)
-}
-
-/** The point below which a gamma variable of this shape and of rate 1 lies with `probability`. */
-export function gammaQuantile (probability: number, shape: number): number {
-  return findQuantile((x) => gammaCumulative(x, shape), probability,
-    { guess: shape, scale: Math.sqrt(shape), lowest: 0 })
 }
 
 /** Probability that a chi-square variable with so many degrees of freedom is at least `x`: a p-value. */
