@@ -20,7 +20,12 @@ export interface ComputeOptions {
 }
 
 /**
- * Measures one metric and says what it means: one query, then pure computation.
+ * Measures one metric (`read-metric.ts`) of an experiment (`find-scope.ts`) and says what it means:
+ *
+ * 1. one query: what changed on which day, by variant   query-metric.ts
+ * 2. add the days up to how things stood on each        accumulate-days.ts
+ * 3. judge each day; the last one is the result         analyse-days.ts, ../statistics/
+ * 4. check the split, and say how long it has to run    ../statistics/check-sample-ratio.ts, plan-sample-size.ts
  *
  * @throws {HttpError} 503 when ClickHouse is away or too busy.
  */
