@@ -103,9 +103,9 @@ function buildKey (choices: Choices): string {
 }
 
 function buildValue (choices: Choices, depth: number): string {
-  if (choices.once(3000)) return '['.repeat(10_000) + ']'.repeat(10_000)
-  if (choices.once(3000)) return JSON.stringify('long '.repeat(200_000))
-  if (choices.once(3000)) return `{${Array.from({ length: 10_000 }, (_, i) => `"key ${i}":${i}`).join(',')}}`
+  if (choices.once(10_000)) return '['.repeat(10_000) + ']'.repeat(10_000)
+  if (choices.once(10_000)) return JSON.stringify('long '.repeat(200_000))
+  if (choices.once(10_000)) return `{${Array.from({ length: 10_000 }, (_, i) => `"key ${i}":${i}`).join(',')}}`
   const kind = choices.below(depth === 0 ? 2 : 4)
   if (kind === 0) return choices.pick(SCALARS)
   if (kind === 1) return JSON.stringify(choices.pick(TEXTS))

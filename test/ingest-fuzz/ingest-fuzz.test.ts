@@ -10,7 +10,8 @@ import { buildRequest, type FuzzKeys, type FuzzRequest } from './build-request.t
 
 const REQUESTS = Number(process.env.MILLRACE_TEST_FUZZ_REQUESTS ?? 20_000)
 const SEED = Number(process.env.MILLRACE_TEST_FUZZ_SEED ?? 20_261_121)
-const CONNECTIONS = 16
+/** Each answer waits for a message to be stored; so many wait together. */
+const CONNECTIONS = 64
 
 const KEYS: FuzzKeys = { project: PROJECT_KEY, team: TEAM_KEY, personal: 'phx_fuzz', damaged: 'phc_damaged' }
 
