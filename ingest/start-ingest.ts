@@ -35,7 +35,16 @@ const LARGE_BODIES = { maxBytes: 120_000_000, maxWaiting: 64, maxWaitMs: 30_000 
 /** Clients that send less often than this have their idle connection closed when the process ends. */
 const CLOSE_GRACE_MS = 2000
 
-/** Composes the tier and starts listening. */
+/**
+ * Composes the tier and starts listening. The way of an event, a folder for each step:
+ *
+ * 1. `http/`: take the request, answer it
+ * 2. `capture/`: find its events and its key, take each event; `large/` does it in a thread for large bodies
+ * 3. `authenticate/`: which project is it, and has it sent too much
+ * 4. `normalise/`: from what was sent to a row, and to what it changes about people
+ * 5. `encode/`: from rows to a frame
+ * 6. `publish/`: messages to the stream; `spool/` keeps them while it is away
+ */
 export async function startIngest (config: IngestConfig, logger: Logger): Promise<Ingest> {
   const metrics = createMetrics('ingest')
   const counts = createIngestCounts(metrics)

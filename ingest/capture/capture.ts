@@ -51,7 +51,7 @@ const SMALL_INFLATED_BYTES = 1_048_576
  *
  * 1. read the body and unwrap it
  * 2. find its events and its key
- * 3. authenticate: which project is it
+ * 3. authenticate: which project is it, and has it sent too much
  * 4. each event: validate, normalise, encode (`take-event.ts`)
  * 5. publish, and wait until every message with one of its events is durable
  *

@@ -25,8 +25,6 @@ export function routeRow (
 export interface EventLanes {
   /** Adds a row to the open message of its lane; the promise settles with that message. */
   append (row: EventRow, context: RequestContext): Promise<void>
-  /** Sends every open message now. */
-  flush (): void
 }
 
 export function createEventLanes (lanes: number, options: Omit<GroupCommitOptions, 'subject'>): EventLanes {
@@ -38,11 +36,6 @@ export function createEventLanes (lanes: number, options: Omit<GroupCommitOption
     append (row, context) {
       const { eventClass, lane } = routeRow(row, context, lanes)
       return (commits[eventClass][lane] as GroupCommit).append(row, context.requestId)
-    },
-    flush () {
-      for (const eventClass of EVENT_CLASSES) {
-        for (const commit of commits[eventClass]) commit.flush()
-      }
     }
   }
 }

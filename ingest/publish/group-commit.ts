@@ -43,15 +43,15 @@ export class GroupCommit {
 
   /** Adds a row; the promise settles with the message that carries it. Equal promises, same message. */
   append (row: EventRow, requestId: string): Promise<void> {
-    if (needsNewMessage(row)) this.flush()
+    if (needsNewMessage(row)) this.#flush()
     const commit = this.#open ??= this.#begin(requestId)
     this.#encoder.append(row)
-    if (isFull(this.#encoder)) this.flush()
+    if (isFull(this.#encoder)) this.#flush()
     return commit.done
   }
 
   /** Sends what is open now. */
-  flush (): void {
+  #flush (): void {
     const commit = this.#open
     if (commit === null) return
     this.#open = null
@@ -61,7 +61,7 @@ export class GroupCommit {
 
   #begin (requestId: string): Commit {
     if (this.#inFlight === 0) this.#flushSoon()
-    else this.#timer = setTimeout(() => this.flush(), this.#options.maxWaitMs)
+    else this.#timer = setTimeout(() => this.#flush(), this.#options.maxWaitMs)
     const { promise: done, resolve, reject } = Promise.withResolvers<void>()
     // Whoever appended awaits it; a request that failed for another reason does not, and that is no error of its own.
     done.catch(() => {})
@@ -74,7 +74,7 @@ export class GroupCommit {
     this.#immediate ??= setImmediate(() => {
       this.#immediate = null
       if (this.#encoder.rows > rows) this.#flushSoon()
-      else this.flush()
+      else this.#flush()
     })
   }
 
