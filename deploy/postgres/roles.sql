@@ -33,7 +33,7 @@ GRANT SELECT ON projects, retention, cohorts TO millrace_pipeline;
 -- A new type of group changes what flags may ask for: a trigger raises the revision.
 GRANT SELECT, INSERT, UPDATE ON flag_revisions TO millrace_pipeline;
 GRANT SELECT, INSERT, UPDATE, DELETE ON
-  persons, person_distinct_ids, group_types, groups, cohort_members, flag_hash_keys, flag_hash_key_overrides,
+  persons, person_distinct_ids, group_types, groups, cohort_members, flag_hash_keys,
   people_progress, people_projects, people_recent_updates, people_warnings, people_outbox, person_deletions,
   event_definitions, property_definitions, event_properties, query_usage, roll_up_state
   TO millrace_pipeline;
@@ -41,7 +41,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
 -- Everything that management and decide work with; the progress of the pipeline stays its own.
 GRANT SELECT, INSERT, UPDATE, DELETE ON
   projects, project_api_keys, users, personal_api_keys, retention,
-  feature_flags, flag_revisions, flag_hash_keys, flag_hash_key_overrides, cohorts, cohort_members, experiments,
+  feature_flags, flag_revisions, flag_hash_keys, cohorts, cohort_members, experiments,
   event_definitions, property_definitions, event_properties,
   persons, person_distinct_ids, group_types, groups, person_deletions, people_outbox, people_projects, people_warnings
   TO millrace_api;

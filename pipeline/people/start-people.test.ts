@@ -77,20 +77,24 @@ t.test('refuses to merge an identified person away, unless forced, and counts wh
   t.match(await readPersons(sql, 1), [{ uuid: personUuid(1, 'ann'), distinctIds: ['ann', 'jo', 'laptop', 'phone'] }])
 })
 
-t.test('moves the flag overrides of a merged person; those of the survivor hold', async (t) => {
+t.test('gives the places in cohorts of a merged person to the survivor, each once', async (t) => {
   const { publish, start, settled, sql } = await startPeopleStores(t, { clickhouse })
   start()
-  await publish(['a', 'b', 'c'].map((distinctId) => ({ ...origin(), kind: 'person', distinctId })))
+  await publish(['a', 'b'].map((distinctId) => ({ ...origin(), kind: 'person', distinctId })))
   await settled()
-  await sql`INSERT INTO flag_hash_key_overrides (project_id, person_id, feature_flag_key, hash_key)
-    SELECT 1, person_id, flag, distinct_id FROM person_distinct_ids, unnest(
-      CASE distinct_id WHEN 'a' THEN '{x,y,z}'::text[] WHEN 'b' THEN '{x,y}' ELSE '{x}' END) AS flag`
+  const cohorts = await sql<{ id: number }[]>`
+    INSERT INTO cohorts (project_id, name, is_static) VALUES (1, 'both', true), (1, 'merged only', true) RETURNING id`
+  const [both, mergedOnly] = cohorts.map(({ id }) => id)
+  await sql`INSERT INTO cohort_members (cohort_id, person_id)
+    SELECT ${both!}::int, person_id FROM person_distinct_ids
+    UNION ALL SELECT ${mergedOnly!}::int, person_id FROM person_distinct_ids WHERE distinct_id = 'a'`
 
-  await publish([identify('b', 'a'), { ...identify('c', 'b'), how: 'force' }])
+  await publish([identify('b', 'a')])
   await settled()
 
-  t.strictSame([...await sql`SELECT feature_flag_key AS flag, hash_key AS key FROM flag_hash_key_overrides ORDER BY 1`],
-    [{ flag: 'x', key: 'c' }, { flag: 'y', key: 'b' }, { flag: 'z', key: 'a' }])
+  t.strictSame([...await sql`SELECT cohort_id, distinct_id FROM cohort_members JOIN person_distinct_ids USING (person_id)
+    WHERE distinct_id = 'b' ORDER BY 1`], [both, mergedOnly].map((id) => ({ cohort_id: id, distinct_id: 'b' })))
+  t.strictSame([...await sql`SELECT count(*)::int FROM cohort_members`], [{ count: 2 }])
 })
 
 t.test('numbers group types as they appear, more than five of them, and sets properties of groups', async (t) => {
