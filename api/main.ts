@@ -54,7 +54,7 @@ runProcess('api', async () => {
     isShuttingDown: () => shuttingDown
   })
   const address = await app.listen({ host: config.host, port: config.port })
-  logger.info({ address }, 'listening')
+  logger.info({ address }, 'api is listening')
 
   onShutdown(logger, [
     { name: 'readiness', run: () => { shuttingDown = true } },

@@ -120,7 +120,7 @@ runProcess('pipeline', async () => {
       })
     ]
   })
-  logger.info({ port: health.port, owner }, 'pipeline runs')
+  logger.info({ port: health.port, owner }, 'pipeline is running')
 
   onShutdown(logger, [
     { name: 'readiness', run: () => { ready = false } },

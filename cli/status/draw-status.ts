@@ -21,7 +21,7 @@ export function drawStatus (status: Status): string {
     ])),
     row('pipeline', state('pipeline'), [
       `${number(pipeline.storedPerSecond)} rows/s stored`, `insert ${ms(pipeline.insertMs)}`,
-      `${pipeline.rowsPerInsert === null ? '-' : number(pipeline.rowsPerInsert)} rows/insert`, `${number(pipeline.leftOut)} copies left out`
+      `${pipeline.rowsPerInsert === null ? '-' : number(pipeline.rowsPerInsert)} rows/insert`, `${number(pipeline.leftOut)} duplicates left out`
     ]),
     ...Object.entries(pipeline.lanes).map(([lane, { pendingMessages, pendingBytes, lagSeconds, healthy }]) =>
       row(`  ${lane}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),

@@ -5,7 +5,7 @@
 -- users in Keeper (user_directories.replicated). The embedded front has the same limits in its profiles.ts.
 --
 -- Limits. Each may be lowered by a query and not raised; MIN 1, because 0 would mean none.
--- final: exact counts without thinking; copies of an event that are not merged away yet count once. Copies share their
+-- final: exact counts without thinking; duplicates of an event that are not merged away yet count once. They share their
 -- partition, so merging across partitions would be work for nothing.
 -- readonly = 2: no writes, no definitions; settings may change within these bounds, because every client sets some.
 -- overflow modes: a result beyond the limit is an error, never a silent cut.

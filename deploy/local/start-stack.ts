@@ -70,7 +70,7 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
     const credentials = await loadCredentials(dataDir, settings.chosen)
     const urls = await startServices({ settings, credentials, parts, progress })
     await progress.step('database schemas', async () => await migrateAll({
-      ...urls, layout: settings.clickhouseCluster === '' ? {} : { cluster: settings.clickhouseCluster }
+      ...urls, topology: settings.clickhouseCluster === '' ? {} : { cluster: settings.clickhouseCluster }
     }))
     const project = await createFirstProject({ ...credentials, databaseUrl: urls.databaseUrl })
     const tierUrls = await startTiers({ settings, urls, parts, progress })

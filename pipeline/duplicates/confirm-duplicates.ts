@@ -12,11 +12,11 @@ export interface Suspicion {
   madeBefore: number
 }
 
-/** Rows that are copies, by message, ascending. */
-export type Copies = Map<LaneMessage, number[]>
+/** Rows that are duplicates, by message, ascending. */
+export type Duplicates = Map<LaneMessage, number[]>
 
 /**
- * Tells for suspicious rows of one cut whether they are copies of stored events, or of events earlier in the cut.
+ * Tells for suspicious rows of one cut whether they are duplicates of stored events, or of events earlier in the cut.
  * Equal fingerprints, or an old uuid, are no proof; identities are compared.
  *
  * @param cut       All messages of the cut in order: the first copy of a pair may be in an unsuspicious one.
@@ -26,24 +26,24 @@ export async function confirmDuplicates (cut: readonly LaneMessage[], options: {
   suspicions: readonly Suspicion[]
   lookUpEvents: LookUpEvents
   onLookUp: (rows: number) => void
-}): Promise<Copies> {
+}): Promise<Duplicates> {
   const suspects = await readSuspects(cut, options.suspicions)
   if (suspects.length === 0) return new Map()
   options.onLookUp(suspects.length)
   const stored = await options.lookUpEvents(suspects.map(({ identity }) => identity))
 
-  const copies: Copies = new Map()
+  const duplicates: Duplicates = new Map()
   const seen = new Map<string, number>()
   for (const { message, row, identity } of suspects) {
     const key = identityKey(identity)
     const day = seen.get(key)
     if (stored.has(key) || (day !== undefined && Math.abs(day - identity.day) <= 1)) {
-      copies.set(message, [...copies.get(message) ?? [], row])
+      duplicates.set(message, [...duplicates.get(message) ?? [], row])
     } else {
       seen.set(key, identity.day)
     }
   }
-  return copies
+  return duplicates
 }
 
 interface Suspect {

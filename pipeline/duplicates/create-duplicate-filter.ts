@@ -31,8 +31,8 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
           : message.oldestUuidAt < coveredSince ? coveredSince : -Infinity
         if (knownRows.length > 0 || madeBefore !== -Infinity) suspicions.push({ message, knownRows, madeBefore })
       }
-      const copies = suspicions.length === 0 ? null : await confirmDuplicates(messages, { ...deps, suspicions })
-      for (const message of messages) message.leftOut ??= toRanges(copies?.get(message) ?? [])
+      const duplicates = suspicions.length === 0 ? null : await confirmDuplicates(messages, { ...deps, suspicions })
+      for (const message of messages) message.leftOut ??= toRanges(duplicates?.get(message) ?? [])
       return messages.filter(({ leftOut }) => leftOut!.length > 0).map(toLeftOut)
     },
 

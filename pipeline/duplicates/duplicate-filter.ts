@@ -4,7 +4,7 @@ import { type LaneMessage } from '../writer/read/lane-message.ts'
 /** Knows which events of a lane are stored already. */
 export interface DuplicateFilter {
   /**
-   * Decides which rows of the messages must be left out of their insert: copies of stored events, and second copies
+   * Decides which rows of the messages must be left out of their insert: duplicates of stored events, and second ones
    * within the messages. Every row that stays counts as stored from now on.
    *
    * @param options.lookUpAll  Trust nothing that is remembered; ask ClickHouse about every row.

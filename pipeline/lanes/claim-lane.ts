@@ -10,7 +10,7 @@ import { type LaneRecords } from './lane-records.ts'
  * proof expired, asks again before it inserts, and is refused.
  *
  * A pause between that look at the clock and the bytes on the wire cannot be excluded by any clock. It is harmless:
- * the new owner first replays the recorded cut with the same token, so ClickHouse drops whichever comes second.
+ * the new owner first repeats the recorded cut with the same token, so ClickHouse drops whichever comes second.
  */
 const PROOF_MS = 4000
 

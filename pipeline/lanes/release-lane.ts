@@ -15,7 +15,7 @@ export interface ReleaseLaneOptions {
 
 /**
  * Takes the name of this process out of the record of a lane that it writes no more. The cut that may be under way
- * stays in it: the next owner replays it.
+ * stays in it: the next owner repeats it.
  *
  * It tries for as long as NATS is away. Nobody takes a lane from a living process, so a lane that was given up and
  * still bears its name would stand still until this process ends.

@@ -34,7 +34,7 @@ const UNLIMITED: SearchLimits = { messages: Infinity, rows: Infinity }
  *
  * When ClickHouse refuses a cut for its rows, nothing of it is stored, and the lane searches: the next cut is half as
  * large, then half of that, down to one message and within it to one row, which is set aside. Each piece is a recorded
- * cut with a token of its own, so a crash anywhere in the search is replayed like any other. With every success the
+ * cut with a token of its own, so a crash anywhere in the search is repeated like any other. With every success the
  * cuts grow again.
  */
 export class LaneSession {
@@ -48,7 +48,7 @@ export class LaneSession {
   #searchedSince = 0
   #storedSince = false
   #lastCutAt = -Infinity
-  /** Messages up to here belong to a cut that cannot be replayed exactly: every row of them is looked up. */
+  /** Messages up to here belong to a cut that cannot be repeated exactly: every row of them is looked up. */
   #lookUpTo = 0
   #waits = 0
 
@@ -63,7 +63,7 @@ export class LaneSession {
   async run (): Promise<void> {
     const { stop, state } = this.#deps
     await this.#waitIfNewer(this.#hold.record.cut?.layout)
-    await this.#replayRecordedCut()
+    await this.#repeatRecordedCut()
     state.phase = 'running'
     while (!stop.aborted) {
       if (this.#reader.failure !== null) throw this.#reader.failure
@@ -96,7 +96,7 @@ export class LaneSession {
   }
 
   /** Inserts the cut that the record names exactly as it was: the last owner may have inserted it or not. */
-  async #replayRecordedCut (): Promise<void> {
+  async #repeatRecordedCut (): Promise<void> {
     const { cut } = this.#hold.record
     if (cut === null) return
     const { stop, logger, state } = this.#deps
@@ -116,7 +116,7 @@ export class LaneSession {
     }
     const messages = this.#reader.take(count)
     this.#filter.remember(messages)
-    logger.info({ lane: state.key, first: cut.first, last: cut.last }, 'replaying the recorded cut')
+    logger.info({ lane: state.key, first: cut.first, last: cut.last }, 'repeating the recorded cut')
     await this.#insertCut(messages, cut, true)
   }
 
@@ -173,7 +173,7 @@ export class LaneSession {
     }
   }
 
-  async #insertCut (messages: LaneMessage[], cut: Cut, isReplay = false): Promise<void> {
+  async #insertCut (messages: LaneMessage[], cut: Cut, isRepeated = false): Promise<void> {
     const { state, metrics, logger, stop, abort } = this.#deps
     const startedAt = performance.now()
     state.insertingSince = Date.now()
@@ -197,7 +197,7 @@ export class LaneSession {
     state.phase = 'running'
     if (outcome.kind === 'refused') {
       metrics.refusedBatches.inc({ lane: state.key, code: outcome.error.clickhouseCode })
-      if (outcome.doubtful || isReplay) this.#doubt(messages)
+      if (outcome.doubtful || isRepeated) this.#doubt(messages)
       await this.#searchRefused(messages, cut, outcome.error)
       return
     }

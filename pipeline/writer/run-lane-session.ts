@@ -33,7 +33,7 @@ export interface LaneDeps {
   openDuplicateFilter: (lane: Lane, options: { wasMine: boolean }) => Promise<DuplicateFilter>
   /** Finish what was begun, release the lane and return. */
   stop: AbortSignal
-  /** Abandon the running insert; the next owner replays the recorded cut. */
+  /** Abandon the running insert; the next owner repeats the recorded cut. */
   abort: AbortSignal
   /** The process ends: return although the lane could not be released. */
   giveUp: AbortSignal
@@ -43,7 +43,7 @@ export interface LaneDeps {
 const PENDING_INTERVAL_MS = 3000
 
 /**
- * One session of a lane: claim it, replay the cut that was under way, then store what comes, until told to stop.
+ * One session of a lane: claim it, repeat the cut that was under way, then store what comes, until told to stop.
  *
  * @throws {FencedError} when the lane went to another owner; anything else that a fresh session may overcome.
  */

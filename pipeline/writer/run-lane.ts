@@ -12,7 +12,7 @@ const HEALTHY_AFTER_MS = 30_000
  * one starts from the lane's record, which is the same way that a new owner takes.
  *
  * @param deps.stop    Finish what was begun, release the lane and return.
- * @param deps.abort   Abandon the running insert; the next owner replays the recorded cut.
+ * @param deps.abort   Abandon the running insert; the next owner repeats the recorded cut.
  * @param deps.giveUp  The process ends: return although the lane could not be released.
  */
 export async function runLane (deps: LaneDeps): Promise<void> {

@@ -30,7 +30,7 @@ export async function promoteProperty (
   // Somebody else may have been faster, with something else.
   refuseConflict(promotion, await listPromotions(clickhouse))
   await restoreComment(clickhouse, promotion, cluster)
-  await refreshEventsWithPerson(clickhouse, { layout: cluster === '' ? {} : { cluster } })
+  await refreshEventsWithPerson(clickhouse, { topology: cluster === '' ? {} : { cluster } })
   await fillColumn(clickhouse, promotion.column, options)
   return { ...promotion, ...await readFill(clickhouse, promotion.column, { cluster }) }
 }
@@ -65,15 +65,15 @@ export async function demoteProperty (
   const { cluster = '' } = options
   const promoted = (await listPromotedColumns(clickhouse, { cluster })).find((column) => column.property === property)
   if (promoted === undefined) return undefined
-  const layout = cluster === '' ? {} : { cluster }
+  const topology = cluster === '' ? {} : { cluster }
   // The view first: it must never name a column that is gone.
-  await refreshEventsWithPerson(clickhouse, { layout, without: [promoted.column] })
+  await refreshEventsWithPerson(clickhouse, { topology, without: [promoted.column] })
   await stopFilling(clickhouse, promoted.column, cluster)
   await clickhouse.command({
     query: `ALTER TABLE events ${onCluster(cluster)} DROP COLUMN IF EXISTS ${quoteName(promoted.column)}`,
     // The column is gone at once; taking it out of every part goes on in the background.
     clickhouse_settings: { alter_sync: '0' }
   })
-  await refreshEventsWithPerson(clickhouse, { layout })
+  await refreshEventsWithPerson(clickhouse, { topology })
   return promoted
 }

@@ -5,5 +5,5 @@ if (!databaseUrl || !clickhouseUrl) {
   process.stderr.write('migrate needs DATABASE_URL and CLICKHOUSE_URL\n')
   process.exit(1)
 }
-const applied = await migrateAll({ databaseUrl, clickhouseUrl, layout: cluster ? { cluster } : {} })
+const applied = await migrateAll({ databaseUrl, clickhouseUrl, topology: cluster ? { cluster } : {} })
 process.stdout.write(applied.length === 0 ? 'nothing to migrate\n' : `applied ${applied.join(', ')}\n`)

@@ -1,7 +1,7 @@
 import { Client } from 'pg'
 import { migrateClickHouse } from './migrate-clickhouse.ts'
 import { migratePostgres } from './migrate-postgres.ts'
-import { type ClickHouseLayout } from './render-clickhouse-sql.ts'
+import { type ClickHouseTopology } from './render-clickhouse-sql.ts'
 
 /** Any number, the same in every version: the advisory lock that makes migrating processes take turns. */
 const MIGRATION_LOCK = 4_725_371
@@ -10,7 +10,7 @@ export interface MigrateOptions {
   databaseUrl: string
   clickhouseUrl: string
   /** Default: one node. */
-  layout?: ClickHouseLayout
+  topology?: ClickHouseTopology
 }
 
 /**
@@ -26,7 +26,7 @@ export async function migrateAll (options: MigrateOptions): Promise<string[]> {
   try {
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
     const postgres = await migratePostgres(client)
-    const clickhouse = await migrateClickHouse(options.clickhouseUrl, options.layout ?? {})
+    const clickhouse = await migrateClickHouse(options.clickhouseUrl, options.topology ?? {})
     return [...postgres.map((name) => `postgres/${name}`), ...clickhouse.map((name) => `clickhouse/${name}`)]
   } finally {
     // Ends the session and with it the lock.

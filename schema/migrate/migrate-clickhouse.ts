@@ -4,7 +4,7 @@ import { attachAnew, attachLeftOver, findMaterializedView } from './attach-anew.
 import { databaseOfAllShards, distributedTables } from './distributed-tables.ts'
 import { readMigrations, selectPending, type AppliedMigration } from './read-migrations.ts'
 import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
-import { renderClickHouseSql, type ClickHouseLayout } from './render-clickhouse-sql.ts'
+import { renderClickHouseSql, type ClickHouseTopology } from './render-clickhouse-sql.ts'
 
 const FOLDER = path.join(import.meta.dirname, '..', 'clickhouse')
 
@@ -15,12 +15,12 @@ const FOLDER = path.join(import.meta.dirname, '..', 'clickhouse')
  * process that dies in between repeats a statement that changes nothing.
  *
  * @param url     `http://user:password@host:port/database`.
- * @param layout  One node or a cluster.
+ * @param topology  One node or a cluster.
  * @returns the names of the applied migrations.
  */
-export async function migrateClickHouse (url: string, layout: ClickHouseLayout): Promise<string[]> {
+export async function migrateClickHouse (url: string, topology: ClickHouseTopology): Promise<string[]> {
   const { serverUrl, database } = splitDatabase(url)
-  const render = (sql: string): string => renderClickHouseSql(sql, layout)
+  const render = (sql: string): string => renderClickHouseSql(sql, topology)
 
   const server = createClient({ url: serverUrl })
   try {
@@ -43,8 +43,8 @@ export async function migrateClickHouse (url: string, layout: ClickHouseLayout):
       await client.insert({ table: 'schema_migrations', values: [{ name, checksum }], format: 'JSONEachRow' })
     }
     // Also when nothing was pending: a restore brings columns that no migration made (promoted properties).
-    await refreshEventsWithPerson(client, { layout })
-    if (layout.cluster !== undefined) await showAllShards(serverUrl, { cluster: layout.cluster, database })
+    await refreshEventsWithPerson(client, { topology })
+    if (topology.cluster !== undefined) await showAllShards(serverUrl, { cluster: topology.cluster, database })
     return pending.map(({ name }) => name)
   } finally {
     await client.close()

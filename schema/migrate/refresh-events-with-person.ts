@@ -1,5 +1,5 @@
 import { type createClient } from '@clickhouse/client'
-import { renderClickHouseSql, type ClickHouseLayout } from './render-clickhouse-sql.ts'
+import { renderClickHouseSql, type ClickHouseTopology } from './render-clickhouse-sql.ts'
 
 const VIEW = 'events_with_person'
 
@@ -13,7 +13,7 @@ interface Column {
 }
 
 export interface RefreshOptions {
-  layout: ClickHouseLayout
+  topology: ClickHouseTopology
   /** Columns that the view must not show (any more), because they are about to be dropped. */
   without?: readonly string[]
 }
@@ -28,7 +28,7 @@ export interface RefreshOptions {
  * @returns whether the view was replaced.
  */
 export async function refreshEventsWithPerson (
-  client: ReturnType<typeof createClient>, { layout, without = [] }: RefreshOptions
+  client: ReturnType<typeof createClient>, { topology, without = [] }: RefreshOptions
 ): Promise<boolean> {
   const [view] = await ask<{ as_select: string, comment: string }>(client, `
     SELECT as_select, comment FROM system.tables WHERE database = currentDatabase() AND name = '${VIEW}'`)
@@ -40,7 +40,7 @@ export async function refreshEventsWithPerson (
 
   const list = wanted.map(({ name, type, comment }) => `\`${name}\` ${type} COMMENT ${quote(comment)}`)
   await client.command({
-    query: `${renderClickHouseSql(`CREATE OR REPLACE VIEW ${VIEW} {{on_cluster}}`, layout)} (${list.join(', ')})
+    query: `${renderClickHouseSql(`CREATE OR REPLACE VIEW ${VIEW} {{on_cluster}}`, topology)} (${list.join(', ')})
 AS ${view.as_select}
 COMMENT ${quote(view.comment)}`
   })

@@ -1,5 +1,5 @@
 /** Where the tables live: on one node, or replicated on the nodes of a cluster. */
-export interface ClickHouseLayout {
+export interface ClickHouseTopology {
   /** Name of the cluster in the server's `remote_servers`; absent for one node. */
   cluster?: string
 }
@@ -17,7 +17,7 @@ const WINDOW_SECONDS = 604_800
  * `{{on_cluster}}`, `{{replicated}}` (prefix of the engine's name), `{{deduplication_window}}` (table settings) and
  * `{{every_node}}` (engine arguments: a small table that every node holds whole, so that any shard can join it).
  */
-export function renderClickHouseSql (sql: string, { cluster }: ClickHouseLayout): string {
+export function renderClickHouseSql (sql: string, { cluster }: ClickHouseTopology): string {
   const values: Record<string, string> = {
     on_cluster: cluster === undefined ? '' : `ON CLUSTER '${cluster.replaceAll(/['\\]/g, '\\$&')}'`,
     replicated: cluster === undefined ? '' : 'Replicated',

@@ -27,7 +27,7 @@ runProcess('the ClickHouse front', async () => {
     },
     logger
   })
-  logger.info({ port: front.port }, 'clickhouse front listening')
+  logger.info({ port: front.port }, 'clickhouse front is listening')
   onShutdown(logger, [{ name: 'front', run: front.close }])
 })
 

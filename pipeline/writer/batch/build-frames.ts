@@ -5,7 +5,7 @@ import { type LaneMessage } from '../read/lane-message.ts'
 
 /**
  * The frames of a cut, in order: as they came, but for messages of which rows are left out or only a piece is meant.
- * Those are encoded anew, which gives the same bytes each time, so a replayed cut is the same insert.
+ * Those are encoded anew, which gives the same bytes each time, so a repeated cut is the same insert.
  *
  * A message of which nothing remains has no frame: ClickHouse refuses blocks without rows.
  */

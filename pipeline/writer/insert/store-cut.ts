@@ -13,7 +13,7 @@ const NAMED_REQUESTS = 20
 
 /**
  * What became of a recorded cut: all rows are stored; ClickHouse refuses it as it is and nothing is stored; or the
- * process stops while ClickHouse cannot take it, and whoever owns the lane next replays it.
+ * process stops while ClickHouse cannot take it, and whoever owns the lane next repeats it.
  */
 export type StoreOutcome =
   | { kind: 'stored' }
