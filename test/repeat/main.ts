@@ -1,35 +1,31 @@
 /**
- * Runs the whole suite, or the files that are named, several times, each time in another random order of its files, and
- * looks after each run for what it left behind: processes, temporary files, files in the tree. Ends at the first run
- * that fails or leaves something, with exit code 1.
+ * Runs the whole suite, or the files that are named, several times, each time in another random order of its files
+ * (the runner shuffles them), and looks after each run for what it left behind: processes, temporary files, files in
+ * the tree. Ends at the first run that fails or leaves something, with exit code 1.
  *
- * `npm run test:repeat -- --times 10 --seed 7`; `--jobs` overrides the number of files that run at once. The output of
- * run n is in `.tap/repeat/n.tap`.
+ * `npm run test:repeat -- --times 10`. The output of run n, in the order of its files, is in `.tap/repeat/n.tap`, what
+ * it wrote to standard error in `.tap/repeat/n.err`.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
-import { createRandom, shuffle } from '../support/random.ts'
 import { findLeftovers, listTree } from './find-leftovers.ts'
-import { listTestFiles } from './list-test-files.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
 const LOGS = path.join(ROOT, '.tap', 'repeat')
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { times: { type: 'string', default: '10' }, seed: { type: 'string' }, jobs: { type: 'string' } }
+  options: { times: { type: 'string', default: '10' } }
 })
-const seed = Number(values.seed ?? Math.floor(Math.random() * 1_000_000))
-const random = createRandom(seed)
 await rm(LOGS, { recursive: true, force: true })
 await mkdir(LOGS, { recursive: true })
 
-process.stdout.write(`seed ${seed}\nrun  seconds  result\n`)
+process.stdout.write('run  seconds  result\n')
 for (let run = 1; run <= Number(values.times); run++) {
   const { seconds, code, assertions, leftovers } = await runSuite(run)
   const isGood = code === 0 && leftovers.length === 0
@@ -44,19 +40,20 @@ for (let run = 1; run <= Number(values.times); run++) {
 
 async function runSuite (run: number) {
   const startedAt = performance.now()
-  const files = shuffle(positionals.length > 0 ? positionals : await listTestFiles(ROOT), random)
   const treeBefore = await listTree(ROOT)
   // A folder of its own, so that whatever is in it afterwards is of this run.
   const temporary = await mkdtemp(path.join(tmpdir(), 'repeat-'))
-  const jobs = values.jobs === undefined ? [] : [`--jobs=${values.jobs}`]
-  const tap = spawn('tap', ['run', '--reporter=tap', ...jobs, ...files], {
+  // Like the folder that it stands for: some tests start processes as another user.
+  await chmod(temporary, 0o1777)
+  const tap = spawn('tap', ['run', '--reporter=tap', ...positionals], {
     cwd: ROOT,
     env: { ...process.env, TMPDIR: temporary },
-    stdio: ['ignore', 'pipe', 'inherit']
+    stdio: ['ignore', 'pipe', 'pipe']
   })
   let tail = ''
   tap.stdout.on('data', (chunk: Buffer) => { tail = (tail + chunk.toString()).slice(-2000) })
   tap.stdout.pipe(createWriteStream(path.join(LOGS, `${run}.tap`)))
+  tap.stderr.pipe(createWriteStream(path.join(LOGS, `${run}.err`)))
   const [code] = await once(tap, 'close') as [number | null]
   const leftovers = await findLeftovers({ temporary, root: ROOT, treeBefore })
   await rm(temporary, { recursive: true, force: true })

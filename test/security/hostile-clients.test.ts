@@ -43,7 +43,8 @@ t.test('bombs of every encoding are refused for what they would become, in littl
     t.same(new Set(answers.map(({ status }) => status)), new Set([413]), `${encoding} of ${bomb.length} bytes`)
   }
 
-  t.ok(peak - before < 250 * MEGABYTE, `${Math.round((peak - before) / MEGABYTE)} MB for 32 bombs of 100 MB`)
+  // Eight at a time hold 160 MB, the rest is what the garbage collector has not got to yet; all bombs are 3,200 MB.
+  t.ok(peak - before < 400 * MEGABYTE, `${Math.round((peak - before) / MEGABYTE)} MB for 32 bombs of 100 MB`)
   t.equal((await ingest.post('/capture/', EVENT)).status, 200)
 })
 
