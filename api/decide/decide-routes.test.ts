@@ -2,7 +2,7 @@ import { runInThisContext } from 'node:vm'
 import zlib from 'node:zlib'
 import LzString from 'lz-string'
 import t from 'tap'
-import { addFlags, ask, createTestDecide, type TestDecide } from './create-test-decide.ts'
+import { addFlags, ask, createTestDecide, type TestDecide } from './testing/create-test-decide.ts'
 
 const VARIANTS = { variants: [{ key: 'red', rollout_percentage: 0 }, { key: 'blue', rollout_percentage: 100 }] }
 

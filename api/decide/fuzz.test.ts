@@ -1,7 +1,7 @@
 import zlib from 'node:zlib'
 import fc from 'fast-check'
 import t from 'tap'
-import { addFlags, ask, createTestDecide, type TestDecide } from './create-test-decide.ts'
+import { addFlags, ask, createTestDecide, type TestDecide } from './testing/create-test-decide.ts'
 
 const RUNS = 1500
 

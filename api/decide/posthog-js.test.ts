@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { openPage, type SdkPage } from '../../test/sdk/open-page.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { addFlags, ask, createTestDecide, type TestDecide } from './create-test-decide.ts'
+import { addFlags, ask, createTestDecide, type TestDecide } from './testing/create-test-decide.ts'
 
 const VARIANTS = { variants: [{ key: 'control', rollout_percentage: 50 }, { key: 'test', rollout_percentage: 50 }] }
 

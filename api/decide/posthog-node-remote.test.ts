@@ -1,6 +1,6 @@
 import { PostHog } from 'posthog-node'
 import t, { type Test } from 'tap'
-import { addFlags, addPerson, createTestDecide, type TestDecide } from './create-test-decide.ts'
+import { addFlags, addPerson, createTestDecide, type TestDecide } from './testing/create-test-decide.ts'
 
 const VARIANTS = { variants: [{ key: 'control', rollout_percentage: 0 }, { key: 'test', rollout_percentage: 100 }] }
 

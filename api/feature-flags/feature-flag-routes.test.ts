@@ -1,6 +1,6 @@
 import t from 'tap'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { createTestApi, send, type TestAnswer, type TestApi } from '../create-test-api.ts'
+import { createTestApi, send, type TestAnswer, type TestApi } from '../testing/create-test-api.ts'
 
 const VARIANTS = [{ key: 'control', name: '', rollout_percentage: 50 }, { key: 'test', name: '', rollout_percentage: 50 }]
 

@@ -2,7 +2,7 @@ import fastify from 'fastify'
 import t from 'tap'
 import { createMetrics } from '../../platform/metrics.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { createTestApi, send } from '../create-test-api.ts'
+import { createTestApi, send } from '../testing/create-test-api.ts'
 import { healthRoutes } from './health-routes.ts'
 
 t.test('answers health by name of what it depends on, and metrics by route', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestApi } from '../create-test-api.ts'
+import { createTestApi } from '../testing/create-test-api.ts'
 
 t.test('tells browsers how to treat every answer, errors included', async (t) => {
   const api = await createTestApi(t)

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { personUuid } from '../../platform/persons/person-uuid.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
-import { createTestApi, type TestApi } from '../create-test-api.ts'
+import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 
 async function insertPerson ({ sql, projectId }: TestApi, distinctId: string): Promise<string> {
   const uuid = personUuid(projectId, distinctId)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestApi } from '../create-test-api.ts'
+import { createTestApi } from '../testing/create-test-api.ts'
 import { HIDDEN_EVENT_PROPERTIES } from './property-query.ts'
 import { createRandom, listByModel, randomFilters, toQuery, type ModelProperty } from './testing/property-model.ts'
 

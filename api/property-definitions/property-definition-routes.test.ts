@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createProject } from '../keys/create-project.ts'
-import { createTestApi, type TestApi } from '../create-test-api.ts'
+import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 
 const shared = await createTestApi(t)
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { addFlags, addPerson, ask, createTestDecide, type TestDecide } from '../create-test-decide.ts'
+import { addFlags, addPerson, ask, createTestDecide, type TestDecide } from '../testing/create-test-decide.ts'
 
 /** Values by flag; flags must be computed without errors. */
 async function values (decide: TestDecide, body: object): Promise<Record<string, unknown>> {

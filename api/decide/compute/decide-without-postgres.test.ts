@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { startTcpFaultProxy, type TcpFault, type TcpFaultProxy } from '../../../test/faults/system/tcp-fault-proxy.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { addFlags, ask, createTestDecide, type TestAnswer, type TestDecide } from '../create-test-decide.ts'
+import { addFlags, ask, createTestDecide, type TestAnswer, type TestDecide } from '../testing/create-test-decide.ts'
 
 /** Flag clients give up after 3 s. */
 const CLIENT_TIMEOUT_MS = 3000

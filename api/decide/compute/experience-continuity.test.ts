@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
-import { addFlags, addPerson, ask, createTestDecide, type TestDecide } from '../create-test-decide.ts'
+import { addFlags, addPerson, ask, createTestDecide, type TestDecide } from '../testing/create-test-decide.ts'
 
 const STICKY = { key: 'sticky', filters: { groups: [{ rollout_percentage: 50 }] }, ensure_experience_continuity: true }
 const PLAIN = { key: 'plain', filters: { groups: [{ rollout_percentage: 50 }] } }

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { addFlags, ask, createTestDecide, type TestDecide } from '../create-test-decide.ts'
+import { addFlags, ask, createTestDecide, type TestDecide } from '../testing/create-test-decide.ts'
 
 /** Milliseconds until the endpoints answer a flag with a value. */
 async function timeUntil (decide: TestDecide, key: string, value: unknown): Promise<number> {

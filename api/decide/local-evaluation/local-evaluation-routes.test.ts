@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createPersonalKey } from '../../keys/create-personal-key.ts'
-import { addFlags, ask, createTestDecide, type TestDecide } from '../create-test-decide.ts'
+import { addFlags, ask, createTestDecide, type TestDecide } from '../testing/create-test-decide.ts'
 
 async function getDefinitions (decide: TestDecide, query = '&send_cohorts', headers: Record<string, string> = {}) {
   return await ask(decide, `/flags/definitions?token=${decide.projectKey}${query}`, undefined,

@@ -5,8 +5,8 @@
 import { PostHog } from 'posthog-node'
 import t from 'tap'
 import { createRandom } from '../../../test/support/random.ts'
-import { addFlags, ask, createTestDecide, type TestDecide, type TestFlag } from '../create-test-decide.ts'
-import { buildRandomCohort, buildRandomFlag, buildRandomUser, type RandomUser } from './random-flags.ts'
+import { addFlags, ask, createTestDecide, type TestDecide, type TestFlag } from '../testing/create-test-decide.ts'
+import { buildRandomCohort, buildRandomFlag, buildRandomUser, type RandomUser } from './testing/random-flags.ts'
 
 const SEED = 20_260_615
 const FLAGS = 300

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { createTestClickHouse } from '../../../test/support/create-test-clickhouse.ts'
-import { createTestApi } from '../../create-test-api.ts'
+import { createTestApi } from '../../testing/create-test-api.ts'
 
 const START = Date.parse('2026-01-01T00:00:00Z')
 const NOW = Date.parse('2026-01-10T12:00:00Z')

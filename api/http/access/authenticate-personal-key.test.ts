@@ -3,7 +3,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import { createPersonalKey, type NewPersonalKey } from '../../keys/create-personal-key.ts'
 import { createProject } from '../../keys/create-project.ts'
 import { revokePersonalKey } from '../../keys/revoke-personal-key.ts'
-import { createTestApi, send, type TestApi, type TestAnswer } from '../../create-test-api.ts'
+import { createTestApi, send, type TestApi, type TestAnswer } from '../../testing/create-test-api.ts'
 
 const NEW_KEY: NewPersonalKey = { email: 'ann@example.com', label: '', scopes: ['*'], projectIds: null, expiresAt: null }
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestApi, send } from '../../create-test-api.ts'
+import { createTestApi, send } from '../../testing/create-test-api.ts'
 
 const shared = await createTestApi(t)
 

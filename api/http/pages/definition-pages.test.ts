@@ -1,6 +1,6 @@
 import t from 'tap'
 import { connectPostgres, type Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { createTestApi, type TestApi } from '../../create-test-api.ts'
+import { createTestApi, type TestApi } from '../../testing/create-test-api.ts'
 
 const DEFINITIONS = 10_000
 

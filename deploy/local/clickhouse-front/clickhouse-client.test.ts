@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { type ClickHouseClient, ClickHouseError, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
 import t from 'tap'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { startTestFront, TEST_PASSWORDS } from './start-test-front.ts'
+import { startTestFront, TEST_PASSWORDS } from './testing/start-test-front.ts'
 
 const front = await startTestFront(t)
 const clients: ClickHouseClient[] = []

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
-import { startTestFront } from './start-test-front.ts'
+import { startTestFront } from './testing/start-test-front.ts'
 
 const front = await startTestFront(t)
 

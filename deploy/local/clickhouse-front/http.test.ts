@@ -4,7 +4,7 @@ import net from 'node:net'
 import zlib from 'node:zlib'
 import t from 'tap'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { startTestFront, TEST_PASSWORDS } from './start-test-front.ts'
+import { startTestFront, TEST_PASSWORDS } from './testing/start-test-front.ts'
 
 const front = await startTestFront(t)
 interface PlainAnswer { status: number, text: string, headers: http.IncomingHttpHeaders }

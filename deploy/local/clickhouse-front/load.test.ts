@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import http from 'node:http'
 import t from 'tap'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { startTestFront, TEST_PASSWORDS } from './start-test-front.ts'
+import { startTestFront, TEST_PASSWORDS } from './testing/start-test-front.ts'
 
 const front = await startTestFront(t)
 

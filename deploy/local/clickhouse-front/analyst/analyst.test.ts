@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import t from 'tap'
-import { type HttpAnswer, startTestFront } from '../start-test-front.ts'
+import { type HttpAnswer, startTestFront } from '../testing/start-test-front.ts'
 
 const front = await startTestFront(t)
 const secretPath = path.join(front.dataDir, 'secret.txt')

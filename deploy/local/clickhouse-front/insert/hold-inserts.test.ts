@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startTestFront, TEST_PASSWORDS, type TestFront } from '../start-test-front.ts'
+import { startTestFront, TEST_PASSWORDS, type TestFront } from '../testing/start-test-front.ts'
 
 const front = await startTestFront(t)
 

@@ -5,7 +5,7 @@ import zlib from 'node:zlib'
 import t from 'tap'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { spoolFolders } from '../engine/spool.ts'
-import { type HttpAnswer, startTestFront, TEST_PASSWORDS } from '../start-test-front.ts'
+import { type HttpAnswer, startTestFront, TEST_PASSWORDS } from '../testing/start-test-front.ts'
 
 const front = await startTestFront(t)
 const count = async (table: string): Promise<number> => Number((await front.ask(`SELECT count() FROM ${table}`)).text)

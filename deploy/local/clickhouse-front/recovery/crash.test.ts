@@ -5,7 +5,7 @@ import path from 'node:path'
 import t from 'tap'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { spoolFolders } from '../engine/spool.ts'
-import { spawnFront, startTestFront, TEST_PASSWORDS, type TestFront } from '../start-test-front.ts'
+import { spawnFront, startTestFront, TEST_PASSWORDS, type TestFront } from '../testing/start-test-front.ts'
 
 const PINNED = { async_insert: '0', input_format_parallel_parsing: '0', max_insert_block_size: '2000000' }
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, renameSync } from 'node:fs'
 import path from 'node:path'
 import t from 'tap'
-import { startTestFront, type TestFront } from '../start-test-front.ts'
+import { startTestFront, type TestFront } from '../testing/start-test-front.ts'
 
 const WINDOW = 'SETTINGS non_replicated_deduplication_window = 1000'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type HttpAnswer, startTestFront } from '../start-test-front.ts'
+import { type HttpAnswer, startTestFront } from '../testing/start-test-front.ts'
 
 const front = await startTestFront(t)
 const readLog = async (columns: string, where: string): Promise<unknown[]> => {

@@ -6,7 +6,7 @@ import { type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
-import { spoolFolders } from './engine/spool.ts'
+import { spoolFolders } from '../engine/spool.ts'
 
 /** A front of its own process for a test file, on a free port and a data directory of its own. */
 export interface TestFront {
@@ -80,7 +80,7 @@ export async function startTestFront (t: Teardown, env: NodeJS.ProcessEnv = {}):
 
 /** Starts the process without waiting for it. */
 export function spawnFront (dataDir: string, env: NodeJS.ProcessEnv = {}): ChildProcess {
-  return spawn(process.execPath, [path.join(import.meta.dirname, 'main.ts')], {
+  return spawn(process.execPath, [path.join(import.meta.dirname, '..', 'main.ts')], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       ...process.env,

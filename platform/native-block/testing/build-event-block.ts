@@ -1,5 +1,5 @@
-import { EVENT_COLUMNS, type ColumnType } from '../../schema/event-row.ts'
-import { type NativeBlock, type NativeColumn } from './native-block.ts'
+import { EVENT_COLUMNS, type ColumnType } from '../../../schema/event-row.ts'
+import { type NativeBlock, type NativeColumn } from '../native-block.ts'
 
 /** One event by column, in plain values. What is absent is empty. */
 export interface PlainEvent {

@@ -3,11 +3,11 @@ import { once } from 'node:events'
 import { chown, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { freePorts } from '../../test/support/free-port.ts'
-import { type TestContext } from '../../test/support/test-context.ts'
-import { withoutSettings } from '../../test/support/without-settings.ts'
+import { freePorts } from '../../../test/support/free-port.ts'
+import { type TestContext } from '../../../test/support/test-context.ts'
+import { withoutSettings } from '../../../test/support/without-settings.ts'
 
-const MAIN = path.join(import.meta.dirname, 'main.ts')
+const MAIN = path.join(import.meta.dirname, '..', 'main.ts')
 const READY_TIMEOUT_MS = 60_000
 
 /** `npm start` under test. */

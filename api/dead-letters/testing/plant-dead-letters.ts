@@ -1,10 +1,10 @@
-import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
-import { type NewDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
-import { ensureStreams } from '../../platform/nats/ensure-streams.ts'
-import { createLogger } from '../../platform/logger.ts'
-import { startTestNats } from '../../test/support/start-test-nats.ts'
-import { type TestContext } from '../../test/support/test-context.ts'
+import { connectNats, type NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import { publishDeadLetter } from '../../../platform/dead-letters/publish-dead-letter.ts'
+import { type NewDeadLetter } from '../../../platform/dead-letters/dead-letter.ts'
+import { ensureStreams } from '../../../platform/nats/ensure-streams.ts'
+import { createLogger } from '../../../platform/logger.ts'
+import { startTestNats } from '../../../test/support/start-test-nats.ts'
+import { type TestContext } from '../../../test/support/test-context.ts'
 
 const TEN_MEGABYTES = 10_485_760
 
