@@ -6,7 +6,7 @@ import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
 import { FINGERPRINT_BYTES, writeFingerprint } from '../../schema/frame-message.ts'
 import { eventsSubject, HEADER, type EventClass } from '../../schema/streams.ts'
-import { buildEventBlock, uuidToNative, type PlainEvent } from '../../platform/native-block/build-event-block.ts'
+import { buildEventBlock, uuidToNative, type PlainEvent } from '../../platform/native-block/testing/build-event-block.ts'
 import { encodeNativeBlock } from '../../platform/native-block/encode-native-block.ts'
 
 /** Makes an event for tests; everything may be overridden. */
