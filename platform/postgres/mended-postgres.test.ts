@@ -1,9 +1,12 @@
+import { once } from 'node:events'
+import net, { type AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
 import { startTcpFaultProxy, type TcpFaultProxy } from '../../test/faults/system/tcp-fault-proxy.ts'
 import { connectPostgres, type Sql } from './connect-postgres.ts'
+import { postgres } from './mended-postgres.ts'
 
 /** A pool of one connection, which can be broken. */
 async function startPool (t: Test): Promise<{ sql: Sql, proxy: TcpFaultProxy, breakIt: () => Promise<void> }> {
@@ -70,6 +73,70 @@ t.test('never lets a lost transaction speak in another one', async (t) => {
   await t.rejects(next, { message: 'taken back' })
 
   t.same(await sql`SELECT * FROM notes`, [])
+})
+
+t.test('fails what is asked of a database that threw everybody out and lets nobody in', { timeout: 20_000 }, async (t) => {
+  const { url } = await createTestPostgres(t)
+  const sql = connectPostgres({ url, max: 1 })
+  t.teardown(() => sql.end({ timeout: 1 }))
+  const adminUrl = new URL(url)
+  const database = adminUrl.pathname.slice(1)
+  adminUrl.pathname = '/postgres'
+  const admin = postgres(adminUrl.href, { max: 1 })
+  t.teardown(() => admin.end())
+  await sql`SELECT 1`
+  const asleep = sql`SELECT pg_sleep(60)`.execute()
+
+  await admin.unsafe(`ALTER DATABASE ${database} ALLOW_CONNECTIONS false`)
+  await admin`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${database}`
+
+  await t.rejects(asleep, { code: 'CONNECTION_CLOSED' })
+  await t.rejects(sql`SELECT 2`, { code: '55000', message: /not currently accepting connections/ })
+  await t.rejects(sql`SELECT 3`, { code: '55000' })
+  await admin.unsafe(`ALTER DATABASE ${database} ALLOW_CONNECTIONS true`)
+  t.strictSame([...await sql`SELECT 4 AS answer`], [{ answer: 4 }])
+})
+
+t.test('fails what is asked of a server that hangs up without a word, and tries again after a pause', { timeout: 20_000 }, async (t) => {
+  let calls = 0
+  const server = net.createServer((socket) => {
+    calls++
+    socket.on('error', () => {}).resume().end()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const sql = connectPostgres({ url: `postgres://nobody:none@127.0.0.1:${(server.address() as AddressInfo).port}/none`, max: 1 })
+
+  for (let i = 0; i < 3; i++) await t.rejects(sql`SELECT 1`, { code: /^(CONNECTION_CLOSED|ECONNRESET|EPIPE)$/ })
+
+  t.equal(calls, 3, 'one call a query')
+  await sql.end()
+})
+
+t.test('ends after a connection was lost in the middle of a query', { timeout: 20_000 }, async (t) => {
+  const { sql, proxy, breakIt } = await startPool(t)
+  await sql`SELECT 1`
+  const asleep = sql`SELECT pg_sleep(60)`.execute()
+  await delay(50)
+
+  await breakIt()
+
+  await t.rejects(asleep, { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ })
+  proxy.set('refuse')
+  await sql.end()
+})
+
+t.test('ends when a connection is lost while the end waits for its query', { timeout: 20_000 }, async (t) => {
+  const { sql, breakIt } = await startPool(t)
+  await sql`SELECT 1`
+  const asleep = sql`SELECT pg_sleep(60)`.execute()
+  const lost = t.rejects(asleep, { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ })
+  const end = sql.end()
+  await delay(50)
+
+  await breakIt()
+
+  await Promise.all([lost, end])
 })
 
 t.test('goes on after a COPY, whatever its size, read to the end or not', async (t) => {

@@ -1,6 +1,6 @@
 /**
- * The driver `postgres` 3.4.9 with four defects mended while it is loaded. The first three show when a server dies, and
- * each alone would break a promise:
+ * The driver `postgres` 3.4.9 with seven defects mended while it is loaded. All but the last show when a server dies,
+ * and each alone would break a promise:
  *
  * - Writing to a connection that is gone throws outside of any promise, which ends the process (issues 1154 and 1208
  *   of the driver). Mended: the query fails with CONNECTION_CLOSED.
@@ -8,6 +8,14 @@
  *   for ever. Mended: closing forgets the scheduled write and its bytes.
  * - A transaction whose connection closed goes on to use it, and when the driver has connected it again for somebody
  *   else, its statements, its COMMIT or ROLLBACK land in *their* transaction. Mended: they fail.
+ * - A connection that closes keeps the query that it was busy with, which by then has failed (issue 1097, and pull
+ *   request 1142). What the server says when it is called again is taken for an answer to that one: a server that
+ *   does not let anybody in is called in a loop without a pause, and whoever asks waits for ever, as does `end()`.
+ *   Mended: closing forgets the query and what had come of its answer.
+ * - A server that hangs up before it said a word (a balancer without servers behind it) is called in the same loop.
+ *   Mended: the query fails with CONNECTION_CLOSED. Not when several hosts are given: the next is for another one.
+ * - A connection that closes while the driver reads the types of arrays over it ends the process. Mended: what failed
+ *   is only the query for which it connected.
  * - A `COPY ... TO STDOUT` pauses its connection when it is read too slowly, and only reading on resumes it: when the
  *   last of the data comes in such a moment, or the reader gives up, the next query hangs for ever. Mended: the end of
  *   the stream resumes the connection, and what comes after a reader gave up is passed over.
@@ -43,6 +51,34 @@ const MENDS: readonly Mend[] = [
     times: 2,
     by: '\n    clearImmediate(nextWriteTimer)\n    chunk = nextWriteTimer = null\n'
   },
+  {
+    file: 'connection.js',
+    text: '    if (initial)\n      return reconnect()\n\n    !hadError && (query || sent.length) && error(',
+    times: 1,
+    by: `    const isNextHost = initial && options.host.length > 1
+    !isNextHost && !hadError && (query || initial || sent.length) && error(`
+  },
+  {
+    file: 'connection.js',
+    text: '    closedTime = performance.now()\n',
+    times: 1,
+    by: `    query = results = errorResponse = null
+    result = new Result()
+    rows = 0
+    if (isNextHost)
+      return reconnect()
+
+    closedTime = performance.now()\n`
+  },
+  { file: 'connection.js', text: 'errored(err)\n    while (', times: 1, by: 'errored(err)\n    query = null\n    while (' },
+  {
+    file: 'connection.js',
+    text: "    onclose(connection, Errors.connection('CONNECTION_CLOSED', options, socket))\n",
+    times: 1,
+    by: `    onclose(connection, Errors.connection('CONNECTION_CLOSED', options, socket))
+    ended && !initial && terminate()\n`
+  },
+  { file: 'connection.js', text: 'return fetchArrayTypes()\n', times: 1, by: 'return fetchArrayTypes().catch(noop)\n' },
   {
     file: 'connection.js',
     text: 'read() { socket.resume() }\n',
