@@ -13,6 +13,7 @@ import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
+import { tapEnvironment } from '../support/tap-environment.ts'
 import { findLeftovers, listTree } from './find-leftovers.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
@@ -47,7 +48,7 @@ async function runSuite (run: number) {
   await chmod(temporary, 0o1777)
   const tap = spawn('tap', ['run', '--reporter=tap', ...positionals], {
     cwd: ROOT,
-    env: { ...process.env, TMPDIR: temporary },
+    env: { ...tapEnvironment(), TMPDIR: temporary },
     stdio: ['ignore', 'pipe', 'pipe']
   })
   let tail = ''

@@ -1,0 +1,17 @@
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+const ROOT = path.join(import.meta.dirname, '..', '..')
+
+/**
+ * The environment of a run of the whole suite, in which two hundred processes start: they keep what the engine
+ * compiled, and the runner does not note what they load.
+ */
+export function tapEnvironment (): NodeJS.ProcessEnv {
+  const forget = pathToFileURL(path.join(import.meta.dirname, 'forget-loaded-files.js')).href
+  return {
+    ...process.env,
+    NODE_COMPILE_CACHE: path.join(ROOT, '.tap', 'compile-cache'),
+    NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import=${forget}`.trim()
+  }
+}
