@@ -37,10 +37,14 @@ await t.test('an outage delays few requests: while it lasts the others do not wa
   proxy.set('stall')
   await Promise.all([1, 2, 3].map(async () => await askTimed(decide, {})))
 
+  const startedAt = performance.now()
   const times: number[] = []
   for (let i = 0; i < 50; i++) times.push((await askTimed(decide, {})).tookMs)
 
-  t.ok(times.filter((ms) => ms > 100).length <= 1, `${times.filter((ms) => ms > 100).length} of 50 waited`)
+  // One looks whether Postgres is back, and the next 1.8 s later: 0.8 s of waiting and a pause of one.
+  const mayWait = 1 + Math.floor((performance.now() - startedAt) / 1800)
+  const waited = times.filter((ms) => ms > 400).length
+  t.ok(waited <= mayWait, `${waited} of 50 waited, ${mayWait} may`)
   proxy.set('pass')
 })
 
