@@ -1,5 +1,7 @@
+import { constants } from 'node:os'
 import path from 'node:path'
-import { parseArgs } from 'node:util'
+import { Argument, Command } from 'commander'
+import { readCount } from '../cli/read-arguments.ts'
 import { startStack } from '../test/start-stack.ts'
 import { compareResults, renderComparisons } from './compare-results.ts'
 import { describeMachine } from './describe-machine.ts'
@@ -25,22 +27,21 @@ const QUESTIONS: readonly Question[] = [
   batch, floor, direct, single, visible, large, growth, decide, definitions, query, promote, soak
 ]
 
-const { values: options, positionals: names } = parseArgs({
-  allowPositionals: true,
-  options: {
-    quick: { type: 'boolean', default: false },
-    compare: { type: 'string' },
-    repetitions: { type: 'string' }
-  }
-})
-const unknown = names.filter((name) => !QUESTIONS.some((question) => question.name === name))
-if (unknown.length > 0) {
-  throw new Error(`no question ${unknown.join(', ')}; there are ${QUESTIONS.map(({ name }) => name).join(', ')}`)
-}
-const isQuick = options.quick
+const program = new Command('npm run bench --')
+  .description('Asks questions about speed of the real stack, prints one table and writes it to bench/results/.')
+  .addArgument(new Argument('[question...]', 'only these (default: all but the long ones)')
+    .choices(QUESTIONS.map(({ name }) => name)))
+  .option('--quick', 'each question once, and small')
+  .option('--compare <results>', 'an earlier run; ends with 1 when a ratio got worse')
+  .option('--repetitions <number>', 'of which the median is reported (default: 5, quick: 1)', readCount)
+  .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
+  .parse()
+const options = program.opts<{ quick?: true, compare?: string, repetitions?: number }>()
+const names = program.args
+const isQuick = options.quick === true
 const questions = QUESTIONS.filter(({ name, isLong }) =>
   names.length === 0 ? isLong !== true : names.includes(name))
-const repetitions = Number(options.repetitions ?? (isQuick ? 1 : 5))
+const repetitions = options.repetitions ?? (isQuick ? 1 : 5)
 
 // The whole suite stays within a quarter of an hour on a slow machine: what is left then is said and not asked. The
 // longest of the last questions takes three minutes.
@@ -54,6 +55,10 @@ const figures = new Map<string, Figure>()
 const startedAt = performance.now()
 let file = ''
 const stack = await startStack()
+// Otherwise the stack would outlive an interrupted run, and its data with it.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => { void stack.stop().finally(() => process.exit(128 + constants.signals[signal])) })
+}
 try {
   for (const question of questions) {
     const seconds = secondsSince(startedAt)

@@ -25,10 +25,16 @@ t.test('an event that is removed and one that is repeated behind its back are re
   t.match(out, /NOT CLEAN\n/)
 })
 
-t.test('lists the faults, and refuses one that does not exist', async (t) => {
-  const [listed, refused] = await Promise.all([runMain('--list'), runMain('--fault', 'earthquake')])
+t.test('lists the faults, explains the options, and refuses what does not exist', async (t) => {
+  const [listed, explained, refused, unknown] = await Promise.all([
+    runMain('--list'), runMain('--help'), runMain('--fault', 'earthquake'), runMain('--hours', '1')
+  ])
   t.equal(listed.code, 0)
   t.ok(listed.out.split('\n').length > 30)
   t.equal(refused.code, 2)
   t.match(refused.err, /no fault earthquake/)
+  t.equal(explained.code, 0)
+  t.match(explained.out, /--minutes <number>/)
+  t.equal(unknown.code, 2)
+  t.match(unknown.err, /unknown option '--hours'/)
 })

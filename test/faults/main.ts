@@ -10,7 +10,8 @@
  * In order: `system/` starts what is broken, `load/` sends to it and remembers what was acknowledged, `run-faults.ts`
  * breaks it in one of the ways in `kinds/` after the other, `audit/` compares and reports.
  */
-import { parseArgs } from 'node:util'
+import { Command, InvalidArgumentError } from 'commander'
+import { readCount } from '../../cli/read-arguments.ts'
 import { isClean, renderReport } from './audit/fault-report.ts'
 import { FAULTS } from './kinds/faults.ts'
 import { enterMountNamespace } from './system/mount-namespace.ts'
@@ -22,31 +23,39 @@ import { tamper } from './audit/tamper.ts'
 /** From here on pauses last 30 s and outages 60 s, and there is time for every fault. */
 const LONG_RUN_MINUTES = 8
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '10' },
-    seed: { type: 'string' },
-    fault: { type: 'string', multiple: true, default: [] },
-    rate: { type: 'string', default: '1500' },
-    logs: { type: 'boolean', default: false },
-    tamper: { type: 'boolean', default: false },
-    list: { type: 'boolean', default: false }
-  }
-})
+interface Options {
+  minutes: number
+  seed?: number
+  fault?: string[]
+  rate: number
+  logs?: true
+  tamper?: true
+  list?: true
+}
 
-if (values.list) {
+const options = new Command('npm run faults --')
+  .description('Breaks a running system again and again, and looks whether an event was lost or counted twice.')
+  .option('--minutes <number>', 'how long; from 8 on each fault is injected at least once', readMinutes, 10)
+  .option('--seed <number>', 'repeats the order of an earlier run (default: another each time)', readCount)
+  .option('--fault <name>', 'only this fault; may be repeated (default: all)', collectFaults)
+  .option('--rate <number>', 'events a second', readCount, 1500)
+  .option('--logs', 'keep the logs also when nothing differs')
+  .option('--tamper', 'remove one stored event and repeat another before the comparison: has to end with 1')
+  .option('--list', 'list the faults')
+  .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
+  .parse()
+  .opts<Options>()
+
+if (options.list === true) {
   for (const { name, what } of FAULTS) process.stdout.write(`${name.padEnd(24)}${what}\n`)
 } else {
   process.exitCode = await enterMountNamespace() ?? await run()
 }
 
 async function run (): Promise<number> {
-  const minutes = readPositive('--minutes', values.minutes)
-  const seed = values.seed === undefined ? Date.now() % 1_000_000 : readPositive('--seed', values.seed)
-  const unknown = values.fault.filter((name) => !FAULTS.some((fault) => fault.name === name))
-  if (unknown.length > 0) return fail(`there is no fault ${unknown.join(', ')}; see --list`)
-  const faults = FAULTS.filter(({ name }) => values.fault.length === 0 || values.fault.includes(name))
-  const isLong = minutes >= LONG_RUN_MINUTES || values.fault.length === 1
+  const { minutes, seed = Date.now() % 1_000_000, fault: names } = options
+  const faults = FAULTS.filter(({ name }) => names?.includes(name) ?? true)
+  const isLong = minutes >= LONG_RUN_MINUTES || names?.length === 1
   const stopped = new AbortController()
   process.once('SIGINT', () => stopped.abort())
   process.once('SIGTERM', () => stopped.abort())
@@ -63,24 +72,26 @@ async function run (): Promise<number> {
     const report = await runFaults(opened.system, {
       faults, isLong, random: createRandom(seed), disk: opened.disk, signal: stopped.signal, onProgress: say,
       durationMs: minutes * 60_000, eachOnce: minutes >= LONG_RUN_MINUTES,
-      eventsPerSecond: readPositive('--rate', values.rate), ...values.tamper ? { tamper } : {}
+      eventsPerSecond: options.rate, ...options.tamper === true ? { tamper } : {}
     })
     process.stdout.write(renderReport(report))
-    if (values.logs || !isClean(report)) process.stdout.write(`logs: ${await opened.keepLogs()}\n`)
+    if (options.logs === true || !isClean(report)) process.stdout.write(`logs: ${await opened.keepLogs()}\n`)
     return isClean(report) ? 0 : 1
   } catch (error) {
-    return fail(error instanceof Error ? error.stack ?? error.message : String(error))
+    process.stderr.write(`${error instanceof Error ? error.stack ?? error.message : String(error)}\n`)
+    return 2
   }
 }
 
-function readPositive (name: string, text: string): number {
-  const value = Number(text)
-  if (value > 0) return value
-  process.stderr.write(`${name} must be a number above 0, but is ${text}\n`)
-  process.exit(2)
+function readMinutes (text: string): number {
+  const minutes = Number(text)
+  if (!(minutes > 0)) throw new InvalidArgumentError('Give a number above 0.')
+  return minutes
 }
 
-function fail (why: string): number {
-  process.stderr.write(`${why}\n`)
-  return 2
+function collectFaults (name: string, before: string[] = []): string[] {
+  if (!FAULTS.some((fault) => fault.name === name)) {
+    throw new InvalidArgumentError(`There is no fault ${name}; see --list.`)
+  }
+  return [...before, name]
 }

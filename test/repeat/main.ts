@@ -12,22 +12,27 @@ import { createWriteStream } from 'node:fs'
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { parseArgs } from 'node:util'
+import { Command } from 'commander'
+import { readCount } from '../../cli/read-arguments.ts'
 import { tapEnvironment } from '../support/tap-environment.ts'
 import { findLeftovers, listTree } from './find-leftovers.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
 const LOGS = path.join(ROOT, '.tap', 'repeat')
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { times: { type: 'string', default: '10' } }
-})
+const program = new Command('npm run test:repeat --')
+  .description('Runs the suite several times in random order, and looks after each run for what it left behind.')
+  .argument('[file...]', 'only these files (default: all)')
+  .option('--times <number>', 'how often', readCount, 10)
+  .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
+  .parse()
+const { times } = program.opts<{ times: number }>()
+
 await rm(LOGS, { recursive: true, force: true })
 await mkdir(LOGS, { recursive: true })
 
 process.stdout.write('run  seconds  result\n')
-for (let run = 1; run <= Number(values.times); run++) {
+for (let run = 1; run <= times; run++) {
   const { seconds, code, assertions, leftovers } = await runSuite(run)
   const isGood = code === 0 && leftovers.length === 0
   const result = `${isGood ? 'passed' : 'FAILED'}, ${assertions}`
@@ -46,7 +51,7 @@ async function runSuite (run: number) {
   const temporary = await mkdtemp(path.join(tmpdir(), 'repeat-'))
   // Like the folder that it stands for: some tests start processes as another user.
   await chmod(temporary, 0o1777)
-  const tap = spawn('tap', ['run', '--reporter=tap', ...positionals], {
+  const tap = spawn('tap', ['run', '--reporter=tap', ...program.args], {
     cwd: ROOT,
     env: { ...tapEnvironment(), TMPDIR: temporary },
     stdio: ['ignore', 'pipe', 'pipe']
