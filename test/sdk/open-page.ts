@@ -1,12 +1,11 @@
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { createRequire } from 'node:module'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import chromium from '@sparticuz/chromium'
-import { chromium as browserType, type Page } from 'playwright-core'
+import { chromium as browserType, type Browser, type Page } from 'playwright-core'
 import { unpackBrowser } from './unpack-browser.ts'
 
 const require = createRequire(import.meta.url)
@@ -19,8 +18,40 @@ export interface SdkPage {
   close (): Promise<void>
 }
 
-/** Serves a small page with posthog-js on a free port and opens it in a fresh browser profile. */
+/** Its package runs the browser in one process, where a crash of any part of it is one of the whole. */
+const BROWSER_ARGS = [
+  ...chromium.args.filter((arg) => arg !== '--single-process'),
+  '--no-first-run', '--disable-background-networking', '--disable-component-update'
+]
+
+/**
+ * Serves a small page with posthog-js on a free port and opens it in a fresh browser.
+ *
+ * @throws when the browser does not start; nothing is left then.
+ */
 export async function openPage (): Promise<SdkPage> {
+  await using opened = new AsyncDisposableStack()
+  const server = await serveShop()
+  opened.defer(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const browser = await startBrowser()
+  opened.defer(async () => await browser.close())
+  const page = await browser.newPage()
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop`
+  await page.goto(url)
+  const all = opened.move()
+  return { page, url, close: async () => await all.disposeAsync() }
+}
+
+/** A browser that crashes while it starts, which was seen once, says nothing about Millrace: it is started again. */
+async function startBrowser (): Promise<Browser> {
+  const options = { executablePath: await unpackBrowser(), args: BROWSER_ARGS, headless: true }
+  return await browserType.launch(options).catch(async () => await browserType.launch(options))
+}
+
+async function serveShop (): Promise<Server> {
   const sdk = await readFile(SDK_FILE)
   const server = createServer((request, response) => {
     if (request.url === '/posthog.js') {
@@ -32,24 +63,5 @@ export async function openPage (): Promise<SdkPage> {
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop`
-
-  const profile = await mkdtemp(path.join(tmpdir(), 'millrace-browser-'))
-  const browser = await browserType.launchPersistentContext(profile, {
-    executablePath: await unpackBrowser(),
-    args: [...chromium.args, '--no-first-run', '--disable-background-networking', '--disable-component-update'],
-    headless: true
-  })
-  const page = await browser.newPage()
-  await page.goto(url)
-  return {
-    page,
-    url,
-    async close () {
-      await browser.close()
-      server.closeAllConnections()
-      server.close()
-      await rm(profile, { recursive: true, force: true })
-    }
-  }
+  return server
 }
