@@ -49,6 +49,8 @@ export async function startStack (options: { env?: Record<string, string> } = {}
     MILLRACE_POSTGRES_PORT: '0',
     MILLRACE_PROJECT_API_KEY: projectApiKey,
     MILLRACE_PERSONAL_API_KEY: personalApiKey,
+    // As under npm: when this process is killed, nobody is left who would stop the stack.
+    npm_lifecycle_event: 'start',
     ...options.env
   }
   // The test runner would instrument the supervisor and every process below; see `support/run-uninstrumented.js`.

@@ -56,11 +56,14 @@ async function runSuite (run: number) {
     env: { ...tapEnvironment(), TMPDIR: temporary },
     stdio: ['ignore', 'pipe', 'pipe']
   })
+  const passOn = (signal: NodeJS.Signals): void => { tap.kill(signal) }
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, passOn)
   let tail = ''
   tap.stdout.on('data', (chunk: Buffer) => { tail = (tail + chunk.toString()).slice(-2000) })
   tap.stdout.pipe(createWriteStream(path.join(LOGS, `${run}.tap`)))
   tap.stderr.pipe(createWriteStream(path.join(LOGS, `${run}.err`)))
   const [code] = await once(tap, 'close') as [number | null]
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, passOn)
   const leftovers = await findLeftovers({ temporary, root: ROOT, treeBefore })
   await rm(temporary, { recursive: true, force: true })
   return {
