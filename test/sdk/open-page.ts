@@ -48,7 +48,10 @@ export async function openPage (): Promise<SdkPage> {
 /** A browser that crashes while it starts, which was seen once, says nothing about Millrace: it is started again. */
 async function startBrowser (): Promise<Browser> {
   const options = { executablePath: await unpackBrowser(), args: BROWSER_ARGS, headless: true }
-  return await browserType.launch(options).catch(async () => await browserType.launch(options))
+  return await browserType.launch(options).catch(async (error: unknown) => {
+    process.stderr.write(`the browser did not start and is started again: ${String(error)}\n`)
+    return await browserType.launch(options)
+  })
 }
 
 async function serveShop (): Promise<Server> {
