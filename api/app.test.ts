@@ -1,0 +1,30 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { Ajv } from 'ajv'
+import { type FastifyInstance } from 'fastify'
+import t from 'tap'
+import { createTestApi } from './testing/create-test-api.ts'
+
+const PARTS = ['body', 'querystring', 'params', 'headers'] as const
+
+t.test('what routes say of their requests is valid JSON Schema, which is not looked at when they are compiled', async (t) => {
+  const ajv = new Ajv()
+  let seen = 0
+  const faults: string[] = []
+  function watchRoutes (message: unknown): void {
+    (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', ({ method, url, schema }) => {
+      for (const part of PARTS) {
+        const given = schema?.[part] as object | undefined
+        if (given === undefined) continue
+        seen++
+        if (ajv.validateSchema(given) !== true) faults.push(`${String(method)} ${url} ${part}: ${ajv.errorsText(ajv.errors)}`)
+      }
+    })
+  }
+
+  subscribe('fastify.initialization', watchRoutes)
+  t.teardown(() => unsubscribe('fastify.initialization', watchRoutes))
+  await createTestApi(t)
+
+  t.same(faults, [])
+  t.ok(seen > 30, `${seen} schemas`)
+})
