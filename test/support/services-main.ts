@@ -17,6 +17,7 @@ import { readProcessIdentity } from '../../deploy/local/processes/process-identi
 import { type Service } from '../../deploy/local/services/service.ts'
 import { startClickHouse } from '../../deploy/local/services/start-clickhouse.ts'
 import { startPostgres } from '../../deploy/local/services/postgres/start-postgres.ts'
+import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { migratePostgres } from '../../schema/migrate/migrate-postgres.ts'
 import { TEMPLATE_DATABASE } from './template-database.ts'
 
@@ -31,10 +32,14 @@ const starters: Record<string, () => Promise<Service>> = {
   '/postgres': async () => {
     // Files of tests run at the same time, each with pools of its own.
     const service = await startPostgres({ dataDir, port: 0, password: 'test', durable: false, maxConnections: 300 })
-    await createTemplate(service.url)
+    await createPostgresTemplate(service.url)
     return service
   },
-  '/clickhouse': async () => await startClickHouse({ dataDir, port: 0, password: 'test', analystPassword: 'analyst' })
+  '/clickhouse': async () => {
+    const service = await startClickHouse({ dataDir, port: 0, password: 'test', analystPassword: 'analyst' })
+    await migrateClickHouse(templateOf(service.url), {})
+    return service
+  }
 }
 
 const asked = new Map<string, Promise<Service>>()
@@ -70,15 +75,19 @@ await rm(dataDir, { recursive: true, force: true })
 await rm(addressFile, { force: true })
 process.exit(0)
 
-async function createTemplate (url: string): Promise<void> {
+async function createPostgresTemplate (url: string): Promise<void> {
   const admin = new Client({ connectionString: url })
   await admin.connect()
   await admin.query(`CREATE DATABASE ${TEMPLATE_DATABASE}`)
   await admin.end()
-  const templateUrl = new URL(url)
-  templateUrl.pathname = `/${TEMPLATE_DATABASE}`
-  const client = new Client({ connectionString: templateUrl.href })
+  const client = new Client({ connectionString: templateOf(url) })
   await client.connect()
   await migratePostgres(client)
   await client.end()
+}
+
+function templateOf (url: string): string {
+  const template = new URL(url)
+  template.pathname = `/${TEMPLATE_DATABASE}`
+  return template.href
 }

@@ -1,7 +1,11 @@
+import { randomBytes } from 'node:crypto'
 import { createConnection } from 'node:net'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import t from 'tap'
+import { connectClickHouse, type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
+import { askForService } from './ask-for-service.ts'
 import { createTestClickHouse } from './create-test-clickhouse.ts'
 import { createTestPostgres } from './create-test-postgres.ts'
 import { startTestNats } from './start-test-nats.ts'
@@ -23,6 +27,23 @@ t.test('gives each test a migrated ClickHouse database of its own', async (t) =>
   const result = await client.query({ query: 'SELECT count() AS events FROM events', format: 'JSONEachRow' })
 
   t.match(await result.json(), [{ events: /^0$/ }])
+})
+
+t.test('a ClickHouse database of a test is what migrating makes', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const migrated = new URL(await askForService('clickhouse'))
+  migrated.pathname = `/test_${randomBytes(6).toString('hex')}`
+  const applied = await migrateClickHouse(migrated.href, {})
+  const other = connectClickHouse({ url: migrated.href })
+  t.teardown(async () => {
+    await other.command({ query: `DROP DATABASE ${migrated.pathname.slice(1)}` })
+    await other.close()
+  })
+
+  const tables = await describeTables(client)
+  t.ok(tables.length > 10)
+  t.same(tables, await describeTables(other))
+  t.equal((await readRows(client, 'SELECT name FROM schema_migrations')).length, applied.length)
 })
 
 t.test('starts a nats-server whose acknowledged messages survive a kill', async (t) => {
@@ -54,6 +75,15 @@ t.test('waits for a condition, and says which one did not come true', async (t) 
   t.equal(await waitFor(() => ++looks > 2 && 'found', { everyMs: 1 }), 'found')
   await t.rejects(waitFor(() => looks < 0, { timeoutMs: 10 }), /looks < 0/)
 })
+
+async function readRows (client: ClickHouse, query: string): Promise<unknown[]> {
+  return await (await client.query({ query, format: 'JSONEachRow' })).json()
+}
+
+async function describeTables (client: ClickHouse): Promise<unknown[]> {
+  return await readRows(client, `SELECT replaceAll(create_table_query, currentDatabase(), 'db') AS text
+    FROM system.tables WHERE database = currentDatabase() ORDER BY name`)
+}
 
 async function connectOnce (port: number): Promise<void> {
   await new Promise<void>((resolve, reject) => {
