@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { startStack, type Stack } from './start-stack.ts'
+import { type Stack } from './start-stack.ts'
+import { startStackOnSharedStores } from './start-stack-on-shared-stores.ts'
 import { waitFor } from './support/wait-for.ts'
 
 t.setTimeout(150_000)
 
-const stack = await startStack()
-t.teardown(async () => { await stack.stop() })
+const stack = await startStackOnSharedStores(t)
 
 interface Single {
   status: number

@@ -1,13 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { runCli } from '../cli/run-cli.ts'
-import { startStack, type Stack } from './start-stack.ts'
+import { startStackOnSharedStores } from './start-stack-on-shared-stores.ts'
 import { waitFor } from './support/wait-for.ts'
 
 t.setTimeout(120_000)
 
-const stack: Stack = await startStack()
-t.teardown(async () => { await stack.stop() })
+const stack = await startStackOnSharedStores(t)
 
 const BATCHES = 100
 const BATCH_SIZE = 100

@@ -2,9 +2,7 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { readAddresses } from '../local/data-dir/stack-addresses.ts'
-import { startStack } from '../../test/start-stack.ts'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
-import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
+import { startStackOnSharedStores } from '../../test/start-stack-on-shared-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
@@ -18,10 +16,7 @@ t.test('every metric that the dashboard, the alerts and the guide to scaling nam
   t.ok(named.size > 20)
   JSON.parse(dashboard)
 
-  const { url: databaseUrl } = await createTestPostgres(t)
-  const { url: clickhouseUrl } = await createTestClickHouse(t)
-  const stack = await startStack({ env: { DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl } })
-  t.teardown(async () => { await stack.stop() })
+  const stack = await startStackOnSharedStores(t)
   const { baseUrl, apiUrl, pipelineUrl } = await readAddresses(stack.dataDir)
   const response = await fetch(`${baseUrl}/capture/`, {
     method: 'POST',

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startStack } from '../start-stack.ts'
+import { startStackOnSharedStores } from '../start-stack-on-shared-stores.ts'
 import { createContractClient } from './contract-client.ts'
 import { walkBeyondContract } from './walk-beyond-contract.ts'
 import { walkCapture } from './walk-capture.ts'
@@ -16,8 +16,7 @@ import { walkPropertyDefinitions } from './walk-property-definitions.ts'
  * One system for all, because starting it takes longer than the rest. Flags first, which are to be the only ones of
  * the project; captured events last, whose definitions would come between those that are planted.
  */
-const stack = await startStack()
-t.teardown(async () => await stack.stop())
+const stack = await startStackOnSharedStores(t)
 const system = { stack, client: await createContractClient(stack) }
 
 await walkDecide(t, system)

@@ -4,7 +4,7 @@ import t from 'tap'
 import {
   createRandom, listByModel, randomFilters, toQuery, type ModelProperty
 } from '../../api/property-definitions/testing/property-model.ts'
-import { startStack } from '../start-stack.ts'
+import { startStackOnSharedStores } from '../start-stack-on-shared-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { listEventsByModel, randomEventFilters } from './event-model.ts'
 import { createEventSource, EVENT_NAMES, keyOf, PROPERTIES, typeOf } from './made-up-events.ts'
@@ -21,8 +21,7 @@ const SEARCHES = ['count', 'OF share', '1', '%', '_', '.*', "it's", 'größe', '
 
 t.setTimeout(120_000)
 
-const stack = await startStack()
-t.teardown(async () => { await stack.stop() })
+const stack = await startStackOnSharedStores(t)
 const source = createEventSource(5, Date.now())
 
 async function call (method: string, path: string, body?: unknown): Promise<any> {

@@ -1,6 +1,6 @@
 import { PostHog } from 'posthog-node'
 import t from 'tap'
-import { startStack } from '../start-stack.ts'
+import { startStackOnSharedStores } from '../start-stack-on-shared-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { openPage } from './open-page.ts'
 
@@ -27,8 +27,7 @@ const VISIBLE_WITHIN_MS = 20_000
 t.setTimeout(120_000)
 
 // One system for both SDKs: starting it takes longer than the tests.
-const stack = await startStack()
-t.teardown(async () => { await stack.stop() })
+const stack = await startStackOnSharedStores(t)
 
 async function storedEvents (distinctIdPrefix: string, count: number): Promise<StoredEvent[]> {
   let events: StoredEvent[] = []

@@ -1,6 +1,6 @@
 import { PostHog } from 'posthog-node'
 import t from 'tap'
-import { startStack } from '../start-stack.ts'
+import { startStackOnSharedStores } from '../start-stack-on-shared-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /**
@@ -15,8 +15,7 @@ const RATES: Record<string, number> = { control: 10, test: 13 }
 
 t.setTimeout(150_000)
 
-const stack = await startStack()
-t.teardown(async () => { await stack.stop() })
+const stack = await startStackOnSharedStores(t)
 
 async function call (method: string, path: string, body?: unknown): Promise<any> {
   const response = await fetch(`${stack.url}/api/projects/1/${path}`, {
