@@ -7,6 +7,8 @@ export interface WaitForOptions {
   everyMs?: number
 }
 
+type Truthy<T> = Exclude<T, false | undefined | null | 0 | ''>
+
 /**
  * Waits until a condition holds, instead of sleeping for a guessed time.
  *
@@ -14,14 +16,14 @@ export interface WaitForOptions {
  * @returns what the condition answered.
  * @throws when the time is up, with the last error of the condition as cause.
  */
-export async function waitFor<T> (condition: () => T | Promise<T>, options: WaitForOptions = {}): Promise<T> {
+export async function waitFor<T> (condition: () => T | Promise<T>, options: WaitForOptions = {}): Promise<Truthy<T>> {
   const { timeoutMs = 10_000, everyMs = 20 } = options
   const deadline = performance.now() + timeoutMs
   let lastError: unknown
   for (;;) {
     try {
       const answer = await condition()
-      if (answer) return answer
+      if (answer) return answer as Truthy<T>
       lastError = undefined
     } catch (error) {
       lastError = error
