@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { createRequire } from 'node:module'
-import { readFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import chromium from '@sparticuz/chromium'
 import { chromium as browserType, type Browser, type Page } from 'playwright-core'
@@ -36,7 +37,10 @@ export async function openPage (): Promise<SdkPage> {
     server.closeAllConnections()
     server.close()
   })
-  const browser = await startBrowser()
+  // A process of the browser that is ended at the wrong moment leaves a file.
+  const temporary = await mkdtemp(path.join(tmpdir(), 'millrace-browser-'))
+  opened.defer(async () => await rm(temporary, { recursive: true, force: true, maxRetries: 3 }))
+  const browser = await startBrowser(temporary)
   opened.defer(async () => await browser.close())
   const page = await browser.newPage()
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop`
@@ -46,8 +50,13 @@ export async function openPage (): Promise<SdkPage> {
 }
 
 /** A browser that crashes while it starts, which was seen once, says nothing about Millrace: it is started again. */
-async function startBrowser (): Promise<Browser> {
-  const options = { executablePath: await unpackBrowser(), args: BROWSER_ARGS, headless: true }
+async function startBrowser (temporary: string): Promise<Browser> {
+  const options = {
+    executablePath: await unpackBrowser(),
+    args: BROWSER_ARGS,
+    headless: true,
+    env: { ...process.env, TMPDIR: temporary }
+  }
   return await browserType.launch(options).catch(async (error: unknown) => {
     process.stderr.write(`the browser did not start and is started again: ${String(error)}\n`)
     return await browserType.launch(options)

@@ -136,7 +136,9 @@ t.test('stores nothing of a body whose sender goes away', async (t) => {
     headers: { 'x-clickhouse-user': 'millrace', 'x-clickhouse-key': TEST_PASSWORDS.millrace, 'content-length': 1_000_000 }
   })
   request.on('error', () => {})
-  await new Promise<void>((resolve) => { request.write('1\n'.repeat(200_000), () => resolve()) })
+  await waitFor(() => listSpool().length === 0)
+  request.write('1\n'.repeat(200_000))
+  await waitFor(() => listSpool().length > 0, { everyMs: 1 })
   request.destroy()
   await new Promise((resolve) => request.once('close', resolve))
   await waitFor(() => listSpool().length === 0)
@@ -145,6 +147,8 @@ t.test('stores nothing of a body whose sender goes away', async (t) => {
 })
 
 t.test('leaves no file of any insert behind', async (t) => {
+  // A file is removed a moment after its insert was answered.
+  await waitFor(() => listSpool().length === 0).catch(() => {})
   t.same(listSpool(), [])
 })
 
