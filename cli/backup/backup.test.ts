@@ -49,11 +49,10 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   await refusesWhatIsNotWhole(t, { root, backup })
 
   const restored = path.join(root, 'data')
-  const settings = { ...await chooseSettings(restored), MILLRACE_DATA_DIR: restored }
   const filled = await cli(['restore', backup], restored, { isTTY: true })
   t.equal(filled.code, 0, filled.err)
   t.match(filled.err, /restoring +\[#*\.*\] \d+ %/, 'a bar')
-  const main = runMain(t, settings)
+  const main = runMain(t, await chooseSettings(restored))
   await main.ready()
   const addresses = await readAddresses(restored)
   const clickhouse = connectClickHouse({ url: addresses.clickhouseUrl })

@@ -5,7 +5,7 @@ export const freePort = pickFreePort
 
 /** So many ports, each another. */
 export async function freePorts (count: number): Promise<number[]> {
-  const ports = new Set<number>()
-  while (ports.size < count) ports.add(await pickFreePort())
-  return [...ports]
+  const ports: number[] = []
+  while (ports.length < count) ports.push(await pickFreePort())
+  return ports
 }

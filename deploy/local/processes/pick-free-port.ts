@@ -9,10 +9,20 @@ const FIRST_PORT = 20_000
 const PORTS = 12_000
 const ATTEMPTS = 50
 
-/** Finds a port of 127.0.0.1 on which nobody listens. */
+/** Each process begins so far from the next one. No divisor of `PORTS`: only the 12,000th begins there again. */
+const PORTS_PER_PROCESS = 37
+
+let picked = 0
+
+/**
+ * Finds a port of 127.0.0.1 on which nobody listens.
+ *
+ * It is free until it is used: a process is not told the same port twice, and processes that look at the same time,
+ * such as stacks that start together, look at different ports.
+ */
 export async function pickFreePort (): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const port = FIRST_PORT + Math.floor(Math.random() * PORTS)
+    const port = FIRST_PORT + (process.pid * PORTS_PER_PROCESS + picked++) % PORTS
     if (await isPortFree(port, '127.0.0.1')) return port
   }
   throw new Error(`found no free port in ${ATTEMPTS} attempts between ${FIRST_PORT} and ${FIRST_PORT + PORTS}`)
