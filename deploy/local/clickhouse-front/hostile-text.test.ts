@@ -43,7 +43,8 @@ t.test('takes every text as the name of a database or a setting value for what i
     const comment = await front.ask("SELECT getSetting('format_csv_null_representation') FORMAT JSONCompactEachRow", {
       params: { format_csv_null_representation: text }
     })
-    t.ok([81, 60].includes(unknown.code), unknown.text)
+    // A name with the text in it would reach the runner, whose protocol is made of lines.
+    t.ok([81, 60].includes(unknown.code), 'no such database')
     t.same(JSON.parse(comment.text), [text])
   }), { numRuns: 100 })
 })
