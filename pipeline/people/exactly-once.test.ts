@@ -6,6 +6,7 @@ import t from 'tap'
 import { type PeopleUpdate, type MergeUpdate, type PersonUpdate } from '../../schema/people-update.ts'
 import { createRandom, pickOne, type Random } from '../../test/support/random.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
+import { withoutSettings } from '../../test/support/without-settings.ts'
 import { compareCopies } from './testing/compare-copies.ts'
 import { randomUpdates } from './testing/random-updates.ts'
 import { applyToModel } from './testing/reference-model.ts'
@@ -89,8 +90,11 @@ function keepRestarting (t: TestContext, stores: PeopleStores, random: Random): 
       const child = spawn(process.execPath, [path.join(import.meta.dirname, 'testing', 'crash-test-main.ts')], {
         stdio: ['pipe', 'ignore', 'inherit'],
         env: {
-          PATH: process.env.PATH, NATS_URL: stores.nats.url, DATABASE_URL: stores.databaseUrl,
-          CLICKHOUSE_URL: stores.clickhouse.url, MILLRACE_TEST_COMMITS: String(commits())
+          ...withoutSettings(process.env),
+          NATS_URL: stores.nats.url,
+          DATABASE_URL: stores.databaseUrl,
+          CLICKHOUSE_URL: stores.clickhouse.url,
+          MILLRACE_TEST_COMMITS: String(commits())
         }
       })
       running.add(child)
