@@ -4,8 +4,8 @@ import { createTestPostgres } from './support/create-test-postgres.ts'
 import { type TestContext } from './support/test-context.ts'
 
 /**
- * The whole system with databases of its own in the Postgres and ClickHouse of the run, which saves half of the CPU
- * that a stack takes to start. For tests that break neither. It is gone after the test.
+ * The whole system with databases of its own in the Postgres and ClickHouse of the run, so that it starts neither. For
+ * tests that break neither. It is gone after the test.
  */
 export async function startStackOnSharedStores (t: TestContext): Promise<Stack> {
   const { url: databaseUrl } = await createTestPostgres(t)
