@@ -40,6 +40,10 @@ async function storedEvents (distinctIdPrefix: string, count: number): Promise<S
   return events
 }
 
+function sum (numbers: number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
+}
+
 t.test('1,000 compressed events of posthog-node are each stored once, as sent', async (t) => {
   const client = new PostHog(stack.projectApiKey, { host: stack.url, disableCompression: false, flushAt: 100 })
   const sentAt = Date.now()
@@ -100,7 +104,7 @@ t.test('volumes, properties and definitions say what posthog-node sent', async (
     const rows = await stack.select<{ event: string, volume: number }>(
       'SELECT event, toUInt32(volume) AS volume FROM event_volumes WHERE project_id = 1')
     volumes = Object.fromEntries(rows.map(({ event, volume }) => [event, volume]))
-    return Object.keys(volumes).length === 5 && volumes['order viewed']! >= 666
+    return sum(Object.values(volumes)) >= sum(Object.values(sent))
   }, { timeoutMs: VISIBLE_WITHIN_MS })
   t.same(volumes, sent)
 
