@@ -17,8 +17,8 @@ let picked = 0
 /**
  * Finds a port of 127.0.0.1 on which nobody listens.
  *
- * It is free until it is used: a process is not told the same port twice, and processes that look at the same time,
- * such as stacks that start together, look at different ports.
+ * Somebody may still take it before it is used. To make that rare, a process is not told the same port twice, and
+ * processes with ids near each other, such as stacks that start together, look at different ports.
  */
 export async function pickFreePort (): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
