@@ -98,8 +98,15 @@ export class SegmentWriter {
 
   async #openSegment (): Promise<FileHandle> {
     const file = await open(segmentPath(this.#folder, this.#segment), 'wx')
-    await syncFolder(this.#folder)
-    return file
+    try {
+      await syncFolder(this.#folder)
+      return file
+    } catch (error) {
+      // The name exists but may not outlast a crash: it is never written to, and the next record begins another one.
+      this.#segment++
+      await file.close()
+      throw error
+    }
   }
 
   async #closeSegment (): Promise<void> {

@@ -35,10 +35,14 @@ async function drainIds (spool: Spool): Promise<string[]> {
   return ids
 }
 
-t.test('a disk that is full in the middle of a write keeps what was acknowledged and nothing else', async (t) => {
-  const root = await createRoot(t)
-  // A bound of the system on the size of files (200 blocks) fails a write half-way, as a full disk does.
-  const script = `
+/**
+ * Runs a script with `append(id, bytes)` in a process that the system limits.
+ *
+ * @param limits  Commands of the shell before it.
+ * @returns of each message its id when it was appended, and the code of the error when it was not.
+ */
+async function runLimited (limits: string, folder: string, script: string): Promise<string[]> {
+  const code = `
     import { createLogger } from '${import.meta.dirname}/../../platform/logger.ts'
     import { tryLockFolder } from '${import.meta.dirname}/folder-lock.ts'
     import { Spool } from '${import.meta.dirname}/spool.ts'
@@ -46,19 +50,26 @@ t.test('a disk that is full in the middle of a write keeps what was acknowledged
     const logger = createLogger({ component: 'test', level: 'silent' })
     const spool = await Spool.open({ folder, lock: tryLockFolder(folder), maxBytes: 1e9, logger })
     const outcomes = []
-    for (let i = 0; i < 12; i++) {
-      const bytes = i === 11 ? 100 : 30_000
-      const message = { subject: 'events.live.0', id: 'm-' + i, headers: {}, payload: Buffer.alloc(bytes, i) }
-      outcomes.push(await spool.append(message).then(() => 'm-' + i, (error) => error.code))
+    const append = async (id, bytes) => {
+      const message = { subject: 'events.live.0', id, headers: {}, payload: Buffer.alloc(bytes, id) }
+      outcomes.push(await spool.append(message).then(() => id, (error) => error.code))
     }
+    ${script}
     await spool.close()
     console.log(JSON.stringify(outcomes))`
   // Without what the runner adds to its processes, which writes files of its own.
-  const limited = 'unset NODE_OPTIONS NODE_V8_COVERAGE; trap "" XFSZ; ulimit -f 200; exec "$0" --input-type=module -e "$@"'
-  const child = spawn('bash', ['-c', limited, process.execPath, script, root], { stdio: ['ignore', 'pipe', 'inherit'] })
-  const [printed, [code]] = await Promise.all([child.stdout.toArray(), once(child, 'exit')])
-  t.equal(code, 0)
-  const outcomes = JSON.parse(Buffer.concat(printed as Buffer[]).toString()) as string[]
+  const limited = `unset NODE_OPTIONS NODE_V8_COVERAGE; ${limits}; exec "$0" --expose-gc --input-type=module -e "$@"`
+  const child = spawn('bash', ['-c', limited, process.execPath, code, folder], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const [printed, [exitCode]] = await Promise.all([child.stdout.toArray(), once(child, 'exit')])
+  if (exitCode !== 0) throw new Error(`the process ended with ${String(exitCode)}`)
+  return JSON.parse(Buffer.concat(printed as Buffer[]).toString()) as string[]
+}
+
+t.test('a disk that is full in the middle of a write keeps what was acknowledged and nothing else', async (t) => {
+  const root = await createRoot(t)
+  // A bound of the system on the size of files (200 blocks) fails a write half-way, as a full disk does.
+  const outcomes = await runLimited('trap "" XFSZ; ulimit -f 200', root, `
+    for (let i = 0; i < 12; i++) await append('m-' + i, i === 11 ? 100 : 30_000)`)
 
   const kept = outcomes.filter((outcome) => outcome.startsWith('m-'))
   t.equal(outcomes[0], 'm-0')
@@ -79,6 +90,25 @@ t.test('a folder that cannot be written refuses, and is used again when it can b
   await rename(`${folder}.away`, folder)
   await spool.append(buildMessage('kept'))
   t.same(await drainIds(spool), ['kept'])
+})
+
+t.test('a process out of file descriptors refuses, and spools again when it has some', async (t) => {
+  const root = await createRoot(t)
+  const outcomes = await runLimited('ulimit -n 100', root, `
+    const { closeSync, openSync } = await import('node:fs')
+    const taken = []
+    try { while (true) taken.push(openSync('/dev/null')) } catch {}
+    // With one descriptor the segment can be created, and its folder cannot be synced.
+    closeSync(taken.pop())
+    await append('refused', 100)
+    taken.forEach((descriptor) => closeSync(descriptor))
+    // A file that nobody closed ends the process when its memory is collected.
+    globalThis.gc()
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    await append('kept', 100)`)
+
+  t.same(outcomes, ['EMFILE', 'kept'])
+  t.same(await drainIds(await openSpool(root)), ['kept'])
 })
 
 t.test('a message larger than a portion is read whole, between small ones', async (t) => {

@@ -133,6 +133,7 @@ t.test('a record cut to any length is never taken for a whole one', async (t) =>
 
 t.test('a full spool refuses and keeps what it has', async (t) => {
   const spool = await openSpool(await createRoot(t), 1000)
+  t.teardown(async () => await spool.close())
   await spool.append(buildMessage(1, 800))
 
   await t.rejects(spool.append(buildMessage(2, 800)), { code: 'MILLRACE_SPOOL_FULL' })
