@@ -148,12 +148,20 @@ t.test('gives the same bytes in every output format as one document', async (t) 
     const piped = await front.ask(`${query} FORMAT ${format}`, { params })
     const held = await front.ask(query, { params: { ...params, default_format: format, wait_end_of_query: '1' } })
     t.equal(piped.code, held.code, format)
-    if (!/JSON|XML/.test(format)) t.ok(piped.bytes.equals(held.bytes), format)
+    if (/JSON|XML/.test(format)) continue
+    const [pipedBytes, heldBytes] = [piped.bytes, held.bytes].map(format === 'Avro' ? withoutAvroMarkers : (bytes) => bytes)
+    t.ok(pipedBytes!.equals(heldBytes!), format)
   }
   const json = JSON.parse((await front.ask(`${large} FORMAT JSON`, { params })).text)
   t.match(json, { rows: 10_000, meta: [{ name: 'n' }, { name: 's' }, { name: 'a' }] })
   t.equal(json.data.length, 10_000)
 })
+
+/** Avro ends its header and each block with 16 bytes that ClickHouse draws anew in each second. */
+function withoutAvroMarkers (bytes: Buffer): Buffer {
+  const text = bytes.toString('latin1')
+  return Buffer.from(text.replaceAll(text.slice(-16), ''), 'latin1')
+}
 
 t.test('marks an error in the middle of a result, and cuts the connection', async (t) => {
   const socket = net.connect(front.port, '127.0.0.1')
