@@ -8,10 +8,10 @@ const ROOT = path.join(import.meta.dirname, '..', '..')
  * compiled, and the runner does not note what they load.
  */
 export function tapEnvironment (): NodeJS.ProcessEnv {
-  const forget = pathToFileURL(path.join(import.meta.dirname, 'forget-loaded-files.js')).href
+  const quietRunner = pathToFileURL(path.join(import.meta.dirname, 'quiet-runner-hook.js')).href
   return {
     ...process.env,
     NODE_COMPILE_CACHE: path.join(ROOT, '.tap', 'compile-cache'),
-    NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import=${forget}`.trim()
+    NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import=${quietRunner}`.trim()
   }
 }
