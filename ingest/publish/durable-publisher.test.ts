@@ -48,9 +48,15 @@ t.test('a stream that does not answer costs one request its time, later ones are
   await ingest.nats.kill('SIGSTOP')
 
   t.equal(await send(ingest, 'first'), 200)
-  const startedAt = performance.now()
-  for (let i = 0; i < 5; i++) t.equal(await send(ingest, `later ${i}`), 200)
-  t.ok(performance.now() - startedAt < 1000)
+  const times: number[] = []
+  for (let i = 0; i < 5; i++) {
+    const startedAt = performance.now()
+    t.equal(await send(ingest, `later ${i}`), 200)
+    times.push(performance.now() - startedAt)
+  }
+  times.sort((a, b) => a - b)
+  t.ok(times[2]! < 200, `median ${times[2]} ms`)
+  t.ok(times[4]! < 3000, 'none waited the three seconds for an acknowledgement')
 
   await ingest.nats.kill('SIGCONT')
   await spoolEmpties(ingest)

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { startNatsServer } from '../../deploy/local/services/nats/start-nats-server.ts'
 import { type Service } from '../../deploy/local/services/service.ts'
 import { type TestContext } from './test-context.ts'
+import { waitUntilPaused } from './wait-until-paused.ts'
 
 export interface TestNats {
   /** What `NATS_URL` is set to in order to use it. */
@@ -12,7 +13,7 @@ export interface TestNats {
   readonly pid: number
   /** Ends it as an operator would; its streams stay for `restart`. */
   stop (): Promise<void>
-  /** Sends a signal: SIGKILL for a crash (resolves when it is gone), SIGSTOP and SIGCONT for a pause. */
+  /** Sends a signal: SIGKILL for a crash, SIGSTOP for a pause (resolves when it is gone or stands still), SIGCONT. */
   kill (signal: NodeJS.Signals): Promise<void>
   /** Starts it again, on the same port and the same files. */
   restart (): Promise<void>
@@ -40,6 +41,7 @@ export async function startTestNats (t: TestContext, options: { port?: number } 
     async kill (signal) {
       service.kill(signal)
       if (signal === 'SIGKILL') await service.exited
+      if (signal === 'SIGSTOP') await waitUntilPaused(service.pid)
     },
     async restart () {
       service = await startNatsServer({ dataDir, port: service.port })

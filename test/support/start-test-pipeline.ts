@@ -4,6 +4,7 @@ import path from 'node:path'
 import { freePort } from './free-port.ts'
 import { type TestContext } from './test-context.ts'
 import { waitFor } from './wait-for.ts'
+import { waitUntilPaused } from './wait-until-paused.ts'
 
 const MAIN = path.resolve(import.meta.dirname, '..', '..', 'pipeline', 'main.ts')
 
@@ -12,7 +13,7 @@ export interface TestPipeline {
   readonly child: ChildProcess
   /** Base URL of its health and metrics. */
   readonly url: string
-  /** Sends a signal; resolves when it is gone, except for SIGSTOP and SIGCONT. */
+  /** Sends a signal; resolves when it is gone, after SIGSTOP when it stands still, after SIGCONT at once. */
   kill: (signal: NodeJS.Signals) => Promise<void>
 }
 
@@ -46,7 +47,8 @@ export async function startTestPipeline (t: TestContext, stores: {
     url,
     async kill (signal) {
       child.kill(signal)
-      if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') await exited
+      if (signal === 'SIGSTOP') await waitUntilPaused(child.pid!)
+      else if (signal !== 'SIGCONT') await exited
     }
   }
 }
