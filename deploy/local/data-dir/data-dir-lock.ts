@@ -1,5 +1,7 @@
-import { chmod, link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../../platform/errors.ts'
 import { readProcessIdentity } from '../processes/process-identity.ts'
 
@@ -16,7 +18,12 @@ export interface DataDirLock {
   release (): Promise<void>
 }
 
-const ATTEMPTS = 20
+/** How long a start waits for others that look at the lock at the same moment. */
+const MAX_WAIT_MS = 10_000
+const PAUSE_MS = 10
+
+/** SQLite's result code for a database that another connection has locked. */
+const SQLITE_BUSY = 5
 
 /**
  * Makes this process the only stack on the data directory, which is created when missing.
@@ -32,13 +39,14 @@ export async function lockDataDir (dataDir: string): Promise<DataDirLock> {
   const mine = path.join(dataDir, `lock.${process.pid}`)
   await makeDataDir(dataDir, mine)
   try {
-    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      // A link is made for one of several processes only, and with its content.
-      const taken = await link(mine, file).then(() => true, ignore('EEXIST'))
-      if (taken) return { async release () { await rm(file, { force: true }) } }
-      await removeStale(dataDir, file)
+    const guard = await enterGuard(dataDir)
+    try {
+      await refuseWhenHeld(dataDir, file)
+      await rename(mine, file)
+    } finally {
+      guard.close()
     }
-    throw new Error(`could not lock ${file} in ${ATTEMPTS} attempts`)
+    return { async release () { await rm(file, { force: true }) } }
   } finally {
     await rm(mine, { force: true })
   }
@@ -51,25 +59,46 @@ async function makeDataDir (dataDir: string, mine: string): Promise<void> {
     if (await mkdir(dataDir, { recursive: true }) !== undefined) await chmod(dataDir, 0o711)
     await writeFile(mine, JSON.stringify({ pid: process.pid, identity: await readProcessIdentity(process.pid) }))
   } catch (cause) {
-    throw new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `cannot write to the data directory ${dataDir} ` +
-      `(${(cause as Error).message}): set MILLRACE_DATA_DIR to a folder that this user may write to`, { cause })
+    throw unusable(dataDir, cause)
   }
 }
 
-async function removeStale (dataDir: string, file: string): Promise<void> {
-  const content = await readFile(file, 'utf8').catch(ignore('ENOENT'))
-  if (content === false) return
+function unusable (dataDir: string, cause: unknown): MillraceError {
+  return new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `cannot write to the data directory ${dataDir} ` +
+    `(${(cause as Error).message}): set MILLRACE_DATA_DIR to a folder that this user may write to`, { cause })
+}
+
+/**
+ * Lets one start at a time look at the lock and replace it: of two that found it stale, the slower one would replace
+ * the lock of the faster one. SQLite's lock on an empty database goes with its process, also after kill -9.
+ */
+async function enterGuard (dataDir: string): Promise<DatabaseSync> {
+  const guard = new DatabaseSync(path.join(dataDir, 'lock.guard'))
+  for (let waitedMs = 0; ; waitedMs += PAUSE_MS) {
+    try {
+      guard.exec('PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE')
+      return guard
+    } catch (error) {
+      if ((error as { errcode?: number }).errcode === SQLITE_BUSY && waitedMs < MAX_WAIT_MS) {
+        await delay(PAUSE_MS)
+        continue
+      }
+      guard.close()
+      throw unusable(dataDir, error)
+    }
+  }
+}
+
+/** @throws {DataDirLockedError} when the process that the lock names still runs. */
+async function refuseWhenHeld (dataDir: string, file: string): Promise<void> {
+  const content = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return ''
+    throw error
+  })
   const holder = parseHolder(content)
   if (holder !== undefined && await readProcessIdentity(holder.pid) === holder.identity) {
     throw new DataDirLockedError(dataDir, holder.pid)
   }
-  // Two starts may both find the file stale. The slower one would remove the lock of the faster one, so the file is
-  // moved away, looked at, and put back when it is not the stale one.
-  const aside = path.join(dataDir, `lock.stale.${process.pid}`)
-  const moved = await rename(file, aside).then(() => true, ignore('ENOENT'))
-  if (!moved) return
-  if (await readFile(aside, 'utf8') !== content) await link(aside, file).catch(ignore('EEXIST'))
-  await rm(aside, { force: true })
 }
 
 function parseHolder (content: string): { pid: number, identity: string } | undefined {
@@ -79,15 +108,7 @@ function parseHolder (content: string): { pid: number, identity: string } | unde
       ? { pid: holder.pid, identity: holder.identity }
       : undefined
   } catch {
-    // Cut off by a full disk or a power loss: nobody holds it.
+    // Absent, or cut off by a full disk or a power loss: nobody holds it.
     return undefined
-  }
-}
-
-/** For `catch`: answers false to the expected error, throws any other. */
-function ignore (code: string): (error: NodeJS.ErrnoException) => false {
-  return (error) => {
-    if (error.code !== code) throw error
-    return false
   }
 }
