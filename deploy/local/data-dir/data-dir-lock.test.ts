@@ -12,6 +12,16 @@ const HOLD = `
   setInterval(() => {}, 1000)
 `
 
+/** Locks each of the folders when it is told to, says how that went, and holds them until it is killed. */
+const LOCK_ALL = `
+  import { lockDataDir } from ${JSON.stringify(path.join(import.meta.dirname, 'data-dir-lock.ts'))}
+  console.log('ready')
+  process.stdin.once('data', async () => {
+    const lock = async (folder) => await lockDataDir(folder).then(() => 'locked', (error) => error.code)
+    console.log(JSON.stringify(await Promise.all(process.argv.slice(1).map(lock))))
+  })
+`
+
 t.test('refuses a second stack and names the process of the first', async (t) => {
   const dataDir = t.testdir()
   const lock = await lockDataDir(dataDir)
@@ -43,13 +53,20 @@ t.test('takes over a lock whose process number belongs to another process by now
 })
 
 t.test('gives a stale lock to one of several starts only', async (t) => {
-  const dataDir = t.testdir({ lock: JSON.stringify({ pid: 1, identity: 'long gone' }) })
-  const starts = Array.from({ length: 6 }, () => hold(dataDir))
-  t.teardown(async () => { await Promise.all(starts.map((start) => start.kill())) })
+  const stale = JSON.stringify({ pid: 1, identity: 'long gone' })
+  const root = t.testdir(Object.fromEntries(Array.from({ length: 20 }, (_, i) => [i, { lock: stale }])))
+  const folders = Array.from({ length: 20 }, (_, i) => path.join(root, String(i)))
+  const starts = Array.from({ length: 6 }, () =>
+    spawn(process.execPath, ['--input-type=module', '-e', LOCK_ALL, ...folders], { stdio: ['pipe', 'pipe', 'inherit'] }))
+  t.teardown(() => { for (const start of starts) start.kill('SIGKILL') })
+  // All at the same moment, and not one after the other as processes come up.
+  await Promise.all(starts.map(async (start) => await once(start.stdout, 'data')))
+  const said = Promise.all(starts.map(async (start) => await once(start.stdout, 'data')))
+  for (const start of starts) start.stdin.write('go')
 
-  const said = await Promise.all(starts.map((start) => start.said))
-
-  t.same(said.sort(), ['locked', ...Array.from({ length: 5 }, () => 'MILLRACE_ALREADY_RUNNING')].sort())
+  const outcomes = (await said).map(([line]) => JSON.parse(String(line)) as string[])
+  const right = ['locked', ...Array.from({ length: 5 }, () => 'MILLRACE_ALREADY_RUNNING')].sort()
+  for (const i of folders.keys()) t.same(outcomes.map((of) => of[i]).sort(), right)
 })
 
 function hold (dataDir: string): { said: Promise<string>, kill: () => Promise<void> } {
