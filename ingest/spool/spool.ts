@@ -1,9 +1,9 @@
 import { stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { type FileLock } from '../../platform/file-lock.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type OutgoingMessage, type Publish } from '../publish/outgoing-message.ts'
-import { type FolderLock } from './folder-lock.ts'
 import { listSegments, segmentPath } from './segment-files.ts'
 import { SegmentReader, type SpooledMessage } from './segment-reader.ts'
 import { SegmentWriter } from './segment-writer.ts'
@@ -11,7 +11,7 @@ import { encodeSpoolRecord } from './spool-record.ts'
 
 export interface SpoolOptions {
   folder: string
-  lock: FolderLock
+  lock: FileLock
   /** Bytes the folder may hold; an append beyond is refused. */
   maxBytes: number
   logger: Logger

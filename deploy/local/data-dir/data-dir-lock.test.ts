@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { readdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { lockDataDir } from './data-dir-lock.ts'
@@ -50,6 +50,14 @@ t.test('takes over a lock whose process number belongs to another process by now
   await (await lockDataDir(dataDir)).release()
   await writeFile(path.join(dataDir, 'lock'), '{"pid":')
   await (await lockDataDir(dataDir)).release()
+})
+
+t.test('names the folder that it cannot use, whichever of its files is in the way', async (t) => {
+  for (const name of ['lock', 'lock.guard']) {
+    const dataDir = t.testdir({ [name]: {} })
+    await t.rejects(lockDataDir(dataDir), { code: 'MILLRACE_DATA_DIR_UNUSABLE', message: new RegExp(dataDir) }, name)
+    t.same(await readdir(dataDir).then((names) => names.filter((left) => /\d$/.test(left))), [])
+  }
 })
 
 t.test('gives a stale lock to one of several starts only', async (t) => {

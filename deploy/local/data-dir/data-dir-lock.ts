@@ -1,8 +1,8 @@
 import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../../platform/errors.ts'
+import { tryLockFile, type FileLock } from '../../../platform/file-lock.ts'
 import { readProcessIdentity } from '../processes/process-identity.ts'
 
 /** Another stack runs on the data directory. */
@@ -22,9 +22,6 @@ export interface DataDirLock {
 const MAX_WAIT_MS = 10_000
 const PAUSE_MS = 10
 
-/** SQLite's result code for a database that another connection has locked. */
-const SQLITE_BUSY = 5
-
 /**
  * Makes this process the only stack on the data directory, which is created when missing.
  *
@@ -35,16 +32,28 @@ const SQLITE_BUSY = 5
  * @throws {MillraceError} `MILLRACE_DATA_DIR_UNUSABLE` when nothing can be written there.
  */
 export async function lockDataDir (dataDir: string): Promise<DataDirLock> {
+  try {
+    return await takeLock(dataDir)
+  } catch (cause) {
+    if (cause instanceof MillraceError) throw cause
+    throw new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `cannot write to the data directory ${dataDir} ` +
+      `(${(cause as Error).message}): set MILLRACE_DATA_DIR to a folder that this user may write to`, { cause })
+  }
+}
+
+async function takeLock (dataDir: string): Promise<DataDirLock> {
+  // Others may pass through, not look around: for root, Postgres runs as another user.
+  if (await mkdir(dataDir, { recursive: true }) !== undefined) await chmod(dataDir, 0o711)
   const file = path.join(dataDir, 'lock')
   const mine = path.join(dataDir, `lock.${process.pid}`)
-  await makeDataDir(dataDir, mine)
   try {
-    const guard = await enterGuard(dataDir)
+    await writeFile(mine, JSON.stringify({ pid: process.pid, identity: await readProcessIdentity(process.pid) }))
+    const guard = await enterGuard(path.join(dataDir, 'lock.guard'))
     try {
       await refuseWhenHeld(dataDir, file)
       await rename(mine, file)
     } finally {
-      guard.close()
+      guard.release()
     }
     return { async release () { await rm(file, { force: true }) } }
   } finally {
@@ -52,41 +61,17 @@ export async function lockDataDir (dataDir: string): Promise<DataDirLock> {
   }
 }
 
-/** Creates the folder when missing, and in it the file that is to become the lock. */
-async function makeDataDir (dataDir: string, mine: string): Promise<void> {
-  try {
-    // Others may pass through, not look around: for root, Postgres runs as another user.
-    if (await mkdir(dataDir, { recursive: true }) !== undefined) await chmod(dataDir, 0o711)
-    await writeFile(mine, JSON.stringify({ pid: process.pid, identity: await readProcessIdentity(process.pid) }))
-  } catch (cause) {
-    throw unusable(dataDir, cause)
-  }
-}
-
-function unusable (dataDir: string, cause: unknown): MillraceError {
-  return new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `cannot write to the data directory ${dataDir} ` +
-    `(${(cause as Error).message}): set MILLRACE_DATA_DIR to a folder that this user may write to`, { cause })
-}
-
 /**
  * Lets one start at a time look at the lock and replace it: of two that found it stale, the slower one would replace
- * the lock of the faster one. SQLite's lock on an empty database goes with its process, also after kill -9.
+ * the lock of the faster one.
  */
-async function enterGuard (dataDir: string): Promise<DatabaseSync> {
-  const guard = new DatabaseSync(path.join(dataDir, 'lock.guard'))
-  for (let waitedMs = 0; ; waitedMs += PAUSE_MS) {
-    try {
-      guard.exec('PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE')
-      return guard
-    } catch (error) {
-      if ((error as { errcode?: number }).errcode === SQLITE_BUSY && waitedMs < MAX_WAIT_MS) {
-        await delay(PAUSE_MS)
-        continue
-      }
-      guard.close()
-      throw unusable(dataDir, error)
-    }
+async function enterGuard (file: string): Promise<FileLock> {
+  for (let waitedMs = 0; waitedMs < MAX_WAIT_MS; waitedMs += PAUSE_MS) {
+    const guard = tryLockFile(file)
+    if (guard !== null) return guard
+    await delay(PAUSE_MS)
   }
+  throw new Error(`another process has held ${file} for ${MAX_WAIT_MS / 1000} seconds`)
 }
 
 /** @throws {DataDirLockedError} when the process that the lock names still runs. */

@@ -1,0 +1,31 @@
+import { DatabaseSync } from 'node:sqlite'
+
+/** Ends when the process does, however it ends. */
+export interface FileLock {
+  release (): void
+}
+
+/** SQLite's result code for a database that another connection has locked. */
+const SQLITE_BUSY = 5
+
+/**
+ * Takes a file for this process, if nobody has it; creates it, empty, when it is missing.
+ *
+ * The lock is SQLite's lock on an empty database: the operating system releases it with the process, also after
+ * kill -9, on every platform. Node itself has no file locks, and pid files lie once a pid is used again.
+ *
+ * @param file  Its folder exists. The file stays when the lock is released.
+ * @returns null when another process has the file, or another lock of this one.
+ * @throws an error of SQLite when the file can be neither opened nor created.
+ */
+export function tryLockFile (file: string): FileLock | null {
+  const database = new DatabaseSync(file)
+  try {
+    database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE')
+    return { release: () => database.close() }
+  } catch (error) {
+    database.close()
+    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return null
+    throw error
+  }
+}
