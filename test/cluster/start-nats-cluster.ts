@@ -32,6 +32,7 @@ export async function startNatsCluster (
       signal,
       onSpawn,
       serverName: nodeName(index),
+      durable: false,
       ...count === 1
         ? {}
         : { extraConfig: `cluster {\n  name: millrace\n  listen: "127.0.0.1:${routePorts[index]}"\n  routes: [${routes}]\n}\n` }

@@ -67,7 +67,9 @@ server.listen(0, '127.0.0.1', () => {
 const stopRequest = new AbortController()
 process.once('SIGTERM', () => stopRequest.abort())
 process.once('SIGINT', () => stopRequest.abort())
-while (!stopRequest.signal.aborted && await readProcessIdentity(watchedPid) === watchedIdentity) await delay(100)
+while (!stopRequest.signal.aborted && await readProcessIdentity(watchedPid) === watchedIdentity) {
+  await delay(1000, undefined, { signal: stopRequest.signal }).catch(() => {})
+}
 // A service that is just starting is ended too.
 await Promise.allSettled(asked.values())
 await Promise.all(started.map((service) => service.stop()))

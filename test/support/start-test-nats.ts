@@ -26,7 +26,7 @@ export interface TestNats {
  */
 export async function startTestNats (t: TestContext, options: { port?: number } = {}): Promise<TestNats> {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-nats-'))
-  let service: Service = await startNatsServer({ dataDir, port: options.port ?? 0 })
+  let service: Service = await startNatsServer({ dataDir, port: options.port ?? 0, durable: false })
   t.teardown(async () => {
     // A paused process would not hear the request to end.
     service.kill('SIGCONT')
@@ -44,7 +44,7 @@ export async function startTestNats (t: TestContext, options: { port?: number } 
       if (signal === 'SIGSTOP') await waitUntilPaused(service.pid)
     },
     async restart () {
-      service = await startNatsServer({ dataDir, port: service.port })
+      service = await startNatsServer({ dataDir, port: service.port, durable: false })
     }
   }
 }

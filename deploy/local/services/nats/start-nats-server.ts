@@ -18,10 +18,10 @@ export interface NatsServerOptions extends ServiceOptions {
   /** Port of the monitoring pages (`/varz`, `/jsz`) on 127.0.0.1; absent: none. */
   monitoringPort?: number
   /**
-   * When the stream is flushed to the disk. `always`: before each acknowledgement, so that it survives a power loss.
-   * A duration such as `2m` is faster and survives a crash of the process only. Default `always`.
+   * True flushes a stream to the disk before each acknowledgement, so that it survives a power loss. False survives a
+   * crash of the process, not of the machine, and is faster: tests. Default true.
    */
-  syncInterval?: string
+  durable?: boolean
   /** Different for each server of a cluster. Default `millrace`. */
   serverName?: string
   /** Further lines of its configuration: cluster, logins, TLS. */
@@ -71,7 +71,7 @@ max_payload: ${MAX_MESSAGE_BYTES}
 max_pending: ${4 * MAX_MESSAGE_BYTES}
 jetstream {
   store_dir: ${JSON.stringify(folder)}
-  sync_interval: ${options.syncInterval ?? 'always'}
+  sync_interval: ${options.durable ?? true ? 'always' : '2m'}
   # The sum of the streams' limits is reserved against this number, which by default follows the free space of the
   # disk: streams of 12 GiB could then not be created on a small machine although they are empty. A full disk is
   # noticed when it is full: publishes fail and ingest spools.
