@@ -11,7 +11,7 @@ export class ServiceStartError extends MillraceError {
   }
 }
 
-const POLL_MS = 20
+const POLL_MS = 50
 const LOG_TAIL_BYTES = 3000
 
 export interface WaitUntilReadyOptions {
