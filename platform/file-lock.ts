@@ -5,6 +5,9 @@ export interface FileLock {
   release (): void
 }
 
+/** A database that nobody refers to is closed, and its lock gone, when the garbage collector comes by. */
+const held = new Set<DatabaseSync>()
+
 /** SQLite's result code for a database that another connection has locked. */
 const SQLITE_BUSY = 5
 
@@ -22,7 +25,12 @@ export function tryLockFile (file: string): FileLock | null {
   const database = new DatabaseSync(file)
   try {
     database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE')
-    return { release: () => database.close() }
+    held.add(database)
+    return {
+      release () {
+        if (held.delete(database)) database.close()
+      }
+    }
   } catch (error) {
     database.close()
     if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return null
