@@ -54,7 +54,7 @@ t.test(`${SEQUENCES} random sequences end as the rules say, through redeliveries
   t.same(await compareCopies(stores), [], 'copies in ClickHouse')
 })
 
-/** 3 to 13 updates; two thirds have at most 7, as each further one costs and shorter sequences meet as well. */
+/** 3 to 13 updates, most of them few: the time of the test goes with their number. */
 function lengthOf (random: Random): number {
   return 3 + Math.floor(random() ** 2 * 11)
 }

@@ -2,7 +2,7 @@
  * Holds the services that the tests of one run share. Each is started when the first test asks for it, over HTTP:
  * `GET /postgres` and `GET /clickhouse` answer `{ url }` or, with 500, `{ error }`.
  *
- * Ends, with everything it started, on SIGTERM and as soon as the process it was started for is gone.
+ * Ends, with everything it started, on SIGTERM and within a second after the process it was started for is gone.
  *
  * Arguments: the file that gets the address of this process, and the pid of the process to watch.
  */

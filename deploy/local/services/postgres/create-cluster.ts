@@ -12,7 +12,7 @@ export interface CreateClusterOptions {
   folder: ClusterFolder
   /** Password of the superuser `millrace`. */
   password: string
-  /** False skips flushing to the disk, and most of what makes a password slow to guess: tests. */
+  /** False skips flushing to the disk, and hashes the password in one round instead of 4,096: tests. */
   durable: boolean
 }
 

@@ -26,7 +26,10 @@ const DATABASE = 'millrace'
 export interface PostgresOptions extends ServiceOptions {
   /** Password of the superuser `millrace`. Set when the data directory is empty; must be the same ever after. */
   password: string
-  /** False survives a crash of the process, not of the machine, and is faster: tests. Default true. */
+  /**
+   * False survives a crash of the process, not of the machine, and is faster: tests. A cluster that is created with it
+   * also hashes its password in one round, so never use it with a password that could be guessed. Default true.
+   */
   durable?: boolean
   /** Default 100. */
   maxConnections?: number
