@@ -48,7 +48,8 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   const answerError = createAnswerError(options.logger)
   app.setErrorHandler(answerError)
   app.addHook('onRequest', (_request, reply, done) => {
-    if (!options.isReady()) reply.header('connection', 'close')
+    // Not before: the next connection would come here again.
+    if (!app.server.listening) reply.header('connection', 'close')
     done()
   })
   await app.register(healthRoutes, options)
