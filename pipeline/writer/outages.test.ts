@@ -119,6 +119,8 @@ t.test('finds the messages again that somebody else pulled from its consumer', a
   // Without a subscription the server would not deliver to the thief at all.
   const thief = stores.connection.subscribe('thief')
   stores.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${EVENTS_STREAM}.writer-live-0`, '{"batch":5}', { reply: 'thief' })
+  const manager = await jetstreamManager(stores.connection)
+  await waitFor(async () => (await manager.consumers.info(EVENTS_STREAM, 'writer-live-0')).num_waiting >= 2)
   for (let i = 0; i < 6; i++) await publishEvents(stores.connection, makeEvents(10))
   await waitUntilSettled(stores)
 

@@ -1,3 +1,4 @@
+import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { pino } from 'pino'
 import { connectNats } from '../../../platform/nats/connect-nats.ts'
@@ -15,10 +16,12 @@ t.test('finds out that a delivery was lost although no other one follows', async
   await ensureStreams(connection, { replicas: 1, eventsMaxBytes: 1e8, deadLetterMaxBytes: 1e7 })
   const reader = await openLaneReader(connection, { eventClass: 'live', number: 0 }, { maxBytes: 1e6 })
   t.teardown(() => reader.close())
+  const consumer = writerConsumer('live', 0)
   const thief = connection.subscribe('thief')
-  connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${EVENTS_STREAM}.${writerConsumer('live', 0)}`, '{"batch":1}', {
-    reply: 'thief'
-  })
+  connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${EVENTS_STREAM}.${consumer}`, '{"batch":1}', { reply: 'thief' })
+  // The server takes pulls in at its leisure: before that of the thief, both messages would come here.
+  const manager = await jetstreamManager(connection)
+  await waitFor(async () => (await manager.consumers.info(EVENTS_STREAM, consumer)).num_waiting === 2)
 
   // Pulls take turns: one message comes here, the other one goes to the thief.
   for (let i = 0; i < 2; i++) await publishEvents(connection, makeEvents(1))
