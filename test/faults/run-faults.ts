@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
 import { auditCounts } from './audit/audit-counts.ts'
 import { auditEvents, type EventAudit } from './audit/audit-events.ts'
-import { type Expectation, type Fault } from './kinds/fault.ts'
+import { FaultUnavailableError, type Expectation, type Fault } from './kinds/fault.ts'
 import { type FaultReport, type FaultRow } from './audit/fault-report.ts'
 import { describeFailures, type LoadLedger, type LoadPhase } from './load/load-ledger.ts'
 import { shuffle, type Random } from '../support/random.ts'
@@ -47,7 +47,8 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
     eventsPerSecond: options.eventsPerSecond, random
   })
   const startedAt = performance.now()
-  const rows = new Map(faults.map((fault) => [fault.name, newRow(fault, disk)]))
+  const rows = new Map<string, FaultRow>()
+  for (const fault of faults) rows.set(fault.name, newRow(fault, await fault.unavailable?.(disk) ?? null))
   const expectations: Expectation[] = []
   const problems: string[] = []
   try {
@@ -55,6 +56,7 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
     await waitUntilRecovered(system, load, { timeoutMs: RECOVERY_TIMEOUT_MS, signal })
     for (const fault of createSchedule(faults.filter((each) => rows.get(each.name)?.notRun === null), options)) {
       const row = rows.get(fault.name) as FaultRow
+      if (row.notRun !== null) continue
       await runOnce(fault, { system, load, row, expectations, problems, options })
       signal.throwIfAborted()
     }
@@ -90,16 +92,23 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
   }
 }
 
-/** All faults in random order, then again in another, for as long as there is time. */
-function * createSchedule (
-  faults: readonly Fault[], { random, durationMs, eachOnce }: RunFaultsOptions
+/**
+ * All faults in random order, then again in another, for as long as there is time. In the first round one that cannot
+ * be over in time gives way to shorter ones: of a time that is too short, as many faults as possible get a part.
+ */
+export function * createSchedule (
+  faults: readonly Fault[],
+  { random, durationMs, eachOnce, isLong }: Pick<RunFaultsOptions, 'random' | 'durationMs' | 'eachOnce' | 'isLong'>,
+  now: () => number = () => performance.now()
 ): Generator<Fault> {
-  const endsAt = performance.now() + durationMs
+  const endsAt = now() + durationMs
   for (let round = 0; faults.length > 0; round++) {
     for (const fault of shuffle(faults, random)) {
-      if (performance.now() > endsAt && !(eachOnce && round === 0)) return
-      yield fault
+      const isOverInTime = now() + fault.lastsMs[isLong ? 0 : 1] < endsAt
+      if ((eachOnce && round === 0) || isOverInTime) yield fault
+      else if (round > 0) return
     }
+    if (now() > endsAt) return
   }
 }
 
@@ -137,6 +146,11 @@ async function runOnce (fault: Fault, { system, load, row, expectations, problem
     await waitUntilRecovered(system, load, { timeoutMs: RECOVERY_TIMEOUT_MS, signal })
     row.recoveryMs = Math.max(row.recoveryMs, performance.now() - healedAt)
   } catch (error) {
+    if (error instanceof FaultUnavailableError) {
+      row.notRun = error.message
+      ledger.begin('calm')
+      return
+    }
     problems.push(`${fault.name} ${healedAt === undefined ? 'could not be injected' : 'did not recover'}: ${String(error)}`)
   }
   row.injected++
@@ -155,9 +169,9 @@ function seconds (ms: number): string {
   return `${(ms / 1000).toFixed(1)} s`
 }
 
-function newRow ({ name, what, unavailable }: Fault, disk: SmallDisk | null): FaultRow {
+function newRow ({ name, what }: Fault, notRun: string | null): FaultRow {
   return {
-    name, what, notRun: unavailable?.(disk) ?? null, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0,
+    name, what, notRun, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0,
     deadLettered: 0, longestStallMs: 0, recoveryMs: 0, phases: []
   }
 }

@@ -48,6 +48,17 @@ export function isClean ({ audits, problems }: FaultReport): boolean {
     audit.lost.size === 0 && audit.duplicated.size === 0 && audit.strangers === 0)
 }
 
+/** The faults that were not injected, and why. */
+export function listNotRun ({ rows }: Pick<FaultReport, 'rows'>): { name: string, why: string }[] {
+  return rows.filter(({ injected }) => injected === 0).map(({ name, notRun }) => ({ name, why: notRun ?? 'the time was over' }))
+}
+
+/** The exit status: 0 all faults ran and everything held, 1 something differs, 3 all that ran held but not all ran. */
+export function chooseExitStatus (report: FaultReport): 0 | 1 | 3 {
+  if (!isClean(report)) return 1
+  return listNotRun(report).length === 0 ? 0 : 3
+}
+
 /** The table, and below it everything that is not as it should be. */
 export function renderReport (report: FaultReport): string {
   const { rows, audits } = report
@@ -64,14 +75,18 @@ export function renderReport (report: FaultReport): string {
       `stored but never sent ${audit.strangers}`)
     lines.push(...audit.examples.map((example) => `  ${example}`))
   }
-  for (const { name, notRun, injected } of rows) {
-    if (notRun !== null) lines.push(`NOT RUN: ${name}: ${notRun}`)
-    else if (injected === 0) lines.push(`NOT RUN: ${name}: the time was over`)
-  }
+  const notRun = listNotRun(report)
+  lines.push(...notRun.map(({ name, why }) => `NOT RUN: ${name}: ${why}`))
   lines.push(...report.surprises.map((surprise) => `note: ${surprise}`))
   lines.push(...report.problems.map((problem) => `DIFFERENCE: ${problem}`))
-  lines.push(isClean(report) ? 'clean: nothing lost, nothing twice, all counts equal' : 'NOT CLEAN')
+  lines.push(summarize(report, notRun.length))
   return `${lines.join('\n')}\n`
+}
+
+/** The last line: what was not run is not a pass. */
+function summarize (report: FaultReport, notRun: number): string {
+  const incomplete = notRun === 0 ? '' : `; NOT COMPLETE: ${notRun} of ${report.rows.length} faults were not run`
+  return `${isClean(report) ? 'clean: nothing lost, nothing twice, all counts equal' : 'NOT CLEAN'}${incomplete}`
 }
 
 function renderRow (row: FaultRow): string[] {

@@ -30,8 +30,21 @@ export interface Fault {
   what: string
   /** How long it lasts in a long run (10 minutes or more) and in a quick one, in milliseconds. */
   lastsMs: readonly [long: number, quick: number]
-  /** Why it cannot be done here; null when it can. */
-  unavailable?: (disk: SmallDisk | null) => string | null
-  /** Makes it happen. Between its end and the call of what it returns lie `lastsMs`. */
+  /** Asked before the first one: why it cannot be done here; null when it can. */
+  unavailable?: (disk: SmallDisk | null) => string | null | Promise<string | null>
+  /**
+   * Makes it happen. Between its end and the call of what it returns lie `lastsMs`.
+   *
+   * @throws {FaultUnavailableError} when it turns out only now that it cannot be done here.
+   */
   inject (context: FaultContext): Promise<Heal>
+}
+
+/** A fault cannot be done on this machine: the report says why, and the run is not complete. */
+export class FaultUnavailableError extends Error {
+  /** @param why  For people, such as `only root can mount`. */
+  constructor (why: string) {
+    super(why)
+    this.name = 'FaultUnavailableError'
+  }
 }

@@ -1,0 +1,68 @@
+import t from 'tap'
+import { type EventAudit } from './audit-events.ts'
+import { chooseExitStatus, renderReport, type FaultReport, type FaultRow } from './fault-report.ts'
+import { type Fault } from '../kinds/fault.ts'
+import { createSchedule } from '../run-faults.ts'
+import { createRandom } from '../../support/random.ts'
+
+const HELD: EventAudit = {
+  lost: new Map(), duplicated: new Map(), deadLettered: new Map(), strangers: 0, unacknowledgedStored: 0,
+  examples: []
+}
+
+t.test('a run that left a fault out is neither a pass nor a failure: its last line and its status say so', async (t) => {
+  const complete = makeReport([row({ name: 'nats-kill', injected: 1 })])
+  const late = makeReport([row({ name: 'nats-kill', injected: 1 }), row({ name: 'nats-pause' })])
+  const withoutRoot = makeReport([row({ name: 'disk-full', notRun: 'only root can mount a small disk' })])
+  const spoilt = { ...late, problems: ['2 events, but volumes sum up to 3'] }
+
+  t.same([complete, late, withoutRoot, spoilt].map(chooseExitStatus), [0, 3, 3, 1])
+  t.equal(lastLine(complete), 'clean: nothing lost, nothing twice, all counts equal')
+  t.match(lastLine(late), /^clean.*; NOT COMPLETE: 1 of 2 faults were not run$/)
+  t.match(renderReport(late), /NOT RUN: nats-pause: the time was over\n/)
+  t.match(renderReport(withoutRoot), /NOT RUN: disk-full: only root can mount a small disk\n/)
+  t.match(lastLine(spoilt), /^NOT CLEAN; NOT COMPLETE: 1 of 2 faults/)
+})
+
+t.test('of a time that is too short for all, long faults give way; each comes once when that is wanted', async (t) => {
+  const faults = [lasting('long', 20_000), ...Array.from({ length: 8 }, (_, index) => lasting(`short ${index}`, 1000))]
+
+  const short = schedule(faults, { durationMs: 12_000, eachOnce: false })
+  t.same([...new Set(short)].sort(), faults.slice(1).map(({ name }) => name), 'all short ones')
+  const all = schedule(faults, { durationMs: 1, eachOnce: true })
+  t.same(all.sort(), faults.map(({ name }) => name).sort(), 'each once, however long that takes')
+  t.ok(schedule(faults, { durationMs: 90_000, eachOnce: true }).length > faults.length, 'more rounds while there is time')
+})
+
+/** The names in order, on a clock that only the faults move. */
+function schedule (faults: readonly Fault[], limits: { durationMs: number, eachOnce: boolean }): string[] {
+  let now = 0
+  const names: string[] = []
+  for (const fault of createSchedule(faults, { ...limits, isLong: false, random: createRandom(3) }, () => now)) {
+    names.push(fault.name)
+    now += fault.lastsMs[1]
+  }
+  return names
+}
+
+function lasting (name: string, ms: number): Fault {
+  return { name, what: name, lastsMs: [ms, ms], inject: async () => async () => {} }
+}
+
+function makeReport (rows: FaultRow[]): FaultReport {
+  return {
+    rows, eventsPerSecond: 1, acknowledged: 10, sent: 10, givenUp: 0, audits: [HELD], replayed: 0,
+    problems: [], surprises: []
+  }
+}
+
+function row (fields: Partial<FaultRow>): FaultRow {
+  return {
+    name: '', what: '', notRun: null, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0, deadLettered: 0,
+    longestStallMs: 0, recoveryMs: 0, phases: [], ...fields
+  }
+}
+
+function lastLine (report: FaultReport): string {
+  return renderReport(report).trimEnd().split('\n').at(-1) ?? ''
+}
