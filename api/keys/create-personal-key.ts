@@ -2,7 +2,7 @@ import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { hashPersonalKey } from './hash-personal-key.ts'
 import { maskKey, mintKey } from './mint-key.ts'
-import { isScope, SCOPE_OBJECTS } from './scopes.ts'
+import { isScope, SCOPE_OBJECTS } from '../../platform/scopes.ts'
 
 export interface NewPersonalKey {
   email: string

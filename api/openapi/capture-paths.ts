@@ -18,7 +18,7 @@ export function describeCapturePaths (): Record<string, object> {
   }
 }
 
-const API_KEY = { type: 'string' as const, description: 'Project API key. A personal API key needs project_id beside it.' }
+const API_KEY = { type: 'string' as const, description: 'Project API key. A personal API key needs the scope event:write, and project_id beside it.' }
 const PERSON_PROPERTIES = { type: 'object' as const, additionalProperties: true }
 
 /** An event as SDKs send it. */

@@ -23,10 +23,10 @@ END $$;
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA public TO millrace_ingest, millrace_pipeline, millrace_api;
 
--- Which project a key stands for, and nothing about people.
+-- Which project a key stands for and whether it may write there, and nothing about people.
 GRANT SELECT (id, anonymize_ips) ON projects TO millrace_ingest;
 GRANT SELECT (api_key, project_id, expires_at) ON project_api_keys TO millrace_ingest;
-GRANT SELECT (secure_value, project_ids, expires_at, revoked_at) ON personal_api_keys TO millrace_ingest;
+GRANT SELECT (secure_value, scopes, project_ids, expires_at, revoked_at) ON personal_api_keys TO millrace_ingest;
 
 -- People, definitions and its own progress; no keys, no users, no flags.
 GRANT SELECT ON projects, retention, cohorts TO millrace_pipeline;

@@ -90,6 +90,27 @@ t.test('a personal key writes to the project that is named, if it may', async (t
   await t.rejects(resolve(keys, 'phx_old', 1), { status: 401, code: 'invalid_personal_api_key' })
 })
 
+t.test('a personal key writes events only with a scope that says so', async (t) => {
+  const { keys, clock, postgres } = await createDirectory(t)
+  const become = async (...scopes: string[]): Promise<void> => {
+    await postgres.sql`UPDATE personal_api_keys SET scopes = ${scopes}::text[]`
+    await keys.refresh()
+  }
+  const denied = { status: 403, code: 'permission_denied', type: 'authentication_error' }
+
+  for (const scopes of [['event:write'], ['experiment:read', 'event:write'], ['*']]) {
+    await become(...scopes)
+    t.equal((await resolve(keys, 'phx_all', 1)).id, 1, scopes.join())
+  }
+  for (const scopes of [['experiment:read'], ['event:read'], ['event_definition:write', 'project:write'], []]) {
+    await become(...scopes)
+    await t.rejects(resolve(keys, 'phx_all', 1), denied, scopes.join())
+    await t.rejects(resolve(keys, 'phx_all', 99), denied, 'which projects there are is not told')
+  }
+  clock.now = Date.UTC(2031, 0)
+  await t.rejects(resolve(keys, 'phx_old', 1), { status: 401, code: 'invalid_personal_api_key' })
+})
+
 t.test('a flood of unknown keys costs one reading a second', async (t) => {
   const { keys, loads, clock } = await createDirectory(t)
   const flood = async (): Promise<void> => {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { HttpError } from '../../platform/errors.ts'
 import { type Logger } from '../../platform/logger.ts'
+import { CAPTURE_SCOPE, requireScope } from '../../platform/scopes.ts'
 import { type Project } from '../capture/request-context.ts'
 import { type KeyTable, type LoadKeys } from './load-keys.ts'
 
@@ -15,8 +16,9 @@ import { type KeyTable, type LoadKeys } from './load-keys.ts'
 export interface KeyDirectory {
   /**
    * @param projectId  Project the request names, for a personal key.
-   * @throws {HttpError} 401 `invalid_api_key` or `invalid_personal_api_key`, 400 `invalid_project`,
-   *   503 `fetch_team_fail`. A known key is answered at once, others by a promise.
+   * @throws {HttpError} 401 `invalid_api_key` or `invalid_personal_api_key`, 403 `permission_denied` for a personal
+   *   key without the scope `event:write`, 400 `invalid_project`, 503 `fetch_team_fail`. A known key is answered at
+   *   once, others by a promise.
    */
   resolve (key: string, projectId: unknown): Project | Promise<Project>
   /** Reads the tables again, because they changed. */
@@ -73,6 +75,7 @@ export function createKeyDirectory ({ loadKeys, logger, now }: KeyDirectoryOptio
     if (isPersonal(key)) {
       const personal = table.personalKeys.get(hashOf(key))
       if (personal === undefined || personal.expiresAt <= now()) return null
+      requireScope(personal.scopes, CAPTURE_SCOPE)
       return findProject(table, personal.projectIds, projectId)
     }
     const found = table.projectKeys.get(key)

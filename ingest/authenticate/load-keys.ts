@@ -6,7 +6,7 @@ export interface KeyTable {
   projects: Map<number, Project>
   projectKeys: Map<string, { project: Project, expiresAt: number }>
   /** By stored value: `sha256$` and the hash in hex. */
-  personalKeys: Map<string, { projectIds: readonly number[] | null, expiresAt: number }>
+  personalKeys: Map<string, { scopes: readonly string[], projectIds: readonly number[] | null, expiresAt: number }>
 }
 
 export type LoadKeys = () => Promise<KeyTable>
@@ -18,8 +18,8 @@ export function createLoadKeys (sql: Sql): LoadKeys {
       sql<{ id: number, anonymize_ips: boolean }[]>`SELECT id, anonymize_ips FROM projects`,
       sql<{ api_key: string, project_id: number, expires_at: Date | null }[]>`
         SELECT api_key, project_id, expires_at FROM project_api_keys`,
-      sql<{ secure_value: string, project_ids: number[] | null, expires_at: Date | null }[]>`
-        SELECT secure_value, project_ids, expires_at FROM personal_api_keys WHERE revoked_at IS NULL`
+      sql<{ secure_value: string, scopes: string[], project_ids: number[] | null, expires_at: Date | null }[]>`
+        SELECT secure_value, scopes, project_ids, expires_at FROM personal_api_keys WHERE revoked_at IS NULL`
     ])
     const table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
     for (const row of projects) table.projects.set(row.id, { id: row.id, anonymizeIps: row.anonymize_ips })
@@ -29,7 +29,9 @@ export function createLoadKeys (sql: Sql): LoadKeys {
       if (project !== undefined) table.projectKeys.set(row.api_key, { project, expiresAt: toTime(row.expires_at) })
     }
     for (const row of personalKeys) {
-      table.personalKeys.set(row.secure_value, { projectIds: row.project_ids, expiresAt: toTime(row.expires_at) })
+      table.personalKeys.set(row.secure_value, {
+        scopes: row.scopes, projectIds: row.project_ids, expiresAt: toTime(row.expires_at)
+      })
     }
     return table
   }

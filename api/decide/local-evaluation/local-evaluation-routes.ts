@@ -3,7 +3,7 @@ import { HttpError } from '../../../platform/errors.ts'
 import { findUsableKey } from '../../http/access/authenticate-personal-key.ts'
 import { notFound } from '../../http/errors/not-found.ts'
 import { readPersonalKey } from '../../http/access/read-personal-key.ts'
-import { requireScope } from '../../http/access/require-scope.ts'
+import { requireScope } from '../../../platform/scopes.ts'
 import { renderLocalEvaluation } from './render-local-evaluation.ts'
 import { resolveProject, type ResolveProjectDeps } from '../request/resolve-project.ts'
 

@@ -1,6 +1,6 @@
 import { HttpError } from '../../../platform/errors.ts'
 import { findUsableKey, type AuthenticateOptions } from '../../http/access/authenticate-personal-key.ts'
-import { requireScope } from '../../http/access/require-scope.ts'
+import { requireScope } from '../../../platform/scopes.ts'
 import { type FlagDefinitions } from '../load/flag-definitions.ts'
 
 export interface ResolveProjectDeps extends Pick<AuthenticateOptions, 'personalKeys' | 'now'> {

@@ -4,11 +4,10 @@ import { HttpError } from '../../../platform/errors.ts'
 import { type PersonalKey } from '../../keys/find-personal-key.ts'
 import { type PersonalKeyDirectory } from '../../keys/personal-key-directory.ts'
 import { type ProjectDirectory } from '../../keys/project-directory.ts'
-import { type Scope } from '../../keys/scopes.ts'
+import { requireScope, type Scope } from '../../../platform/scopes.ts'
 import { type UserSummary } from '../../keys/user-summary.ts'
 import { notFound } from '../errors/not-found.ts'
 import { readPersonalKey } from './read-personal-key.ts'
-import { requireScope } from './require-scope.ts'
 
 /** Who asks, for which project. */
 export interface Access {

@@ -1,12 +1,17 @@
+import { HttpError } from './errors.ts'
+
 /** What a personal key may be limited to. */
 export const SCOPE_OBJECTS = [
-  'dead_letter', 'event_definition', 'experiment', 'feature_flag', 'person', 'project', 'property_definition'
+  'dead_letter', 'event', 'event_definition', 'experiment', 'feature_flag', 'person', 'project', 'property_definition'
 ] as const
 
 export type ScopeObject = typeof SCOPE_OBJECTS[number]
 
 /** What a route asks for. */
 export type Scope = `${ScopeObject}:${'read' | 'write'}`
+
+/** What capture asks of a personal key; project and team keys have no scopes, they may capture and evaluate flags. */
+export const CAPTURE_SCOPE: Scope = 'event:write'
 
 /** True when a key with these scopes may do what the route asks: `*` is all, writing includes reading. */
 export function allowsScope (scopes: readonly string[], wanted: Scope): boolean {
@@ -20,4 +25,10 @@ export function isScope (text: string): boolean {
   const [object, action, ...rest] = text.split(':')
   if (text === '*') return true
   return rest.length === 0 && SCOPE_OBJECTS.some((known) => known === object) && (action === 'read' || action === 'write')
+}
+
+/** @throws {HttpError} 403 `permission_denied` when a key with these scopes may not do what is asked. */
+export function requireScope (scopes: readonly string[], wanted: Scope): void {
+  if (allowsScope(scopes, wanted)) return
+  throw new HttpError(403, 'authentication_error', 'permission_denied', `API key missing required scope '${wanted}'.`)
 }

@@ -1,0 +1,130 @@
+import t, { type Test } from 'tap'
+import { type FastifyInstance } from 'fastify'
+import { createPersonalKey } from '../../api/keys/create-personal-key.ts'
+import { createTestApi } from '../../api/testing/create-test-api.ts'
+import { revokePersonalKey } from '../../api/keys/revoke-personal-key.ts'
+import { CAPTURE_PATHS } from '../../ingest/http/capture-routes.ts'
+import { startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+/** Written down here, and not read from the code under test. */
+const OBJECTS = ['dead_letter', 'event', 'event_definition', 'experiment', 'feature_flag', 'person', 'project', 'property_definition']
+const SCOPES = ['*', ...OBJECTS.flatMap((object) => [`${object}:read`, `${object}:write`])]
+
+/** The object that each folder of the management API is about. */
+const FOLDERS: Record<string, string> = {
+  dead_letters: 'dead_letter',
+  event_definitions: 'event_definition',
+  experiments: 'experiment',
+  feature_flags: 'feature_flag',
+  persons: 'person',
+  property_definitions: 'property_definition'
+}
+
+interface Endpoint {
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  path: string
+  /** The scope that opens it, beside `*`. */
+  wanted: string
+}
+
+const api = await createTestApi(t)
+const ingest = await startTestIngest(t, {
+  DATABASE_URL: api.databaseUrl, MILLRACE_API_URL: await api.app.listen({ port: 0, host: '127.0.0.1' })
+})
+
+/** Capture requests that were answered with 200. */
+let captured = 0
+
+t.test('a personal key does at each endpoint what its scopes say, and nothing else', async (t) => {
+  const endpoints = [...publicEndpoints(), ...await managementEndpoints(t, api.app)]
+  const keys = new Map<string, string>()
+  for (const scope of SCOPES) keys.set(scope, await createKey([scope]))
+  await waitFor(async () => (await ask(endpoints[0] as Endpoint, keys.get('*') as string)).status === 200)
+
+  const wrong: string[] = []
+  for (const [scope, key] of keys) {
+    for (const endpoint of endpoints) {
+      const { status, code } = await ask(endpoint, key)
+      const mayDo = allows(scope, endpoint.wanted)
+      const isRefused = status === 403 && code === 'permission_denied'
+      if (isRefused === mayDo || status === 401) wrong.push(`${scope} at ${endpoint.method} ${endpoint.path}: ${status} ${code}`)
+    }
+  }
+
+  t.same(wrong, [])
+  t.equal(await ingest.metric('millrace_ingest_events_accepted_total'), captured, 'what was refused was not taken')
+})
+
+t.test('scopes that change count at once in both tiers, as a revoked key does', async (t) => {
+  const capture: Endpoint = { method: 'POST', path: '/capture/', wanted: 'event:write' }
+  const flags: Endpoint = { method: 'POST', path: '/flags/', wanted: 'feature_flag:read' }
+  const key = await createKey(['event:write'])
+  const answers = async (): Promise<unknown> => [(await ask(capture, key)).status, (await ask(flags, key)).status]
+  const become = async (expected: number[]): Promise<void> => {
+    await waitFor(async () => JSON.stringify(await answers()) === JSON.stringify(expected))
+  }
+
+  await become([200, 403])
+  await api.sql`UPDATE personal_api_keys SET scopes = '{feature_flag:read}' WHERE scopes = '{event:write}'`
+  await become([403, 200])
+  await revokePersonalKey(api.sql, key)
+  await become([401, 401])
+  t.pass()
+})
+
+async function createKey (scopes: string[]): Promise<string> {
+  const { key } = await createPersonalKey(api.sql, {
+    email: api.user.email, label: '', scopes, projectIds: [api.projectId], expiresAt: null
+  })
+  return key
+}
+
+function allows (scope: string, wanted: string): boolean {
+  return scope === '*' || scope === wanted || scope.replace(':write', ':read') === wanted
+}
+
+function publicEndpoints (): Endpoint[] {
+  return [
+    ...CAPTURE_PATHS.map((path): Endpoint => ({ method: 'POST', path, wanted: 'event:write' })),
+    { method: 'POST', path: '/decide/?v=3', wanted: 'feature_flag:read' },
+    { method: 'POST', path: '/flags/?v=2', wanted: 'feature_flag:read' },
+    { method: 'GET', path: '/flags/definitions', wanted: 'feature_flag:read' },
+    { method: 'GET', path: '/api/feature_flag/local_evaluation', wanted: 'feature_flag:read' }
+  ]
+}
+
+/** All of them, as the schema lists them: one that is added is tried too. */
+async function managementEndpoints (t: Test, app: FastifyInstance): Promise<Endpoint[]> {
+  const { paths } = (await app.inject('/api/schema')).json<{ paths: Record<string, Record<string, unknown>> }>()
+  const endpoints: Endpoint[] = []
+  for (const [path, operations] of Object.entries(paths)) {
+    const [, folder] = /^\/api\/projects\/\{project_id\}\/(\w+)/.exec(path) ?? []
+    if (folder === undefined) continue
+    const object = FOLDERS[folder]
+    if (object === undefined) t.fail(`what ${path} is about must be written down here`)
+    for (const method of Object.keys(operations)) {
+      endpoints.push({
+        method: method.toUpperCase() as Endpoint['method'],
+        path: path.replace('{project_id}', String(api.projectId)).replace(/\{\w+\}/g, '999'),
+        wanted: `${object}:${method === 'get' ? 'read' : 'write'}`
+      })
+    }
+  }
+  t.ok(endpoints.length > 20)
+  return endpoints
+}
+
+async function ask ({ method, path, wanted }: Endpoint, key: string): Promise<{ status: number, code: unknown }> {
+  const isCapture = wanted === 'event:write'
+  const body = isCapture ? { api_key: key, event: 'e', distinct_id: 'd' } : { api_key: key, distinct_id: 'd' }
+  const isPublic = isCapture || (method === 'POST' && !path.startsWith('/api/'))
+  const answer = await fetch(ingest.url + path, {
+    method,
+    headers: { 'content-type': 'application/json', ...(isPublic ? {} : { authorization: `Bearer ${key}` }) },
+    ...(method === 'GET' || method === 'DELETE' ? {} : { body: JSON.stringify(isPublic ? body : {}) })
+  })
+  if (isCapture && answer.status === 200) captured++
+  const text = await answer.text()
+  return { status: answer.status, code: text === '' ? undefined : (JSON.parse(text) as { code?: unknown }).code }
+}
