@@ -23,7 +23,8 @@ runProcess('api', async () => {
 
   const now = Date.now
   const lookups = metrics.counter(
-    'cache_lookups_total', 'Lookups in memory: hits, and misses that read Postgres.', ['cache', 'outcome'])
+    'cache_lookups_total', 'Lookups in memory: hits, and misses that read Postgres.',
+    { cache: ['personal_keys', 'projects'], outcome: ['hit', 'miss'] })
   const personalKeys = createPersonalKeyDirectory({
     sql, now, onLookup: (outcome) => lookups.inc({ cache: 'personal_keys', outcome })
   })
@@ -42,8 +43,11 @@ runProcess('api', async () => {
     sql, databaseUrl: config.databaseUrl, logger, tallies: createFlagTallies(metrics)
   })
 
-  metrics.gaugeFrom('flag_definitions_age_seconds', 'Since the definitions of flags were last known to be current.',
-    () => (definitions.ageMs() ?? Number.NaN) / 1000)
+  // Definitions that were never read are as old as the process: an alert on their age must see them.
+  const startedAt = performance.now()
+  metrics.gaugeFrom('flag_definitions_age_seconds',
+    'Since the definitions of flags were last known to be current; since the start when they were never read.',
+    () => (definitions.ageMs() ?? performance.now() - startedAt) / 1000)
 
   let shuttingDown = false
   const app = await buildApiApp({

@@ -10,6 +10,7 @@ import { createCapture } from './capture/capture.ts'
 import { closeGently } from './http/close-gently.ts'
 import { type IngestConfig } from './config.ts'
 import { createIngestCounts } from './capture/ingest-counts.ts'
+import { CAPTURE_PATHS } from './http/capture-routes.ts'
 import { BodyBudget } from './large/body-budget.ts'
 import { createCaptureLarge } from './large/capture-large.ts'
 import { createLargeBodyPool } from './large/large-body-pool.ts'
@@ -47,7 +48,7 @@ const CLOSE_GRACE_MS = 2000
  */
 export async function startIngest (config: IngestConfig, logger: Logger): Promise<Ingest> {
   const metrics = createMetrics('ingest')
-  const counts = createIngestCounts(metrics)
+  const counts = createIngestCounts(metrics, CAPTURE_PATHS)
   const processId = randomBytes(6).toString('hex')
   const { keys, close: closeKeys } = openKeys(config.databaseUrl, { logger, metrics })
   const publishing = await openPublishing(config, { logger, metrics, processId })

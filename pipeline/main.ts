@@ -16,6 +16,7 @@ import { createDuplicateFilters } from './duplicates/open-duplicate-filters.ts'
 import { startHealthServer } from './health/health-server.ts'
 import { findLanes } from './lanes/find-lanes.ts'
 import { LaneManager } from './lanes/lane-manager.ts'
+import { laneKey } from './lanes/lane-record.ts'
 import { openLaneRecords } from './lanes/lane-records.ts'
 import { joinMembers } from './lanes/membership.ts'
 import { watchDisconnects } from './lanes/watch-disconnects.ts'
@@ -85,7 +86,10 @@ runProcess('pipeline', async () => {
   const manager = new LaneManager(lanes, {
     membership,
     logger,
-    runLane: (lane, control) => runLane({ ...laneDeps, lane, ...control }).finally(() => filters.close(lane))
+    runLane: (lane, control) => {
+      pipelineMetrics.startLane(laneKey(lane))
+      return runLane({ ...laneDeps, lane, ...control }).finally(() => filters.close(lane))
+    }
   })
   manager.start()
   const people = startPeople({

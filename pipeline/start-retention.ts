@@ -10,8 +10,8 @@ const INTERVAL_MS = 3_600_000
 export function startRetention (
   { metrics, logger, ...deps }: RetentionDeps & { metrics: Metrics, logger: Logger }
 ): { stop: () => Promise<void> } {
-  const rounds = metrics.counter('retention_rounds_total', 'Rounds of retention.', ['outcome'])
-  const removed = metrics.counter('retention_removed_total', 'What retention removed: events, dead letters, whole months.', ['what'])
+  const rounds = metrics.counter('retention_rounds_total', 'Rounds of retention.', { outcome: ['done', 'skipped', 'failed'] })
+  const removed = metrics.counter('retention_removed_total', 'What retention removed: events, dead letters, whole months.', { what: ['events', 'months', 'dead_letters'] })
   return startRounds({
     intervalMs: INTERVAL_MS,
     rounds,

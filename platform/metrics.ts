@@ -5,6 +5,12 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 export { type Counter, type Gauge, type Histogram, type Registry } from 'prom-client'
 
 /**
+ * The values of each label of a counter. `null`: they are learned at work (a lane, a flag), and whoever learns of one
+ * starts its series with `inc(labels, 0)`.
+ */
+export type LabelValues<L extends string> = Readonly<Record<L, readonly string[] | null>>
+
+/**
  * The metrics of one process. Names are `millrace_<component>_<what>_<unit>`; the process metrics of prom-client
  * (memory, CPU, event loop delay) come with it.
  *
@@ -12,7 +18,11 @@ export { type Counter, type Gauge, type Histogram, type Registry } from 'prom-cl
  */
 export interface Metrics {
   registry: Registry
-  counter<L extends string = never> (name: string, help: string, labels?: readonly L[]): Counter<L>
+  /**
+   * Every combination of the known label values is there from the start, at 0. Prometheus sees no increase in a series
+   * that begins at 1: an alert on `increase()` would miss the first of everything.
+   */
+  counter<L extends string = never> (name: string, help: string, labels?: LabelValues<L>): Counter<L>
   gauge<L extends string = never> (name: string, help: string, labels?: readonly L[]): Gauge<L>
   /** @param buckets  Upper bounds in the unit of the name. */
   histogram<L extends string = never> (
@@ -22,7 +32,7 @@ export interface Metrics {
   gaugeFrom (name: string, help: string, read: () => number): void
   /** A counter kept elsewhere as a plain number; read when the metrics are. */
   counterFrom (name: string, help: string, read: () => number): void
-  /** Counters kept elsewhere as plain numbers by label value; read when the metrics are. */
+  /** Counters kept elsewhere as plain numbers by label value, zeros included; read when the metrics are. */
   countersFrom<L extends string> (
     name: string, help: string, label: L, read: () => Iterable<readonly [value: string, count: number]>
   ): void
@@ -42,8 +52,12 @@ export function createMetrics (component: string): Metrics {
   }).set({ version: readVersion() }, 1)
   return {
     registry,
-    counter (name, help, labels = []) {
-      return new Counter({ ...common, name: prefix + name, help, labelNames: [...labels] })
+    counter<L extends string = never> (name: string, help: string, labels?: LabelValues<L>) {
+      const values = Object.entries(labels ?? {}) as [L, readonly string[] | null][]
+      const labelNames = values.map(([label]) => label)
+      const counter = new Counter<L>({ ...common, name: prefix + name, help, labelNames })
+      if (values.length > 0) for (const each of combine(values)) counter.inc(each, 0)
+      return counter
     },
     gauge (name, help, labels = []) {
       return new Gauge({ ...common, name: prefix + name, help, labelNames: [...labels] })
@@ -69,6 +83,17 @@ export function createMetrics (component: string): Metrics {
       }
     }
   }
+}
+
+/** All combinations of label values; none when those of a label are not known. */
+function combine<L extends string> (
+  labels: readonly (readonly [L, readonly string[] | null])[]
+): Record<L, string>[] {
+  let combined = [{} as Record<L, string>]
+  for (const [label, values] of labels) {
+    combined = combined.flatMap((each) => (values ?? []).map((value) => ({ ...each, [label]: value })))
+  }
+  return combined
 }
 
 function readVersion (): string {

@@ -20,12 +20,16 @@ export function countAnswer ({ answers }: IngestCounts, path: string, status: nu
   statuses.set(status, (statuses.get(status) ?? 0) + 1)
 }
 
-export function createIngestCounts (metrics: Metrics): IngestCounts {
+/** Statuses that capture answers with; their counters are there before the first answer. */
+const CAPTURE_STATUSES = [200, 204, 400, 401, 413, 429, 500, 503] as const
+
+/** @param paths  The paths of capture. */
+export function createIngestCounts (metrics: Metrics, paths: readonly string[]): IngestCounts {
   const counts: IngestCounts = {
     received: 0,
     accepted: 0,
     dropped: Object.fromEntries(DROP_REASONS.map((reason) => [reason, 0])) as Record<DropReason, number>,
-    answers: new Map(),
+    answers: new Map(paths.map((path) => [path, new Map(CAPTURE_STATUSES.map((status) => [status, 0]))])),
     bytes: 0
   }
   metrics.counterFrom('events_received_total', 'Events in the bodies of authenticated requests.', () => counts.received)

@@ -23,8 +23,8 @@ export function watchDeadLetters (deps: {
   let fill: DeadLetterFill | null = null
   let warnedAt = -Infinity
   const { gaugeFrom } = deps.metrics
-  gaugeFrom('dead_letters', 'Letters in the dead-letter stream.', () => fill?.letters ?? 0)
-  gaugeFrom('dead_letters_fill_ratio', 'How full the dead-letter stream is, 0 to 1.', () => fill?.ratio ?? 0)
+  gaugeFrom('dead_letters', 'Letters in the dead-letter stream; NaN while NATS does not answer.', () => fill?.letters ?? Number.NaN)
+  gaugeFrom('dead_letters_fill_ratio', 'How full the dead-letter stream is, 0 to 1; NaN while NATS does not answer.', () => fill?.ratio ?? Number.NaN)
 
   async function look (): Promise<void> {
     try {

@@ -1,5 +1,7 @@
 import { type Counter, type Gauge, type Histogram, type Metrics } from '../../platform/metrics.ts'
+import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { type AppliedBatch } from './apply/apply-batch.ts'
+import { MERGE_OUTCOMES, PEOPLE_REFUSALS } from './people-outcome.ts'
 
 /** What the person applier counts. Every outcome of an update has a counter. */
 export interface PeopleMetrics {
@@ -11,11 +13,13 @@ export interface PeopleMetrics {
   copiesWaitingSeconds: Gauge
 }
 
+const UPDATE_KINDS: readonly PeopleUpdate['kind'][] = ['person', 'merge', 'group', 'groupType']
+
 export function createPeopleMetrics (metrics: Metrics): PeopleMetrics {
-  const updates = metrics.counter('people_updates_total', 'Updates of persons and groups that were applied.', ['kind'])
+  const updates = metrics.counter('people_updates_total', 'Updates of persons and groups that were applied.', { kind: UPDATE_KINDS })
   const repeated = metrics.counter('people_updates_repeated_total', 'Updates left out because the same ones were applied before.')
-  const merges = metrics.counter('people_merges_total', 'Merges of persons, by how they ended.', ['outcome'])
-  const refused = metrics.counter('people_dead_letters_total', 'Updates, or parts of them, set aside as dead letters.', ['reason'])
+  const merges = metrics.counter('people_merges_total', 'Merges of persons, by how they ended.', { outcome: MERGE_OUTCOMES })
+  const refused = metrics.counter('people_dead_letters_total', 'Updates, or parts of them, set aside as dead letters.', { reason: PEOPLE_REFUSALS })
   const batchUpdates = metrics.histogram('people_batch_updates', 'Updates of a transaction.', [1, 10, 100, 1000, 10_000])
   const applySeconds: Histogram = metrics.histogram('people_apply_seconds', 'Time of a transaction.', [0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10])
   return {

@@ -1,32 +1,38 @@
 import { type PeopleUpdate } from '../../schema/people-update.ts'
 
 /** How a merge ended; label of the metric. */
-export type MergeOutcome =
+export const MERGE_OUTCOMES = [
   /** Both ids had persons, which are one now. */
-  | 'merged'
+  'merged',
   /** One id had a person, the other one belongs to it now. */
-  | 'added'
+  'added',
   /** Neither had one: they share a new person. */
-  | 'created'
+  'created',
   /** They were one person already. */
-  | 'same'
+  'same',
   /** Refused: an id is one that clients send when they have none. */
-  | 'illegal_distinct_id'
+  'illegal_distinct_id',
   /** Refused: the person to be merged away is identified. */
-  | 'already_identified'
+  'already_identified'
+] as const
+
+export type MergeOutcome = (typeof MERGE_OUTCOMES)[number]
 
 /** Why an update, or a part of it, went to the dead letters; part of the subject and label of the metric. */
-export type PeopleRefusal =
+export const PEOPLE_REFUSALS = [
   /** The message is no JSON array. Its dead letter has the bytes as they came. */
-  | 'invalid_json'
+  'invalid_json',
   /** The update has not the shape of a people update. */
-  | 'invalid_update'
+  'invalid_update',
   /** The project was deleted. */
-  | 'unknown_project'
+  'unknown_project',
   /** The properties would be larger than `MAX_PROPERTIES_BYTES`; the rest of the update was applied. */
-  | 'properties_too_large'
+  'properties_too_large',
   /** Postgres, or this code, cannot apply it. */
-  | 'not_applicable'
+  'not_applicable'
+] as const
+
+export type PeopleRefusal = (typeof PEOPLE_REFUSALS)[number]
 
 /** An update, or what came instead of one, for the dead letters. */
 export interface RefusedUpdate {

@@ -16,6 +16,7 @@ export interface FlagTallies {
 
 export function createFlagTallies (metrics: Metrics): FlagTallies {
   const series = new Map<string, { labels: Record<string, string>, tally: Tally }>()
+  series.set('rest', { labels: { project: '', flag: 'rest', value: 'rest' }, tally: { count: 0 } })
   // Registers itself.
   void new Counter({
     registers: [metrics.registry],
@@ -24,23 +25,18 @@ export function createFlagTallies (metrics: Metrics): FlagTallies {
     labelNames: ['project', 'flag', 'value'],
     collect () {
       this.reset()
-      for (const { labels, tally } of series.values()) {
-        if (tally.count > 0) this.inc(labels, tally.count)
-      }
+      // Also at 0: Prometheus sees no increase in a series that begins at 1.
+      for (const { labels, tally } of series.values()) this.inc(labels, tally.count)
     }
   })
 
   return {
     forProject: (projectId) => (flag, value) => {
-      const isFull = series.size >= MAX_SERIES
-      const labels = { project: String(projectId), flag, value }
       const name = JSON.stringify([projectId, flag, value])
-      const found = series.get(name) ?? (isFull ? series.get('rest') : undefined)
+      const found = series.get(name) ?? (series.size > MAX_SERIES ? series.get('rest') : undefined)
       if (found !== undefined) return found.tally
-      const fresh = isFull
-        ? { labels: { project: '', flag: 'rest', value: 'rest' }, tally: { count: 0 } }
-        : { labels, tally: { count: 0 } }
-      series.set(isFull ? 'rest' : name, fresh)
+      const fresh = { labels: { project: String(projectId), flag, value }, tally: { count: 0 } }
+      series.set(name, fresh)
       return fresh.tally
     }
   }

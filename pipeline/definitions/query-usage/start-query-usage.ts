@@ -18,7 +18,7 @@ export function startQueryUsage ({ metrics, logger, ...stores }: {
   let lastOutcome = ''
   return startRounds({
     intervalMs: INTERVAL_MS,
-    rounds: metrics.counter('query_usage_rounds_total', 'Counts of the query log.', ['outcome']),
+    rounds: metrics.counter('query_usage_rounds_total', 'Counts of the query log.', { outcome: ['done', 'skipped', 'no log', 'failed'] }),
     async round () {
       const { kind } = await countQueryUsage(stores, { minPauseMs: INTERVAL_MS / 2 })
       if (kind === 'no log' && lastOutcome !== kind) logger.warn('there is no query log to count query usage from')

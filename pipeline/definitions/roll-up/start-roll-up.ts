@@ -32,7 +32,7 @@ export interface RollUp {
 export function startRollUp (deps: RollUpDeps): RollUp {
   const stopped = new AbortController()
   let lastError: string | null = null
-  const rounds = deps.metrics.counter('roll_up_rounds_total', 'Rounds of the definitions roll-up.', ['outcome'])
+  const rounds = deps.metrics.counter('roll_up_rounds_total', 'Rounds of the definitions roll-up.', { outcome: ['done', 'skipped', 'failed'] })
   const written = deps.metrics.counter('roll_up_definitions_total', 'Definitions read by the roll-up.')
 
   let rolledUpAt = Date.now()

@@ -20,7 +20,9 @@ import { pause, retryDelayMs } from '../../../platform/retry-delay.ts'
  * - `malformed`: the message is not a frame of events; it is kept whole.
  * - `refused`: ClickHouse does not take this row; it is kept alone, its neighbours are stored.
  */
-export type WriterRefusal = 'malformed' | 'refused'
+export const WRITER_REFUSALS = ['malformed', 'refused'] as const
+
+export type WriterRefusal = (typeof WRITER_REFUSALS)[number]
 
 /** What was found to be refusable no further. */
 export interface Refused {
