@@ -16,8 +16,12 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { startStack, type Stack } from '../../test/start-stack.ts'
 import { type CliWorld } from '../cli-context.ts'
 import { runCli } from '../run-cli.ts'
+import { interruptBackups, interruptRestore } from './testing/interrupt-backup.ts'
 
-t.setTimeout(170_000)
+/** A campaign kills more often: `MILLRACE_TEST_KILLS=100 npx node cli/backup/backup.test.ts`. */
+const KILLS = Number(process.env.MILLRACE_TEST_KILLS ?? 3)
+
+t.setTimeout(170_000 + KILLS * 5000)
 
 const PROMOTED = `SELECT name, type, default_expression, comment, compression_codec AS codec
   FROM system.columns WHERE database = currentDatabase() AND table = 'events' AND name = 'p_plan'`
@@ -44,11 +48,17 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   const intoRunning = await cli(['restore', backup], stack.dataDir)
   t.equal(intoRunning.code, 1)
   t.match(intoRunning.err, /not empty: stop Millrace/)
+  await t.test('one that is killed has a manifest only when it is complete', async (t) => {
+    await interruptBackups(t, { root, dataDir: stack.dataDir, kills: KILLS })
+  })
   const flag = await stack.sql`SELECT key FROM feature_flags`
   await stack.stop()
   await refusesWhatIsNotWhole(t, { root, backup })
 
   const restored = path.join(root, 'data')
+  await t.test('a restore that is killed leaves nothing that starts, and begins anew', async (t) => {
+    await interruptRestore(t, { backup, dataDir: restored })
+  })
   const filled = await cli(['restore', backup], restored, { isTTY: true })
   t.equal(filled.code, 0, filled.err)
   t.match(filled.err, /restoring +\[#*\.*\] \d+ %/, 'a bar')

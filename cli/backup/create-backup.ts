@@ -4,11 +4,12 @@ import path from 'node:path'
 import { readAddresses, type StackAddresses } from '../../deploy/local/data-dir/stack-addresses.ts'
 import { writeBackupFile, type BackupFile } from '../../platform/backup/backup-files.ts'
 import { writeManifest, type BackupManifest } from '../../platform/backup/backup-manifest.ts'
-import { freezeTables } from '../../platform/backup/clickhouse-backup.ts'
+import { freezeTables, removeFrozenTables } from '../../platform/backup/clickhouse-backup.ts'
 import { backUpDeadLetters } from '../../platform/backup/dead-letters-backup.ts'
 import { backUpPostgres } from '../../platform/backup/postgres-backup.ts'
 import { waitUntilSettled } from '../../platform/backup/wait-until-settled.ts'
 import { MillraceError } from '../../platform/errors.ts'
+import { tryLockFile, type FileLock } from '../../platform/file-lock.ts'
 import { type CliContext } from '../cli-context.ts'
 import { startProgressBar } from './progress-bar.ts'
 import { whileInsertsAreHeld } from './hold-inserts.ts'
@@ -31,28 +32,43 @@ export const DEAD_LETTER_FILES = ['dead-letters-1.jsonl.zst', 'dead-letters-2.js
  * 1. wait until everything acknowledged so far is stored or set aside   wait-until-settled.ts
  * 2. hold inserts; cut both databases at one moment; let inserts go on  hold-inserts.ts
  * 3. copy what was cut, and the dead letters                            platform/backup/
- * 4. write the manifest, which makes the folder a backup
+ * 4. when all that is done, write the manifest, which makes the folder a backup
  *
  * Events are accepted all the time. Inserts wait for step 2 only, some tens of milliseconds.
  */
 export async function createBackup (context: CliContext, options: CreateBackupOptions): Promise<BackupManifest> {
   const { dataDir, folder } = options
   const addresses = await findStack(dataDir)
-  await makeEmptyFolder(folder)
+  const lock = lockBackups(dataDir)
+  try {
+    await makeEmptyFolder(folder)
+    await removeFrozenTables(path.join(dataDir, 'clickhouse'))
+    const manifest = await copyAll(context, addresses, options)
+    // Nothing may go wrong after it, or a backup that says it failed would look like one.
+    await writeManifest(folder, manifest)
+    return manifest
+  } finally {
+    lock.release()
+  }
+}
+
+/** Copies everything into the folder, and gives up what was frozen for it. */
+async function copyAll (
+  context: CliContext, addresses: StackAddresses, { dataDir, folder, settleMs }: CreateBackupOptions
+): Promise<BackupManifest> {
   const [nats, sql, clickhouse] = [await context.nats(), await context.postgres(), await context.clickhouse()]
   const startedAt = new Date(context.now()).toISOString()
 
   // Letters that are replayed from now on may be gone later, so those that are there come first.
   const letters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[0], 1)
   await waitUntilSettled({
-    connection: nats, readSpoolBytes: async () => await readSpoolBytes(dataDir), timeoutMs: options.settleMs
+    connection: nats, readSpoolBytes: async () => await readSpoolBytes(dataDir), timeoutMs: settleMs
   })
-  const name = `backup_${context.now().toString(36)}`
   return await sql.begin('isolation level repeatable read read only', async (transaction) => {
     const frozen = await whileInsertsAreHeld(addresses.clickhouseUrl, async () => {
       // The first statement is what a repeatable-read transaction sees for good.
       await transaction`SELECT 1`
-      return await freezeTables(clickhouse, path.join(dataDir, 'clickhouse'), name)
+      return await freezeTables(clickhouse, path.join(dataDir, 'clickhouse'), context.now().toString(36))
     })
     const cutAt = new Date(context.now()).toISOString()
     try {
@@ -66,16 +82,21 @@ export async function createBackup (context: CliContext, options: CreateBackupOp
         ...await frozen.copyTo(folder, bar.add)
       ]
       bar.end()
-      const manifest: BackupManifest = {
+      return {
         format: 1, version: await readVersion(), startedAt, cutAt, clickhouse: frozen.about, postgres: postgres.about,
         deadLetters: letters.letters + laterLetters.letters, files
       }
-      await writeManifest(folder, manifest)
-      return manifest
     } finally {
       await frozen.release()
     }
   })
+}
+
+/** One backup at a time: the next one removes what a killed one had frozen. */
+function lockBackups (dataDir: string): FileLock {
+  const lock = tryLockFile(path.join(dataDir, 'backup.lock'))
+  if (lock !== null) return lock
+  throw new MillraceError('MILLRACE_BACKUP_RUNNING', `another backup of ${dataDir} is being made: wait until it is done`)
 }
 
 /** Version of Millrace in this folder. */

@@ -1,9 +1,10 @@
-import { copyFile, readdir, rm } from 'node:fs/promises'
+import { copyFile, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { loadCredentials } from '../../deploy/local/data-dir/credentials.ts'
 import { lockDataDir } from '../../deploy/local/data-dir/data-dir-lock.ts'
+import { beginRestore, endRestore, UNFINISHED_RESTORE } from '../../deploy/local/data-dir/unfinished-restore.ts'
 import { createProgress } from '../../deploy/local/progress.ts'
-import { openProcessRecord } from '../../deploy/local/processes/recorded-processes.ts'
+import { endRecordedProcesses, openProcessRecord } from '../../deploy/local/processes/recorded-processes.ts'
 import { createStackParts } from '../../deploy/local/stack-parts.ts'
 import { loadStackSettings } from '../../deploy/local/stack-settings.ts'
 import { startServices, type ServiceUrls } from '../../deploy/local/services/start-services.ts'
@@ -17,6 +18,7 @@ import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { ensureStreams } from '../../platform/nats/ensure-streams.ts'
 import { MillraceError } from '../../platform/errors.ts'
+import { flushTree } from '../../platform/flush-folder.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
@@ -28,6 +30,9 @@ import { startProgressBar } from './progress-bar.ts'
 /**
  * Restores a backup into an empty data directory: verifies every checksum, starts the services on it without the
  * tiers, loads, compares the counts, and stops the services again. `npm start` then runs on it.
+ *
+ * From its first byte to its last the directory is marked as half restored. When this process is killed, `npm start`
+ * refuses the directory, and the next restore begins anew.
  *
  * @throws {MillraceError} and leaves the data directory empty, when anything is not as the manifest says.
  */
@@ -43,11 +48,41 @@ export async function restoreBackup (
   verifying.end()
 
   const lock = await lockDataDir(dataDir)
+  try {
+    await makeEmpty(dataDir)
+    await fill(context, { dataDir, folder, manifest })
+    return manifest
+  } finally {
+    await lock.release()
+  }
+}
+
+interface Filling {
+  dataDir: string
+  folder: string
+  manifest: BackupManifest
+}
+
+/** Fills an empty data directory, or leaves it empty: half a restore must not be taken for the whole. */
+async function fill (context: CliContext, filling: Filling): Promise<void> {
+  const { dataDir, folder } = filling
+  try {
+    await beginRestore(dataDir, folder)
+    await startAndLoad(context, filling)
+    // What was copied may still be in memory only.
+    await flushTree(dataDir)
+    await endRestore(dataDir)
+  } catch (error) {
+    await clear(dataDir)
+    throw error
+  }
+}
+
+async function startAndLoad (context: CliContext, { dataDir, folder, manifest }: Filling): Promise<void> {
   const record = openProcessRecord(dataDir)
   const progress = createProgress({ write: (text) => context.stderr.write(text) }, () => performance.now())
   const { signal } = new AbortController()
   const parts = createStackParts({ progress, signal, onSpawn: (child) => record.add(child) })
-  let isRestored = false
   try {
     await copyFile(path.join(folder, 'credentials.json'), path.join(dataDir, 'credentials.json'))
     const settings = loadStackSettings({ ...context.env, MILLRACE_DATA_DIR: dataDir })
@@ -61,14 +96,9 @@ export async function restoreBackup (
     const ports = { origin: 0, api: 0, pipeline: 0, clickhouse: 0, nats: 0, postgres: 0 }
     const urls = await startServices({ settings: { ...settings, ports }, credentials, parts, progress })
     await load(context, urls, { folder, manifest })
-    isRestored = true
-    return manifest
   } finally {
     await parts.stop()
     await record.settled()
-    // Half a restore must not be taken for the whole.
-    if (!isRestored) await clear(dataDir)
-    await lock.release()
   }
 }
 
@@ -109,11 +139,23 @@ function sumByPart ({ files }: BackupManifest): Map<string, number> {
   return sums
 }
 
-/** Removes everything but the lock, which is ours. */
+/** Removes everything but the lock, which is ours; the mark of a half restored directory last. */
 async function clear (dataDir: string): Promise<void> {
-  for (const name of await readdir(dataDir)) {
-    if (name !== 'lock') await rm(path.join(dataDir, name), { recursive: true, force: true })
-  }
+  for (const name of await listData(dataDir)) await rm(path.join(dataDir, name), { recursive: true, force: true })
+  await endRestore(dataDir)
+}
+
+/** Under the lock: ends and removes what an interrupted restore left, and refuses anything else. */
+async function makeEmpty (dataDir: string): Promise<void> {
+  await refuseUnlessEmpty(dataDir)
+  await endRecordedProcesses(dataDir)
+  await clear(dataDir)
+}
+
+/** What is in a data directory, without locks, the mark of a restore, and the folder that mkfs makes on a new disk. */
+async function listData (dataDir: string): Promise<string[]> {
+  const names = await readdir(dataDir).catch(() => [])
+  return names.filter((name) => !/^lock(\..*)?$/.test(name) && name !== UNFINISHED_RESTORE && name !== 'lost+found')
 }
 
 /** Files are loaded into the tables they came from: both schemas must be those of this version. */
@@ -136,9 +178,10 @@ function loadStreamLimits (env: NodeJS.ProcessEnv): Parameters<typeof ensureStre
   }
 }
 
+/** A directory that a restore was interrupted in counts as empty. */
 async function refuseUnlessEmpty (dataDir: string): Promise<void> {
-  const names = await readdir(dataDir).catch(() => [])
-  if (names.length > 0) {
+  const isUnfinished = await stat(path.join(dataDir, UNFINISHED_RESTORE)).then(() => true, () => false)
+  if (!isUnfinished && (await listData(dataDir)).length > 0) {
     throw new MillraceError('MILLRACE_FOLDER_NOT_EMPTY', `the data directory ${dataDir} is not empty: stop Millrace and ` +
       'move it away, or set MILLRACE_DATA_DIR to a new folder')
   }

@@ -6,6 +6,7 @@ import { lockDataDir } from './data-dir/data-dir-lock.ts'
 import { type Progress } from './progress.ts'
 import { endRecordedProcesses, openProcessRecord } from './processes/recorded-processes.ts'
 import { rotateLogs } from './data-dir/rotate-logs.ts'
+import { refuseUnfinishedRestore } from './data-dir/unfinished-restore.ts'
 import { removeAddresses, writeAddresses, type StackAddresses } from './data-dir/stack-addresses.ts'
 import { createStackParts } from './stack-parts.ts'
 import { type StackSettings } from './stack-settings.ts'
@@ -37,7 +38,7 @@ export interface StartStackOptions {
 /**
  * Starts everything, in this order:
  *
- * 1. the data directory is locked, and what a killed start left running is ended;
+ * 1. the data directory is locked, refused when it is half restored, and what a killed start left running is ended;
  * 2. the ports are looked at, the keys and passwords read or made;
  * 3. services: nats-server, ClickHouse and Postgres at once;
  * 4. the schemas of both databases, and the first project;
@@ -45,6 +46,7 @@ export interface StartStackOptions {
  * 6. the addresses are left for tools.
  *
  * @throws {DataDirLockedError} when a stack runs on the data directory.
+ * @throws {MillraceError} `MILLRACE_RESTORE_UNFINISHED` when a restore into it was interrupted.
  * @throws {SettingsError} when a port is taken.
  * @throws {ServiceStartError} when a part does not come up. Whatever was started is ended first.
  */
@@ -64,6 +66,7 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
   }
 
   try {
+    await refuseUnfinishedRestore(dataDir)
     const leftover = await endRecordedProcesses(dataDir)
     if (leftover.length > 0) progress.note(`  ended what a killed start left running: ${leftover.join(', ')}`)
     await checkPorts(settings)

@@ -1,9 +1,10 @@
 import { open, readFile, rename } from 'node:fs/promises'
 import path from 'node:path'
 import { MillraceError } from '../errors.ts'
+import { flushFolder } from '../flush-folder.ts'
 import { type BackupFile } from './backup-files.ts'
 
-/** What a backup holds: written last, so a folder with it is complete. */
+/** What a backup holds. Written last: a folder with it is a complete backup, one without it is none. */
 export interface BackupManifest {
   format: 1
   /** Version of Millrace that wrote it. */
@@ -50,7 +51,16 @@ export interface Sequence {
 
 const FILE = 'manifest.json'
 
+/**
+ * Makes the folder a backup, as the last thing that is done for it: flushes the names of all its files to the disk, and
+ * only then puts the manifest there, under its name at once and whole.
+ */
 export async function writeManifest (folder: string, manifest: BackupManifest): Promise<void> {
+  const folders = new Set([path.dirname(folder), folder])
+  for (const file of manifest.files) {
+    for (let each = path.dirname(file.path); each !== '.'; each = path.dirname(each)) folders.add(path.join(folder, each))
+  }
+  for (const each of folders) await flushFolder(each)
   const file = await open(path.join(folder, `${FILE}.new`), 'w', 0o600)
   try {
     await file.writeFile(`${JSON.stringify(manifest, null, 1)}\n`)
@@ -59,18 +69,35 @@ export async function writeManifest (folder: string, manifest: BackupManifest): 
     await file.close()
   }
   await rename(path.join(folder, `${FILE}.new`), path.join(folder, FILE))
+  await flushFolder(folder)
 }
 
 /** @throws {MillraceError} `MILLRACE_BACKUP_INCOMPLETE` when there is no complete backup that this version reads. */
 export async function readManifest (folder: string): Promise<BackupManifest> {
   const text = await readFile(path.join(folder, FILE), 'utf8').catch((cause: unknown) => {
-    const why = `${folder} holds no complete backup: it has no ${FILE}`
+    const why = `${folder} holds no complete backup: it has no ${FILE}, which is written last. Use another backup`
     throw new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why, { cause })
   })
-  const manifest = JSON.parse(text) as BackupManifest
+  const manifest = parseManifest(text)
+  if (manifest === undefined) {
+    const why = `${path.join(folder, FILE)} is damaged: use another backup`
+    throw new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why)
+  }
   if (manifest.format !== 1) {
     const why = `the backup in ${folder} was written by another version, ${manifest.version}`
     throw new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why)
   }
   return manifest
+}
+
+/** undefined for what no version ever wrote. */
+function parseManifest (text: string): BackupManifest | undefined {
+  try {
+    const manifest = JSON.parse(text) as BackupManifest | null
+    return Array.isArray(manifest?.files) && typeof manifest.clickhouse === 'object' && typeof manifest.postgres === 'object'
+      ? manifest
+      : undefined
+  } catch {
+    return undefined
+  }
 }

@@ -17,13 +17,17 @@ export interface FrozenTables {
   release: () => Promise<void>
 }
 
+/** Begins the names of what backups freeze; an operator may freeze, too. */
+const FROZEN_BY_BACKUP = 'backup_'
+
 /**
  * Freezes every table with data, one after the other: nobody may insert meanwhile (`/hold-inserts` of the front).
  *
  * @param dataDir  Folder of the engine, on this machine.
- * @param name  Of the folder of links; letters, digits and `_`, which the engine does not escape.
+ * @param id  Tells it from other backups; letters, digits and `_`, which the engine does not escape.
  */
-export async function freezeTables (clickhouse: ClickHouse, dataDir: string, name: string): Promise<FrozenTables> {
+export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id: string): Promise<FrozenTables> {
+  const name = `${FROZEN_BY_BACKUP}${id}`
   const shadow = path.join(dataDir, 'shadow', name)
   const tables = await listTables(clickhouse)
   for (const { table } of tables) await clickhouse.command({ query: `ALTER TABLE "${table}" FREEZE WITH NAME '${name}'` })
@@ -62,6 +66,20 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, nam
       return written
     },
     async release () { await rm(shadow, { recursive: true, force: true }) }
+  }
+}
+
+/**
+ * Removes the links of backups that were killed: they would keep the bytes of parts that are merged away long since.
+ *
+ * @param dataDir  Folder of the engine. No other backup of it may be under way.
+ */
+export async function removeFrozenTables (dataDir: string): Promise<void> {
+  const shadow = path.join(dataDir, 'shadow')
+  // The engine makes the folder when something is frozen for the first time.
+  const names = await readdir(shadow).catch(() => [])
+  for (const name of names.filter((name) => name.startsWith(FROZEN_BY_BACKUP))) {
+    await rm(path.join(shadow, name), { recursive: true, force: true })
   }
 }
 
