@@ -2,7 +2,9 @@ import { runInThisContext } from 'node:vm'
 import zlib from 'node:zlib'
 import LzString from 'lz-string'
 import t from 'tap'
-import { addFlags, ask, createTestDecide, type TestDecide } from './testing/create-test-decide.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { createPersonalKey } from '../keys/create-personal-key.ts'
+import { addFlags, ask, createTestDecide, type TestAnswer, type TestDecide } from './testing/create-test-decide.ts'
 
 const VARIANTS = { variants: [{ key: 'red', rollout_percentage: 0 }, { key: 'blue', rollout_percentage: 100 }] }
 
@@ -119,7 +121,7 @@ t.test('bad input gets the error of the contract with its field', async (t) => {
     [{ ...body, groups: 'acme' }, 400, { code: 'invalid_input', attr: 'groups' }],
     [{ ...body, groups: ['acme'] }, 400, { attr: 'groups' }],
     [{ ...body, groups: { company: {} } }, 400, { attr: 'groups__company' }],
-    [{ ...body, person_properties: [1] }, 400, { attr: 'person_properties' }],
+    [{ ...body, person_properties: [] }, 400, { attr: 'person_properties' }],
     [{ ...body, group_properties: 5 }, 400, { attr: 'group_properties' }],
     [{ ...body, group_properties: { company: 'x' } }, 400, { attr: 'group_properties__company' }],
     [{ ...body, flag_keys_to_evaluate: 'on' }, 400, { attr: 'flag_keys_to_evaluate' }],
@@ -144,18 +146,6 @@ t.test('bad input gets the error of the contract with its field', async (t) => {
   }
 })
 
-t.test('an empty array is an empty object, wherever PHP writes one for the other', async (t) => {
-  const decide = await shared.inNewProject()
-  await addSomeFlags(decide)
-  const empty = { groups: [], person_properties: [], group_properties: [] }
-
-  for (const fields of [empty, { ...empty, group_properties: { company: [] } }]) {
-    const answer = await ask(decide, '/decide/?v=2', { distinct_id: 'u1', ...fields })
-    t.match(answer, { status: 200, body: { featureFlags: { on: true, color: 'blue' } } })
-  }
-  t.match(await ask(decide, `/flags/?v=2&api_key=${decide.projectKey}`, '[]'), { status: 400, body: { attr: 'distinct_id' } })
-})
-
 t.test('a personal key works together with a project', async (t) => {
   const decide = await shared.inNewProject()
   await addSomeFlags(decide)
@@ -165,6 +155,50 @@ t.test('a personal key works together with a project', async (t) => {
   })
 
   t.same(answer.body.featureFlags, { on: true, color: 'blue' })
+})
+
+t.test('a project that does not exist is an error and no empty set, by whatever it is named', async (t) => {
+  const decide = await shared.inNewProject()
+  const { sql, personalKey } = decide
+  await addSomeFlags(decide)
+  const askAs = async (path: string, body?: object): Promise<TestAnswer> => await ask(decide, path,
+    body === undefined ? undefined : { api_key: personalKey, distinct_id: 'u1', ...body },
+    body === undefined ? { authorization: `Bearer ${personalKey}` } : {})
+  const unknown: unknown[] = [
+    999_999, '999999', 2 ** 40, 0, -1, 1.5, '0x1', '1e0', ' 1', '+1', '01', '1.0', '', true, [decide.projectId], { id: 1 }, 1e308
+  ]
+  const invalid = { status: 400, body: { type: 'validation_error', code: 'invalid_project', attr: 'project_id' } }
+
+  for (const id of unknown) {
+    for (const path of ['/decide/?v=3', '/flags/?v=2']) t.match(await askAs(path, { project_id: id }), invalid, `${path} ${JSON.stringify(id)}`)
+    if (Array.isArray(id)) continue
+    const query = `project_id=${encodeURIComponent(String(id))}`
+    t.match(await askAs(`/flags/?v=2&${query}`, {}), invalid, query)
+    for (const path of ['/flags/definitions', '/api/feature_flag/local_evaluation']) t.match(await askAs(`${path}?${query}`), invalid, `${path} ${query}`)
+  }
+  t.match(await askAs(`/flags/definitions?project_id=${decide.projectId}&project_id=${decide.projectId}`), invalid, 'twice')
+  t.match(await askAs(`/flags/definitions?token=${decide.projectKey}&token=${decide.projectKey}`), { status: 401, body: { code: 'invalid_api_key' } })
+  t.match(await askAs(`/flags/definitions?project_id=${decide.projectId}`), { status: 200, body: { flags: { length: 5 } } })
+
+  const { key: restricted } = await createPersonalKey(sql, {
+    email: 'ann@example.com', label: 'one', scopes: ['*'], projectIds: [decide.projectId], expiresAt: null
+  })
+  t.equal((await ask(decide, '/flags/?v=2', { api_key: restricted, distinct_id: 'u1' })).status, 200)
+  await sql`DELETE FROM projects WHERE id = ${decide.projectId}`
+  await decide.definitions.refresh()
+  t.match(await askAs('/flags/?v=2', { project_id: decide.projectId }), invalid, 'deleted')
+  t.match(await ask(decide, '/flags/?v=2', { api_key: restricted, distinct_id: 'u1' }), invalid, 'deleted, the only one of the key')
+  t.match(await ask(decide, '/flags/definitions', undefined, { authorization: `Bearer ${restricted}` }), invalid)
+  t.match(await ask(decide, '/flags/?v=2', { distinct_id: 'u1' }), { status: 401, body: { code: 'invalid_api_key' } }, 'deleted, by its key')
+})
+
+t.test('a project that was made just now is known', async (t) => {
+  const decide = await shared.inNewProject()
+  const [project] = await decide.sql<Array<{ id: number }>>`INSERT INTO projects (name) VALUES ('New') RETURNING id`
+
+  await waitFor(async () => (await ask(decide, '/flags/?v=2', {
+    api_key: decide.personalKey, project_id: project!.id, distinct_id: 'u1'
+  })).status === 200, { timeoutMs: 2000 })
 })
 
 t.test('a megabyte of overrides is served, more than is allowed is refused', async (t) => {

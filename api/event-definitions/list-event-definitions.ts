@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { decodeCursor, encodeCursor } from '../http/pages/cursor.ts'
+import { decodeCursor, encodeCursor, type CursorKind } from '../http/pages/cursor.ts'
 import { cutPage } from '../http/pages/cut-page.ts'
 import { matchSearch, type SqlFragment } from '../http/pages/match-search.ts'
 import { type PageContent, type PageQuery } from '../http/pages/pagination.ts'
@@ -35,7 +35,7 @@ export async function listEventDefinitions (
   const where = sql`d.project_id = ${projectId} AND ${matchType(sql, query.event_type)}
     AND ${matchSearch(sql, sql`d.name`, query.search)}`
   const order = buildOrder(sql, query.ordering)
-  const after = decodeCursor(query.after, query.ordering, 2)
+  const after = decodeCursor(query.after, query.ordering, [order.kind, 'text'])
 
   const [totals, rows] = await Promise.all([
     sql<{ count: number, as_of: Date | null }[]>`
@@ -63,6 +63,8 @@ function matchType (sql: Sql, type: EventDefinitionQuery['event_type']): SqlFrag
 interface Order {
   /** The value that comes first in the order. */
   key: SqlFragment
+  /** What the key is in a cursor. */
+  kind: CursorKind
   by: SqlFragment
   isAfter: (cursor: string[]) => SqlFragment
 }
@@ -77,21 +79,23 @@ function buildOrder (sql: Sql, ordering: EventDefinitionQuery['ordering']): Orde
     case '-name':
       return {
         key: sql`''`,
+        kind: 'text',
         by: sql`${name} ${direction}`,
         isAfter: ([, last]) => sql`${name} ${compare} ${last ?? ''}`
       }
     case 'volume_30_day':
     case '-volume_30_day':
-      return orderBy(sql`d.volume_30_day`, (text) => sql`${text}::bigint`)
+      return orderBy(sql`d.volume_30_day`, 'integer', (text) => sql`${text}::bigint`)
     default:
       // Definitions that were never seen count as the oldest. Cast by way of text, or the driver would read the
       // parameter as a Date and drop its microseconds.
-      return orderBy(sql`COALESCE(d.last_seen_at, '-infinity')`, (text) => sql`${text}::text::timestamptz`)
+      return orderBy(sql`COALESCE(d.last_seen_at, '-infinity')`, 'time', (text) => sql`${text}::text::timestamptz`)
   }
 
-  function orderBy (key: SqlFragment, read: (text: string) => SqlFragment): Order {
+  function orderBy (key: SqlFragment, kind: CursorKind, read: (text: string) => SqlFragment): Order {
     return {
       key,
+      kind,
       by: sql`${key} ${direction}, ${name}`,
       isAfter: ([value = '', last = '']) => sql`(${key} ${compare} ${read(value)} OR (${key} = ${read(value)} AND ${name} > ${last}))`
     }

@@ -18,14 +18,14 @@ export async function listExperiments (
   const where = sql`e.project_id = ${projectId} AND NOT e.deleted
     AND ${query.archived === undefined ? sql`true` : sql`e.archived = ${query.archived}`}
     AND ${matchSearch(sql, sql`e.name`, query.search)}`
-  const after = decodeCursor(query.after, 'newest', 1)
+  const after = decodeCursor(query.after, 'newest', ['integer'])
 
   const [totals, rows] = await Promise.all([
     sql<{ count: number }[]>`SELECT count(*) AS count FROM experiments e WHERE ${where}`,
     sql<Experiment[]>`
       SELECT ${selectExperiment(sql)}
       FROM experiments e JOIN feature_flags f ON f.id = e.feature_flag_id
-      WHERE ${where} AND ${after === undefined ? sql`true` : sql`e.id < ${after[0] ?? ''}::integer`}
+      WHERE ${where} AND ${after === undefined ? sql`true` : sql`e.id < ${after[0]!}::bigint`}
       ORDER BY e.id DESC
       LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
   ])

@@ -87,6 +87,7 @@ export async function featureFlagRoutes (app: FastifyInstance, deps: { sql: Sql,
     schema: {
       tags, summary: 'Retrieve the payload of a feature flag',
       description: 'As SDKs fetch it for configuration. With a token, @current is the project of that key.',
+      params: { type: 'object', properties: { key: { type: 'string', description: 'Key of the flag.' } } },
       querystring: { type: 'object', properties: { token: { type: 'string', description: 'Project API key.' } } },
       response: { 200: { description: 'The payload: any JSON.' } }
     }

@@ -18,12 +18,12 @@ const ORDER = 'newest'
 export async function listFeatureFlags (
   sql: Sql, projectId: number, query: FeatureFlagQuery
 ): Promise<PageContent<FeatureFlag>> {
-  const after = decodeCursor(query.after, ORDER, 1)
+  const after = decodeCursor(query.after, ORDER, ['integer'])
   const matches = sql`f.project_id = ${projectId} AND NOT f.deleted
     AND (${query.active ?? null}::boolean IS NULL OR f.active = ${query.active ?? null})
     AND ${matchSearch(sql, sql`f.key || ' ' || f.name`, query.search)}`
   const position = after === undefined ? sql`OFFSET ${query.offset}` : sql``
-  const follows = after === undefined ? sql`true` : sql`f.id < ${after[0]!}`
+  const follows = after === undefined ? sql`true` : sql`f.id < ${after[0]!}::bigint`
   const [counted, found] = await Promise.all([
     sql<Array<{ count: number }>>`SELECT count(*)::integer AS count FROM feature_flags AS f WHERE ${matches}`,
     sql<FeatureFlag[]>`SELECT ${selectFeatureFlag(sql)} FROM feature_flags AS f WHERE ${matches} AND ${follows}

@@ -15,6 +15,12 @@ export async function loadProjectKeys (sql: Sql): Promise<Map<string, ProjectKey
   return new Map(rows.map(({ apiKey, projectId, expiresAt }) => [apiKey, { projectId, expiresAt }]))
 }
 
+/** Reads the ids of all projects: tens of rows. */
+export async function loadProjectIds (sql: Sql): Promise<Set<number>> {
+  const rows = await sql<Array<{ id: number }>>`SELECT id FROM projects`
+  return new Set(rows.map(({ id }) => id))
+}
+
 /** Reads the revision of each project's flags; projects that never had a flag have none. */
 export async function loadRevisions (sql: Sql): Promise<Map<number, number>> {
   const rows = await sql<Array<{ project_id: number, revision: number }>>`

@@ -27,7 +27,7 @@ export async function listPropertyDefinitions (
   const unseen = sql`CASE WHEN ${isSeen} THEN 0 ELSE 1 END`
   const name = sql`d.name COLLATE "C"`
   const order = nameOrder(filter)
-  const after = decodeCursor(query.after, order, 2)
+  const after = decodeCursor(query.after, order, ['integer', 'text'])
   const [lastUnseen = '', lastName = ''] = after ?? []
 
   const [totals, rows] = await Promise.all([
@@ -37,7 +37,7 @@ export async function listPropertyDefinitions (
     sql<PropertyDefinition[]>`
       SELECT ${selectPropertyDefinition(sql, isSeen)}
       FROM property_definitions d
-      WHERE ${where} AND ${after === undefined ? sql`true` : sql`(${unseen}, ${name}) > (${lastUnseen}::integer, ${lastName})`}
+      WHERE ${where} AND ${after === undefined ? sql`true` : sql`(${unseen}, ${name}) > (${lastUnseen}::bigint, ${lastName})`}
       ORDER BY ${unseen}, ${name}
       LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
   ])

@@ -2,7 +2,7 @@ import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { type EventRow } from './event-row.ts'
 import { automaticPersonProperties } from './automatic-person-properties.ts'
 import { cleanName } from './clean-text.ts'
-import { isObject, toObject, unsetNames } from './merge-person-properties.ts'
+import { isObject, unsetNames } from './merge-person-properties.ts'
 import { stringifyJson } from './stringify-json.ts'
 import { formatUuid } from './uuid.ts'
 
@@ -71,7 +71,7 @@ function toPersonUpdate (row: EventRow, properties: Properties): PeopleUpdate {
 function pushGroupUpdate (updates: PeopleUpdate[], row: EventRow, properties: Properties): void {
   const groupType = toId(properties.$group_type)
   const groupKey = toId(properties.$group_key)
-  const set = toObject(properties.$group_set)
+  const set = properties.$group_set ?? {}
   if (groupType === '' || groupKey === '' || !isObject(set)) return
   updates.push({ kind: 'group', ...originOf(row), groupType, groupKey, set })
 }

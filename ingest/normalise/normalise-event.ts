@@ -3,7 +3,7 @@ import { type DropReason } from '../capture/drop-reason.ts'
 import { type RequestContext } from '../capture/request-context.ts'
 import { type SentEvent } from '../capture/validate-event.ts'
 import { cleanName, cleanText, cutText } from './clean-text.ts'
-import { mergePersonProperties, toObject } from './merge-person-properties.ts'
+import { mergePersonProperties } from './merge-person-properties.ts'
 import { type PropertyReader } from './read-properties.ts'
 import { resolveTimestamp } from './resolve-timestamp.ts'
 import { stringifyJson } from './stringify-json.ts'
@@ -42,8 +42,7 @@ export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => Norma
  */
 export function createNormaliseEvent ({ readProperties, maxEventBytes }: NormaliseDeps): NormaliseEvent {
   return function normaliseEvent (sent, context) {
-    if (sent.event.trim() === '') return 'missing_event_name'
-    let properties = toObject(sent.properties)
+    let properties = sent.properties ?? {}
     const distinctId = toDistinctId(sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id)
     if (distinctId === '') return 'missing_distinct_id'
 

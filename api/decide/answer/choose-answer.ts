@@ -1,4 +1,5 @@
 import { type Evaluation } from '../../flags/evaluate-flags.ts'
+import { parseInteger } from '../../http/request/request-validation.ts'
 import {
   buildDecideV1, buildDecideV2, buildDecideV3, buildDecideV4, buildFlagsV1, buildFlagsV2, type AnswerContext
 } from './flag-answers.ts'
@@ -22,13 +23,11 @@ export function chooseAnswer (
 }
 
 function newestUpTo (versions: readonly BuildAnswer[], asked: number): BuildAnswer {
-  return versions[Math.min(Math.max(Math.floor(asked), 1), versions.length) - 1]!
+  return versions[Math.min(Math.max(asked, 1), versions.length) - 1]!
 }
 
-/** What is no number is no version. */
+/** What is no whole number is no version: an SDK that asks for one gets flags all the same. */
 function readVersion (text: unknown): number | null {
   const last = Array.isArray(text) ? text.at(-1) : text
-  if (typeof last !== 'string' || last.trim() === '') return null
-  const version = Number(last)
-  return Number.isNaN(version) ? null : version
+  return typeof last === 'string' ? parseInteger(last) ?? null : null
 }

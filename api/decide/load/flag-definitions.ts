@@ -1,7 +1,7 @@
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { listenPostgres } from '../../../platform/postgres/listen-postgres.ts'
 import { type Logger } from '../../../platform/logger.ts'
-import { loadDefinitions, loadProjectKeys, loadRevisions, type ProjectKey } from '../../feature-flags/load-definitions.ts'
+import { loadDefinitions, loadProjectIds, loadProjectKeys, loadRevisions, type ProjectKey } from '../../feature-flags/load-definitions.ts'
 import { compileFlagSet, type FlagSet } from '../../flags/compile/compile-flag-set.ts'
 import { atMost } from '../at-most.ts'
 import { type FlagTallies } from './flag-tallies.ts'
@@ -15,13 +15,13 @@ const RETRY_MS = 500
 /** A server that does not answer is given up and asked again, in milliseconds. */
 const READ_TIMEOUT_MS = 5000
 
-/** Longest wait of a request with an unknown key, in milliseconds; flag clients give up after 3 s. */
-const KEY_TIMEOUT_MS = 1000
+/** Longest wait of a request with an unknown key or project, in milliseconds; flag clients give up after 3 s. */
+const LOOK_TIMEOUT_MS = 1000
 
-/** Unknown keys lead to a look into Postgres at most this often, in milliseconds. */
-const KEY_LOOK_MS = 250
+/** Unknown keys and projects lead to a look into Postgres at most this often, in milliseconds. */
+const LOOK_PAUSE_MS = 250
 
-/** Keys and compiled flags of all projects, in memory. While Postgres is away the last known ones are served. */
+/** Keys, existing projects and compiled flags, in memory. While Postgres is away the last known ones are served. */
 export interface FlagDefinitions {
   /** Resolves when everything was loaded once. Never rejects: an absent server is waited for. */
   ready: Promise<void>
@@ -30,7 +30,9 @@ export interface FlagDefinitions {
   ageMs: () => number | null
   /** Project of a public key. Looks once into Postgres for a key that may be brand new. */
   findKey: (apiKey: string) => Promise<ProjectKey | 'unknown' | 'unavailable'>
-  /** Flags of a project; one without any flag has an empty set. */
+  /** Whether a project exists. Looks once into Postgres for one that may be brand new. */
+  findProject: (projectId: number) => Promise<'known' | 'unknown' | 'unavailable'>
+  /** Flags of a project that exists; one without any flag has an empty set. */
   get: (projectId: number) => FlagSet
   /** Reads again what has changed; resolves when it was read or could not be. */
   refresh: () => Promise<void>
@@ -50,6 +52,7 @@ export function createFlagDefinitions (options: FlagDefinitionsOptions): FlagDef
   const { sql, databaseUrl: url, logger, tallies } = options
   const { promise: ready, resolve } = Promise.withResolvers<undefined>()
   let keys = new Map<string, ProjectKey>()
+  let projects = new Set<number>()
   const sets = new Map<number, { revision: number, set: FlagSet }>()
   let isReady = false
   let keysReadAt = -Infinity
@@ -58,7 +61,9 @@ export function createFlagDefinitions (options: FlagDefinitionsOptions): FlagDef
   const readAll = async (isGivenUp: () => boolean): Promise<void> => {
     // The time of asking, not of the answer: a key made in between is not in it.
     const askedAt = performance.now()
-    const [freshKeys, revisions] = await Promise.all([loadProjectKeys(sql), loadRevisions(sql)])
+    const [freshKeys, freshProjects, revisions] = await Promise.all([
+      loadProjectKeys(sql), loadProjectIds(sql), loadRevisions(sql)
+    ])
     for (const [projectId, revision] of revisions) {
       if (sets.get(projectId)?.revision === revision) continue
       const definitions = await loadDefinitions(sql, projectId)
@@ -71,8 +76,9 @@ export function createFlagDefinitions (options: FlagDefinitionsOptions): FlagDef
     for (const projectId of sets.keys()) {
       if (!revisions.has(projectId)) sets.delete(projectId)
     }
-    // Last: a key that is known must never meet a project whose flags are not, or its users would get an empty set.
+    // Last: a key or project that is known must never meet flags that are not, or its users would get an empty set.
     keys = freshKeys
+    projects = freshProjects
     keysReadAt = askedAt
     isReady = true
     resolve(undefined)
@@ -88,6 +94,14 @@ export function createFlagDefinitions (options: FlagDefinitionsOptions): FlagDef
       retry = setTimeout(() => { void refresh() }, RETRY_MS).unref()
     }
   })
+  /** Reads again unless that was just done; false when Postgres did not answer. */
+  const lookAgain = async (): Promise<boolean> => {
+    if (performance.now() - keysReadAt <= LOOK_PAUSE_MS) return true
+    const before = keysReadAt
+    // Late or failed is told by the time of the last reading.
+    await atMost(LOOK_TIMEOUT_MS, refresh()).catch(() => {})
+    return keysReadAt !== before
+  }
   const onChange = (): void => { void refresh() }
   const listeners = ['millrace_flags', 'millrace_keys'].map((channel) => listenPostgres({ url, channel, logger, onChange }))
   const timer = setInterval(onChange, REFRESH_MS).unref()
@@ -97,15 +111,14 @@ export function createFlagDefinitions (options: FlagDefinitionsOptions): FlagDef
     isReady: () => isReady,
     ageMs: () => isReady ? Math.round(performance.now() - keysReadAt) : null,
     async findKey (apiKey) {
-      if (!keys.has(apiKey) && performance.now() - keysReadAt > KEY_LOOK_MS) {
-        const before = keysReadAt
-        // Late or failed is told by the time of the last reading.
-        await atMost(KEY_TIMEOUT_MS, refresh()).catch(() => {})
-        if (keysReadAt === before) return 'unavailable'
-      }
+      if (!keys.has(apiKey) && !await lookAgain()) return 'unavailable'
       const key = keys.get(apiKey)
       const isExpired = key !== undefined && key.expiresAt !== null && key.expiresAt.getTime() <= Date.now()
       return key === undefined || isExpired ? 'unknown' : key
+    },
+    async findProject (projectId) {
+      if (!projects.has(projectId) && !await lookAgain()) return 'unavailable'
+      return projects.has(projectId) ? 'known' : 'unknown'
     },
     get: (projectId) => sets.get(projectId)?.set ?? emptySet(projectId),
     refresh,

@@ -62,9 +62,10 @@ async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Pr
   if (text === undefined) throw notFound()
   const key = await findUsableKey(text, deps)
   requireScope(key.scopes, 'feature_flag:read')
-  const { token, project_id: projectId } = request.query as { token?: string, project_id?: string }
+  const { token, project_id: projectId } = request.query as { token?: unknown, project_id?: unknown }
   if (token === undefined) return await resolveProject(text, projectId, deps)
-  const found = await resolveProject(token, undefined, deps)
+  // Named twice it is a list, and no key.
+  const found = await resolveProject(typeof token === 'string' ? token : null, undefined, deps)
   if (key.projectIds !== null && !key.projectIds.includes(found)) {
     throw new HttpError(403, 'authentication_error', 'permission_denied', 'The API key may not read this project.')
   }

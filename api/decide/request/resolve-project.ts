@@ -1,5 +1,6 @@
 import { HttpError } from '../../../platform/errors.ts'
 import { findUsableKey, type AuthenticateOptions } from '../../http/access/authenticate-personal-key.ts'
+import { parseInteger } from '../../http/request/request-validation.ts'
 import { requireScope } from '../../../platform/scopes.ts'
 import { type FlagDefinitions } from '../load/flag-definitions.ts'
 
@@ -31,11 +32,24 @@ async function resolvePersonal (token: string, named: unknown, deps: ResolveProj
   if (!deps.definitions.isReady()) throw unavailable()
   const { projectIds, scopes } = await findUsableKey(token, deps)
   requireScope(scopes, 'feature_flag:read')
-  const candidate = named ?? (projectIds?.length === 1 ? projectIds[0] : undefined)
-  const id = typeof candidate === 'string' && /^\d{1,9}$/.test(candidate) ? Number(candidate) : candidate
-  if (typeof id === 'number' && Number.isSafeInteger(id) && (projectIds === null || projectIds.includes(id))) return id
-  throw new HttpError(400, 'validation_error', 'invalid_project',
-    'A personal API key needs project_id, a project that it may read.', { attr: 'project_id' })
+  const id = readProjectId(named ?? (projectIds?.length === 1 ? projectIds[0] : undefined))
+  if (id === undefined || (projectIds !== null && !projectIds.includes(id))) throw invalidProject()
+  // A key outlives its projects. SDKs take an empty set for the truth, and forget every flag that they knew.
+  const found = await deps.definitions.findProject(id)
+  if (found === 'unavailable') throw unavailable()
+  if (found === 'unknown') throw invalidProject()
+  return id
+}
+
+/** Requests name a project by its number, or by its digits in a query. */
+function readProjectId (named: unknown): number | undefined {
+  const id = typeof named === 'string' ? parseInteger(named) : named
+  return typeof id === 'number' && Number.isSafeInteger(id) ? id : undefined
+}
+
+function invalidProject (): HttpError {
+  return new HttpError(400, 'validation_error', 'invalid_project',
+    'A personal API key needs project_id, a project that exists and that it may read.', { attr: 'project_id' })
 }
 
 function unavailable (): HttpError {

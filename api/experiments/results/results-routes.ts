@@ -2,6 +2,7 @@ import { type FastifyInstance } from 'fastify'
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../../http/access/authenticate-personal-key.ts'
+import { parseInteger } from '../../http/request/request-validation.ts'
 import { experimentIdParams, type ExperimentParams } from '../experiment-routes.ts'
 import { invalidExperiment } from '../experiment-errors.ts'
 import { findExperiment } from '../find-experiment.ts'
@@ -100,8 +101,9 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
 function chooseMetrics (metrics: Metric[], id: string | undefined): Metric[] {
   if (metrics.length === 0) throw invalidExperiment('secondary_metrics', 'Experiment has no secondary metrics', 'required')
   if (id === undefined) return metrics
-  if (!/^\d{1,6}$/.test(id)) throw invalidExperiment('id', 'Secondary metric id must be an integer')
-  const metric = metrics[Number(id)]
+  const index = parseInteger(id)
+  if (index === undefined) throw invalidExperiment('id', 'Secondary metric id must be an integer')
+  const metric = metrics[index]
   if (metric === undefined) throw invalidExperiment('id', 'Invalid metric ID')
   return [metric]
 }

@@ -1,4 +1,6 @@
 import { HttpError } from '../../../platform/errors.ts'
+import { isIsoDateTime } from '../request/iso-date-time.ts'
+import { parseInteger } from '../request/request-validation.ts'
 
 /** Query parameter of lists that links carry; clients pass it on and do not make it up. */
 export const cursorQueryProperties = {
@@ -14,23 +16,32 @@ export function encodeCursor (order: string, values: readonly string[]): string 
   return Buffer.from(JSON.stringify([order, ...values])).toString('base64url')
 }
 
+/** What a value of a cursor is, which a query casts it to; a forged one must not reach the query. */
+export type CursorKind = 'text' | 'integer' | 'time'
+
 /**
  * Reads the `after` of a request.
  *
  * @param order  The order of this list; a cursor of another one is refused, because it would skip items.
- * @param count  How many values the order has.
+ * @param kinds  The values of the order.
  * @returns undefined when the request has none.
  * @throws {HttpError} 400 for a text that `encodeCursor` did not make.
  */
-export function decodeCursor (after: string | undefined, order: string, count: number): string[] | undefined {
+export function decodeCursor (
+  after: string | undefined, order: string, kinds: readonly CursorKind[]
+): string[] | undefined {
   if (after === undefined) return undefined
-  const values = readArray(after)
-  const valid = values !== undefined && values.length === count + 1 && values[0] === order &&
-    values.every((value) => typeof value === 'string' && !value.includes('\0'))
-  if (!valid) {
-    throw new HttpError(400, 'validation_error', 'invalid_input', 'after must come from the next link of this list.', { attr: 'after' })
+  const [name, ...values] = readArray(after) ?? []
+  if (name === order && values.length === kinds.length && kinds.every((kind, i) => isOfKind(values[i], kind))) {
+    return values as string[]
   }
-  return values.slice(1) as string[]
+  throw new HttpError(400, 'validation_error', 'invalid_input', 'after must come from the next link of this list.', { attr: 'after' })
+}
+
+function isOfKind (value: unknown, kind: CursorKind): boolean {
+  if (typeof value !== 'string' || value.includes('\0') || !value.isWellFormed()) return false
+  if (kind === 'integer') return parseInteger(value) !== undefined
+  return kind === 'text' || value === '-infinity' || isIsoDateTime(value)
 }
 
 function readArray (text: string): unknown[] | undefined {

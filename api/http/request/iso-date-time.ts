@@ -17,7 +17,8 @@ export function parseIsoDateTime (text: string): Date | undefined {
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return undefined
   const fraction = /[.,](\d{1,9})/.exec(text)?.[1] ?? '0'
   const date = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.padEnd(3, '0').slice(0, 3)}${normaliseZone(zone)}`)
-  return Number.isNaN(date.getTime()) ? undefined : date
+  // Its zone may move it out of these years, into a date that no store can read.
+  return date.getUTCFullYear() >= 1000 && date.getUTCFullYear() <= 9999 ? date : undefined
 }
 
 function isDayOfCalendar (year: number, month: number, day: number): boolean {
