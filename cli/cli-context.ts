@@ -1,8 +1,10 @@
 import { connectClickHouse, type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { connectNats, type NatsConnection } from '../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
+import { pingClickHouse } from '../platform/health/check-service.ts'
 import { createLogger } from '../platform/logger.ts'
 import { loadSettings } from '../platform/load-settings.ts'
+import { ServiceSilentError } from './describe-failure.ts'
 import { findAddress } from './find-address.ts'
 
 /** What a command may use of the world; tests hand in their own. */
@@ -14,40 +16,96 @@ export interface CliWorld {
   now: () => number
 }
 
+/** How a command uses a service. */
+export interface ServiceUse {
+  /** Default true: the command fails when the service is silent for longer than `--timeout`. */
+  isWatched?: boolean
+}
+
 /** A `CliWorld` with the connections of one run: opened when a command asks, closed when it is done. */
 export interface CliContext extends CliWorld {
-  postgres: () => Promise<Sql>
-  clickhouse: () => Promise<ClickHouse>
-  nats: () => Promise<NatsConnection>
+  postgres: (use?: ServiceUse) => Promise<Sql>
+  clickhouse: (use?: ServiceUse) => Promise<ClickHouse>
+  nats: (use?: ServiceUse) => Promise<NatsConnection>
   /** Name of the ClickHouse cluster whose nodes hold the tables; empty: one node. */
   cluster: () => string
+  /** Rejects with a `ServiceSilentError` when a watched service is silent for too long; never resolves. */
+  readonly silence: Promise<never>
+  /** Milliseconds for which a service may be silent. */
+  timeoutMs: number
   close: () => Promise<void>
 }
 
-export function createCliContext (world: CliWorld): CliContext {
-  const closers: (() => Promise<unknown>)[] = []
-  const logger = createLogger({ component: 'cli', level: 'silent' })
+/** Silence of a service that a command bears by default, in milliseconds: ten times what a loaded one needs. */
+export const DEFAULT_TIMEOUT_MS = 10_000
 
-  return {
+/** Between two questions to a service, in milliseconds. Most commands are done before the first. */
+const ASK_EVERY_MS = 1000
+
+/** How long a connection may take to close, in milliseconds; the process ends anyway. */
+const CLOSE_MS = 1000
+
+/**
+ * Each service that a command uses is asked every second whether it answers, on the side: a long operation may take
+ * its time, and a service that hangs ends the command, whatever call waits for it.
+ */
+export function createCliContext (world: CliWorld): CliContext {
+  const closers: (() => Promise<unknown> | unknown)[] = []
+  const logger = createLogger({ component: 'cli', level: 'silent' })
+  const { promise: silence, reject: tellSilence } = Promise.withResolvers<never>()
+  // Nobody listens when a run is over.
+  silence.catch(() => {})
+
+  function watch (service: string, { isWatched = true }: ServiceUse, ping: () => Promise<unknown>): void {
+    if (!isWatched) return
+    let heardAt = performance.now()
+    let isAsking = false
+    const timer = setInterval(() => {
+      const { timeoutMs } = context
+      if (performance.now() - heardAt > timeoutMs) tellSilence(new ServiceSilentError(service, timeoutMs))
+      if (isAsking) return
+      isAsking = true
+      // What it says is the business of the command; an error is no sign of life.
+      ping().then(() => { heardAt = performance.now() }, () => {}).finally(() => { isAsking = false })
+    }, ASK_EVERY_MS)
+    closers.push(() => { clearInterval(timer) })
+  }
+
+  const context: CliContext = {
     ...world,
-    async postgres () {
-      const sql = connectPostgres({ url: await findAddress(world.env, 'DATABASE_URL'), max: 1 })
-      closers.push(async () => await sql.end({ timeout: 1 }))
+    silence,
+    timeoutMs: DEFAULT_TIMEOUT_MS,
+    async postgres (use = {}) {
+      const url = await findAddress(world.env, 'DATABASE_URL')
+      const sql = connectPostgres({ url, max: 1 })
+      // The connection of the command may be busy for long.
+      const aside = connectPostgres({ url, max: 1 })
+      watch('postgres', use, async () => await aside`SELECT 1`)
+      closers.push(async () => await sql.end({ timeout: 1 }), async () => await aside.end({ timeout: 0 }))
       return sql
     },
-    async clickhouse () {
+    async clickhouse (use = {}) {
       const client = connectClickHouse({ url: await findAddress(world.env, 'CLICKHOUSE_URL') })
+      watch('clickhouse', use, async () => { await pingClickHouse(client) })
       closers.push(async () => await client.close())
       return client
     },
-    async nats () {
-      const connection = await connectNats({ url: await findAddress(world.env, 'NATS_URL'), name: 'millrace-cli', logger })
+    async nats (use = {}) {
+      const url = await findAddress(world.env, 'NATS_URL')
+      const connecting = connectNats({ url, name: 'millrace-cli', logger, timeoutMs: context.timeoutMs })
+      watch('nats', use, async () => { await (await connecting).flush() })
+      const connection = await connecting
       closers.push(async () => await connection.close())
       return connection
     },
     cluster: () => loadSettings(world.env, ['MILLRACE_CLICKHOUSE_CLUSTER']).MILLRACE_CLICKHOUSE_CLUSTER,
     async close () {
-      for (const close of closers.splice(0)) await close()
+      const { promise: late, resolve } = Promise.withResolvers<void>()
+      const timer = setTimeout(resolve, CLOSE_MS)
+      const closing = Promise.allSettled(closers.splice(0).map(async (close) => { await close() }))
+      await Promise.race([closing, late])
+      clearTimeout(timer)
     }
   }
+  return context
 }

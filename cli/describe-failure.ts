@@ -1,7 +1,31 @@
 import { InvalidArgumentError } from 'commander'
 import { MillraceError } from '../platform/errors.ts'
 
-const POSTGRES_AWAY = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'CONNECT_TIMEOUT', 'CONNECTION_CLOSED', '57P03'])
+/** Exit codes of `npx millrace`; listed in docs/operations.md. */
+export const EXIT = {
+  done: 0,
+  /** Refused, or failed for a reason that is told. */
+  failed: 1,
+  /** Nothing was tried: the command line is wrong. */
+  wrongCommandLine: 2,
+  /** A service refuses connections or hangs: what was asked is unknown, what was begun may be done or not. */
+  noAnswer: 3
+} as const
+
+/** A service that a command uses hangs. */
+export class ServiceSilentError extends MillraceError {
+  constructor (service: string, timeoutMs: number) {
+    super('MILLRACE_SERVICE_SILENT', `${service} has not answered for ${timeoutMs / 1000} s; what this command asked for ` +
+      'is not known, and what it began may be done or not')
+    this.name = 'ServiceSilentError'
+  }
+}
+
+/** Codes of sockets and of Postgres, and names of errors of NATS and of ClickHouse's client, when nobody answers. */
+const NO_ANSWER = new Set([
+  'ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'ENOTFOUND', 'ETIMEDOUT', 'EPIPE', 'CONNECT_TIMEOUT', 'CONNECTION_CLOSED',
+  '57P03', 'ConnectionError', 'TimeoutError', 'ClosedConnectionError', 'RequestError', 'NoRespondersError'
+])
 
 /** Codes of Postgres that an operator can do something about. */
 const POSTGRES_CODES: Record<string, string> = {
@@ -11,14 +35,23 @@ const POSTGRES_CODES: Record<string, string> = {
   23514: 'a value is longer than allowed'
 }
 
-/** What went wrong, in one line for the person at the terminal. */
-export function describeFailure (error: unknown): string {
-  if (error instanceof MillraceError || error instanceof InvalidArgumentError) return error.message
-  const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
-  const known = POSTGRES_CODES[code]
-  if (known !== undefined) return known
-  if (POSTGRES_AWAY.has(code)) {
-    return 'the service does not answer; start Millrace (npm start), or set DATABASE_URL, CLICKHOUSE_URL or NATS_URL'
+/** The exit code of a failure, and what went wrong, in one line for the person at the terminal. */
+export function describeFailure (error: unknown): { exitCode: number, message: string } {
+  if (error instanceof ServiceSilentError) return { exitCode: EXIT.noAnswer, message: error.message }
+  if (error instanceof MillraceError || error instanceof InvalidArgumentError) return failed(error.message)
+  const { code = '', name = '', message = '' } = (typeof error === 'object' ? error ?? {} : {}) as Record<string, unknown>
+  const known = POSTGRES_CODES[String(code)]
+  if (known !== undefined) return failed(known)
+  // The client of ClickHouse has no code for a request that took too long.
+  if (NO_ANSWER.has(String(code)) || NO_ANSWER.has(String(name)) || message === 'Timeout error.') {
+    return {
+      exitCode: EXIT.noAnswer,
+      message: 'the service does not answer; start Millrace (npm start), or set DATABASE_URL, CLICKHOUSE_URL or NATS_URL'
+    }
   }
-  return error instanceof Error ? error.message : String(error)
+  return failed(error instanceof Error ? error.message : String(error))
+}
+
+function failed (message: string): { exitCode: number, message: string } {
+  return { exitCode: EXIT.failed, message }
 }

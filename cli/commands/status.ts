@@ -47,7 +47,12 @@ export function addStatusCommands (program: Command, context: CliContext): void 
 }
 
 function createLook (urls: TierUrls, context: CliContext): () => Promise<Reading> {
-  const readStores = createReadStores(context)
+  const readStores = createReadStores({
+    // One that hangs is what the status is about, no reason to end.
+    nats: async () => await context.nats({ isWatched: false }),
+    clickhouse: async () => await context.clickhouse({ isWatched: false }),
+    postgres: async () => await context.postgres({ isWatched: false })
+  })
   return async () => {
     const [stores, ...tiers] = await Promise.all([
       readStores(),

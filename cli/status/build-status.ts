@@ -1,27 +1,46 @@
 import { type StoresReading } from './read-stores.ts'
 import { type TierName, type TierReading } from './read-tier.ts'
 
-/** The way of an event at one moment: what `millrace status --json` writes. Rates are per second. */
+/**
+ * What clients feel. Captures are `answered`; `spooled`: answered, and kept on the disk of ingest; `refused`: some got
+ * 503 between the two looks; or get `no answer` from any process.
+ */
+export interface ClientView {
+  captures: 'answered' | 'spooled' | 'refused' | 'no answer'
+  flags: 'answered' | 'no answer'
+}
+
+/**
+ * The way of an event at one moment: what `millrace status --json` writes. Rates are per second. A figure is null when
+ * it is unknown: the process that has it does not answer, or does not know it itself. A mean is null without a sample.
+ */
 export interface Status {
-  /** `down`: a process or a service does not answer. */
+  /** `down`: captures are refused or get no answer. `degraded`: clients are served, and something is stuck or away. */
   status: 'ok' | 'degraded' | 'down'
+  clients: ClientView
   /** What is stuck, as `<tier>: <part>`, the tiers in the order of the data. */
   stuck: string[]
   time: string
   /** Of all processes: more than one in the middle of an upgrade. */
   version: string
-  tiers: { tier: TierName, url: string, status: 'ok' | 'degraded' | 'down', stuck: string[], eventLoopP99Ms: number, memoryBytes: number }[]
+  tiers: {
+    tier: TierName, url: string, status: 'ok' | 'degraded' | 'down', stuck: string[]
+    eventLoopP99Ms: number | null, memoryBytes: number | null
+  }[]
   ingest: {
-    acceptedPerSecond: number, droppedPerSecond: number, bytesPerSecond: number, accepted: number
-    dropped: Record<string, number>, publishMs: number | null, spoolBytes: number, refusedMessages: number
+    acceptedPerSecond: number | null, droppedPerSecond: number | null, bytesPerSecond: number | null
+    accepted: number | null, dropped: Record<string, number>, publishMs: number | null
+    spoolBytes: number | null, refusedMessages: number | null
   }
+  /** Empty while the pipeline does not know. */
   streams: Record<string, { messages: number, bytes: number, maxBytes: number, oldestSeconds: number }>
   pipeline: {
-    storedPerSecond: number, stored: number, leftOut: number, insertMs: number | null, rowsPerInsert: number | null
+    storedPerSecond: number | null, stored: number | null, leftOut: number | null
+    insertMs: number | null, rowsPerInsert: number | null
     lanes: Record<string, { pendingMessages: number, pendingBytes: number, lagSeconds: number, healthy: boolean }>
-    deadLetters: number, deadLetterFill: number, definitionsAgeSeconds: number
+    deadLetters: number | null, deadLetterFill: number | null, definitionsAgeSeconds: number | null
   }
-  api: { requestsPerSecond: number, flagEvaluationsPerSecond: number, requestMs: number | null }
+  api: { requestsPerSecond: number | null, flagEvaluationsPerSecond: number | null, requestMs: number | null }
   stores: StoresReading
 }
 
@@ -35,13 +54,18 @@ export interface Reading {
 /** Computes the status from two looks: totals from the second, rates from both. Several processes of a tier add up. */
 export function buildStatus (before: Reading, now: Reading): Status {
   const of = (reading: Reading, tier: TierName): TierReading[] => reading.tiers.filter((each) => each.tier === tier)
-  const total = (tier: TierName, name: string, labels?: Record<string, string>): number =>
-    of(now, tier).reduce((sum, { metrics }) => sum + metrics.sum(name, labels), 0)
-  const rate = (tier: TierName, name: string): number =>
-    of(now, tier).reduce((sum, each) => sum + rateOf(each, before, name), 0)
+  /** Values of a metric, one a process that knows it. */
+  const values = (tier: TierName, name: string, labels?: Record<string, string>): number[] =>
+    of(now, tier).filter(({ metrics }) => metrics.names().has(name)).map(({ metrics }) => metrics.sum(name, labels))
+      .filter((value) => !Number.isNaN(value))
+  const total = (tier: TierName, name: string, labels?: Record<string, string>): number | null =>
+    values(tier, name, labels).reduce<number | null>((sum, value) => (sum ?? 0) + value, null)
+  const rate = (tier: TierName, name: string): number | null =>
+    of(now, tier).filter(({ metrics }) => metrics.names().has(name))
+      .reduce<number | null>((sum, each) => (sum ?? 0) + rateOf(each, before, name), null)
   const mean = (tier: TierName, name: string, factor: number): number | null => {
-    const count = rate(tier, `${name}_count`)
-    return count === 0 ? null : rate(tier, `${name}_sum`) / count * factor
+    const [count, sum] = [rate(tier, `${name}_count`), rate(tier, `${name}_sum`)]
+    return count === null || count === 0 || sum === null ? null : sum / count * factor
   }
   const by = (tier: TierName, name: string, label: string): Map<string, number> =>
     addUp(of(now, tier).map(({ metrics }) => metrics.by(name, label)))
@@ -51,8 +75,8 @@ export function buildStatus (before: Reading, now: Reading): Status {
     url,
     status: health?.status ?? 'down' as const,
     stuck: health?.stuck ?? [],
-    eventLoopP99Ms: metrics.sum(`millrace_${tier}_nodejs_eventloop_lag_p99_seconds`) * 1000,
-    memoryBytes: metrics.sum(`millrace_${tier}_process_resident_memory_bytes`)
+    eventLoopP99Ms: health === null ? null : metrics.sum(`millrace_${tier}_nodejs_eventloop_lag_p99_seconds`) * 1000,
+    memoryBytes: health === null ? null : metrics.sum(`millrace_${tier}_process_resident_memory_bytes`)
   }))
   const away = [
     ...tiers.filter(({ status }) => status === 'down').map(({ tier, url }) => `${tier}: no answer from ${url}`),
@@ -65,8 +89,15 @@ export function buildStatus (before: Reading, now: Reading): Status {
   const streams = ['messages', 'bytes', 'max_bytes', 'oldest_message_seconds']
     // Every pipeline process sees the same streams.
     .map((name) => of(now, 'pipeline').find(({ health }) => health !== null)?.metrics.by(`${pipeline}_stream_${name}`, 'stream') ?? new Map<string, number>())
+  const clients = viewOfClients(tiers, {
+    spoolBytes: total('ingest', 'millrace_ingest_spool_bytes') ?? 0,
+    refusedPerSecond: of(now, 'ingest').reduce((sum, each) =>
+      sum + rateOf(each, before, 'millrace_ingest_messages_total', { outcome: 'refused' }), 0)
+  })
+  const isDown = clients.captures === 'refused' || clients.captures === 'no answer'
   return {
-    status: away.length > 0 ? 'down' : stuck.length > 0 ? 'degraded' : 'ok',
+    status: isDown ? 'down' : stuck.length > 0 || clients.flags === 'no answer' ? 'degraded' : 'ok',
+    clients,
     stuck,
     time: now.time.toISOString(),
     version: [...versions].join(', '),
@@ -95,13 +126,13 @@ export function buildStatus (before: Reading, now: Reading): Status {
       rowsPerInsert: mean('pipeline', `${pipeline}_batch_rows`, 1),
       lanes: Object.fromEntries([...by('pipeline', `${pipeline}_lane_pending_messages`, 'lane')].map(([lane, pendingMessages]) => [lane, {
         pendingMessages,
-        pendingBytes: total('pipeline', `${pipeline}_lane_pending_bytes`, { lane }),
-        lagSeconds: total('pipeline', `${pipeline}_lane_lag_seconds`, { lane }),
-        healthy: total('pipeline', `${pipeline}_lane_healthy`, { lane }) > 0
+        pendingBytes: total('pipeline', `${pipeline}_lane_pending_bytes`, { lane }) ?? 0,
+        lagSeconds: total('pipeline', `${pipeline}_lane_lag_seconds`, { lane }) ?? 0,
+        healthy: (total('pipeline', `${pipeline}_lane_healthy`, { lane }) ?? 0) > 0
       }])),
-      deadLetters: Math.max(0, ...of(now, 'pipeline').map(({ metrics }) => metrics.sum(`${pipeline}_dead_letters`))),
-      deadLetterFill: Math.max(0, ...of(now, 'pipeline').map(({ metrics }) => metrics.sum(`${pipeline}_dead_letters_fill_ratio`))),
-      definitionsAgeSeconds: Math.min(...of(now, 'pipeline').map(({ metrics }) => metrics.sum(`${pipeline}_definitions_age_seconds`)))
+      deadLetters: extreme(Math.max, values('pipeline', `${pipeline}_dead_letters`)),
+      deadLetterFill: extreme(Math.max, values('pipeline', `${pipeline}_dead_letters_fill_ratio`)),
+      definitionsAgeSeconds: extreme(Math.min, values('pipeline', `${pipeline}_definitions_age_seconds`))
     },
     api: {
       requestsPerSecond: rate('api', 'millrace_api_request_duration_seconds_count'),
@@ -112,12 +143,27 @@ export function buildStatus (before: Reading, now: Reading): Status {
   }
 }
 
+function viewOfClients (
+  tiers: Status['tiers'], { spoolBytes, refusedPerSecond }: { spoolBytes: number, refusedPerSecond: number }
+): ClientView {
+  const answers = (tier: TierName): boolean => tiers.some((each) => each.tier === tier && each.status !== 'down')
+  return {
+    captures: !answers('ingest') ? 'no answer' : refusedPerSecond > 0 ? 'refused' : spoolBytes > 0 ? 'spooled' : 'answered',
+    // They come in through ingest, too.
+    flags: answers('ingest') && answers('api') ? 'answered' : 'no answer'
+  }
+}
+
+function extreme (choose: (...values: number[]) => number, values: readonly number[]): number | null {
+  return values.length === 0 ? null : choose(...values)
+}
+
 /** A counter that went back belongs to a process that was started again: its whole value is new. */
-function rateOf (now: TierReading, before: Reading, name: string): number {
+function rateOf (now: TierReading, before: Reading, name: string, labels?: Record<string, string>): number {
   const earlier = before.tiers.find(({ tier, url }) => tier === now.tier && url === now.url)
   if (earlier === undefined || earlier.health === null || now.health === null) return 0
   const seconds = (now.readAt - earlier.readAt) / 1000
-  const [from, to] = [earlier.metrics.sum(name), now.metrics.sum(name)]
+  const [from, to] = [earlier.metrics.sum(name, labels), now.metrics.sum(name, labels)]
   return seconds <= 0 ? 0 : (to >= from ? to - from : to) / seconds
 }
 

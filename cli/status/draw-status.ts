@@ -1,5 +1,15 @@
 import { type Status } from './build-status.ts'
 
+const CLIENTS = {
+  answered: 'captures are answered',
+  spooled: 'captures are answered, and wait on the disk of ingest',
+  refused: 'captures are refused with 503',
+  'no answer': 'captures get no answer'
+} as const
+
+/** What stands for a figure that nobody knows at the moment. */
+const UNKNOWN = 'unknown'
+
 /** Draws the way of an event from left to right, one stage a line. */
 export function drawStatus (status: Status): string {
   const { ingest, pipeline, api, stores, streams } = status
@@ -9,13 +19,15 @@ export function drawStatus (status: Status): string {
     return `${worst?.status ?? 'ok'}${processes.length > 1 ? ` x${processes.length}` : ''}`
   }
   const lines = [
-    `Millrace ${status.version}   ${status.time.slice(0, 19).replace('T', ' ')}   ${status.status.toUpperCase()}`,
+    `Millrace ${status.version}   ${status.time.slice(0, 19).replace('T', ' ')}   ${status.status.toUpperCase()}  ${CLIENTS[status.clients.captures]}, flags ` +
+      `${status.clients.flags === 'answered' ? 'are answered' : 'get no answer'}`,
     '',
     row('ingest', state('ingest'), [
       `${number(ingest.acceptedPerSecond)} events/s accepted`, `${number(ingest.droppedPerSecond)}/s dropped`,
       `${bytes(ingest.bytesPerSecond)}/s`, `publish ${ms(ingest.publishMs)}`
     ]),
-    row('spool', ingest.spoolBytes > 0 ? 'waiting' : 'ok', [bytes(ingest.spoolBytes), `${number(ingest.refusedMessages)} messages refused`]),
+    row('spool', ingest.spoolBytes === null ? UNKNOWN : ingest.spoolBytes > 0 ? 'waiting' : 'ok', [bytes(ingest.spoolBytes), `${number(ingest.refusedMessages)} messages refused`]),
+    ...(Object.keys(streams).length === 0 ? [row('streams', UNKNOWN, [])] : []),
     ...Object.entries(streams).map(([name, fill]) => row(name.toLowerCase(), '', [
       `${number(fill.messages)} messages`, `${bytes(fill.bytes)} of ${bytes(fill.maxBytes)}`, `oldest ${seconds(fill.oldestSeconds)}`
     ])),
@@ -25,13 +37,14 @@ export function drawStatus (status: Status): string {
     ]),
     ...Object.entries(pipeline.lanes).map(([lane, { pendingMessages, pendingBytes, lagSeconds, healthy }]) =>
       row(`  ${lane}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
-    row('dead letters', pipeline.deadLetterFill >= 0.8 ? 'full soon' : '', [number(pipeline.deadLetters), `${Math.round(pipeline.deadLetterFill * 100)} % full`]),
+    row('dead letters', pipeline.deadLetterFill === null ? UNKNOWN : pipeline.deadLetterFill >= 0.8 ? 'full soon' : '',
+      pipeline.deadLetterFill === null ? [] : [number(pipeline.deadLetters), `${Math.round(pipeline.deadLetterFill * 100)} % full`]),
     row('definitions', '', [`${seconds(pipeline.definitionsAgeSeconds)} old`]),
-    row('clickhouse', stores.clickhouse === null ? 'down' : 'ok', stores.clickhouse === null
+    row('clickhouse', stores.clickhouse === null ? UNKNOWN : 'ok', stores.clickhouse === null
       ? []
       : [`${number(stores.clickhouse.events)} rows`, bytes(stores.clickhouse.bytes), `${bytes(stores.clickhouse.freeBytes)} free`, stores.clickhouse.version]),
-    row('postgres', stores.postgres === null ? 'down' : 'ok', stores.postgres === null ? [] : [bytes(stores.postgres.bytes), stores.postgres.version]),
-    row('nats', stores.nats === null ? 'down' : 'ok', stores.nats === null ? [] : [stores.nats.version]),
+    row('postgres', stores.postgres === null ? UNKNOWN : 'ok', stores.postgres === null ? [] : [bytes(stores.postgres.bytes), stores.postgres.version]),
+    row('nats', stores.nats === null ? UNKNOWN : 'ok', stores.nats === null ? [] : [stores.nats.version]),
     row('api', state('api'), [
       `${number(api.requestsPerSecond)} requests/s`, `answer ${ms(api.requestMs)}`, `${number(api.flagEvaluationsPerSecond)} flags/s`
     ]),
@@ -46,19 +59,20 @@ function row (name: string, state: string, cells: readonly string[]): string {
   return `${name.padEnd(16)}${state.padEnd(10)}${cells.map((cell) => cell.padEnd(26)).join('')}`.trimEnd()
 }
 
-function number (value: number): string {
-  return Math.round(value).toLocaleString('en')
+function number (value: number | null): string {
+  return value === null ? UNKNOWN : Math.round(value).toLocaleString('en')
 }
 
 function ms (value: number | null): string {
   return value === null ? '-' : `${value.toFixed(value < 10 ? 1 : 0)} ms`
 }
 
-function seconds (value: number): string {
-  return Number.isFinite(value) ? `${value.toFixed(1)} s` : '-'
+function seconds (value: number | null): string {
+  return value === null ? UNKNOWN : `${value.toFixed(1)} s`
 }
 
-function bytes (value: number): string {
+function bytes (value: number | null): string {
+  if (value === null) return UNKNOWN
   const units = ['B', 'KB', 'MB', 'GB', 'TB']
   let unit = 0
   while (value >= 1000 && unit < units.length - 1) {

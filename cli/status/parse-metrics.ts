@@ -16,6 +16,7 @@ interface Sample {
 /** Reads the text that `/metrics` answers. Lines that are no samples are passed over. */
 export function parseMetrics (text: string): MetricSamples {
   const samples = text.split('\n').map(parseLine).filter((sample) => sample !== null)
+  const names = new Set(samples.map(({ name }) => name))
   return {
     sum: (name, labels = {}) => samples
       .filter((sample) => sample.name === name)
@@ -29,7 +30,7 @@ export function parseMetrics (text: string): MetricSamples {
       }
       return values
     },
-    names: () => new Set(samples.map(({ name }) => name))
+    names: () => names
   }
 }
 

@@ -44,8 +44,43 @@ t.test('names what is stuck and what is down', async (t) => {
 
   const status = buildStatus(now, now)
 
-  t.equal(status.status, 'down')
+  t.match(status, { status: 'degraded', clients: { captures: 'answered', flags: 'no answer' } })
   t.same(status.stuck, ['api: no answer from http://127.0.0.1:8001', 'clickhouse: no answer', 'ingest: spool'])
   t.equal(status.version, '1.2.3')
   t.match(drawStatus(status), /STUCK {2}api: no answer/)
+  t.match(drawStatus(status), /DEGRADED {2}captures are answered, flags get no answer/)
+})
+
+t.test('the headline says what clients feel', async (t) => {
+  const look = (figures: string, health: 'answers' | 'silent' = 'answers'): Reading => {
+    const ingest = { ...ingestAt(0, 0), metrics: parseMetrics(figures), ...(health === 'silent' ? { health: null } : {}) }
+    return { time: new Date(0), stores: { ...STORES, nats: null }, tiers: [ingest] }
+  }
+  const refused = (count: number): string => `millrace_ingest_messages_total{outcome="refused"} ${count}\n`
+  const headline = (before: Reading, now: Reading): string => {
+    for (const tier of now.tiers) Object.assign(tier, { readAt: 1000 })
+    return drawStatus(buildStatus(before, now)).split('\n')[0]!
+  }
+
+  t.match(headline(look(refused(5)), look(refused(5))), /DEGRADED {2}captures are answered,/)
+  t.match(headline(look(''), look('millrace_ingest_spool_bytes 7\n')), /DEGRADED {2}captures are answered, and wait on the disk/)
+  t.match(headline(look(refused(5)), look(refused(6))), /DOWN {2}captures are refused/)
+  t.match(headline(look(''), look('', 'silent')), /DOWN {2}captures get no answer/)
+})
+
+t.test('what nobody knows is unknown, not 0', async (t) => {
+  const pipeline: TierReading = {
+    tier: 'pipeline', url: 'http://127.0.0.1:8002', readAt: 0,
+    health: reportHealth([{ name: 'nats', healthy: false }]),
+    metrics: parseMetrics('millrace_pipeline_dead_letters Nan\nmillrace_pipeline_dead_letters_fill_ratio Nan\n')
+  }
+  const now: Reading = { time: new Date(0), stores: STORES, tiers: [pipeline, { ...ingestAt(0, 0), health: null, metrics: parseMetrics('') }] }
+
+  const status = buildStatus(now, now)
+
+  t.match(status.ingest, { acceptedPerSecond: null, accepted: null, spoolBytes: null, refusedMessages: null })
+  t.match(status.pipeline, { deadLetters: null, deadLetterFill: null, definitionsAgeSeconds: null, stored: null })
+  for (const line of [/^streams +unknown$/m, /^spool +unknown /m, /^dead letters +unknown$/m, /^definitions +unknown old$/m]) {
+    t.match(drawStatus(status), line)
+  }
 })

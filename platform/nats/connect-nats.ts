@@ -9,12 +9,14 @@ export type { NatsConnection } from '@nats-io/transport-node'
  *
  * @param options.url   One or more servers, comma separated; login and TLS as `parseNatsUrl` says.
  * @param options.name  Shown by `nats server report connections`.
+ * @param options.timeoutMs  How long the first connection may take. Default 20,000, the client's own.
  * @param options.waitForServer  Retry the first connection too instead of throwing when no server answers.
  */
 export async function connectNats (options: {
   url: string
   name: string
   logger: Logger
+  timeoutMs?: number
   waitForServer?: boolean
 }): Promise<NatsConnection> {
   const connection = await connect({
@@ -24,6 +26,7 @@ export async function connectNats (options: {
     reconnectTimeWait: 250,
     reconnectJitter: 100,
     waitOnFirstConnect: options.waitForServer ?? false,
+    ...(options.timeoutMs === undefined ? {} : { timeout: options.timeoutMs }),
     // Without a quick ping a silently dead server is noticed after two minutes only.
     pingInterval: 5000,
     maxPingOut: 2

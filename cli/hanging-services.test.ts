@@ -1,0 +1,94 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import t from 'tap'
+import { startStack } from '../test/start-stack.ts'
+import { waitUntilPaused } from '../test/support/wait-until-paused.ts'
+import { withoutSettings } from '../test/support/without-settings.ts'
+import { EXIT } from './describe-failure.ts'
+import { runCaptured } from './testing/run-captured.ts'
+
+const BIN = path.join(import.meta.dirname, 'millrace.js')
+
+/** Time-out of the commands here, and what a process needs beside it on a busy machine, in milliseconds. */
+const [TIMEOUT_MS, REST_MS] = [2000, 20_000]
+
+/** Every command that waits for the service, and changes nothing when it is lucky. */
+const COMMANDS = {
+  'nats-server': [
+    'dead-letters list', 'dead-letters show 1', 'dead-letters stats', 'dead-letters replay', 'dead-letters purge --yes',
+    'retention apply'
+  ],
+  clickhouse: ['properties list', 'properties suggest', 'persons show u --distinct-id --project 1'],
+  postgres: ['projects list', 'users list', 'keys list', 'persons list --project 1', 'retention show']
+} as const
+
+interface Ended {
+  line: string
+  code: number
+  out: string
+  err: string
+  ms: number
+}
+
+t.test('every command ends within its time-out while a service hangs', async (t) => {
+  const stack = await startStack()
+  t.teardown(async () => { await stack.stop() })
+  const env = { ...withoutSettings(process.env), NODE_OPTIONS: '', MILLRACE_DATA_DIR: stack.dataDir }
+  const send = async (distinctId: string): Promise<number> => (await fetch(`${stack.url}/capture/`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ api_key: stack.projectApiKey, event: 'seen', distinct_id: distinctId, $set: { a: 1 } })
+  })).status
+  await send('u')
+  const processes = JSON.parse(await readFile(path.join(stack.dataDir, 'processes.json'), 'utf8')) as { name: string, pid: number }[]
+  const pidOf = (service: string): number => processes.find(({ name }) => name === service)!.pid
+  const runHere = async (line: string): Promise<Ended> => {
+    const startedAt = performance.now()
+    const captured = await runCaptured(line.split(' '), { MILLRACE_DATA_DIR: stack.dataDir })
+    return { line, ...captured, ms: performance.now() - startedAt }
+  }
+  /** As an operator does: the process itself has to end. */
+  const run = async (line: string): Promise<Ended> => {
+    const startedAt = performance.now()
+    return await new Promise((resolve) => {
+      execFile(process.execPath, [BIN, ...line.split(' ')], { env, timeout: 60_000 }, (error, out, err) => {
+        const code = error === null ? 0 : Number(error.code)
+        resolve({ line, code, out, err, ms: performance.now() - startedAt })
+      })
+    })
+  }
+  const whilePaused = async <T>(service: string, work: () => Promise<T>): Promise<T> => {
+    const pid = pidOf(service)
+    process.kill(pid, 'SIGSTOP')
+    try {
+      await waitUntilPaused(pid)
+      return await work()
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
+  }
+
+  for (const [service, lines] of Object.entries(COMMANDS)) {
+    const ended = await whilePaused(service, async () =>
+      await Promise.all(lines.map(async (line, index) => {
+        const whole = `${line} --timeout ${TIMEOUT_MS / 1000}s`
+        return index === 0 ? await run(whole) : await runHere(whole)
+      })))
+    for (const { line, code, err, ms } of ended) {
+      t.match({ code, err }, { code: EXIT.noAnswer, err: /not answer/ }, `${service}: ${line}`)
+      t.ok(ms < TIMEOUT_MS + REST_MS, `${line}: ${Math.round(ms)} ms`)
+    }
+  }
+
+  const { status, shown } = await whilePaused('nats-server', async () => {
+    const status = await send('while it hangs')
+    return { status, shown: await run('status --once') }
+  })
+  t.equal(status, 200)
+  t.equal(shown.code, EXIT.done)
+  t.ok(shown.ms < REST_MS, `status: ${Math.round(shown.ms)} ms`)
+  t.match(shown.out.split('\n')[0], /DEGRADED {2}captures are answered/)
+  t.match(shown.out, /^nats +unknown$/m)
+  t.match(shown.out, /STUCK .*nats: no answer/)
+})
