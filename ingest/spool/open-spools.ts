@@ -1,6 +1,7 @@
 import { mkdir, readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { type Logger } from '../../platform/logger.ts'
+import { syncFolder } from '../../platform/sync-folder.ts'
 import { tryLockFolder } from './folder-lock.ts'
 import { listSegments } from './segment-files.ts'
 import { Spool } from './spool.ts'
@@ -24,7 +25,10 @@ export async function openOwnSpool ({ root, maxBytes, logger }: OpenSpoolsOption
   for (let slot = 0; slot < MAX_SLOTS; slot++) {
     const folder = path.join(root, String(slot))
     const lock = tryLockFolder(folder)
-    if (lock !== null) return await Spool.open({ folder, lock, maxBytes, logger })
+    if (lock === null) continue
+    // Segments flush themselves and their names; the folders they are in must outlast a power failure, too.
+    for (const parent of [root, path.dirname(root)]) await syncFolder(parent)
+    return await Spool.open({ folder, lock, maxBytes, logger })
   }
   throw new Error(`all ${MAX_SLOTS} spool folders of ${root} are in use`)
 }

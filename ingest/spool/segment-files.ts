@@ -1,4 +1,4 @@
-import { open, readdir } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 const SEGMENT_NAME = /^(\d{12})\.segment$/
@@ -14,14 +14,4 @@ export async function listSegments (folder: string): Promise<number[]> {
 
 export function segmentPath (folder: string, number: number): string {
   return path.join(folder, `${String(number).padStart(12, '0')}.segment`)
-}
-
-/** Makes a created or removed name durable. */
-export async function syncFolder (folder: string): Promise<void> {
-  const handle = await open(folder, 'r')
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
 }

@@ -1,7 +1,8 @@
 import { open, type FileHandle } from 'node:fs/promises'
+import { syncFolder } from '../../platform/sync-folder.ts'
 import { type OutgoingMessage } from '../publish/outgoing-message.ts'
 import { encodeSpoolRecord } from './spool-record.ts'
-import { segmentPath, syncFolder } from './segment-files.ts'
+import { segmentPath } from './segment-files.ts'
 
 /** A new segment is begun beyond this size, so that drained ones can be removed piece by piece. */
 const SEGMENT_BYTES = 16_777_216

@@ -2,6 +2,7 @@ import path from 'node:path'
 import { createClient } from '@clickhouse/client'
 import { attachAnew, attachLeftOver, findMaterializedView } from './attach-anew.ts'
 import { databaseOfAllShards, distributedTables } from './distributed-tables.ts'
+import { flushInserts } from './flush-inserts.ts'
 import { readMigrations, selectPending, type AppliedMigration } from './read-migrations.ts'
 import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
 import { renderClickHouseSql, type ClickHouseTopology } from './render-clickhouse-sql.ts'
@@ -34,7 +35,8 @@ export async function migrateClickHouse (url: string, topology: ClickHouseTopolo
     await client.command({ query: render(CREATE_STATE) })
     const state = await client.query({ query: 'SELECT name, checksum FROM schema_migrations FINAL', format: 'JSONEachRow' })
     const applied = await state.json<AppliedMigration>()
-    const pending = selectPending('clickhouse', await readMigrations(FOLDER), applied)
+    const migrations = await readMigrations(FOLDER)
+    const pending = selectPending('clickhouse', migrations, applied)
     for (const { name, sql, checksum } of pending) {
       const view = findMaterializedView(sql)
       if (view !== null) await attachLeftOver(client, view, render('{{on_cluster}}'))
@@ -44,6 +46,7 @@ export async function migrateClickHouse (url: string, topology: ClickHouseTopolo
     }
     // Also when nothing was pending: a restore brings columns that no migration made (promoted properties).
     await refreshEventsWithPerson(client, { topology })
+    await flushInserts(client, { migrations, topology })
     if (topology.cluster !== undefined) await showAllShards(serverUrl, { cluster: topology.cluster, database })
     return pending.map(({ name }) => name)
   } finally {

@@ -10,6 +10,7 @@ import { type RunningQueries } from './watch/running-queries.ts'
 import { type ProgressSampler } from './watch/sample-progress.ts'
 import { type SessionPool } from './engine/session-pool.ts'
 import { type Spool } from './engine/spool.ts'
+import { type TokenFlusher } from './insert/flush-tokens.ts'
 
 /** What the steps of a request share. */
 export interface Front {
@@ -17,6 +18,7 @@ export interface Front {
   engine: Engine
   passwords: Passwords
   spool: Spool
+  tokens: TokenFlusher
   pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool }
   named: NamedSessions
   /** Pipes that no query uses; there are as many as sessions that may run. */

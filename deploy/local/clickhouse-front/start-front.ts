@@ -22,6 +22,7 @@ import { ProgressSampler } from './watch/sample-progress.ts'
 import { buildServer } from './server.ts'
 import { SessionPool } from './engine/session-pool.ts'
 import { openSpool } from './engine/spool.ts'
+import { TokenFlusher } from './insert/flush-tokens.ts'
 
 export interface FrontOptions {
   /** Folder of the stack; the engine's files go to `clickhouse` in it. */
@@ -64,6 +65,7 @@ export async function startFront (options: FrontOptions): Promise<RunningFront> 
     engine,
     passwords: options.passwords,
     spool,
+    tokens: await TokenFlusher.open(path.join(dataDir, 'clickhouse'), logger),
     pools,
     named: new NamedSessions(POOL_SIZES.named),
     pipes: spool.makePipes(POOL_SIZES.product.size + POOL_SIZES.analyst.size).map((path) => new ResultPipe(path)),

@@ -25,6 +25,7 @@ export async function runInsert (front: Front, query: Query, insert: InsertBody)
       const running = session.run(buildInsertFrom(insert, body.path, compression))
       return await front.killQuery.whenAborted(session, query.stops.killed.signal, running)
     })
+    await front.tokens.flush()
     query.answer.start(summarizeInsert(query.record, result))
     query.answer.end()
   } finally {

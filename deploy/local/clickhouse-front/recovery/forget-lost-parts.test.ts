@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, renameSync } from 'node:fs'
+import { appendFileSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import path from 'node:path'
 import t from 'tap'
 import { startTestFront, type TestFront } from '../testing/start-test-front.ts'
@@ -84,4 +84,32 @@ t.test('remembers what was merged', async (t) => {
   t.equal(await count(front), '600\t600\t600')
   t.equal(read(), before)
   t.equal(before.split('\n').length, 7)
+})
+
+t.test('a log of tokens whose end a power failure tore remembers the next ones, too', async (t) => {
+  const front = await startTestFront(t)
+  const tails = { half: '1\tall_9', endless: '1\tall_9_9_0\tall_1_2', zeros: '\0'.repeat(54) }
+  const insertInto = async (table: string, token: string): Promise<void> => {
+    await front.ask(`INSERT INTO millrace.${table} FORMAT CSV`, { body: '1', params: { insert_deduplication_token: token } })
+  }
+  for (const table of Object.keys(tails)) {
+    await front.ask(`CREATE TABLE millrace.${table} (a UInt64) ENGINE MergeTree ORDER BY a ${WINDOW}`)
+    await insertInto(table, 'one')
+  }
+  const folders = await Promise.all(Object.keys(tails).map(async (table) => await folderOf(front, table)))
+
+  await front.stop('SIGKILL')
+  for (const [index, tail] of Object.values(tails).entries()) {
+    const logs = path.join(folders[index]!, 'deduplication_logs')
+    appendFileSync(path.join(logs, readdirSync(logs).at(-1)!), tail)
+  }
+  await front.restart()
+  for (const table of Object.keys(tails)) await insertInto(table, 'two')
+  await front.stop('SIGKILL')
+  await front.restart()
+
+  for (const table of Object.keys(tails)) {
+    for (const token of ['one', 'two']) await insertInto(table, token)
+    t.equal((await front.ask(`SELECT count() FROM millrace.${table}`)).text, '2\n', table)
+  }
 })

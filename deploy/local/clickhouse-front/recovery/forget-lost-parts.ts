@@ -20,6 +20,8 @@ interface PartRange {
 
 /** A line of a log of tokens: `operation, part, token`, parted by tabs; 1 adds a token, 2 drops it. */
 const ADDED = '1'
+/** A line that was written to its end. */
+const LINE = /^[12]\t[^\t\n\0]+\t[^\t\n\0]+\n$/
 const PART_NAME = /^(.+)_(\d+)_(\d+)_\d+(?:_\d+)?$/
 
 /**
@@ -28,6 +30,10 @@ const PART_NAME = /^(.+)_(\d+)_(\d+)_\d+(?:_\d+)?$/
  * The engine of 26.7 appends the token of an insert to the log of its table first and gives the part its name after
  * that (seen with strace; 0.1 to 0.4 ms lie between). Killed in between, it would take the repetition for one it has
  * stored, and the batch would be lost. A part that was merged into another is there: its blocks are looked for.
+ *
+ * A power failure can leave half a line or zeros at the end of a log. The engine passes over them, but appends the next
+ * token to the same line, which it cannot read at the start after that: they are removed. Their parts have no name yet
+ * (see `flush-tokens.ts`).
  *
  * Run it before anything is inserted. A table is detached while its log is written anew.
  *
@@ -41,22 +47,24 @@ export async function forgetLostParts (
   for (const table of tables) {
     const logs = await readLogs(path.join(table.folder, 'deduplication_logs'))
     if (logs.size === 0) continue
-    const lost = findLost([...logs.values()].flat(), await listParts(session, table))
-    if (lost.size === 0) continue
+    const isWhole = (line: string): boolean => LINE.test(line)
+    const torn = [...logs.values()].flat().filter((line) => !isWhole(line)).length
+    const lost = findLost([...logs.values()].flat().filter(isWhole), await listParts(session, table))
+    if (lost.size === 0 && torn === 0) continue
     const name = `${quoteIdentifier(table.database)}.${quoteIdentifier(table.name)}`
     await session.run(`DETACH TABLE ${name} SYNC`)
     try {
       for (const [file, lines] of logs) {
-        const kept = lines.filter((line) => !lost.has(tokenOf(line)))
+        const kept = lines.filter((line) => isWhole(line) && !lost.has(tokenOf(line)))
         if (kept.length === lines.length) continue
-        await writeFile(options.scratchPath, kept.map((line) => line + '\n').join(''), { flush: true })
+        await writeFile(options.scratchPath, kept.join(''), { flush: true, encoding: 'latin1' })
         await rename(options.scratchPath, file)
       }
     } finally {
       await session.run(`ATTACH TABLE ${name}`)
     }
-    options.logger.warn({ table: `${table.database}.${table.name}`, tokens: lost.size },
-      'a killed process left tokens without their parts: they are forgotten, so that the repeated insert is stored')
+    options.logger.warn({ table: `${table.database}.${table.name}`, tokens: lost.size, tornLines: torn },
+      'a crash left tokens without their parts, or torn ones: they are forgotten, so that the repeated insert is stored')
   }
 }
 
@@ -80,17 +88,18 @@ function findLost (lines: readonly string[], parts: readonly PartRange[]): Set<s
 }
 
 function tokenOf (line: string): string {
-  return line.split('\t')[2] ?? ''
+  return line.split('\t')[2]?.trimEnd() ?? ''
 }
 
-/** Lines by file, oldest file first. Empty for a table that recognises no repeated inserts. */
+/** Lines with their ends by file, oldest file first. Empty for a table that recognises no repeated inserts. */
 async function readLogs (folder: string): Promise<Map<string, string[]>> {
   const names = await readdir(folder).catch(() => [])
   const byNumber = names.sort((a, b) => Number(/\d+/.exec(a)) - Number(/\d+/.exec(b)))
   const logs = new Map<string, string[]>()
   for (const name of byNumber) {
     const file = path.join(folder, name)
-    logs.set(file, (await readFile(file, 'utf8')).split('\n').filter(Boolean))
+    // Not UTF-8: whatever is in a torn line stays as it is.
+    logs.set(file, (await readFile(file, 'latin1')).match(/[^\n]*\n|[^\n]+$/g) ?? [])
   }
   return logs
 }

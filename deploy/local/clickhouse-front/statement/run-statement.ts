@@ -11,6 +11,8 @@ import { runSelect } from './run-select.ts'
 import { summarizeRows } from '../summarize.ts'
 import { withSession } from '../engine/with-session.ts'
 
+const MAKES_TABLES = new Set(['ATTACH', 'RESTORE', 'REPLACE', 'UNDROP'])
+
 /** Runs a statement without inline rows: what it is decides how. */
 export async function runStatement (front: Front, query: Query, text: string): Promise<void> {
   let statement = readStatement(text)
@@ -53,10 +55,22 @@ async function runBuffered (front: Front, query: Query, statement: Statement, se
   session.dirty ||= statement.kind === 'session'
   const { signal } = statement.kind === 'show' ? query.stops.unwanted : query.stops.killed
   const result = await front.killQuery.whenAborted(session, signal, session.run(statement.sql, format))
+  if (statement.kind === 'command') await coverTokens(front, statement)
   setFormatHeaders(front, query, format)
   answer.start(summarizeRows(query.record, result))
   await answer.write(result.bytes)
   answer.end()
+}
+
+/** After a statement that made tables with a memory of tokens, or gave one to a table, or inserted. */
+async function coverTokens (front: Front, { sql, tokens }: Statement): Promise<void> {
+  const first = tokens[0]?.text ?? ''
+  const setsWindow = sql.includes('deduplication_window')
+  // CREATE TABLE ... AS another table has the settings of that one.
+  if (setsWindow || MAKES_TABLES.has(first) || (first === 'CREATE' && /\bAS\b(?!\s*\(?\s*(SELECT|WITH)\b)/i.test(sql))) {
+    await front.tokens.cover({ again: first === 'ALTER' })
+  }
+  if (tokens.some(({ text }) => text === 'INSERT')) await front.tokens.flush()
 }
 
 function chooseFormat (query: Query, statement: Statement): string {

@@ -1,0 +1,49 @@
+import { type ClickHouseClient } from '@clickhouse/client'
+import t from 'tap'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { FLUSH_SETTINGS, flushInserts } from './flush-inserts.ts'
+import { migrateClickHouse } from './migrate-clickhouse.ts'
+import { type Migration } from './read-migrations.ts'
+
+/** What the engine really uses, by table: its own words for the table's settings. */
+async function readEngines (client: ClickHouseClient): Promise<{ name: string, engine_full: string }[]> {
+  const result = await client.query({
+    query: "SELECT name, engine_full FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'",
+    format: 'JSONEachRow'
+  })
+  return await result.json()
+}
+
+t.test('every table that Millrace writes flushes inserts and merges, whichever migration made it', async (t) => {
+  const { client } = await createTestClickHouse(t)
+
+  const tables = await readEngines(client)
+
+  t.ok(tables.length >= 8)
+  for (const { name, engine_full: engine } of tables) {
+    for (const [setting, value] of Object.entries(FLUSH_SETTINGS)) t.match(engine, `${setting} = ${value}`, `${name}: ${setting}`)
+  }
+})
+
+t.test('a table that was restored from an older backup gets the settings with the next migration', async (t) => {
+  const { client, url } = await createTestClickHouse(t)
+  await client.command({ query: 'DROP TABLE groups' })
+  await client.command({ query: 'CREATE TABLE groups (project_id UInt32) ENGINE = ReplacingMergeTree ORDER BY project_id' })
+
+  await migrateClickHouse(url, {})
+
+  const groups = (await readEngines(client)).find(({ name }) => name === 'groups')
+  t.match(groups?.engine_full, 'fsync_after_insert = 1')
+})
+
+t.test('leaves alone what somebody chose, and tables that are not ours', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  await client.command({ query: 'CREATE TABLE chosen (a UInt8) ENGINE = MergeTree ORDER BY a SETTINGS fsync_after_insert = 0' })
+  await client.command({ query: 'CREATE TABLE strange (a UInt8) ENGINE = MergeTree ORDER BY a' })
+  const migrations = [{ name: '0001_create_chosen', sql: '-- Why.\nCREATE TABLE IF NOT EXISTS chosen (a UInt8)', checksum: '' }]
+
+  t.same(await flushInserts(client, { migrations: migrations satisfies Migration[], topology: {} }), [])
+
+  const strange = (await readEngines(client)).find(({ name }) => name === 'strange')
+  t.notMatch(strange?.engine_full, 'fsync')
+})
