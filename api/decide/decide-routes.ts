@@ -1,6 +1,7 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
 import { decodeBody } from '../../platform/http-body/decode-body.ts'
+import { mendContentType } from '../../platform/http-body/mend-content-type.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { allowOrigin, answerPreflight } from './request/allow-origin.ts'
 import { chooseAnswer } from './answer/choose-answer.ts'
@@ -50,7 +51,7 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
   const deps = { ...options, guard }
 
   app.addHook('onRequest', allowOrigin)
-  app.addHook('onRequest', acceptAnyType)
+  app.addHook('onRequest', async ({ headers }) => mendContentType(headers))
   app.removeAllContentTypeParsers()
   // SDKs name many types for the same JSON: what it is, the bytes say.
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (request, body, done) => done(null, body))
@@ -66,14 +67,6 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
     return await reply.type('application/javascript; charset=utf-8').send(script)
   })
   await app.register(localEvaluationRoutes, options)
-}
-
-/** The framework refuses a content type that is none, before a parser is asked; here it is only a hint. */
-async function acceptAnyType ({ headers }: FastifyRequest): Promise<void> {
-  const type = headers['content-type']
-  if (type !== undefined && !/^[\w!#$&^.+-]+\/[\w!#$&^.+-]+\s*(;|$)/.test(type)) {
-    headers['content-type'] = 'application/octet-stream'
-  }
 }
 
 /** Only SDKs ask for it. */

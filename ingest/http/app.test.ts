@@ -3,6 +3,8 @@ import zlib from 'node:zlib'
 import { fastify } from 'fastify'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { CONTENT_TYPES } from '../../test/support/content-types.ts'
+import { sendRaw } from '../../test/support/send-raw.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { CAPTURE_PATHS } from './capture-routes.ts'
 import { discardPublished, takeMessages, takePublishedEvents } from '../testing/read-published-events.ts'
@@ -56,13 +58,50 @@ t.test('engage names the nameless, beacon asks for 204, a browser page may send'
   t.same(stored.map(({ event }) => event).sort(), ['$identify', 'beacon'])
 })
 
+t.test('JSON is taken whatever its content type says, by capture and by the API behind', async (t) => {
+  const api = fastify()
+  api.removeAllContentTypeParsers()
+  api.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body))
+  api.post('/decide/', async ({ body }, reply) => await reply.send(body))
+  const address = await api.listen({ port: 0, host: '127.0.0.1' })
+  t.teardown(async () => await api.close())
+  const front = await startTestIngest(t, { MILLRACE_API_URL: address })
+  const types = [...CONTENT_TYPES, undefined]
+
+  for (const [path, expected] of [['/capture/', '{"status":1}'], ['/batch', '{"status":1}'], ['/decide/', JSON.stringify(event('e'))]] as const) {
+    for (const type of types) {
+      // By hand: other clients mend what they are told to send.
+      const answer = await sendRaw(front.ingest.port, `POST ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n` +
+        `${type === undefined ? '' : `content-type: ${type}\r\n`}content-length: ${JSON.stringify(event('e')).length}\r\n\r\n${JSON.stringify(event('e'))}`)
+      t.match(answer, /^HTTP\/1.1 200 /, `${path} ${JSON.stringify(type)}`)
+      t.ok(answer.includes(expected))
+    }
+  }
+  t.equal(await front.metric('millrace_ingest_events_accepted_total'), 2 * types.length)
+})
+
+t.test('methods that capture does not know are answered 405, with those it knows', async (t) => {
+  for (const path of CAPTURE_PATHS.flatMap((path) => [path, `${path}/`, `/${path}/?ip=1`])) {
+    for (const method of ['PUT', 'PATCH', 'DELETE', 'HEAD', 'TRACE', 'PROPFIND']) {
+      const answer = await sendRaw(ingest.ingest.port,
+        `${method} ${path} HTTP/1.1\r\nhost: x\r\norigin: https://a.example\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}`)
+      t.match(answer, /^HTTP\/1.1 405 /, `${method} ${path}`)
+      t.match(answer, /\r\nallow: GET, POST, OPTIONS\r\n/)
+      if (method !== 'HEAD') t.match(answer, /"type":"invalid_request","code":"method_not_allowed"/)
+    }
+  }
+  t.match(await sendRaw(ingest.ingest.port, 'TRACE /nothing HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n'),
+    /^HTTP\/1.1 404 [^]*"type":"invalid_request","code":"not_found"/)
+})
+
 t.test('errors have the shape of the contract', async (t) => {
   const cases: [string, string | Uint8Array, number, object][] = [
     ['/capture/', '', 400, { type: 'validation_error', code: 'empty_body' }],
     ['/capture/', 'hello!', 400, { type: 'validation_error', code: 'invalid_json' }],
     ['/capture/?compression=gzip', 'hello!', 400, { type: 'validation_error', code: 'invalid_gzip' }],
     ['/capture/?compression=base64', '%%%%', 400, { type: 'validation_error', code: 'invalid_base64' }],
-    ['/capture/', '"text"', 400, { type: 'validation_error' }],
+    ['/capture/', '"text"', 400, { type: 'validation_error', code: 'invalid_body' }],
+    ['/capture/', '5', 400, { code: 'invalid_body', detail: /must be a JSON object or array/ }],
     ['/batch/', JSON.stringify({ api_key: PROJECT_KEY, batch: {} }), 400, { code: 'invalid_batch', attr: 'batch' }],
     ['/batch/', JSON.stringify({ batch: [] }), 401, { type: 'authentication_error', code: 'invalid_api_key', attr: null }],
     ['/capture/', JSON.stringify({ ...event('e'), api_key: 'phc_none' }), 401, { type: 'authentication_error', code: 'invalid_api_key' }],

@@ -1,8 +1,10 @@
 import { fastify, type FastifyInstance } from 'fastify'
 import { answerClientError, MAX_HEADER_BYTES } from '../../platform/answer-client-error.ts'
+import { HttpError } from '../../platform/errors.ts'
+import { mendContentType } from '../../platform/http-body/mend-content-type.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
-import { captureRoutes, type CaptureRoutesOptions } from './capture-routes.ts'
+import { CAPTURE_PATHS, captureRoutes, methodNotAllowed, type CaptureRoutesOptions } from './capture-routes.ts'
 import { createAnswerError } from './answer-error.ts'
 import { forwardToApi } from './forward-to-api.ts'
 import { healthRoutes, type HealthRoutesOptions } from './health-routes.ts'
@@ -47,10 +49,17 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   app.server.maxConnections = options.maxConnections
   const answerError = createAnswerError(options.logger)
   app.setErrorHandler(answerError)
-  app.addHook('onRequest', (_request, reply, done) => {
+  app.addHook('onRequest', (request, reply, done) => {
     // Not before: the next connection would come here again.
     if (!app.server.listening) reply.header('connection', 'close')
+    mendContentType(request.raw.headers)
     done()
+  })
+  // What no route and no API takes: methods that hardly anybody knows.
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?', 1)[0]?.replace(/\/+/g, '/').replace(/\/$/, '')
+    if (CAPTURE_PATHS.some((known) => known === path)) throw methodNotAllowed(request, reply)
+    throw new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
   })
   await app.register(healthRoutes, options)
   await app.register(captureRoutes, { ...options, answerError })

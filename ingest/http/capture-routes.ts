@@ -1,5 +1,6 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { type AnswerError } from './answer-error.ts'
+import { HttpError } from '../../platform/errors.ts'
 import { type Capture } from '../capture/capture.ts'
 import { countAnswer, type IngestCounts } from '../capture/ingest-counts.ts'
 
@@ -17,7 +18,8 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 
 /**
  * The capture endpoints, each with and without the slash at the end, for POST, GET (with `data=` in the query) and
- * OPTIONS. Success is exactly 200 `{"status":1}`: browsers' SDKs retry on anything else. Only `beacon=1` asks for 204.
+ * OPTIONS; other methods are answered 405. Success is exactly 200 `{"status":1}`: browsers' SDKs retry on anything
+ * else. Only `beacon=1` asks for 204.
  */
 export async function captureRoutes (app: FastifyInstance, options: CaptureRoutesOptions): Promise<void> {
   const { capture, counts, answerError } = options
@@ -29,8 +31,14 @@ export async function captureRoutes (app: FastifyInstance, options: CaptureRoute
     const handler = createHandler(path)
     for (const url of [path, `${path}/`]) {
       app.route({ method: ['GET', 'POST'], url, handler, exposeHeadRoute: false })
+      app.route({ method: ['HEAD', 'PUT', 'PATCH', 'DELETE'], url, handler: refuse })
       app.options(url, (request, reply) => { allowPreflight(request, reply).type(JSON_TYPE).send(ACCEPTED) })
     }
+  }
+
+  function refuse (request: FastifyRequest, reply: FastifyReply): void {
+    answerError(methodNotAllowed(request, reply), request, reply)
+    countAnswer(counts, request.url.split('?', 1)[0]?.replace(/\/$/, '') ?? '', 405)
   }
 
   /**
@@ -54,6 +62,14 @@ export async function captureRoutes (app: FastifyInstance, options: CaptureRoute
   }
 }
 
+const METHODS = 'GET, POST, OPTIONS'
+
+/** The error for a method that capture does not know, with the header that says which it knows. */
+export function methodNotAllowed (request: FastifyRequest, reply: FastifyReply): HttpError {
+  reply.header('allow', METHODS)
+  return new HttpError(405, 'invalid_request', 'method_not_allowed', `Method "${request.method}" not allowed.`)
+}
+
 /** Any page may send events, with credentials, as SDKs in browsers do; the project key is public anyway. */
 function allowOrigin (request: FastifyRequest, reply: FastifyReply, done: () => void): void {
   const origin = request.headers.origin
@@ -71,6 +87,6 @@ function allowPreflight (request: FastifyRequest, reply: FastifyReply): FastifyR
   const asked = request.headers['access-control-request-headers']
   if (asked !== undefined) reply.header('access-control-allow-headers', asked)
   return reply
-    .header('access-control-allow-methods', 'GET, POST, OPTIONS')
+    .header('access-control-allow-methods', METHODS)
     .header('access-control-max-age', PREFLIGHT_SECONDS)
 }

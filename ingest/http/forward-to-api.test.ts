@@ -4,6 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { fastify } from 'fastify'
 import t, { type Test } from 'tap'
+import { sendRaw } from '../../test/support/send-raw.ts'
 import { forwardToApi } from './forward-to-api.ts'
 
 /** More than the buffers of two sockets hold. */
@@ -73,6 +74,20 @@ t.test('a body is passed on byte by byte, whatever its type', async (t) => {
       t.ok(body.equals(Buffer.from(await answer.arrayBuffer())), `${type}, ${body.length} bytes`)
     }
   }
+})
+
+t.test('a connection is closed after the answer when the client asked for it, whatever the API does with its own', async (t) => {
+  const api = fastify()
+  t.teardown(async () => await api.close())
+  api.post('/decide/', async (_request, reply) => await reply.send('{}'))
+  await api.listen({ port: 0, host: '127.0.0.1' })
+  const front = await startFront(t, (api.server.address() as AddressInfo).port)
+
+  const answer = await sendRaw(front, 'POST /decide/ HTTP/1.1\r\nhost: x\r\nconnection: close\r\n' +
+    'content-type: application/json\r\ncontent-length: 2\r\n\r\n{}')
+
+  t.match(answer, /^HTTP\/1\.1 200 /)
+  t.match(answer, /\r\nconnection: close\r\n/i)
 })
 
 t.test('a client that goes away in the middle of a body leaves no request behind at the API', async (t) => {

@@ -36,6 +36,9 @@ export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: 
         'x-forwarded-host': headers['x-forwarded-host'] ?? request.headers.host,
         'x-forwarded-proto': headers['x-forwarded-proto'] ?? request.protocol
       }),
+      // They speak of the connection to the API: passed on, they would keep open what the client wants closed, or what
+      // ends with this process.
+      rewriteHeaders: ({ connection: _, 'keep-alive': __, ...headers }) => headers,
       async onError (reply, { error }) {
         await drainRequest(reply.request.raw as IncomingMessage)
         const away = new HttpError(503, 'server_error', 'api_unavailable', 'The API is not available at the moment.', { cause: error })

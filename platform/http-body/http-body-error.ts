@@ -3,6 +3,7 @@ import { HttpError } from '../errors.ts'
 /** What can be wrong with the bytes of a body; the `code` of the answer. */
 export type BodyErrorCode =
   | 'empty_body'
+  | 'invalid_body'
   | 'invalid_json'
   | 'invalid_gzip'
   | 'invalid_encoding'

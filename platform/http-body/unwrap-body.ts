@@ -25,7 +25,7 @@ const MAX_LAYERS = 5
 export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): Buffer {
   let compression = (hints.compression ?? hints.contentEncoding ?? '').toLowerCase()
   let encoding = encodingOf(hints.contentEncoding)
-  let isForm = hints.contentType?.startsWith('application/x-www-form-urlencoded') ?? false
+  let isForm = /^\s*application\/x-www-form-urlencoded/i.test(hints.contentType ?? '')
   for (let layer = 0; layer < MAX_LAYERS; layer++) {
     if (bytes.length === 0) throw bodyError('empty_body', 'The body is empty.')
     if (isGzip(bytes)) {
@@ -43,6 +43,8 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): 
     } else if (compression === 'lz64' || compression === 'lz-string') {
       bytes = Buffer.from(inflateLz64(bytes.toString('latin1').trimEnd(), maxBytes))
       compression = ''
+    } else if (isJsonScalar(bytes)) {
+      throw bodyError('invalid_body', 'The body must be a JSON object or array, not a single value.')
     } else if (looksLikeBase64(bytes)) {
       bytes = Buffer.from(bytes.toString('latin1'), 'base64')
     } else {
@@ -64,6 +66,18 @@ function beginsLikeJson (bytes: Buffer): boolean {
   return bytes[at] === 0x7b || bytes[at] === 0x5b
 }
 
+/** A text, number, `true`, `false` or `null`: JSON, but nothing that can carry an event. Some would pass for base64. */
+function isJsonScalar (bytes: Buffer): boolean {
+  const text = bytes.toString().trimStart()
+  if (!/^["\dtfn-]/.test(text)) return false
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
 const FORM_FIELD = /(?:^|&)(?:data|_|ip|compression)=/
 
 function looksLikeForm (bytes: Buffer): boolean {
@@ -82,7 +96,8 @@ function readForm (bytes: Buffer): { data: string, compression: string | undefin
   }
 }
 
-const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}\s*$/
+/** One character alone carries six bits, which are no byte. */
+const BASE64 = /^[A-Za-z0-9+/_-]{2,}={0,2}\s*$/
 
 function looksLikeBase64 (bytes: Buffer): boolean {
   return BASE64.test(bytes.toString('latin1'))

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { CONTENT_TYPES } from '../../../test/support/content-types.ts'
 import { createTestApi, send } from '../../testing/create-test-api.ts'
 
 const shared = await createTestApi(t)
@@ -31,6 +32,24 @@ t.test('answers what cannot be read with the part at fault', async (t) => {
   t.match(await post(JSON.stringify({ name: 'n'.repeat(1_048_576) })), { status: 413, body: { type: 'validation_error', code: 'request_too_large', attr: 'body' } })
   t.match(await post(`{"name": "n", "feature_flag_key": "k", "filters": ${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}}`), { status: 400, body: { detail: /nested deeper/ } })
   t.match(await send(api.app, { method: 'GET', url: '/api/projects/%E0%A4%A/experiments' }), { status: 400, body: { type: 'invalid_request', attr: null } })
+})
+
+t.test('reads JSON whatever its content type says', async (t) => {
+  const api = await shared.inNewProject()
+
+  for (const [index, type] of CONTENT_TYPES.entries()) {
+    const answer = await send(api.app, {
+      method: 'POST', url: `/api/projects/${api.projectId}/experiments`,
+      payload: JSON.stringify({ name: 'n', feature_flag_key: `flag-${index}` }),
+      headers: { authorization: `Bearer ${api.key}`, 'content-type': type }
+    })
+    t.equal(answer.status, 201, JSON.stringify(type))
+  }
+  const garbled = await send(api.app, {
+    method: 'POST', url: `/api/projects/${api.projectId}/experiments`, payload: '{"name": ',
+    headers: { authorization: `Bearer ${api.key}`, 'content-type': 'application/json, application/json' }
+  })
+  t.match(garbled, { status: 400, body: { code: 'malformed_request' } })
 })
 
 t.test('ignores the content type of a DELETE without a body', async (t) => {
