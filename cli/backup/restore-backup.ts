@@ -1,6 +1,7 @@
 import { copyFile, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { loadCredentials } from '../../deploy/local/data-dir/credentials.ts'
+import { explainFailedStart } from '../../deploy/local/data-dir/check-data-dir.ts'
 import { lockDataDir } from '../../deploy/local/data-dir/data-dir-lock.ts'
 import { beginRestore, endRestore, UNFINISHED_RESTORE } from '../../deploy/local/data-dir/unfinished-restore.ts'
 import { createProgress } from '../../deploy/local/progress.ts'
@@ -73,8 +74,9 @@ async function fill (context: CliContext, filling: Filling): Promise<void> {
     await flushTree(dataDir)
     await endRestore(dataDir)
   } catch (error) {
+    const explained = await explainFailedStart(dataDir, error)
     await clear(dataDir)
-    throw error
+    throw explained
   }
 }
 

@@ -1,7 +1,10 @@
+import { stat } from 'node:fs/promises'
+import path from 'node:path'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
 import { checkPorts } from './check-ports.ts'
 import { createFirstProject } from './create-first-project.ts'
 import { loadCredentials, type Credentials } from './data-dir/credentials.ts'
+import { checkRoom, explainFailedStart, ROOM_OF_FIRST_START, ROOM_OF_START } from './data-dir/check-data-dir.ts'
 import { lockDataDir } from './data-dir/data-dir-lock.ts'
 import { type Progress } from './progress.ts'
 import { endRecordedProcesses, openProcessRecord } from './processes/recorded-processes.ts'
@@ -38,7 +41,8 @@ export interface StartStackOptions {
 /**
  * Starts everything, in this order:
  *
- * 1. the data directory is locked, refused when it is half restored, and what a killed start left running is ended;
+ * 1. the data directory is locked, refused when it is half restored or has no room, and what a killed start left
+ *    running is ended;
  * 2. the ports are looked at, the keys and passwords read or made;
  * 3. services: nats-server, ClickHouse and Postgres at once;
  * 4. the schemas of both databases, and the first project;
@@ -46,7 +50,8 @@ export interface StartStackOptions {
  * 6. the addresses are left for tools.
  *
  * @throws {DataDirLockedError} when a stack runs on the data directory.
- * @throws {MillraceError} `MILLRACE_RESTORE_UNFINISHED` when a restore into it was interrupted.
+ * @throws {MillraceError} `MILLRACE_RESTORE_UNFINISHED` when a restore into it was interrupted,
+ * `MILLRACE_DATA_DIR_FULL` or `MILLRACE_DATA_DIR_UNUSABLE` when it cannot be written to.
  * @throws {SettingsError} when a port is taken.
  * @throws {ServiceStartError} when a part does not come up. Whatever was started is ended first.
  */
@@ -67,6 +72,7 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
 
   try {
     await refuseUnfinishedRestore(dataDir)
+    await checkRoom(dataDir, await hasCluster(settings) ? ROOM_OF_START : ROOM_OF_FIRST_START)
     const leftover = await endRecordedProcesses(dataDir)
     if (leftover.length > 0) progress.note(`  ended what a killed start left running: ${leftover.join(', ')}`)
     await checkPorts(settings)
@@ -89,6 +95,12 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
     }
   } catch (error) {
     await stop()
-    throw error
+    throw await explainFailedStart(dataDir, error)
   }
+}
+
+/** Almost all that a first start writes is the cluster of Postgres. */
+async function hasCluster ({ dataDir, external }: StackSettings): Promise<boolean> {
+  if (external.databaseUrl !== undefined) return true
+  return await stat(path.join(dataDir, 'postgres', 'cluster')).then(() => true, () => false)
 }

@@ -3,6 +3,7 @@ import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../../platform/errors.ts'
 import { tryLockFile, type FileLock } from '../../../platform/file-lock.ts'
+import { explainUnusable } from './check-data-dir.ts'
 import { readProcessIdentity } from '../processes/process-identity.ts'
 
 /** Another stack runs on the data directory. */
@@ -29,15 +30,14 @@ const PAUSE_MS = 10
  * file then names a process that does not run any more, and is taken over.
  *
  * @throws {DataDirLockedError} naming the holder.
- * @throws {MillraceError} `MILLRACE_DATA_DIR_UNUSABLE` when nothing can be written there.
+ * @throws {MillraceError} `MILLRACE_DATA_DIR_UNUSABLE` or `MILLRACE_DATA_DIR_FULL` when nothing can be written there.
  */
 export async function lockDataDir (dataDir: string): Promise<DataDirLock> {
   try {
     return await takeLock(dataDir)
   } catch (cause) {
     if (cause instanceof MillraceError) throw cause
-    throw new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `cannot write to the data directory ${dataDir} ` +
-      `(${(cause as Error).message}): set MILLRACE_DATA_DIR to a folder that this user may write to`, { cause })
+    throw await explainUnusable(dataDir, cause)
   }
 }
 

@@ -1,0 +1,84 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdir, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import { freePorts } from '../../../test/support/free-port.ts'
+import { withoutSettings } from '../../../test/support/without-settings.ts'
+import { isRoot, readNobodyUid } from '../services/postgres/postgres-account.ts'
+import { makeDataDir } from '../testing/run-main.ts'
+import { lockDataDir } from './data-dir-lock.ts'
+
+const MAIN = path.join(import.meta.dirname, '..', 'main.ts')
+
+/** Seconds on a busy machine; a start that goes on until a service fails takes longer. */
+const WITHIN_MS = 15_000
+
+/** Conditions that only root can make, by the mount on the data directory. */
+const MOUNTS: readonly [what: string, mount: string, says: RegExp][] = [
+  ['read-only', 'mount --bind "$DIR" "$DIR" && mount -o remount,ro,bind "$DIR"', /is on a read-only file system: mount it writable, or set/],
+  ['without inodes', 'mount -t tmpfs -o nr_inodes=3 test "$DIR"', /is full \(.* files \(inodes\) are free\): make room, or set/],
+  ['with too few inodes', 'mount -t tmpfs -o nr_inodes=300 test "$DIR"', /is full: .* 297 files .* a start needs .*: make room, or set/],
+  ['of 1 MB', 'mount -t tmpfs -o size=1m test "$DIR"', /is full: 1\.0 MB .* a start needs 100\.0 MB .*: make room, or set/]
+]
+
+t.test('npm start on a disk that takes nothing ends in seconds with one sentence', {
+  skip: isRoot() && process.platform === 'linux' ? false : 'only root on Linux can mount such disks', timeout: 60_000
+}, async (t) => {
+  const starts = MOUNTS.map(async ([what, mount, says]) => (
+    { what, says, ...await startOn(await makeDataDir(t), mount) }))
+
+  for (const { what, says, code, output, tookMs } of await Promise.all(starts)) {
+    t.equal(code, 1, what)
+    t.match(output, says)
+    t.equal(output.trim().split('\n').filter(Boolean).length, 2, `one line after the heading, not ${output}`)
+    t.ok(tookMs < WITHIN_MS, `took ${Math.round(tookMs)} ms`)
+  }
+})
+
+t.test('a data directory that is a file, or lies below one, is said to be one', async (t) => {
+  const folder = await makeDataDir(t)
+  const file = path.join(folder, 'file')
+  await writeFile(file, '')
+
+  for (const dataDir of [file, path.join(file, 'below')]) {
+    await t.rejects(lockDataDir(dataDir), { code: 'MILLRACE_DATA_DIR_UNUSABLE', message: /\/file is a file, not a folder/ })
+  }
+})
+
+t.test('a data directory of somebody else names the user that may not write to it', async (t) => {
+  const folder = await makeDataDir(t)
+  const dataDir = path.join(folder, 'data')
+  await mkdir(dataDir)
+  await chmod(dataDir, 0o555)
+  await chmod(folder, 0o755)
+  const uid = isRoot() ? await readNobodyUid() : process.getuid?.()
+  const script = `process.setuid?.(${uid}); import(${JSON.stringify(path.join(import.meta.dirname, 'data-dir-lock.ts'))})
+    .then(({ lockDataDir }) => lockDataDir(process.argv[1])).catch(({ code, message }) => console.log(code, message))`
+  const child = spawn(process.execPath, ['-e', script, path.join(dataDir, 'new')], {
+    env: withoutSettings({ PATH: process.env.PATH }), stdio: ['ignore', 'pipe', 'inherit']
+  })
+
+  t.match(await text(child.stdout), new RegExp(`MILLRACE_DATA_DIR_UNUSABLE .*the user ${uid} may not write to .*/data: give`))
+})
+
+/** Runs `npm start` where nobody else sees the mount, which goes with it. */
+async function startOn (
+  dataDir: string, mount: string
+): Promise<{ code: number | null, output: string, tookMs: number }> {
+  const startedAt = performance.now()
+  const [port, clickhousePort, natsPort, postgresPort] = await freePorts(4)
+  const child = spawn('unshare', [
+    '--mount', '--propagation', 'private', 'sh', '-c', `${mount} && exec "$0" "$1"`, process.execPath, MAIN
+  ], {
+    env: {
+      PATH: process.env.PATH, HOME: process.env.HOME, DIR: dataDir, MILLRACE_DATA_DIR: dataDir,
+      MILLRACE_PORT: String(port), MILLRACE_CLICKHOUSE_PORT: String(clickhousePort),
+      MILLRACE_NATS_PORT: String(natsPort), MILLRACE_POSTGRES_PORT: String(postgresPort)
+    },
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
+  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
+  return { code: code as number | null, output: out + err, tookMs: performance.now() - startedAt }
+}
