@@ -67,7 +67,8 @@ export const EVENT_COLUMNS = [
  * - kind `e` a property of the event, `p` of its person (`$set`, `$set_once`), `g` of a group (`$group_set`), whose
  *   name is `<group type>\x01<name>`;
  * - type `S` String, `N` Numeric, `B` Boolean, `D` DateTime, `?` none (null, array, object);
- * - names are free of NUL and \x01 (replaced at ingest) and at most 200 bytes.
+ * - names are free of NUL, group types and names of a group's properties also of \x01 (replaced at ingest), and at most
+ *   200 bytes.
  *
  * Rows with equal shape share one text, so it costs a dictionary index a row; materialized views split it.
  */

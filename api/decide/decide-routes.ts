@@ -108,7 +108,7 @@ function decode (request: FastifyRequest, query: Query): unknown {
     contentType: request.headers['content-type'],
     contentEncoding: request.headers['content-encoding'],
     compression: typeof query.compression === 'string' ? query.compression : undefined
-  }, MAX_BODY_BYTES)
+  }, MAX_BODY_BYTES, true)
 }
 
 async function readPathToken (request: FastifyRequest, deps: ResolveProjectDeps): Promise<string> {

@@ -7,7 +7,7 @@ import { listPersons } from '../../platform/persons/list-persons.ts'
 import { countEventsOfPerson, readPerson, type Person } from '../../platform/persons/read-person.ts'
 import { type CliContext } from '../cli-context.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../print-rows.ts'
-import { readCount, readDuration, readId, readText } from '../read-arguments.ts'
+import { readCount, readDuration, readId } from '../read-arguments.ts'
 
 interface InProject extends Output { project: number }
 interface ListOptions extends InProject {
@@ -27,7 +27,7 @@ export function addPersonsCommands (program: Command, context: CliContext): void
   const group = program.command('persons').description('persons of a project: find them, look at one, forget one')
 
   inProject(group.command('list').description('list persons, newest first'))
-    .option('--distinct-id <prefix>', 'a distinct id of the person begins with it', readText(200))
+    .option('--distinct-id <prefix>', 'a distinct id of the person begins with it', readDistinctId)
     .option('--property <name=value>', 'such as email=jo@example.com; looks at every person', readProperty)
     .option('--limit <number>', 'persons at most', readCount, 100)
     .action(async ({ project, distinctId, property, limit, ...output }: ListOptions) => {
@@ -121,6 +121,12 @@ function printPerson (context: CliContext, { person, events }: FoundPerson, outp
 
 function inProject (command: Command): Command {
   return command.requiredOption('--project <id>', 'id of the project', readId).option(...JSON_OPTION)
+}
+
+/** Whatever an SDK may send; the search makes of it what is stored. */
+function readDistinctId (text: string): string {
+  if (text.trim() === '') throw new InvalidArgumentError('Give the beginning of a distinct id.')
+  return text
 }
 
 function readProperty (text: string): { name: string, value: string } {

@@ -103,7 +103,7 @@ export function createCapture (deps: CaptureDeps): Capture {
     const bytes = chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks, length)
     const maxBytes = Math.min(SMALL_INFLATED_BYTES, limits.maxDecompressedBytes)
     try {
-      return decodeBody(bytes, hints, maxBytes, true)
+      return decodeBody(bytes, hints, maxBytes)
     } catch (error) {
       if (error instanceof HttpError && error.status === 413 && maxBytes < limits.maxDecompressedBytes) return IS_LARGE
       throw error

@@ -1,9 +1,8 @@
+import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity/identity.ts'
 import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { type EventRow } from './event-row.ts'
 import { automaticPersonProperties } from './automatic-person-properties.ts'
-import { cleanName } from './clean-text.ts'
 import { isObject, unsetNames } from './merge-person-properties.ts'
-import { stringifyJson } from './stringify-json.ts'
 import { formatUuid } from './uuid.ts'
 
 type Properties = Record<string, unknown>
@@ -54,23 +53,23 @@ function toPersonUpdate (row: EventRow, properties: Properties): PeopleUpdate {
   const changes = changesOf(properties)
   switch (row.event) {
     case '$identify': {
-      const otherDistinctId = toId(properties.$anon_distinct_id)
+      const otherDistinctId = toDistinctId(properties.$anon_distinct_id)
       return otherDistinctId === ''
         ? { kind: 'person', ...origin, distinctId, ...changes, identify: true }
         : { kind: 'merge', ...origin, distinctId, otherDistinctId, how: 'identify', ...changes }
     }
     case '$create_alias':
-      return { kind: 'merge', ...origin, distinctId, otherDistinctId: toId(properties.alias), how: 'alias', ...changes }
+      return { kind: 'merge', ...origin, distinctId, otherDistinctId: toDistinctId(properties.alias), how: 'alias', ...changes }
     case '$merge_dangerously':
-      return { kind: 'merge', ...origin, distinctId, otherDistinctId: toId(properties.alias), how: 'force', ...changes }
+      return { kind: 'merge', ...origin, distinctId, otherDistinctId: toDistinctId(properties.alias), how: 'force', ...changes }
     default:
       return { kind: 'person', ...origin, distinctId, ...changes }
   }
 }
 
 function pushGroupUpdate (updates: PeopleUpdate[], row: EventRow, properties: Properties): void {
-  const groupType = toId(properties.$group_type)
-  const groupKey = toId(properties.$group_key)
+  const groupType = toGroupType(properties.$group_type)
+  const groupKey = toGroupKey(properties.$group_key)
   const set = properties.$group_set ?? {}
   if (groupType === '' || groupKey === '' || !isObject(set)) return
   updates.push({ kind: 'group', ...originOf(row), groupType, groupKey, set })
@@ -91,10 +90,4 @@ function changesOf (properties: Properties): { set?: Properties, setOnce?: Prope
 
 function originOf (row: EventRow): { projectId: number, uuid: string, timestamp: number } {
   return { projectId: row.projectId, uuid: formatUuid(row.uuid), timestamp: row.timestamp }
-}
-
-/** Ids of persons and groups are texts as `distinct_id` is; empty when there is none. */
-function toId (value: unknown): string {
-  if (value === undefined || value === null) return ''
-  return cleanName(typeof value === 'string' ? value : stringifyJson(value))
 }

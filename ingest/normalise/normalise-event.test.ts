@@ -27,14 +27,15 @@ const promoted = (row: EventRow, name: string): string | undefined => row.promot
 
 t.test('distinct ids of any kind become text', async (t) => {
   const ids: [unknown, string][] = [[5, '5'], [true, 'true'], [0, '0'], [{ a: 1 }, '{"a":1}'], ['a\0b', 'a\ufffdb'],
-    ['\ud800x', '\ufffdx'], ['x'.repeat(300), 'x'.repeat(200)], ['x'.repeat(199) + '😀', 'x'.repeat(199)]]
+    ['\ud800x', '\ufffdx'], ['x'.repeat(300), 'x'.repeat(200)], ['x'.repeat(199) + '😀y', 'x'.repeat(199) + '😀'],
+    ['😀'.repeat(150), '😀'.repeat(150)], ['😀'.repeat(201), '😀'.repeat(200)]]
   for (const [id, text] of ids) t.equal(rowOf({ distinct_id: id }).distinctId, text)
   t.equal(rowOf({ distinct_id: undefined, $distinct_id: 'a' }).distinctId, 'a')
   t.equal(rowOf({ distinct_id: null, properties: { distinct_id: 'b' } }).distinctId, 'b')
 })
 
 t.test('without an id the event is dropped', async (t) => {
-  for (const id of [undefined, null, '', '  ', '\t\n']) {
+  for (const id of [undefined, null, '', '  ', '\t\n', Infinity]) {
     t.equal(normalise({ event: 'e', distinct_id: id }, context), 'missing_distinct_id')
   }
 })

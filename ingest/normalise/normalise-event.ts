@@ -1,20 +1,19 @@
+import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
+import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../platform/identity/identity.ts'
 import { PROMOTED_IP, type EventRow, type UuidWords } from './event-row.ts'
 import { type DropReason } from '../capture/drop-reason.ts'
 import { type RequestContext } from '../capture/request-context.ts'
 import { type SentEvent } from '../capture/validate-event.ts'
-import { cleanName, cleanText, cutText } from './clean-text.ts'
 import { mergePersonProperties } from './merge-person-properties.ts'
 import { type PropertyReader } from './read-properties.ts'
 import { resolveTimestamp } from './resolve-timestamp.ts'
-import { stringifyJson } from './stringify-json.ts'
 import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
 
 /** Whatever the server allows, rows up to this many characters are taken. */
 const SMALL_ROW = 131_072
 
-/** Groups of one event, and characters of a group key, at most. */
+/** Groups of one event at most. */
 const MAX_GROUPS = 100
-const MAX_GROUP_KEY_LENGTH = 400
 
 const NO_GROUPS: readonly string[] = []
 
@@ -44,7 +43,7 @@ export function createNormaliseEvent ({ readProperties, maxEventBytes }: Normali
   return function normaliseEvent (sent, context) {
     let properties = sent.properties ?? {}
     const distinctId = toDistinctId(sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id)
-    if (distinctId === '') return 'missing_distinct_id'
+    if (isBlank(distinctId)) return 'missing_distinct_id'
 
     const uuid = resolveUuid(sent.uuid, context)
     const { time, replaced } = resolveTimestamp({
@@ -58,7 +57,7 @@ export function createNormaliseEvent ({ readProperties, maxEventBytes }: Normali
     if (replaced) properties = { ...properties, $original_timestamp: sent.timestamp ?? null }
     if (context.project.anonymizeIps && properties.$ip !== undefined) properties = withoutIp(properties)
 
-    const event = cleanName(sent.event)
+    const event = toEventName(sent.event)
     const { types, promoted } = readProperties(event, properties)
     if (promoted[PROMOTED_IP] === '') promoted[PROMOTED_IP] = context.ip
     const row: EventRow = {
@@ -88,16 +87,14 @@ function isTooLarge ({ properties, propertyTypes }: EventRow, maxBytes: number):
   return Buffer.byteLength(properties) + Buffer.byteLength(propertyTypes) + OTHER_BYTES > maxBytes
 }
 
-/** Any JSON value as text; empty when there is nothing to know a sender by. */
-function toDistinctId (value: unknown): string {
-  if (value === undefined || value === null) return ''
-  const text = toText(value)
-  return text.trim() === '' ? '' : cleanName(text)
+/** Nothing to know a sender by. */
+function isBlank (text: string): boolean {
+  return text.trim() === ''
 }
 
 function resolveUuid (value: unknown, { project, receivedAt }: RequestContext): UuidWords {
   if (value === undefined || value === null || value === '') return createUuidV7(receivedAt)
-  const text = toText(value)
+  const text = typeof value === 'string' ? value : stringifyJson(value)
   const uuid = parseUuid(text)
   if (uuid !== null) return uuid
   // The nil uuid is what clients without an uuid send: as identity it would make all their events one.
@@ -111,14 +108,11 @@ function withoutIp ({ $ip: _, ...properties }: Record<string, unknown>): Record<
 function toGroups (value: unknown): readonly string[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return NO_GROUPS
   const groups: string[] = []
-  for (const [type, key] of Object.entries(value)) {
-    if (type === '' || key === null) continue
+  for (const [type, sentKey] of Object.entries(value)) {
+    const key = toGroupKey(sentKey)
+    if (type === '' || key === '') continue
     if (groups.length === 2 * MAX_GROUPS) break
-    groups.push(cleanName(type), cleanText(cutText(toText(key), MAX_GROUP_KEY_LENGTH)))
+    groups.push(toGroupType(type), key)
   }
   return groups
-}
-
-function toText (value: unknown): string {
-  return typeof value === 'string' ? value : stringifyJson(value)
 }

@@ -45,7 +45,8 @@ t.test('events of one shape share one text, whatever was described before', asyn
 
 t.test('names are made harmless, overlong ones and odd events left out', async (t) => {
   t.same(entries('e', { 'a\0b\x01c': 1, ['x'.repeat(201)]: 1, ['é'.repeat(101)]: 1, ok: 1, '\ud800': 1 }),
-    ['eNa\ufffdb\ufffdc', 'eNok', 'eN\ufffd'])
+    ['eNa\ufffdb\x01c', 'eNok', 'eN\ufffd'])
+  t.same(entries('$groupidentify', { $group_type: 'a\0b\x01c', $group_set: { 'd\x01e': 1 } }), ['gNa\ufffdb\ufffdc\x01d\ufffde'])
   t.same(entries('$$plugin_metrics', { a: 1 }), [])
   t.same(entries('e', Object.fromEntries(Array.from({ length: 10_001 }, (_, i) => [`k${i}`, i]))), [])
   t.equal(entries('e', Object.fromEntries(Array.from({ length: 9000 }, (_, i) => [`k${i}`, i]))).length, 9000)

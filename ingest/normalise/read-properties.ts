@@ -1,8 +1,9 @@
 import { GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR, PROPERTY_TYPE_CODES } from '../../schema/event-row.ts'
+import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
+import { toGroupType } from '../../platform/identity/identity.ts'
+import { cleanText, cutText } from '../../platform/identity/stored-text.ts'
 import { PROMOTED_PROPERTIES } from './event-row.ts'
-import { cleanName, cutText } from './clean-text.ts'
 import { inferType, nameRuleOf, type NameRule, type PropertyType } from './infer-property-type.ts'
-import { stringifyJson } from './stringify-json.ts'
 
 /** Above this many properties an event is not described (sdk-compat 3.1). */
 const MAX_ENTRIES = 10_000
@@ -76,8 +77,7 @@ export function createPropertyReader (now: () => number): PropertyReader {
     const promoted = NOTHING_PROMOTED.slice()
     let shape = walk(root, 'e', properties, { prefix: '', promoted })
     if (event === '$groupidentify') {
-      const type = properties.$group_type
-      const prefix = `${typeof type === 'string' ? cleanEntry(cleanName(type)) : ''}${GROUP_TYPE_SEPARATOR}`
+      const prefix = toGroupType(properties.$group_type) + GROUP_TYPE_SEPARATOR
       shape = walk(root, 'g', properties.$group_set, { prefix })
     } else {
       if (properties.$set_once !== undefined) shape = walk(shape, 'p', properties.$set_once, { prefix: '' })
@@ -140,10 +140,10 @@ function textOf (shape: Shape): string {
   return shape.text
 }
 
-/** The separators must not occur in names; the one that a group's prefix brought stays. */
-function cleanEntry (text: string, kind: Kind = 'e'): string {
-  const cleaned = text.replaceAll(PROPERTY_ENTRY_SEPARATOR, '\ufffd').toWellFormed()
-  if (kind !== 'g') return cleaned.replaceAll(GROUP_TYPE_SEPARATOR, '\ufffd')
+/** The name as persons and groups have it, so without NUL. A group's must not hold the separator before it, either. */
+function cleanEntry (text: string, kind: Kind): string {
+  const cleaned = cleanText(text)
+  if (kind !== 'g') return cleaned
   const [type, ...name] = cleaned.split(GROUP_TYPE_SEPARATOR)
   return `${type}${GROUP_TYPE_SEPARATOR}${name.join('\ufffd')}`
 }

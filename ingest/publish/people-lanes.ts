@@ -1,5 +1,5 @@
 import { peoplePartition, type PeopleUpdate } from '../../schema/people-update.ts'
-import { stringifyJson } from '../normalise/stringify-json.ts'
+import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
 import { PEOPLE_PARTITIONS, peopleSubject } from '../../schema/streams.ts'
 import { type Publish } from './outgoing-message.ts'
 

@@ -1,4 +1,5 @@
 import { bodyError } from './http-body-error.ts'
+import { parseJson } from './parse-json.ts'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -139,17 +140,13 @@ function skipScalar (bytes: Uint8Array, start: number): number {
 }
 
 function parseRange (bytes: Uint8Array, start: number, end: number): unknown {
-  try {
-    return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString()) as unknown
-  } catch (error) {
-    throw invalid(error)
-  }
+  return parseJson(Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString())
 }
 
 function hasByteOrderMark (bytes: Uint8Array): boolean {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
 }
 
-function invalid (cause?: unknown): Error {
-  return bodyError('invalid_json', 'The body is not valid JSON.', cause)
+function invalid (): Error {
+  return bodyError('invalid_json', 'The body is not valid JSON.')
 }

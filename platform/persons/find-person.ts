@@ -1,5 +1,6 @@
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { type Sql } from '../postgres/connect-postgres.ts'
+import { toDistinctId } from '../identity/identity.ts'
 import { MillraceError } from '../errors.ts'
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
@@ -37,13 +38,13 @@ async function readOverride (clickhouse: ClickHouse, projectId: number, uuid: st
   }
 }
 
-/** Finds the person of a distinct id; null when it has none. */
+/** Finds the person of a distinct id as an SDK sends it; null when it has none. */
 export async function findPersonByDistinctId (
   sql: Sql, projectId: number, distinctId: string
 ): Promise<string | null> {
   const [person] = await sql<{ uuid: string }[]>`
     SELECT uuid FROM persons WHERE id = (
-      SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ${distinctId}
+      SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ${toDistinctId(distinctId)}
     )`
   return person?.uuid ?? null
 }

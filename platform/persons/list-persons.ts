@@ -1,3 +1,4 @@
+import { toDistinctId } from '../identity/identity.ts'
 import { type Sql } from '../postgres/connect-postgres.ts'
 
 export interface PersonSummary {
@@ -27,7 +28,7 @@ export async function listPersons (sql: Sql, projectId: number, filter: PersonFi
   const hasId = distinctIdPrefix === undefined
     ? sql``
     : sql`AND id IN (SELECT person_id FROM person_distinct_ids
-        WHERE project_id = ${projectId} AND starts_with(distinct_id, ${distinctIdPrefix}))`
+        WHERE project_id = ${projectId} AND starts_with(distinct_id, ${toDistinctId(distinctIdPrefix)}))`
   const hasProperty = property === undefined ? sql`` : sql`AND properties ->> ${property.name} = ${property.value}`
   return await sql<PersonSummary[]>`
     SELECT uuid, is_identified AS "isIdentified", created_at AS "createdAt",

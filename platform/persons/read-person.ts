@@ -1,4 +1,5 @@
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { parseStoredJson } from '../http-body/exact-number.ts'
 import { type Sql } from '../postgres/connect-postgres.ts'
 import { personUuid } from './person-uuid.ts'
 
@@ -16,12 +17,14 @@ const CHUNK_UUIDS = 1000
 
 /** @param uuid  The person's present uuid; see `findPersonByUuid`. Null when there is no such person. */
 export async function readPerson (sql: Sql, projectId: number, uuid: string): Promise<Person | null> {
-  const [person] = await sql<Person[]>`
-    SELECT uuid, is_identified AS "isIdentified", created_at AS "createdAt", properties, ARRAY(
+  const [person] = await sql<(Omit<Person, 'properties'> & { properties: string })[]>`
+    SELECT uuid, is_identified AS "isIdentified", created_at AS "createdAt", properties::text AS properties, ARRAY(
       SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id ORDER BY distinct_id
     ) AS "distinctIds"
     FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
-  return person ?? null
+  if (person === undefined) return null
+  // The driver would round long numbers.
+  return { ...person, properties: parseStoredJson(person.properties) as Person['properties'] }
 }
 
 /** Counts the events of a person, those of all its distinct ids, also from before they were merged. */

@@ -32,6 +32,39 @@ t.test('stored properties are read in one query, overrides win, and without need
   t.equal(decide.reads.facts, 3)
 })
 
+t.test('ids, groups and properties mean what capture stores of them, however they are spelled', async (t) => {
+  const decide = await createTestDecide(t)
+  const { sql, projectId, projectKey } = decide
+  const emoji = '😀'.repeat(200)
+  for (const id of ['9007199254740993', emoji, 'a\ufffdb']) await addPerson(decide, [id], { 'n\ufffd': 'x' })
+  await sql`UPDATE persons SET properties = properties || '{"account": 9007199254740993}'`
+  await sql`INSERT INTO group_types (project_id, group_type, group_type_index) VALUES (${projectId}, ${'t\ufffd'}, 0)`
+  await sql`INSERT INTO groups (project_id, group_type_index, group_key, properties) VALUES
+    (${projectId}, 0, ${'k'.repeat(400)}, '{"size": 50}'), (${projectId}, 0, '18446744073709551615', '{"size": 50}')`
+  const account = [{ key: 'account', value: '9007199254740993', type: 'person' }, { key: 'n\ufffd', value: 'x', type: 'person' }]
+  const size = [{ key: 'size', value: 50, type: 'group', group_type_index: 0 }]
+  await addFlags(decide, [
+    { key: 'account', filters: { groups: [{ properties: account }] } },
+    { key: 'big', filters: { aggregation_group_type_index: 0, groups: [{ properties: size }] } }
+  ])
+  const ask3 = async (fields: string): Promise<unknown> =>
+    (await ask(decide, '/decide/?v=3', `{"token":"${projectKey}",${fields}}`)).body.featureFlags
+
+  for (const id of ['9007199254740993', '"9007199254740993"', `"${emoji}"`, `"${emoji}😀"`, '"a\\u0000b"', '"a\\udc00b"']) {
+    t.same(await ask3(`"distinct_id":${id},"x":NaN`), { account: true, big: false }, id)
+  }
+  for (const id of ['9007199254740992', '9007199254740994', `"${'😀'.repeat(199)}"`, '"ab"']) {
+    t.same(await ask3(`"distinct_id":${id}`), { account: false, big: false }, id)
+  }
+  t.same(await ask3('"distinct_id":1,"person_properties":{"account":9007199254740993,"n\\u0000":"x"}'), { account: true, big: false })
+  for (const key of [`"${'k'.repeat(400)}"`, `"${'k'.repeat(401)}"`, '18446744073709551615']) {
+    t.same(await ask3(`"distinct_id":1,"groups":{"t\\u0000":${key}}`), { account: false, big: true }, key)
+  }
+  t.same(await ask3(`"distinct_id":1,"groups":{"t\\u0000":"${'k'.repeat(399)}"}`), { account: false, big: false })
+  t.match(await ask(decide, '/flags/?v=2', `{"token":"${projectKey}","distinct_id":1,"groups":12345678901234567890}`),
+    { status: 400, body: { attr: 'groups' } }, 'a long number is no object')
+})
+
 t.test('persons of another project are nobody here', async (t) => {
   const decide = await createTestDecide(t)
   const [other] = await decide.sql<Array<{ id: number }>>`INSERT INTO projects (name) VALUES ('Other') RETURNING id`

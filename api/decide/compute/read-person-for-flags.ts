@@ -1,10 +1,12 @@
+import { parseStoredJson } from '../../../platform/http-body/exact-number.ts'
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { type Properties, type StoredFacts } from '../../flags/subject.ts'
 import { type HashKeyNote, type PersonQuestion, type PersonReader } from './person-reader.ts'
 
+/** Properties come as text: the driver would round the long numbers in them. */
 interface FactsRow {
-  properties: Properties | null
-  group_properties: Record<string, Properties> | null
+  properties: string | null
+  group_properties: string | null
   cohort_ids: number[] | null
   hash_keys: Record<string, string> | null
 }
@@ -30,8 +32,8 @@ function queryFacts (sql: Sql, { projectId, distinctId, groups, cohortIds, needs
       SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ${distinctId}
     )
     SELECT
-      (SELECT properties FROM persons WHERE id = (SELECT person_id FROM me)) AS properties,
-      (SELECT jsonb_object_agg(g.group_type_index, g.properties)
+      (SELECT properties::text FROM persons WHERE id = (SELECT person_id FROM me)) AS properties,
+      (SELECT jsonb_object_agg(g.group_type_index, g.properties)::text
         FROM groups g
         JOIN unnest(${[...groups.keys()]}::integer[], ${[...groups.values()]}::text[])
           AS asked (group_type_index, group_key) USING (group_type_index, group_key)
@@ -61,12 +63,16 @@ function insertHashKeys (sql: Sql, { projectId, distinctId, hashKey, flagKeys }:
 }
 
 function toFacts (row: FactsRow | undefined): StoredFacts {
-  const groups = Object.entries(row?.group_properties ?? {})
+  const groups = Object.entries(parseProperties<Record<string, Properties>>(row?.group_properties))
   return {
-    properties: row?.properties ?? {},
+    properties: parseProperties<Properties>(row?.properties),
     groupProperties: new Map(groups.map(([index, properties]) => [Number(index), properties])),
     hashKeyOverrides: new Map(Object.entries(row?.hash_keys ?? {})),
     hashKeysUnknown: false,
     cohortIds: new Set(row?.cohort_ids ?? [])
   }
+}
+
+function parseProperties<T extends object> (text: string | null | undefined): T {
+  return (text == null ? {} : parseStoredJson(text)) as T
 }

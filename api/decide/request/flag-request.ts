@@ -1,4 +1,6 @@
 import { HttpError } from '../../../platform/errors.ts'
+import { isExactNumber } from '../../../platform/http-body/exact-number.ts'
+import { toDistinctId, toGroupKey, toGroupType } from '../../../platform/identity/identity.ts'
 import { type Properties } from '../../flags/subject.ts'
 
 /** A request for flags with every field checked. */
@@ -19,9 +21,6 @@ export interface FlagRequest {
   runtime: 'server' | 'client' | 'all'
 }
 
-/** Longer ids are cut, as those of events are. */
-const MAX_ID_LENGTH = 200
-
 type Body = Readonly<Record<string, unknown>>
 
 /** @throws {HttpError} 400 when the body is not a JSON object. */
@@ -37,7 +36,8 @@ export function readToken (body: Body, query: Body): string | null {
 }
 
 /**
- * Reads what is asked about whom.
+ * Reads what is asked about whom. Ids, group types and keys become what capture makes of them, so a flag is computed
+ * for the person and the group that events made; strings are clean already (`decodeBody`).
  *
  * @throws {HttpError} 400 with the field in `attr`.
  */
@@ -62,21 +62,24 @@ export function readFlagRequest (body: Body): FlagRequest {
   }
 }
 
-/** An id may be a text or a number; absent and null are null. */
+/** An id may be a string or a number; absent and null are null, and so is a number beyond all doubles. */
 function readId (value: unknown, attr: string): string | null {
   if (value == null) return null
-  if (typeof value !== 'string' && typeof value !== 'number') throw invalid(attr, 'This field must be a text.')
-  return cleanText(String(value), MAX_ID_LENGTH)
+  if (!isStringOrNumber(value)) throw invalid(attr, 'This field must be a string or a number.')
+  const id = toDistinctId(value)
+  return id === '' && value !== '' ? null : id
+}
+
+function isStringOrNumber (value: unknown): boolean {
+  return typeof value === 'string' || typeof value === 'number' || isExactNumber(value)
 }
 
 function readGroups (value: unknown): Map<string, string> {
   const groups = new Map<string, string>()
   for (const [type, key] of Object.entries(readObject(value, 'groups') ?? {})) {
     if (key === null) continue
-    if (typeof key !== 'string' && typeof key !== 'number') {
-      throw invalid(`groups__${type}`, 'The key of a group must be a text.')
-    }
-    groups.set(type, cleanText(String(key), Number.POSITIVE_INFINITY))
+    if (!isStringOrNumber(key)) throw invalid(`groups__${type}`, 'The key of a group must be a string or a number.')
+    groups.set(toGroupType(type), toGroupKey(key))
   }
   return groups
 }
@@ -89,7 +92,7 @@ function readGroupProperties (value: unknown): Map<string, Properties> {
   const byType = new Map<string, Properties>()
   for (const [type, properties] of Object.entries(readObject(value, 'group_properties') ?? {})) {
     const read = readObject(properties, `group_properties__${type}`)
-    if (read !== null) byType.set(type, read)
+    if (read !== null) byType.set(toGroupType(type), read)
   }
   return byType
 }
@@ -104,16 +107,12 @@ function readFlagKeys (value: unknown): Set<string> | null {
 
 function readObject (value: unknown, attr: string): Body | null {
   if (value == null) return null
-  if (typeof value !== 'object' || Array.isArray(value)) throw invalid(attr, 'This field must be an object.')
+  if (typeof value !== 'object' || Array.isArray(value) || isExactNumber(value)) {
+    throw invalid(attr, 'This field must be an object.')
+  }
   return value as Body
 }
 
 function invalid (attr: string, detail: string): HttpError {
   return new HttpError(400, 'validation_error', 'invalid_input', detail, { attr: attr.slice(0, 200) })
-}
-
-/** Cuts to whole characters, and replaces what Postgres cannot hold, as it is done with the ids of events. */
-function cleanText (text: string, maxLength: number): string {
-  const cut = text.length > maxLength ? [...text.slice(0, maxLength * 2)].slice(0, maxLength).join('') : text
-  return cut.includes('\0') || !cut.isWellFormed() ? cut.toWellFormed().replaceAll('\0', '\ufffd') : cut
 }

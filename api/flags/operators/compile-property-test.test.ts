@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { parseStoredJson } from '../../../platform/http-body/exact-number.ts'
 import { findOperator, PROPERTY_OPERATORS } from './compile-property-test.ts'
 
 const NOW = Date.UTC(2026, 5, 15, 12)
@@ -12,6 +13,22 @@ function check (t: Test, cases: Case[], timezone = 'UTC'): void {
     t.equal(test(actual, NOW), expected, `${JSON.stringify(actual)} ${operator} ${JSON.stringify(value)}`)
   }
 }
+
+t.test('long numbers are compared with all their digits', async (t) => {
+  const long = parseStoredJson('9007199254740993')
+  check(t, [
+    ['exact', '9007199254740993', long, true],
+    ['exact', '9007199254740992', long, false],
+    ['exact', ['a', '9007199254740993'], long, true],
+    ['exact', Number('9007199254740993'), long, true],
+    ['exact', { a: [9007199254740993n.toString()] }, { a: [long] }, false],
+    ['icontains', '40993', long, true],
+    ['regex', '^9007199254740993$', long, true],
+    ['gt', 9007199254740000, long, true],
+    ['exact', '1000000000000000000000', 1e21, true],
+    ['is_date_after', '2026-01-01', long, true]
+  ])
+})
 
 t.test('exact compares texts whatever the case, one or any of several', async (t) => {
   check(t, [

@@ -1,3 +1,4 @@
+import { isExactNumber } from '../../../platform/http-body/exact-number.ts'
 import { parseDate } from './parse-date.ts'
 import { NEVER, type CompileTest } from './property-test.ts'
 import { compileRelativeDate } from './relative-date.ts'
@@ -36,6 +37,7 @@ function compileExpected (text: string, timezone: string): ((nowMs: number) => n
 /** A property may hold a Unix time (number or text), a date text, or a relative date. */
 function readInstant (value: unknown, timezone: string, nowMs: number): number {
   if (typeof value === 'number') return fromUnixTime(value)
+  if (isExactNumber(value)) return fromUnixTime(Number(value.rawJSON))
   if (typeof value !== 'string') return Number.NaN
   if (NUMBER_TEXT.test(value)) return fromUnixTime(Number(value))
   const instant = parseDate(value, timezone)

@@ -1,3 +1,4 @@
+import { isExactNumber } from '../../../platform/http-body/exact-number.ts'
 import { type CompileTest, type ValueTest } from './property-test.ts'
 import { propertyText } from './property-text.ts'
 
@@ -15,6 +16,18 @@ export const compileIsNot: CompileTest = (value) => {
  * This is what the protocol calls property matching version 2, and what we tell SDKs that evaluate locally.
  */
 function equals (expected: unknown): ValueTest {
+  const test = equalsText(expected)
+  const rounded = new Set((Array.isArray(expected) ? expected : [expected]).filter(mayBeRounded))
+  if (rounded.size === 0) return test
+  return (actual, nowMs) => test(actual, nowMs) || (isExactNumber(actual) && rounded.has(Number(actual.rawJSON)))
+}
+
+/** A filter is stored with doubles, so what it says of a longer number is only nearly what somebody wrote. */
+function mayBeRounded (expected: unknown): boolean {
+  return Number.isInteger(expected) && !Number.isSafeInteger(expected)
+}
+
+function equalsText (expected: unknown): ValueTest {
   if (!Array.isArray(expected)) {
     const text = propertyText(expected).toLowerCase()
     return (actual) => lowerText(actual) === text

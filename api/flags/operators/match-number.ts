@@ -1,3 +1,4 @@
+import { isExactNumber } from '../../../platform/http-body/exact-number.ts'
 import { NEVER, type CompileTest } from './property-test.ts'
 
 export const compileGreater = compileComparison((actual, bound) => actual > bound)
@@ -44,5 +45,6 @@ const NUMBER_TEXT = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
 /** A number or a text that is wholly a number; NaN for anything else. */
 function readNumber (value: unknown): number {
   if (typeof value === 'number') return value
+  if (isExactNumber(value)) return Number(value.rawJSON)
   return typeof value === 'string' && NUMBER_TEXT.test(value) ? Number(value) : Number.NaN
 }

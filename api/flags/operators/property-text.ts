@@ -1,10 +1,14 @@
+import { isExactNumber, numberText } from '../../../platform/http-body/exact-number.ts'
+import { stringifyJson } from '../../../platform/http-body/stringify-json.ts'
+
 /**
  * The text by which a property value is compared: strings as they are, everything else as JSON, with the names of
  * objects in order so that equal objects have equal texts.
  */
 export function propertyText (value: unknown): string {
   if (typeof value === 'string') return value
-  if (typeof value === 'object' && value !== null) return JSON.stringify(sortNames(value, 0))
+  if (typeof value === 'number' || isExactNumber(value)) return numberText(value)
+  if (typeof value === 'object' && value !== null) return stringifyJson(sortNames(value, 0))
   return String(value)
 }
 
@@ -19,7 +23,7 @@ const ASCII_ONLY = /^\p{ASCII}*$/u
 const MAX_DEPTH = 20
 
 function sortNames (value: unknown, depth: number): unknown {
-  if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return value
+  if (typeof value !== 'object' || value === null || isExactNumber(value) || depth > MAX_DEPTH) return value
   if (Array.isArray(value)) return value.map((item) => sortNames(item, depth + 1))
   const entries = Object.entries(value).map(([name, item]) => [name, sortNames(item, depth + 1)] as const)
   return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)))

@@ -1,4 +1,5 @@
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { cleanText } from '../../../platform/identity/stored-text.ts'
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { readSql } from '../../read-sql.ts'
 
@@ -52,7 +53,7 @@ export async function rollUpSource (
   const result = await stores.clickhouse.query({
     query: source.read, query_params: { since }, format: 'JSONEachRow'
   })
-  const rows = withoutNul(await result.json<Row>(), source.key)
+  const rows = withCleanNames(await result.json<Row>(), source.key)
   for (let from = 0; from < rows.length; from += ROWS_PER_UPSERT) {
     // Always in the same order, so that two writers could not wait for each other.
     await stores.sql.unsafe(source.upsert, [JSON.stringify(rows.slice(from, from + ROWS_PER_UPSERT))])
@@ -60,12 +61,12 @@ export async function rollUpSource (
   return rows.length
 }
 
-/** Postgres has no NUL in texts. A name with one loses it, and must not meet its own double in one statement then. */
-function withoutNul (rows: readonly Row[], key: readonly string[]): Row[] {
+/** Postgres has no NUL in texts. A cleaned name must not meet its own double in one statement. */
+function withCleanNames (rows: readonly Row[], key: readonly string[]): Row[] {
   const clean = new Map<string, Row>()
   for (const row of rows) {
     for (const [name, value] of Object.entries(row)) {
-      if (typeof value === 'string' && value.includes('\0')) row[name] = value.replaceAll('\0', '')
+      if (typeof value === 'string') row[name] = cleanText(value)
     }
     clean.set(JSON.stringify(key.map((name) => row[name])), row)
   }

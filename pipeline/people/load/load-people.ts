@@ -1,3 +1,4 @@
+import { parseStoredJson } from '../../../platform/http-body/exact-number.ts'
 import { type TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
 import { type PeopleUpdate } from '../../../schema/people-update.ts'
 import { PeopleState } from './people-state.ts'
@@ -64,7 +65,7 @@ async function loadPersons (
       person = {
         ...row,
         createdAt: row.createdAt.getTime(),
-        properties: JSON.parse(row.properties) as Properties,
+        properties: parseStoredJson(row.properties) as Properties,
         sizeBound: row.properties.length * MAX_BYTES_PER_UNIT,
         changed: false,
         mergedInto: null,
@@ -129,7 +130,7 @@ async function loadGroups (
     state.addGroup({
       ...row,
       createdAt: row.createdAt.getTime(),
-      properties: JSON.parse(row.properties) as Properties,
+      properties: parseStoredJson(row.properties) as Properties,
       sizeBound: row.properties.length * MAX_BYTES_PER_UNIT,
       changed: false
     })

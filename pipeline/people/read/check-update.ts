@@ -1,5 +1,8 @@
-/** Ids are cut to 200 characters at ingest; longer than this they do not fit into an index of Postgres. */
-const MAX_ID_LENGTH = 800
+import { isExactNumber } from '../../../platform/http-body/exact-number.ts'
+import { MAX_GROUP_KEY_LENGTH } from '../../../platform/identity/identity.ts'
+
+/** Ingest cuts ids to their limits in characters; in UTF-16 units no id is longer than this. */
+const MAX_ID_LENGTH = 2 * MAX_GROUP_KEY_LENGTH
 
 const MAX_PROJECT_ID = 2_147_483_647
 
@@ -73,7 +76,7 @@ function checkDepth (properties: Fields | undefined): string | null {
     const next: unknown[] = []
     for (const value of level) {
       for (const inner of Object.values(value as object)) {
-        if (typeof inner === 'object' && inner !== null) next.push(inner)
+        if (isCompound(inner)) next.push(inner)
       }
     }
     level = next
@@ -82,5 +85,10 @@ function checkDepth (properties: Fields | undefined): string | null {
 }
 
 function isObject (value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isCompound(value) && !Array.isArray(value)
+}
+
+/** An object or an array. */
+function isCompound (value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !isExactNumber(value)
 }

@@ -24,6 +24,17 @@ t.test('reads updates and refuses each bad one with what is wrong', async (t) =>
   }
 })
 
+t.test('keeps the digits of long numbers and cleans strings, whatever else a message holds', async (t) => {
+  const set = '{"long":9007199254740993,"timestamp":12345678901234567891,"a\\u0000":["\\ud800"]}'
+  const text = JSON.stringify([{ ...good, set: 0 }, { ...good, set: 1 }]).replace('"set":0', `"set":${set}`).replace('"set":1', '"set":12345678901234567891')
+
+  const { updates, refused } = readPeopleMessage(Buffer.from(text), at)
+
+  t.equal(JSON.stringify(updates.map((update) => 'set' in update && update.set)),
+    '[{"long":9007199254740993,"timestamp":12345678901234567891,"a\ufffd":["\ufffd"]}]')
+  t.match(refused, [{ reason: 'invalid_update', detail: /set/ }], 'a long number is no object')
+})
+
 t.test('keeps the bytes of what is no JSON, and does not quote them', async (t) => {
   const payload = Buffer.from('[{"secret": oops}]')
 

@@ -1,7 +1,8 @@
+import { parseStoredJson } from '../../../platform/http-body/exact-number.ts'
 import { splitJsonArray } from '../../../platform/http-body/split-json-array.ts'
+import { cleanStrings, mayNeedCleaning } from '../../../platform/identity/stored-text.ts'
 import { type PeopleUpdate } from '../../../schema/people-update.ts'
 import { checkUpdate } from './check-update.ts'
-import { cleanStrings } from './clean-strings.ts'
 import { type RefusedUpdate } from '../people-outcome.ts'
 
 /** A message of PEOPLE, read. */
@@ -23,7 +24,7 @@ export function readPeopleMessage (
   let items: unknown
   const text = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength).toString()
   try {
-    items = JSON.parse(text)
+    items = parseStoredJson(text)
   } catch (error) {
     message.refused.push({ reason: 'invalid_json', detail: describe(error), payload })
     return message
@@ -32,8 +33,8 @@ export function readPeopleMessage (
     message.refused.push({ reason: 'invalid_json', detail: 'the message is not an array of updates', payload })
     return message
   }
-  // Postgres stores neither NUL nor lone surrogates. JSON can only hold them as escapes, which are rare.
-  if (text.includes('\\u0000') || text.includes('\\ud') || text.includes('\\uD')) items = cleanStrings(items)
+  // Postgres stores neither NUL nor lone surrogates.
+  if (mayNeedCleaning(text)) items = cleanStrings(items)
   for (const [i, item] of (items as unknown[]).entries()) {
     const problem = checkUpdate(item)
     if (problem === null) message.updates.push(item as PeopleUpdate)

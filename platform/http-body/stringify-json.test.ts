@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { parseJson } from '../../platform/http-body/parse-json.ts'
+import { parseJson } from './parse-json.ts'
 import { stringifyJson } from './stringify-json.ts'
 
 t.test('gives what JSON.stringify gives, for all that it can', async (t) => {

@@ -1,4 +1,4 @@
-import { isExactNumber } from '../../platform/http-body/exact-number.ts'
+import { isExactNumber } from './exact-number.ts'
 
 /**
  * The JSON text of a parsed JSON value, fit to be stored: any depth, and every character has a UTF-8 form.
