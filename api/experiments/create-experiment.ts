@@ -2,7 +2,7 @@ import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { parseIsoDateTime } from '../http/request/iso-date-time.ts'
 import { type NewExperiment } from './experiment-body.ts'
 import { refuseEndBeforeStart, refuseGlobalProperties } from './experiment-errors.ts'
-import { linkOrCreateFlag } from './experiment-flag.ts'
+import { linkOrCreateFlag, writeExperiment } from './experiment-flag.ts'
 import { findExperiment } from './find-experiment.ts'
 import { type Experiment } from './experiment.ts'
 
@@ -19,9 +19,13 @@ export async function createExperiment (
   refuseEndBeforeStart(start, end)
   refuseGlobalProperties(body.filters)
 
-  const id = await sql.begin(async (tx) => {
-    const flagId = await linkOrCreateFlag(tx, {
-      ...who, key: body.feature_flag_key, experimentName: body.name, parameters: body.parameters, active: start !== null
+  const id = await writeExperiment(sql, who.projectId, async ({ tx, flags }) => {
+    const flagId = await linkOrCreateFlag(flags, {
+      userId: who.userId,
+      key: body.feature_flag_key,
+      experimentName: body.name,
+      parameters: body.parameters,
+      active: start !== null
     })
     const [row] = await tx<{ id: number }[]>`
       INSERT INTO experiments (project_id, name, description, start_date, end_date, feature_flag_id, parameters,

@@ -1,12 +1,18 @@
-import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type HttpError } from '../../platform/errors.ts'
-import { openFlagWriter, type FlagWriter } from '../feature-flags/flag-writer.ts'
+import { describeRunning, openFlagWriter, type FlagWriter } from '../feature-flags/flag-writer.ts'
+import { sameVariants, variantsOfFlag, type FlagDefinition, type Variant } from '../flags/flag-definition.ts'
 import { MalformedFlagError } from '../flags/malformed-flag-error.ts'
 import { invalidExperiment } from './experiment-errors.ts'
-import { DEFAULT_VARIANTS, readVariants, sameVariants, variantsOfFlag, type Variant } from './read-variants.ts'
+import { DEFAULT_VARIANTS, readVariants } from './read-variants.ts'
+
+/** An experiment about to be written, with the flags of its project. */
+export interface ExperimentWriter {
+  tx: TransactionSql
+  flags: FlagWriter
+}
 
 export interface FlagWish {
-  projectId: number
   userId: number
   key: string
   /** Of the experiment; part of the flag's own. */
@@ -17,35 +23,49 @@ export interface FlagWish {
 }
 
 /**
+ * Writes an experiment in one transaction with its flag. Everybody who writes flags or experiments of a project takes
+ * turns, from before the first reading, and in the same order of locks.
+ *
+ * @throws {HttpError} what the work throws; faults of flags by the names that fields have in an experiment.
+ */
+export async function writeExperiment<T> (
+  sql: Sql, projectId: number, work: (writer: ExperimentWriter) => Promise<T>
+): Promise<T> {
+  try {
+    return await sql.begin(async (tx) => await work({ tx, flags: await openFlagWriter(tx, projectId) })) as T
+  } catch (error) {
+    if (!(error instanceof MalformedFlagError)) throw error
+    throw invalidExperiment(toExperimentField(error.attr), error.message, error.code)
+  }
+}
+
+/**
  * Links the flag with the key, or makes it: an experiment always has one.
  *
  * @returns the id of the flag.
  * @throws {HttpError} 400 with the words of sdk-compat.md 4.2, when the flag is not fit for an experiment or the
  *   wished variants are not.
  */
-export async function linkOrCreateFlag (tx: TransactionSql, wish: FlagWish): Promise<number> {
-  const variants = readVariants(wish.parameters)
-  return await writeFlag(tx, wish.projectId, async (flags) =>
-    await linkFlag(flags, wish, variants) ?? await createFlag(flags, wish, variants ?? [...DEFAULT_VARIANTS]))
+export async function linkOrCreateFlag (flags: FlagWriter, wish: FlagWish): Promise<number> {
+  const wished = readVariants(wish.parameters)
+  const flag = flags.definitions.flags.find(({ key }) => key === wish.key)
+  if (flag === undefined) return await createFlag(flags, wish, wished ?? [...DEFAULT_VARIANTS])
+  const variants = variantsOfFlag(flag.filters)
+  requireFit(variants)
+  if (wished !== undefined && !sameVariants(wished, variants)) {
+    throw invalidExperiment('parameters__feature_flag_variants', 'The feature flag exists with other variants; leave feature_flag_variants out to use them.')
+  }
+  if (wish.active && !flag.active) await flags.change(flag.id, { active: true })
+  return flag.id
 }
 
-async function linkFlag (
-  flags: FlagWriter, wish: FlagWish, wished: Variant[] | undefined
-): Promise<number | undefined> {
-  const flag = flags.definitions.flags.find(({ key }) => key === wish.key)
-  if (flag === undefined) return undefined
-  const variants = variantsOfFlag(flag.filters)
+function requireFit (variants: readonly Variant[]): void {
   if (variants.length < 2) {
     throw invalidExperiment('feature_flag_key', 'Feature flag must have at least 2 variants (control and at least one test variant)')
   }
   if (!variants.some(({ key }) => key === 'control')) {
     throw invalidExperiment('feature_flag_key', "Feature flag must have a variant with key 'control'")
   }
-  if (wished !== undefined && !sameVariants(wished, variants)) {
-    throw invalidExperiment('parameters__feature_flag_variants', 'The feature flag exists with other variants; leave feature_flag_variants out to use them.')
-  }
-  if (wish.active && !flag.active) await flags.change(flag.id, { active: true })
-  return flag.id
 }
 
 async function createFlag (flags: FlagWriter, wish: FlagWish, variants: Variant[]): Promise<number> {
@@ -80,50 +100,55 @@ export function readGroupTypeIndex (parameters: Record<string, unknown>): number
 }
 
 /**
- * Switches the flag of an experiment.
+ * Switches the flag of an experiment on, which begins to run.
  *
- * @throws {HttpError} 400 when it is to be switched on, and was deleted.
+ * @param variants  Those it will have then.
+ * @throws {HttpError} 400 when it was deleted, or is not fit for an experiment any more.
  */
-export async function setFlagActive (
-  tx: TransactionSql, { projectId, flagId }: { projectId: number, flagId: number }, active: boolean
-): Promise<void> {
-  await writeFlag(tx, projectId, async (flags) => {
-    const flag = flags.definitions.flags.find(({ id }) => id === flagId)
-    if (flag === undefined && active) throw deletedFlag()
-    if (flag !== undefined && flag.active !== active) await flags.change(flagId, { active })
-  })
+export async function switchOnFlag (flags: FlagWriter, flagId: number, variants: readonly Variant[]): Promise<void> {
+  const flag = requireFlag(flags, flagId)
+  requireFit(variants)
+  if (!flag.active) await flags.change(flagId, { active: true })
+}
+
+/** Switches the flag of an experiment off, which became a draft again, unless another experiment runs on it. */
+export async function switchOffFlag (flags: FlagWriter, flagId: number, experimentId: number): Promise<void> {
+  const flag = flags.definitions.flags.find(({ id }) => id === flagId)
+  if (flag?.active !== true || (await findOthers(flags, flagId, experimentId)).length > 0) return
+  await flags.change(flagId, { active: false })
 }
 
 /**
- * Gives a flag other variants, and leaves its conditions as they are.
+ * Gives the flag of a draft other variants, and leaves its conditions as they are.
  *
- * @throws {HttpError} 400 when something in the flag is about a variant that would be gone.
+ * @throws {HttpError} 400 when another experiment runs on the flag, and when something in the flag is about a variant
+ *   that would be gone.
  */
 export async function setFlagVariants (
-  tx: TransactionSql, { projectId, flagId }: { projectId: number, flagId: number }, variants: Variant[]
+  flags: FlagWriter, { flagId, experimentId }: { flagId: number, experimentId: number }, variants: Variant[]
 ): Promise<void> {
-  await writeFlag(tx, projectId, async (flags) => {
-    const flag = flags.definitions.flags.find(({ id }) => id === flagId)
-    if (flag === undefined) throw deletedFlag()
-    const filters = flag.filters as { multivariate?: object | null }
-    await flags.change(flagId, { filters: { ...filters, multivariate: { ...filters.multivariate, variants } } })
-  })
+  const flag = requireFlag(flags, flagId)
+  const others = await findOthers(flags, flagId, experimentId)
+  if (others.length > 0) {
+    throw invalidExperiment('parameters__feature_flag_variants', `${describeRunning(others)} Its variants stay as they are.`, 'flag_in_use')
+  }
+  const filters = flag.filters as { multivariate?: object | null }
+  await flags.change(flagId, { filters: { ...filters, multivariate: { ...filters.multivariate, variants } } })
+}
+
+async function findOthers (flags: FlagWriter, flagId: number, experimentId: number): ReturnType<FlagWriter['findRunning']> {
+  return (await flags.findRunning(flagId)).filter(({ id }) => id !== experimentId)
+}
+
+/** @throws {HttpError} 400 when it was deleted. */
+function requireFlag (flags: FlagWriter, flagId: number): FlagDefinition {
+  const flag = flags.definitions.flags.find(({ id }) => id === flagId)
+  if (flag === undefined) throw deletedFlag()
+  return flag
 }
 
 function deletedFlag (): HttpError {
   return invalidExperiment('feature_flag_key', 'The feature flag was deleted; name another one.', 'flag_deleted')
-}
-
-/** Writes flags as everybody does, and tells of faults by the names that fields have in an experiment. */
-async function writeFlag<T> (
-  tx: TransactionSql, projectId: number, work: (flags: FlagWriter) => Promise<T>
-): Promise<T> {
-  try {
-    return await work(await openFlagWriter(tx, projectId))
-  } catch (error) {
-    if (!(error instanceof MalformedFlagError)) throw error
-    throw invalidExperiment(toExperimentField(error.attr), error.message, error.code)
-  }
 }
 
 function toExperimentField (attr: string): string {

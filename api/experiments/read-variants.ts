@@ -1,12 +1,5 @@
+import { type Variant } from '../flags/flag-definition.ts'
 import { invalidExperiment } from './experiment-errors.ts'
-
-/** A variant of a flag: who gets it is decided by the flag. */
-export interface Variant {
-  key: string
-  name?: string
-  /** Share of the people the flag is on for, 0 to 100. */
-  rollout_percentage: number
-}
 
 export const DEFAULT_VARIANTS: readonly Variant[] = [
   { key: 'control', name: 'Control', rollout_percentage: 50 },
@@ -57,26 +50,4 @@ function readVariant (value: unknown, index: number): Variant {
     throw invalidExperiment(`${attr}__rollout_percentage`, 'rollout_percentage of a variant must be a number from 0 to 100.')
   }
   return { key, ...(typeof name === 'string' ? { name } : {}), rollout_percentage: percentage }
-}
-
-/** The variants of a flag, from its filters as stored; empty for a flag without. */
-export function variantsOfFlag (filters: unknown): Variant[] {
-  const { multivariate } = Object(filters) as { multivariate?: { variants?: unknown } | null }
-  const variants = multivariate?.variants
-  if (!Array.isArray(variants)) return []
-  return variants.flatMap((value) => {
-    const { key, name, rollout_percentage: percentage } = Object(value) as Record<string, unknown>
-    if (typeof key !== 'string') return []
-    return [{
-      key,
-      ...(typeof name === 'string' ? { name } : {}),
-      rollout_percentage: typeof percentage === 'number' ? percentage : 0
-    }]
-  })
-}
-
-/** True when two lists give the same people the same variants. */
-export function sameVariants (some: readonly Variant[], others: readonly Variant[]): boolean {
-  return some.length === others.length && some.every(({ key, rollout_percentage: percentage }, index) =>
-    others[index]?.key === key && others[index].rollout_percentage === percentage)
 }

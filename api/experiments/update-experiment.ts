@@ -3,46 +3,58 @@ import { notFound } from '../http/errors/not-found.ts'
 import { readDate } from './create-experiment.ts'
 import { type ExperimentFields } from './experiment-body.ts'
 import { invalidExperiment, refuseEndBeforeStart, refuseGlobalProperties, refuseUnknownFields } from './experiment-errors.ts'
-import { linkOrCreateFlag, setFlagActive, setFlagVariants } from './experiment-flag.ts'
+import { type FlagWriter } from '../feature-flags/flag-writer.ts'
+import {
+  linkOrCreateFlag, setFlagVariants, switchOffFlag, switchOnFlag, writeExperiment
+} from './experiment-flag.ts'
 import { findExperiment } from './find-experiment.ts'
-import { readVariants, sameVariants, variantsOfFlag } from './read-variants.ts'
+import { readVariants } from './read-variants.ts'
+import { sameVariants, variantsOfFlag } from '../flags/flag-definition.ts'
 import { type Experiment } from './experiment.ts'
 
-interface Stored {
-  name: string
+interface Period {
   start_date: Date | null
   end_date: Date | null
+}
+
+interface Stored extends Period {
+  name: string
   parameters: Record<string, unknown>
   feature_flag_id: number
   flag_key: string
   flag_filters: unknown
 }
 
+/** Who changes which experiment. */
+interface Change {
+  projectId: number
+  userId: number
+  id: number
+}
+
 /**
- * Changes the given fields and no others. The row is locked meanwhile, so that people who change an experiment at
- * once take turns, and the flag follows the launch in the same transaction.
+ * Changes the given fields and no others. People who change experiments and flags of a project at once take turns, and
+ * the flag follows the launch in the same transaction.
  *
  * @throws {HttpError} 404; 400 with the words of sdk-compat.md 4.3.
  */
-export async function updateExperiment (
-  sql: Sql, who: { projectId: number, userId: number, id: number }, body: ExperimentFields
-): Promise<Experiment> {
+export async function updateExperiment (sql: Sql, change: Change, body: ExperimentFields): Promise<Experiment> {
   refuseUnknownFields(body)
   refuseGlobalProperties(body.filters)
-  const { id } = await findExperiment(sql, who.projectId, who.id)
+  const { id } = await findExperiment(sql, change.projectId, change.id)
 
-  await sql.begin(async (tx) => {
+  await writeExperiment(sql, change.projectId, async ({ tx, flags }) => {
     const stored = await lockExperiment(tx, id)
     const start = body.start_date === undefined ? stored.start_date : readDate(body.start_date)
     const end = body.end_date === undefined ? stored.end_date : readDate(body.end_date)
     refuseEndBeforeStart(start, end)
 
-    const flagId = await followFlag(tx, who, stored, body, start)
+    const flagId = await followFlag(flags, { change, stored, body, period: { start_date: start, end_date: end } })
     if (Object.keys(body).length === 0) return
     const columns = { ...toColumns(tx, body, start, end), feature_flag_id: flagId }
     await tx`UPDATE experiments SET ${tx(columns as never)}, updated_at = now() WHERE id = ${id}`
   })
-  return await findExperiment(sql, who.projectId, id)
+  return await findExperiment(sql, change.projectId, id)
 }
 
 async function lockExperiment (tx: TransactionSql, id: number): Promise<Stored> {
@@ -50,41 +62,64 @@ async function lockExperiment (tx: TransactionSql, id: number): Promise<Stored> 
     SELECT e.name, e.start_date, e.end_date, e.parameters, e.feature_flag_id, f.key AS flag_key, f.filters AS flag_filters
     FROM experiments e JOIN feature_flags f ON f.id = e.feature_flag_id
     WHERE e.id = ${id} AND NOT e.deleted
-    FOR UPDATE`
+    FOR UPDATE OF e`
   if (stored === undefined) throw notFound()
   return stored
 }
 
+interface Follow {
+  change: Change
+  stored: Stored
+  body: ExperimentFields
+  /** As it will be. */
+  period: Period
+}
+
 /**
- * What a change of the experiment does to its flag: a launch switches it on, a return to draft off; a draft may
- * change its variants or take another flag, a launched experiment neither.
+ * What a change of the experiment does to its flag:
+ *
+ * | change | flag |
+ * |---|---|
+ * | a draft is launched, an ended experiment goes on | is switched on, if it is still fit for an experiment |
+ * | it becomes a draft again | is switched off, unless another experiment runs on it |
+ * | a draft gets other variants | gets them, unless another experiment runs on it |
+ * | a draft gets another flag | the new one is linked; the old one stays as it is |
+ * | it ends, is archived or deleted | stays as it is |
+ *
+ * A launched experiment can change neither its variants nor its flag.
  *
  * @returns the id of the experiment's flag from now on.
  */
-async function followFlag (
-  tx: TransactionSql, who: { projectId: number, userId: number }, stored: Stored, body: ExperimentFields,
-  start: Date | null
-): Promise<number> {
+async function followFlag (flags: FlagWriter, { change, stored, body, period }: Follow): Promise<number> {
   const launched = stored.start_date !== null
   const key = body.feature_flag_key ?? stored.flag_key
   if (key !== stored.flag_key) {
     if (launched) throw invalidExperiment('feature_flag_key', "Can't update feature_flag_key on Experiment")
-    return await linkOrCreateFlag(tx, {
-      ...who, key, experimentName: body.name ?? stored.name, active: start !== null,
+    return await linkOrCreateFlag(flags, {
+      userId: change.userId, key, experimentName: body.name ?? stored.name, active: period.start_date !== null,
       parameters: body.parameters === undefined ? stored.parameters : body.parameters
     })
   }
 
-  const flag = { projectId: who.projectId, flagId: stored.feature_flag_id }
-  const variants = readVariants(body.parameters)
-  if (variants !== undefined && !sameVariants(variants, variantsOfFlag(stored.flag_filters))) {
+  const flagId = stored.feature_flag_id
+  const before = variantsOfFlag(stored.flag_filters)
+  const wished = readVariants(body.parameters) ?? before
+  if (!sameVariants(wished, before)) {
     if (launched) {
       throw invalidExperiment('parameters__feature_flag_variants', "Can't update feature_flag_variants on Experiment")
     }
-    await setFlagVariants(tx, flag, variants)
+    await setFlagVariants(flags, { flagId, experimentId: change.id }, wished)
   }
-  if (launched !== (start !== null)) await setFlagActive(tx, flag, start !== null)
-  return stored.feature_flag_id
+  if (period.start_date === null) {
+    if (launched) await switchOffFlag(flags, flagId, change.id)
+  } else if (!launched || (hasEnded(stored) && !hasEnded(period))) {
+    await switchOnFlag(flags, flagId, wished)
+  }
+  return flagId
+}
+
+function hasEnded ({ end_date: end }: Period): boolean {
+  return end !== null && end.getTime() <= Date.now()
 }
 
 function toColumns (

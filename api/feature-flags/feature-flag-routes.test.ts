@@ -1,3 +1,4 @@
+import { PostHog } from 'posthog-node'
 import t from 'tap'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createTestApi, send, type TestAnswer, type TestApi } from '../testing/create-test-api.ts'
@@ -163,6 +164,25 @@ t.test('serves the payload of a flag as configuration', async (t) => {
 
   const path = `/api/projects/@current/feature_flags/limits/remote_config?token=${api.projectKey}`
   t.match(await api.call('GET', path), { status: 200, body: '{"max":5}' })
-  t.match(await api.call('GET', '/api/projects/@current/feature_flags/limits/remote_config?token=phc_x'), { status: 404 })
-  t.match(await api.call('GET', '~/feature_flags/nope/remote_config'), { status: 404 })
+})
+
+t.test('posthog-node takes no error of the remote configuration for a payload', async (t) => {
+  const api = await shared.inNewProject()
+  await create(api, { key: 'limits', filters: { groups: [{}], payloads: { true: '{"max":5}' } } })
+  await create(api, { key: 'bare', filters: { groups: [{}] } })
+  await create(api, { key: 'off', active: false, filters: { groups: [{}], payloads: { true: '1' } } })
+  const host = await api.app.listen({ host: '127.0.0.1', port: 0 })
+  const read = async (flag: string, personalApiKey = api.key, projectKey = api.projectKey): Promise<unknown> => {
+    const client = new PostHog(projectKey, { host, personalApiKey, enableLocalEvaluation: false })
+    return await client.getRemoteConfigPayload(flag).finally(async () => await client.shutdown())
+  }
+
+  t.same(await read('limits'), { max: 5 })
+  t.equal(await read('bare'), null)
+  for (const flag of ['nope', 'off']) await t.rejects(read(flag), SyntaxError, flag)
+  await t.rejects(read('limits', 'phx_unknown'), SyntaxError, 'a key that is refused')
+  await t.rejects(read('limits', api.key, 'phc_unknown'), SyntaxError, 'a project that is not found')
+  t.match(await api.call('GET', '~/feature_flags/nope/remote_config'), {
+    status: 404, body: undefined, headers: { 'millrace-error': 'not_found' }
+  })
 })

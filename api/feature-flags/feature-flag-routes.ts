@@ -83,10 +83,11 @@ export async function featureFlagRoutes (app: FastifyInstance, deps: { sql: Sql,
   })
 
   app.get<{ Params: { key: string }, Querystring: { token?: string } }>('/:key/remote_config', {
-    config: read,
+    config: { ...read, errorsWithoutBody: true },
     schema: {
       tags, summary: 'Retrieve the payload of a feature flag',
-      description: 'As SDKs fetch it for configuration. With a token, @current is the project of that key.',
+      description: 'As SDKs fetch it for configuration. With a token, @current is the project of that key. ' +
+        'Errors have no body, because SDKs would take it for the payload.',
       params: { type: 'object', properties: { key: { type: 'string', description: 'Key of the flag.' } } },
       querystring: { type: 'object', properties: { token: { type: 'string', description: 'Project API key.' } } },
       response: { 200: { description: 'The payload: any JSON.' } }

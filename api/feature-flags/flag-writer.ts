@@ -24,11 +24,19 @@ export interface FlagWriter {
    * @throws {MalformedFlagError} naming the field at fault; {HttpError} 404 for a flag the project does not have.
    */
   change: (id: number, fields: FeatureFlagFields) => Promise<void>
+  /** The experiments that run on a flag: launched, not ended, not deleted. Who starts one takes a turn too. */
+  findRunning: (id: number) => Promise<RunningExperiment[]>
+}
+
+export interface RunningExperiment {
+  id: number
+  name: string
 }
 
 /**
  * Opens the flags of a project for writing, until the transaction ends. Writers take turns, because two changes that
- * are each right may be wrong together: two flags that begin to ask for each other.
+ * are each right may be wrong together: two flags that begin to ask for each other, or one that deletes a flag and one
+ * that launches an experiment on it.
  *
  * @throws {HttpError} 404 for a project that does not exist.
  */
@@ -53,8 +61,18 @@ export async function openFlagWriter (tx: TransactionSql, projectId: number): Pr
       if (isChecked) validateFlag(toDefinition(id, { ...toFields(stored), ...fields }), definitions)
       const columns = { ...toColumns(tx, fields), updated_at: new Date() }
       await tx`UPDATE feature_flags SET ${tx(columns as never)}, version = version + 1 WHERE id = ${id}`.catch(translate)
-    }
+    },
+    findRunning: async (id) => await tx<RunningExperiment[]>`
+      SELECT id, name FROM experiments
+      WHERE feature_flag_id = ${id} AND NOT deleted AND start_date IS NOT NULL AND (end_date IS NULL OR end_date > now())
+      ORDER BY id`
   }
+}
+
+/** Says which experiments stand against a change. */
+export function describeRunning (running: readonly RunningExperiment[]): string {
+  const names = running.slice(0, 10).map(({ id, name }) => `"${name.slice(0, 100)}" (${id})`).join(', ')
+  return `${running.length === 1 ? 'An experiment runs' : 'Experiments run'} on this feature flag: ${names}.`
 }
 
 /** @throws {HttpError} 404. */

@@ -1,11 +1,11 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { HttpError } from '../../platform/errors.ts'
-import { type FlagDefinition, type ProjectDefinitions } from '../flags/flag-definition.ts'
+import { sameVariants, variantsOfFlag, type FlagDefinition, type ProjectDefinitions } from '../flags/flag-definition.ts'
 import { MalformedFlagError } from '../flags/malformed-flag-error.ts'
 import { findDependents } from '../flags/validate-flag.ts'
 import { type FeatureFlag, type FeatureFlagFields, type NewFeatureFlag } from './feature-flag.ts'
 import { findFeatureFlag } from './find-feature-flag.ts'
-import { findFlag, openFlagWriter, type FlagWriter } from './flag-writer.ts'
+import { describeRunning, findFlag, openFlagWriter, type FlagWriter } from './flag-writer.ts'
 
 /**
  * Creates a flag.
@@ -21,7 +21,8 @@ export async function createFeatureFlag (
 
 /**
  * Changes the given fields and no others, and raises the version. `deleted: true` deletes; a flag that other flags ask
- * for stays, and keeps its key.
+ * for stays, and keeps its key; so does one that an experiment runs on, which keeps its variants too. It can be
+ * switched off all the same: that is how something harmful is stopped.
  *
  * @throws {HttpError} 404; 400 with the field at fault.
  */
@@ -29,7 +30,9 @@ export async function updateFeatureFlag (
   sql: Sql, { projectId, id }: { projectId: number, id: number }, fields: FeatureFlagFields
 ): Promise<FeatureFlag> {
   await write(sql, projectId, async (flags) => {
-    refuseDependents(findFlag(flags.definitions, id), fields, flags.definitions)
+    const stored = findFlag(flags.definitions, id)
+    refuseDependents(stored, fields, flags.definitions)
+    await refuseUnderExperiment(stored, fields, flags)
     await flags.change(id, fields)
   })
   return await findFeatureFlag(sql, { projectId, id }, { deleted: true })
@@ -51,4 +54,23 @@ function refuseDependents (stored: FlagDefinition, fields: FeatureFlagFields, ot
   if (dependents.length === 0) return
   throw new HttpError(400, 'validation_error', 'has_dependents',
     `Other feature flags depend on this flag: ${dependents.slice(0, 10).join(', ')}.`, { attr })
+}
+
+async function refuseUnderExperiment (
+  stored: FlagDefinition, fields: FeatureFlagFields, flags: FlagWriter
+): Promise<void> {
+  const attr = findBreakingField(stored, fields)
+  if (attr === undefined) return
+  const running = await flags.findRunning(stored.id)
+  if (running.length === 0) return
+  throw new HttpError(400, 'validation_error', 'flag_in_use',
+    `${describeRunning(running)} End it first; until then the flag keeps its key and variants.`, { attr })
+}
+
+/** The field of a change that would take the ground from a running experiment. */
+function findBreakingField (stored: FlagDefinition, { deleted, key, filters }: FeatureFlagFields): string | undefined {
+  if (deleted === true) return 'deleted'
+  if (key !== undefined && key !== stored.key) return 'key'
+  const changes = filters !== undefined && !sameVariants(variantsOfFlag(filters), variantsOfFlag(stored.filters))
+  return changes ? 'filters__multivariate__variants' : undefined
 }

@@ -11,6 +11,8 @@ type Schema = Record<string, unknown>
 
 const ERROR = { description: 'What was wrong, in the field at fault.', $ref: 'Error#' }
 
+const ERROR_WITHOUT_BODY = { type: 'null', description: 'What was wrong is in the header millrace-error, as the code of an Error.' }
+
 const PROJECT_ID = { type: 'string', description: 'Id of the project, or @current for the first one the key opens.' }
 
 /**
@@ -26,7 +28,8 @@ export const describeRoute: SwaggerTransform = ({ schema, url, route }) => {
     described.description = [described.description, `Asks for the scope ${scope}.`].filter(Boolean).join('\n\n')
   }
   if (url.includes(':project_id')) described.params = withProject(described.params as Schema | undefined)
-  described.response = { ...described.response as Schema | undefined, '4xx': ERROR, '5xx': ERROR }
+  const error = route.config?.errorsWithoutBody === true ? ERROR_WITHOUT_BODY : ERROR
+  described.response = { ...described.response as Schema | undefined, '4xx': error, '5xx': error }
   return { schema: described, url: url.replace(/(.)\/$/, '$1') }
 }
 

@@ -4,6 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { fastify } from 'fastify'
 import t, { type Test } from 'tap'
+import { freePort } from '../../test/support/free-port.ts'
 import { sendRaw } from '../../test/support/send-raw.ts'
 import { forwardToApi } from './forward-to-api.ts'
 
@@ -116,4 +117,15 @@ t.test('a GET that the API refuses for the moment is passed on once', async (t) 
   t.equal(answer.status, 503)
   t.equal(await answer.text(), '{}')
   t.equal(requests, 1)
+})
+
+t.test('while the API is away, errors are JSON, but none where SDKs would take it for the payload of a flag', async (t) => {
+  const front = await startFront(t, await freePort())
+  const ask = async (path: string): Promise<Response> => await fetch(`http://127.0.0.1:${front}/api/projects/@current/feature_flags/${path}`)
+
+  const plain = await ask('1')
+  const payload = await ask('limits/remote_config?token=x')
+
+  t.match(await plain.json(), { code: 'api_unavailable' })
+  t.match([payload.status, await payload.text(), payload.headers.get('millrace-error')], [503, '', 'api_unavailable'])
 })

@@ -8,6 +8,9 @@ import { detachBody } from './detach-body.ts'
 /** Paths of the reference that Millrace does not serve; a clear answer beats a puzzling one from behind. */
 const NOT_SERVED = ['/s', '/i/v0/ai', '/i/v0/ai/batch', '/i/v1/analytics/events', '/i/v1/ai/events', '/i/v1/logs']
 
+/** Here SDKs take any JSON for the payload of a flag, whatever the status: errors have no body, as those of the API. */
+const REMOTE_CONFIG = /\/remote_config\/?(?:\?|$)/
+
 /** An API that keeps silent this long is stuck: its slowest answers, results of experiments, take up to 60 s. */
 const SILENCE_MS = 75_000
 
@@ -42,7 +45,9 @@ export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: 
       async onError (reply, { error }) {
         await drainRequest(reply.request.raw as IncomingMessage)
         const away = new HttpError(503, 'server_error', 'api_unavailable', 'The API is not available at the moment.', { cause: error })
-        reply.code(503).header('retry-after', '5').send(toHttpErrorBody(away))
+        reply.code(503).header('retry-after', '5')
+        if (REMOTE_CONFIG.test(reply.request.url)) reply.header('millrace-error', away.code).send()
+        else reply.send(toHttpErrorBody(away))
       }
     }
   })

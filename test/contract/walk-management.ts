@@ -44,7 +44,7 @@ export async function walkManagement (t: Test, { stack, client }: ContractSystem
       ['POST', '~/experiments', { name: 'n' }, 400, 'feature_flag_key'],
       ['PATCH', `~/experiments/${id}`, { start_date: '2026-01-02', end_date: '2026-01-01' }, 400, 'end_date'],
       ['PATCH', `~/experiments/${id}`, { unknown: 1 }, 400, 'unknown'],
-      ['GET', `~/experiments/${id}/results`, undefined, 400, 'filters'],
+      ['GET', `~/experiments/${id}/results`, undefined, 400, 'start_date'],
       ['GET', '~/experiments/99999', undefined, 404, null]
     ]
 

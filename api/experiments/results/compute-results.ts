@@ -1,6 +1,6 @@
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type Experiment } from '../experiment.ts'
-import { type Variant } from '../read-variants.ts'
+import { type Variant } from '../../flags/flag-definition.ts'
 import { checkSampleRatio, type SampleRatioCheck } from '../statistics/check-sample-ratio.ts'
 import { accumulateDays, MULTIPLE, type VariantState } from './accumulate-days.ts'
 import { analyseDays } from './analyse-days.ts'

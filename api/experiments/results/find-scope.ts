@@ -1,22 +1,32 @@
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { variantsOfFlag, type Variant } from '../../flags/flag-definition.ts'
 import { invalidExperiment } from '../experiment-errors.ts'
 import { readGroupTypeIndex } from '../experiment-flag.ts'
-import { variantsOfFlag, type Variant } from '../read-variants.ts'
 import { type Experiment } from '../experiment.ts'
 import { type MetricScope } from './query-metric.ts'
+
+/** An experiment that has begun. */
+export type LaunchedExperiment = Experiment & { start_date: Date }
+
+/**
+ * Lets only what has begun pass, before anything else is said of it: a draft may still lack its metric.
+ *
+ * @throws {HttpError} 400 `not_launched` for a draft, and for a start in the future.
+ */
+export function requireLaunched (experiment: Experiment, now: Date): LaunchedExperiment {
+  const { start_date: start } = experiment
+  if (start !== null && start <= now) return { ...experiment, start_date: start }
+  throw invalidExperiment('start_date', 'Experiment has not been launched yet.', 'not_launched')
+}
 
 /**
  * Where and when to look for the events of an experiment.
  *
- * @throws {HttpError} 400 for what has not begun, for a flag that lost its variants, and for a group type nobody has
- *   sent.
+ * @throws {HttpError} 400 for a flag that lost its variants, and for a group type nobody has sent.
  */
 export async function findScope (
-  sql: Sql, projectId: number, experiment: Experiment, now: Date
+  sql: Sql, projectId: number, experiment: LaunchedExperiment, now: Date
 ): Promise<{ scope: MetricScope, variants: Variant[] }> {
-  if (experiment.start_date === null || experiment.start_date > now) {
-    throw invalidExperiment('start_date', 'Experiment has not been launched yet.', 'not_launched')
-  }
   const { key, filters } = experiment.feature_flag
   const variants = variantsOfFlag(filters)
   if (variants.length < 2) {

@@ -140,7 +140,11 @@ t.test('says what is missing for results', async (t) => {
   t.match(await ask(), { status: 400, body: { code: 'not_launched', detail: 'Experiment has not been launched yet.', attr: 'start_date' } })
   await api.call('PATCH', `~/experiments/${draft.id}`, { start_date: '2999-01-01' })
   t.match(await ask(), { status: 400, body: { code: 'not_launched' } }, 'a start in the future')
-  await api.call('PATCH', `~/experiments/${draft.id}`, { filters: {} })
+  await api.call('PATCH', `~/experiments/${draft.id}`, { filters: {}, secondary_metrics: [] })
+  for (const path of ['results', 'secondary_results']) {
+    t.match(await api.call('GET', `~/experiments/${draft.id}/${path}`), { status: 400, body: { code: 'not_launched' } }, `${path} without a metric`)
+  }
+  await api.call('PATCH', `~/experiments/${draft.id}`, { start_date: '2026-01-01' })
   t.match(await ask(), { status: 400, body: { detail: 'Experiment has no target metric', attr: 'filters' } })
   await api.call('PATCH', `~/experiments/${draft.id}`, { filters: { events: [{ id: 'paid', math: 'p99' }] } })
   t.match(await ask(), { status: 400, body: { attr: 'filters__events__0__math' } })

@@ -6,9 +6,8 @@ import { parseInteger } from '../../http/request/request-validation.ts'
 import { experimentIdParams, type ExperimentParams } from '../experiment-routes.ts'
 import { invalidExperiment } from '../experiment-errors.ts'
 import { findExperiment } from '../find-experiment.ts'
-import { type Experiment } from '../experiment.ts'
 import { computeResults } from './compute-results.ts'
-import { findScope } from './find-scope.ts'
+import { findScope, requireLaunched, type LaunchedExperiment } from './find-scope.ts'
 import { type Metric } from './metric.ts'
 import { type MetricResults } from './metric-results.ts'
 import { readMetric } from './read-metric.ts'
@@ -38,8 +37,12 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
   // Named one by one: the options of this scope also hold its prefix.
   await app.register(requiresFlagRoute, { sql: deps.sql, clickhouse: deps.clickhouse, now: deps.now })
 
+  async function findLaunched (projectId: number, id: number): Promise<LaunchedExperiment> {
+    return requireLaunched(await findExperiment(deps.sql, projectId, id), new Date(deps.now()))
+  }
+
   async function measure (
-    projectId: number, experiment: Experiment, metric: Metric, refresh: boolean
+    projectId: number, experiment: LaunchedExperiment, metric: Metric, refresh: boolean
   ): Promise<Refreshed<MetricResults>> {
     const { scope, variants } = await findScope(deps.sql, projectId, experiment, new Date(deps.now()))
     // What is measured, without the moment: a changed experiment is another key.
@@ -60,7 +63,7 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     }
   }, async (request) => {
     const { projectId } = accessOf(request)
-    const experiment = await findExperiment(deps.sql, projectId, request.params.id)
+    const experiment = await findLaunched(projectId, request.params.id)
     const metric = readMetric('filters', experiment.filters)
     if (metric === undefined) throw invalidExperiment('filters', 'Experiment has no target metric', 'required')
     const { value, lastRefresh, isCached } = await measure(projectId, experiment, metric, request.query.refresh)
@@ -79,7 +82,7 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     }
   }, async (request) => {
     const { projectId } = accessOf(request)
-    const experiment = await findExperiment(deps.sql, projectId, request.params.id)
+    const experiment = await findLaunched(projectId, request.params.id)
     const metrics = readSecondaryMetrics(experiment.secondary_metrics)
     const chosen = chooseMetrics(metrics, request.query.id)
     const results: Refreshed<MetricResults>[] = []

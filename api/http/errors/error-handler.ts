@@ -4,6 +4,16 @@ import { drainRequest } from '../../../platform/http-body/drain-request.ts'
 import { classifyPostgresError } from './classify-postgres-error.ts'
 import { describeValidationError } from './describe-validation-error.ts'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /**
+     * Errors of the route have no body, and their code in the header `millrace-error`: SDKs read whatever is JSON there
+     * as the answer, whatever the status.
+     */
+    errorsWithoutBody?: boolean
+  }
+}
+
 /**
  * The one error handler of the API: every error becomes `{ type, code, detail, attr }`.
  *
@@ -23,7 +33,12 @@ export async function errorHandler (error: FastifyError, request: FastifyRequest
 async function send (reply: FastifyReply, error: HttpError): Promise<void> {
   if (error.status === 503) reply.header('retry-after', '5')
   if (error.status === 401) reply.header('www-authenticate', 'Bearer')
-  await reply.code(error.status).send(toHttpErrorBody(error))
+  reply.code(error.status)
+  if (reply.request.routeOptions.config.errorsWithoutBody === true) {
+    await reply.header('millrace-error', error.code).send()
+    return
+  }
+  await reply.send(toHttpErrorBody(error))
 }
 
 function toHttpError (error: FastifyError | HttpError): HttpError | undefined {
