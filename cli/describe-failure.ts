@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander'
-import { MillraceError } from '../platform/errors.ts'
+import { isUnavailable, MillraceError } from '../platform/errors.ts'
 
 /** Exit codes of `npx millrace`; listed in docs/operations.md. */
 export const EXIT = {
@@ -21,12 +21,6 @@ export class ServiceSilentError extends MillraceError {
   }
 }
 
-/** Codes of sockets and of Postgres, and names of errors of NATS and of ClickHouse's client, when nobody answers. */
-const NO_ANSWER = new Set([
-  'ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'ENOTFOUND', 'ETIMEDOUT', 'EPIPE', 'CONNECT_TIMEOUT', 'CONNECTION_CLOSED',
-  '57P03', 'ConnectionError', 'TimeoutError', 'ClosedConnectionError', 'RequestError', 'NoRespondersError'
-])
-
 /** Codes of Postgres that an operator can do something about. */
 const POSTGRES_CODES: Record<string, string> = {
   '28P01': 'the database refused the password',
@@ -37,13 +31,14 @@ const POSTGRES_CODES: Record<string, string> = {
 
 /** The exit code of a failure, and what went wrong, in one line for the person at the terminal. */
 export function describeFailure (error: unknown): { exitCode: number, message: string } {
-  if (error instanceof ServiceSilentError) return { exitCode: EXIT.noAnswer, message: error.message }
+  if (error instanceof ServiceSilentError || (error instanceof MillraceError && isUnavailable(error))) {
+    return { exitCode: EXIT.noAnswer, message: error.message }
+  }
   if (error instanceof MillraceError || error instanceof InvalidArgumentError) return failed(error.message)
-  const { code = '', name = '', message = '' } = (typeof error === 'object' ? error ?? {} : {}) as Record<string, unknown>
-  const known = POSTGRES_CODES[String(code)]
+  const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
+  const known = POSTGRES_CODES[code]
   if (known !== undefined) return failed(known)
-  // The client of ClickHouse has no code for a request that took too long.
-  if (NO_ANSWER.has(String(code)) || NO_ANSWER.has(String(name)) || message === 'Timeout error.') {
+  if (isUnavailable(error)) {
     return {
       exitCode: EXIT.noAnswer,
       message: 'the service does not answer; start Millrace (npm start), or set DATABASE_URL, CLICKHOUSE_URL or NATS_URL'

@@ -88,3 +88,28 @@ export interface HttpErrorBody {
 export function toHttpErrorBody (error: HttpError): HttpErrorBody {
   return { type: error.type, code: error.code, detail: error.detail, attr: error.attr }
 }
+
+/** Codes of sockets and of Postgres, and names of errors of NATS and Node, that an unavailable service causes. */
+const UNAVAILABLE = new Set([
+  'ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EPIPE',
+  'CONNECT_TIMEOUT', 'CONNECTION_CLOSED', 'CONNECTION_ENDED', 'CONNECTION_DESTROYED',
+  '53300', '57P01', '57P02', '57P03', '08006',
+  'ConnectionError', 'TimeoutError', 'ClosedConnectionError', 'NoRespondersError', 'RequestError', 'AbortError'
+])
+
+/** Messages of errors that carry neither code nor name: of ClickHouse's client and of JetStream. */
+const UNAVAILABLE_MESSAGE = /^Timeout error\.$|^timeout$|system temporarily unavailable|heartbeats? missed/i
+
+/**
+ * Whether an error says that a service refuses connections, hangs or went away: expected in an outage, where the stack
+ * of whoever asked tells nothing. Looks at its causes, too.
+ */
+export function isUnavailable (error: unknown): boolean {
+  for (let at = error, depth = 0; typeof at === 'object' && at !== null && depth < 5; depth++) {
+    const { code, name, message, cause } = at as Record<string, unknown>
+    if (UNAVAILABLE.has(String(code)) || UNAVAILABLE.has(String(name))) return true
+    if (typeof message === 'string' && UNAVAILABLE_MESSAGE.test(message)) return true
+    at = cause
+  }
+  return false
+}

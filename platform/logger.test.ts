@@ -5,6 +5,7 @@ import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 
+const ERRORS = JSON.stringify(path.join(import.meta.dirname, 'errors.ts'))
 const LOGGER = JSON.stringify(path.join(import.meta.dirname, 'logger.ts'))
 
 async function run (script: string, stdout: number | 'pipe'): Promise<{ code: unknown, out: string, err: string }> {
@@ -44,4 +45,37 @@ t.test('goes on while its output is on a full disk', { skip: !existsSync('/dev/f
 
   t.equal(code, 0)
   t.equal(err, 'still runs\n')
+})
+
+t.test('a line that comes again and again is written once, and then counted', async (t) => {
+  const { out } = await run(`
+    const err = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
+    for (let attempt = 0; attempt < 10_000; attempt++) {
+      logger.warn({ err, lane: 'live.0', attempt }, 'insert failed')
+      if (attempt % 100 === 0) logger.error({ err, lane: 'live.1', attempt }, 'insert failed')
+      logger.info({ attempt }, 'stored')
+    }`, 'pipe')
+
+  const lines = out.trim().split('\n').map((line) => JSON.parse(line)).filter(({ level }) => level > 30)
+  t.match(lines, [
+    { level: 40, lane: 'live.0', attempt: 0, msg: 'insert failed', err: { code: 'ECONNREFUSED' } },
+    { level: 50, lane: 'live.1', attempt: 0, msg: 'insert failed' },
+    { level: 40, lane: 'live.0', repeated: 9999, since: /Z$/, until: /Z$/, msg: 'insert failed (repeated 9999 times)' },
+    { level: 50, lane: 'live.1', repeated: 99, msg: 'insert failed (repeated 99 times)' }
+  ])
+  t.equal(lines.length, 4)
+  t.equal(out.match(/"msg":"stored"/g)?.length, 10_000, 'what is no trouble is never left out')
+})
+
+t.test('an error of a service that is away has no stack, a bug has one', async (t) => {
+  const { out } = await run(`
+    const { HttpError, MillraceError } = await import(${ERRORS})
+    const cause = Object.assign(new Error('timeout'), { name: 'TimeoutError' })
+    logger.error({ err: new Error('lookup failed', { cause }) }, 'a')
+    logger.error({ err: new MillraceError('PIPE_INSERT_FAILED', 'memory', { action: 'retry' }) }, 'b')
+    logger.error({ err: new HttpError(503, 'server_error', 'stream_unavailable', 'later') }, 'c')
+    logger.error({ err: new TypeError('x is not a function') }, 'd')`, 'pipe')
+
+  const stacks = out.trim().split('\n').map((line) => JSON.parse(line)).map(({ msg, err }) => [msg, err.stack !== undefined])
+  t.same(stacks, [['a', false], ['b', false], ['c', false], ['d', true]])
 })

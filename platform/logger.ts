@@ -1,4 +1,6 @@
-import { destination, pino, type Logger } from 'pino'
+import { destination, pino, stdSerializers, type Logger } from 'pino'
+import { HttpError, isUnavailable, MillraceError } from './errors.ts'
+import { createRepeatedLinesHook } from './repeated-lines.ts'
 
 export type { Logger } from 'pino'
 
@@ -11,7 +13,8 @@ const SECRETS = [
 ]
 
 /**
- * Creates the logger of one process: JSON lines on standard output, one fact a line, errors under `err`.
+ * Creates the logger of one process: JSON lines on standard output, one fact a line, errors under `err`. A warning or
+ * an error that comes again and again is one line, and then counts; errors of services that are away have no stack.
  *
  * Keys and payloads are redacted here as a last resort; call sites do not log them in the first place.
  * Logging never ends the process: while the output has no room, lines wait, then are dropped.
@@ -25,10 +28,29 @@ export function createLogger (options: { component: string, level: string }): Lo
   output.on('error', () => {})
   return pino({
     level: options.level,
+    hooks: { logMethod: createRepeatedLinesHook() },
+    serializers: { err: describeError },
     base: { component: options.component, pid: process.pid },
     redact: {
       paths: [...SECRETS, ...SECRETS.map((name) => `*.${name}`), 'req.headers.authorization', 'req.headers.cookie'],
       censor: '[redacted]'
     }
   }, output)
+}
+
+/** The stack of whoever asked a service that is away tells nothing, and would be most of the log of an outage. */
+function describeError (error: Error): unknown {
+  if (!isExpected(error)) return stdSerializers.err(error)
+  const { name, message, code, cause } = error as Error & { code?: unknown }
+  return {
+    type: name,
+    message,
+    ...(code === undefined ? {} : { code }),
+    ...(cause instanceof Error ? { cause: cause.message } : {})
+  }
+}
+
+function isExpected (error: unknown): boolean {
+  if (error instanceof HttpError) return error.status === 503
+  return isUnavailable(error) || (error instanceof MillraceError && error.action === 'retry')
 }
