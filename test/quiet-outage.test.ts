@@ -10,7 +10,7 @@ const TIERS = ['ingest', 'pipeline', 'api'] as const
 /** Long enough for every loop that tries again to have failed many times, in milliseconds. */
 const OUTAGE_MS = 8000
 
-/** What the tiers may write together: each loop its first failure. Measured: 2 KB, and 22 KB while every failure was a line. */
+/** Of all tiers: the first failure of each loop. Measured: 2 KB; with a line for every failure, 22 KB. */
 const MAX_LOG_BYTES = 8000
 
 t.test('an outage of the stream is some lines in the log, without stacks', async (t) => {
