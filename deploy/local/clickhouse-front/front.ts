@@ -2,6 +2,7 @@ import { type Logger } from 'pino'
 import { type Passwords } from './request/authenticate.ts'
 import { type Engine } from './engine/engine.ts'
 import { type KillQuery } from './watch/kill-query.ts'
+import { type AllowList } from './analyst/allow-list.ts'
 import { type GuardAnalyst } from './analyst/guard-analyst.ts'
 import { type NamedSessions } from './engine/named-sessions.ts'
 import { type ResultPipe } from './statement/result-pipe.ts'
@@ -19,7 +20,7 @@ export interface Front {
   passwords: Passwords
   spool: Spool
   tokens: TokenFlusher
-  pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool }
+  pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool, guard: SessionPool }
   named: NamedSessions
   /** Pipes that no query uses; there are as many as sessions that may run. */
   pipes: ResultPipe[]
@@ -27,6 +28,7 @@ export interface Front {
   running: RunningQueries
   queryLog: QueryLog
   progress: ProgressSampler
+  allowList: AllowList
   guardAnalyst: GuardAnalyst
   displayName: string
   closing: boolean

@@ -4,7 +4,7 @@ import { type User } from './request/authenticate.ts'
 import { type SessionState } from './engine/engine-session.ts'
 import { FrontError, toErrorAnswer } from './errors.ts'
 import { type Front } from './front.ts'
-import { guardAnalystDatabase } from './analyst/guard-analyst.ts'
+import { analystDatabase } from './analyst/guard-analyst.ts'
 import { parseRequest, type QueryRequest } from './request/parse-request.ts'
 import { vetAnalystSettings } from './engine/profiles.ts'
 import { type QueryRecord } from './watch/query-log.ts'
@@ -44,7 +44,8 @@ export async function handleQuery (front: Front, user: User, exchange: Exchange)
     answer.setHeader('X-ClickHouse-Query-Id', wishes.queryId)
     answer.compressionLevel = wishes.compressResponse ? wishes.compressionLevel : 0
     Object.assign(record, { queryId: wishes.queryId, database: wishes.database, logComment: wishes.logComment })
-    const state = { database: wishes.database, settings: vetSettings(user, wishes) }
+    const state = user === 'analyst' ? vetState(front, wishes) : { database: wishes.database, settings: wishes.settings }
+    record.database = state.database
     await front.running.during(wishes.queryId, record, stops, async () => {
       await runQuery(front, { user, request: wishes, state, answer, stops, record }, request)
     })
@@ -79,10 +80,8 @@ function startRecord (user: User, request: IncomingMessage): QueryRecord {
   }
 }
 
-function vetSettings (user: User, wishes: QueryRequest): ReadonlyMap<string, string> {
-  if (user !== 'analyst') return wishes.settings
-  guardAnalystDatabase(wishes.database)
-  return vetAnalystSettings(wishes.settings)
+function vetState (front: Front, wishes: QueryRequest): SessionState {
+  return { database: analystDatabase(wishes.database), settings: vetAnalystSettings(wishes.settings, front.allowList) }
 }
 
 async function runQuery (front: Front, query: Query, request: IncomingMessage): Promise<void> {

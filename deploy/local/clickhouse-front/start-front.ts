@@ -6,6 +6,7 @@ import path from 'node:path'
 import { type Logger } from 'pino'
 import { SettingsError } from '../../../platform/errors.ts'
 import { type Passwords } from './request/authenticate.ts'
+import { loadAllowList } from './analyst/allow-list.ts'
 import { closeFront } from './close-front.ts'
 import { openEngine } from './engine/engine.ts'
 import { forgetLostParts } from './recovery/forget-lost-parts.ts'
@@ -14,7 +15,7 @@ import { prepareFrontDatabase } from './engine/front-database.ts'
 import { createGuardAnalyst } from './analyst/guard-analyst.ts'
 import { KillQuery } from './watch/kill-query.ts'
 import { NamedSessions } from './engine/named-sessions.ts'
-import { ANALYST_PROFILE, POOL_SIZES, PRODUCT_PROFILE } from './engine/profiles.ts'
+import { ANALYST_PROFILE, GUARD_PROFILE, POOL_SIZES, PRODUCT_PROFILE } from './engine/profiles.ts'
 import { ResultPipe } from './statement/result-pipe.ts'
 import { QueryLog } from './watch/query-log.ts'
 import { RunningQueries } from './watch/running-queries.ts'
@@ -55,8 +56,10 @@ export async function startFront (options: FrontOptions): Promise<RunningFront> 
   const pools = {
     insert: new SessionPool(engine, { name: 'inserts', ...POOL_SIZES.insert, settings: PRODUCT_PROFILE }),
     product: new SessionPool(engine, { name: 'user millrace', ...POOL_SIZES.product, settings: PRODUCT_PROFILE }),
-    analyst: new SessionPool(engine, { name: 'user analyst', ...POOL_SIZES.analyst, settings: ANALYST_PROFILE })
+    analyst: new SessionPool(engine, { name: 'user analyst', ...POOL_SIZES.analyst, settings: ANALYST_PROFILE }),
+    guard: new SessionPool(engine, { name: 'the guard of analysts', ...POOL_SIZES.guard, settings: GUARD_PROFILE })
   }
+  const allowList = loadAllowList()
   const control = await engine.openSession({}, NO_SETTINGS)
   await prepareFrontDatabase(control)
   await forgetLostParts(control, { scratchPath: path.join(dataDir, 'clickhouse', 'millrace-tokens.tmp'), logger })
@@ -73,7 +76,8 @@ export async function startFront (options: FrontOptions): Promise<RunningFront> 
     running: new RunningQueries(),
     queryLog: new QueryLog(await engine.openSession({}, NO_SETTINGS), spool, logger),
     progress: new ProgressSampler(await engine.openSession({}, NO_SETTINGS), logger),
-    guardAnalyst: createGuardAnalyst(engine.tableFunctions),
+    allowList,
+    guardAnalyst: createGuardAnalyst(pools.guard, engine, allowList),
     displayName: hostname(),
     closing: false
   }

@@ -63,7 +63,8 @@ t.test('ends a query that goes beyond the limits', async (t) => {
   t.match(seconds, { code: 159, status: 408 })
 })
 
-// Each must be refused with READONLY (164) or ACCESS_DENIED (497), or as no statement at all (62, 344).
+// Each must be refused with READONLY (164) or ACCESS_DENIED (497), as no statement at all (62, 344), or as a table that
+// is not there (60).
 const FILE = `'${secretPath}'`
 const REFUSED: Record<string, string[]> = {
   'writes and definitions': [
@@ -99,6 +100,25 @@ const REFUSED: Record<string, string[]> = {
     'SELECT * FROM executable(\'cat\', TSV, \'a String\')', `SELECT * FROM icebergLocal(${FILE})`,
     `DESCRIBE deltaLakeLocal(${FILE})`, `SELECT * FROM fileCluster('default', ${FILE}, LineAsString)`
   ],
+  'names with escapes': [
+    `SELECT \`\\x66ile\`(${FILE})`, `SELECT "\\x66ile"(${FILE})`, `SELECT \`\\146ile\`(${FILE})`, `SELECT \`f\\ile\`(${FILE})`,
+    `SELECT arrayMap(\`f\\x69le\`, [${FILE}])`, `SELECT * APPLY \`f\\x69le\` FROM (SELECT ${FILE})`,
+    'SELECT * FROM `millrace\\x5ffront`.query_log', 'SELECT * FROM `s\\x79stem`.processes', 'SELECT * FROM system.`pro\\x63esses`',
+    "DESCRIBE `\\x75rl`('http://127.0.0.1:1/')", "DESCRIBE TABLE `\\x75rl`('http://127.0.0.1:1/')", 'USE `s\\x79stem`',
+    'USE `millrace\\x5ffront`', "SELECT `\\x66ile`('/proc/self/environ')", 'SHOW TABLES FROM `millrace\\x5ffront`',
+    'SELECT 1 AS `\\x61`', 'SELECT * FROM `defau\\x6ct`.`/etc/passwd`'
+  ],
+  'files that look like tables': [
+    `SELECT * FROM ${FILE}`, `SELECT * FROM \`${secretPath}\``, `SELECT * FROM default.\`${secretPath}\``,
+    `SELECT * FROM "default"."${secretPath}"`, `DESCRIBE default.\`${secretPath}\``, `EXISTS default.\`${secretPath}\``,
+    `SELECT 1 IN default.\`${secretPath}\``, 'USE default', 'SHOW TABLES FROM default', 'SELECT * FROM `default.x`'
+  ],
+  'what settings and formats of a statement reach': [
+    `SELECT 1 SETTINGS format_schema = ${FILE} FORMAT Protobuf`, `SELECT 1 SETTINGS output_format_schema = ${FILE}`,
+    'SELECT * FROM (SELECT 1 SETTINGS max_execution_time = 0)', 'SELECT (SELECT 1 SETTINGS readonly = 0)',
+    'WITH x AS (SELECT 1 SETTINGS allow_ddl = 1) SELECT * FROM x', 'SELECT 1 FORMAT Template', 'SELECT 1 FORMAT Protobuf',
+    'SELECT 1 FORMAT CapnProto', 'EXPLAIN SELECT 1 SETTINGS profile = 1', "SELECT 1 SETTINGS additional_table_filters = {'x': '1'}"
+  ],
   'the network': [
     "SELECT * FROM url('http://127.0.0.1:1/', LineAsString)", "DESCRIBE url('http://127.0.0.1:1/x.json')",
     "DESCRIBE TABLE `url`('http://127.0.0.1:1/x.json')", "SELECT * FROM s3('http://127.0.0.1:1/bucket/x', 'TSV', 'a String')",
@@ -127,7 +147,7 @@ for (const [what, queries] of Object.entries(REFUSED)) {
   t.test(`refuses ${what}`, async (t) => {
     for (const query of queries) {
       const answer = await ask(query)
-      t.ok([164, 497, 62, 344, 48].includes(answer.code), `${query} => ${answer.code}`, { answer: answer.text })
+      t.ok([60, 164, 497, 62, 344, 48].includes(answer.code), `${query} => ${answer.code}`, { answer: answer.text })
       t.notMatch(answer.text, 'the secret')
     }
   })
@@ -138,11 +158,17 @@ t.test('refuses what is hidden in parameters, settings and the database', async 
     await ask('SELECT * FROM {d:Identifier}.{t:Identifier}', { param_d: 'system', param_t: 'disks' }),
     await ask('SELECT * FROM system.{t:Identifier}', { param_t: 'processes' }),
     await ask('SELECT * FROM disks', { database: 'system' }),
+    await ask('SELECT * FROM {t:Identifier}', { param_t: secretPath, database: 'default' }),
+    await ask('SELECT {f:Identifier}({p:String})', { param_f: 'file', param_p: secretPath }),
+    await ask('SELECT arrayMap({f:Identifier}, [{p:String}])', { param_f: 'file', param_p: secretPath }),
+    await ask('SELECT * FROM {d:Identifier}.disks', { param_d: 's\\x79stem' }),
+    await ask('SELECT 1', { default_format: 'Template' }),
+    await ask('SELECT 1', { default_format: 'CapnProto', output_format_schema: `${secretPath}.out` }),
     await ask('SELECT 1', { format_schema: secretPath }),
     await ask('SELECT 1', { final: '0', readonly: '0' }),
     await ask('SELECT 1', { log_comment: 'x', allow_ddl: '1' })
   ]
-  for (const answer of hidden) t.ok([164, 497].includes(answer.code), answer.text)
+  for (const answer of hidden) t.ok([60, 62, 164, 497].includes(answer.code), answer.text)
   const veiled = await ask('SELECT max(path) FROM {d:Identifier}.{t:Identifier}', { param_d: 'system', param_t: 'parts' })
   t.equal(veiled.text, '\n')
 })

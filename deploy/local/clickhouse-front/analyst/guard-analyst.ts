@@ -1,148 +1,146 @@
-import { FrontError } from '../errors.ts'
-import { type Token } from '../sql/lex-sql.ts'
-import { quoteIdentifier } from '../sql/quote-sql.ts'
-import { hasSequence, readStatement, type Statement } from '../sql/read-statement.ts'
+import { type SessionPool } from '../engine/session-pool.ts'
+import { type Statement } from '../sql/read-statement.ts'
+import { type AllowList } from './allow-list.ts'
+import { canonicalize, type CanonicalToken, findOwnersFunctions, lexCanonical, writeToken } from './canonical-query.ts'
+import { denied, type EngineNames, judgeFormatName, judgeQuery, makeRules, readOnly } from './judge-query.ts'
+
+/** What is judged: a statement, with what its request adds to it. */
+export interface AnalystQuery {
+  statement: Statement
+  params: ReadonlyMap<string, string>
+  /** The current database of the session in which it will run. */
+  database: string
+  /** Used when the statement names none. */
+  defaultFormat: string | undefined
+  /** Fires when nobody waits for the answer any more. */
+  signal: AbortSignal
+}
+
+export type GuardAnalyst = (query: AnalystQuery) => Promise<Statement>
+
+/** The engine's `default` serves files as tables of their names; an analyst begins where the product's tables are. */
+const ANALYST_DATABASE = 'millrace'
+/** No tables of theirs are named without them: every name would have to be judged. */
+const CLOSED_DATABASES = new Set(['system', 'information_schema', 'millrace_front'])
 
 /**
- * What the engine would let a read-only session do although it reaches beyond the tables, and what is done about it.
+ * Makes the guard that lets an analyst's query through only when all that it names is known to be harmless.
  *
- * | reach | answer |
- * |---|---|
- * | writes, definitions, changes of settings, most table functions | the engine, by `readonly = 1` |
- * | KILL, BACKUP, SYSTEM, CHECK and whatever else is no question | refused here: only questions pass |
- * | `DESCRIBE url(...)` and other table functions in places that `readonly` forgets | refused here |
- * | the function `file`, which reads any file, also as `arrayMap(file, ...)`; functions that call out | refused here |
- * | `system` tables that show paths, other people's queries or the machine | refused here, or shown without paths |
- * | INTO OUTFILE | refused by `read-statement.ts`, and again here whatever the lexer thought |
+ * Judged is what the engine's own parser made of the query (`canonical-query.ts`), and what was judged is what runs:
+ * the guard gives back the canonical text, so that no two readings of one text can differ. Parameters that stand for
+ * names are filled in before. What is harmless says `allow-list.txt`; views and functions of the owner are the owner's
+ * decision.
+ *
+ * @param pool  Sessions for the guard's own questions.
+ * @throws {FrontError} by the guard: 164 for what is no question, 497 for what is not allowed or not understood.
  */
-export type GuardAnalyst = (statement: Statement, params: ReadonlyMap<string, string>) => Statement
+export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allow: AllowList): GuardAnalyst {
+  const rules = makeRules(allow, engine)
 
-/** Table functions that read nothing but their arguments and the tables named in them. */
-const HARMLESS_TABLE_FUNCTIONS = new Set([
-  'format', 'fuzzjson', 'fuzzquery', 'generate_series', 'generaterandom', 'generateseries', 'null', 'numbers',
-  'numbers_mt', 'primes', 'sqlstandardvalues', 'values', 'view', 'viewifpermitted', 'zeros', 'zeros_mt'
-])
-
-/** Functions that read files or call out of the machine; refused wherever the name stands, as it may be passed on. */
-const REACHING_FUNCTIONS = /^(file|reversednsquery|ai(classify|generate|embed|extract|translate)|catboostevaluate)$/
-
-/** System tables that clients and tools need and that tell nothing of the machine. */
-const OPEN_SYSTEM_TABLES = new Set([
-  'aggregate_function_combinators', 'codecs', 'collations', 'columns', 'completions', 'constraints', 'contributors',
-  'current_roles', 'data_skipping_index_types', 'data_skipping_indices', 'data_type_families', 'database_engines',
-  'dictionaries', 'documentation', 'enabled_roles', 'formats', 'functions', 'keywords', 'licenses', 'numbers',
-  'numbers_mt', 'one', 'projections', 'role_grants', 'settings', 'table_engines', 'table_functions', 'time_zones',
-  'tokenizers', 'unicode', 'zeros', 'zeros_mt'
-])
-
-/** System tables that are shown through views without their paths; see `front-database.ts`. */
-const VEILED_SYSTEM_TABLES = new Set(['databases', 'parts', 'tables'])
-
-/** Databases an analyst may not make current: every name in them would have to be judged. */
-const CLOSED_DATABASES = new Set(['system', 'millrace_front'])
-
-/** @param tableFunctions  Names of all table functions the engine has. */
-export function createGuardAnalyst (tableFunctions: Iterable<string>): GuardAnalyst {
-  const reaching = new Set([...tableFunctions].map((name) => name.toLowerCase()))
-  for (const name of HARMLESS_TABLE_FUNCTIONS) reaching.delete(name)
-
-  return function guardAnalyst (statement, params) {
+  return async function guardAnalyst ({ statement, params, database, defaultFormat, signal }) {
     if (statement.kind === 'command' || statement.tokens[0]!.text === 'CHECK') throw readOnly()
-    if (hasSequence(statement.tokens, 'SHOW', 'PROCESSLIST')) throw denied('SHOW PROCESSLIST')
-    const tokens = resolveIdentifiers(statement, params)
-    const names = tokens.map(nameOf)
-    const edits: Edit[] = []
-    tokens.forEach((token, i) => {
-      const name = names[i]
-      if (name === undefined) return
-      if (reaching.has(name) && tokens[i + 1]?.text === '(') throw denied(`function ${name}`)
-      if (REACHING_FUNCTIONS.test(name) && tokens[i - 1]?.text !== '.') throw denied(`function ${name}`)
-      if (names[0] === 'use') guardAnalystDatabase(name)
-      if (tokens[i + 1]?.text === '.' && isVeiled(name, names[i + 2])) edits.push({ token, text: 'millrace_front' })
-    })
-    edits.push(...tokens.filter(mentionsFile).map(spellOut))
-    return refuseKeywords(edits.length === 0 ? statement : readStatement(applyEdits(statement.sql, edits)))
+    const isEscaped = statement.tokens.some(({ kind, text }) => kind === 'quoted' && text.includes('\\'))
+    if (isEscaped) throw denied('an escape in a name')
+    if (defaultFormat !== undefined) judgeFormatName(defaultFormat, allow)
+    const canonical = await canonicalize(pool, statement.sql, signal)
+    const ownDatabases = lowerSet(canonical.ownDatabases.filter((name) => name !== 'millrace_front'))
+    const otherDatabases = lowerSet(['millrace_front', ...canonical.otherDatabases])
+    if (otherDatabases.has(database.toLowerCase())) throw denied(`database ${database} as the current one`)
+
+    const tokens = fillIdentifiers(lexCanonical(canonical.text), params)
+    const { kind, veiled, unknownCalls } = judgeQuery(tokens, { ...rules, ownDatabases, otherDatabases })
+    if (unknownCalls.size > 0) {
+      const owners = await findOwnersFunctions(pool, [...unknownCalls], signal)
+      for (const name of unknownCalls) if (!owners.includes(name)) throw denied(`function ${name}`)
+    }
+    return writeStatement(tokens, kind, veiled)
   }
 }
 
-/** @throws {FrontError} 497 for a database whose tables an analyst may only name in full. */
-export function guardAnalystDatabase (name: string): void {
-  if (CLOSED_DATABASES.has(name.toLowerCase())) throw denied(`database ${name} as the current one`)
-}
-
 /**
- * Whether the table is one of those that are shown without paths.
+ * The database in which an analyst's request runs.
  *
- * @throws {FrontError} 497 for a table that is not shown at all.
+ * @throws {FrontError} 497 for one whose tables an analyst may only name in full.
  */
-function isVeiled (database: string, table: string | undefined): boolean {
-  if (database === 'millrace_front') throw denied('database millrace_front')
-  if (database !== 'system' || table === undefined || OPEN_SYSTEM_TABLES.has(table)) return false
-  if (!VEILED_SYSTEM_TABLES.has(table)) throw denied(`system.${table}`)
-  return true
+export function analystDatabase (wanted: string): string {
+  if (wanted === 'default') return ANALYST_DATABASE
+  if (CLOSED_DATABASES.has(wanted.toLowerCase())) throw denied(`database ${wanted} as the current one`)
+  return wanted
 }
 
-/** Puts the value in the place of every `{name:Identifier}`, as the engine will do. */
-function resolveIdentifiers (statement: Statement, params: ReadonlyMap<string, string>): Token[] {
-  const tokens = [...statement.tokens]
-  for (let i = 0; i < tokens.length; i++) {
-    const [open, name, colon, type, close] = tokens.slice(i, i + 5)
-    if (open?.text !== '{' || colon?.text !== ':' || type?.text !== 'IDENTIFIER' || close?.text !== '}') continue
-    const value = params.get(statement.sql.slice(name!.start, name!.end)) ?? ''
-    tokens.splice(i, 5, { kind: 'quoted', start: open.start, end: close.end, text: quoteIdentifier(value) })
-  }
-  return tokens
-}
-
-/** The name a token stands for, in lower case; undefined for what is no name. */
-function nameOf (token: Token): string | undefined {
-  if (token.kind === 'word') return token.text.toLowerCase()
-  if (token.kind !== 'quoted') return undefined
-  const quote = token.text.at(-1)!
-  return token.text.slice(1, -1).replaceAll(quote + quote, quote).replace(/\\(.)/gs, '$1').toLowerCase()
-}
-
-interface Edit {
-  token: Token
-  text: string
-}
-
-function applyEdits (sql: string, edits: Edit[]): string {
-  let text = ''
-  let at = 0
-  for (const edit of edits.toSorted((a, b) => a.token.start - b.token.start)) {
-    text += sql.slice(at, edit.token.start) + edit.text
-    at = edit.token.end
-  }
-  return text + sql.slice(at)
-}
-
-const FILE_KEYWORD = /(out|in)(f)(ile)/gi
-
-function mentionsFile (token: Token): boolean {
-  return token.text.search(FILE_KEYWORD) !== -1
-}
+/** Types of values; of names there is `Identifier`, written so. */
+const VALUE_TYPE = /^(?!identifier$)\w+$/i
 
 /**
- * The engine obeys OUTFILE and INFILE without asking for rights. Names and literals that contain them are written with
- * an escape, so that they cannot be keywords even where the engine cuts the text into other tokens than we do.
+ * Puts the value in the place of every `{name:Identifier}`, and takes every other parameter out of the judgement: its
+ * value can only be a value.
+ *
+ * @throws {FrontError} 497 for a value with an escape or a quote in it.
  */
-function spellOut (token: Token): Edit {
-  const quoted = token.kind === 'word' ? quoteIdentifier(token.text.toLowerCase()) : token.text
-  if (!/^['"`]/.test(quoted)) throw denied('INTO OUTFILE')
-  const text = quoted.replace(FILE_KEYWORD, (_, start: string, f: string, end: string) => `${start}\\x${f === 'f' ? 66 : 46}${end}`)
-  return { token, text }
+function fillIdentifiers (tokens: readonly CanonicalToken[], params: ReadonlyMap<string, string>): CanonicalToken[] {
+  const filled: CanonicalToken[] = []
+  for (let i = 0; i < tokens.length; i++) {
+    const token = tokens[i]!
+    if (token.text !== '{' || token.kind !== 'symbol') { filled.push(token); continue }
+    const length = tokens.slice(i).findIndex(({ kind, text }) => kind === 'symbol' && text === '}') + 1
+    const [, name, colon, type, ...rest] = tokens.slice(i, i + length)
+    if (name === undefined || colon?.text !== ':' || type === undefined) throw denied('a bracket { that is no parameter')
+    const parameter = { ...token, end: tokens[i + length - 1]!.end }
+    if (type.text === 'Identifier' && rest.length === 1) {
+      filled.push(quoteValue(params.get(name.text) ?? '', parameter))
+    } else if (hasValueType([type, ...rest])) {
+      filled.push({ ...parameter, kind: 'number', text: writeAll(tokens.slice(i, i + length)) })
+    } else {
+      throw denied('a type of a parameter that is none of values')
+    }
+    i += length - 1
+  }
+  return filled
 }
 
-function refuseKeywords (statement: Statement): Statement {
-  if (statement.sql.search(FILE_KEYWORD) !== -1) throw denied('INTO OUTFILE')
+function hasValueType (type: readonly CanonicalToken[]): boolean {
+  return type.every(({ kind, text }) => kind !== 'quoted' && (kind !== 'word' || VALUE_TYPE.test(text)))
+}
+
+function quoteValue (value: string, at: CanonicalToken): CanonicalToken {
+  // eslint-disable-next-line no-control-regex
+  if (!/^[^`\\\x00-\x1f\x7f]+$/.test(value)) throw denied('an escape in a name')
+  return { ...at, kind: 'quoted', text: Buffer.from(value).toString('latin1') }
+}
+
+function writeAll (tokens: readonly CanonicalToken[]): string {
+  return tokens.map((token, i) => `${i > 0 && tokens[i - 1]!.end < token.start ? ' ' : ''}${token.text}`).join('')
+}
+
+/** The statement that runs: token by token as it was judged. */
+function writeStatement (
+  tokens: readonly CanonicalToken[], kind: Statement['kind'], veiled: ReadonlySet<CanonicalToken>
+): Statement {
+  const formatAt = findFormat(tokens)
+  const statement: Statement = { sql: '', tokens: [], kind, format: undefined }
+  tokens.forEach((token, i) => {
+    const gap = i > 0 && tokens[i - 1]!.end < token.start ? ' ' : ''
+    const start = statement.sql.length + gap.length
+    const text = veiled.has(token) ? 'millrace_front' : writeToken(token)
+    statement.sql += gap + text
+    const end = statement.sql.length
+    statement.tokens.push({ kind: token.kind, start, end, text: token.kind === 'word' ? text.toUpperCase() : text })
+    const keyword = formatAt === i - 1 ? statement.tokens[formatAt] : undefined
+    if (keyword !== undefined) statement.format = { name: token.text, start: keyword.start, end }
+  })
   return statement
 }
 
-function readOnly (): FrontError {
-  return new FrontError(164, 'analyst: Cannot execute query in readonly mode')
+/** FORMAT counts as the last clause, or before a last SETTINGS. */
+function findFormat (tokens: readonly CanonicalToken[]): number {
+  return tokens.findLastIndex((token, i) => {
+    const [before, name, after] = [tokens[i - 1], tokens[i + 1], tokens[i + 2]]
+    return token.kind === 'word' && token.text === 'FORMAT' && before !== undefined && before.text !== 'AS' &&
+      before.text !== '.' && (name?.kind === 'word' || name?.kind === 'quoted') &&
+      (after === undefined || after.text === 'SETTINGS')
+  })
 }
 
-function denied (what: string): FrontError {
-  return new FrontError(497, `analyst: Not enough privileges to use ${what}`)
+function lowerSet (names: readonly string[]): Set<string> {
+  return new Set(names.map((name) => name.toLowerCase()))
 }

@@ -14,6 +14,8 @@ export interface Engine {
   timezone: string
   /** Content type by name of output format. */
   contentTypes: ReadonlyMap<string, string>
+  /** Names of what it can call, without functions that its owner has made. */
+  functions: readonly string[]
   tableFunctions: readonly string[]
   /** Opens a session, which costs about 0.1 ms. */
   openSession: (profile: Settings, settings: SettingsMap) => Promise<EngineSession>
@@ -38,14 +40,16 @@ export async function openEngine (dataDir: string, backupsDir: string): Promise<
   }
   const [[version, timezone]] = await ask('SELECT version(), timezone()') as [[string, string]]
   const formats = await ask("SELECT name, content_type FROM system.formats WHERE is_output AND content_type != ''")
-  const functions = await ask('SELECT name FROM system.table_functions')
+  const functions = await ask("SELECT name FROM system.functions WHERE origin = 'System'")
+  const tableFunctions = await ask('SELECT name FROM system.table_functions')
   let opened = 0
 
   return {
     version,
     timezone,
     contentTypes: new Map(formats as Array<[string, string]>),
-    tableFunctions: functions.map(([name]) => name!),
+    functions: functions.map(([name]) => name!),
+    tableFunctions: tableFunctions.map(([name]) => name!),
     async openSession (profile, settings) {
       opened++
       const session = new chdb.Session(dataDir)

@@ -1,4 +1,5 @@
 import { totalmem } from 'node:os'
+import { type AllowList } from '../analyst/allow-list.ts'
 import { FrontError } from '../errors.ts'
 import { type Settings } from './engine-session.ts'
 
@@ -10,6 +11,8 @@ export const POOL_SIZES = {
   product: { size: 8, maxWaiting: 128 },
   // Few, because each may be heavy; the queue is short, because people and dashboards ask again.
   analyst: { size: 4, maxWaiting: 32 },
+  // Has analysts' queries parsed before they run: a millisecond each.
+  guard: { size: 2, maxWaiting: 256 },
   // Sessions kept for clients by session_id.
   named: 32
 } as const
@@ -49,8 +52,7 @@ export const ANALYST_PROFILE: Settings = {
   readonly: '1'
 }
 
-// What an analyst's client may choose in the URL: the look of results, and limits below the profile's.
-const ANALYST_FREE = /^(output_format_\w+|format_(csv|custom|tsv)\w*delimiter|session_timezone|date_time_output_format|date_time_input_format|join_use_nulls|use_query_cache|max_threads|max_block_size|extremes|limit|offset|allow_experimental_analyzer|enable_analyzer|optimize_read_in_order|interactive_delay|any_join_distinct_right_table_keys|group_by_use_nulls|transform_null_in|union_default_mode|readonly|final)$/
+// What an analyst's client may set beside `allow-list.txt`: limits, below the profile's.
 const ANALYST_LIMITS = new Set(['max_memory_usage', 'max_execution_time', 'max_result_rows', 'max_result_bytes', 'max_query_size'])
 
 /**
@@ -58,16 +60,21 @@ const ANALYST_LIMITS = new Set(['max_memory_usage', 'max_execution_time', 'max_r
  *
  * @throws {FrontError} 164 for any that would loosen a limit or reach beyond the look of the result.
  */
-export function vetAnalystSettings (settings: ReadonlyMap<string, string>): Map<string, string> {
+export function vetAnalystSettings (settings: ReadonlyMap<string, string>, allow: AllowList): Map<string, string> {
   const vetted = new Map<string, string>()
   for (const [name, value] of settings) {
     // Clients like to say readonly=1 or 2 themselves; they get what the profile says.
     if (name === 'readonly' && value !== '0') continue
-    if (ANALYST_LIMITS.has(name)) vetted.set(name, lowerOf(value, ANALYST_PROFILE[name]!))
-    else if (ANALYST_FREE.test(name) && name !== 'readonly') vetted.set(name, value)
-    else throw new FrontError(164, `Cannot modify '${name}' setting in readonly mode`)
+    vetted.set(name, vetAnalystSetting(allow, name, value))
   }
   return vetted
+}
+
+/** The value that an analyst gets: the wanted one, or a limit of the profile that is lower. */
+export function vetAnalystSetting (allow: AllowList, name: string, value: string): string {
+  if (ANALYST_LIMITS.has(name)) return lowerOf(value, ANALYST_PROFILE[name]!)
+  if (allow.settings.has(name)) return value
+  throw new FrontError(164, `Cannot modify '${name}' setting in readonly mode`)
 }
 
 function lowerOf (wanted: string, limit: string): string {
@@ -76,6 +83,14 @@ function lowerOf (wanted: string, limit: string): string {
 
 function analystMemoryBytes (): number {
   return Math.min(8 * GIB, Math.floor(totalmem() / 2 / POOL_SIZES.analyst.size))
+}
+
+/** The guard's own questions: a query in them is a string, quoted and hence up to twice as long. */
+export const GUARD_PROFILE: Settings = {
+  max_execution_time: '10',
+  max_memory_usage: String(GIB),
+  max_query_size: '8388608',
+  readonly: '1'
 }
 
 /**

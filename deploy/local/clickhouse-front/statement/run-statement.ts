@@ -19,7 +19,7 @@ export async function runStatement (front: Front, query: Query, text: string): P
   query.record.kind = statement.tokens[0]!.text
   checkParams(statement.sql, statement.tokens, query.request.params)
   query.record.query = fillParams(text, statement.tokens, query.request.params)
-  if (query.user === 'analyst') statement = front.guardAnalyst(statement, query.request.params)
+  if (query.user === 'analyst') statement = await guard(front, query, statement)
   if (query.request.readOnlyMethod && statement.kind === 'command') throw readOnlyMethodError()
   statement = await replaceFrontCommand(front, statement)
 
@@ -31,6 +31,11 @@ export async function runStatement (front: Front, query: Query, text: string): P
       else await runBuffered(front, query, statement, session)
     })
   })
+}
+
+async function guard (front: Front, query: Query, statement: Statement): Promise<Statement> {
+  const { request: { params, defaultFormat }, state: { database }, stops: { unwanted: { signal } } } = query
+  return await front.guardAnalyst({ statement, params, database, defaultFormat, signal })
 }
 
 async function runRows (front: Front, query: Query, statement: Statement, session: EngineSession): Promise<void> {
