@@ -1,7 +1,7 @@
 /**
  * Breaks a running system again and again, and looks whether an event was lost or counted twice:
  *
- *     npm run faults -- [--minutes 10] [--seed 1] [--fault NAME]... [--rate 1500] [--logs] [--tamper] [--list]
+ *     npm run faults -- [--minutes 10] [--seed 1] [--fault NAME]... [--rate 1500] [--logs] [--tamper] [--list] ...
  *
  * Prints a table by fault, and exits with
  * - 0: every fault ran, nothing was lost, nothing is stored twice, all counts agree;
@@ -11,7 +11,8 @@
  *
  * Logs are kept when something differs, or with `--logs`. A run of 5 minutes or more injects each fault at least once,
  * however long that takes, and so does one of named faults; in one of 8 minutes or more they last longer. `--tamper`
- * removes one stored event and repeats another before the comparison, which then has to end with 1.
+ * removes one stored event and repeats another before the comparison, which then has to end with 1; `--no-flush` makes
+ * `power-cut` lose events.
  *
  * In order: `system/` starts what is broken, `load/` sends to it and remembers what was acknowledged, `run-faults.ts`
  * breaks it in one of the ways in `kinds/` after the other, `audit/` compares and reports.
@@ -21,6 +22,7 @@ import { readCount } from '../../cli/read-arguments.ts'
 import { chooseExitStatus, isClean, renderReport } from './audit/fault-report.ts'
 import { FAULTS } from './kinds/faults.ts'
 import { enterMountNamespace } from './system/mount-namespace.ts'
+import { stopFlushing } from './kinds/power-faults.ts'
 import { openFaultSystem } from './system/open-fault-system.ts'
 import { createRandom } from '../support/random.ts'
 import { runFaults } from './run-faults.ts'
@@ -32,6 +34,9 @@ const LONG_RUN_MINUTES = 8
 /** From here on there is time for every fault in its short form. */
 const EACH_ONCE_MINUTES = 5
 
+/** Everything is on a disk of its own then. */
+const NEED_SMALL_DISK: readonly string[] = ['disk-full', 'power-cut']
+
 interface Options {
   minutes: number
   seed?: number
@@ -39,6 +44,7 @@ interface Options {
   rate: number
   logs?: true
   tamper?: true
+  flush: boolean
   list?: true
 }
 
@@ -50,6 +56,7 @@ const options = new Command('npm run faults --')
   .option('--rate <number>', 'events a second', readCount, 1500)
   .option('--logs', 'keep the logs also when nothing differs')
   .option('--tamper', 'remove one stored event and repeat another before the comparison: has to end with 1')
+  .option('--no-flush', 'ClickHouse does not flush what it stores: power-cut has to end with 1')
   .option('--list', 'list the faults')
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
   .parse()
@@ -75,9 +82,10 @@ async function run (): Promise<number> {
   }
   say(`seed ${seed}, ${minutes} minutes, ${faults.length} faults`)
   try {
-    const wantsSmallDisk = faults.some(({ name }) => name === 'disk-full')
+    const wantsSmallDisk = faults.some(({ name }) => NEED_SMALL_DISK.includes(name))
     await using opened = await openFaultSystem({ signal: stopped.signal, wantsSmallDisk })
-    if (wantsSmallDisk && opened.disk === null) say('DISK-FULL IS NOT RUN: a small disk cannot be mounted here')
+    if (wantsSmallDisk && opened.disk === null) say('DISK-FULL AND POWER-CUT ARE NOT RUN: a small disk cannot be mounted here')
+    if (options.flush === false) await stopFlushing(opened.system)
     const report = await runFaults(opened.system, {
       faults, isLong, random: createRandom(seed), disk: opened.disk, signal: stopped.signal, onProgress: say,
       durationMs: minutes * 60_000, eachOnce: minutes >= EACH_ONCE_MINUTES || names !== undefined,

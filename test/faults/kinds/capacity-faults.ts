@@ -2,7 +2,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { jetstream, JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
 import { type NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { EVENTS_STREAM } from '../../../schema/streams.ts'
-import { waitFor } from '../../support/wait-for.ts'
 import { type Fault } from './fault.ts'
 import { type FaultSystem } from '../system/start-fault-system.ts'
 
@@ -49,8 +48,7 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
       return async () => {
         const refused = (phase?.retries ?? 0) - before
         expect(async () => refused > 0 ? null : 'no request was refused')
-        comeBack()
-        await waitFor(() => system.nats.isRunning(), { timeoutMs: 60_000 })
+        await comeBack()
         delete system.tierSettings.MILLRACE_SPOOL_MAX_BYTES
         await restartIngest(system, {})
       }

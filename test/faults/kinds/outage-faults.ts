@@ -23,7 +23,7 @@ export const OUTAGE_FAULTS: readonly Fault[] = (Object.keys(SERVICES) as (keyof 
     const comeBack = await context.system[service].keepAway()
     const captured = captureWithSdk(context.system, service, context.lastsMs)
     return async () => {
-      comeBack()
+      void comeBack()
       const distinctId = await captured
       context.expect(async () => await describeStored(context, distinctId))
     }

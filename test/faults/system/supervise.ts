@@ -16,8 +16,11 @@ export interface SupervisedPart {
   resume (): Promise<void>
   /** Asks it to end, as an operator does; resolves, when the next one is ready, with how long the end took, in ms. */
   restart (): Promise<number>
-  /** Asks it to end, and starts no other before the returned function is called. */
-  keepAway (): Promise<() => void>
+  /**
+   * Asks it to end, or kills it, and starts no other before the returned function is called; that one resolves when the
+   * next one is ready.
+   */
+  keepAway (how?: 'politely' | 'kill'): Promise<() => Promise<void>>
   /** Ends it for good. */
   stop (): Promise<void>
 }
@@ -81,15 +84,23 @@ export async function supervise (options: SuperviseOptions): Promise<SupervisedP
     return process
   }
 
+  async function kill (): Promise<void> {
+    const process = target()
+    isExpected = true
+    process.kill('SIGKILL')
+    await process.exited
+  }
+
+  /** Paused children of Postgres would not see that it is gone, and keep its files open. */
+  async function killTree (): Promise<void> {
+    for (const pid of await readChildren(target().pid)) globalThis.process.kill(pid, 'SIGKILL')
+    await kill()
+  }
+
   return {
     name,
     isRunning: () => running !== undefined,
-    async kill () {
-      const process = target()
-      isExpected = true
-      process.kill('SIGKILL')
-      await process.exited
-    },
+    kill,
     async pause () { await signalTree(target(), 'SIGSTOP') },
     async resume () { await signalTree(target(), 'SIGCONT') },
     async restart () {
@@ -99,13 +110,15 @@ export async function supervise (options: SuperviseOptions): Promise<SupervisedP
       await waitFor(() => running !== undefined && running !== before, { timeoutMs: RESTART_TIMEOUT_MS })
       return tookMs
     },
-    async keepAway () {
+    async keepAway (how = 'politely') {
       const { promise, resolve } = Promise.withResolvers<void>()
       gate = promise
-      await endPolitely()
-      return () => {
+      if (how === 'politely') await endPolitely()
+      else await killTree()
+      return async () => {
         gate = undefined
         resolve()
+        await waitFor(() => running !== undefined, { timeoutMs: RESTART_TIMEOUT_MS })
       }
     },
     async stop () {
