@@ -25,6 +25,7 @@ import { startPeople } from './people/start-people.ts'
 import { startRetention } from './start-retention.ts'
 import { watchDeadLetters } from './health/watch-dead-letters.ts'
 import { watchDisks } from './health/watch-disks.ts'
+import { watchParts } from './health/watch-parts.ts'
 import { watchStreams } from './health/watch-streams.ts'
 import { createInsertFrames } from './writer/insert/insert-frames.ts'
 import { createProbeTable } from './writer/insert/probe-table.ts'
@@ -99,6 +100,7 @@ runProcess('pipeline', async () => {
   const deadLetters = watchDeadLetters({ connection, metrics, logger })
   const streams = watchStreams({ connection, metrics })
   const disks = watchDisks({ clickhouse, cluster: config.clickhouseCluster, metrics })
+  const parts = watchParts({ clickhouse, cluster: config.clickhouseCluster, metrics, logger })
   const queryUsage = startQueryUsage({ clickhouse, sql, cluster: config.clickhouseCluster, metrics, logger })
   const retention = startRetention({
     sql, clickhouse, connection, cluster: config.clickhouseCluster, now: Date.now, metrics, logger
@@ -114,6 +116,7 @@ runProcess('pipeline', async () => {
         checkService('clickhouse', async () => await pingClickHouse(clickhouse)),
         checkService('postgres', async () => await sql`SELECT 1`)
       ]),
+      parts.part(),
       ...streams.parts(),
       ...describeHealth({
         lanes: manager.states(),
@@ -133,7 +136,7 @@ runProcess('pipeline', async () => {
       run: () => Promise.all([manager.stop(), people.stop(), rollUp.stop(), queryUsage.stop(), retention.stop()])
     },
     { name: 'membership', run: () => membership.leave() },
-    { name: 'dead letters', run: () => { deadLetters.stop(); streams.stop(); disks.stop() } },
+    { name: 'dead letters', run: () => { deadLetters.stop(); streams.stop(); disks.stop(); parts.stop() } },
     { name: 'health', run: () => health.close() },
     { name: 'clickhouse', run: async () => { agent.destroy(); await Promise.all([clickhouse.close(), shards.close()]) } },
     { name: 'postgres', run: () => sql.end({ timeout: 1 }) },

@@ -1,0 +1,87 @@
+import { type Logger } from 'pino'
+import { systemTable } from '../../platform/clickhouse/clickhouse-cluster.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type HealthPart } from '../../platform/health/health-report.ts'
+import { type Metrics } from '../../platform/metrics.ts'
+
+/** How often ClickHouse is asked, in milliseconds. It sets parts aside when it starts and when it cannot read one. */
+const LOOK_MS = 15_000
+
+/** Parts that `/_health` names; the log names all. */
+const NAMED_PARTS = 10
+
+/**
+ * Parts that ClickHouse took away because it cannot read them, or (replicated) because Keeper does not know them. Parts
+ * that an operator detached have no reason; `ignored` and `clone` have a whole part in their place.
+ */
+const BROKEN = "(reason LIKE '%broken%' OR reason IN ('unexpected', 'noquorum'))"
+
+interface BrokenPart {
+  host: string
+  table: string
+  name: string
+  reason: string
+}
+
+export interface WatchPartsDeps {
+  clickhouse: ClickHouse
+  /** Name of the ClickHouse cluster; empty: one node. */
+  cluster: string
+  metrics: Metrics
+  logger: Logger
+}
+
+/** What is known of parts that ClickHouse set aside. */
+export interface PartWatch {
+  part: () => HealthPart
+  stop: () => void
+}
+
+/**
+ * Watches for parts of our tables that ClickHouse set aside as broken. It does so with a line in its own log only, and
+ * answers queries without their rows from then on. They stay known until an operator attached or dropped them
+ * (docs/operations.md).
+ */
+export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchPartsDeps): PartWatch {
+  let broken: BrokenPart[] = []
+  let said = new Set<string>()
+  metrics.gaugeFrom('clickhouse_broken_parts',
+    'Parts that ClickHouse set aside as broken: their rows are missing in every query.', () => broken.length)
+
+  async function look (): Promise<void> {
+    try {
+      const result = await clickhouse.query({
+        query: `SELECT hostName() AS host, table, name, assumeNotNull(reason) AS reason
+          FROM ${systemTable(cluster, 'detached_parts')}
+          WHERE database = currentDatabase() AND ${BROKEN} ORDER BY host, table, name`,
+        format: 'JSONEachRow'
+      })
+      broken = await result.json<BrokenPart>()
+    } catch {
+      // ClickHouse is away, which lanes and health say. What was broken is so still.
+      return
+    }
+    for (const part of broken) {
+      if (!said.has(keyOf(part))) {
+        logger.error(part, 'ClickHouse set a part aside as broken: its rows are missing until it is restored')
+      }
+    }
+    said = new Set(broken.map(keyOf))
+  }
+
+  void look()
+  const timer = setInterval(() => { void look() }, LOOK_MS)
+  return {
+    part: () => ({
+      name: 'clickhouse parts',
+      healthy: broken.length === 0,
+      broken: broken.length,
+      parts: broken.slice(0, NAMED_PARTS)
+    }),
+    stop: () => clearInterval(timer)
+  }
+}
+
+function keyOf ({ host, table, name }: BrokenPart): string {
+  return `${host} ${table} ${name}`
+}
