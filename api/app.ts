@@ -1,5 +1,5 @@
 import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
-import { answerClientError, MAX_HEADER_BYTES } from '../platform/answer-client-error.ts'
+import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/answer-client-error.ts'
 import { pingClickHouse } from '../platform/health/check-service.ts'
 import { type ApiDeps } from './api-deps.ts'
 import { decideRoutes } from './decide/decide-routes.ts'
@@ -49,6 +49,7 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   })
   // Node looks at the shorter of the two only when it is this one (its default is a minute).
   app.server.headersTimeout = REQUEST_TIMEOUT_MS
+  answerHalfClosed(app.server)
   app.setErrorHandler(errorHandler)
   setSecurityHeaders(app)
   answerUnknownRoutes(app)

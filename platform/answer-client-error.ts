@@ -1,4 +1,4 @@
-import { STATUS_CODES } from 'node:http'
+import { STATUS_CODES, type Server } from 'node:http'
 import { type Socket } from 'node:net'
 import { HttpError, toHttpErrorBody } from './errors.ts'
 
@@ -23,6 +23,17 @@ export function answerClientError (error: Error & { code?: string }, socket: Soc
   socket.end(`HTTP/1.1 ${known.status} ${STATUS_CODES[known.status] ?? ''}\r\nconnection: close\r\n` +
     `content-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
   socket.destroySoon()
+}
+
+/**
+ * Lets a server answer clients that close their side once they have sent their request (`socket.end(request)`), as TCP
+ * allows. By itself, Node ends such a connection without the answer, while the request is worked on all the same: its
+ * client would send it again. A client that is gone for good costs one answer that nobody reads.
+ *
+ * Node has no documented option for it; `test/half-closed-clients.test.ts` tells when the property means nothing more.
+ */
+export function answerHalfClosed (server: Server): void {
+  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true
 }
 
 function toHttpError (code: string | undefined): HttpError {

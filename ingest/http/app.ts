@@ -1,5 +1,5 @@
 import { fastify, type FastifyInstance } from 'fastify'
-import { answerClientError, MAX_HEADER_BYTES } from '../../platform/answer-client-error.ts'
+import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/answer-client-error.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { mendContentType } from '../../platform/http-body/mend-content-type.ts'
 import { type Logger } from '../../platform/logger.ts'
@@ -45,6 +45,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   })
   // Node looks at the shorter of the two only when it is this one.
   app.server.headersTimeout = REQUEST_TIMEOUT_MS
+  answerHalfClosed(app.server)
   // One more is closed at once.
   app.server.maxConnections = options.maxConnections
   const answerError = createAnswerError(options.logger)
