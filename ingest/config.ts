@@ -3,6 +3,8 @@ import { loadSettings } from '../platform/load-settings.ts'
 /** What an ingest process is told by its environment; see `platform/settings.ts` for units and reasons. */
 export interface IngestConfig {
   http: { host: string, port: number }
+  /** Addresses and ranges, comma separated; empty: no proxy is trusted. */
+  trustedProxies: string
   apiUrl: string
   logLevel: string
   natsUrl: string
@@ -20,12 +22,13 @@ export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
   const settings = loadSettings(env, [
     'MILLRACE_HOST', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'DATABASE_URL',
     'MILLRACE_LANES', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
-    'MILLRACE_GROUP_COMMIT_MS', 'MILLRACE_INGEST_RATE_LIMIT', 'MILLRACE_MAX_CONNECTIONS',
+    'MILLRACE_GROUP_COMMIT_MS', 'MILLRACE_INGEST_RATE_LIMIT', 'MILLRACE_MAX_CONNECTIONS', 'MILLRACE_TRUSTED_PROXIES',
     'MILLRACE_MAX_BODY_BYTES', 'MILLRACE_MAX_DECOMPRESSED_BYTES',
     'MILLRACE_DATA_DIR', 'MILLRACE_SPOOL_MAX_BYTES'
   ])
   return {
     http: { host: settings.MILLRACE_HOST, port: settings.MILLRACE_PORT },
+    trustedProxies: settings.MILLRACE_TRUSTED_PROXIES,
     apiUrl: settings.MILLRACE_API_URL,
     logLevel: settings.MILLRACE_LOG_LEVEL,
     natsUrl: settings.NATS_URL,

@@ -73,6 +73,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const app = await buildIngestApp({
     capture, counts, metrics, logger, processId,
     apiUrl: config.apiUrl,
+    trustedProxies: config.trustedProxies,
     maxConnections: config.limits.maxConnections,
     isReady: () => ready,
     parts: () => [

@@ -26,6 +26,15 @@ t.test('reports all problems together, by variable, with what came', async (t) =
   }
 })
 
+t.test('a list of addresses is checked entry by entry', async (t) => {
+  const load = (text: string): unknown => loadSettings({ MILLRACE_TRUSTED_PROXIES: text }, ['MILLRACE_TRUSTED_PROXIES']).MILLRACE_TRUSTED_PROXIES
+
+  for (const text of ['', '10.0.0.1', '10.0.0.0/8, ::1,fd00::/8', 'loopback, uniquelocal', '0.0.0.0/0']) t.equal(load(text), text)
+  for (const text of ['proxy.local', '10.0.0.0/33', '10.0.0.0/', '10.0.0', '::1/129', '10.0.0.1/8/9', '10.0.0.1,', 'true', '1', 'loopback/8', '10.0.0.1/-1']) {
+    t.throws(() => load(text), { message: /MILLRACE_TRUSTED_PROXIES must be addresses or ranges, .* but is / }, text)
+  }
+})
+
 t.test('never repeats the value of a secret', async (t) => {
   const secret = 'phc_' + 's'.repeat(100)
 

@@ -1,4 +1,5 @@
-import { Ajv } from 'ajv'
+import { isIP } from 'node:net'
+import { Ajv, type ErrorObject } from 'ajv'
 import { SettingsError } from './errors.ts'
 import { settings, type SettingName, type SettingValues } from './settings.ts'
 
@@ -22,12 +23,13 @@ export function loadSettings<N extends SettingName> (env: NodeJS.ProcessEnv, nam
 
   const problems = findUnknownNames(env)
   const ajv = new Ajv({ allErrors: true, coerceTypes: true, useDefaults: true })
+  ajv.addFormat('addresses', isAddressList)
   const validate = ajv.compile({ type: 'object', properties: Object.fromEntries(names.map(pickSchema)) })
   if (!validate(given)) {
     for (const error of validate.errors ?? []) {
       const name = error.instancePath.slice(1)
       const came = SECRET_NAME.test(name) ? '' : `, but is ${JSON.stringify(env[name])}`
-      problems.push(`${name} ${error.message ?? 'is not valid'}${describeAllowed(error.params)}${came}`)
+      problems.push(`${name} ${describeRule(error)}${describeAllowed(error.params)}${came}`)
     }
   }
   if (problems.length > 0) throw new SettingsError(problems)
@@ -42,6 +44,23 @@ function findUnknownNames (env: NodeJS.ProcessEnv): string[] {
   return Object.keys(env)
     .filter((name) => name.startsWith('MILLRACE_') && !name.startsWith('MILLRACE_TEST_') && !(name in settings))
     .map((name) => `${name} is not a setting of Millrace; see the table of settings in the README`)
+}
+
+/** Names of ranges that the reader of forwarded headers knows (`proxy-addr`). */
+const NAMED_RANGES = new Set(['loopback', 'linklocal', 'uniquelocal'])
+
+function isAddressList (text: string): boolean {
+  return text === '' || text.split(',').every((entry) => {
+    const [address = '', bits, ...rest] = entry.trim().split('/')
+    if (bits === undefined && NAMED_RANGES.has(address)) return true
+    const maxBits = isIP(address) === 4 ? 32 : 128
+    return isIP(address) !== 0 && rest.length === 0 && (bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= maxBits))
+  })
+}
+
+function describeRule ({ keyword, message }: ErrorObject): string {
+  if (keyword === 'format') return `must be addresses or ranges, comma separated, such as 10.0.0.0/8, ::1 or ${[...NAMED_RANGES].join(', ')}`
+  return message ?? 'is not valid'
 }
 
 function describeAllowed (params: Record<string, unknown>): string {

@@ -131,6 +131,10 @@ export const settings = {
     type: 'integer', minimum: 1, default: 10_000,
     description: 'Connections to an ingest process; one more is closed. Each may hold 256 KiB of an unfinished body.'
   },
+  MILLRACE_TRUSTED_PROXIES: {
+    type: 'string', format: 'addresses', default: '',
+    description: 'Proxies whose X-Forwarded-For, -Host and -Proto ingest believes: addresses, ranges (10.0.0.0/8), loopback or uniquelocal, comma separated. Empty: none.'
+  },
   MILLRACE_INGEST_RATE_LIMIT: {
     type: 'integer', minimum: 0, default: 0,
     description: 'Events per second and project, counted by each ingest process; ten seconds\' worth at once, then 429. 0: no limit.'

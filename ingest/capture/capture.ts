@@ -5,7 +5,7 @@ import { readBody } from '../../platform/http-body/read-body.ts'
 import { type BodyHints } from '../../platform/http-body/unwrap-body.ts'
 import { type CaptureLarge } from '../large/capture-large.ts'
 import { type BodyBudget, type BodyLease } from '../large/body-budget.ts'
-import { storedAddress } from './stored-address.ts'
+import { storedAddress, type Sender } from './stored-address.ts'
 import { type IngestCounts } from './ingest-counts.ts'
 import { type KeyDirectory } from '../authenticate/key-directory.ts'
 import { type EventLanes } from '../publish/event-lanes.ts'
@@ -32,6 +32,7 @@ export interface CaptureDeps {
 
 export interface CaptureRequest {
   raw: IncomingMessage
+  sender: Sender
   requestId: string
   query: Readonly<Record<string, unknown>>
   isEngage: boolean
@@ -114,11 +115,11 @@ export function createCapture (deps: CaptureDeps): Capture {
 const IS_LARGE = Symbol('large body')
 
 function contextOf (
-  { raw, query, requestId }: CaptureRequest,
+  { sender, query, requestId }: CaptureRequest,
   { envelope, project, receivedAt }: { envelope: Envelope, project: Project, receivedAt: number }
 ): RequestContext {
   const { sentAt, historical } = envelope
-  return { project, requestId, receivedAt, sentAt, historical, ip: storedAddress(raw, query, project) }
+  return { project, requestId, receivedAt, sentAt, historical, ip: storedAddress(sender, query, project) }
 }
 
 /** A GET carries its body in the query. */

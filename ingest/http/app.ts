@@ -14,6 +14,8 @@ export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerErro
   logger: Logger
   /** Where everything that is not capture goes. */
   apiUrl: string
+  /** Proxies whose forwarded headers are believed: addresses and ranges, comma separated; empty: none. */
+  trustedProxies: string
   maxConnections: number
   /** Prefix of request ids, different in each process. */
   processId: string
@@ -38,6 +40,8 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     keepAliveTimeout: KEEP_ALIVE_MS,
     http: { connectionsCheckingInterval: CHECK_CONNECTIONS_MS, maxHeaderSize: MAX_HEADER_BYTES },
     clientErrorHandler: answerClientError,
+    // Anybody can send the headers of proxies.
+    trustProxy: options.trustedProxies === '' ? false : options.trustedProxies,
     // A request that comes while the process ends is answered as ever, and its client told to connect anew.
     return503OnClosing: false,
     genReqId: () => `${options.processId}-${(requests++).toString(36)}`,

@@ -49,7 +49,7 @@ export async function captureRoutes (app: FastifyInstance, options: CaptureRoute
     const isEngage = path === '/engage'
     return function handler (request, reply) {
       const query = request.query as Record<string, unknown>
-      capture({ raw: request.raw, requestId: request.id, query, isEngage }).then(() => {
+      capture({ raw: request.raw, sender: request, requestId: request.id, query, isEngage }).then(() => {
         const wantsNothing = query.beacon === '1' || query.beacon === 'true'
         countAnswer(counts, path, wantsNothing ? 204 : 200)
         if (wantsNothing) reply.code(204).send()

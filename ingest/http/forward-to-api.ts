@@ -33,11 +33,13 @@ export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: 
       done()
     },
     replyOptions: {
-      // The API builds absolute links, which must lead here; what a proxy in front of us said comes first.
+      // The API builds absolute links, which must lead here, and believes what we say of the client. What the request
+      // says itself was believed only if it came from a trusted proxy.
       rewriteRequestHeaders: (request, headers) => ({
         ...headers,
-        'x-forwarded-host': headers['x-forwarded-host'] ?? request.headers.host,
-        'x-forwarded-proto': headers['x-forwarded-proto'] ?? request.protocol
+        'x-forwarded-for': request.ip,
+        'x-forwarded-host': request.host,
+        'x-forwarded-proto': request.protocol
       }),
       // They speak of the connection to the API: passed on, they would keep open what the client wants closed, or what
       // ends with this process.

@@ -29,18 +29,18 @@ export type CaptureLarge = (
 export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
   const { pool, keys, people, publishFrames, rateLimit, counts } = deps
 
-  return async function captureLarge ({ raw, requestId, query, isEngage, chunks, hints, receivedAt }) {
-    let sender = 0
+  return async function captureLarge ({ sender, requestId, query, isEngage, chunks, hints, receivedAt }) {
+    let projectId = 0
     const { frames, updates, received, dropped } = await pool.run({
       chunks: chunks.map(ownMemory), hints, query, isEngage, requestId, receivedAt,
       maxDecompressedBytes: deps.maxDecompressedBytes, maxEventBytes: deps.maxEventBytes(), lanes: deps.lanes
-    }, async ({ apiKey, projectId }) => {
-      const project = await keys.resolve(apiKey, projectId)
+    }, async (question) => {
+      const project = await keys.resolve(question.apiKey, question.projectId)
       rateLimit.check(project.id)
-      sender = project.id
-      return { project, ip: storedAddress(raw, query, project) }
+      projectId = project.id
+      return { project, ip: storedAddress(sender, query, project) }
     })
-    rateLimit.spend(sender, received)
+    rateLimit.spend(projectId, received)
     counts.received += received
     let refused = 0
     for (const [reason, count] of Object.entries(dropped)) {
