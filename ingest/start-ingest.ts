@@ -52,7 +52,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const processId = randomBytes(6).toString('hex')
   const { keys, close: closeKeys } = openKeys(config.databaseUrl, { logger, metrics })
   const publishing = await openPublishing(config, { logger, metrics, processId })
-  const { lanes, people, publishFrames, link, spool } = publishing
+  const { lanes, people, publishFrames, link, spool, failures } = publishing
 
   const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event could not be stored')
   const maxEventBytes = link.maxPayloadBytes
@@ -77,8 +77,14 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     maxConnections: config.limits.maxConnections,
     isReady: () => ready,
     parts: () => [
-      { name: 'nats', healthy: link.isUp() },
-      { name: 'spool', healthy: spool.isEmpty, bytes: spool.bytes, maxBytes: config.spool.maxBytes },
+      { name: 'nats', healthy: link.isUp() && failures.stream === null, lastError: failures.stream },
+      {
+        name: 'spool',
+        healthy: spool.isEmpty && failures.spool === null,
+        bytes: spool.bytes,
+        maxBytes: config.spool.maxBytes,
+        lastError: failures.spool
+      },
       // Known keys are answered without Postgres, also after a failed reading.
       { name: 'keys', healthy: keys.state.isCurrent || keys.state.hits + keys.state.misses === 0 }
     ]

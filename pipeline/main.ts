@@ -118,6 +118,7 @@ runProcess('pipeline', async () => {
       ]),
       parts.part(),
       ...streams.parts(),
+      ...disks.parts(),
       ...describeHealth({
         lanes: manager.states(),
         people: people.states(),

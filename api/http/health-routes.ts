@@ -1,6 +1,6 @@
 import { type FastifyInstance } from 'fastify'
 import { checkService } from '../../platform/health/check-service.ts'
-import { reportHealth, type HealthPart } from '../../platform/health/health-report.ts'
+import { healthStatusCode, reportHealth, type HealthPart } from '../../platform/health/health-report.ts'
 import { type Registry } from '../../platform/metrics.ts'
 
 /** Says whether one thing this process depends on answers. */
@@ -39,7 +39,7 @@ export async function healthRoutes (app: FastifyInstance, options: HealthOptions
     const checked = await Promise.all(Object.entries(options.checks)
       .map(async ([name, check]) => await checkService(name, check)))
     const report = reportHealth([...checked, ...options.parts()])
-    return await reply.code(report.status === 'ok' ? 200 : 503).send(report)
+    return await reply.code(healthStatusCode(report)).send(report)
   })
 
   app.get('/metrics', hide, async (request, reply) => {

@@ -15,16 +15,21 @@ export interface ClientView {
  * it is unknown: the process that has it does not answer, or does not know it itself. A mean is null without a sample.
  */
 export interface Status {
-  /** `down`: captures are refused or get no answer. `degraded`: clients are served, and something is stuck or away. */
-  status: 'ok' | 'degraded' | 'down'
+  /**
+   * `down`: captures are refused or get no answer. `degraded`: clients are served, and something is stuck or away.
+   * `behind`: everything works, and something waits for long.
+   */
+  status: 'ok' | 'behind' | 'degraded' | 'down'
   clients: ClientView
   /** What is stuck, as `<tier>: <part>`, the tiers in the order of the data. */
   stuck: string[]
+  /** What has old work to do, as `<tier>: <part>`, with its age; the oldest first. */
+  behind: { part: string, lagSeconds: number }[]
   time: string
   /** Of all processes: more than one in the middle of an upgrade. */
   version: string
   tiers: {
-    tier: TierName, url: string, status: 'ok' | 'degraded' | 'down', stuck: string[]
+    tier: TierName, url: string, status: 'ok' | 'behind' | 'degraded' | 'down', stuck: string[]
     eventLoopP99Ms: number | null, memoryBytes: number | null
   }[]
   ingest: {
@@ -94,11 +99,15 @@ export function buildStatus (before: Reading, now: Reading): Status {
     refusedPerSecond: of(now, 'ingest').reduce((sum, each) =>
       sum + rateOf(each, before, 'millrace_ingest_messages_total', { outcome: 'refused' }), 0)
   })
+  const behind = findBehind(now)
   const isDown = clients.captures === 'refused' || clients.captures === 'no answer'
   return {
-    status: isDown ? 'down' : stuck.length > 0 || clients.flags === 'no answer' ? 'degraded' : 'ok',
+    status: isDown
+      ? 'down'
+      : stuck.length > 0 || clients.flags === 'no answer' ? 'degraded' : behind.length > 0 ? 'behind' : 'ok',
     clients,
     stuck,
+    behind,
     time: now.time.toISOString(),
     version: [...versions].join(', '),
     tiers,
@@ -141,6 +150,20 @@ export function buildStatus (before: Reading, now: Reading): Status {
     },
     stores: now.stores
   }
+}
+
+/** Several processes of a tier see the same streams: the oldest work counts. */
+function findBehind ({ tiers }: Reading): Status['behind'] {
+  const lags = new Map<string, number>()
+  for (const { tier, health } of tiers) {
+    // A process of the version before does not say it.
+    for (const { name, lagMs } of health?.behind ?? []) {
+      const part = `${tier}: ${name}`
+      lags.set(part, Math.max(lags.get(part) ?? 0, lagMs / 1000))
+    }
+  }
+  const behind = [...lags].map(([part, lagSeconds]) => ({ part, lagSeconds }))
+  return behind.sort((one, other) => other.lagSeconds - one.lagSeconds)
 }
 
 function viewOfClients (

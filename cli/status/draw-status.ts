@@ -50,6 +50,7 @@ export function drawStatus (status: Status): string {
     ]),
     '',
     ...(Object.keys(ingest.dropped).length === 0 ? [] : [`dropped since start: ${Object.entries(ingest.dropped).map(([reason, count]) => `${reason} ${number(count)}`).join(', ')}`]),
+    ...(status.behind.length === 0 ? [] : [`BEHIND ${status.behind.map(({ part, lagSeconds }) => `${part} by ${seconds(lagSeconds)}`).join('; ')}`]),
     status.stuck.length === 0 ? 'nothing is stuck' : `STUCK  ${status.stuck.join('; ')}`
   ]
   return `${lines.join('\n')}\n`

@@ -51,6 +51,23 @@ t.test('names what is stuck and what is down', async (t) => {
   t.match(drawStatus(status), /DEGRADED {2}captures are answered, flags get no answer/)
 })
 
+t.test('says what is behind and by how much, in the words of /_health', async (t) => {
+  const pipelineAt = (lagMs: number): TierReading => ({
+    ...ingestAt(0, 0), tier: 'pipeline', url: `http://127.0.0.1:${lagMs}`,
+    health: reportHealth([{ name: 'stream EVENTS', healthy: true, lagMs }])
+  })
+  const works = { ...ingestAt(0, 0), health: reportHealth([]) }
+  const tiers = [works, { ...works, tier: 'api' as const }, pipelineAt(80_000), pipelineAt(79_000)]
+  const now: Reading = { time: new Date(0), stores: STORES, tiers }
+
+  const status = buildStatus(now, now)
+
+  t.match(status, { status: 'behind', stuck: [], behind: [{ part: 'pipeline: stream EVENTS', lagSeconds: 80 }] })
+  t.equal(status.behind.length, 1)
+  t.match(drawStatus(status), / BEHIND {2}captures are answered/)
+  t.match(drawStatus(status), /^BEHIND pipeline: stream EVENTS by 80\.0 s\nnothing is stuck$/m)
+})
+
 t.test('the headline says what clients feel', async (t) => {
   const look = (figures: string, health: 'answers' | 'silent' = 'answers'): Reading => {
     const ingest = { ...ingestAt(0, 0), metrics: parseMetrics(figures), ...(health === 'silent' ? { health: null } : {}) }

@@ -1,5 +1,5 @@
 import { type FastifyInstance } from 'fastify'
-import { reportHealth, type HealthPart } from '../../platform/health/health-report.ts'
+import { healthStatusCode, reportHealth, type HealthPart } from '../../platform/health/health-report.ts'
 
 export interface HealthRoutesOptions {
   /** False as soon as the process begins to shut down, so that load balancers turn away first. */
@@ -21,6 +21,6 @@ export async function healthRoutes (app: FastifyInstance, { isReady, parts }: He
   })
   app.get('/_health', async (_request, reply) => {
     const report = reportHealth(parts())
-    return await reply.code(report.status === 'ok' ? 200 : 503).send(report)
+    return await reply.code(healthStatusCode(report)).send(report)
   })
 }

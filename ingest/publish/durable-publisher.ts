@@ -35,8 +35,16 @@ export interface DurablePublisherOptions {
 export interface DurablePublisher {
   publishEvents: Publish
   publishPeople: Publish
+  /** Why the last write failed, by code; null when it succeeded. */
+  readonly failures: Readonly<PublishFailures>
   /** Ends draining; what is spooled stays for the next process. */
   close (): Promise<void>
+}
+
+export interface PublishFailures {
+  stream: string | null
+  /** Also null when the stream takes messages again: the spool is not needed then. */
+  spool: string | null
 }
 
 export function createDurablePublisher (options: DurablePublisherOptions, counts: PublishCounts): DurablePublisher {
@@ -44,12 +52,14 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   const stopped = new AbortController()
   let isSuspect = false
   let draining: Promise<void> | null = null
+  const failures: PublishFailures = { stream: null, spool: null }
   // Left by an earlier process.
   if (!spool.isEmpty) startDraining()
 
   return {
     publishEvents: async (message) => await publishOrSpool(message, isSuspect),
     publishPeople: async (message) => await publishOrSpool(message, isSuspect || !spool.isEmpty),
+    failures,
     async close () {
       stopped.abort()
       await draining
@@ -64,11 +74,13 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
     const startedAt = performance.now()
     try {
       await link.publish(message)
+      failures.stream = failures.spool = null
       counts.published++
       counts.observeAckMs(performance.now() - startedAt)
     } catch (error) {
       if (!isSuspect) logger.warn({ err: error, subject: message.subject }, 'the stream did not take a message; spooling')
       isSuspect = true
+      failures.stream = codeOf(error)
       await keep(message)
     } finally {
       counts.inFlightBytes -= bytes
@@ -78,9 +90,11 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   async function keep (message: OutgoingMessage): Promise<void> {
     try {
       await spool.append(message)
+      failures.spool = null
       counts.spooled++
     } catch (error) {
       counts.refused++
+      failures.spool = codeOf(error)
       const why = error instanceof MillraceError ? error.code : 'MILLRACE_SPOOL_FAILED'
       if (why === 'MILLRACE_SPOOL_FAILED') logger.error({ err: error }, 'the spool could not be written')
       throw new HttpError(503, 'server_error', 'stream_unavailable', 'Events cannot be kept at the moment. Try again.', { cause: error })
@@ -110,10 +124,18 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
     if (message.payload.length > link.maxPayloadBytes()) return await spool.setAside(message)
     try {
       await link.publish(message)
+      failures.stream = failures.spool = null
       counts.drained++
     } catch (error) {
+      failures.stream = codeOf(error)
       await link.repair()
       throw error
     }
   }
+}
+
+/** Codes and names only: `/_health` is public, and texts may name addresses. */
+function codeOf (error: unknown): string {
+  const { code, name } = error as { code?: unknown, name?: unknown }
+  return typeof code === 'string' ? code : String(name)
 }

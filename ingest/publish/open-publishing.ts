@@ -4,7 +4,7 @@ import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { type ShutdownStep } from '../../platform/on-shutdown.ts'
 import { type IngestConfig } from '../config.ts'
-import { createDurablePublisher } from './durable-publisher.ts'
+import { createDurablePublisher, type PublishFailures } from './durable-publisher.ts'
 import { createEventLanes, type EventLanes } from './event-lanes.ts'
 import { createPeopleLanes, type PeopleLanes } from './people-lanes.ts'
 import { createPublishCounts } from './publish-counts.ts'
@@ -21,6 +21,7 @@ export interface Publishing {
   publishFrames: PublishFrames
   link: StreamLink
   spool: Spool
+  failures: Readonly<PublishFailures>
   shutdownSteps: ShutdownStep[]
 }
 
@@ -60,6 +61,7 @@ export async function openPublishing (
     publishFrames: createPublishFrames(events),
     link,
     spool,
+    failures: publisher.failures,
     shutdownSteps: [
       { name: 'stop adopting spools', run: async () => await adoption.stop() },
       { name: 'stop draining the spool', run: async () => await publisher.close() },

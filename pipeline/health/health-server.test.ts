@@ -28,6 +28,10 @@ t.test('names each lane with its lag, and is degraded while one waits', async (t
 
   lane.phase = 'running'
   t.equal((await get('/_health')).status, 200)
+  lane.oldestStoredAt = Date.now() - 80_000
+  const catchingUp = await get('/_health')
+  t.equal(catchingUp.status, 200)
+  t.match(await catchingUp.json(), { status: 'behind', stuck: [], behind: [{ name: 'lane live.3', lagMs: /^8\d{4}$/ }] })
   lane.phase = 'retrying'
   lane.lastError = 'no answer'
   lane.pendingMessages = 17

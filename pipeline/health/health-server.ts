@@ -1,6 +1,6 @@
 import http from 'node:http'
 import { type AddressInfo } from 'node:net'
-import { reportHealth, type HealthPart } from '../../platform/health/health-report.ts'
+import { healthStatusCode, reportHealth, type HealthPart } from '../../platform/health/health-report.ts'
 import { type Registry } from '../../platform/metrics.ts'
 
 export interface HealthServerOptions {
@@ -15,7 +15,7 @@ export interface HealthServerOptions {
 
 /**
  * Answers the operator's questions: `/_liveness` (the event loop turns), `/_readiness` (the process takes part),
- * `/_health` (each part by name, and which are stuck; 503 when one is) and `/metrics`.
+ * `/_health` (each part by name, and which are stuck or behind; 503 when one is stuck) and `/metrics`.
  *
  * @returns the port, and how to close.
  */
@@ -50,7 +50,7 @@ async function answer (
       return
     case '/_health': {
       const report = reportHealth(await options.parts())
-      sendJson(response, report.status === 'ok' ? 200 : 503, report)
+      sendJson(response, healthStatusCode(report), report)
       return
     }
     case '/metrics':

@@ -1,9 +1,13 @@
 import { systemTable } from '../../platform/clickhouse/clickhouse-cluster.ts'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type HealthPart } from '../../platform/health/health-report.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 
-/** How often the disks are looked at, in milliseconds. They fill slowly, and an alert waits for minutes anyway. */
-const LOOK_MS = 15_000
+/** How often the disks are looked at, in milliseconds. */
+const LOOK_MS = 5000
+
+/** With less than this, in bytes, a disk counts as full: the next merge of parts may find no room. */
+const FULL_BYTES = 50_000_000
 
 interface Disk {
   host: string
@@ -19,8 +23,15 @@ export interface WatchDisksDeps {
   metrics: Metrics
 }
 
+/** What is known of the disks. */
+export interface DiskWatch {
+  /** One part a disk, empty until the first answer and while ClickHouse does not answer. */
+  parts: () => HealthPart[]
+  stop: () => void
+}
+
 /** Watches the disks of ClickHouse: once one is full, its lanes stand still. */
-export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): { stop: () => void } {
+export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): DiskWatch {
   let disks: Disk[] = []
   const labels = ['host', 'disk'] as const
   const free = metrics.gauge('clickhouse_disk_free_bytes', 'Free bytes of a disk of ClickHouse.', labels)
@@ -51,5 +62,13 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): {
 
   void look()
   const timer = setInterval(() => { void look() }, LOOK_MS)
-  return { stop: () => clearInterval(timer) }
+  return {
+    parts: () => disks.map(({ host, disk, free, total }) => ({
+      name: `clickhouse disk ${disk} of ${host}`,
+      healthy: Number(free) >= FULL_BYTES,
+      freeBytes: Number(free),
+      totalBytes: Number(total)
+    })),
+    stop: () => clearInterval(timer)
+  }
 }

@@ -2,24 +2,53 @@
 export interface HealthPart {
   name: string
   healthy: boolean
+  /** Age of the oldest work that waits for the part, in milliseconds. */
+  lagMs?: number
   /** Lags, sizes, the last error: whatever the part can say. */
   [detail: string]: unknown
 }
 
+/** A part that works, but has something old to do. */
+export interface BehindPart {
+  name: string
+  lagMs: number
+}
+
 /** Answer of `/_health`, of the same shape on every tier. */
 export interface HealthReport {
-  status: 'ok' | 'degraded'
+  /**
+   * - `ok`: everything works, and nothing waits for long.
+   * - `behind`: everything works, and something waits for longer than `BEHIND_MS`, as while it is caught up.
+   * - `degraded`: something does not work.
+   */
+  status: 'ok' | 'behind' | 'degraded'
   /** Names of the parts that do not work, the cause first: services before the stages that wait for them. */
   stuck: string[]
+  /** The parts with old work, whether they work or not; the oldest work first. */
+  behind: BehindPart[]
   parts: HealthPart[]
 }
+
+/** From this age on, in milliseconds, waiting work is old: without a backlog an event waits for a second or two. */
+export const BEHIND_MS = 30_000
 
 /** Services that stages depend on: when one is away, it is the reason why the others wait. */
 const SERVICES = new Set(['nats', 'clickhouse', 'postgres'])
 
-/** Puts the parts of a process together and names those that are stuck. */
+/** Puts the parts of a process together and names those that are stuck or behind. */
 export function reportHealth (parts: readonly HealthPart[]): HealthReport {
   const failed = parts.filter(({ healthy }) => !healthy).map(({ name }) => name)
   const stuck = [...failed.filter((name) => SERVICES.has(name)), ...failed.filter((name) => !SERVICES.has(name))]
-  return { status: stuck.length === 0 ? 'ok' : 'degraded', stuck, parts: [...parts] }
+  const behind = parts.map(({ name, lagMs = 0 }) => ({ name, lagMs })).filter(({ lagMs }) => lagMs > BEHIND_MS)
+    .sort((one, other) => other.lagMs - one.lagMs)
+  const status = stuck.length > 0 ? 'degraded' : behind.length > 0 ? 'behind' : 'ok'
+  return { status, stuck, behind, parts: [...parts] }
+}
+
+/**
+ * The HTTP status of a report: 503 when something does not work. A process that is only behind works as it should, and
+ * whoever starts it anew for that makes it later still.
+ */
+export function healthStatusCode ({ status }: Pick<HealthReport, 'status'>): 200 | 503 {
+  return status === 'degraded' ? 503 : 200
 }
