@@ -11,6 +11,8 @@ export interface LoggedQueries {
   count: number
   /** All of them together. */
   durationMs: number
+  /** When the latest of them ended, by ClickHouse's clock, epoch seconds; not later than now. */
+  lastAtSeconds: number
 }
 
 /** Longer texts are cut: the embedded front logs no more, and looking through them is work beside other work. */
@@ -48,7 +50,8 @@ export async function readLog (
   const result = await clickhouse.query({
     query: `
       SELECT toString(toDate(event_time, 'UTC')) AS day, substring(query, 1, ${MAX_QUERY_CHARACTERS}) AS text,
-        count() AS queries, sum(query_duration_ms) AS duration_ms
+        count() AS queries, sum(query_duration_ms) AS duration_ms,
+        toUnixTimestamp(least(max(event_time), now())) AS last_at
       FROM ${log.table}
       WHERE ${log.condition}
         AND event_date >= toDate(now('UTC')) - {days: UInt16} AND toDate(event_time, 'UTC') > toDate(now('UTC')) - {days: UInt16}
@@ -67,13 +70,14 @@ interface LogRow {
   text: string
   queries: string
   duration_ms: string
+  last_at: number
 }
 
 async function * readRows (chunks: AsyncIterable<{ json: <T = LogRow>() => T }[]>): AsyncGenerator<LoggedQueries> {
   for await (const rows of chunks) {
     for (const row of rows) {
-      const { day, text, queries, duration_ms: durationMs } = row.json<LogRow>()
-      yield { day, query: text, count: Number(queries), durationMs: Number(durationMs) }
+      const { day, text, queries, duration_ms: durationMs, last_at: lastAtSeconds } = row.json<LogRow>()
+      yield { day, query: text, count: Number(queries), durationMs: Number(durationMs), lastAtSeconds }
     }
   }
 }

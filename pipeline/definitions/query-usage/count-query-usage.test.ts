@@ -81,7 +81,7 @@ t.test('leaves out what nobody asked: failed queries, comments, other tables, ou
   t.same(await usage(), {})
 })
 
-t.test('forgets what is older than 30 days, corrects what was written by hand, keeps what the log has lost', async (t) => {
+t.test('forgets what is older than 30 days, corrects what was counted wrongly, keeps what the log has lost', async (t) => {
   const { sql, ask, count, usage } = await createStores(t)
   await sql`INSERT INTO query_usage SELECT 1, 'event', 'order paid', (now() AT TIME ZONE 'UTC')::date - days, 100
     FROM unnest(ARRAY[1, 29, 30, 31]) AS days`
@@ -92,6 +92,39 @@ t.test('forgets what is older than 30 days, corrects what was written by hand, k
 
   t.same(await usage(), { '1 order paid': 201 })
   t.equal((await sql`SELECT FROM query_usage WHERE day < (now() AT TIME ZONE 'UTC')::date - 30`).length, 0)
+})
+
+t.test('leaves what a person wrote until a query names it after that', async (t) => {
+  const { sql, ask, count, usage } = await createStores(t)
+  const named = "SELECT JSONExtractString(properties, 'plan') FROM events WHERE event = 'order paid' AND project_id = 1"
+  await ask(named)
+  await count()
+  // By a clock that stands in the next second: the log knows no shorter time.
+  await sql`UPDATE event_definitions SET query_usage_30_day = 70, query_usage_written_at = now() + interval '1 second' WHERE project_id = 1`
+  await sql`UPDATE property_definitions SET query_usage_30_day = 80, query_usage_written_at = now() + interval '1 second'
+    WHERE type = 'event'`
+  const written = { '1 order paid': 70, '1 plan': 70, '1 never asked for': 70, 'event plan': 80, 'event $browser': 80 }
+
+  await ask(named)
+  await count()
+  t.same(await usage(), written, 'a query from before does not count')
+
+  await sql`UPDATE event_definitions SET query_usage_written_at = query_usage_written_at - interval '3 seconds'`
+  await sql`UPDATE property_definitions SET query_usage_written_at = query_usage_written_at - interval '3 seconds'`
+  await count()
+  t.same(await usage(), { ...written, '1 order paid': 2, 'event plan': 2 })
+  await count()
+  t.same(await usage(), { ...written, '1 order paid': 2, 'event plan': 2 })
+})
+
+t.test('counts nothing for what was deleted', async (t) => {
+  const { sql, ask, count } = await createStores(t)
+  await sql`UPDATE event_definitions SET deleted_at = now()`
+
+  await ask("SELECT 1 FROM events WHERE event = 'order paid'")
+  await count()
+
+  t.same([...await sql`SELECT FROM query_usage`], [])
 })
 
 t.test('is done by one process at a time, with a pause', async (t) => {

@@ -2,6 +2,7 @@ import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { listPromotions } from '../../../platform/promoted-columns/list-promoted-columns.ts'
 import { readQueryLog, type LoggedQueries } from '../../../platform/query-log/read-query-log.ts'
+import { compareClocks, forgetFuture } from '../clocks.ts'
 import { nameDefinitions, propertyColumns, type NamedDefinition, type UsageKind, type Vocabulary } from './count-names.ts'
 import { readSql } from '../../read-sql.ts'
 
@@ -24,7 +25,8 @@ export type UsageOutcome = { kind: 'skipped' } | { kind: 'no log' } | { kind: 'd
  * Counts how often SELECTs of analysts named the definitions, and writes `query_usage_30_day` of all of them.
  *
  * Days are counted as a whole, from the one before the last count on: repeating it changes nothing, and what was
- * logged late is found. A day's count never shrinks, because logs lose their oldest rows.
+ * logged late is found. A day's count never shrinks, because logs lose their oldest rows. A value that a person wrote
+ * stays until a query names the definition after that.
  *
  * @param options.minPauseMs  Skip when a count of any process ended less than this ago.
  * @throws when a store does not answer. Nothing has changed then.
@@ -44,9 +46,12 @@ export async function countQueryUsage (
     const log = await readQueryLog(stores.clickhouse, { days, cluster: stores.cluster ?? '' })
     if (log === undefined) return { kind: 'no log' }
 
+    await forgetFuture(sql)
+    const { clockLeadMs } = await compareClocks(stores.clickhouse, sql)
     const { queries, rows } = await countNames(log, await loadVocabulary(sql), stores.clickhouse)
     for (let from = 0; from < rows.length; from += ROWS_PER_INSERT) {
-      await sql.unsafe(readSql(import.meta.dirname, 'upsert-query-usage.sql'), [JSON.stringify(rows.slice(from, from + ROWS_PER_INSERT))])
+      await sql.unsafe(readSql(import.meta.dirname, 'upsert-query-usage.sql'),
+        [JSON.stringify(rows.slice(from, from + ROWS_PER_INSERT)), clockLeadMs])
     }
     await sql`DELETE FROM query_usage WHERE day < (now() AT TIME ZONE 'UTC')::date - ${DAYS}::integer`
     await sql.unsafe(readSql(import.meta.dirname, 'write-event-usage.sql'))
@@ -60,6 +65,8 @@ export async function countQueryUsage (
 interface UsageRow extends NamedDefinition {
   day: string
   queries: number
+  /** Of the latest, by ClickHouse's clock. */
+  lastAtSeconds: number
 }
 
 async function countNames (
@@ -68,13 +75,17 @@ async function countNames (
   const columns = propertyColumns(await listPromotions(clickhouse))
   const counts = new Map<string, UsageRow>()
   let queries = 0
-  for await (const { day, query, count } of log) {
+  for await (const { day, query, count, lastAtSeconds } of log) {
     queries += count
     for (const definition of nameDefinitions(query, vocabulary, columns)) {
       const key = JSON.stringify([day, definition.what, definition.projectId, definition.name])
       const row = counts.get(key)
-      if (row === undefined) counts.set(key, { ...definition, day, queries: count })
-      else row.queries += count
+      if (row === undefined) {
+        counts.set(key, { ...definition, day, queries: count, lastAtSeconds })
+      } else {
+        row.queries += count
+        row.lastAtSeconds = Math.max(row.lastAtSeconds, lastAtSeconds)
+      }
     }
   }
   return { queries, rows: [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row) }
@@ -82,9 +93,11 @@ async function countNames (
 
 async function loadVocabulary (sql: Sql): Promise<Vocabulary> {
   const rows = await sql<{ what: UsageKind, name: string, projects: number[] }[]>`
-    SELECT 'event' AS what, name, array_agg(project_id) AS projects FROM event_definitions GROUP BY name
+    SELECT 'event' AS what, name, array_agg(project_id) AS projects FROM event_definitions
+    WHERE deleted_at IS NULL GROUP BY name
     UNION ALL
-    SELECT type || '_property', name, array_agg(DISTINCT project_id) FROM property_definitions GROUP BY type, name`
+    SELECT type || '_property', name, array_agg(DISTINCT project_id) FROM property_definitions
+    WHERE deleted_at IS NULL GROUP BY type, name`
   const known = (what: UsageKind): Map<string, Set<number>> =>
     new Map(rows.filter((row) => row.what === what).map(({ name, projects }) => [name, new Set(projects)]))
   return {
