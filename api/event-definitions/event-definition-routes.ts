@@ -70,7 +70,7 @@ export async function eventDefinitionRoutes (
     config: write,
     schema: {
       tags, summary: 'Delete an event definition', params: uuidParams,
-      description: 'Its events stay; the next event of that name makes a new definition.',
+      description: 'Its events stay; the next event of that name that arrives makes a new definition.',
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {

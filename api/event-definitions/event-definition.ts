@@ -47,7 +47,7 @@ export const eventDefinitionSchema = {
       description: 'How many SELECTs of analysts during the last 30 days named the event, counted from the query log every minute.'
     },
     created_at: { type: 'string', format: 'date-time', description: 'When the event was first seen.' },
-    last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event.' },
+    last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event; when it arrived, if its clock was ahead by more than a minute.' },
     last_updated_at: { type: 'string', format: 'date-time', description: 'Last change by a person.' },
     tags: { type: 'array', items: { type: 'string' } },
     is_action: { type: 'string', description: 'Always "false": there are no actions here.' },
@@ -68,20 +68,20 @@ export const eventDefinitionChangesSchema = {
   properties: {
     name: {
       type: 'string', minLength: 1, maxLength: 400,
-      description: 'The definition then describes the events of that name. The old name gets a new definition when it is seen again.'
+      description: 'The definition then describes the events of that name; what it shows stays until one arrives. The old name gets a new definition when an event of it arrives.'
     },
     volume_30_day: {
       type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Shown until the next event of that name arrives, which counts anew.'
+      description: 'Shown until an event of that name arrives; then all of the last 30 days are counted.'
     },
     query_usage_30_day: {
       type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Shown until the next count of the query log, within a minute, which writes what it found.'
+      description: 'Shown until a SELECT names the event; then all of the last 30 days are counted.'
     },
     created_at: { type: 'string', format: 'date-time' },
     last_seen_at: {
       type: 'string', format: 'date-time',
-      description: 'A later event moves it forward; nothing moves it back.'
+      description: 'Shown until an event of that name arrives; then it is the time of the latest one.'
     },
     tags: { type: 'array', maxItems: 1000, items: { type: 'string', minLength: 1, maxLength: 255 } },
     post_to_slack: { type: 'boolean' }

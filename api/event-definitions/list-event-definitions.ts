@@ -32,7 +32,7 @@ export interface EventDefinitionPage extends PageContent<EventDefinition> {
 export async function listEventDefinitions (
   sql: Sql, projectId: number, query: EventDefinitionQuery
 ): Promise<EventDefinitionPage> {
-  const where = sql`d.project_id = ${projectId} AND ${matchType(sql, query.event_type)}
+  const where = sql`d.project_id = ${projectId} AND d.deleted_at IS NULL AND ${matchType(sql, query.event_type)}
     AND ${matchSearch(sql, sql`d.name`, query.search)}`
   const order = buildOrder(sql, query.ordering)
   const after = decodeCursor(query.after, query.ordering, [order.kind, 'text'])

@@ -6,7 +6,7 @@ import { selectPropertyDefinition, type PropertyDefinition } from './property-de
 export async function findPropertyDefinition (sql: Sql, projectId: number, id: string): Promise<PropertyDefinition> {
   const [definition] = await sql<PropertyDefinition[]>`
     SELECT ${selectPropertyDefinition(sql, sql`NULL::boolean`)}
-    FROM property_definitions d WHERE d.project_id = ${projectId} AND d.id = ${id}`
+    FROM property_definitions d WHERE d.project_id = ${projectId} AND d.id = ${id} AND d.deleted_at IS NULL`
   if (definition === undefined) throw notFound()
   return definition
 }

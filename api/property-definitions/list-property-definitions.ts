@@ -66,7 +66,7 @@ function buildCondition (sql: Sql, projectId: number, filter: PropertyFilter): S
   const groupType = filter.groupTypeIndex === undefined
     ? sql`''`
     : sql`(SELECT g.group_type FROM group_types g WHERE g.project_id = ${projectId} AND g.group_type_index = ${filter.groupTypeIndex})`
-  return sql`d.project_id = ${projectId} AND d.type = ${filter.type} AND d.group_type = ${groupType}
+  return sql`d.project_id = ${projectId} AND d.deleted_at IS NULL AND d.type = ${filter.type} AND d.group_type = ${groupType}
     AND ${matchSearch(sql, sql`d.name`, filter.search)}
     AND ${filter.only === undefined ? sql`true` : sql`d.name = ANY(${filter.only}::text[])`}
     AND d.name <> ALL(${filter.without}::text[])

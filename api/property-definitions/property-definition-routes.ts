@@ -56,7 +56,7 @@ export async function propertyDefinitionRoutes (
     config: write,
     schema: {
       tags, summary: 'Delete a property definition', params: uuidParams,
-      description: 'The property stays in its events; the next event that carries it makes a new definition.',
+      description: 'The property stays in its events; the next event that arrives with it makes a new definition.',
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {

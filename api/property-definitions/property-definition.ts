@@ -61,7 +61,7 @@ export const propertyDefinitionChangesSchema = {
   properties: {
     name: {
       type: 'string', minLength: 1, maxLength: 400,
-      description: 'The definition then describes the property of that name. The old name gets a new definition when it is seen again.'
+      description: 'The definition then describes the property of that name; its type stays until an event carries it. The old name gets a new definition when an event carries it.'
     },
     is_numerical: {
       type: 'boolean',
@@ -69,7 +69,7 @@ export const propertyDefinitionChangesSchema = {
     },
     query_usage_30_day: {
       type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Shown until the next count of the query log, within a minute, which writes what it found.'
+      description: 'Shown until a SELECT names the property; then all of the last 30 days are counted.'
     },
     property_type: {
       type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],

@@ -6,7 +6,8 @@ import { findPropertyDefinition } from './find-property-definition.ts'
 import { type PropertyDefinition, type PropertyDefinitionChanges } from './property-definition.ts'
 
 /**
- * Changes the given fields and no others, so that people who change different fields at once lose nothing.
+ * Changes the given fields and no others, so that people who change different fields at once lose nothing. A computed
+ * value that is written stays until something arrives that changes it.
  *
  * @throws {HttpError} 404; 400 `unique` when another definition has the new name; 400 when `property_type` and
  *   `is_numerical` contradict each other.
@@ -15,18 +16,62 @@ export async function updatePropertyDefinition (
   sql: Sql, projectId: number, id: string, changes: PropertyDefinitionChanges
 ): Promise<PropertyDefinition> {
   refuseContradiction(changes)
+  const { name } = changes
   const assignments = [...assignFields(sql, changes), ...assignType(sql, changes)]
-  if (assignments.length > 0) {
-    const set = assignments.reduce((all, assignment) => sql`${all}, ${assignment}`)
-    try {
-      await sql`UPDATE property_definitions SET ${set} WHERE project_id = ${projectId} AND id = ${id}`
-    } catch (error) {
-      if (!isUniqueViolation(error)) throw error
-      throw new HttpError(400, 'validation_error', 'unique', 'There is already a property definition with this name.',
-        { attr: 'name', cause: error })
-    }
+  if (name === undefined && assignments.length === 0) return await findPropertyDefinition(sql, projectId, id)
+  try {
+    await sql.begin(async (transaction) => {
+      const inside = transaction as unknown as Sql
+      if (name !== undefined) await renamePropertyDefinition(inside, projectId, id, name)
+      if (assignments.length === 0) return
+      const set = assignments.reduce((all, assignment) => sql`${all}, ${assignment}`)
+      await inside`
+        UPDATE property_definitions SET ${set} WHERE project_id = ${projectId} AND id = ${id} AND deleted_at IS NULL`
+    })
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error
+    throw new HttpError(400, 'validation_error', 'unique', 'There is already a property definition with this name.',
+      { attr: 'name', cause: error })
   }
   return await findPropertyDefinition(sql, projectId, id)
+}
+
+/**
+ * Gives a definition another name. The old one is deleted: it comes back when an event with that property arrives. What
+ * the definition shows stays until an event with the new one arrives, as if it had been written.
+ */
+async function renamePropertyDefinition (sql: Sql, projectId: number, id: string, name: string): Promise<void> {
+  // In the order of the roll-up, so that the two do not wait for each other.
+  const rows = await sql<NamedRow[]>`
+    SELECT found.id, found.name, found.type, found.group_type, found.counted_events, found.last_arrived_at
+    FROM property_definitions AS found
+    JOIN property_definitions AS renamed USING (project_id, type, group_type)
+    WHERE found.project_id = ${projectId} AND renamed.id = ${id} AND renamed.deleted_at IS NULL
+      AND (found.id = ${id} OR (found.name = ${name} AND found.deleted_at IS NOT NULL))
+    ORDER BY found.name COLLATE "C" FOR UPDATE OF found`
+  const current = rows.find((row) => row.id === id)
+  if (current === undefined || current.name === name) return
+  // What was counted belongs to the names.
+  const deleted = rows.find((row) => row.id !== id)
+  if (deleted !== undefined) await sql`DELETE FROM property_definitions WHERE id = ${deleted.id}`
+  await sql`
+    UPDATE property_definitions SET
+      name = ${name}, counted_events = ${deleted?.counted_events ?? 0}, last_arrived_at = ${deleted?.last_arrived_at ?? null},
+      renamed_at = clock_timestamp(), query_usage_written_at = clock_timestamp()
+    WHERE id = ${id}`
+  await sql`
+    INSERT INTO property_definitions (project_id, type, group_type, name, deleted_at, counted_events, last_arrived_at)
+    VALUES (${projectId}, ${current.type}, ${current.group_type}, ${current.name}, clock_timestamp(),
+      ${current.counted_events}, ${current.last_arrived_at})`
+}
+
+interface NamedRow {
+  id: string
+  name: string
+  type: string
+  group_type: string
+  counted_events: number
+  last_arrived_at: Date | null
 }
 
 function refuseContradiction ({ property_type: type, is_numerical: isNumerical }: PropertyDefinitionChanges): void {
@@ -35,11 +80,10 @@ function refuseContradiction ({ property_type: type, is_numerical: isNumerical }
     'is_numerical must be true exactly when property_type is Numeric.', { attr: 'is_numerical' })
 }
 
-function assignFields (sql: Sql, { name, tags, query_usage_30_day: usage }: PropertyDefinitionChanges): SqlFragment[] {
+function assignFields (sql: Sql, { tags, query_usage_30_day: usage }: PropertyDefinitionChanges): SqlFragment[] {
   return [
-    ...(name === undefined ? [] : [sql`name = ${name}`]),
     ...(tags === undefined ? [] : [sql`tags = ${[...new Set(tags)]}::text[]`]),
-    ...(usage === undefined ? [] : [sql`query_usage_30_day = ${usage}`])
+    ...(usage === undefined ? [] : [sql`query_usage_30_day = ${usage}, query_usage_written_at = clock_timestamp()`])
   ]
 }
 

@@ -1,9 +1,12 @@
--- Which properties occurred on which events since the given moment; since 1970 for all.
+-- Which properties occurred on which events since the given moment; since 1970 for all. Times from the future and NUL as
+-- in read-changed-events.sql.
+WITH least(last_inserted, now64(3)) AS arrived
 SELECT
     project_id,
-    event,
+    replaceAll(event, '\0', '\xEF\xBF\xBD') AS event_name,
     property,
-    toUnixTimestamp64Milli(max(last_seen)) AS last_seen_ms
+    toUnixTimestamp64Milli(max(if(last_seen <= arrived + toIntervalMinute(1), last_seen, arrived))) AS last_seen_ms
 FROM event_property_counts
 WHERE kind = 'event' AND last_inserted >= fromUnixTimestamp64Milli({since:Int64})
-GROUP BY project_id, event, property
+GROUP BY project_id, event_name, property
+ORDER BY project_id, event_name, property

@@ -1,16 +1,24 @@
--- Volume and times of the events whose counts changed since the given moment; since 1970 for all. Volumes are absolute,
+-- Volume and times of the events whose counts changed since the given moment; since 1970 for all. Counts are absolute,
 -- so reading one twice is harmless. Reads one row per project, event and day.
+--
+-- Nobody has seen an event before it arrived, nor later than now: times of clients and of clocks that were ahead by more
+-- than a minute become the time of arrival. Postgres has no NUL in texts: U+FFFD stands for it (cleanText), before
+-- anything is counted.
+WITH least(last_inserted, now64(3)) AS arrived
 SELECT
     project_id,
-    event AS name,
+    replaceAll(event, '\0', '\xEF\xBF\xBD') AS name,
     sumIf(volume, day > today() - 30) AS volume_30_day,
-    toUnixTimestamp64Milli(max(last_seen)) AS last_seen_ms,
+    sum(volume) AS counted_events,
+    toUnixTimestamp64Milli(max(arrived)) - {clock_lead_ms:Int64} AS arrived_ms,
+    toUnixTimestamp64Milli(max(if(last_seen <= arrived + toIntervalMinute(1), last_seen, arrived))) AS last_seen_ms,
     toUnixTimestamp64Milli(min(last_seen)) AS first_seen_ms
 FROM event_volumes_by_day
-WHERE (project_id, event) IN
+WHERE (project_id, replaceAll(event, '\0', '\xEF\xBF\xBD')) IN
 (
-    SELECT project_id, event
+    SELECT project_id, replaceAll(event, '\0', '\xEF\xBF\xBD')
     FROM event_volumes_by_day
     WHERE last_inserted >= fromUnixTimestamp64Milli({since:Int64})
 )
-GROUP BY project_id, event
+GROUP BY project_id, name
+ORDER BY project_id, name

@@ -1,19 +1,24 @@
 -- Type and times of the properties whose counts changed since the given moment; since 1970 for all. The type is the one
--- that most values had, so that a wrong first one heals; empty while only null, arrays and objects were seen.
+-- that most values had, so that a wrong first one heals; empty while only null, arrays and objects were seen. Times from
+-- the future as in read-changed-events.sql.
 SELECT
     project_id,
     kind,
     group_type,
     property AS name,
     if(countIf(type != 'none') = 0, '', toString(argMaxIf(type, (type_count, -toInt8(type)), type != 'none'))) AS property_type,
+    sum(type_count) AS counted_events,
+    toUnixTimestamp64Milli(max(type_arrived)) - {clock_lead_ms:Int64} AS arrived_ms,
     toUnixTimestamp64Milli(max(type_last_seen)) AS last_seen_ms,
     toUnixTimestamp64Milli(min(type_first_seen)) AS first_seen_ms
 FROM
 (
+    WITH least(last_inserted, now64(3)) AS arrived
     SELECT
         project_id, kind, group_type, property, type,
         sum(count) AS type_count,
-        max(last_seen) AS type_last_seen,
+        max(arrived) AS type_arrived,
+        max(if(last_seen <= arrived + toIntervalMinute(1), last_seen, arrived)) AS type_last_seen,
         min(last_seen) AS type_first_seen
     FROM event_property_counts
     WHERE (project_id, kind, group_type, property) IN
@@ -25,3 +30,4 @@ FROM
     GROUP BY project_id, kind, group_type, property, type
 )
 GROUP BY project_id, kind, group_type, property
+ORDER BY project_id, toString(kind), group_type, name

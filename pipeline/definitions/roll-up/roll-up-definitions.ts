@@ -1,5 +1,6 @@
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { compareClocks, forgetFuture } from '../clocks.ts'
 import { ROLL_UP_SOURCES, rollUpSource } from './roll-up-source.ts'
 
 /** Any number, the same in every version: the advisory lock that lets one process roll up at a time. */
@@ -22,7 +23,9 @@ export type RollUpOutcome = { kind: 'skipped' } | { kind: 'done', definitions: n
  * Reads what changed in ClickHouse's counts and writes it to the definitions in Postgres. Values are absolute and the
  * place up to which was read is written in the same transaction, so a crash anywhere repeats work and nothing else.
  *
- * Once a day everything is read: volumes of 30 days shrink also without a new event.
+ * Once a day everything is read: volumes of 30 days shrink also without a new event. What a person did to a definition
+ * (deleted it, renamed it, wrote a value) holds until an event of its name arrives after that; reading what is older
+ * again does not touch it (docs/decisions/0013-what-a-person-did-holds-until-an-event-arrives.md).
  *
  * @param options.minPauseMs  Skip when a round of any process ended less than this ago.
  * @throws when a store does not answer. Nothing has changed then.
@@ -36,13 +39,15 @@ export async function rollUpDefinitions (
     const state = await readState(sql)
     if (state.recentAgeMs < options.minPauseMs) return { kind: 'skipped' }
 
+    await forgetFuture(sql)
     // Before anything is read, and by the clock that stamped the rows.
-    const { nowMs, today } = await readClock(stores.clickhouse)
+    const { nowMs, today, clockLeadMs } = await compareClocks(stores.clickhouse, sql)
     const sweep = state.sweptDay !== today
-    const since = sweep ? 0 : Math.max(0, state.readUpTo - OVERLAP_MS)
+    // A clock that went back stamps what is new with times from before the last round.
+    const since = sweep ? 0 : Math.max(0, Math.min(state.readUpTo, nowMs) - OVERLAP_MS)
     let definitions = 0
     for (const source of ROLL_UP_SOURCES) {
-      definitions += await rollUpSource(source, { clickhouse: stores.clickhouse, sql }, since)
+      definitions += await rollUpSource(source, { clickhouse: stores.clickhouse, sql }, { since, nowMs, clockLeadMs })
     }
     await writeState(sql, RECENT, new Date(nowMs).toISOString())
     if (sweep) await writeState(sql, SWEEP, `${today}T00:00:00Z`)
@@ -75,14 +80,6 @@ async function readState (sql: Sql): Promise<RollUpState> {
     recentAgeMs: recent?.age_ms ?? Infinity,
     sweptDay: sweep?.read_up_to.toISOString().slice(0, 10) ?? null
   }
-}
-
-async function readClock (clickhouse: ClickHouse): Promise<{ nowMs: number, today: string }> {
-  const result = await clickhouse.query({
-    query: 'SELECT toUnixTimestamp64Milli(now64(3)) AS now_ms, toString(today()) AS today', format: 'JSONEachRow'
-  })
-  const [row] = await result.json<{ now_ms: string, today: string }>()
-  return { nowMs: Number(row!.now_ms), today: row!.today }
 }
 
 async function writeState (sql: Sql, source: string, readUpTo: string): Promise<void> {

@@ -1,5 +1,4 @@
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { cleanText } from '../../../platform/identity/stored-text.ts'
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { readSql } from '../../read-sql.ts'
 
@@ -8,10 +7,8 @@ export interface RollUpSource {
   name: string
   /** Reads what changed since a moment, in absolute values. */
   read: string
-  /** Writes it; takes the rows as one JSON text. */
+  /** Writes it; takes the rows as one JSON text, and now by ClickHouse's clock in epoch milliseconds. */
   upsert: string
-  /** Columns that identify a row. */
-  key: readonly string[]
 }
 
 /** Everything that is rolled up, in this order. */
@@ -19,56 +16,48 @@ export const ROLL_UP_SOURCES: readonly RollUpSource[] = [
   {
     name: 'events',
     read: readSql(import.meta.dirname, 'read-changed-events.sql'),
-    upsert: readSql(import.meta.dirname, 'upsert-event-definitions.sql'),
-    key: ['project_id', 'name']
+    upsert: readSql(import.meta.dirname, 'upsert-event-definitions.sql')
   },
   {
     name: 'properties',
     read: readSql(import.meta.dirname, 'read-changed-properties.sql'),
-    upsert: readSql(import.meta.dirname, 'upsert-property-definitions.sql'),
-    key: ['project_id', 'kind', 'group_type', 'name']
+    upsert: readSql(import.meta.dirname, 'upsert-property-definitions.sql')
   },
   {
     name: 'event properties',
     read: readSql(import.meta.dirname, 'read-changed-event-properties.sql'),
-    upsert: readSql(import.meta.dirname, 'upsert-event-properties.sql'),
-    key: ['project_id', 'event', 'property']
+    upsert: readSql(import.meta.dirname, 'upsert-event-properties.sql')
   }
 ]
 
 /** Rows per statement to Postgres. */
 const ROWS_PER_UPSERT = 2000
 
-type Row = Record<string, string | number>
+/** From where a round reads. Times in the clock of ClickHouse, epoch milliseconds. */
+export interface RollUpSpan {
+  /** 0 for everything. */
+  since: number
+  nowMs: number
+  /** How far the clock of ClickHouse is ahead of that of Postgres, in milliseconds. */
+  clockLeadMs: number
+}
 
 /**
  * Brings the definitions of one source up to date with what changed since the given moment.
  *
- * @param since  In the time of ClickHouse, epoch milliseconds; 0 for everything.
  * @returns how many definitions were read.
  */
 export async function rollUpSource (
-  source: RollUpSource, stores: { clickhouse: ClickHouse, sql: Sql }, since: number
+  source: RollUpSource, stores: { clickhouse: ClickHouse, sql: Sql }, span: RollUpSpan
 ): Promise<number> {
   const result = await stores.clickhouse.query({
-    query: source.read, query_params: { since }, format: 'JSONEachRow'
+    query: source.read,
+    query_params: { since: span.since, clock_lead_ms: span.clockLeadMs },
+    format: 'JSONEachRow'
   })
-  const rows = withCleanNames(await result.json<Row>(), source.key)
+  const rows = await result.json<Record<string, string | number>>()
   for (let from = 0; from < rows.length; from += ROWS_PER_UPSERT) {
-    // Always in the same order, so that two writers could not wait for each other.
-    await stores.sql.unsafe(source.upsert, [JSON.stringify(rows.slice(from, from + ROWS_PER_UPSERT))])
+    await stores.sql.unsafe(source.upsert, [JSON.stringify(rows.slice(from, from + ROWS_PER_UPSERT)), span.nowMs])
   }
   return rows.length
-}
-
-/** Postgres has no NUL in texts. A cleaned name must not meet its own double in one statement. */
-function withCleanNames (rows: readonly Row[], key: readonly string[]): Row[] {
-  const clean = new Map<string, Row>()
-  for (const row of rows) {
-    for (const [name, value] of Object.entries(row)) {
-      if (typeof value === 'string') row[name] = cleanText(value)
-    }
-    clean.set(JSON.stringify(key.map((name) => row[name])), row)
-  }
-  return [...clean].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row)
 }

@@ -1,15 +1,58 @@
+-- $1: what read-changed-events.sql found, as JSON. $2: now by ClickHouse's clock, in epoch milliseconds.
 -- Rows whose project is gone are passed over; rows that would not change are not written.
+--
+-- What a person did (deleted the definition, wrote a value) holds until events of the name have arrived after it: there
+-- are more of them than at the last look, and the latest is younger. Their number keeps a clock that was ahead, whose
+-- times stay in ClickHouse for ever, from passing for a new event at every look.
 INSERT INTO event_definitions AS known
-  (project_id, name, volume_30_day, created_at, last_seen_at, last_calculated_at)
+  (project_id, name, volume_30_day, created_at, last_seen_at, last_calculated_at, counted_events, last_arrived_at)
 SELECT
   found.project_id, found.name, found.volume_30_day,
-  least(now(), to_timestamp(found.first_seen_ms / 1000.0)), to_timestamp(found.last_seen_ms / 1000.0), now()
-FROM jsonb_to_recordset($1::text::jsonb) AS found
-  (project_id integer, name text, volume_30_day bigint, first_seen_ms bigint, last_seen_ms bigint)
+  least(now(), to_timestamp(found.first_seen_ms / 1000.0)), to_timestamp(found.last_seen_ms / 1000.0), now(),
+  found.counted_events, to_timestamp(found.arrived_ms / 1000.0)
+FROM jsonb_to_recordset($1::text::jsonb) AS found (
+  project_id integer, name text, volume_30_day bigint, first_seen_ms bigint, last_seen_ms bigint,
+  counted_events bigint, arrived_ms bigint
+)
 JOIN projects ON projects.id = found.project_id
+-- Always in the same order, so that two writers could not wait for each other.
+ORDER BY found.project_id, found.name COLLATE "C"
 ON CONFLICT (project_id, name) DO UPDATE SET
-  volume_30_day = excluded.volume_30_day,
-  last_seen_at = greatest(known.last_seen_at, excluded.last_seen_at),
-  last_calculated_at = excluded.last_calculated_at
-WHERE known.volume_30_day <> excluded.volume_30_day
-  OR known.last_seen_at IS NULL OR known.last_seen_at < excluded.last_seen_at
+  (
+    deleted_at, created_at, volume_30_day, volume_written_at, last_calculated_at, last_seen_at, last_seen_written_at,
+    counted_events, last_arrived_at
+  ) = (
+    SELECT
+      CASE WHEN holds.deletion THEN known.deleted_at END,
+      CASE WHEN known.deleted_at IS NULL OR holds.deletion THEN known.created_at ELSE excluded.created_at END,
+      CASE WHEN holds.volume THEN known.volume_30_day ELSE excluded.volume_30_day END,
+      CASE WHEN holds.volume THEN known.volume_written_at END,
+      CASE WHEN holds.volume THEN known.last_calculated_at ELSE excluded.last_calculated_at END,
+      CASE
+        WHEN holds.last_seen THEN known.last_seen_at
+        WHEN known.last_seen_written_at IS NOT NULL OR known.last_seen_at IS NULL OR known.last_seen_at > latest.possible
+          THEN excluded.last_seen_at
+        -- Without a new event a time from the future would read as now at each look.
+        WHEN arrived.since THEN greatest(known.last_seen_at, excluded.last_seen_at)
+        ELSE known.last_seen_at
+      END,
+      CASE WHEN holds.last_seen THEN known.last_seen_written_at END,
+      excluded.counted_events,
+      excluded.last_arrived_at
+    FROM
+      (SELECT excluded.counted_events > known.counted_events AS since) AS arrived,
+      (SELECT to_timestamp($2::bigint / 1000.0) + interval '1 minute' AS possible) AS latest,
+      LATERAL (
+        SELECT
+          known.deleted_at IS NOT NULL
+            AND NOT (arrived.since AND excluded.last_arrived_at >= date_trunc('milliseconds', known.deleted_at)) AS deletion,
+          known.volume_written_at IS NOT NULL
+            AND NOT (arrived.since AND excluded.last_arrived_at >= date_trunc('milliseconds', known.volume_written_at)) AS volume,
+          known.last_seen_written_at IS NOT NULL
+            AND NOT (arrived.since AND excluded.last_arrived_at >= date_trunc('milliseconds', known.last_seen_written_at)) AS last_seen
+      ) AS holds
+  )
+WHERE known.counted_events <> excluded.counted_events
+  OR (known.volume_written_at IS NULL AND known.volume_30_day <> excluded.volume_30_day)
+  OR (known.last_seen_written_at IS NULL
+    AND (known.last_seen_at IS NULL OR known.last_seen_at > to_timestamp($2::bigint / 1000.0) + interval '1 minute'))

@@ -1,20 +1,48 @@
+-- $1: what read-changed-properties.sql found, as JSON. $2: now by ClickHouse's clock, in epoch milliseconds.
 -- Rows whose project is gone are passed over; rows that would not change are not written. A type that a person chose
--- stays.
+-- stays. A deletion and a rename hold until an event carries the property after them, as in upsert-event-definitions.sql.
 INSERT INTO property_definitions AS known
-  (project_id, type, group_type, name, property_type, created_at, last_seen_at)
+  (project_id, type, group_type, name, property_type, created_at, last_seen_at, counted_events, last_arrived_at)
 SELECT
   found.project_id, found.kind, found.group_type, found.name, nullif(found.property_type, ''),
-  least(now(), to_timestamp(found.first_seen_ms / 1000.0)), to_timestamp(found.last_seen_ms / 1000.0)
+  least(now(), to_timestamp(found.first_seen_ms / 1000.0)), to_timestamp(found.last_seen_ms / 1000.0),
+  found.counted_events, to_timestamp(found.arrived_ms / 1000.0)
 FROM jsonb_to_recordset($1::text::jsonb) AS found (
   project_id integer, kind text, group_type text, name text, property_type text,
-  first_seen_ms bigint, last_seen_ms bigint
+  first_seen_ms bigint, last_seen_ms bigint, counted_events bigint, arrived_ms bigint
 )
 JOIN projects ON projects.id = found.project_id
+-- Always in the same order, so that two writers could not wait for each other.
+ORDER BY found.project_id, found.kind COLLATE "C", found.group_type COLLATE "C", found.name COLLATE "C"
 ON CONFLICT (project_id, type, group_type, name) DO UPDATE SET
-  property_type = CASE
-    WHEN known.property_type_is_manual THEN known.property_type
-    ELSE coalesce(excluded.property_type, known.property_type)
-  END,
-  last_seen_at = greatest(known.last_seen_at, excluded.last_seen_at)
-WHERE known.last_seen_at IS NULL OR known.last_seen_at < excluded.last_seen_at
-  OR (NOT known.property_type_is_manual AND excluded.property_type IS DISTINCT FROM known.property_type)
+  (deleted_at, created_at, property_type, renamed_at, last_seen_at, counted_events, last_arrived_at) = (
+    SELECT
+      CASE WHEN holds.deletion THEN known.deleted_at END,
+      CASE WHEN known.deleted_at IS NULL OR holds.deletion THEN known.created_at ELSE excluded.created_at END,
+      CASE
+        WHEN known.property_type_is_manual OR holds.name THEN known.property_type
+        ELSE coalesce(excluded.property_type, known.property_type)
+      END,
+      CASE WHEN holds.name THEN known.renamed_at END,
+      CASE
+        WHEN known.last_seen_at IS NULL OR known.last_seen_at > latest.possible THEN excluded.last_seen_at
+        WHEN arrived.since THEN greatest(known.last_seen_at, excluded.last_seen_at)
+        ELSE known.last_seen_at
+      END,
+      excluded.counted_events,
+      excluded.last_arrived_at
+    FROM
+      (SELECT excluded.counted_events > known.counted_events AS since) AS arrived,
+      (SELECT to_timestamp($2::bigint / 1000.0) + interval '1 minute' AS possible) AS latest,
+      LATERAL (
+        SELECT
+          known.deleted_at IS NOT NULL
+            AND NOT (arrived.since AND excluded.last_arrived_at >= date_trunc('milliseconds', known.deleted_at)) AS deletion,
+          known.renamed_at IS NOT NULL
+            AND NOT (arrived.since AND excluded.last_arrived_at >= date_trunc('milliseconds', known.renamed_at)) AS name
+      ) AS holds
+  )
+WHERE known.counted_events <> excluded.counted_events
+  OR (NOT known.property_type_is_manual AND known.renamed_at IS NULL
+    AND coalesce(excluded.property_type, known.property_type) IS DISTINCT FROM known.property_type)
+  OR known.last_seen_at IS NULL OR known.last_seen_at > to_timestamp($2::bigint / 1000.0) + interval '1 minute'

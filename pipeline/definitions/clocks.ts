@@ -1,0 +1,64 @@
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+
+/** The clock of ClickHouse, which stamps what arrives, beside that of Postgres, which stamps what people do. */
+export interface Clocks {
+  /** ClickHouse's, epoch milliseconds. */
+  nowMs: number
+  /** ClickHouse's day, such as 2026-01-31. */
+  today: string
+  /** How far the clock of ClickHouse is ahead of that of Postgres, in whole milliseconds; negative when behind. */
+  clockLeadMs: number
+}
+
+/** Asks both stores for their time. */
+export async function compareClocks (clickhouse: ClickHouse, sql: Sql): Promise<Clocks> {
+  const beforeMs = await readPostgresClock(sql)
+  const result = await clickhouse.query({
+    query: 'SELECT toUnixTimestamp64Milli(now64(3)) AS now_ms, toString(today()) AS today', format: 'JSONEachRow'
+  })
+  const [row] = await result.json<{ now_ms: string, today: string }>()
+  const afterMs = await readPostgresClock(sql)
+  const nowMs = Number(row!.now_ms)
+  return { nowMs, today: row!.today, clockLeadMs: clockLead({ beforeMs, nowMs, afterMs }) }
+}
+
+/**
+ * The smallest lead of one clock over another that agrees with what was read: 0 unless they certainly differ. So clocks
+ * of one machine are compared exactly, however long the question took, and others to the time of one question.
+ *
+ * @param times.beforeMs  The other clock before the question.
+ * @param times.nowMs     The clock in question, cut to whole milliseconds.
+ * @param times.afterMs   The other clock after the answer.
+ * @returns whole milliseconds.
+ */
+export function clockLead ({ beforeMs, nowMs, afterMs }: { beforeMs: number, nowMs: number, afterMs: number }): number {
+  const least = Math.floor(nowMs - afterMs)
+  const most = Math.ceil(nowMs + 1 - beforeMs)
+  return Math.max(0, least) + Math.min(0, most)
+}
+
+/**
+ * Moves what people did in the future to now: the clock of Postgres went back since. Otherwise a deletion would hold
+ * until that time comes.
+ */
+export async function forgetFuture (sql: Sql): Promise<void> {
+  await sql`
+    UPDATE event_definitions SET
+      deleted_at = CASE WHEN deleted_at IS NOT NULL THEN least(deleted_at, clock_timestamp()) END,
+      volume_written_at = CASE WHEN volume_written_at IS NOT NULL THEN least(volume_written_at, clock_timestamp()) END,
+      last_seen_written_at = CASE WHEN last_seen_written_at IS NOT NULL THEN least(last_seen_written_at, clock_timestamp()) END,
+      query_usage_written_at = CASE WHEN query_usage_written_at IS NOT NULL THEN least(query_usage_written_at, clock_timestamp()) END
+    WHERE greatest(deleted_at, volume_written_at, last_seen_written_at, query_usage_written_at) > statement_timestamp()`
+  await sql`
+    UPDATE property_definitions SET
+      deleted_at = CASE WHEN deleted_at IS NOT NULL THEN least(deleted_at, clock_timestamp()) END,
+      renamed_at = CASE WHEN renamed_at IS NOT NULL THEN least(renamed_at, clock_timestamp()) END,
+      query_usage_written_at = CASE WHEN query_usage_written_at IS NOT NULL THEN least(query_usage_written_at, clock_timestamp()) END
+    WHERE greatest(deleted_at, renamed_at, query_usage_written_at) > statement_timestamp()`
+}
+
+async function readPostgresClock (sql: Sql): Promise<number> {
+  const [row] = await sql<{ now_ms: number }[]>`SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms`
+  return row!.now_ms
+}
