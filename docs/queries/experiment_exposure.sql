@@ -10,6 +10,7 @@ FROM
         uniqExact(feature_flag_response) AS variants
     FROM events_with_person
     WHERE project_id = {project:UInt32} AND event = '$feature_flag_called' AND feature_flag = {flag:String}
+      AND timestamp >= toDateTime({from:Date}, {timezone:String}) AND timestamp < toDateTime({to:Date}, {timezone:String})
     GROUP BY person_id
 )
 GROUP BY variant

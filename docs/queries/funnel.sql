@@ -1,18 +1,21 @@
--- How many people got how far through three steps, in this order, within a day of the first.
+-- How many people got at least as far as each of three steps, in this order, within a day of the first.
 SELECT
-    level,
-    count() AS people
+    step,
+    [{first:String}, {second:String}, {third:String}][step] AS event,
+    countIf(level >= step) AS people
 FROM
 (
     SELECT
         person_id,
-        windowFunnel(86400)(
-            toDateTime(timestamp), event = {first:String}, event = {second:String}, event = {third:String}
+        windowFunnel(86400000)(
+            toUInt64(toUnixTimestamp64Milli(timestamp)),
+            event = {first:String}, event = {second:String}, event = {third:String}
         ) AS level
     FROM events_with_person
     WHERE project_id = {project:UInt32} AND event IN ({first:String}, {second:String}, {third:String})
+      AND timestamp >= toDateTime({from:Date}, {timezone:String}) AND timestamp < toDateTime({to:Date}, {timezone:String})
     GROUP BY person_id
 )
-WHERE level > 0
-GROUP BY level
-ORDER BY level
+ARRAY JOIN [1, 2, 3] AS step
+GROUP BY step
+ORDER BY step

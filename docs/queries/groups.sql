@@ -12,6 +12,8 @@ LEFT JOIN
     AND of_group.group_type = {group_type:String}
     AND of_group.group_key = event.groups[{group_type:String}]
 WHERE event.project_id = {project:UInt32} AND group_key != ''
+  AND event.timestamp >= toDateTime({from:Date}, {timezone:String})
+  AND event.timestamp < toDateTime({to:Date}, {timezone:String})
 GROUP BY group_key
 ORDER BY events DESC, group_key
 LIMIT 100

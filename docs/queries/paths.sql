@@ -12,6 +12,7 @@ FROM
         ) AS next_page
     FROM events
     WHERE project_id = {project:UInt32} AND event = '$pageview' AND session_id != ''
+      AND timestamp >= toDateTime({from:Date}, {timezone:String}) AND timestamp < toDateTime({to:Date}, {timezone:String})
 )
 WHERE next_page != ''
 GROUP BY page, next_page

@@ -4,6 +4,7 @@ SELECT
     count() AS events
 FROM events
 WHERE project_id = {project:UInt32} AND event = {event:String}
+  AND timestamp >= toDateTime({from:Date}, {timezone:String}) AND timestamp < toDateTime({to:Date}, {timezone:String})
 GROUP BY value
 ORDER BY events DESC, value
 LIMIT 100
