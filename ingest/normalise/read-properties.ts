@@ -1,4 +1,5 @@
 import { GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR, PROPERTY_TYPE_CODES } from '../../schema/event-row.ts'
+import { isExactNumber } from '../../platform/http-body/exact-number.ts'
 import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
 import { toGroupType } from '../../platform/identity/identity.ts'
 import { cleanText, cutText } from '../../platform/identity/stored-text.ts'
@@ -127,8 +128,13 @@ export function createPropertyReader (now: () => number): PropertyReader {
 
 function toPromoted (value: unknown): string {
   if (value === null || value === undefined) return ''
-  const text = typeof value === 'string' ? value : stringifyJson(value)
+  const text = textOfPromoted(value)
   return text.length > MAX_PROMOTED_LENGTH ? cutText(text, MAX_PROMOTED_LENGTH) : text
+}
+
+function textOfPromoted (value: unknown): string {
+  if (typeof value === 'string') return value
+  return typeof value === 'number' || isExactNumber(value) ? JSON.stringify(value) : stringifyJson(value)
 }
 
 function textOf (shape: Shape): string {

@@ -4,11 +4,53 @@ import { isExactNumber } from './exact-number.ts'
  * The JSON text of a parsed JSON value, fit to be stored: any depth, and every character has a UTF-8 form.
  *
  * `JSON.stringify` gives up a few thousand levels down, where `JSON.parse` does not; and it writes lone surrogates as
- * escapes, which the JSON functions of ClickHouse and Postgres refuse together with everything around them.
+ * escapes, which the JSON functions of ClickHouse and Postgres refuse together with everything around them. ClickHouse
+ * refuses whole numbers of more than 64 bits in the same way: those are written as strings of their digits, which its
+ * functions for numbers read, too.
  */
 export function stringifyJson (value: unknown): string {
-  const text = stringifyAnyDepth(value)
-  return text.includes('\\ud') ? replaceLoneSurrogates(text) : text
+  let text = stringifyAnyDepth(value)
+  if (text.includes('\\ud')) text = replaceLoneSurrogates(text)
+  return mayHoldHugeNumber(text) ? quoteHugeNumbers(text) : text
+}
+
+/** The least digits of a whole number that has more than 64 bits. */
+const HUGE_DIGITS = 19
+
+/** Looks at every 19th character only: a run of as many digits covers one of them. */
+function mayHoldHugeNumber (text: string): boolean {
+  for (let at = HUGE_DIGITS - 1; at < text.length; at += HUGE_DIGITS) {
+    if (!isDigit(text, at)) continue
+    let first = at
+    while (isDigit(text, first - 1)) first--
+    let end = at + 1
+    while (isDigit(text, end)) end++
+    if (end - first >= HUGE_DIGITS) return true
+  }
+  return false
+}
+
+function isDigit (text: string, at: number): boolean {
+  const code = text.charCodeAt(at)
+  return code >= 0x30 && code <= 0x39
+}
+
+/** Strings are matched first, so that their content is never changed. */
+const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/gs
+
+const LARGEST = 2n ** 64n - 1n
+const SMALLEST = -(2n ** 63n)
+
+function quoteHugeNumbers (text: string): string {
+  return text.replace(STRING_OR_NUMBER, (token) => isHuge(token) ? `"${token}"` : token)
+}
+
+function isHuge (token: string): boolean {
+  if (!/^-?\d{19,}$/.test(token)) return false
+  // No 64 bits have more digits than 20, and BigInt would take its time for very many.
+  if (token.length > 21) return true
+  const number = BigInt(token)
+  return number > LARGEST || number < SMALLEST
 }
 
 /** Escapes are taken one after the other, so that a backslash that is itself escaped begins none. */
