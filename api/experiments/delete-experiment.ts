@@ -1,5 +1,6 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { findExperiment } from './find-experiment.ts'
+import { notFound } from '../http/errors/not-found.ts'
+import { MAX_ID } from './find-experiment.ts'
 
 /**
  * Deletes an experiment: it is gone from every answer. Its flag stays, because people may still see its variants.
@@ -7,6 +8,9 @@ import { findExperiment } from './find-experiment.ts'
  * @throws {HttpError} 404.
  */
 export async function deleteExperiment (sql: Sql, projectId: number, id: number): Promise<void> {
-  await findExperiment(sql, projectId, id)
-  await sql`UPDATE experiments SET deleted = true, updated_at = now() WHERE project_id = ${projectId} AND id = ${id}`
+  if (id > MAX_ID) throw notFound()
+  const deleted = await sql`
+    UPDATE experiments SET deleted = true, updated_at = now()
+    WHERE project_id = ${projectId} AND id = ${id} AND NOT deleted RETURNING id`
+  if (deleted.length === 0) throw notFound()
 }

@@ -3,7 +3,7 @@ import { notFound } from '../http/errors/not-found.ts'
 import { selectExperiment, type Experiment } from './experiment.ts'
 
 /** Ids are integers of Postgres; larger ones were never given. */
-const MAX_ID = 2_147_483_647
+export const MAX_ID = 2_147_483_647
 
 /** @throws {HttpError} 404 when the project has no such experiment, or it was deleted. */
 export async function findExperiment (sql: Sql, projectId: number, id: number): Promise<Experiment> {

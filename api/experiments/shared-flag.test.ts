@@ -129,3 +129,12 @@ t.test('everybody at once leaves every running experiment a flag that is on, wit
   t.same([...statuses].filter((status) => status >= 500), [])
   t.ok(statuses.has(200) && statuses.has(400), 'some were taken, some refused')
 })
+
+t.test('of two who delete an experiment at once, one did it', async (t) => {
+  const { api, first } = await startTwo()
+
+  const answers = await Promise.all(Array.from({ length: 6 }, async () => await api.call('DELETE', first)))
+
+  t.same(answers.map(({ status }) => status).sort(), [204, 404, 404, 404, 404, 404])
+  t.match(await api.call('DELETE', '~/experiments/99999999999'), { status: 404 })
+})

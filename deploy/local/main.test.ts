@@ -12,14 +12,33 @@ import { readAddresses } from './data-dir/stack-addresses.ts'
 
 const run = promisify(execFile)
 
+/** Asks for management and flags as soon as the origin says for the first time that it is ready. */
+async function askWhenReady (settings: Record<string, string>): Promise<{ requests: number, refused: string[] }> {
+  const { MILLRACE_PORT: port, MILLRACE_PERSONAL_API_KEY: key, MILLRACE_PROJECT_API_KEY: token } = settings
+  const origin = `http://127.0.0.1:${port}`
+  await waitFor(async () => (await fetch(`${origin}/_readiness`)).status === 200, { timeoutMs: 60_000, everyMs: 5 })
+  const management = { headers: { authorization: `Bearer ${key}` } }
+  const flags = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ api_key: token, distinct_id: 'you' }) }
+  const answers = await Promise.all(Array.from({ length: 25 }, async () => await Promise.all([
+    fetch(`${origin}/api/projects/1/experiments/`, management), fetch(`${origin}/flags/?v=2`, flags)
+  ])))
+  const refused = answers.flat().filter(({ status }) => status !== 200)
+  return { requests: answers.length * 2, refused: await Promise.all(refused.map(async (answer) => `${answer.status} ${await answer.text()}`)) }
+}
+
 /** All processes of a stack, without its supervisor. */
 const PARTS = ['api', 'clickhouse', 'ingest', 'nats-server', 'pipeline', 'postgres']
 
 t.test('on an empty data directory', async (t) => {
   const dataDir = await makeDataDir(t)
-  const settings = await chooseSettings(dataDir)
+  const settings: Record<string, string> = {
+    ...await chooseSettings(dataDir), MILLRACE_PROJECT_API_KEY: 'phc_of_the_test', MILLRACE_PERSONAL_API_KEY: 'phx_of_the_test'
+  }
   const main = runMain(t, settings)
+  const first = await askWhenReady(settings)
   await main.ready()
+
+  t.same(first, { requests: 50, refused: [] }, 'whoever waits for the origin is refused nothing, management and flags neither')
 
   await t.test('prints lines that work as they are', async (t) => {
     const [send, read] = readCommands(main.output())

@@ -46,7 +46,7 @@ export interface StartStackOptions {
  * 2. the ports are looked at, the keys and passwords read or made;
  * 3. services: nats-server, ClickHouse and Postgres at once;
  * 4. the schemas of both databases, and the first project;
- * 5. tiers: pipeline, API and ingest at once;
+ * 5. tiers: pipeline and API at once, then ingest, which is the origin of both;
  * 6. the addresses are left for tools.
  *
  * @throws {DataDirLockedError} when a stack runs on the data directory.

@@ -175,6 +175,8 @@ t.test('health: live while it runs, ready until it begins to end', async (t) => 
   const ingest = await startTestIngest(t)
   t.equal((await fetch(`${ingest.url}/_liveness`)).status, 200)
   t.equal((await fetch(`${ingest.url}/_readiness`)).status, 200)
+  const withoutApi = await (await fetch(`${ingest.url}/_readiness`)).json()
+  t.match(withoutApi, { status: 'degraded', checks: { api: 'unavailable' }, pid: process.pid }, 'the API is named, and not needed')
 
   await ingest.ingest.shutdownSteps[0]?.run()
 

@@ -20,7 +20,10 @@ export interface TierUrls {
 
 const LOCAL = '127.0.0.1'
 
-/** Starts the three tiers at once; each is ready when its own dependencies are. */
+/**
+ * Starts the three tiers. Ingest comes after the API, for it is the origin of both: whoever waits for the origin may
+ * ask it for everything, and gets no 503 from an API that is still starting.
+ */
 export async function startTiers ({ settings, urls, parts }: StartTiersOptions): Promise<TierUrls> {
   const { dataDir, host } = settings
   const ports = {
@@ -47,8 +50,7 @@ export async function startTiers ({ settings, urls, parts }: StartTiersOptions):
   }
   await Promise.all([
     start('pipeline', 'pipeline', LOCAL),
-    start('api', 'sources', LOCAL),
-    start('ingest', 'sources', host)
+    start('api', 'sources', LOCAL).then(async () => await start('ingest', 'sources', host))
   ])
   return { baseUrl: toClientUrl(host, ports.ingest), apiUrl, pipelineUrl: toClientUrl(LOCAL, ports.pipeline) }
 }
