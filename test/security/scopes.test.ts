@@ -126,5 +126,7 @@ async function ask ({ method, path, wanted }: Endpoint, key: string): Promise<{ 
   })
   if (isCapture && answer.status === 200) captured++
   const text = await answer.text()
-  return { status: answer.status, code: text === '' ? undefined : (JSON.parse(text) as { code?: unknown }).code }
+  // Where SDKs would take a body for the answer, the code of an error is in a header.
+  const code = text === '' ? answer.headers.get('millrace-error') : (JSON.parse(text) as { code?: unknown }).code
+  return { status: answer.status, code }
 }
