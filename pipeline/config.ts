@@ -14,6 +14,8 @@ export interface PipelineConfig {
   streams: StreamLimits & { lanes: number }
   batch: BatchLimits
   rollUpIntervalMs: number
+  /** Of a project. */
+  maxGroupTypes: number
 }
 
 /** @throws {SettingsError} listing every problem of the environment. */
@@ -22,7 +24,7 @@ export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
     'MILLRACE_HOST', 'MILLRACE_PIPELINE_PORT', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL',
     'MILLRACE_LANES', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
     'MILLRACE_BATCH_MAX_ROWS', 'MILLRACE_BATCH_MAX_BYTES', 'MILLRACE_BATCH_MAX_AGE_MS', 'MILLRACE_ROLL_UP_INTERVAL_MS',
-    'MILLRACE_CLICKHOUSE_CLUSTER'
+    'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_MAX_GROUP_TYPES'
   ])
   return {
     http: { host: settings.MILLRACE_HOST, port: settings.MILLRACE_PIPELINE_PORT },
@@ -42,6 +44,7 @@ export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
       maxBytes: settings.MILLRACE_BATCH_MAX_BYTES,
       maxAgeMs: settings.MILLRACE_BATCH_MAX_AGE_MS
     },
-    rollUpIntervalMs: settings.MILLRACE_ROLL_UP_INTERVAL_MS
+    rollUpIntervalMs: settings.MILLRACE_ROLL_UP_INTERVAL_MS,
+    maxGroupTypes: settings.MILLRACE_MAX_GROUP_TYPES
   }
 }

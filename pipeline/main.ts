@@ -94,7 +94,8 @@ runProcess('pipeline', async () => {
   })
   manager.start()
   const people = startPeople({
-    connection, sql, clickhouse, cluster: config.clickhouseCluster, membership, metrics, logger
+    connection, sql, clickhouse, cluster: config.clickhouseCluster, membership, metrics, logger,
+    maxGroupTypes: config.maxGroupTypes
   })
   const rollUp = startRollUp({ clickhouse: shards, sql, intervalMs: config.rollUpIntervalMs, metrics, logger })
   const deadLetters = watchDeadLetters({ connection, metrics, logger })

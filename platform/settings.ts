@@ -159,6 +159,10 @@ export const settings = {
     type: 'integer', minimum: 10, maximum: 60_000, default: 500,
     description: 'Longest wait of the oldest message of a batch, in milliseconds; bounds staleness.'
   },
+  MILLRACE_MAX_GROUP_TYPES: {
+    type: 'integer', minimum: 0, maximum: 10_000, default: 5,
+    description: 'Group types of a project. Events of further ones are stored, but they get no index, no groups and no flags. The same for every process.'
+  },
   MILLRACE_ROLL_UP_INTERVAL_MS: {
     type: 'integer', minimum: 100, maximum: 600_000, default: 2000,
     description: 'Pause between two roll-ups of definitions into Postgres, in milliseconds.'

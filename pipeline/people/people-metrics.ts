@@ -20,6 +20,8 @@ export function createPeopleMetrics (metrics: Metrics): PeopleMetrics {
   const repeated = metrics.counter('people_updates_repeated_total', 'Updates left out because the same ones were applied before.')
   const merges = metrics.counter('people_merges_total', 'Merges of persons, by how they ended.', { outcome: MERGE_OUTCOMES })
   const refused = metrics.counter('people_dead_letters_total', 'Updates, or parts of them, set aside as dead letters.', { reason: PEOPLE_REFUSALS })
+  const ignored = metrics.counter('people_group_types_ignored_total',
+    'Updates that named a group type beyond MILLRACE_MAX_GROUP_TYPES of their project, and were ignored.')
   const batchUpdates = metrics.histogram('people_batch_updates', 'Updates of a transaction.', [1, 10, 100, 1000, 10_000])
   const applySeconds: Histogram = metrics.histogram('people_apply_seconds', 'Time of a transaction.', [0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10])
   return {
@@ -32,6 +34,7 @@ export function createPeopleMetrics (metrics: Metrics): PeopleMetrics {
       repeated.inc(batch.repeated)
       for (const outcome of batch.merges) merges.inc({ outcome })
       for (const { reason } of batch.refused) refused.inc({ reason })
+      ignored.inc(batch.warnings.filter(({ reason }) => reason === 'too_many_group_types').length)
       batchUpdates.observe(sum)
       applySeconds.observe(seconds)
     },

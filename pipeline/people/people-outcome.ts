@@ -51,7 +51,7 @@ export interface RefusedUpdate {
 /** Something could not be done as an event asked; counted by day in `people_warnings`. */
 export interface PeopleWarning {
   projectId: number
-  reason: 'illegal_distinct_id' | 'already_identified' | 'properties_too_large'
+  reason: 'illegal_distinct_id' | 'already_identified' | 'properties_too_large' | 'too_many_group_types'
   example: Record<string, string>
 }
 

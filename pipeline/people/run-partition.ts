@@ -33,6 +33,8 @@ export interface RunPartitionOptions {
   connection: NatsConnection
   sql: Sql
   metrics: PeopleMetrics
+  /** Of a project. */
+  maxGroupTypes: number
   logger: Logger
   keepRefused: ApplyBatchDeps['keepRefused']
   /** Resolves while there is room for copies; the partition waits before a batch otherwise. */
@@ -102,7 +104,7 @@ async function waitForRoom ({ state, waitForRoom, signal }: RunPartitionOptions)
 
 /** One transaction. Messages are acknowledged after its commit; a lost acknowledgement only brings them again. */
 async function applyNext (
-  { state, sql, metrics, keepRefused, onCopies }: RunPartitionOptions,
+  { state, sql, metrics, maxGroupTypes, keepRefused, onCopies }: RunPartitionOptions,
   reader: PartitionReader, recent: RecentUpdates, maxBytes: number
 ): Promise<number> {
   const startedAt = performance.now()
@@ -110,7 +112,7 @@ async function applyNext (
   const messages = taken.map(({ data, sequence, storedUs }) =>
     readPeopleMessage(data, { sequence, publishedUs: storedUs }))
   const batch = { partition: state.partition, streamCreated: reader.streamCreated, messages }
-  const applied = await applyBatch(batch, { sql, recent, keepRefused })
+  const applied = await applyBatch(batch, { sql, recent, maxGroupTypes, keepRefused })
   reader.acknowledge(taken)
 
   state.pendingMessages = taken.at(-1)?.pending ?? 0

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { createMetrics } from '../../platform/metrics.ts'
 import { personUuid } from '../../platform/persons/person-uuid.ts'
 import { type MergeUpdate } from '../../schema/people-update.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
@@ -124,6 +125,31 @@ t.test('numbers group types as they appear, more than five of them, and sets pro
   const [copy] = await result.json<{ properties: string }>()
   t.match(copy, { group_type: 'h', group_key: 'Acme', group_type_index: 7 })
   t.strictSame(JSON.parse(copy?.properties ?? ''), { plan: 'pro', seats: 3 })
+})
+
+t.test('ignores and counts group types beyond the limit; those that are known, and other projects, go on', async (t) => {
+  const stores = await startPeopleStores(t)
+  const { publish, start, settled, sql } = stores
+  await sql`INSERT INTO group_types (project_id, group_type, group_type_index) VALUES (1, 'old', 3)`
+  const metrics = createMetrics('pipeline')
+  start({ maxGroupTypes: 5, metrics })
+
+  await publish([{ ...origin(), kind: 'groupType', groupType: 'last' }])
+  await settled()
+  await publish(['over', 'old', 'last', 'over'].map((groupType) => ({ ...origin(), kind: 'groupType', groupType })))
+  await publish(['beyond', 'old', 'last'].map((groupType) => ({ ...origin(), kind: 'group', groupType, groupKey: 'k', set: { a: 1 } })))
+  await publish([{ ...origin(2), kind: 'groupType', groupType: 'over' }])
+  await settled()
+
+  t.strictSame([...await sql`SELECT project_id, group_type, group_type_index FROM group_types ORDER BY 1, 3`], [
+    { project_id: 1, group_type: 'old', group_type_index: 3 }, { project_id: 1, group_type: 'last', group_type_index: 4 },
+    { project_id: 2, group_type: 'over', group_type_index: 0 }
+  ])
+  t.strictSame([...await sql`SELECT group_type_index FROM groups ORDER BY 1`], [{ group_type_index: 3 }, { group_type_index: 4 }])
+  t.match(await sql`SELECT project_id, reason, occurrences FROM people_warnings`, [
+    { project_id: 1, reason: 'too_many_group_types', occurrences: 3 }
+  ])
+  t.match(await metrics.registry.metrics(), /people_group_types_ignored_total 3\n/)
 })
 
 t.test('makes one person of two that are merged from both sides at once, in different partitions', async (t) => {

@@ -32,6 +32,8 @@ export interface PeopleDeps {
   cluster?: string
   /** Bytes of messages applied in one transaction at most. Default 2 MiB, some thousand updates. */
   maxBatchBytes?: number
+  /** Group types of a project; events of further ones are stored, but they become no groups. Default: no limit. */
+  maxGroupTypes?: number
   /** Pause between two looks at deletions of persons that are not finished. Default 10 s. */
   lookAtDeletionsMs?: number
 }
@@ -95,6 +97,7 @@ export function startPeople (deps: PeopleDeps): People {
     const ended = runPartition({
       state, connection: deps.connection, sql: deps.sql, metrics, logger, signal: aborted.signal,
       maxBatchBytes: deps.maxBatchBytes ?? MAX_BATCH_BYTES,
+      maxGroupTypes: deps.maxGroupTypes ?? Infinity,
       keepRefused: async (batch, refused) => await keepRefused(deps.connection, batch, refused),
       waitForRoom: async (signal) => await copies.waitForRoom(signal),
       onCopies: () => copies.notify()

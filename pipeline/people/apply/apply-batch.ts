@@ -32,6 +32,8 @@ export interface AppliedBatch extends PeopleOutcome {
 export interface ApplyBatchDeps {
   sql: Sql
   recent: RecentUpdates
+  /** Of a project. Default: no limit. */
+  maxGroupTypes?: number
   /** Keeps what was refused; resolves once it is durable. May be called again for the same ones. */
   keepRefused: (batch: PeopleBatch, refused: readonly RefusedUpdate[]) => Promise<void>
 }
@@ -54,7 +56,7 @@ export async function applyBatch (batch: PeopleBatch, deps: ApplyBatchDeps): Pro
 }
 
 async function applyOnce (
-  batch: PeopleBatch, { sql, recent, keepRefused }: ApplyBatchDeps, apply: typeof applyUpdates
+  batch: PeopleBatch, { sql, recent, maxGroupTypes = Infinity, keepRefused }: ApplyBatchDeps, apply: typeof applyUpdates
 ): Promise<AppliedBatch> {
   const { result, fingerprints, lastSequence } = await sql.begin(async (transaction) => {
     await boundTransaction(transaction)
@@ -63,7 +65,7 @@ async function applyOnce (
     const messages = batch.messages.filter((message) => isUnapplied(message, progress, batch.streamCreated))
     const { updates, repeated } = leaveOutRepeated(messages, recent)
 
-    const { propertiesLength, ...outcome } = await apply(transaction, updates)
+    const { propertiesLength, ...outcome } = await apply(transaction, updates, maxGroupTypes)
     outcome.refused.unshift(...messages.flatMap((message) => message.refused))
     if (outcome.refused.length > 0) await keepRefused(batch, outcome.refused)
     await recordWarnings(transaction, outcome.warnings)

@@ -16,16 +16,18 @@ export interface AppliedUpdates extends PeopleOutcome {
  * Applies updates in the given transaction: load whom they name, change them in memory in order, write the result.
  *
  * Holds the people lock of their projects from here on.
+ *
+ * @param maxGroupTypes  Of a project; further ones are ignored with a warning.
  */
 export async function applyUpdates (
-  transaction: TransactionSql, updates: readonly PeopleUpdate[]
+  transaction: TransactionSql, updates: readonly PeopleUpdate[], maxGroupTypes: number
 ): Promise<AppliedUpdates> {
   if (updates.length === 0) return { merges: [], refused: [], warnings: [], propertiesLength: 0 }
   const versions = await lockPeople(transaction, [...new Set(updates.map((update) => update.projectId))])
   const known = updates.filter((update) => versions.has(update.projectId))
   const unknown = updates.filter((update) => !versions.has(update.projectId))
 
-  const { state, propertiesLength } = await loadPeople(transaction, known)
+  const { state, propertiesLength } = await loadPeople(transaction, known, maxGroupTypes)
   const outcome = foldUpdates(state, known)
   await writePeople(transaction, state, versions)
   const refused = unknown.map((update) => refuseUpdate(update, 'unknown_project', `there is no project ${update.projectId}`))

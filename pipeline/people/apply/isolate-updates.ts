@@ -11,10 +11,10 @@ import { refuseUpdate, type RefusedUpdate } from '../people-outcome.ts'
  * @throws when Postgres cannot do it now.
  */
 export async function isolateUpdates (
-  transaction: TransactionSql, updates: readonly PeopleUpdate[]
+  transaction: TransactionSql, updates: readonly PeopleUpdate[], maxGroupTypes: number
 ): Promise<AppliedUpdates> {
   try {
-    return await transaction.savepoint(async (savepoint) => await applyUpdates(savepoint, updates))
+    return await transaction.savepoint(async (savepoint) => await applyUpdates(savepoint, updates, maxGroupTypes))
   } catch (error) {
     if (classifyPostgresError(error) === 'retry') throw error
     const [only] = updates
@@ -23,8 +23,8 @@ export async function isolateUpdates (
     }
   }
   const middle = updates.length >>> 1
-  const first = await isolateUpdates(transaction, updates.slice(0, middle))
-  const second = await isolateUpdates(transaction, updates.slice(middle))
+  const first = await isolateUpdates(transaction, updates.slice(0, middle), maxGroupTypes)
+  const second = await isolateUpdates(transaction, updates.slice(middle), maxGroupTypes)
   return {
     merges: [...first.merges, ...second.merges],
     refused: [...first.refused, ...second.refused],

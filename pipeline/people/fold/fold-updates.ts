@@ -1,4 +1,4 @@
-import { type GroupUpdate, type MergeUpdate, type PeopleUpdate, type PersonUpdate } from '../../../schema/people-update.ts'
+import { type GroupTypeUpdate, type GroupUpdate, type MergeUpdate, type PeopleUpdate, type PersonUpdate } from '../../../schema/people-update.ts'
 import { changeProperties, MAX_PROPERTIES_BYTES } from './change-properties.ts'
 import { createPerson, markIdentified } from './create-person.ts'
 import { foldMerge } from './fold-merge.ts'
@@ -18,7 +18,7 @@ export function foldUpdates (state: PeopleState, updates: readonly PeopleUpdate[
     if (update.kind === 'person') foldPersonUpdate(state, update, outcome)
     else if (update.kind === 'merge') foldMergeUpdate(state, update, outcome)
     else if (update.kind === 'group') foldGroupUpdate(state, update, outcome)
-    else state.indexGroupType(update.projectId, update.groupType)
+    else indexGroupType(state, update, outcome)
   }
   return outcome
 }
@@ -46,9 +46,20 @@ function foldProperties (person: PersonState, update: PersonUpdate | MergeUpdate
   outcome.warnings.push({ projectId, reason: 'properties_too_large', example: { uuid, distinctId } })
 }
 
+/** No dead letter for what is ignored: anybody can name group types, and the stream of dead letters is bounded. */
+function indexGroupType (
+  state: PeopleState, update: GroupUpdate | GroupTypeUpdate, outcome: PeopleOutcome
+): number | null {
+  const { projectId, groupType, uuid } = update
+  const index = state.indexGroupType(projectId, groupType)
+  if (index === null) outcome.warnings.push({ projectId, reason: 'too_many_group_types', example: { uuid, groupType } })
+  return index
+}
+
 function foldGroupUpdate (state: PeopleState, update: GroupUpdate, outcome: PeopleOutcome): void {
   const { projectId, groupType, groupKey } = update
-  const groupTypeIndex = state.indexGroupType(projectId, groupType)
+  const groupTypeIndex = indexGroupType(state, update, outcome)
+  if (groupTypeIndex === null) return
   let group = state.findGroup(projectId, groupTypeIndex, groupKey)
   if (group === null) {
     group = {

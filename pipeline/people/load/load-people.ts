@@ -16,9 +16,9 @@ const MAX_BYTES_PER_UNIT = 3
  * @returns the state, and how many characters of properties were read for it.
  */
 export async function loadPeople (
-  transaction: TransactionSql, updates: readonly PeopleUpdate[]
+  transaction: TransactionSql, updates: readonly PeopleUpdate[], maxGroupTypes: number
 ): Promise<{ state: PeopleState, propertiesLength: number }> {
-  const state = new PeopleState()
+  const state = new PeopleState(maxGroupTypes)
   const [personsLength, groupsLength] = await planEachTime(transaction, async () => await Promise.all([
     loadPersons(transaction, state, updates),
     loadGroups(transaction, state, updates)

@@ -29,10 +29,16 @@ export class PeopleState {
   readonly newIds: NewDistinctId[] = []
   readonly groups: GroupState[] = []
   readonly newGroupTypes: NewGroupType[] = []
+  readonly #maxGroupTypes: number
   readonly #personByDistinctId = new Map<string, PersonState>()
   readonly #groupByKey = new Map<string, GroupState>()
   readonly #groupTypeIndex = new Map<string, number>()
   readonly #nextGroupTypeIndex = new Map<number, number>()
+
+  /** @param maxGroupTypes  Of a project; those that are stored already stay beyond it. */
+  constructor (maxGroupTypes = Infinity) {
+    this.#maxGroupTypes = maxGroupTypes
+  }
 
   findPerson (projectId: number, distinctId: string): PersonState | null {
     const person = this.#personByDistinctId.get(`${projectId}:${distinctId}`)
@@ -64,12 +70,13 @@ export class PeopleState {
     this.#nextGroupTypeIndex.set(projectId, count)
   }
 
-  /** The index of a group type, which is new by order of appearance when it has none. */
-  indexGroupType (projectId: number, groupType: string): number {
+  /** The index of a group type, new by order of appearance when it has none; null when its project has too many. */
+  indexGroupType (projectId: number, groupType: string): number | null {
     const key = `${projectId}:${groupType}`
     const known = this.#groupTypeIndex.get(key)
     if (known !== undefined) return known
     const groupTypeIndex = this.#nextGroupTypeIndex.get(projectId) ?? 0
+    if (groupTypeIndex >= this.#maxGroupTypes) return null
     this.#nextGroupTypeIndex.set(projectId, groupTypeIndex + 1)
     this.#groupTypeIndex.set(key, groupTypeIndex)
     this.newGroupTypes.push({ projectId, groupType, groupTypeIndex })
