@@ -33,12 +33,6 @@ export default [
     files: [`${stage}/**/*.ts`],
     rules: forbid([...stages.filter((other) => other !== stage), ...outside])
   })),
-  // A module that imports the driver loads it before its mends (platform/postgres/mended-postgres.ts).
-  {
-    files: ['**/*.ts'],
-    ignores: ['platform/postgres/connect-postgres.ts', 'platform/postgres/mended-postgres.ts'],
-    rules: { 'no-restricted-syntax': ['error', { selector: "ImportDeclaration[source.value='postgres']", message: 'Import its types from platform/postgres/connect-postgres.ts.' }] }
-  },
   // tap reports each test itself; its returned promise is collected by the runner.
   { files: ['**/*.test.ts'], rules: { '@typescript-eslint/no-floating-promises': 'off' } }
 ]

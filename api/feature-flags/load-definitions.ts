@@ -1,4 +1,4 @@
-import { type ISql, type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type Sql, type SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { type CohortDefinition, type FlagDefinition, type ProjectDefinitions } from '../flags/flag-definition.ts'
 
 /** A public key of a project. */
@@ -29,7 +29,7 @@ export async function loadRevisions (sql: Sql): Promise<Map<number, number>> {
 }
 
 /** Reads everything needed to evaluate the flags of one project, in one query and so at one point of time. */
-export async function loadDefinitions (sql: ISql<{}>, projectId: number): Promise<ProjectDefinitions | null> {
+export async function loadDefinitions (sql: SqlTemplates, projectId: number): Promise<ProjectDefinitions | null> {
   const [row] = await sql<Array<Loaded>>`
     SELECT
       timezone,

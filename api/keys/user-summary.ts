@@ -1,4 +1,4 @@
-import { type PendingQuery, type Row, type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 
 /** A person as answers show them, in `created_by` (api.md 2.2). */
 export interface UserSummary {
@@ -11,7 +11,7 @@ export interface UserSummary {
 }
 
 /** A `UserSummary` of the table `users AS u`, as a column of a query. */
-export function selectUserSummary (sql: Sql): PendingQuery<Row[]> {
+export function selectUserSummary (sql: Sql): Statement {
   return sql`json_build_object('id', u.id, 'uuid', u.uuid, 'distinct_id', u.distinct_id, 'first_name', u.first_name,
     'email', u.email, 'is_email_verified', u.is_email_verified)`
 }

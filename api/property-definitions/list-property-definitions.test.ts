@@ -71,7 +71,7 @@ t.test('asks the database twice for a page, however much it is filtered', async 
   const queries: string[] = []
   const api = await createTestApi(t)
   await api.call('GET', '~/property_definitions')
-  api.sql.options.debug = (_, query) => { queries.push(query) }
+  api.sql.onStatement = (text) => { queries.push(text) }
 
   await api.call('GET', '~/property_definitions?event_names=paid&search=a&filter_by_event_names=true')
   await api.call('GET', '~/event_definitions?search=a')

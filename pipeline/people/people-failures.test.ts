@@ -5,7 +5,7 @@ import { listDeadLetters } from '../../platform/dead-letters/list-dead-letters.t
 import { readDeadLetterById } from '../../platform/dead-letters/read-dead-letter.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
 import { ensureStreams } from '../../platform/nats/ensure-streams.ts'
-import { postgres } from '../../platform/postgres/mended-postgres.ts'
+import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { type PersonUpdate } from '../../schema/people-update.ts'
 import { PEOPLE_STREAM } from '../../schema/streams.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
@@ -231,7 +231,7 @@ async function allowConnections ({ databaseUrl }: PeopleStores, isAllowed: boole
   const url = new URL(databaseUrl)
   const name = url.pathname.slice(1)
   url.pathname = '/postgres'
-  const admin = postgres(url.href, { max: 1 })
+  const admin = connectPostgres({ url: url.href, max: 1 })
   await admin.unsafe(`ALTER DATABASE ${name} ALLOW_CONNECTIONS ${isAllowed}`)
   if (!isAllowed) await admin`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${name}`
   await admin.end()

@@ -20,7 +20,7 @@ export async function backUpPostgres (sql: TransactionSql, folder: string, onByt
   const tables: BackupManifest['postgres']['tables'] = {}
   const files: BackupFile[] = []
   for (const { name, columns } of await listTables(sql)) {
-    const source = await sql.unsafe(`COPY "${name}" (${quoteAll(columns)}) TO STDOUT`).readable()
+    const source = await sql.copyTo(`COPY "${name}" (${quoteAll(columns)}) TO STDOUT`)
     files.push(await writeBackupFile(folder, fileOf(name), source, { transforms: [createZstdCompress()], onBytes }))
     const [{ rows } = { rows: 0 }] = await sql.unsafe<{ rows: number }[]>(`SELECT count(*) AS rows FROM "${name}"`)
     tables[name] = { columns, rows }
@@ -45,7 +45,7 @@ export async function restorePostgres (
     const names = Object.keys(about.tables)
     await transaction.unsafe(`TRUNCATE ${quoteAll(names)}`)
     for (const [name, { columns, rows }] of Object.entries(about.tables)) {
-      const target = await transaction.unsafe(`COPY "${name}" (${quoteAll(columns)}) FROM STDIN`).writable()
+      const target = await transaction.copyFrom(`COPY "${name}" (${quoteAll(columns)}) FROM STDIN`)
       await pipeline(createReadStream(path.join(folder, fileOf(name))), async function * (chunks) {
         for await (const chunk of chunks) {
           onBytes((chunk as Buffer).length)

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { postgres } from '../../platform/postgres/mended-postgres.ts'
 import { askForService } from './ask-for-service.ts'
 import { TEMPLATE_DATABASE } from './template-database.ts'
 import { type TestContext } from './test-context.ts'
@@ -29,7 +28,7 @@ export async function createTestPostgres (t: TestContext): Promise<TestPostgres>
 }
 
 async function runAsAdmin (url: string, statement: string): Promise<void> {
-  const admin = postgres(url, { max: 1, onnotice: () => {} })
+  const admin = connectPostgres({ url, max: 1 })
   try {
     await admin.unsafe(statement)
   } finally {

@@ -3,7 +3,7 @@ import { HttpError } from '../../../platform/errors.ts'
 /** What the driver raises when no server answers, and what a starting or ending server says (class 57 P). */
 const AWAY = new Set([
   'ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOENT',
-  'CONNECT_TIMEOUT', 'CONNECTION_CLOSED', 'CONNECTION_ENDED', 'CONNECTION_DESTROYED',
+  'CONNECTION_CLOSED', 'CONNECTION_ENDED',
   '57P01', '57P02', '57P03', '53300', '08000', '08001', '08003', '08004', '08006'
 ])
 
@@ -34,7 +34,7 @@ export function classifyPostgresError (error: unknown): HttpError | undefined {
 /** True for the violation of the named unique constraint or index. */
 export function isUniqueViolation (error: unknown, constraint?: string): boolean {
   if (readCode(error) !== '23505') return false
-  return constraint === undefined || (error as { constraint_name?: string }).constraint_name === constraint
+  return constraint === undefined || (error as { constraint?: string }).constraint === constraint
 }
 
 function readCode (error: unknown): string | undefined {

@@ -52,7 +52,7 @@ for (const list of LISTS) {
     await plant(api)
     await api.call('GET', `~/${list}`)
     const queries: string[] = []
-    api.sql.options.debug = (_, query) => { queries.push(query) }
+    api.sql.onStatement = (text) => { queries.push(text) }
     const writer = connectPostgres({ url: api.databaseUrl, max: 1 })
     t.teardown(async () => await writer.end({ timeout: 1 }))
     const adding = keepAdding(writer, api.projectId)

@@ -1,7 +1,7 @@
-import { type PendingQuery, type Row, type Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { type Sql, type Statement } from '../../../platform/postgres/connect-postgres.ts'
 
 /** A part of a query, to be put into a larger one. */
-export type SqlFragment = PendingQuery<Row[]>
+export type SqlFragment = Statement
 
 /** Query parameter of lists that can be searched by name. */
 export const searchQueryProperties = {

@@ -1,9 +1,9 @@
+import pg from 'pg'
 import t from 'tap'
-import { postgres } from '../../../platform/postgres/mended-postgres.ts'
 import { classifyPostgresError } from './classify-postgres-error.ts'
 
 function sqlState (code: string): Error {
-  return Object.assign(new postgres.PostgresError('refused'), { code })
+  return Object.assign(new pg.DatabaseError('refused', 0, 'error'), { code })
 }
 
 t.test('looks for the update at fault when Postgres speaks about the data, or our code fails on it', async (t) => {

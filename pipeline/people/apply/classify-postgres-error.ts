@@ -1,4 +1,4 @@
-import { postgres } from '../../../platform/postgres/mended-postgres.ts'
+import pg from 'pg'
 
 /**
  * What to do when applying a batch failed.
@@ -23,10 +23,10 @@ const DATA_CLASSES = new Set([
 
 /** Total. What is neither Postgres nor the connection is a mistake of ours that something in the batch provokes. */
 export function classifyPostgresError (error: unknown): PostgresFailure {
-  if (error instanceof postgres.PostgresError) {
-    return DATA_CLASSES.has(error.code.slice(0, 2)) ? 'isolate' : 'retry'
+  if (error instanceof pg.DatabaseError) {
+    return DATA_CLASSES.has(error.code?.slice(0, 2) ?? '') ? 'isolate' : 'retry'
   }
-  // The driver's own codes (CONNECTION_CLOSED, CONNECT_TIMEOUT, ...) and those of the socket (ECONNREFUSED, ...).
+  // Those of `connectPostgres` (CONNECTION_CLOSED, ...) and those of the socket (ECONNREFUSED, ...).
   const code = (error as { code?: unknown } | null)?.code
   if (typeof code === 'string' && /^(CONNECT|E[A-Z]+$)/.test(code)) return 'retry'
   const isMistake = error instanceof RangeError || error instanceof TypeError || error instanceof SyntaxError

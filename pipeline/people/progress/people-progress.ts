@@ -1,4 +1,4 @@
-import { type Sql, type TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
+import { type Sql, type SqlTemplates, type Statement, type TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
 import { encodeFingerprints, REMEMBERED_SECONDS } from './fingerprint-bytes.ts'
 import { type Fingerprint } from './fingerprint-update.ts'
 
@@ -66,8 +66,8 @@ export async function recordProgress (
     VALUES (${partition}, ${encodeFingerprints(fingerprints)})`
 }
 
-function columns (sql: Sql | TransactionSql): ReturnType<Sql> {
-  return (sql as Sql)`
+function columns (sql: SqlTemplates): Statement {
+  return sql`
     SELECT stream_created AS "streamCreated", last_sequence AS "lastSequence", last_published_us AS "lastPublishedUs"
     FROM people_progress`
 }

@@ -7,6 +7,9 @@ import { readProgress } from './people-progress.ts'
 /** Fingerprints of one of the two generations; 8 to 16 bytes each in memory. */
 const GENERATION_SIZE = 500_000
 
+/** Rows that are in memory at once while it is filled; one has the fingerprints of a transaction, up to some 100 KB. */
+const ROWS_PER_READ = 50
+
 /**
  * The updates of a partition that were applied lately: at least the last 500,000 that are not older than an hour.
  *
@@ -43,12 +46,14 @@ export class RecentUpdates {
 export async function loadRecentUpdates (sql: Sql, partition: number): Promise<RecentUpdates> {
   // Read first: what is applied in between makes the memory look stale, never complete.
   const recent = new RecentUpdates((await readProgress(sql, partition)).lastSequence)
-  const rows = sql<{ fingerprints: Buffer }[]>`
-    SELECT fingerprints FROM people_recent_updates
-    WHERE partition = ${partition} AND applied_at > now() - make_interval(secs => ${REMEMBERED_SECONDS})
-    ORDER BY id`
-  for await (const batch of rows.cursor(50)) {
-    for (const { fingerprints } of batch) recent.add(decodeFingerprints(fingerprints))
+  let lastId = 0
+  while (true) {
+    const rows = await sql<{ id: number, fingerprints: Buffer }[]>`
+      SELECT id, fingerprints FROM people_recent_updates
+      WHERE partition = ${partition} AND id > ${lastId} AND applied_at > now() - make_interval(secs => ${REMEMBERED_SECONDS})
+      ORDER BY id LIMIT ${ROWS_PER_READ}`
+    for (const { fingerprints } of rows) recent.add(decodeFingerprints(fingerprints))
+    if (rows.length < ROWS_PER_READ) return recent
+    lastId = rows.at(-1)!.id
   }
-  return recent
 }

@@ -6,7 +6,6 @@ import t, { type Test } from 'tap'
 import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
 import { startTcpFaultProxy, type TcpFaultProxy } from '../../test/faults/system/tcp-fault-proxy.ts'
 import { connectPostgres, type Sql } from './connect-postgres.ts'
-import { postgres } from './mended-postgres.ts'
 
 /** A pool of one connection, which can be broken. */
 async function startPool (t: Test): Promise<{ sql: Sql, proxy: TcpFaultProxy, breakIt: () => Promise<void> }> {
@@ -82,7 +81,7 @@ t.test('fails what is asked of a database that threw everybody out and lets nobo
   const adminUrl = new URL(url)
   const database = adminUrl.pathname.slice(1)
   adminUrl.pathname = '/postgres'
-  const admin = postgres(adminUrl.href, { max: 1 })
+  const admin = connectPostgres({ url: adminUrl.href, max: 1 })
   t.teardown(() => admin.end())
   await sql`SELECT 1`
   // Waited for from the start: a rejection that nobody has asked for yet fails the test.
@@ -144,7 +143,7 @@ t.test('goes on after a COPY, whatever its size, read to the end or not', async 
 
   await sql.begin(async (transaction) => {
     for (let rows = 1; rows < 40; rows++) {
-      const copy = await transaction.unsafe(`COPY (SELECT repeat('x', 8000) FROM generate_series(1, ${rows})) TO STDOUT`).readable()
+      const copy = await transaction.copyTo(`COPY (SELECT repeat('x', 8000) FROM generate_series(1, ${rows})) TO STDOUT`)
       // Whoever reads later than the data comes makes the driver pause.
       await delay(rows % 4)
       if (rows % 5 === 0) copy.destroy()
@@ -152,4 +151,80 @@ t.test('goes on after a COPY, whatever its size, read to the end or not', async 
       t.same(await transaction`SELECT ${rows}::int AS answer`, [{ answer: rows }])
     }
   })
+})
+
+t.test('fails the statements that wait in a transaction whose connection is lost', { timeout: 20_000 }, async (t) => {
+  const { sql, breakIt } = await startPool(t)
+
+  const lost = sql.begin(async (transaction) => {
+    const statements = [1, 2, 3].map((i) => transaction`SELECT pg_sleep(60), ${i}::int`.execute())
+    const outcomes = Promise.allSettled(statements)
+    await breakIt()
+    t.match(await outcomes, [1, 2, 3].map(() => ({ status: 'rejected', reason: { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ } })))
+  })
+
+  await t.rejects(lost, { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ })
+  t.same(await sql`SELECT 1 AS answer`, [{ answer: 1 }])
+})
+
+t.test('gives a statement up when it is cancelled, and its connection with it', { timeout: 20_000 }, async (t) => {
+  const { sql } = await startPool(t)
+  await sql`SELECT 1`
+  const slow = sql`SELECT pg_sleep(60)`
+  const rejected = t.rejects(slow.execute(), { code: 'CONNECTION_CLOSED' })
+  setTimeout(() => slow.cancel(), 50)
+
+  await rejected
+
+  t.same(await sql`SELECT 2 AS answer`, [{ answer: 2 }])
+})
+
+t.test('puts statements into statements, with rows, columns and values of every kind', async (t) => {
+  const { sql } = await createTestPostgres(t)
+  await sql`CREATE TABLE things (id bigint, "odd ""name" text, tags text[], about jsonb, made timestamptz, day date, raw bytea)`
+  const made = new Date('2026-11-22T10:00:00.123Z')
+  const day = new Date('2026-11-22T00:00:00Z')
+  const row = { id: 2 ** 40, 'odd "name': "it's", tags: ['a"b', 'c,d', '\\'], about: sql.json(['x', { y: null }]), made, day, raw: Buffer.from([0, 255]) }
+
+  const inserted = await sql`INSERT INTO things ${sql([row, { ...row, id: 7 }])}`
+  const updated = await sql`UPDATE things SET ${sql({ tags: [], about: null })} WHERE id = ${7}`
+  const where = (id: number) => sql`WHERE id = ${id} AND ${sql`${true}::boolean`}`
+
+  t.match([inserted.count, updated.count, updated.command], [2, 1, 'UPDATE'])
+  t.strictSame([...await sql`SELECT * FROM things ${where(2 ** 40)}`], [{ ...row, about: ['x', { y: null }] }])
+  t.strictSame([...await sql`SELECT tags, about FROM things ${where(7)}`], [{ tags: [], about: null }])
+  await t.rejects(async () => await sql`SELECT ${undefined}`, TypeError)
+})
+
+t.test('takes a savepoint back and keeps what was before it; a failed statement fails its transaction', async (t) => {
+  const { sql } = await createTestPostgres(t)
+  await sql`CREATE TABLE notes (note text UNIQUE)`
+
+  await sql.begin(async (transaction) => {
+    await transaction`INSERT INTO notes VALUES ('kept')`
+    await t.rejects(transaction.savepoint(async (inner) => {
+      await inner`INSERT INTO notes VALUES ('taken back')`
+      await inner`INSERT INTO notes VALUES ('kept')`
+    }), { code: '23505', constraint: 'notes_note_key' })
+    await transaction.savepoint(async (inner) => await inner`INSERT INTO notes VALUES ('also kept')`)
+  })
+  const swallowed = sql.begin(async (transaction) => {
+    await transaction`INSERT INTO notes VALUES ('lost')`
+    await transaction`INSERT INTO notes VALUES ('kept')`.catch(() => {})
+  })
+
+  await t.rejects(swallowed, { message: /was rolled back/ })
+  t.same(await sql`SELECT note FROM notes ORDER BY 1`, [{ note: 'also kept' }, { note: 'kept' }])
+})
+
+t.test('works on after a table that its statements know has another column', async (t) => {
+  const { sql } = await createTestPostgres(t)
+  await sql`CREATE TABLE notes (note text)`
+  const read = async (): Promise<unknown[]> => [...await sql`SELECT * FROM notes`]
+  await read()
+
+  await sql`ALTER TABLE notes ADD COLUMN more text`
+  await sql`INSERT INTO notes VALUES ('a', 'b')`
+
+  t.strictSame(await read(), [{ note: 'a', more: 'b' }])
 })
