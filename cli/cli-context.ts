@@ -77,7 +77,7 @@ export function createCliContext (world: CliWorld): CliContext {
     timeoutMs: DEFAULT_TIMEOUT_MS,
     async postgres (use = {}) {
       const url = await findAddress(world.env, 'DATABASE_URL')
-      const sql = connectPostgres({ url, max: 1 })
+      const sql = connectPostgres({ url, max: 1, pipeline: false })
       // The connection of the command may be busy for long.
       const aside = connectPostgres({ url, max: 1 })
       watch('postgres', use, async () => await aside`SELECT 1`)

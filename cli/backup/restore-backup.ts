@@ -108,7 +108,7 @@ async function load (
   context: CliContext, urls: ServiceUrls, { folder, manifest }: { folder: string, manifest: BackupManifest }
 ): Promise<void> {
   await migrateAll(urls)
-  const sql = connectPostgres({ url: urls.databaseUrl, max: 2 })
+  const sql = connectPostgres({ url: urls.databaseUrl, max: 2, pipeline: false })
   const clickhouse = connectClickHouse({ url: urls.clickhouseUrl, requestTimeoutMs: 600_000 })
   const logger = createLogger({ component: 'restore', level: 'silent' })
   const nats = await connectNats({ url: urls.natsUrl, name: 'restore', logger })

@@ -4,6 +4,7 @@ import { buffer } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import { startTcpFaultProxy, type TcpFaultProxy } from '../../test/faults/system/tcp-fault-proxy.ts'
 import { connectPostgres, type Sql } from './connect-postgres.ts'
 
@@ -139,7 +140,9 @@ t.test('ends when a connection is lost while the end waits for its query', { tim
 })
 
 t.test('goes on after a COPY, whatever its size, read to the end or not', async (t) => {
-  const { sql } = await createTestPostgres(t)
+  const { url } = await createTestPostgres(t)
+  const sql = connectPostgres({ url, max: 1, pipeline: false })
+  t.teardown(() => sql.end())
 
   await sql.begin(async (transaction) => {
     for (let rows = 1; rows < 40; rows++) {
@@ -227,4 +230,40 @@ t.test('works on after a table that its statements know has another column', asy
   await sql`INSERT INTO notes VALUES ('a', 'b')`
 
   t.strictSame(await read(), [{ note: 'a', more: 'b' }])
+})
+
+t.test('sends many statements on few connections, and a transaction gets its turn among them', async (t) => {
+  const { url } = await createTestPostgres(t)
+  const sql = connectPostgres({ url, max: 2 })
+  t.teardown(() => sql.end())
+  const pids = new Set<number>()
+  const over = new AbortController()
+  const ask = async (n: number): Promise<void> => {
+    const [row] = await sql<{ pid: number, n: number }[]>`SELECT pg_backend_pid() AS pid, ${n}::int AS n`
+    if (row?.n !== n) throw new Error(`${row?.n} is the answer to another statement than ${n}`)
+    pids.add(row.pid)
+  }
+  const callers = Array.from({ length: 40 }, async (_, i) => {
+    for (let n = i; !over.signal.aborted; n += 40) await ask(n)
+  })
+
+  for (let i = 0; i < 5; i++) t.same(await sql.begin(async (transaction) => await transaction`SELECT ${i}::int AS i`), [{ i }])
+  await waitFor(() => pids.size === 2)
+  over.abort()
+  await Promise.all(callers)
+
+  await t.rejects(sql`SELECT 1 / ${0}::int`, { code: '22012' })
+})
+
+t.test('refuses statements after its end, and fails what the end does not wait for', { timeout: 20_000 }, async (t) => {
+  const { url } = await createTestPostgres(t)
+  const sql = connectPostgres({ url, max: 1 })
+  await sql`SELECT 1`
+  const running = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: 'CONNECTION_CLOSED' })
+  const begun = t.rejects(sql.begin(async (transaction) => await transaction`SELECT 1`), { code: /^CONNECTION_/ })
+
+  await sql.end({ timeout: 0.1 })
+
+  await Promise.all([running, begun])
+  await t.rejects(sql`SELECT 1`, { code: 'CONNECTION_ENDED' })
 })

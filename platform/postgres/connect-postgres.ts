@@ -1,9 +1,9 @@
 import { PassThrough, type Readable, type Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
-import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams'
 import { type Logger } from '../logger.ts'
+import { type Connection, createConnectionPool, PostgresConnectionError, translateError } from './connection-pool.ts'
 import { Columns, compile, type Row, type Rows, type Run, Statement } from './statement.ts'
 
 export { type Row, Statement } from './statement.ts'
@@ -23,7 +23,7 @@ export interface SqlTemplates {
 export interface TransactionSql extends SqlTemplates {
   /** Runs work whose failure takes back what it did, and nothing before it. */
   savepoint: <R>(work: (transaction: TransactionSql) => Promise<R>) => Promise<R>
-  /** The bytes of a `COPY ... TO STDOUT`. The next statement waits for their end; destroying it passes over the rest. */
+  /** The bytes of a `COPY ... TO STDOUT`. The next statement waits for their end; destroying skips the rest. */
   copyTo: (text: string) => Promise<Readable>
   /** Takes the bytes of a `COPY ... FROM STDIN`. The next statement waits for its end. */
   copyFrom: (text: string) => Promise<Writable>
@@ -37,20 +37,10 @@ export interface Sql extends SqlTemplates {
     /** @param options  What follows BEGIN, such as the isolation level. */
     <R>(options: string, work: (transaction: TransactionSql) => Promise<R>): Promise<R>
   }
-  /** Waits for what runs, at most `timeout` seconds, then closes the connections. Later calls fail: CONNECTION_ENDED. */
+  /** Waits for what runs, at most `timeout` seconds, then closes the pool. Later calls fail with CONNECTION_ENDED. */
   end: (options?: { timeout?: number }) => Promise<void>
   /** Told the text of each statement: tests look at what is asked. */
   onStatement: ((text: string) => void) | undefined
-}
-
-/** The connection could not be made, or was lost: whether the statement had an effect is unknown. */
-export class PostgresConnectionError extends Error {
-  readonly code: 'CONNECTION_CLOSED' | 'CONNECTION_ENDED'
-
-  constructor (code: PostgresConnectionError['code'], cause?: unknown) {
-    super(`the connection to Postgres is closed${cause instanceof Error ? `: ${cause.message}` : ''}`, { cause })
-    this.code = code
-  }
 }
 
 /**
@@ -58,72 +48,54 @@ export class PostgresConnectionError extends Error {
  * Statements fail with `DatabaseError` of the driver (its `code` is the SQLSTATE), with a
  * {@link PostgresConnectionError}, or with the error of the socket (`ECONNREFUSED`, ...).
  *
- * @param options.url   `postgres://user:password@host:port/database`, TLS by `?sslmode=verify-full`.
- * @param options.max   Connections at most; default 8.
+ * @param options.url        `postgres://user:password@host:port/database`, TLS by `?sslmode=verify-full`.
+ * @param options.max        Connections at most; default 8.
+ * @param options.pipeline   False for COPY, which the driver cannot send behind other statements; default true.
  */
-export function connectPostgres (options: { url: string, max?: number, logger?: Logger }): Sql {
-  const pool = new pg.Pool({
-    connectionString: options.url, max: options.max ?? 8, idleTimeoutMillis: 60_000, keepAlive: true,
-    types: { getTypeParser }, Client: TimedClient
-  })
-  const [running, busy] = [new Set<Promise<unknown>>(), new Set<pg.PoolClient>()]
-  let end: Promise<void> | undefined
-  pool.on('connect', (client) => {
-    // Its statements fail with the same error; without a listener it would end the process.
-    client.on('error', () => {})
-    client.on('notice', (notice) => options.logger?.debug({ notice: notice.message }, 'postgres notice'))
-  })
-  pool.on('error', (err) => options.logger?.debug({ err }, 'an idle connection to Postgres was lost'))
+export function connectPostgres (
+  options: { url: string, max?: number, pipeline?: boolean, logger?: Logger | undefined }
+): Sql {
+  const pool = createConnectionPool({ max: 8, pipeline: true, ...options })
 
-  async function withClient<R> (use: (client: pg.PoolClient) => Promise<R>): Promise<R> {
-    if (end !== undefined) throw new PostgresConnectionError('CONNECTION_ENDED')
-    const work = (async () => {
-      const client = await pool.connect().catch((error: unknown) => { throw translateError(error) })
-      busy.add(client)
-      let isLost = false
-      try {
-        return await use(client)
-      } catch (error) {
-        isLost = error instanceof PostgresConnectionError
-        throw error
-      } finally {
-        busy.delete(client)
-        // Nor may one in the middle of a transaction serve anybody else.
-        client.release(isLost || client.getTransactionStatus() !== 'I')
-      }
-    })()
-    running.add(work)
-    return await work.finally(() => running.delete(work))
-  }
-
-  async function send (client: pg.PoolClient, statement: Statement): Promise<Rows<any>> {
+  async function send (connection: Connection, statement: Statement): Promise<Rows<any>> {
     const { text, values } = compile(statement)
     sql.onStatement?.(text)
-    const name = statement.parts.length > 1 || 'raw' in statement.parts ? nameOf(text) : undefined
-    statement.onCancel = () => { void client.end() }
+    const name = 'raw' in statement.parts ? nameOf(text) : undefined
+    statement.onCancel = () => connection.destroy()
     try {
       if (statement.isCancelled) throw new PostgresConnectionError('CONNECTION_CLOSED')
-      const result = [await client.query({ text, values, ...name === undefined ? {} : { name } })].flat().at(-1)!
+      const result = [await connection.query({ text, values, ...name === undefined ? {} : { name } })].flat().at(-1)!
       return Object.defineProperties(result.rows, {
         count: { value: result.rowCount ?? 0 }, command: { value: result.command }
       }) as Rows<any>
     } catch (error) {
       if (isStale(error)) NAMES.delete(text)
-      throw translateError(error)
+      const translated = translateError(error)
+      if (translated instanceof PostgresConnectionError) connection.isLost = true
+      throw translated
     } finally {
       statement.onCancel = undefined
     }
   }
 
+  async function run (statement: Statement): Promise<Rows<any>> {
+    const attempt = async (): Promise<Rows<any>> =>
+      await pool.share(async (connection) => await send(connection, statement))
+    return await attempt().catch(async (error: unknown) => {
+      if (isStale(error)) return await attempt()
+      throw error
+    })
+  }
+
   async function begin<R> (...[first, second]: [string, Work<R>] | [Work<R>]): Promise<R> {
     const [mode, work] = typeof first === 'string' ? [first, second!] : ['', first]
-    return await withClient(async (client) => {
-      const transaction = createTransaction(client, send)
+    return await pool.lend(async (connection) => {
+      const transaction = createTransaction(connection, send)
       const lost = Promise.withResolvers<never>()
       const onLost = (error: Error): void => lost.reject(translateError(error))
       // Safe to ignore: the statements fail with it too.
       lost.promise.catch(() => {})
-      client.once('error', onLost)
+      connection.once('error', onLost)
       try {
         await transaction.unsafe(`BEGIN ${mode}`)
         // Work that waits for something else must not keep the place of a connection that is gone.
@@ -136,45 +108,31 @@ export function connectPostgres (options: { url: string, max?: number, logger?: 
         await transaction`ROLLBACK`.catch(() => {})
         throw error
       } finally {
-        client.off('error', onLost)
+        connection.off('error', onLost)
       }
     })
   }
 
-  async function close (timeout = Infinity): Promise<void> {
-    const waited = timeout === Infinity ? new Promise<never>(() => {}) : delay(timeout * 1000, undefined, { ref: false })
-    await Promise.race([Promise.allSettled(running), waited])
-    for (const client of busy) void client.end()
-    await Promise.race([pool.end(), waited])
-  }
-
-  async function run (statement: Statement): Promise<Rows<any>> {
-    const attempt = async (): Promise<Rows<any>> => await withClient(async (client) => await send(client, statement))
-    return await attempt().catch(async (error: unknown) => {
-      if (isStale(error)) return await attempt()
-      throw error
-    })
-  }
-
   const sql: Sql = Object.assign(createTemplates(run), {
-    begin, end: ({ timeout }: { timeout?: number } = {}) => (end ??= close(timeout)), onStatement: undefined
+    begin, end: async ({ timeout }: { timeout?: number } = {}) => await pool.end(timeout), onStatement: undefined
   })
   return sql
 }
 
 type Work<R> = (transaction: TransactionSql) => Promise<R>
-type Send = (client: pg.PoolClient, statement: Statement) => Promise<Rows<any>>
+type Send = (connection: Connection, statement: Statement) => Promise<Rows<any>>
 
 function createTemplates (run: Run): SqlTemplates {
   const templates = (first: TemplateStringsArray | object, ...values: unknown[]): unknown =>
     'raw' in first ? new Statement(first as TemplateStringsArray, values, run) : new Columns(first)
   return Object.assign(templates as SqlTemplates, {
     json: (value: unknown) => JSON.stringify(value),
-    unsafe: <T extends readonly object[]>(text: string, values: readonly unknown[] = []) => new Statement<T>([text], values, run)
+    unsafe: <T extends readonly object[]>(text: string, values: readonly unknown[] = []) =>
+      new Statement<T>([text], values, run)
   })
 }
 
-function createTransaction (client: pg.PoolClient, send: Send): TransactionSql {
+function createTransaction (connection: Connection, send: Send): TransactionSql {
   let last: Promise<unknown> = Promise.resolve()
   let savepoints = 0
   const inTurn = <R>(use: () => Promise<R>): Promise<R> => {
@@ -182,7 +140,8 @@ function createTransaction (client: pg.PoolClient, send: Send): TransactionSql {
     last = turn.catch(() => {})
     return turn
   }
-  const transaction: TransactionSql = Object.assign(createTemplates((statement) => inTurn(() => send(client, statement))), {
+  const run: Run = (statement) => inTurn(async () => await send(connection, statement))
+  const transaction: TransactionSql = Object.assign(createTemplates(run), {
     async savepoint<R> (work: Work<R>): Promise<R> {
       const name = `s${++savepoints}`
       await transaction.unsafe(`SAVEPOINT ${name}`)
@@ -197,7 +156,7 @@ function createTransaction (client: pg.PoolClient, send: Send): TransactionSql {
     },
     copyTo: (text: string) => new Promise<Readable>((resolve) => {
       void inTurn(async () => {
-        const source = client.query(copyTo(text))
+        const source = connection.query(copyTo(text))
         const bytes = source.pipe(new PassThrough())
         // The server sends all of it: what nobody reads any more still has to be passed over.
         bytes.once('close', () => source.resume())
@@ -207,7 +166,7 @@ function createTransaction (client: pg.PoolClient, send: Send): TransactionSql {
     }),
     copyFrom: (text: string) => new Promise<Writable>((resolve) => {
       void inTurn(async () => {
-        const target = client.query(copyFrom(text))
+        const target = connection.query(copyFrom(text))
         resolve(target)
         // Told to whoever writes.
         await finished(target).catch(() => {})
@@ -217,7 +176,7 @@ function createTransaction (client: pg.PoolClient, send: Send): TransactionSql {
   return transaction
 }
 
-/** Names of prepared statements by their text. Lists with filters have many texts, and a server keeps each: at most so many. */
+/** Names of prepared statements by text. Lists with filters have many texts, and each connection keeps every one. */
 const NAMES = new Map<string, string>()
 const MAX_NAMES = 500
 let names = 0
@@ -231,28 +190,4 @@ function nameOf (text: string): string | undefined {
 /** A table was changed since the statement was prepared; prepared again, it runs. */
 function isStale (error: unknown): boolean {
   return error instanceof pg.DatabaseError && error.routine === 'RevalidateCachedQuery'
-}
-
-/** Values arrive as text. Counts stay far below 2^53 here and are numbers in the answers of the API; a date is its midnight in UTC. */
-function getTypeParser (type: number, format?: 'text' | 'binary'): (value: any) => unknown {
-  if (type === pg.types.builtins.INT8) return Number
-  if (type === pg.types.builtins.DATE) return (text: string) => new Date(text)
-  return pg.types.getTypeParser(type, format as 'text')
-}
-
-/** The pool's own limit would count the wait for a free connection too. */
-class TimedClient extends pg.Client {
-  constructor (config?: pg.ClientConfig) {
-    // A server that is unavailable must be noticed well inside the 3 s after which flag clients give up.
-    super({ ...config, connectionTimeoutMillis: 2000 })
-  }
-}
-
-/** The driver's own errors have no code. A server that ends the connection says why with severity FATAL. */
-function translateError (error: unknown): unknown {
-  if (error instanceof PostgresConnectionError || !(error instanceof Error)) return error
-  const isLost = error instanceof pg.DatabaseError
-    ? error.severity === 'FATAL' && error.routine === 'ProcessInterrupts'
-    : error.constructor === Error && !('code' in error)
-  return isLost ? new PostgresConnectionError('CONNECTION_CLOSED', error) : error
 }

@@ -1,0 +1,213 @@
+import net from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import pg from 'pg'
+import { type Logger } from '../logger.ts'
+
+/** Connections of one process. Work fails with the errors that `connectPostgres` names. */
+export interface ConnectionPool {
+  /** Lends a connection that nobody else uses meanwhile: for transactions. */
+  lend: Use
+  /** Lends one for a single statement: a free one, or, when all are busy, one that runs other statements. */
+  share: Use
+  /** Waits for what runs, at most `timeout` seconds, then closes all connections. */
+  end: (timeout?: number) => Promise<void>
+}
+
+type Use = <R>(work: (connection: Connection) => Promise<R>) => Promise<R>
+
+interface Waiting {
+  start: (connection: Connection) => Promise<void>
+  fail: (error: unknown) => void
+}
+
+/** The connection could not be made, or was lost: whether the statement had an effect is unknown. */
+export class PostgresConnectionError extends Error {
+  readonly code: 'CONNECTION_CLOSED' | 'CONNECTION_ENDED'
+
+  constructor (code: PostgresConnectionError['code'], cause?: unknown) {
+    super(`the connection to Postgres is closed${cause instanceof Error ? `: ${cause.message}` : ''}`, { cause })
+    this.code = code
+  }
+}
+
+/**
+ * A pool of the driver, with statements sent one behind the other on one connection when there are more of them than
+ * connections: an answer to 32 flag requests at once costs 8 writes, not 32.
+ */
+export function createConnectionPool (
+  { url, max, pipeline, logger }: { url: string, max: number, pipeline: boolean, logger?: Logger | undefined }
+): ConnectionPool {
+  const pool = new pg.Pool({
+    connectionString: url, max, pipeline, idleTimeoutMillis: 60_000, keepAlive: true, types: { getTypeParser },
+    Client: Connection
+  })
+  /** Statements under way by the connection that they share. */
+  const shared = new Map<Connection, number>()
+  const lent = new Set<Connection>()
+  const running = new Set<Promise<unknown>>()
+  const waiting: Waiting[] = []
+  const transactionsWaiting = new Set<(error: unknown) => void>()
+  let requests = 0
+  let ended: Promise<void> | undefined
+  pool.on('connect', (client) => {
+    // Its statements fail with the same error; without a listener it would end the process.
+    client.on('error', () => {})
+    client.on('notice', (notice) => logger?.debug({ notice: notice.message }, 'postgres notice'))
+  })
+  pool.on('error', (err) => logger?.debug({ err }, 'an idle connection to Postgres was lost'))
+
+  async function connect (): Promise<Connection> {
+    return await pool.connect().catch((error: unknown) => { throw translateError(error) }) as unknown as Connection
+  }
+
+  function release (connection: Connection): void {
+    // One in the middle of a transaction must not serve anybody else.
+    const isUnfit = connection.isLost || connection.getTransactionStatus() !== 'I'
+    ;(connection as unknown as pg.PoolClient).release(isUnfit)
+  }
+
+  function track<R> (work: Promise<R>): Promise<R> {
+    running.add(work)
+    return work.finally(() => running.delete(work))
+  }
+
+  async function runAlone<R> (work: (connection: Connection) => Promise<R>): Promise<R> {
+    const connection = await new Promise<Connection>((resolve, reject) => {
+      transactionsWaiting.add(reject)
+      connect().finally(() => transactionsWaiting.delete(reject)).then(resolve, reject)
+    })
+    lent.add(connection)
+    try {
+      return await work(connection)
+    } finally {
+      lent.delete(connection)
+      release(connection)
+      startWaiting()
+    }
+  }
+
+  function startWaiting (): void {
+    while (waiting.length > 0) {
+      const connection = findShared()
+      if (connection === undefined) break
+      void start(connection, waiting.shift()!)
+    }
+    while (requests < Math.min(waiting.length, max)) void request()
+  }
+
+  /** The connection with the fewest statements; none while one is free, or a transaction waits for one. */
+  function findShared (): Connection | undefined {
+    if (pool.idleCount > 0 || pool.totalCount < max || transactionsWaiting.size > 0) return
+    let least: Connection | undefined
+    for (const [connection, statements] of shared) {
+      if (!connection.isLost && (least === undefined || statements < shared.get(least)!)) least = connection
+    }
+    return least
+  }
+
+  async function request (): Promise<void> {
+    requests++
+    try {
+      const connection = await connect()
+      requests--
+      const share = waiting.splice(0, Math.ceil(waiting.length / (requests + 1)))
+      if (share.length === 0) release(connection)
+      for (const next of share) void start(connection, next)
+    } catch (error) {
+      requests--
+      waiting.shift()?.fail(error)
+    }
+    startWaiting()
+  }
+
+  async function start (connection: Connection, next: Waiting): Promise<void> {
+    shared.set(connection, (shared.get(connection) ?? 0) + 1)
+    await next.start(connection)
+    const left = shared.get(connection)! - 1
+    if (left > 0) shared.set(connection, left)
+    else {
+      shared.delete(connection)
+      release(connection)
+    }
+    startWaiting()
+  }
+
+  async function close (timeout = Infinity): Promise<void> {
+    const never = new Promise<never>(() => {})
+    const waited = timeout === Infinity ? never : delay(timeout * 1000, undefined, { ref: false })
+    await Promise.race([Promise.allSettled(running), waited])
+    // The driver's pool would leave them without an answer.
+    const fails = [...waiting.splice(0).map(({ fail }) => fail), ...transactionsWaiting]
+    for (const fail of fails) fail(new PostgresConnectionError('CONNECTION_ENDED'))
+    for (const connection of [...lent, ...shared.keys()]) connection.destroy()
+    await Promise.race([pool.end(), waited])
+  }
+
+  return {
+    lend: async (work) => {
+      if (ended !== undefined) throw new PostgresConnectionError('CONNECTION_ENDED')
+      return await track(runAlone(work))
+    },
+    share: async (work) => {
+      if (ended !== undefined) throw new PostgresConnectionError('CONNECTION_ENDED')
+      return await track(new Promise((resolve, reject) => {
+        waiting.push({ start: async (connection) => await work(connection).then(resolve, reject), fail: reject })
+        startWaiting()
+      }))
+    },
+    end: (timeout) => (ended ??= close(timeout))
+  }
+}
+
+/** A connection that can be given up, and sends what is written to it in one turn of the event loop at once. */
+export class Connection extends pg.Client {
+  /** True once nothing more may be sent on it. */
+  isLost = false
+  readonly #socket: net.Socket
+
+  constructor (config?: pg.ClientConfig) {
+    const socket = new BatchingSocket()
+    // A server that is unavailable must be noticed well inside the 3 s after which flag clients give up. The pool's own
+    // limit would count the wait for a free connection too.
+    super({ ...config, connectionTimeoutMillis: 2000, stream: () => socket })
+    this.#socket = socket
+    this.once('error', () => { this.isLost = true })
+  }
+
+  /** Closes it at once: the statements on it fail. */
+  destroy (): void {
+    this.isLost = true
+    this.#socket.destroy()
+  }
+}
+
+class BatchingSocket extends net.Socket {
+  #isWaiting = false
+
+  override cork (): void {
+    super.cork()
+    if (this.#isWaiting) return
+    this.#isWaiting = true
+    super.cork()
+    process.nextTick(() => {
+      this.#isWaiting = false
+      super.uncork()
+    })
+  }
+}
+
+/** The driver's own errors have no code. A server that ends a connection says why, with severity FATAL. */
+export function translateError (error: unknown): unknown {
+  if (error instanceof PostgresConnectionError || !(error instanceof Error)) return error
+  const isLost = error instanceof pg.DatabaseError
+    ? error.severity === 'FATAL' && error.routine === 'ProcessInterrupts'
+    : error.constructor === Error && !('code' in error)
+  return isLost ? new PostgresConnectionError('CONNECTION_CLOSED', error) : error
+}
+
+/** Counts stay far below 2^53 and are numbers in the API's answers; a date is its midnight in UTC. */
+function getTypeParser (type: number, format?: 'text' | 'binary'): (value: any) => unknown {
+  if (type === pg.types.builtins.INT8) return Number
+  if (type === pg.types.builtins.DATE) return (text: string) => new Date(text)
+  return pg.types.getTypeParser(type, format as 'text')
+}
