@@ -1,8 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstream, JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
 import { type NatsConnection } from '../../../platform/nats/connect-nats.ts'
-import { EVENTS_STREAM } from '../../../schema/streams.ts'
+import { DEAD_LETTER_STREAM, EVENTS_STREAM } from '../../../schema/streams.ts'
+import { countPoison, publishPoison } from './event-faults.ts'
 import { type Fault } from './fault.ts'
+import { waitFor } from '../../support/wait-for.ts'
+import { LANES } from '../system/start-fault-tiers.ts'
 import { type FaultSystem } from '../system/start-fault-system.ts'
 
 /** A subject of the stream that nobody reads. Lowering its limit would not do: ingest puts that right. */
@@ -10,6 +13,9 @@ const FILLER_SUBJECT = 'events.filler.0'
 const FILLER_BYTES = [4_000_000, 250_000, 16_000, 1000]
 /** The pipeline empties the stream all the time. */
 const REFILL_EVERY_MS = 50
+
+/** A subject of the dead letters that nobody lists. */
+const DEAD_FILLER_SUBJECT = 'dead.filler.filler'
 
 /** The load fills it in about three seconds. */
 const TINY_SPOOL_BYTES = 131_072
@@ -33,6 +39,32 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
         stopped.abort()
         await filling
         await (await jetstreamManager(connection)).streams.purge(EVENTS_STREAM, { filter: FILLER_SUBJECT })
+      }
+    }
+  },
+  {
+    name: 'dead-letters-full',
+    what: 'a message of each lane must be set aside, and the dead-letter stream has no room: lanes wait, and say so',
+    lastsMs: [15_000, 4000],
+    async inject ({ system, expect }) {
+      const { connection } = system
+      await fillStream(connection, DEAD_FILLER_SUBJECT)
+      const poisons: string[] = []
+      for (let lane = 0; lane < LANES; lane++) poisons.push(await publishPoison(connection, { lane, rows: 1 }))
+      return async () => {
+        const wanted = ['dead letters', ...poisons.map((_, lane) => `lane live.${lane}`)]
+        let stuck: string[] = []
+        // On a busy machine it takes some inserts until a message is known to be bad.
+        await waitFor(async () => {
+          stuck = await listStuck(system)
+          return wanted.every((part) => stuck.includes(part))
+        }, { timeoutMs: 20_000 }).catch(() => {})
+        const missing = wanted.filter((part) => !stuck.includes(part))
+        expect(async () => missing.length === 0 ? null : `/_health did not name ${missing.join(', ')}`)
+        for (const poison of poisons) {
+          expect(async () => await countPoison(connection, poison) === 1 ? null : `message ${poison} is not set aside once`)
+        }
+        await (await jetstreamManager(connection)).streams.purge(DEAD_LETTER_STREAM, { filter: DEAD_FILLER_SUBJECT })
       }
     }
   },
@@ -66,18 +98,27 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
   }
 ]
 
-async function fillStream (connection: NatsConnection): Promise<void> {
+/** What both pipeline processes call stuck. */
+async function listStuck ({ pipeline }: FaultSystem): Promise<string[]> {
+  const reports = await Promise.all(pipeline.map(async ({ port }) => {
+    const response = await fetch(`http://127.0.0.1:${port}/_health`, { signal: AbortSignal.timeout(5000) })
+    return await response.json() as { stuck: string[] }
+  }))
+  return reports.flatMap(({ stuck }) => stuck)
+}
+
+async function fillStream (connection: NatsConnection, subject = FILLER_SUBJECT): Promise<void> {
   for (const bytes of FILLER_BYTES) {
     const filler = Buffer.alloc(bytes)
     let hasRoom = true
-    while (hasRoom) hasRoom = await isTaken(connection, filler)
+    while (hasRoom) hasRoom = await isTaken(connection, subject, filler)
   }
 }
 
 /** False when the stream is full. */
-async function isTaken (connection: NatsConnection, filler: Uint8Array): Promise<boolean> {
+async function isTaken (connection: NatsConnection, subject: string, filler: Uint8Array): Promise<boolean> {
   try {
-    await jetstream(connection).publish(FILLER_SUBJECT, filler)
+    await jetstream(connection).publish(subject, filler)
     return true
   } catch (error) {
     if (error instanceof JetStreamApiError) return false

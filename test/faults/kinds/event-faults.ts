@@ -11,7 +11,8 @@ import { waitFor } from '../../support/wait-for.ts'
 import { type Fault } from './fault.ts'
 import { pickOne } from '../../support/random.ts'
 import { REFUSABLE_EVENT } from '../load/sdk-load.ts'
-import { type FaultSystem } from '../system/start-fault-system.ts'
+import { SDK_DISTINCT_ID } from './outage-faults.ts'
+import { FAULT_PROJECT_KEY, type FaultSystem } from '../system/start-fault-system.ts'
 
 /** Travels with the message into its dead letter. */
 export const POISON_HEADER = 'Fault-Poison'
@@ -20,6 +21,12 @@ export const POISON_HEADER = 'Fault-Poison'
 const ZSTD_MAGIC = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])
 
 const CONSTRAINT = 'fault_constraint'
+
+/** Event of imports; older ones are no part of what a definition counts over 30 days. */
+export const LATE_EVENT = 'late event'
+
+/** As many months as the batch has events: 83 years. */
+const LATE_MONTHS = 1000
 
 /** Events that ClickHouse cannot or will not take, among healthy ones. */
 export const EVENT_FAULTS: readonly Fault[] = [
@@ -34,6 +41,22 @@ export const EVENT_FAULTS: readonly Fault[] = [
         await delay(100)
       }
       return async () => {}
+    }
+  },
+  {
+    name: 'late-events',
+    what: `one batch of ${LATE_MONTHS} events, each a month older than the one before; none may be dead-lettered`,
+    lastsMs: [3000, 500],
+    async inject ({ system }) {
+      const before = await countRefused(system)
+      const distinctId = `${SDK_DISTINCT_ID}late ${Date.now()}`
+      await sendLate(system, distinctId)
+      return async () => {
+        const isStored = async (): Promise<boolean> => await countStored(system, distinctId) === LATE_MONTHS
+        await waitFor(isStored, { timeoutMs: 60_000, everyMs: 200 })
+        const refused = await countRefused(system) - before
+        if (refused > 0) throw new Error(`${refused} late events were dead-lettered`)
+      }
     }
   },
   {
@@ -52,6 +75,26 @@ export const EVENT_FAULTS: readonly Fault[] = [
     }
   }
 ]
+
+async function sendLate ({ ingest }: FaultSystem, distinctId: string): Promise<void> {
+  const now = new Date()
+  const batch = Array.from({ length: LATE_MONTHS }, (_, index) => ({
+    event: LATE_EVENT, distinct_id: distinctId, uuid: randomUUID(), properties: { index },
+    timestamp: new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - index, 5)).toISOString()
+  }))
+  const response = await fetch(`http://127.0.0.1:${ingest[0].port}/batch/`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ api_key: FAULT_PROJECT_KEY, batch })
+  })
+  if (response.status !== 200) throw new Error(`late events were answered with ${response.status}`)
+}
+
+async function countStored ({ select }: FaultSystem, distinctId: string): Promise<number> {
+  const [found] = await select<{ rows: number }>(
+    'SELECT toUInt32(count()) AS rows FROM events WHERE distinct_id = {distinctId:String}', { distinctId })
+  return found?.rows ?? 0
+}
 
 /**
  * Publishes one message that is no frame of events.

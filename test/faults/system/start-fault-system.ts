@@ -96,7 +96,10 @@ async function start (
     databaseUrl: postgres.url, projectApiKey: FAULT_PROJECT_KEY, personalApiKey: 'phx_fault_personal_key'
   })
   const proxies = await startProxies(services, closers)
-  const tierSettings = { MILLRACE_STREAM_MAX_BYTES: String(FAULT_STREAM_BYTES) }
+  const tierSettings = {
+    MILLRACE_STREAM_MAX_BYTES: String(FAULT_STREAM_BYTES),
+    MILLRACE_DEAD_LETTER_MAX_BYTES: String(FAULT_STREAM_BYTES / 4)
+  }
   const clockFile = path.join(dataDir, 'clock-shift')
   const tiers = await startFaultTiers({
     dataDir,
