@@ -29,8 +29,8 @@ export interface FaultSystem {
   proxies: { nats: TcpFaultProxy, postgres: TcpFaultProxy, clickhouse: ClickHouseFaultProxy }
   /** Further settings of the tiers; they hold from the next start of each. */
   tierSettings: Record<string, string>
-  /** Says in milliseconds how far the tiers' clock is off. */
-  clockFile: string
+  /** Says in milliseconds how far the clock of a tier is off. */
+  clockFile: (tier: string) => string
   /** Ends and failed starts that no fault caused on purpose. */
   surprises: string[]
   connection: NatsConnection
@@ -100,7 +100,7 @@ async function start (
     MILLRACE_STREAM_MAX_BYTES: String(FAULT_STREAM_BYTES),
     MILLRACE_DEAD_LETTER_MAX_BYTES: String(FAULT_STREAM_BYTES / 4)
   }
-  const clockFile = path.join(dataDir, 'clock-shift')
+  const clockFile = (tier: string): string => path.join(dataDir, `clock-shift-${tier}`)
   const tiers = await startFaultTiers({
     dataDir,
     natsUrl: `nats://127.0.0.1:${proxies.nats.port}`,

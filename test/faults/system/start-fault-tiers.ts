@@ -22,8 +22,8 @@ export interface FaultTiersOptions {
   sharedPort: boolean
   /** Further settings; read at each start of a tier. */
   settings: Readonly<Record<string, string>>
-  /** See `shift-clock.ts`. */
-  clockFile: string
+  /** Of a tier; see `shift-clock.ts`. */
+  clockFile: (tier: string) => string
 }
 
 /** Two lanes, so that each of the two pipeline processes has one. */
@@ -42,7 +42,6 @@ export async function startFaultTiers (
     CLICKHOUSE_URL: options.clickhouseUrl,
     DATABASE_URL: options.databaseUrl,
     MILLRACE_LANES: String(LANES),
-    MILLRACE_TEST_CLOCK_FILE: options.clockFile,
     NODE_OPTIONS: `--import=${path.join(import.meta.dirname, 'shift-clock.ts')}`
   }
   const start = async (name: 'ingest' | 'pipeline', index: number, port: number): Promise<TierPart> => {
@@ -51,7 +50,13 @@ export async function startFaultTiers (
     const portSetting = name === 'ingest' ? 'MILLRACE_PORT' : 'MILLRACE_PIPELINE_PORT'
     const part = await supervise(`${name} ${index}`, async (signal, onSpawn) => await startTier({
       name, port, host: '127.0.0.1', dataDir, signal, onSpawn, stopTimeoutMs: STOP_TIMEOUT_MS,
-      env: { ...env, MILLRACE_DATA_DIR: dataDir, [portSetting]: String(port), ...options.settings }
+      env: {
+        ...env,
+        MILLRACE_DATA_DIR: dataDir,
+        MILLRACE_TEST_CLOCK_FILE: options.clockFile(name),
+        [portSetting]: String(port),
+        ...options.settings
+      }
     }))
     return Object.assign(part, { port })
   }
