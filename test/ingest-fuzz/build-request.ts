@@ -96,7 +96,7 @@ function buildBroken (choices: Choices, path: string, events: FuzzEvent[], { pro
     [json.slice(0, -1 - choices.below(5)), '', 'invalid_json'],
     [`${json}}`, '', 'invalid_json'],
     ['hello, world!', '', 'invalid_json'],
-    ['"text"', '', 'invalid_json'],
+    ['"text"', '', 'invalid_body'],
     [gzip.subarray(0, gzip.length - 9), '', 'invalid_gzip'],
     ['no gzip!', '?compression=gzip', 'invalid_gzip'],
     ['%%%', '?compression=base64', 'invalid_base64'],
