@@ -13,6 +13,7 @@ import { batch } from './questions/batch.bench.ts'
 import { decide } from './questions/decide.bench.ts'
 import { definitions } from './questions/definitions.bench.ts'
 import { direct } from './questions/direct.bench.ts'
+import { flush } from './questions/flush.bench.ts'
 import { floor } from './questions/floor.bench.ts'
 import { growth } from './questions/growth.bench.ts'
 import { large } from './questions/large.bench.ts'
@@ -24,7 +25,7 @@ import { visible } from './questions/visible.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
-  batch, floor, direct, single, visible, large, growth, decide, definitions, query, promote, soak
+  batch, floor, direct, flush, single, visible, large, growth, decide, definitions, query, promote, soak
 ]
 
 const program = new Command('npm run bench --')

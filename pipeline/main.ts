@@ -11,13 +11,14 @@ import { runProcess } from '../platform/run-process.ts'
 import { loadPipelineConfig } from './config.ts'
 import { startQueryUsage } from './definitions/query-usage/start-query-usage.ts'
 import { startRollUp } from './definitions/roll-up/start-roll-up.ts'
+import { MissingCounter } from './health/count-missing.ts'
 import { describeHealth } from './health/describe-health.ts'
 import { createDuplicateFilters } from './duplicates/open-duplicate-filters.ts'
 import { startHealthServer } from './health/health-server.ts'
 import { findLanes } from './lanes/find-lanes.ts'
 import { LaneManager } from './lanes/lane-manager.ts'
 import { laneKey } from './lanes/lane-record.ts'
-import { openLaneRecords } from './lanes/lane-records.ts'
+import { openLaneRecords, openRecordBucket } from './lanes/lane-records.ts'
 import { joinMembers } from './lanes/membership.ts'
 import { watchDisconnects } from './lanes/watch-disconnects.ts'
 import { createPipelineMetrics } from './metrics.ts'
@@ -99,7 +100,10 @@ runProcess('pipeline', async () => {
   })
   const rollUp = startRollUp({ clickhouse: shards, sql, intervalMs: config.rollUpIntervalMs, metrics, logger })
   const deadLetters = watchDeadLetters({ connection, metrics, logger })
-  const streams = watchStreams({ connection, metrics })
+  const counter = new MissingCounter({
+    connection, records, bucket: await retryAtStart(() => openRecordBucket(connection, config.streams), logger)
+  })
+  const streams = watchStreams({ connection, counter, metrics, logger })
   const disks = watchDisks({ clickhouse, cluster: config.clickhouseCluster, metrics })
   const parts = watchParts({ clickhouse, cluster: config.clickhouseCluster, metrics, logger })
   const queryUsage = startQueryUsage({ clickhouse, sql, cluster: config.clickhouseCluster, metrics, logger })

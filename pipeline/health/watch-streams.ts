@@ -1,8 +1,10 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type HealthPart } from '../../platform/health/health-report.ts'
+import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, PEOPLE_STREAM } from '../../schema/streams.ts'
+import { type MissingCounter, type MissingMessages } from './count-missing.ts'
 
 /** How often the streams are looked at, in milliseconds. */
 const LOOK_MS = 2000
@@ -17,7 +19,15 @@ interface StreamFill {
   maxBytes: number
   /** When the oldest message came, epoch milliseconds; 0 in an empty stream. */
   oldestAt: number
+  /** Bytes of messages that nats-server could not read when it started. It tells until its next start. */
+  lostBytes: number
 }
+
+/** How often what was given out is compared with what was settled, in milliseconds. */
+const COUNT_MS = 10_000
+
+/** Messages that were found missing are an alert for so long, in milliseconds: a day, so that somebody sees it. */
+const MISSING_MS = 86_400_000
 
 /** What is known of the streams. */
 export interface StreamWatch {
@@ -26,15 +36,30 @@ export interface StreamWatch {
   stop: () => void
 }
 
-/** Watches how much waits in each stream, in messages, bytes and seconds: the whole lag, whoever owns the lanes. */
-export function watchStreams ({ connection, metrics }: { connection: NatsConnection, metrics: Metrics }): StreamWatch {
+export interface WatchStreamsDeps {
+  connection: NatsConnection
+  counter: MissingCounter
+  metrics: Metrics
+  logger: Logger
+}
+
+/**
+ * Watches how much waits in each stream, in messages, bytes and seconds: the whole lag, whoever owns the lanes. And
+ * whether messages vanished: nats-server itself says so in its log only.
+ */
+export function watchStreams ({ connection, counter, metrics, logger }: WatchStreamsDeps): StreamWatch {
+  let missing: MissingMessages['found'] = null
   const fills = new Map<string, StreamFill>()
+  const lostBefore = new Map<string, number>()
   const gauges = {
     messages: metrics.gauge('stream_messages', 'Messages that a stream holds.', ['stream']),
     bytes: metrics.gauge('stream_bytes', 'Bytes that a stream holds.', ['stream']),
     maxBytes: metrics.gauge('stream_max_bytes', 'Bytes that a stream may hold; beyond, it refuses messages.', ['stream']),
-    oldest: metrics.gauge('stream_oldest_message_seconds', 'Age of the oldest message of a stream, 0 when it is empty.', ['stream'])
+    oldest: metrics.gauge('stream_oldest_message_seconds', 'Age of the oldest message of a stream, 0 when it is empty.', ['stream']),
+    lost: metrics.gauge('stream_lost_bytes', 'Bytes of messages that nats-server could not read when it started.', ['stream'])
   }
+  metrics.gaugeFrom('stream_missing_messages',
+    'Messages of EVENTS found to be gone in the last 24 hours, neither stored nor set aside.', () => missingMessages())
   Object.assign(gauges.messages, { collect: fillGauges })
 
   function fillGauges (): void {
@@ -44,7 +69,12 @@ export function watchStreams ({ connection, metrics }: { connection: NatsConnect
       gauges.bytes.set({ stream }, fill.bytes)
       gauges.maxBytes.set({ stream }, fill.maxBytes)
       gauges.oldest.set({ stream }, ageMs(fill) / 1000)
+      gauges.lost.set({ stream }, fill.lostBytes)
     }
+  }
+
+  function missingMessages (): number {
+    return missing !== null && Date.now() - missing.at < MISSING_MS ? missing.messages : 0
   }
 
   async function look (): Promise<void> {
@@ -52,7 +82,13 @@ export function watchStreams ({ connection, metrics }: { connection: NatsConnect
       const manager = await jetstreamManager(connection)
       for (const stream of [EVENTS_STREAM, PEOPLE_STREAM, DEAD_LETTER_STREAM]) {
         const { state, config } = await manager.streams.info(stream)
+        const lostBytes = (state as { lost?: { bytes: number } }).lost?.bytes ?? 0
+        if (lostBytes > (lostBefore.get(stream) ?? 0)) {
+          logger.error({ stream, lostBytes }, 'nats-server could not read messages of a stream, its files are damaged')
+        }
+        lostBefore.set(stream, lostBytes)
         fills.set(stream, {
+          lostBytes,
           messages: state.messages,
           bytes: state.bytes,
           maxBytes: config.max_bytes,
@@ -65,19 +101,42 @@ export function watchStreams ({ connection, metrics }: { connection: NatsConnect
     }
   }
 
+  async function count (): Promise<void> {
+    // NATS is away, which the connection logs itself; what is missing is so still.
+    const reading = await counter.look().catch(() => null)
+    if (reading === null) return
+    missing = reading.found
+    if (reading.isNews) {
+      logger.error({ stream: EVENTS_STREAM, messages: reading.found?.messages, inAll: reading.missing },
+        'messages are missing in a stream: they were acknowledged, and are neither stored nor set aside')
+    }
+  }
+
   void look()
   const timer = setInterval(() => { void look() }, LOOK_MS)
+  const counting = setInterval(() => { void count() }, COUNT_MS)
   return {
-    parts: () => [...fills].filter(([stream]) => stream !== DEAD_LETTER_STREAM).map(([stream, fill]) => ({
+    parts: () => [...fills].filter(hasPart).map(([stream, fill]) => ({
       name: `stream ${stream}`,
-      healthy: fill.maxBytes <= 0 || fill.bytes < fill.maxBytes * NEARLY_FULL,
+      healthy: (fill.maxBytes <= 0 || fill.bytes < fill.maxBytes * NEARLY_FULL) && fill.lostBytes === 0 &&
+        (stream !== EVENTS_STREAM || missingMessages() === 0),
       messages: fill.messages,
       bytes: fill.bytes,
       maxBytes: fill.maxBytes,
-      lagMs: ageMs(fill)
+      lagMs: ageMs(fill),
+      lostBytes: fill.lostBytes,
+      ...(stream === EVENTS_STREAM ? { missingMessages: missingMessages() } : {})
     })),
-    stop: () => clearInterval(timer)
+    stop: () => {
+      clearInterval(timer)
+      clearInterval(counting)
+    }
   }
+}
+
+/** The dead letters have a part of their own. */
+function hasPart ([stream, { lostBytes }]: [string, StreamFill]): boolean {
+  return stream !== DEAD_LETTER_STREAM || lostBytes > 0
 }
 
 function ageMs ({ oldestAt }: StreamFill): number {

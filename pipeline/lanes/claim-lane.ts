@@ -87,7 +87,11 @@ export async function claimLane (lane: Lane, options: {
  */
 function adoptRecord (record: LaneRecord | null, stream: StreamInfo): LaneRecord {
   const life = Date.parse(stream.created).toString(36)
-  if (record === null || record.stream.split('~')[0] !== life) return newLaneRecord(life)
+  if (record === null || record.stream.split('~')[0] !== life) {
+    const { first_seq: first, last_seq: last } = stream.state
+    // A stream that never lost a message is counted from its start, any other from here.
+    return { ...newLaneRecord(life), counted: { since: first > 1 ? last : 0, messages: 0, done: 0 } }
+  }
   return record.done > stream.state.last_seq ? startNextLife(record, stream.state.last_seq) : record
 }
 

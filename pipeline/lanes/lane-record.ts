@@ -37,6 +37,19 @@ export interface LaneRecord {
   doneRows: number
   /** The insert that was begun and not yet settled. */
   cut: Cut | null
+  /** Absent in records of a version that did not count. */
+  counted?: SettledCount
+}
+
+/**
+ * How many messages of the lane were settled, so that the stream's numbers can be compared with what was settled: see
+ * `health/count-missing.ts`. Holds only while `done` is the record's own, as versions before do not count.
+ */
+export interface SettledCount {
+  /** Sequence after which the counting began. */
+  since: number
+  messages: number
+  done: number
 }
 
 /** The exact content of one insert. */
@@ -57,7 +70,13 @@ export interface Cut {
 }
 
 export function newLaneRecord (stream: string): LaneRecord {
-  return { owner: '', stream, done: 0, doneAt: 0, doneRows: 0, cut: null }
+  return { owner: '', stream, done: 0, doneAt: 0, doneRows: 0, cut: null, counted: { since: 0, messages: 0, done: 0 } }
+}
+
+/** What was counted up to `record.done`; begins anew where a version that does not count went on. */
+export function settledCount (record: LaneRecord): SettledCount {
+  const { counted, done } = record
+  return counted?.done === done ? counted : { since: done, messages: 0, done }
 }
 
 /** The deduplication token of a cut: same token, same rows. */

@@ -1,8 +1,9 @@
 import { JetStreamApiError } from '@nats-io/jetstream'
+import { type KV } from '@nats-io/kv'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { openBucket } from '../../platform/nats/open-bucket.ts'
-import { CUTS_BUCKET } from '../../schema/streams.ts'
+import { CUTS_BUCKET, EVENT_CLASSES } from '../../schema/streams.ts'
 import { laneKey, type Lane, type LaneRecord } from './lane-record.ts'
 
 /** JetStream API error "wrong last sequence": another process wrote the key since it was read. */
@@ -24,6 +25,8 @@ export interface StoredLaneRecord {
 
 /** The lane records in NATS: read by the leader, changed by compare-and-set only. */
 export interface LaneRecords {
+  /** Records of all lanes that were ever written, by `laneKey`. */
+  list: () => Promise<Map<string, LaneRecord>>
   read: (lane: Lane) => Promise<StoredLaneRecord>
   /**
    * Replaces the record if nobody changed it since `revision`.
@@ -34,14 +37,25 @@ export interface LaneRecords {
   replace: (lane: Lane, record: LaneRecord, revision: number) => Promise<number>
 }
 
+/** Opens the bucket of the records, and makes it when it is missing. */
+export async function openRecordBucket (connection: NatsConnection, { replicas }: { replicas: number }): Promise<KV> {
+  // Direct reads may come from a replica that lags; a record is read rarely, so it is always asked of the leader.
+  return await openBucket(connection, CUTS_BUCKET, { history: 1, replicas, allow_direct: false })
+}
+
 export async function openLaneRecords (
   connection: NatsConnection, options: { replicas: number }
 ): Promise<LaneRecords> {
-  // Direct reads may come from a replica that lags; a record is read rarely, so it is always asked of the leader.
-  const bucket = await openBucket(connection, CUTS_BUCKET, {
-    history: 1, replicas: options.replicas, allow_direct: false
-  })
+  const bucket = await openRecordBucket(connection, options)
   return {
+    list: async () => {
+      const records = new Map<string, LaneRecord>()
+      for await (const key of await bucket.keys(EVENT_CLASSES.map((eventClass) => `${eventClass}.*`))) {
+        const entry = await bucket.get(key)
+        if (entry?.operation === 'PUT') records.set(key, entry.json<LaneRecord>())
+      }
+      return records
+    },
     read: async (lane) => {
       const entry = await bucket.get(laneKey(lane))
       if (entry === null) return { record: null, revision: 0 }

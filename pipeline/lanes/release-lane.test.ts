@@ -28,6 +28,7 @@ async function openSwitchedRecords ({ connection }: TestStores): Promise<Switche
   return {
     real,
     records: {
+      list: async () => await pass(async () => await real.list()),
       read: async (lane) => await pass(async () => await real.read(lane)),
       replace: async (lane, record, revision) => await pass(async () => await real.replace(lane, record, revision))
     },

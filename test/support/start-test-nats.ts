@@ -11,6 +11,8 @@ export interface TestNats {
   readonly url: string
   readonly port: number
   readonly pid: number
+  /** Its files are in `nats` below. */
+  readonly dataDir: string
   /** Ends it as an operator would; its streams stay for `restart`. */
   stop (): Promise<void>
   /** Sends a signal: SIGKILL for a crash, SIGSTOP for a pause (resolves when it is gone or stands still), SIGCONT. */
@@ -36,6 +38,7 @@ export async function startTestNats (t: TestContext, options: { port?: number } 
   return {
     url: service.url,
     port: service.port,
+    dataDir,
     get pid () { return service.pid },
     async stop () { await service.stop() },
     async kill (signal) {

@@ -1,5 +1,5 @@
 import { startNextLife, type LaneHold } from '../../lanes/claim-lane.ts'
-import { type Cut, type LaneRecord } from '../../lanes/lane-record.ts'
+import { settledCount, type Cut, type LaneRecord } from '../../lanes/lane-record.ts'
 import { type LaneMessage } from '../read/lane-message.ts'
 import { type LaneReader } from '../read/lane-reader.ts'
 
@@ -47,7 +47,11 @@ export class LaneProgress {
       this.#next = { ...this.#next, doneRows: cut.rows[1], cut: null }
       return last
     }
-    this.#next = { ...this.#next, done: last.sequence, doneAt: last.storedAt, doneRows: 0, cut: null }
+    const { since, messages: before } = settledCount(this.#next)
+    this.#next = {
+      ...this.#next, done: last.sequence, doneAt: last.storedAt, doneRows: 0, cut: null,
+      counted: { since, messages: before + messages.length, done: last.sequence }
+    }
     this.#settled.push(...messages)
     return null
   }

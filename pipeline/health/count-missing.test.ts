@@ -1,0 +1,123 @@
+import { open, readdir } from 'node:fs/promises'
+import path from 'node:path'
+import { jetstreamManager } from '@nats-io/jetstream'
+import t from 'tap'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { type TestContext } from '../../test/support/test-context.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { openLaneRecords, openRecordBucket } from '../lanes/lane-records.ts'
+import { makeEvents, publishEvents } from '../testing/publish-events.ts'
+import { startTestLane, startTestStores, type TestStores } from '../testing/start-test-lane.ts'
+import { MissingCounter, type MissingReading } from './count-missing.ts'
+
+const MESSAGES = 400
+
+async function createCounter ({ connection }: TestStores): Promise<MissingCounter> {
+  const [records, bucket] = await Promise.all([
+    openLaneRecords(connection, { replicas: 1 }), openRecordBucket(connection, { replicas: 1 })
+  ])
+  return new MissingCounter({ connection, records, bucket })
+}
+
+/** Two lanes that settled some messages, and as many of them that wait. */
+async function startWithBacklog (t: TestContext): Promise<{ stores: TestStores, counter: MissingCounter }> {
+  const stores = await startTestStores(t)
+  const counter = await createCounter(stores)
+  const lanes = await startLanes(t, stores)
+  await publishAll(stores, 10)
+  await waitUntilRead(stores)
+  await waitFor(async () => (await counter.look())?.before === 0)
+  for (const lane of lanes) await lane.stop()
+  await publishAll(stores, MESSAGES)
+  // As a pipeline does that cannot store anything at the moment.
+  await counter.look()
+  return { stores, counter }
+}
+
+async function startLanes (t: TestContext, stores: TestStores): Promise<{ stop: () => Promise<void> }[]> {
+  return await Promise.all([0, 1].map(async (number) =>
+    await startTestLane(t, stores, { lane: { eventClass: 'live', number } })))
+}
+
+async function publishAll ({ connection }: TestStores, messages: number): Promise<void> {
+  for (let i = 0; i < messages; i++) await publishEvents(connection, makeEvents(20), { lane: i % 2 })
+}
+
+/** Nothing is handed out any more: what is still in the stream cannot be read. */
+async function waitUntilRead ({ connection }: TestStores): Promise<void> {
+  const manager = await jetstreamManager(connection)
+  await waitFor(async () => {
+    const consumers = await manager.consumers.list(EVENTS_STREAM).next()
+    return consumers.length === 2 && consumers.every((each) => each.num_pending + each.num_ack_pending === 0)
+  }, { timeoutMs: 60_000 })
+}
+
+/** Flips four bytes in the middle of the one block of the events stream that still has messages. */
+async function damageBlock ({ nats }: TestStores): Promise<void> {
+  const folder = path.join(nats.dataDir, 'nats', 'jetstream', '$G', 'streams', EVENTS_STREAM, 'msgs')
+  const [block = ''] = (await readdir(folder)).filter((name) => name.endsWith('.blk')).sort().reverse()
+  await using handle = await open(path.join(folder, block), 'r+')
+  const { size } = await handle.stat()
+  const bytes = Buffer.alloc(4)
+  const position = Math.floor(size / 2)
+  await handle.read(bytes, 0, 4, position)
+  await handle.write(bytes.map((byte) => byte ^ 0xff), 0, 4, position)
+}
+
+async function lookUntilSure (counter: MissingCounter): Promise<MissingReading[]> {
+  const readings: MissingReading[] = []
+  while (readings.length < 5) {
+    const reading = await counter.look()
+    if (reading !== null) readings.push(reading)
+  }
+  return readings
+}
+
+for (const { what, end } of [
+  { what: 'when nats-server starts after a crash', end: 'SIGKILL' },
+  { what: 'while it is stopped, which it passes over', end: 'SIGTERM' }
+] as const) {
+  t.test(`four bytes that are damaged ${what} are seen as missing messages, by number and once`, async (t) => {
+    const { stores, counter } = await startWithBacklog(t)
+    if (end === 'SIGKILL') await stores.nats.kill('SIGKILL')
+    else await stores.nats.stop()
+    await damageBlock(stores)
+    await stores.nats.restart()
+    await waitFor(async () => await stores.connection.rtt().then(() => true))
+    await startLanes(t, stores)
+    await waitUntilRead(stores)
+    const result = await stores.clickhouse.client.query({ query: 'SELECT count() AS n FROM events', format: 'JSONEachRow' })
+    const [{ n }] = await result.json<{ n: string }>() as [{ n: string }]
+    const lost = MESSAGES + 10 - Number(n) / 20
+
+    const readings = await lookUntilSure(counter)
+
+    t.ok(lost > 0, `${lost} messages are lost`)
+    t.equal(readings.at(-1)?.missing, lost)
+    t.equal(readings.filter(({ isNews }) => isNews).length, 1)
+    const [other] = await lookUntilSure(await createCounter(stores))
+    t.match(other, { missing: lost, isNews: false, found: { messages: lost } }, 'and known to the next process')
+  })
+}
+
+t.test('nothing is missing while messages come, are settled, and lanes change their owner', async (t) => {
+  const stores = await startTestStores(t)
+  const counter = await createCounter(stores)
+  const publishing = (async () => { for (let i = 0; i < 20; i++) await publishAll(stores, 20) })()
+  const readings: MissingReading[] = []
+  for (let round = 0; round < 3; round++) {
+    const lanes = await startLanes(t, stores)
+    for (let look = 0; look < 20; look++) {
+      const reading = await counter.look()
+      if (reading !== null) readings.push(reading)
+    }
+    for (const lane of lanes) await lane.stop()
+  }
+  await publishing
+  await startLanes(t, stores)
+  await waitUntilRead(stores)
+  readings.push(...await lookUntilSure(counter))
+
+  t.ok(readings.some(({ before }) => before === 0))
+  t.same([...new Set(readings.map(({ missing }) => missing))], [0])
+})
