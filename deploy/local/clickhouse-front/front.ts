@@ -1,5 +1,5 @@
 import { type Logger } from 'pino'
-import { type Passwords } from './request/authenticate.ts'
+import { type LoginDigests } from './request/authenticate.ts'
 import { type Engine } from './engine/engine.ts'
 import { type KillQuery } from './watch/kill-query.ts'
 import { type AllowList } from './analyst/allow-list.ts'
@@ -17,7 +17,7 @@ import { type TokenFlusher } from './insert/flush-tokens.ts'
 export interface Front {
   logger: Logger
   engine: Engine
-  passwords: Passwords
+  logins: LoginDigests
   spool: Spool
   tokens: TokenFlusher
   pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool, guard: SessionPool }

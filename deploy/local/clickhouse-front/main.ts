@@ -1,8 +1,10 @@
+import { readFileSync } from 'node:fs'
 import { loadSettings } from '../../../platform/load-settings.ts'
 import { createLogger } from '../../../platform/logger.ts'
 import { onShutdown } from '../../../platform/on-shutdown.ts'
 import { runProcess } from '../../../platform/run-process.ts'
 import { THREADS } from './engine/profiles.ts'
+import { digestPassword, type LoginDigests } from './request/authenticate.ts'
 
 /**
  * The process of the embedded ClickHouse: the engine inside, ClickHouse's HTTP interface outside.
@@ -14,17 +16,23 @@ runProcess('the ClickHouse front', async () => {
     'MILLRACE_CLICKHOUSE_PASSWORD', 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD'
   ])
   const logger = createLogger({ component: 'clickhouse', level: settings.MILLRACE_LOG_LEVEL })
+  const isOfStack = process.argv.includes('--logins-on-stdin')
   for (const name of ['MILLRACE_CLICKHOUSE_PASSWORD', 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD'] as const) {
-    if (settings[name] === '') logger.warn({ setting: name }, 'login without a password')
+    if (settings[name] === '' && !isOfStack) logger.warn({ setting: name }, 'login without a password')
   }
+  if (process.env.CONFINED_BY === 'landlock') logger.info('the kernel confines the engine to its own files')
+  else logger.warn('the kernel does not confine the engine: it can read what this user can read, see docs/security.md')
   const { startFront } = await import('./start-front.ts')
   const front = await startFront({
     dataDir: settings.MILLRACE_DATA_DIR,
     port: settings.MILLRACE_CLICKHOUSE_PORT,
-    passwords: {
-      millrace: settings.MILLRACE_CLICKHOUSE_PASSWORD,
-      analyst: settings.MILLRACE_CLICKHOUSE_ANALYST_PASSWORD
-    },
+    // The stack gives digests only, and not by the environment, which is a file that the engine could read.
+    logins: isOfStack
+      ? JSON.parse(readFileSync(0, 'utf8')) as LoginDigests
+      : {
+          millrace: digestPassword(settings.MILLRACE_CLICKHOUSE_PASSWORD),
+          analyst: digestPassword(settings.MILLRACE_CLICKHOUSE_ANALYST_PASSWORD)
+        },
     logger
   })
   logger.info({ port: front.port }, 'clickhouse front is listening')

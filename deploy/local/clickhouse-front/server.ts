@@ -13,7 +13,7 @@ const MAX_HEADER_BYTES = 1_048_576
  * for backups.
  */
 export function buildServer (front: Front): Server {
-  const authenticate = createAuthenticate(front.passwords)
+  const authenticate = createAuthenticate(front.logins)
   const server = createServer({ maxHeaderSize: MAX_HEADER_BYTES }, (request, response) => {
     // A client that goes away in the middle is noticed by the steps that read and write.
     request.on('error', () => {})

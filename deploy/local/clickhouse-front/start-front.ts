@@ -5,7 +5,7 @@ import { hostname } from 'node:os'
 import path from 'node:path'
 import { type Logger } from 'pino'
 import { SettingsError } from '../../../platform/errors.ts'
-import { type Passwords } from './request/authenticate.ts'
+import { type LoginDigests } from './request/authenticate.ts'
 import { loadAllowList } from './analyst/allow-list.ts'
 import { closeFront } from './close-front.ts'
 import { openEngine } from './engine/engine.ts'
@@ -30,7 +30,7 @@ export interface FrontOptions {
   dataDir: string
   /** 0: any free port. */
   port: number
-  passwords: Passwords
+  logins: LoginDigests
   logger: Logger
 }
 
@@ -66,7 +66,7 @@ export async function startFront (options: FrontOptions): Promise<RunningFront> 
   const front: Front = {
     logger,
     engine,
-    passwords: options.passwords,
+    logins: options.logins,
     spool,
     tokens: await TokenFlusher.open(path.join(dataDir, 'clickhouse'), logger),
     pools,

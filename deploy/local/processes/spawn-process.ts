@@ -37,6 +37,8 @@ export interface SpawnProcessOptions {
   uid?: number
   /** Directories handed over as open descriptors, numbered from 3. */
   descriptors?: readonly number[]
+  /** Given on standard input, which then ends. For secrets: no other process can read it, unlike an environment. */
+  input?: string | undefined
   /** Standard output and error are appended to it; its folder is created. */
   logFile: string
   /** What asks the process to end. Default SIGTERM. */
@@ -60,7 +62,7 @@ export async function spawnProcess (options: SpawnProcessOptions): Promise<Manag
   const child = spawn(options.command, options.args, {
     env: options.env,
     detached: true,
-    stdio: ['ignore', log, log, ...(options.descriptors ?? [])],
+    stdio: [options.input === undefined ? 'ignore' : 'pipe', log, log, ...(options.descriptors ?? [])],
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
     ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid })
   })
@@ -71,6 +73,9 @@ export async function spawnProcess (options: SpawnProcessOptions): Promise<Manag
     throw new Error(`${name}: cannot run ${options.command}`, { cause })
   }
 
+  // One that ends before it has read fails by itself.
+  child.stdin?.on('error', () => {})
+  child.stdin?.end(options.input)
   const guard = startProcessGuard({ pid, signal: stopSignal, timeoutMs: stopTimeoutMs })
   let requested = false
   const exited = new Promise<ProcessExit>((resolve) => {

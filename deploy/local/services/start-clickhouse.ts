@@ -1,11 +1,16 @@
+import { mkdirSync, realpathSync } from 'node:fs'
 import path from 'node:path'
 import { findCompileCache } from '../data-dir/find-compile-cache.ts'
 import { startOnPort } from '../processes/pick-free-port.ts'
 import { type Service, type ServiceOptions } from './service.ts'
-import { spawnProcess } from '../processes/spawn-process.ts'
-import { waitUntilReady } from '../processes/wait-until-ready.ts'
+import { makeSpoolFolders, removeSpoolFolders } from '../clickhouse-front/engine/spool.ts'
+import { digestPassword } from '../clickhouse-front/request/authenticate.ts'
+import { type Command, confineCommand } from '../processes/confine.ts'
+import { type ManagedProcess, spawnProcess } from '../processes/spawn-process.ts'
+import { ServiceStartError, waitUntilReady } from '../processes/wait-until-ready.ts'
 
-const FRONT = path.resolve(import.meta.dirname, '..', 'clickhouse-front', 'main.ts')
+const ROOT = path.resolve(import.meta.dirname, '..', '..', '..')
+const FRONT = path.join(ROOT, 'deploy/local/clickhouse-front/main.ts')
 
 /** Loading the engine takes a second or two, attaching tables with thousands of parts some more. */
 const READY_TIMEOUT_MS = 60_000
@@ -29,31 +34,82 @@ export interface ClickHouseOptions extends ServiceOptions {
  */
 export async function startClickHouse (options: ClickHouseOptions): Promise<Service> {
   const dataDir = path.resolve(options.dataDir)
-  const compileCache = await findCompileCache(process.env, dataDir)
+  const { NODE_COMPILE_CACHE } = await findCompileCache(process.env, dataDir)
+  // Of its own: the engine writes there, and other tiers run what they find in theirs.
+  const compileCache = path.join(NODE_COMPILE_CACHE!, 'clickhouse')
+  const program = { command: process.execPath, args: [FRONT, '--logins-on-stdin'] }
+  const confined = confineCommand(program, { read: readable(), write: makeFolders(dataDir, compileCache) })
   return await startOnPort(options.port, async (port) => {
-    const child = await spawnProcess({
-      name: 'clickhouse',
-      command: process.execPath,
-      args: [FRONT],
-      env: {
-        ...pickSystemVariables(process.env),
-        ...compileCache,
-        MILLRACE_CLICKHOUSE_PORT: String(port),
-        MILLRACE_DATA_DIR: dataDir,
-        MILLRACE_CLICKHOUSE_PASSWORD: options.password,
-        MILLRACE_CLICKHOUSE_ANALYST_PASSWORD: options.analystPassword,
-        MILLRACE_LOG_LEVEL: options.logLevel ?? 'info'
-      },
-      cwd: dataDir,
-      logFile: path.join(dataDir, 'logs', 'clickhouse.log'),
-      stopTimeoutMs: options.stopTimeoutMs,
-      onSpawn: options.onSpawn
-    })
-    const isReady = async (): Promise<boolean> => await answersPing(port)
-    await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
+    const env = {
+      ...pickSystemVariables(process.env),
+      NODE_COMPILE_CACHE: compileCache,
+      MILLRACE_CLICKHOUSE_PORT: String(port),
+      MILLRACE_DATA_DIR: dataDir,
+      MILLRACE_LOG_LEVEL: options.logLevel ?? 'info'
+    }
+    const start = async (command: Command): Promise<ManagedProcess> =>
+      await startFront(command, { ...options, dataDir, port }, env)
+    const child = confined === undefined
+      ? await start(program)
+      : await startConfined(() => start(confined), () => start(program))
     const login = `millrace:${encodeURIComponent(options.password)}`
     return { ...child, port, url: `http://${login}@127.0.0.1:${port}/${DATABASE}` }
   })
+}
+
+/** A machine on which the engine needs more than was thought of has an engine all the same; its log says so. */
+async function startConfined<P> (confined: () => Promise<P>, unconfined: () => Promise<P>): Promise<P> {
+  try {
+    return await confined()
+  } catch (error) {
+    if (!(error instanceof EndedBeforeReadyError)) throw error
+    return await unconfined().catch(() => { throw error })
+  }
+}
+
+/** The front ended by itself, for a reason that its log tells. */
+class EndedBeforeReadyError extends ServiceStartError {}
+
+async function startFront (
+  { command, args }: Command, options: ClickHouseOptions, env: NodeJS.ProcessEnv
+): Promise<ManagedProcess> {
+  const { dataDir, port } = options
+  const child = await spawnProcess({
+    name: 'clickhouse',
+    command,
+    args,
+    env,
+    cwd: dataDir,
+    input: JSON.stringify({
+      millrace: digestPassword(options.password), analyst: digestPassword(options.analystPassword)
+    }),
+    logFile: path.join(dataDir, 'logs', 'clickhouse.log'),
+    stopTimeoutMs: options.stopTimeoutMs,
+    onSpawn: options.onSpawn
+  })
+  void child.exited.then(() => removeSpoolFolders(dataDir))
+  const isReady = async (): Promise<boolean> => await answersPing(port)
+  try {
+    await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
+    return child
+  } catch (error) {
+    const { requested } = await child.exited
+    if (requested || !(error instanceof ServiceStartError)) throw error
+    throw new EndedBeforeReadyError(error.message, error.cause)
+  }
+}
+
+/** What the front itself is made of. Not the whole folder of Millrace: the data directory is often in it. */
+function readable (): string[] {
+  return ['node_modules', 'package.json', 'platform', 'schema', 'deploy'].map((name) => path.join(ROOT, name))
+    .concat(path.dirname(realpathSync(process.execPath)))
+}
+
+/** The folders that the front writes to, made here as it can make none beside them. */
+function makeFolders (dataDir: string, compileCache: string): string[] {
+  const folders = [...['clickhouse', 'clickhouse-backups'].map((name) => path.join(dataDir, name)), compileCache]
+  for (const folder of folders) mkdirSync(folder, { recursive: true })
+  return [...folders, ...makeSpoolFolders(dataDir)]
 }
 
 /** Settings of Millrace that are meant for other processes stay with those. */

@@ -53,7 +53,7 @@ export const ANALYST_PROFILE: Settings = {
 }
 
 // What an analyst's client may set beside `allow-list.txt`: limits, below the profile's.
-const ANALYST_LIMITS = new Set(['max_memory_usage', 'max_execution_time', 'max_result_rows', 'max_result_bytes', 'max_query_size'])
+export const ANALYST_LIMITS = new Set(['max_memory_usage', 'max_execution_time', 'max_result_rows', 'max_result_bytes', 'max_query_size'])
 
 /**
  * The settings of an analyst's request that are brought in.

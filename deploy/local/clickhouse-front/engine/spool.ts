@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { accessSync, constants, mkdirSync, rmSync, statfsSync } from 'node:fs'
+import { accessSync, constants, mkdirSync, readdirSync, rmdirSync, rmSync, statfsSync } from 'node:fs'
 import path from 'node:path'
 
 /** Where bodies of inserts wait for the engine, and the pipes through which it answers. */
@@ -27,10 +27,8 @@ const SHARE_OF_FREE = 0.25
  */
 export function openSpool (dataDir: string): Spool {
   const { disk, memory } = spoolFolders(dataDir)
-  for (const folder of new Set([disk, memory])) {
-    rmSync(folder, { recursive: true, force: true })
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
-  }
+  makeSpoolFolders(dataDir)
+  for (const folder of new Set([disk, memory])) empty(folder)
   let made = 0
   const free = cacheForMs(1000, () => {
     const { bavail, bsize } = statfsSync(memory)
@@ -50,9 +48,32 @@ export function openSpool (dataDir: string): Spool {
       return paths
     },
     close () {
-      for (const folder of new Set([disk, memory])) rmSync(folder, { recursive: true, force: true })
+      for (const folder of new Set([disk, memory])) empty(folder)
+      removeSpoolFolders(dataDir)
     }
   }
+}
+
+/** Makes the folders of a data directory's spool. A confined process of the engine cannot: they are made before. */
+export function makeSpoolFolders (dataDir: string): string[] {
+  const folders = [...new Set(Object.values(spoolFolders(dataDir)))]
+  for (const folder of folders) mkdirSync(folder, { recursive: true, mode: 0o700 })
+  return folders
+}
+
+/** Removes them when they are empty and this process may. */
+export function removeSpoolFolders (dataDir: string): void {
+  for (const folder of Object.values(spoolFolders(dataDir))) {
+    try {
+      rmdirSync(folder)
+    } catch {
+      // Somebody uses them, or it is for the process that made them.
+    }
+  }
+}
+
+function empty (folder: string): void {
+  for (const name of readdirSync(folder)) rmSync(path.join(folder, name), { recursive: true, force: true })
 }
 
 /** The folders of a data directory's spool; one and the same where there is no shared memory. */

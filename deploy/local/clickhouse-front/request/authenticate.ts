@@ -5,7 +5,13 @@ import { FrontError } from '../errors.ts'
 /** The two logins. `millrace` is the product itself and may do everything, `analyst` reads, within limits. */
 export type User = 'millrace' | 'analyst'
 
-export type Passwords = Readonly<Record<User, string>>
+/** SHA-256 of the password of each login: the process of the engine need not know more. */
+export type LoginDigests = Readonly<Record<User, string>>
+
+/** In hexadecimal digits. */
+export function digestPassword (password: string): string {
+  return digest(password).toString('hex')
+}
 
 /**
  * Finds the user of a request: by `X-ClickHouse-User` and `X-ClickHouse-Key`, by Basic authentication, or by `user`
@@ -13,8 +19,8 @@ export type Passwords = Readonly<Record<User, string>>
  *
  * @throws {FrontError} 516, the same text for an unknown user and a wrong password.
  */
-export function createAuthenticate (passwords: Passwords): (request: IncomingMessage, url: URL) => User {
-  const digests = new Map(Object.entries(passwords).map(([user, password]) => [user, digest(password)]))
+export function createAuthenticate (logins: LoginDigests): (request: IncomingMessage, url: URL) => User {
+  const digests = new Map(Object.entries(logins).map(([user, hex]) => [user, Buffer.from(hex, 'hex')]))
   return function authenticate (request, url) {
     const { user, password } = readCredentials(request, url)
     const expected = digests.get(user)
