@@ -3,16 +3,16 @@ import path from 'node:path'
 import { settings } from '../platform/settings.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
-const README = path.join(ROOT, 'README.md')
+const SETTINGS_PAGE = path.join(ROOT, 'docs', 'settings.md')
 const ENV_EXAMPLE = path.join(ROOT, 'deploy', '.env.example')
 
 /** The files that repeat the settings, as they must read now; `platform/settings.ts` is the one source. */
 export async function renderSettingsDocs (): Promise<{ file: string, text: string }[]> {
-  const readme = await readFile(README, 'utf8')
-  const table = readme.replace(
+  const page = await readFile(SETTINGS_PAGE, 'utf8')
+  const table = page.replace(
     /(<!-- settings:start -->\n)[^]*(<!-- settings:end -->)/,
     (_, start: string, end: string) => `${start}${renderTable()}${end}`)
-  return [{ file: README, text: table }, { file: ENV_EXAMPLE, text: renderEnvExample() }]
+  return [{ file: SETTINGS_PAGE, text: table }, { file: ENV_EXAMPLE, text: renderEnvExample() }]
 }
 
 function renderTable (): string {

@@ -7,7 +7,7 @@ const ROOT = path.join(import.meta.dirname, '..')
 
 /** The command lines of Millrace that pages show, up to their comment, pipe or end of the quotation. */
 function findCommands (): { page: string, line: string }[] {
-  return ['README.md', ...globSync('docs/**/*.md', { cwd: ROOT })].flatMap((page) =>
+  return ['*.md', 'docs/**/*.md', 'deploy/**/*.md'].flatMap((pattern) => globSync(pattern, { cwd: ROOT })).flatMap((page) =>
     [...readFileSync(path.join(ROOT, page), 'utf8').matchAll(/npx millrace ([^#`|\n]+)/g)]
       .map(([, line = '']) => ({ page, line: line.trim() })))
 }

@@ -43,7 +43,7 @@ function pickSchema (name: SettingName): [string, object] {
 function findUnknownNames (env: NodeJS.ProcessEnv): string[] {
   return Object.keys(env)
     .filter((name) => name.startsWith('MILLRACE_') && !name.startsWith('MILLRACE_TEST_') && !(name in settings))
-    .map((name) => `${name} is not a setting of Millrace; see the table of settings in the README`)
+    .map((name) => `${name} is not a setting of Millrace; see docs/settings.md`)
 }
 
 /** Names of ranges that the reader of forwarded headers knows (`proxy-addr`). */
