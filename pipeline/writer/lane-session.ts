@@ -194,7 +194,6 @@ export class LaneSession {
       }
     }).finally(() => { state.insertingSince = 0 })
     if (outcome.kind === 'stopped') return
-    state.phase = 'running'
     if (outcome.kind === 'refused') {
       metrics.refusedBatches.inc({ lane: state.key, code: outcome.error.clickhouseCode })
       if (outcome.doubtful || isRepeated) this.#doubt(messages)
@@ -258,6 +257,8 @@ export class LaneSession {
 
   #settle (messages: LaneMessage[], cut: Cut): void {
     this.#waits = 0
+    // Not before: a refusal may be ClickHouse's that is ill, and health would call the lane well while it asks.
+    this.#deps.state.phase = 'running'
     const remaining = this.#progress.settle(messages, cut)
     if (remaining !== null) this.#reader.putBack([remaining])
     else if (cut.rows !== undefined) this.#search = { ...this.#search, rows: Infinity }

@@ -53,7 +53,8 @@ export const EVENT_FAULTS: readonly Fault[] = [
       await sendLate(system, distinctId)
       return async () => {
         const isStored = async (): Promise<boolean> => await countStored(system, distinctId) === LATE_MONTHS
-        await waitFor(isStored, { timeoutMs: 60_000, everyMs: 200 })
+        // Each month is a part in each table, flushed to the disk.
+        await waitFor(isStored, { timeoutMs: 110_000, everyMs: 200 })
         const refused = await countRefused(system) - before
         if (refused > 0) throw new Error(`${refused} late events were dead-lettered`)
       }
