@@ -117,7 +117,8 @@ const REFUSED: Record<string, string[]> = {
     `SELECT 1 SETTINGS format_schema = ${FILE} FORMAT Protobuf`, `SELECT 1 SETTINGS output_format_schema = ${FILE}`,
     'SELECT * FROM (SELECT 1 SETTINGS max_execution_time = 0)', 'SELECT (SELECT 1 SETTINGS readonly = 0)',
     'WITH x AS (SELECT 1 SETTINGS allow_ddl = 1) SELECT * FROM x', 'SELECT 1 FORMAT Template', 'SELECT 1 FORMAT Protobuf',
-    'SELECT 1 FORMAT CapnProto', 'EXPLAIN SELECT 1 SETTINGS profile = 1', "SELECT 1 SETTINGS additional_table_filters = {'x': '1'}"
+    'SELECT 1 FORMAT CapnProto',
+    "SELECT formatRow('Protobuf', 1)", "SELECT formatRow(concat('Proto', 'buf'), 1)", "SELECT groupFormat('Template')(number) FROM numbers(2)", 'EXPLAIN SELECT 1 SETTINGS profile = 1', "SELECT 1 SETTINGS additional_table_filters = {'x': '1'}"
   ],
   'the network': [
     "SELECT * FROM url('http://127.0.0.1:1/', LineAsString)", "DESCRIBE url('http://127.0.0.1:1/x.json')",

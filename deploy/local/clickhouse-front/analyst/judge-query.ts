@@ -38,6 +38,8 @@ const BEFORE_BRACKET = new Set(('ALL AND ARRAY AS AST BETWEEN BY COLUMNS DISTINC
 const GRAMMAR_FUNCTIONS = new Set(['exists', 'grouping'])
 /** These take the name of an aggregate function as a string. */
 const CALLS_BY_STRING = new Set(['arrayreduce', 'arrayreduceinranges', 'initializeaggregation'])
+/** These take the name of a format as a string. */
+const FORMATS_BY_STRING = new Set(['formatrow', 'formatrownonewline', 'groupformat'])
 const COMBINATOR = /(if|array|map|simplestate|state|merge|foreach|distinct|ordefault|ornull|resample|argmin|argmax|null|tuple)$/
 
 const QUESTIONS: Array<[Statement['kind'], RegExp]> = [
@@ -104,6 +106,7 @@ function judgeName (tokens: readonly CanonicalToken[], i: number, { rules, verdi
   if (isCall && !(token.kind === 'word' && BEFORE_BRACKET.has(token.text))) {
     if (isQualified || rules.refusedCalls.has(name)) throw denied(`function ${token.text}`)
     if (CALLS_BY_STRING.has(name)) judgeNamedByString(tokens[i + 2], rules.allow)
+    if (FORMATS_BY_STRING.has(name)) judgeFormatName(tokens[i + 2]?.text.replaceAll("'", '') ?? '', rules.allow)
     const isKnown = isAllowedFunction(name, rules.allow) || TABLE_FUNCTIONS.has(name) || aliases.has(token.text)
     if (!isKnown && !isColumnList(tokens, i)) verdict.unknownCalls.add(token.text)
   }

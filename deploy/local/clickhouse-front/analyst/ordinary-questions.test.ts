@@ -41,7 +41,7 @@ const QUESTIONS = [
   'SELECT a FROM t WHERE a >= ALL (SELECT a FROM t)', 'SELECT a FROM t WHERE a = ANY (SELECT 1)', 'FROM t SELECT count()', 'SELECT (SELECT count() FROM t), 1 WHERE 1', 'SELECT 1 IN t.c FROM t ORDER BY a LIMIT 2',
   // Lambdas, arrays, maps, tuples, JSON.
   'SELECT arrayMap((x, y) -> x + y, c, c), arrayFilter(x -> x > 1, c), arrayMap(upper, [b]), arraySort(x -> -x, c), c[1], c[-1], m[\'x\'], (1, \'a\').1, mapKeys(m), [a, 1], arrayFold((acc, x) -> acc + x, c, 0::UInt64) FROM t ORDER BY a LIMIT 3',
-  'WITH (x -> x + 1) AS plus_one SELECT plus_one(a) FROM t ORDER BY a LIMIT 2', 'SELECT linear(a, 2, 1) FROM t ORDER BY a LIMIT 2',
+  'WITH (x -> x + 1) AS plus_one SELECT plus_one(a) FROM t ORDER BY a LIMIT 2', 'SELECT formatRow(\'CSV\', a, b) FROM t ORDER BY a LIMIT 2', 'SELECT linear(a, 2, 1) FROM t ORDER BY a LIMIT 2',
   "SELECT JSONExtractString(j, 'plan'), JSONExtractInt(j, 'n'), JSONExtract(j, 'n', 'Nullable(Float64)'), JSONExtractRaw(j), JSON_VALUE(j, '$.plan'), simpleJSONExtractString(j, 'plan'), JSONHas(j, 'x'), js.plan, js.n.:Int64 FROM (SELECT *, CAST(j AS JSON) AS js FROM t) ORDER BY a LIMIT 2",
   // Columns by pattern.
   'SELECT * EXCEPT (a, b) REPLACE (1 AS n) FROM t ORDER BY ts LIMIT 1', "SELECT COLUMNS('^(a|n)$') APPLY sum FROM t", 'SELECT * EXCEPT ts APPLY toString FROM t ORDER BY a LIMIT 1', "SELECT COLUMNS('^a$') APPLY (x -> x + 1) FROM t ORDER BY 1 LIMIT 1", 'SELECT t.* FROM t ORDER BY a LIMIT 1', "SELECT COLUMNS('^a$') APPLY quantile(0.5) FROM t",
