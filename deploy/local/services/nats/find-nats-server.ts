@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { access, constants } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { fetchNatsServer } from './fetch-nats-server.ts'
+import { fetchDebianPackage } from '../fetch-debian-package.ts'
 import { findCacheDir } from '../../data-dir/find-cache-dir.ts'
 import { ServiceStartError } from '../../processes/wait-until-ready.ts'
 
@@ -10,6 +10,9 @@ const run = promisify(execFile)
 
 /** `sync_interval`, which lets an acknowledged message survive a power loss, came with 2.10. */
 const OLDEST = [2, 10] as const
+
+/** Releases of Debian whose nats-server is new enough, newest first. Both run on Debian 12 (libc 2.34 or newer). */
+const SUITES = ['forky', 'trixie']
 
 export interface FindNatsServerOptions {
   /** A binary the operator chose (`MILLRACE_NATS_SERVER`); it is used or it is an error. */
@@ -49,7 +52,8 @@ export async function findNatsServer (options: FindNatsServerOptions): Promise<s
 
   options.onFetch?.()
   try {
-    await fetchNatsServer(cached, options.signal)
+    const files = { 'usr/sbin/nats-server': cached }
+    await fetchDebianPackage({ name: 'nats-server', suites: SUITES, files, signal: options.signal })
   } catch (cause) {
     throw new ServiceStartError(explainMissing(cached, cause), cause)
   }

@@ -5,41 +5,51 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** Releases of Debian whose nats-server is new enough, newest first. Both run on Debian 12 (libc 2.34 or newer). */
-const SUITES = ['forky', 'trixie']
-
 /** apt looks for these itself for its own sources; a list of ours has to name one. */
 const KEYRINGS = [
   '/usr/share/keyrings/debian-archive-keyring.gpg', '/usr/share/keyrings/debian-archive-keyring.pgp'
 ]
 
+/** What to take from which package. */
+export interface DebianPackage {
+  name: string
+  /** Releases of Debian that have it, the best first. */
+  suites: readonly string[]
+  /** Path of a program in the package, and where it is to be put. */
+  files: Readonly<Record<string, string>>
+  /** Gives up. */
+  signal?: AbortSignal | undefined
+}
+
 /** An index is 10 MB, a package 5 MB; three seconds on a good line. */
 const COMMAND_TIMEOUT_MS = 90_000
 
 /**
- * Unpacks nats-server from the package of a newer Debian, taken from the mirror this machine uses already. Needs no
- * root and installs nothing: apt works in a folder of its own, and the signatures are checked as always.
+ * Unpacks programs from a package of a Debian that may be newer than this one, taken from the mirror this machine uses
+ * already. Needs no root and installs nothing: apt works in a folder of its own, and the signatures are checked as
+ * always.
  *
- * Two processes may do so at once: each works in its own folder, and the binary appears by a rename.
+ * Two processes may do so at once: each works in its own folder, and a program appears by a rename.
  *
- * @param target  Path of the binary to create.
- * @param signal  Gives up.
  * @throws when apt is missing, or no mirror has the package; the message lists what was tried.
  */
-export async function fetchNatsServer (target: string, signal?: AbortSignal): Promise<void> {
-  await mkdir(path.dirname(target), { recursive: true })
-  const work = await mkdtemp(path.join(path.dirname(target), '.fetch-'))
+export async function fetchDebianPackage ({ name, suites, files, signal }: DebianPackage): Promise<void> {
+  const folder = path.dirname(Object.values(files)[0]!)
+  await mkdir(folder, { recursive: true })
+  const work = await mkdtemp(path.join(folder, '.fetch-'))
   try {
     const apt = await prepareApt(work)
     const mirrors = await findMirrors(apt, signal)
     if (mirrors.length === 0) throw new Error('apt has no source of Debian packages')
     const failures: string[] = []
-    for (const suite of SUITES) {
+    for (const suite of suites) {
       for (const mirror of mirrors) {
         try {
-          const binary = await unpackFrom(work, apt, { source: `${mirror} ${suite} main`, signal })
-          await chmod(binary, 0o755)
-          await rename(binary, target)
+          const unpacked = await unpackFrom(work, apt, { name, source: `${mirror} ${suite} main`, signal })
+          for (const [file, target] of Object.entries(files)) {
+            await chmod(path.join(unpacked, file), 0o755)
+            await rename(path.join(unpacked, file), target)
+          }
           return
         } catch (error) {
           signal?.throwIfAborted()
@@ -77,7 +87,8 @@ async function findMirrors (apt: readonly string[], signal: AbortSignal | undefi
 }
 
 async function unpackFrom (
-  work: string, apt: readonly string[], { source, signal }: { source: string, signal: AbortSignal | undefined }
+  work: string, apt: readonly string[],
+  { name, source, signal }: { name: string, source: string, signal: AbortSignal | undefined }
 ): Promise<string> {
   const folder = await mkdtemp(path.join(work, 'package-'))
   const list = path.join(folder, 'millrace.list')
@@ -86,11 +97,11 @@ async function unpackFrom (
   const options = [...apt, '-o', `Dir::Etc::sourcelist=${list}`, '-o', 'Dir::Etc::sourceparts=/dev/null']
   const execution = { cwd: folder, timeout: COMMAND_TIMEOUT_MS, signal }
   await run('apt-get', ['-q', 'update', '-o', 'APT::Update::Error-Mode=any', ...options], execution)
-  await run('apt-get', ['-q', 'download', 'nats-server', ...options], execution)
+  await run('apt-get', ['-q', 'download', name, ...options], execution)
   const archive = (await readdir(folder)).find((file) => file.endsWith('.deb'))
   if (archive === undefined) throw new Error('apt downloaded nothing')
   await run('dpkg', ['-x', archive, 'unpacked'], execution)
-  return path.join(folder, 'unpacked', 'usr', 'sbin', 'nats-server')
+  return path.join(folder, 'unpacked')
 }
 
 async function findKeyring (): Promise<string | undefined> {

@@ -1,0 +1,160 @@
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Stack } from '../start-stack.ts'
+
+/** Settings under which streams and spool are full soon. */
+export const SMALL = {
+  MILLRACE_STREAM_MAX_BYTES: '2000000', MILLRACE_DEAD_LETTER_MAX_BYTES: '1048576', MILLRACE_SPOOL_MAX_BYTES: '4000000'
+}
+
+/** A running stack that can be broken. */
+export interface Broken {
+  stack: Stack
+  /** Sends captures of so many random bytes each, which no compression makes small. */
+  send: (event: string, options?: { times?: number, bytes?: number, distinctId?: string | null }) => Promise<void>
+  /** Sends a signal to a part of the stack and to its children. */
+  signal: (part: string, signal: NodeJS.Signals) => Promise<void>
+  /** Changes figures of a scrape of the pipeline, which Prometheus reads as another target. */
+  pretend: (figures: Readonly<Record<string, number>>) => void
+}
+
+/** A fault, and the alerts that it has to raise. */
+export interface AlertFault {
+  name: string
+  alerts: readonly string[]
+  begin: (broken: Broken) => Promise<void>
+  end: (broken: Broken) => Promise<void>
+  /** For how long it may take, in milliseconds. */
+  timeoutMs: number
+}
+
+const nothing = async (): Promise<void> => {}
+
+/** Stops a process for most of the time; ends when the fault does. */
+function createStutter (part: string, alert: string): AlertFault {
+  let stopping = new AbortController()
+  let loop: Promise<void> = Promise.resolve()
+  return {
+    name: `${part} stands still for more than a second at a time`,
+    alerts: [alert],
+    timeoutMs: 60_000,
+    async begin ({ signal }) {
+      stopping = new AbortController()
+      const { signal: stopped } = stopping
+      loop = (async () => {
+        while (!stopped.aborted) {
+          await signal(part, 'SIGSTOP')
+          await delay(1300)
+          await signal(part, 'SIGCONT')
+          await delay(100)
+        }
+      })()
+    },
+    async end () {
+      stopping.abort()
+      await loop
+    }
+  }
+}
+
+/** Every fault; together they raise every alert. In this order: what fills a stream comes after what it would hide. */
+export const ALERT_FAULTS: readonly AlertFault[] = [
+  {
+    name: 'clients send events without a distinct id',
+    alerts: ['MillraceEventsDropped'],
+    timeoutMs: 60_000,
+    begin: async ({ send }) => { await send('nameless', { times: 20, distinctId: null }) },
+    end: nothing
+  },
+  {
+    name: 'ClickHouse refuses one event, the first since the start',
+    alerts: ['MillraceDeadLetters', 'MillraceDeadLettersWait'],
+    timeoutMs: 60_000,
+    async begin ({ stack, send }) {
+      await stack.clickhouse.command({ query: "ALTER TABLE events ADD CONSTRAINT broken CHECK event != 'broken'" })
+      await send('broken')
+    },
+    end: nothing
+  },
+  {
+    name: 'ClickHouse refuses events until the dead letters are nearly full',
+    alerts: ['MillraceDeadLettersFill'],
+    timeoutMs: 60_000,
+    begin: async ({ send }) => { await send('broken', { times: 19, bytes: 50_000 }) },
+    end: async ({ stack }) => { await stack.clickhouse.command({ query: 'ALTER TABLE events DROP CONSTRAINT broken' }) }
+  },
+  {
+    name: 'ClickHouse hangs',
+    alerts: [
+      'MillraceLaneStuck', 'MillraceLaneBehind', 'MillraceStreamFills', 'MillraceDefinitionsStale', 'MillracePeopleCopiesBehind'
+    ],
+    timeoutMs: 200_000,
+    async begin ({ signal, send }) {
+      await signal('clickhouse', 'SIGSTOP')
+      await send('seen', { times: 19, bytes: 90_000 })
+    },
+    end: async ({ signal }) => { await signal('clickhouse', 'SIGCONT') }
+  },
+  {
+    name: 'and answers again: what was inserted meanwhile took long',
+    alerts: ['MillraceInsertsSlow'],
+    timeoutMs: 60_000,
+    begin: nothing,
+    end: nothing
+  },
+  {
+    name: 'nats-server hangs until the spool is full',
+    alerts: ['MillraceSpooling', 'MillraceSpoolFills', 'MillraceEventsRefused'],
+    timeoutMs: 90_000,
+    async begin ({ signal, send }) {
+      await signal('nats-server', 'SIGSTOP')
+      await send('seen', { times: 60, bytes: 90_000 })
+    },
+    end: async ({ signal }) => { await signal('nats-server', 'SIGCONT') }
+  },
+  {
+    name: 'Postgres hangs',
+    alerts: ['MillraceFlagsStale', 'MillraceApiErrors'],
+    timeoutMs: 200_000,
+    async begin ({ signal, stack }) {
+      await signal('postgres', 'SIGSTOP')
+      const ask = async (): Promise<unknown> => await fetch(`${stack.url}/api/projects/1/feature_flags/`, {
+        headers: { authorization: `Bearer ${stack.personalApiKey}` }, signal: AbortSignal.timeout(30_000)
+      }).catch(() => {})
+      await Promise.all(Array.from({ length: 60 }, ask))
+    },
+    end: async ({ signal }) => { await signal('postgres', 'SIGCONT') }
+  },
+  createStutter('ingest', 'MillraceIngestBlocked'),
+  createStutter('pipeline', 'MillracePipelineBlocked'),
+  createStutter('api', 'MillraceApiBlocked'),
+  ...(['ingest', 'pipeline', 'api'] as const).map((tier): AlertFault => ({
+    name: `no ${tier} process answers`,
+    alerts: [`Millrace${tier[0]!.toUpperCase()}${tier.slice(1)}Absent`],
+    timeoutMs: 60_000,
+    begin: async ({ signal }) => { await signal(tier, 'SIGSTOP') },
+    end: async ({ signal }) => { await signal(tier, 'SIGCONT') }
+  })),
+  {
+    name: 'a real scrape of the pipeline with other figures: a full disk, broken parts',
+    alerts: ['MillraceDiskFills', 'MillracePartsBroken'],
+    timeoutMs: 60_000,
+    begin: async ({ pretend }) => {
+      pretend({ millrace_pipeline_clickhouse_disk_free_bytes: 1, millrace_pipeline_clickhouse_broken_parts: 1 })
+    },
+    end: async ({ pretend }) => { pretend({}) }
+  }
+]
+
+/** The process of a part of the stack and its children: Postgres serves each connection by one. */
+export async function findPids (dataDir: string, part: string): Promise<number[]> {
+  const processes = JSON.parse(await readFile(path.join(dataDir, 'processes.json'), 'utf8')) as { name: string, pid: number }[]
+  const { pid } = processes.find(({ name }) => name === part) ?? {}
+  if (pid === undefined) throw new Error(`the stack has no part ${part}: ${processes.map(({ name }) => name).join(', ')}`)
+  const parents = await Promise.all((await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(async (name) => {
+    const stat = await readFile(`/proc/${name}/stat`, 'utf8').catch(() => '')
+    return [Number(name), Number(stat.slice(stat.lastIndexOf(')') + 4).split(' ')[0])] as const
+  }))
+  return [pid, ...parents.filter(([, parent]) => parent === pid).map(([child]) => child)]
+}
