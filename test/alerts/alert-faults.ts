@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { runCaptured } from '../../cli/testing/run-captured.ts'
 import { type Stack } from '../start-stack.ts'
 
 /** Settings under which streams and spool are full soon. */
@@ -82,7 +83,11 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
     alerts: ['MillraceDeadLettersFill'],
     timeoutMs: 60_000,
     begin: async ({ send }) => { await send('broken', { times: 19, bytes: 50_000 }) },
-    end: async ({ stack }) => { await stack.clickhouse.command({ query: 'ALTER TABLE events DROP CONSTRAINT broken' }) }
+    async end ({ stack }) {
+      await stack.clickhouse.command({ query: 'ALTER TABLE events DROP CONSTRAINT broken' })
+      // Else the next fault would find a stream that is full already.
+      await runCaptured(['dead-letters', 'purge', '--yes'], { MILLRACE_DATA_DIR: stack.dataDir })
+    }
   },
   {
     name: 'ClickHouse hangs',

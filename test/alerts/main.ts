@@ -84,9 +84,12 @@ async function checkFreshStart (prometheus: Prometheus, { send }: Broken): Promi
 
 /** Breaks something and waits until each of its alerts fired. */
 async function raise (prometheus: Prometheus, fault: typeof ALERT_FAULTS[number]): Promise<void> {
-  const startedAt = performance.now()
   const waiting = new Set(fault.alerts)
   console.log(fault.name)
+  // What fires already would prove nothing.
+  await waitFor(async () => (await prometheus.readFiring()).isDisjointFrom(waiting), { timeoutMs: 30_000 })
+    .catch(() => problems.push(`${fault.alerts.join(', ')}: one fires before ${fault.name}`))
+  const startedAt = performance.now()
   await fault.begin(broken)
   await waitFor(async () => {
     const firing = await prometheus.readFiring()
