@@ -3,6 +3,7 @@ import path from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { parseMetrics, type MetricSamples } from '../../cli/status/parse-metrics.ts'
+import { ALERT_FAULTS } from '../../test/alerts/alert-faults.ts'
 import { startStackOnSharedStores } from '../../test/start-stack-on-shared-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { readAddresses } from '../local/data-dir/stack-addresses.ts'
@@ -102,7 +103,7 @@ t.test('every metric and label that rules, panels and guides name is served by a
   t.same(exprs.flatMap((expr) => missingLabels(expr, samples)), [])
 })
 
-t.test('every alert is whole, and explained in the operations guide', async (t) => {
+t.test('every alert is whole, explained in the operations guide, and made to fire by npm run alerts', async (t) => {
   const guide = await readFile(path.join(ROOT, 'docs', 'operations.md'), 'utf8')
   const rules = await readRules()
 
@@ -111,4 +112,6 @@ t.test('every alert is whole, and explained in the operations guide', async (t) 
     t.match(rule, { for: /^\d+m$/, labels: { severity: /^(critical|warning)$/ }, annotations: { summary: /\w/ } }, rule.alert)
   }
   t.same(rules.map(({ alert }) => alert).filter((name) => !guide.includes(name)), [])
+  const raised = new Set(ALERT_FAULTS.flatMap(({ alerts }) => alerts))
+  t.same(rules.map(({ alert }) => alert).filter((name) => !raised.has(name)), [], 'alerts that npm run alerts does not raise')
 })

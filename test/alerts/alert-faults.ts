@@ -142,11 +142,15 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
     end: async ({ signal }) => { await signal(tier, 'SIGCONT') }
   })),
   {
-    name: 'a real scrape of the pipeline with other figures: a full disk, broken parts',
-    alerts: ['MillraceDiskFills', 'MillracePartsBroken'],
+    name: 'a real scrape of the pipeline with other figures: a full disk, broken parts, missing messages',
+    alerts: ['MillraceDiskFills', 'MillracePartsBroken', 'MillraceMessagesMissing'],
     timeoutMs: 60_000,
     begin: async ({ pretend }) => {
-      pretend({ millrace_pipeline_clickhouse_disk_free_bytes: 1, millrace_pipeline_clickhouse_broken_parts: 1 })
+      pretend({
+        millrace_pipeline_clickhouse_disk_free_bytes: 1,
+        millrace_pipeline_clickhouse_broken_parts: 1,
+        millrace_pipeline_stream_missing_messages: 1
+      })
     },
     end: async ({ pretend }) => { pretend({}) }
   }
