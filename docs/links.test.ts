@@ -53,6 +53,23 @@ t.test('every path that a page names is there', async (t) => {
   t.same(missing.map(({ page, name }) => `${page}: ${name}`), [])
 })
 
+/** Sections of a page by their numbers: `4` and `4.2`. */
+function sections (page: string): Set<string> {
+  return new Set([...prose(page).matchAll(/^#+ (\d+(?:\.\d+)?) /gm)].map(([, number = '']) => number))
+}
+
+t.test('every page and section that a comment names is there', async (t) => {
+  const sources = FOLDERS.flatMap((folder) => globSync(`${folder}/**/*.{ts,js,sh,sql}`, { cwd: ROOT }))
+  const cited = sources.flatMap((file) =>
+    [...read(file).matchAll(/\b(docs\/[\w/-]+\.md)(?: (\d+(?:\.\d+)?(?:(?:, | and | to )\d+(?:\.\d+)?)*))?/g)]
+      .map(([text, page = '', numbers]) => ({ file, text, page, numbers: numbers?.split(/, | and | to /) ?? [] })))
+  const faults = cited.filter(({ page, numbers }) =>
+    !existsSync(path.join(ROOT, page)) || numbers.some((number) => !sections(page).has(number)))
+
+  t.ok(cited.filter(({ numbers }) => numbers.length > 0).length > 25, 'sections are cited at all')
+  t.same(faults.map(({ file, text }) => `${file}: ${text}`), [])
+})
+
 t.test('every file that a page names without its folder is there', async (t) => {
   const files = FOLDERS.flatMap((folder) => globSync(`${folder}/**/*.{ts,sh,sql}`, { cwd: ROOT }))
   const names = new Set(files.map((file) => path.basename(file)))

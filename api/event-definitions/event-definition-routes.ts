@@ -37,7 +37,7 @@ const listQuery = {
   }
 }
 
-/** Event definitions of a project (api.md 4.3): served from Postgres alone, so also while ClickHouse is away. */
+/** Event definitions of a project (docs/contract/service.md 4.3), served from Postgres alone. */
 export async function eventDefinitionRoutes (
   app: FastifyInstance, deps: { sql: Sql, publicUrl: string }
 ): Promise<void> {

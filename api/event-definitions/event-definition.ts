@@ -3,7 +3,7 @@ import { selectCreatedBy } from '../http/created-by.ts'
 import { type SqlFragment } from '../http/pages/match-search.ts'
 import { userSummarySchema, type UserSummary } from '../keys/user-summary.ts'
 
-/** An event definition as answers show it (api.md 2.5). */
+/** An event definition as answers show it (docs/contract/service.md 2.5). */
 export interface EventDefinition {
   id: string
   name: string

@@ -9,7 +9,7 @@ import { type Experiment } from './experiment.ts'
 /**
  * Creates an experiment together with its flag. With a start date it is launched at once.
  *
- * @throws {HttpError} 400 with the words of sdk-compat.md 4.2.
+ * @throws {HttpError} 400 with the words of docs/contract/sdks.md 4.2.
  */
 export async function createExperiment (
   sql: Sql, who: { projectId: number, userId: number }, body: NewExperiment

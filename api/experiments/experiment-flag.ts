@@ -43,8 +43,8 @@ export async function writeExperiment<T> (
  * Links the flag with the key, or makes it: an experiment always has one.
  *
  * @returns the id of the flag.
- * @throws {HttpError} 400 with the words of sdk-compat.md 4.2, when the flag is not fit for an experiment or the
- *   wished variants are not.
+ * @throws {HttpError} 400 with the words of docs/contract/sdks.md 4.2, when the flag is not fit for an experiment or
+ *   the wished variants are not.
  */
 export async function linkOrCreateFlag (flags: FlagWriter, wish: FlagWish): Promise<number> {
   const wished = readVariants(wish.parameters)

@@ -3,7 +3,7 @@ import { selectCreatedBy } from '../http/created-by.ts'
 import { type SqlFragment } from '../http/pages/match-search.ts'
 import { userSummarySchema, type UserSummary } from '../keys/user-summary.ts'
 
-/** The flag of an experiment as answers show it (api.md 2.3). */
+/** The flag of an experiment as answers show it (docs/contract/service.md 2.3). */
 export interface LinkedFlag {
   id: number
   team_id: number
@@ -15,7 +15,7 @@ export interface LinkedFlag {
   ensure_experience_continuity: boolean
 }
 
-/** An experiment as answers show it (api.md 2.3). */
+/** An experiment as answers show it (docs/contract/service.md 2.3). */
 export interface Experiment {
   id: number
   name: string

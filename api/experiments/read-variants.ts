@@ -15,7 +15,7 @@ const TOO_MANY = 11
  * Reads the variants a client wished for in `parameters.feature_flag_variants`.
  *
  * @returns undefined when it named none.
- * @throws {HttpError} 400 with the words of sdk-compat.md 4.2.
+ * @throws {HttpError} 400 with the words of docs/contract/sdks.md 4.2.
  */
 export function readVariants (parameters: Record<string, unknown> | null | undefined): Variant[] | undefined {
   const value = parameters?.['feature_flag_variants']

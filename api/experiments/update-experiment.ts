@@ -36,7 +36,7 @@ interface Change {
  * Changes the given fields and no others. People who change experiments and flags of a project at once take turns, and
  * the flag follows the launch in the same transaction.
  *
- * @throws {HttpError} 404; 400 with the words of sdk-compat.md 4.3.
+ * @throws {HttpError} 404; 400 with the words of docs/contract/sdks.md 4.3.
  */
 export async function updateExperiment (sql: Sql, change: Change, body: ExperimentFields): Promise<Experiment> {
   refuseUnknownFields(body)

@@ -3,7 +3,7 @@ import { selectUserSummary } from '../keys/user-summary.ts'
 import { type SqlFragment } from './pages/match-search.ts'
 
 /**
- * The column `created_by` of a resource, as api.md 2.2 shows a user; null without one.
+ * The column `created_by` of a resource, as docs/contract/service.md 2.2 shows a user; null without one.
  *
  * @param userId  The resource's own column.
  */

@@ -1,6 +1,6 @@
 import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 
-/** A person as answers show them, in `created_by` (api.md 2.2). */
+/** A person as answers show them, in `created_by` (docs/contract/service.md 2.2). */
 export interface UserSummary {
   id: number
   uuid: string

@@ -1,6 +1,6 @@
 /**
- * The capture endpoints (api.md 2.6, 4.4, 4.5), which another tier serves at the same origin: described by hand, so
- * that one document tells of everything.
+ * The capture endpoints (docs/contract/service.md 2.6, 4.4, 4.5), which another tier serves at the same origin:
+ * described by hand, so that one document tells of everything.
  */
 export function describeCapturePaths (): Record<string, object> {
   return {

@@ -1,4 +1,4 @@
-/** The body of every error answer (api.md 7). */
+/** The body of every error answer (docs/contract/service.md 7). */
 export const errorSchema = {
   $id: 'Error',
   type: 'object',

@@ -17,7 +17,7 @@ const write = { scope: 'property_definition:write' } as const
 const tags = ['property definitions']
 const one = { $ref: 'PropertyDefinition#' }
 
-/** Property definitions of a project (api.md 4.2): served from Postgres alone, so also while ClickHouse is away. */
+/** Property definitions of a project (docs/contract/service.md 4.2), served from Postgres alone. */
 export async function propertyDefinitionRoutes (
   app: FastifyInstance, deps: { sql: Sql, publicUrl: string }
 ): Promise<void> {

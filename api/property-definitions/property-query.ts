@@ -4,7 +4,7 @@ import { searchQueryProperties } from '../http/pages/match-search.ts'
 import { pageQueryProperties, type PageQuery } from '../http/pages/pagination.ts'
 import { readNameList } from '../http/request/read-name-list.ts'
 
-/** Query of the list, as it arrives (api.md 4.2). */
+/** Query of the list, as it arrives (docs/contract/service.md 4.2). */
 export interface PropertyDefinitionQuery extends PageQuery {
   type: 'event' | 'person' | 'group'
   group_type_index?: number

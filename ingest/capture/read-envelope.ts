@@ -15,7 +15,7 @@ export interface Envelope {
   historical: boolean
 }
 
-/** Times of a query before 2021 are no times (sdk-compat 1.5). */
+/** Times of a query before 2021 are no times (docs/contract/sdks.md 1.5). */
 const EARLIEST_SENT_AT_MS = 1_609_459_200_000
 
 /**

@@ -10,7 +10,7 @@ export interface CaptureRoutesOptions {
   answerError: AnswerError
 }
 
-/** Every path an SDK sends events to (sdk-compat 1.1); all do the same, except that `/engage` names the nameless. */
+/** Paths that SDKs send events to (docs/contract/sdks.md 1.1). Only `/engage` differs: it names the nameless. */
 export const CAPTURE_PATHS = ['/capture', '/batch', '/e', '/i/v0/e', '/track', '/engage'] as const
 
 const ACCEPTED = '{"status":1}'

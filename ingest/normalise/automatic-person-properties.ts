@@ -1,4 +1,4 @@
-/** Event properties that also describe the person (sdk-compat 5.3). */
+/** Event properties that also describe the person (docs/contract/sdks.md 5.3). */
 const COPIED = [
   '$app_build', '$app_name', '$app_namespace', '$app_version', '$browser', '$browser_version', '$device_type',
   '$current_url', '$pathname', '$os', '$os_name', '$os_version', '$referrer', '$referring_domain', '$screen_height',

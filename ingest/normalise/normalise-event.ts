@@ -32,8 +32,8 @@ export interface NormaliseDeps {
 export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => NormalisedEvent | DropReason
 
 /**
- * Turns an event as SDKs send it into a row (sdk-compat 1.7 and 1.8): ids as text, an uuid, the time it happened,
- * groups, the promoted columns, and the description of its properties.
+ * Turns an event as SDKs send it into a row (docs/contract/sdks.md 1.7 and 1.8): ids as text, an uuid, the time it
+ * happened, groups, the promoted columns, and the description of its properties.
  *
  * The properties are stored as they were sent. Exceptions: top-level `$set`, `$set_once` and `$unset` move into them;
  * `$ip` leaves them when the project does not store addresses; `$original_timestamp` is added when the time had to be

@@ -6,7 +6,7 @@ import { cleanText, cutText } from '../../platform/identity/stored-text.ts'
 import { PROMOTED_PROPERTIES } from './event-row.ts'
 import { inferType, nameRuleOf, type NameRule, type PropertyType } from './infer-property-type.ts'
 
-/** Above this many properties an event is not described (sdk-compat 3.1). */
+/** Above this many properties an event is not described (docs/contract/sdks.md 3.1). */
 const MAX_ENTRIES = 10_000
 
 /** Longer names are not described, in bytes. */

@@ -2,7 +2,7 @@ import { parseTimestamp } from './parse-timestamp.ts'
 
 const HOUR_MS = 3_600_000
 
-/** Events from further ahead are a wrong clock (sdk-compat: 23 h, because time zones reach 14 h). */
+/** Events from further ahead are a wrong clock (docs/contract/sdks.md 1.8: 23 h, because time zones reach 14 h). */
 const MAX_FUTURE_MS = 23 * HOUR_MS
 
 /** A delay between sending and receiving up to this long is taken for waiting and retrying, not for a wrong clock. */

@@ -12,7 +12,7 @@ import { cleanText, cutText } from './stored-text.ts'
  * limit in characters (code points); NUL and lone surrogates become U+FFFD. Blanks and case count.
  */
 
-/** Characters of a distinct id at most; the reference system's limit (sdk-compat 1.7 and 2.2). */
+/** Characters of a distinct id at most; the reference system's limit (docs/contract/sdks.md 1.7 and 2.2). */
 export const MAX_DISTINCT_ID_LENGTH = 200
 
 /** Characters of the name of an event and of a group type at most. */

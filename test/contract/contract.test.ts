@@ -10,8 +10,8 @@ import { walkManagement } from './walk-management.ts'
 import { walkPropertyDefinitions } from './walk-property-definitions.ts'
 
 /**
- * Walks the contract (api.md), table by table, over HTTP to the whole system. Names of tests begin with the contract's
- * sections; every answer is compared with the OpenAPI document as well.
+ * Walks the contract (docs/contract/service.md), table by table, over HTTP to the whole system. Names of tests begin
+ * with the contract's sections; every answer is compared with the OpenAPI document as well.
  *
  * One system for all, because starting it takes longer than the rest. Flags first, which are to be the only ones of
  * the project; captured events last, whose definitions would come between those that are planted.

@@ -11,7 +11,7 @@ export interface AnswerContext {
   withConfig: boolean
 }
 
-/** Fields of every answer of `/decide`, as the contract lists them (api.md 4.6), and two that old SDKs expect. */
+/** Fields of every answer of `/decide` (docs/contract/service.md 4.6), and two that old SDKs expect. */
 const DECIDE_FIELDS = {
   config: { enable_collect_everything: true },
   editorParams: {},

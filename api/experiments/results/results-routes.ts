@@ -30,7 +30,7 @@ const read = { scope: 'experiment:read' } as const
 const tags = ['experiments']
 const refreshQuery = { refresh: { type: 'boolean', default: false, description: 'Compute anew instead of answering from memory.' } }
 
-/** Results of experiments (api.md 4.1): numbers of ClickHouse, and what they mean. */
+/** Results of experiments (docs/contract/service.md 4.1): numbers of ClickHouse, and what they mean. */
 export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
   const cache = createResultsCache<MetricResults>({ ttlMs: TTL_MS, maxEntries: 1000, now: deps.now })
   app.addSchema(metricResultsSchema)
