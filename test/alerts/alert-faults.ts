@@ -120,16 +120,22 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
   },
   {
     name: 'Postgres hangs',
-    alerts: ['MillraceFlagsStale', 'MillraceApiErrors'],
+    alerts: ['MillraceFlagsStale'],
     timeoutMs: 200_000,
-    async begin ({ signal, stack }) {
-      await signal('postgres', 'SIGSTOP')
-      const ask = async (): Promise<unknown> => await fetch(`${stack.url}/api/projects/1/feature_flags/`, {
-        headers: { authorization: `Bearer ${stack.personalApiKey}` }, signal: AbortSignal.timeout(30_000)
-      }).catch(() => {})
-      await Promise.all(Array.from({ length: 60 }, ask))
-    },
+    begin: async ({ signal }) => { await signal('postgres', 'SIGSTOP') },
     end: async ({ signal }) => { await signal('postgres', 'SIGCONT') }
+  },
+  {
+    name: 'a table of Postgres is gone',
+    alerts: ['MillraceApiErrors'],
+    timeoutMs: 60_000,
+    async begin ({ stack }) {
+      await stack.sql`ALTER TABLE experiments RENAME TO experiments_away`
+      for (let i = 0; i < 60; i++) {
+        await fetch(`${stack.url}/api/projects/1/experiments/`, { headers: { authorization: `Bearer ${stack.personalApiKey}` } })
+      }
+    },
+    end: async ({ stack }) => { await stack.sql`ALTER TABLE experiments_away RENAME TO experiments` }
   },
   createStutter('ingest', 'MillraceIngestBlocked'),
   createStutter('pipeline', 'MillracePipelineBlocked'),

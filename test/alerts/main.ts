@@ -1,7 +1,7 @@
 /**
  * `npm run alerts`: a real Prometheus with the rules and panels of `deploy/`, a fresh stack, and a fault
  * for each alert. About seven minutes. Exits with 1 when an alert did not fire, or fired without a fault, or a panel
- * has no data. Linux only: it looks for processes in /proc.
+ * has no data. Linux only: it looks for processes in /proc. With names of alerts as arguments only those are raised.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -50,20 +50,26 @@ const broken: Broken = {
 }
 
 const problems: string[] = []
+const chosen = process.argv.slice(2)
+/** Ends the fault that is under way. */
+let endFault = async (): Promise<void> => {}
 try {
   await checkFreshStart(prometheus, broken)
   const missing = prometheus.alerts.filter((alert) => !ALERT_FAULTS.some(({ alerts }) => alerts.includes(alert)))
   problems.push(...missing.map((alert) => `${alert}: no fault of test/alerts raises it`))
-  for (const fault of ALERT_FAULTS) await raise(prometheus, fault)
+  for (const fault of ALERT_FAULTS) {
+    if (chosen.length === 0 || fault.alerts.some((alert) => chosen.includes(alert))) await raise(prometheus, fault)
+  }
 } finally {
   await prometheus.stop()
   pretender.close()
-  for (const { end } of ALERT_FAULTS) await end(broken).catch(() => {})
+  await endFault().catch(() => {})
   await stack.stop()
   await rm(folder, { recursive: true, force: true })
 }
 for (const problem of problems) console.error(`PROBLEM  ${problem}`)
-console.log(problems.length === 0 ? `all ${prometheus.alerts.length} alerts fired, every panel has data` : 'FAILED')
+const fired = chosen.length === 0 ? `all ${prometheus.alerts.length} alerts` : chosen.join(', ')
+console.log(problems.length === 0 ? `${fired} fired, every panel has data` : 'FAILED')
 process.exit(problems.length === 0 ? 0 : 1)
 
 /** Nothing fires and every panel has data once events flow. */
@@ -90,6 +96,7 @@ async function raise (prometheus: Prometheus, fault: typeof ALERT_FAULTS[number]
   await waitFor(async () => (await prometheus.readFiring()).isDisjointFrom(waiting), { timeoutMs: 30_000 })
     .catch(() => problems.push(`${fault.alerts.join(', ')}: one fires before ${fault.name}`))
   const startedAt = performance.now()
+  endFault = async () => { await fault.end(broken) }
   await fault.begin(broken)
   await waitFor(async () => {
     const firing = await prometheus.readFiring()
@@ -101,7 +108,8 @@ async function raise (prometheus: Prometheus, fault: typeof ALERT_FAULTS[number]
     return waiting.size === 0
   }, { timeoutMs: fault.timeoutMs, everyMs: 500 }).catch(() => {})
   problems.push(...[...waiting].map((alert) => `${alert}: did not fire in ${fault.timeoutMs / 1000} s while ${fault.name}`))
-  await fault.end(broken)
+  await endFault()
+  endFault = async () => {}
 }
 
 /** A scrape of a real process, with other figures for some metrics; nothing while there are none. */
