@@ -2,28 +2,28 @@ import { open, readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 /**
- * Flushes the entries of a folder to the disk: a file that was flushed itself can still be without a name after a power
- * loss. Does nothing on Windows, which has no such thing.
+ * Makes created, renamed and removed names of a folder durable: a file that was flushed itself can still be without its
+ * name after a power failure.
  */
 export async function flushFolder (folder: string): Promise<void> {
-  if (process.platform === 'win32') return
-  await flush(folder)
+  await using handle = await open(folder, 'r')
+  await handle.sync()
 }
 
-/** Flushes a folder with everything in it, at any depth. What vanishes meanwhile is left out. */
+/** Flushes a folder with everything in it, at any depth. What vanishes meanwhile is passed over. */
 export async function flushTree (folder: string): Promise<void> {
   for (const entry of await readdir(folder, { withFileTypes: true })) {
     const child = path.join(folder, entry.name)
     if (entry.isDirectory()) await flushTree(child)
-    else if (entry.isFile()) await flush(child)
+    else if (entry.isFile()) await flushIfThere(child)
   }
-  await flushFolder(folder)
+  await flushIfThere(folder)
 }
 
-async function flush (file: string): Promise<void> {
+async function flushIfThere (name: string): Promise<void> {
   try {
-    await using handle = await open(file, 'r')
-    await handle.sync()
+    // A file is flushed as a folder is: opened, and synced.
+    await flushFolder(name)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }

@@ -1,7 +1,7 @@
 import { mkdir, readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { type Logger } from '../../platform/logger.ts'
-import { syncFolder } from '../../platform/sync-folder.ts'
+import { flushFolder } from '../../platform/flush-folder.ts'
 import { tryLockFolder } from './folder-lock.ts'
 import { listSegments } from './segment-files.ts'
 import { Spool } from './spool.ts'
@@ -27,7 +27,7 @@ export async function openOwnSpool ({ root, maxBytes, logger }: OpenSpoolsOption
     const lock = tryLockFolder(folder)
     if (lock === null) continue
     // Segments flush themselves and their names; the folders they are in must outlast a power failure, too.
-    for (const parent of [root, path.dirname(root)]) await syncFolder(parent)
+    for (const parent of [root, path.dirname(root)]) await flushFolder(parent)
     return await Spool.open({ folder, lock, maxBytes, logger })
   }
   throw new Error(`all ${MAX_SLOTS} spool folders of ${root} are in use`)

@@ -1,5 +1,5 @@
 import { open, type FileHandle } from 'node:fs/promises'
-import { syncFolder } from '../../platform/sync-folder.ts'
+import { flushFolder } from '../../platform/flush-folder.ts'
 import { type OutgoingMessage } from '../publish/outgoing-message.ts'
 import { encodeSpoolRecord } from './spool-record.ts'
 import { segmentPath } from './segment-files.ts'
@@ -100,7 +100,7 @@ export class SegmentWriter {
   async #openSegment (): Promise<FileHandle> {
     const file = await open(segmentPath(this.#folder, this.#segment), 'wx')
     try {
-      await syncFolder(this.#folder)
+      await flushFolder(this.#folder)
       return file
     } catch (error) {
       // The name exists but may not outlast a crash: it is never written to, and the next record begins another one.

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { chmod, readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { mintKey } from '../../../api/keys/mint-key.ts'
-import { syncFolder } from '../../../platform/sync-folder.ts'
+import { flushFolder } from '../../../platform/flush-folder.ts'
 import { type StackSettings } from '../stack-settings.ts'
 
 /** Keys and passwords of the embedded stack: generated once, kept in the data directory. */
@@ -45,7 +45,7 @@ export async function loadCredentials (dataDir: string, chosen: StackSettings['c
     // On the disk before the stores are created with these passwords: nobody else knows them.
     await writeFile(`${file}.new`, `${JSON.stringify(credentials, null, 2)}\n`, { mode: 0o600, flush: true })
     await rename(`${file}.new`, file)
-    await syncFolder(dataDir)
+    await flushFolder(dataDir)
   }
   await chmod(file, 0o600)
   return {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chown, lchown, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { syncFolder } from '../../../../platform/sync-folder.ts'
+import { flushFolder } from '../../../../platform/flush-folder.ts'
 import { type ClusterFolder } from './open-cluster-folder.ts'
 import { readNobodyUid } from './postgres-account.ts'
 import { ServiceStartError } from '../../processes/wait-until-ready.ts'
@@ -44,7 +44,7 @@ export async function createCluster (options: CreateClusterOptions): Promise<voi
   }
   if (folder.uid !== undefined) await giveTo(folder.path, folder.uid)
   await rename(unfinished, cluster)
-  if (options.durable) await syncFolder(folder.path)
+  if (options.durable) await flushFolder(folder.path)
 }
 
 async function runInitdb ({ bin, folder, durable }: CreateClusterOptions, uid: number | undefined): Promise<void> {
