@@ -2,7 +2,7 @@
 "use strict";
 export const validate = validate10;
 export default validate10;
-const schema11 = {"$schema":"http://json-schema.org/draft-07/schema#","$id":"event","title":"Event","description":"One event as an SDK sends it. Only what makes an event storable is demanded; ingest normalises everything else (docs/contract/sdks.md 1.7).","type":"object","required":["event"],"properties":{"event":{"description":"Name of the event. At most 200 characters are kept.","type":"string","minLength":1},"distinct_id":{"description":"Identity of the sender; any JSON value is turned into text. Falls back to $distinct_id, then to properties.distinct_id."},"properties":{"description":"Free-form properties.","type":["object","null"]},"timestamp":{"description":"When the event happened: ISO 8601, RFC 2822 or unix time. Defaults to the time of receipt."},"uuid":{"description":"Identity of the event; the same uuid is stored once. Made by the server when absent."}}};
+const schema11 = {"$schema":"http://json-schema.org/draft-07/schema#","$id":"event","title":"Event","description":"One event as an SDK sends it. Only what makes an event storable is demanded; ingest normalises everything else (docs/contract/sdks.md 1.7).","type":"object","required":["event"],"properties":{"event":{"description":"Name of the event, not blank. At most 200 characters are kept.","type":"string","minLength":1},"distinct_id":{"description":"Identity of the sender; any JSON value is turned into text. Falls back to $distinct_id, then to properties.distinct_id."},"properties":{"description":"Free-form properties. An empty array is the empty object of PHP.","type":["object","array","null"],"maxItems":0},"timestamp":{"description":"When the event happened: ISO 8601, RFC 2822 or unix time. Defaults to the time of receipt."},"uuid":{"description":"Identity of the event; the same uuid is stored once. Made by the server when absent."}}};
 
 function validate10(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 /*# sourceURL="event" */;
@@ -40,9 +40,17 @@ if(valid0){
 if(data.properties !== undefined){
 let data1 = data.properties;
 const _errs3 = errors;
-if((!(data1 && typeof data1 == "object" && !Array.isArray(data1))) && (data1 !== null)){
-validate10.errors = [{instancePath:instancePath+"/properties",schemaPath:"#/properties/properties/type",keyword:"type",params:{type: schema11.properties.properties.type},message:"must be object,null"}];
+if(typeof data1 != "object"){
+validate10.errors = [{instancePath:instancePath+"/properties",schemaPath:"#/properties/properties/type",keyword:"type",params:{type: schema11.properties.properties.type},message:"must be object,array,null"}];
 return false;
+}
+if(errors === _errs3){
+if(Array.isArray(data1)){
+if(data1.length > 0){
+validate10.errors = [{instancePath:instancePath+"/properties",schemaPath:"#/properties/properties/maxItems",keyword:"maxItems",params:{limit: 0},message:"must NOT have more than 0 items"}];
+return false;
+}
+}
 }
 var valid0 = _errs3 === errors;
 }

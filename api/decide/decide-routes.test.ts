@@ -121,7 +121,7 @@ t.test('bad input gets the error of the contract with its field', async (t) => {
     [{ ...body, groups: 'acme' }, 400, { code: 'invalid_input', attr: 'groups' }],
     [{ ...body, groups: ['acme'] }, 400, { attr: 'groups' }],
     [{ ...body, groups: { company: {} } }, 400, { attr: 'groups__company' }],
-    [{ ...body, person_properties: [] }, 400, { attr: 'person_properties' }],
+    [{ ...body, person_properties: [1] }, 400, { attr: 'person_properties' }],
     [{ ...body, group_properties: 5 }, 400, { attr: 'group_properties' }],
     [{ ...body, group_properties: { company: 'x' } }, 400, { attr: 'group_properties__company' }],
     [{ ...body, flag_keys_to_evaluate: 'on' }, 400, { attr: 'flag_keys_to_evaluate' }],
@@ -144,6 +144,18 @@ t.test('bad input gets the error of the contract with its field', async (t) => {
       t.type(answer.body.detail, 'string')
     }
   }
+})
+
+t.test('an empty array is an empty object, wherever PHP writes one for the other', async (t) => {
+  const decide = await shared.inNewProject()
+  await addSomeFlags(decide)
+  const empty = { groups: [], person_properties: [], group_properties: [] }
+
+  for (const fields of [empty, { ...empty, group_properties: { company: [] } }]) {
+    const answer = await ask(decide, '/decide/?v=2', { distinct_id: 'u1', ...fields })
+    t.match(answer, { status: 200, body: { featureFlags: { on: true, color: 'blue' } } })
+  }
+  t.match(await ask(decide, `/flags/?v=2&api_key=${decide.projectKey}`, '[]'), { status: 400, body: { attr: 'distinct_id' } })
 })
 
 t.test('a personal key works together with a project', async (t) => {

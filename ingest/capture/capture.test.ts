@@ -37,9 +37,11 @@ t.test('a batch keeps its good events and drops the bad ones, counted by reason'
     { event: 'good', distinct_id: 'a' },
     { distinct_id: 'nameless' },
     { event: '', distinct_id: 'empty name' },
+    { event: ' \t\u00a0', distinct_id: 'blank name' },
     { event: 7, distinct_id: 'numeric name' },
     { event: 'no sender' },
     { event: 'empty sender', distinct_id: '' },
+    { event: 'blank sender', distinct_id: ' \n' },
     { event: 'bad properties', distinct_id: 'a', properties: [1] },
     'not an event',
     { event: 'good', distinct_id: 'b' }
@@ -52,11 +54,41 @@ t.test('a batch keeps its good events and drops the bad ones, counted by reason'
   t.equal(answer.status, 200)
   const stored = await takePublishedEvents(ingest.connection, clickhouse)
   t.same(stored.map(({ event, distinct_id: id }) => [event, id]), [['good', 'a'], ['good', 'b']])
-  t.equal(await dropped('missing_event_name'), 2)
+  t.equal(await dropped('missing_event_name'), 3)
   t.equal(await dropped('invalid_event_name'), 1)
-  t.equal(await dropped('missing_distinct_id'), 2)
+  t.equal(await dropped('missing_distinct_id'), 3)
   t.equal(await dropped('invalid_properties'), 1)
   t.equal(await dropped('not_an_object'), 1)
+})
+
+t.test('an empty array is an empty object, wherever PHP writes one for the other', async (t) => {
+  const batch = [
+    { event: 'nothing', distinct_id: 'a', properties: [] },
+    { event: 'no groups', distinct_id: 'b', properties: { $groups: [], $set: [], $set_once: [] }, $set: [], $set_once: [], $unset: [] },
+    { event: '$groupidentify', distinct_id: 'c', properties: { $group_type: 'team', $group_key: 'k', $group_set: [] } }
+  ]
+
+  for (const filler of [0, 2_000_000]) {
+    const answer = await ingest.post('/batch/', { api_key: PROJECT_KEY, batch, filler: 'x'.repeat(filler) })
+    t.equal(answer.status, 200)
+    const stored = await takePublishedEvents(ingest.connection, clickhouse)
+    t.same(stored.map(({ event, properties, groups }) => [event, properties, groups]), [
+      ['nothing', '{}', {}],
+      ['no groups', '{"$groups":[],"$set":[],"$set_once":[]}', {}],
+      ['$groupidentify', JSON.stringify(batch[2]?.properties), {}]
+    ])
+    t.match((await takePeopleUpdates(ingest.connection)).find(({ kind }) => kind === 'group'), { groupType: 'team', groupKey: 'k', set: {} })
+  }
+})
+
+t.test('a time that no calendar has is replaced by the time of receipt, and marked', async (t) => {
+  const startedAt = Date.now()
+  const answer = await ingest.post('/capture/', { api_key: PROJECT_KEY, event: 'e', distinct_id: 'd', timestamp: '2026-02-30T10:00:00Z' })
+
+  t.equal(answer.status, 200)
+  const [stored] = await takePublishedEvents(ingest.connection, clickhouse)
+  t.equal(stored?.properties, '{"$original_timestamp":"2026-02-30T10:00:00Z"}')
+  t.ok(Number(stored?.time_ms) >= startedAt)
 })
 
 t.test('many requests at once share messages and are all answered', async (t) => {

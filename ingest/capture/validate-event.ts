@@ -5,7 +5,8 @@ import { type DropReason } from './drop-reason.ts'
 /** An event that fits `schema/event.schema.json`; everything but the name and the properties may be of any type. */
 export interface SentEvent {
   event: string
-  properties?: Record<string, unknown> | null
+  /** An array is an empty one. */
+  properties?: Record<string, unknown> | readonly [] | null
   distinct_id?: unknown
   $distinct_id?: unknown
   uuid?: unknown

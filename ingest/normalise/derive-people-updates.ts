@@ -2,7 +2,7 @@ import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity/i
 import { type PeopleUpdate } from '../../schema/people-update.ts'
 import { type EventRow } from './event-row.ts'
 import { automaticPersonProperties } from './automatic-person-properties.ts'
-import { isObject, unsetNames } from './merge-person-properties.ts'
+import { isObject, toObject, unsetNames } from './merge-person-properties.ts'
 import { formatUuid } from './uuid.ts'
 
 type Properties = Record<string, unknown>
@@ -70,7 +70,7 @@ function toPersonUpdate (row: EventRow, properties: Properties): PeopleUpdate {
 function pushGroupUpdate (updates: PeopleUpdate[], row: EventRow, properties: Properties): void {
   const groupType = toGroupType(properties.$group_type)
   const groupKey = toGroupKey(properties.$group_key)
-  const set = properties.$group_set ?? {}
+  const set = toObject(properties.$group_set)
   if (groupType === '' || groupKey === '' || !isObject(set)) return
   updates.push({ kind: 'group', ...originOf(row), groupType, groupKey, set })
 }

@@ -26,6 +26,12 @@ export function isObject (value: unknown): value is Properties {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** An absent object is an empty one, and so is an empty array: PHP writes an object without fields as `[]`. */
+export function toObject<T> (value: T | readonly [] | null | undefined): T | Properties {
+  if (value === undefined || value === null) return {}
+  return Array.isArray(value) && value.length === 0 ? {} : value as T
+}
+
 /** Spread copies an own key named `__proto__` as data, which assignment would not. */
 function merge (inside: unknown, top: Properties): Properties {
   return isObject(inside) ? { ...inside, ...top } : top

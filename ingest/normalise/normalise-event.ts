@@ -4,7 +4,7 @@ import { PROMOTED_IP, type EventRow, type UuidWords } from './event-row.ts'
 import { type DropReason } from '../capture/drop-reason.ts'
 import { type RequestContext } from '../capture/request-context.ts'
 import { type SentEvent } from '../capture/validate-event.ts'
-import { mergePersonProperties } from './merge-person-properties.ts'
+import { mergePersonProperties, toObject } from './merge-person-properties.ts'
 import { type PropertyReader } from './read-properties.ts'
 import { resolveTimestamp } from './resolve-timestamp.ts'
 import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
@@ -41,7 +41,8 @@ export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => Norma
  */
 export function createNormaliseEvent ({ readProperties, maxEventBytes }: NormaliseDeps): NormaliseEvent {
   return function normaliseEvent (sent, context) {
-    let properties = sent.properties ?? {}
+    if (isBlank(sent.event)) return 'missing_event_name'
+    let properties = toObject(sent.properties)
     const distinctId = toDistinctId(sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id)
     if (isBlank(distinctId)) return 'missing_distinct_id'
 

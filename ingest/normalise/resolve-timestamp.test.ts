@@ -21,6 +21,7 @@ const cases: [string, Partial<TimestampFacts>, number, boolean?][] = [
   ['offset, no v7', { offset: 2500, sentAt: NOW - 60 * SECOND }, NOW - 2500],
   ['offset that is no number', { offset: '5', timestamp: iso(NOW - HOUR) }, NOW - HOUR],
   ['unreadable: receipt, and kept', { timestamp: 'soon' }, NOW, true],
+  ['no day of the calendar: receipt, and kept', { timestamp: '2026-02-30T10:00:00Z' }, NOW, true],
   ['empty: receipt', { timestamp: '' }, NOW],
   ['an object: receipt, and kept', { timestamp: {} }, NOW, true],
   ['22 h ahead: believed', { timestamp: iso(NOW + 22 * HOUR) }, NOW + 22 * HOUR],

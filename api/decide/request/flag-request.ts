@@ -25,6 +25,7 @@ type Body = Readonly<Record<string, unknown>>
 
 /** @throws {HttpError} 400 when the body is not a JSON object. */
 export function readBodyObject (body: unknown): Body {
+  if (isEmptyArray(body)) return {}
   if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Body
   throw new HttpError(400, 'validation_error', 'invalid_input', 'The body must be a JSON object.', { attr: 'body' })
 }
@@ -107,10 +108,16 @@ function readFlagKeys (value: unknown): Set<string> | null {
 
 function readObject (value: unknown, attr: string): Body | null {
   if (value == null) return null
+  if (isEmptyArray(value)) return {}
   if (typeof value !== 'object' || Array.isArray(value) || isExactNumber(value)) {
     throw invalid(attr, 'This field must be an object.')
   }
   return value as Body
+}
+
+/** PHP writes an object without fields as an empty array. */
+function isEmptyArray (value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0
 }
 
 function invalid (attr: string, detail: string): HttpError {

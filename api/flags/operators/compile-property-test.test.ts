@@ -135,6 +135,8 @@ t.test('date operators compare instants, absolute and relative', async (t) => {
     ['is_date_before', '2024-06-01', 1_700_000_000_000, true],
     ['is_date_before', '2024-06-01', '1700000000', true],
     ['is_date_after', '-7d', '2026-06-09', true],
+    ['is_date_after', '2026-02-01', '2 Mar 2026 10:00:00 GMT', true],
+    ['is_date_after', '2026-02-01', '30 Feb 2026 10:00:00 GMT', false],
     ['is_date_after', '7d', '2026-06-08', false],
     ['is_date_before', '-1m', '2026-05-15T11:59:59Z', true],
     ['is_date_before', '-24h', '2026-06-14T12:00:01Z', false],

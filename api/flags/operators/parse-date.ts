@@ -2,7 +2,7 @@
 const DATE_TEXT =
   /^(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(\.\d+)?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
 
-const RFC_2822 = /^(?:[A-Z][a-z]{2}, )?\d{1,2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}(?::\d{2})? (?:GMT|UTC|[+-]\d{4})$/
+const RFC_2822 = /^(?:[A-Z][a-z]{2}, )?((\d{1,2}) [A-Z][a-z]{2} \d{4}) \d{2}:\d{2}(?::\d{2})? (?:GMT|UTC|[+-]\d{4})$/
 
 /**
  * Reads a date text as an instant.
@@ -12,7 +12,7 @@ const RFC_2822 = /^(?:[A-Z][a-z]{2}, )?\d{1,2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}(?
  */
 export function parseDate (text: string, timezone: string): number {
   const match = DATE_TEXT.exec(text)
-  if (match === null) return RFC_2822.test(text) ? Date.parse(text) : Number.NaN
+  if (match === null) return parseRfc2822(text)
 
   const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '0', offset] = match
   const wall = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second))
@@ -24,6 +24,13 @@ export function parseDate (text: string, timezone: string): number {
   const milliseconds = Math.floor(Number(fraction) * 1000)
   if (offset === undefined) return fromWallClock(wall, timezone) + milliseconds
   return wall + milliseconds - parseOffset(offset)
+}
+
+function parseRfc2822 (text: string): number {
+  const match = RFC_2822.exec(text)
+  // As above: the day must be one of its month.
+  const [, date, day] = match ?? []
+  return match !== null && new Date(`${date} UTC`).getUTCDate() === Number(day) ? Date.parse(text) : Number.NaN
 }
 
 /**
