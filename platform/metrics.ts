@@ -32,9 +32,9 @@ export interface Metrics {
   gaugeFrom (name: string, help: string, read: () => number): void
   /** A counter kept elsewhere as a plain number; read when the metrics are. */
   counterFrom (name: string, help: string, read: () => number): void
-  /** Counters kept elsewhere as plain numbers by label value, zeros included; read when the metrics are. */
+  /** Counters kept elsewhere as plain numbers by their labels, zeros included; read when the metrics are. */
   countersFrom<L extends string> (
-    name: string, help: string, label: L, read: () => Iterable<readonly [value: string, count: number]>
+    name: string, help: string, labels: readonly L[], read: () => Iterable<readonly [Record<L, string>, number]>
   ): void
 }
 
@@ -75,11 +75,11 @@ export function createMetrics (component: string): Metrics {
         counter.inc(read())
       }
     },
-    countersFrom (name, help, label, read) {
-      const counter: Counter = new Counter({ ...common, name: prefix + name, help, labelNames: [label], collect })
+    countersFrom (name, help, labels, read) {
+      const counter: Counter = new Counter({ ...common, name: prefix + name, help, labelNames: [...labels], collect })
       function collect (): void {
         counter.reset()
-        for (const [value, count] of read()) counter.inc({ [label]: value }, count)
+        for (const [values, count] of read()) counter.inc(values, count)
       }
     }
   }

@@ -21,8 +21,8 @@ export function openKeys (databaseUrl: string, { logger, metrics }: { logger: Lo
     onChange: () => { keys.refresh().catch((err: unknown) => logger.warn({ err }, 'keys could not be read')) },
     logger
   })
-  metrics.countersFrom('key_lookups_total', 'Lookups of API keys: hits in memory, and misses that read Postgres.', 'outcome',
-    () => [['hit', keys.state.hits], ['miss', keys.state.misses]])
+  metrics.countersFrom('key_lookups_total', 'Lookups of API keys: hits in memory, and misses that read Postgres.', ['outcome'],
+    () => [[{ outcome: 'hit' }, keys.state.hits], [{ outcome: 'miss' }, keys.state.misses]])
   return {
     keys,
     async close () {

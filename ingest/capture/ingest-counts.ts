@@ -35,10 +35,10 @@ export function createIngestCounts (metrics: Metrics, paths: readonly string[]):
   metrics.counterFrom('events_received_total', 'Events in the bodies of authenticated requests.', () => counts.received)
   metrics.counterFrom('events_accepted_total', 'Events that were encoded for publishing.', () => counts.accepted)
   metrics.countersFrom('events_dropped_total', 'Events that were not stored although the request was answered with 200.',
-    'reason', () => Object.entries(counts.dropped))
-  metrics.countersFrom('requests_total', 'Capture requests, as "<path> <status>".', 'answer', () =>
+    ['reason'], () => Object.entries(counts.dropped).map(([reason, count]) => [{ reason }, count] as const))
+  metrics.countersFrom('requests_total', 'Capture requests, by path and status of the answer.', ['path', 'status'], () =>
     [...counts.answers].flatMap(([path, statuses]) =>
-      [...statuses].map(([status, count]) => [`${path} ${status}`, count] as const)))
+      [...statuses].map(([status, count]) => [{ path, status: String(status) }, count] as const)))
   metrics.counterFrom('body_bytes_total', 'Bytes of request bodies on the wire.', () => counts.bytes)
   return counts
 }

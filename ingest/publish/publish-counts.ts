@@ -24,8 +24,8 @@ export function createPublishCounts (metrics: Metrics, spool: Pick<Spool, 'bytes
     published: 0, spooled: 0, drained: 0, refused: 0, inFlightBytes: 0,
     observeAckMs: (ms) => ackSeconds.observe(ms / 1000)
   }
-  metrics.countersFrom('messages_total', 'Messages by what became of them; spooled ones count again when drained.', 'outcome',
-    () => (['published', 'spooled', 'drained', 'refused'] as const).map((outcome) => [outcome, counts[outcome]] as const))
+  metrics.countersFrom('messages_total', 'Messages by what became of them; spooled ones count again when drained.', ['outcome'],
+    () => (['published', 'spooled', 'drained', 'refused'] as const).map((outcome) => [{ outcome }, counts[outcome]] as const))
   metrics.gaugeFrom('in_flight_bytes', 'Bytes handed to the stream and not yet acknowledged.', () => counts.inFlightBytes)
   metrics.gaugeFrom('spool_bytes', 'Bytes on the disk that wait for the stream.', () => spool.bytes)
   return counts
