@@ -108,6 +108,7 @@ t.test('errors have the shape of the contract', async (t) => {
     ['/capture/', JSON.stringify({ ...event('e'), api_key: 'phx_none' }), 401, { code: 'invalid_personal_api_key' }],
     ['/e/', JSON.stringify([{ event: 'a', token: PROJECT_KEY }, { event: 'a', token: 'x' }]), 401, { code: 'invalid_api_key' }],
     ['/s/', '{}', 404, { type: 'invalid_request', code: 'not_found' }],
+    ['/capture/%zz', '{}', 400, { type: 'invalid_request', code: 'invalid_request', attr: null }],
     ['/api/projects/1/experiments', '{}', 503, { type: 'server_error', code: 'api_unavailable' }]
   ]
   for (const [path, body, status, shape] of cases) {

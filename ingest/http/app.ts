@@ -1,4 +1,4 @@
-import { fastify, type FastifyInstance } from 'fastify'
+import { fastify, type FastifyInstance, type FastifyReply } from 'fastify'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/answer-client-error.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { mendContentType } from '../../platform/http-body/mend-content-type.ts'
@@ -33,6 +33,7 @@ const CHECK_CONNECTIONS_MS = 5000
 /** Builds the HTTP side of ingest. It never listens: the caller does. */
 export async function buildIngestApp (options: IngestAppOptions): Promise<FastifyInstance> {
   let requests = 0
+  const answerError = createAnswerError(options.logger)
   const app = fastify({
     // A logger here would be given a child for each request. Metrics count requests; errors are logged below.
     logger: false,
@@ -40,6 +41,11 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     keepAliveTimeout: KEEP_ALIVE_MS,
     http: { connectionsCheckingInterval: CHECK_CONNECTIONS_MS, maxHeaderSize: MAX_HEADER_BYTES },
     clientErrorHandler: answerClientError,
+    // What goes wrong before a route is found, such as a path that does not decode.
+    frameworkErrors: ({ statusCode = 400 }, request, reply) => {
+      const known = new HttpError(statusCode, 'invalid_request', 'invalid_request', 'The request could not be read.')
+      answerError(known, request, reply as FastifyReply)
+    },
     // Anybody can send the headers of proxies.
     trustProxy: options.trustedProxies === '' ? false : options.trustedProxies,
     // A request that comes while the process ends is answered as ever, and its client told to connect anew.
@@ -52,7 +58,6 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   answerHalfClosed(app.server)
   // One more is closed at once.
   app.server.maxConnections = options.maxConnections
-  const answerError = createAnswerError(options.logger)
   app.setErrorHandler(answerError)
   app.addHook('onRequest', (request, reply, done) => {
     // Not before: the next connection would come here again.
