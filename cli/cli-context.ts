@@ -1,10 +1,10 @@
 import { connectClickHouse, type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { connectNats, type NatsConnection } from '../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
-import { pingClickHouse } from '../platform/health/check-service.ts'
+import { checkService, pingClickHouse } from '../platform/health/check-service.ts'
 import { createLogger } from '../platform/logger.ts'
 import { loadSettings } from '../platform/load-settings.ts'
-import { ServiceSilentError } from './describe-failure.ts'
+import { ServiceSilentError, type ServiceName } from './describe-failure.ts'
 import { findAddress } from './find-address.ts'
 
 /** What a command may use of the world; tests hand in their own. */
@@ -31,6 +31,8 @@ export interface CliContext extends CliWorld {
   cluster: () => string
   /** Rejects with a `ServiceSilentError` when a watched service is silent for too long; never resolves. */
   readonly silence: Promise<never>
+  /** The services that the command has asked for and that do not answer now. Takes a second at most. */
+  findUnavailable: () => Promise<ServiceName[]>
   /** Milliseconds for which a service may be silent. */
   timeoutMs: number
   close: () => Promise<void>
@@ -56,7 +58,10 @@ export function createCliContext (world: CliWorld): CliContext {
   // Nobody listens when a run is over.
   silence.catch(() => {})
 
-  function watch (service: string, { isWatched = true }: ServiceUse, ping: () => Promise<unknown>): void {
+  const pings = new Map<ServiceName, () => Promise<unknown>>()
+
+  function watch (service: ServiceName, { isWatched = true }: ServiceUse, ping: () => Promise<unknown>): void {
+    pings.set(service, ping)
     if (!isWatched) return
     let heardAt = performance.now()
     let isAsking = false
@@ -74,6 +79,11 @@ export function createCliContext (world: CliWorld): CliContext {
   const context: CliContext = {
     ...world,
     silence,
+    async findUnavailable () {
+      const checks = [...pings].map(async ([service, ping]) =>
+        (await checkService(service, ping, ASK_EVERY_MS)).healthy ? [] : [service])
+      return (await Promise.all(checks)).flat()
+    },
     timeoutMs: DEFAULT_TIMEOUT_MS,
     async postgres (use = {}) {
       const url = await findAddress(world.env, 'DATABASE_URL')

@@ -12,9 +12,13 @@ export const EXIT = {
   noAnswer: 3
 } as const
 
+/** The services that commands use, each with the setting that says where it is. */
+const SERVICE_SETTINGS = { postgres: 'DATABASE_URL', clickhouse: 'CLICKHOUSE_URL', nats: 'NATS_URL' } as const
+export type ServiceName = keyof typeof SERVICE_SETTINGS
+
 /** A service that a command uses hangs. */
 export class ServiceSilentError extends MillraceError {
-  constructor (service: string, timeoutMs: number) {
+  constructor (service: ServiceName, timeoutMs: number) {
     super('MILLRACE_SERVICE_SILENT', `${service} has not answered for ${timeoutMs / 1000} s; what this command asked for ` +
       'is not known, and what it began may be done or not')
     this.name = 'ServiceSilentError'
@@ -29,8 +33,14 @@ const POSTGRES_CODES: Record<string, string> = {
   23514: 'a value is longer than allowed'
 }
 
-/** The exit code of a failure, and what went wrong, in one line for the person at the terminal. */
-export function describeFailure (error: unknown): { exitCode: number, message: string } {
+/**
+ * The exit code of a failure, and what went wrong, in one line for the person at the terminal.
+ *
+ * @param unavailable  Services of the command that do not answer: errors of sockets and time-outs do not name them.
+ */
+export function describeFailure (
+  error: unknown, unavailable: readonly ServiceName[] = []
+): { exitCode: number, message: string } {
   if (error instanceof ServiceSilentError || (error instanceof MillraceError && isUnavailable(error))) {
     return { exitCode: EXIT.noAnswer, message: error.message }
   }
@@ -39,9 +49,15 @@ export function describeFailure (error: unknown): { exitCode: number, message: s
   const known = POSTGRES_CODES[code]
   if (known !== undefined) return failed(known)
   if (isUnavailable(error)) {
+    const [who, verb] = unavailable.length === 0
+      ? ['a service', 'does']
+      : [unavailable.join(' and '), unavailable.length === 1 ? 'does' : 'do']
+    const settings = unavailable.length === 0
+      ? Object.values(SERVICE_SETTINGS)
+      : unavailable.map((name) => SERVICE_SETTINGS[name])
     return {
       exitCode: EXIT.noAnswer,
-      message: 'the service does not answer; start Millrace (npm start), or set DATABASE_URL, CLICKHOUSE_URL or NATS_URL'
+      message: `${who} ${verb} not answer; look at npx millrace status, start Millrace (npm start), or set ${settings.join(' or ')}`
     }
   }
   return failed(error instanceof Error ? error.message : String(error))

@@ -114,7 +114,7 @@ t.test('finds the services of the stack that runs on the data directory', async 
 t.test('says that no service answers', async (t) => {
   const run = await runIn({ DATABASE_URL: 'postgres://millrace@127.0.0.1:9/none' }, ['projects', 'list'])
 
-  t.match(run, { code: 3, out: '', err: /does not answer; start Millrace/ })
+  t.match(run, { code: 3, out: '', err: /postgres does not answer; .*start Millrace .*set DATABASE_URL\n/ })
 })
 
 t.test('never lets a name write to the terminal', async (t) => {

@@ -10,6 +10,7 @@ import { addPropertiesCommands } from './commands/properties.ts'
 import { addRetentionCommands } from './commands/retention.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { addUsersCommands } from './commands/users.ts'
+import { isUnavailable } from '../platform/errors.ts'
 import { readDuration } from './read-arguments.ts'
 
 /** Adds the commands of one group, such as `keys create`. A new group is one file, and one line below. */
@@ -35,7 +36,8 @@ export async function runCli (args: readonly string[], world: CliWorld): Promise
   } catch (error) {
     // Commander has written its message itself; help and version are no failures.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.wrongCommandLine
-    const { exitCode, message } = describeFailure(error)
+    const unavailable = isUnavailable(error) ? await context.findUnavailable() : []
+    const { exitCode, message } = describeFailure(error, unavailable)
     context.stderr.write(`millrace: ${message}\n`)
     return exitCode
   } finally {
