@@ -1,5 +1,5 @@
 import { type FastifyInstance } from 'fastify'
-import { checkService } from '../../platform/health/check-service.ts'
+import { checkService, READINESS_CHECK_MS } from '../../platform/health/check-service.ts'
 import { healthStatusCode, reportHealth, type HealthPart } from '../../platform/health/health-report.ts'
 import { type Registry } from '../../platform/metrics.ts'
 
@@ -17,9 +17,6 @@ export interface HealthOptions {
   /** Stages of the process itself, beside its dependencies. */
   parts: () => HealthPart[]
 }
-
-/** Load balancers give up after a second or two, and a dependency that hangs must not look like a process that does. */
-const READINESS_CHECK_MS = 500
 
 /**
  * `/_liveness`: the event loop answers. `/_readiness`: requests may be sent here, and which of its dependencies answer.

@@ -1,8 +1,10 @@
 import http from 'node:http'
+import { type AddressInfo } from 'node:net'
 import zlib from 'node:zlib'
 import { fastify } from 'fastify'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { READINESS_CHECK_MS } from '../../platform/health/check-service.ts'
 import { CONTENT_TYPES } from '../../test/support/content-types.ts'
 import { sendRaw } from '../../test/support/send-raw.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
@@ -183,6 +185,19 @@ t.test('health: live while it runs, ready until it begins to end', async (t) => 
 
   t.equal((await fetch(`${ingest.url}/_readiness`)).status, 503)
   t.equal((await ingest.post('/e', event('late'))).status, 200)
+})
+
+t.test('an API that waits for its own dependencies is not taken for one that does not answer', async (t) => {
+  // The API answers after READINESS_CHECK_MS when a dependency of it hangs, and a little later on a busy machine.
+  const api = http.createServer((_request, response) => {
+    setTimeout(() => response.end('{"status":"degraded"}'), READINESS_CHECK_MS + 50)
+  })
+  await new Promise<void>((resolve) => api.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => api.close())
+  const { port } = api.address() as AddressInfo
+  const behind = await startTestIngest(t, { MILLRACE_API_URL: `http://127.0.0.1:${port}` })
+
+  t.match(await (await fetch(`${behind.url}/_readiness`)).json(), { status: 'ok', checks: { api: 'ok' } })
 })
 
 t.test('a key that is created is known at once, one that is deleted is refused soon', async (t) => {

@@ -1,5 +1,5 @@
 import { type FastifyInstance } from 'fastify'
-import { checkService } from '../../platform/health/check-service.ts'
+import { API_READINESS_CHECK_MS, checkService } from '../../platform/health/check-service.ts'
 import { healthStatusCode, reportHealth, type HealthPart } from '../../platform/health/health-report.ts'
 
 export interface HealthRoutesOptions {
@@ -10,9 +10,6 @@ export interface HealthRoutesOptions {
   /** Read at each request of `/_health`. */
   parts: () => HealthPart[]
 }
-
-/** Balancers give up after a second or two, and an API that hangs must not look like an ingest that does. */
-const READINESS_CHECK_MS = 500
 
 /**
  * `/_liveness`: the event loop answers. `/_readiness`: requests may be sent here; with the number of the process, as
@@ -26,7 +23,7 @@ export async function healthRoutes (
   app.get('/_liveness', async () => ({ status: 'ok' }))
   app.get('/_readiness', async (_request, reply) => {
     const ready = isReady()
-    const api = await checkService('api', async () => await askApi(apiUrl), READINESS_CHECK_MS)
+    const api = await checkService('api', async () => await askApi(apiUrl), API_READINESS_CHECK_MS)
     const works = api.healthy ? 'ok' : 'degraded'
     return await reply.code(ready ? 200 : 503).send({
       status: ready ? works : 'shutting down', checks: { api: api.healthy ? 'ok' : 'unavailable' }, pid: process.pid
@@ -39,7 +36,7 @@ export async function healthRoutes (
 }
 
 async function askApi (apiUrl: string): Promise<void> {
-  const response = await fetch(new URL('/_readiness', apiUrl), { signal: AbortSignal.timeout(READINESS_CHECK_MS) })
+  const response = await fetch(new URL('/_readiness', apiUrl), { signal: AbortSignal.timeout(API_READINESS_CHECK_MS) })
   // Read to its end, or the connection could not be used again.
   await response.arrayBuffer()
   if (!response.ok) throw new Error(`the API answers ${response.status}`)

@@ -4,6 +4,18 @@ import { type HealthPart } from './health-report.ts'
 const CHECK_TIMEOUT_MS = 2000
 
 /**
+ * How long `/_readiness` waits for a dependency, in milliseconds: balancers give up after a second or two, and a
+ * dependency that hangs must not look like a process that does.
+ */
+export const READINESS_CHECK_MS = 500
+
+/**
+ * How long the origin's `/_readiness` waits for that of the API, in milliseconds: longer than the API waits for its own
+ * dependencies, or one that hangs there would look like an API that does.
+ */
+export const API_READINESS_CHECK_MS = READINESS_CHECK_MS + 400
+
+/**
  * Asks a service whether it answers.
  *
  * @param check  Rejects when it does not. The text of its error is not passed on: it may name users and addresses.
