@@ -8,6 +8,7 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { openLaneRecords, openRecordBucket } from '../lanes/lane-records.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { startTestLane, startTestStores, type TestStores } from '../testing/start-test-lane.ts'
+import { findOldestAt } from './watch-streams.ts'
 import { MissingCounter, type MissingReading } from './count-missing.ts'
 
 const MESSAGES = 400
@@ -120,4 +121,15 @@ t.test('nothing is missing while messages come, are settled, and lanes change th
 
   t.ok(readings.some(({ before }) => before === 0))
   t.same([...new Set(readings.map(({ missing }) => missing))], [0])
+})
+
+t.test('a message that nats-server cannot read is as old as was known, not from the year 1', async (t) => {
+  const unreadable = { messages: 1, first_seq: 7, first_ts: '0001-01-01T00:00:00Z' }
+  const now = Date.now()
+
+  t.equal(findOldestAt({ ...unreadable, first_ts: '2026-11-22T10:00:00Z' }, undefined), Date.parse('2026-11-22T10:00:00Z'))
+  t.equal(findOldestAt({ ...unreadable, messages: 0 }, undefined), 0)
+  t.ok(findOldestAt(unreadable, undefined) >= now, 'as old as the first look at it')
+  t.equal(findOldestAt(unreadable, { firstSequence: 7, oldestAt: 5000 }), 5000, 'and its age grows')
+  t.ok(findOldestAt(unreadable, { firstSequence: 6, oldestAt: 5000 }) >= now)
 })

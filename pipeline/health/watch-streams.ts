@@ -1,4 +1,4 @@
-import { jetstreamManager } from '@nats-io/jetstream'
+import { jetstreamManager, type StreamState } from '@nats-io/jetstream'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type HealthPart } from '../../platform/health/health-report.ts'
 import { type Logger } from '../../platform/logger.ts'
@@ -17,8 +17,10 @@ interface StreamFill {
   messages: number
   bytes: number
   maxBytes: number
-  /** When the oldest message came, epoch milliseconds; 0 in an empty stream. */
+  /** When the oldest message came, epoch milliseconds; 0 in an empty stream. See `findOldestAt`. */
   oldestAt: number
+  /** Sequence of the oldest message. */
+  firstSequence: number
   /** Bytes of messages that nats-server could not read when it started. It tells until its next start. */
   lostBytes: number
 }
@@ -92,7 +94,8 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
           messages: state.messages,
           bytes: state.bytes,
           maxBytes: config.max_bytes,
-          oldestAt: state.messages === 0 ? 0 : Date.parse(state.first_ts)
+          oldestAt: findOldestAt(state, fills.get(stream)),
+          firstSequence: state.first_seq
         })
       }
     } catch {
@@ -137,6 +140,21 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
 /** The dead letters have a part of their own. */
 function hasPart ([stream, { lostBytes }]: [string, StreamFill]): boolean {
   return stream !== DEAD_LETTER_STREAM || lostBytes > 0
+}
+
+/**
+ * When the oldest message of a stream came, in epoch milliseconds; 0 when it is empty. The year 1 is what nats-server
+ * says of a message that it cannot read: such a one is as old as was known before, or as the first look at it.
+ */
+export function findOldestAt (
+  state: Pick<StreamState, 'messages' | 'first_seq' | 'first_ts'>,
+  before: Pick<StreamFill, 'firstSequence' | 'oldestAt'> | undefined
+): number {
+  if (state.messages === 0) return 0
+  const oldestAt = Date.parse(state.first_ts)
+  if (oldestAt > 0) return oldestAt
+  const isKnown = before !== undefined && before.firstSequence === state.first_seq && before.oldestAt > 0
+  return isKnown ? before.oldestAt : Date.now()
 }
 
 function ageMs ({ oldestAt }: StreamFill): number {
