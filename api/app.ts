@@ -60,8 +60,8 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     registry: deps.metrics.registry,
     isShuttingDown: deps.isShuttingDown,
     parts: () => [{ name: 'flag definitions', healthy: deps.definitions.isReady(), ageMs: deps.definitions.ageMs() }],
-    // Flags are served from memory while Postgres is away, and definitions while ClickHouse is: taking such a process
-    // out of service would take away what it can do. Before the first load it can do nothing.
+    // Flags are served from memory while Postgres is unavailable, and definitions while ClickHouse is: taking such a
+    // process out of service would take away what it can do. Before the first load it can do nothing.
     isReady: deps.definitions.isReady,
     checks: {
       postgres: async () => await deps.sql`SELECT 1`,

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 
-/** What a figure depends on, for whoever compares it. */
+/** What a figure depends on, for anyone who compares it. */
 export interface Machine {
   date: string
   commit: string

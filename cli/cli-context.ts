@@ -70,7 +70,7 @@ export function createCliContext (world: CliWorld): CliContext {
       if (performance.now() - heardAt > timeoutMs) tellSilence(new ServiceSilentError(service, timeoutMs))
       if (isAsking) return
       isAsking = true
-      // What it says is the business of the command; an error is no sign of life.
+      // What it says is the business of the command; an error is no heartbeat.
       ping().then(() => { heardAt = performance.now() }, () => {}).finally(() => { isAsking = false })
     }, ASK_EVERY_MS)
     closers.push(() => { clearInterval(timer) })

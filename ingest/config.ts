@@ -9,7 +9,7 @@ export interface IngestConfig {
   logLevel: string
   natsUrl: string
   databaseUrl: string
-  streams: { lanes: number, replicas: number, eventsMaxBytes: number, deadLetterMaxBytes: number }
+  streams: { partitions: number, replicas: number, eventsMaxBytes: number, deadLetterMaxBytes: number }
   groupCommitMs: number
   /** Of each project; 0: no limit. */
   eventsPerSecond: number
@@ -21,7 +21,7 @@ export interface IngestConfig {
 export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
   const settings = loadSettings(env, [
     'MILLRACE_HOST', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'DATABASE_URL',
-    'MILLRACE_LANES', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
+    'MILLRACE_PARTITIONS', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
     'MILLRACE_GROUP_COMMIT_MS', 'MILLRACE_INGEST_RATE_LIMIT', 'MILLRACE_MAX_CONNECTIONS', 'MILLRACE_TRUSTED_PROXIES',
     'MILLRACE_MAX_BODY_BYTES', 'MILLRACE_MAX_DECOMPRESSED_BYTES',
     'MILLRACE_DATA_DIR', 'MILLRACE_SPOOL_MAX_BYTES'
@@ -34,7 +34,7 @@ export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
     natsUrl: settings.NATS_URL,
     databaseUrl: settings.DATABASE_URL,
     streams: {
-      lanes: settings.MILLRACE_LANES,
+      partitions: settings.MILLRACE_PARTITIONS,
       replicas: settings.MILLRACE_STREAM_REPLICAS,
       eventsMaxBytes: settings.MILLRACE_STREAM_MAX_BYTES,
       deadLetterMaxBytes: settings.MILLRACE_DEAD_LETTER_MAX_BYTES

@@ -72,7 +72,7 @@ t.test('replacing a process under load fails no request and loses no event', asy
 
 t.test('says what is wrong with its settings, all of it, and ends', async (t) => {
   const child = spawn(process.execPath, [path.join(import.meta.dirname, 'main.ts')], {
-    env: { PATH: process.env.PATH, MILLRACE_PORT: 'x', MILLRACE_LANES: '0' }, stdio: ['ignore', 'ignore', 'pipe']
+    env: { PATH: process.env.PATH, MILLRACE_PORT: 'x', MILLRACE_PARTITIONS: '0' }, stdio: ['ignore', 'ignore', 'pipe']
   })
   let printed = ''
   child.stderr.on('data', (chunk: Buffer) => { printed += chunk.toString() })
@@ -80,7 +80,7 @@ t.test('says what is wrong with its settings, all of it, and ends', async (t) =>
 
   t.equal(code, 1)
   t.match(printed, /MILLRACE_PORT/)
-  t.match(printed, /MILLRACE_LANES/)
+  t.match(printed, /MILLRACE_PARTITIONS/)
 })
 
 /** Clients with keep-alive that never repeat a request: each failure is one a user would see. */

@@ -4,7 +4,7 @@ import { runProcess } from '../platform/run-process.ts'
 import { loadIngestConfig } from './config.ts'
 import { startIngest } from './start-ingest.ts'
 
-/** The ingest tier as a process. The way of an event through it is in `start-ingest.ts`. */
+/** The ingest tier as a process. The life of an event through it is in `start-ingest.ts`. */
 runProcess('ingest', async function main () {
   const config = loadIngestConfig(process.env)
   const logger = createLogger({ component: 'ingest', level: config.logLevel })

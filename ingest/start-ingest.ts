@@ -7,7 +7,7 @@ import { createMetrics } from '../platform/metrics.ts'
 import { type ShutdownStep } from '../platform/on-shutdown.ts'
 import { buildIngestApp } from './http/app.ts'
 import { createCapture } from './capture/capture.ts'
-import { closeGently } from './http/close-gently.ts'
+import { closeGracefully } from './http/close-gracefully.ts'
 import { type IngestConfig } from './config.ts'
 import { createIngestCounts } from './capture/ingest-counts.ts'
 import { CAPTURE_PATHS } from './http/capture-routes.ts'
@@ -37,14 +37,14 @@ const LARGE_BODIES = { maxBytes: 120_000_000, maxWaiting: 64, maxWaitMs: 30_000 
 const CLOSE_GRACE_MS = 2000
 
 /**
- * Composes the tier and starts listening. The way of an event, a folder for each step:
+ * Composes the tier and starts listening. The life of an event, a folder for each step:
  *
  * 1. `http/`: take the request, answer it
  * 2. `capture/`: find its events and its key, take each event; `large/` does it in a thread for large bodies
  * 3. `authenticate/`: which project is it, and has it sent too much
- * 4. `normalise/`: from what was sent to a row, and to what it changes about people
+ * 4. `normalise/`: from what was sent to a row, and to what it changes about persons
  * 5. `encode/`: from rows to a frame
- * 6. `publish/`: messages to the stream; `spool/` keeps them while it is away
+ * 6. `publish/`: messages to the stream; `spool/` keeps them while it is unavailable
  */
 export async function startIngest (config: IngestConfig, logger: Logger): Promise<Ingest> {
   const metrics = createMetrics('ingest')
@@ -52,7 +52,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const processId = randomBytes(6).toString('hex')
   const { keys, close: closeKeys } = openKeys(config.databaseUrl, { logger, metrics })
   const publishing = await openPublishing(config, { logger, metrics, processId })
-  const { lanes, people, publishFrames, link, spool, failures } = publishing
+  const { partitions, persons, publishFrames, link, spool, failures } = publishing
 
   const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event could not be stored')
   const maxEventBytes = link.maxPayloadBytes
@@ -63,10 +63,11 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const rateLimit = createRateLimit(config.eventsPerSecond, { metrics, now: Date.now })
   metrics.gaugeFrom('large_body_bytes', 'Bytes of large bodies in memory.', () => budget.used)
   const captureLarge = createCaptureLarge({
-    ...config.limits, pool, keys, people, publishFrames, rateLimit, counts, maxEventBytes, lanes: config.streams.lanes
+    ...config.limits, pool, keys, persons, publishFrames, rateLimit, counts, maxEventBytes,
+    partitions: config.streams.partitions
   })
   const capture = createCapture({
-    keys, takeEvent, lanes, people, captureLarge, budget, rateLimit, counts, limits: config.limits, now: Date.now
+    keys, takeEvent, partitions, persons, captureLarge, budget, rateLimit, counts, limits: config.limits, now: Date.now
   })
 
   let ready = true
@@ -94,7 +95,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     port: await listen(app, config.http),
     shutdownSteps: [
       { name: 'say not ready', run: () => { ready = false } },
-      { name: 'finish requests', run: async () => await closeGently(app, CLOSE_GRACE_MS) },
+      { name: 'finish requests', run: async () => await closeGracefully(app, CLOSE_GRACE_MS) },
       { name: 'stop the threads', run: async () => await pool.close() },
       ...publishing.shutdownSteps,
       { name: 'close the keys', run: closeKeys }

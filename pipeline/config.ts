@@ -11,7 +11,7 @@ export interface PipelineConfig {
   /** Empty: one node. */
   clickhouseCluster: string
   databaseUrl: string
-  streams: StreamLimits & { lanes: number }
+  streams: StreamLimits & { partitions: number }
   batch: BatchLimits
   rollUpIntervalMs: number
   /** Of a project. */
@@ -22,7 +22,7 @@ export interface PipelineConfig {
 export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
   const settings = loadSettings(env, [
     'MILLRACE_HOST', 'MILLRACE_PIPELINE_PORT', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL',
-    'MILLRACE_LANES', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
+    'MILLRACE_PARTITIONS', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
     'MILLRACE_BATCH_MAX_ROWS', 'MILLRACE_BATCH_MAX_BYTES', 'MILLRACE_BATCH_MAX_AGE_MS', 'MILLRACE_ROLL_UP_INTERVAL_MS',
     'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_MAX_GROUP_TYPES'
   ])
@@ -34,7 +34,7 @@ export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
     clickhouseCluster: settings.MILLRACE_CLICKHOUSE_CLUSTER,
     databaseUrl: settings.DATABASE_URL,
     streams: {
-      lanes: settings.MILLRACE_LANES,
+      partitions: settings.MILLRACE_PARTITIONS,
       replicas: settings.MILLRACE_STREAM_REPLICAS,
       eventsMaxBytes: settings.MILLRACE_STREAM_MAX_BYTES,
       deadLetterMaxBytes: settings.MILLRACE_DEAD_LETTER_MAX_BYTES

@@ -15,14 +15,14 @@ import { MissingCounter } from './health/count-missing.ts'
 import { describeHealth } from './health/describe-health.ts'
 import { createDuplicateFilters } from './duplicates/open-duplicate-filters.ts'
 import { startHealthServer } from './health/health-server.ts'
-import { findLanes } from './lanes/find-lanes.ts'
-import { LaneManager } from './lanes/lane-manager.ts'
-import { laneKey } from './lanes/lane-record.ts'
-import { openLaneRecords, openRecordBucket } from './lanes/lane-records.ts'
-import { joinMembers } from './lanes/membership.ts'
-import { watchDisconnects } from './lanes/watch-disconnects.ts'
+import { findPartitions } from './partitions/find-partitions.ts'
+import { PartitionManager } from './partitions/partition-manager.ts'
+import { partitionKey } from './partitions/partition-record.ts'
+import { openPartitionRecords, openRecordBucket } from './partitions/partition-records.ts'
+import { joinMembers } from './partitions/membership.ts'
+import { watchDisconnects } from './partitions/watch-disconnects.ts'
 import { createPipelineMetrics } from './metrics.ts'
-import { startPeople } from './people/start-people.ts'
+import { startPersons } from './persons/start-persons.ts'
 import { startRetention } from './start-retention.ts'
 import { watchDeadLetters } from './health/watch-dead-letters.ts'
 import { watchDisks } from './health/watch-disks.ts'
@@ -30,26 +30,26 @@ import { watchParts } from './health/watch-parts.ts'
 import { watchStreams } from './health/watch-streams.ts'
 import { createInsertFrames } from './writer/insert/insert-frames.ts'
 import { createProbeTable } from './writer/insert/probe-table.ts'
-import { runLane } from './writer/run-lane.ts'
+import { runPartition } from './writer/run-partition.ts'
 
-/** Eight partitions of people at once, their copies, the roll-up. */
+/** Eight partitions of persons at once, their copies, the roll-up. */
 const POSTGRES_CONNECTIONS = 10
 
 /**
  * The stages of an event from the stream to the column store, and what goes on beside it:
  *
- * 1. share the lanes among the processes      lanes/lane-manager.ts
- * 2. read a lane in order, without gaps       writer/read/, stream-reader/
+ * 1. share the partitions among the processes      partitions/partition-manager.ts
+ * 2. read a partition in order, without gaps       writer/read/, stream-reader/
  * 3. choose a batch                           writer/batch/
  * 4. leave out what is stored already         duplicates/
- * 5. record the cut                           lanes/claim-lane.ts
+ * 5. record the batch range                           partitions/claim-partition.ts
  * 6. insert its frames, as they are           writer/insert/
- * 7. search what is refused, set it aside     writer/lane-session.ts, writer/settle/set-aside.ts
- * 8. settle and acknowledge                   writer/settle/lane-progress.ts
+ * 7. search what is refused, dead-letter it     writer/partition-session.ts, writer/acknowledge/dead-letter-rows.ts
+ * 8. acknowledge and acknowledge                   writer/acknowledge/partition-progress.ts
  *
- * Steps 2 to 8 of a lane follow each other in writer/lane-session.ts.
+ * Steps 2 to 8 of a partition follow each other in writer/partition-session.ts.
  *
- * Beside it: apply what events change about persons and groups (people/), roll definitions up and count how often they
+ * Beside it: apply what events change about persons and groups (persons/), roll definitions up and count how often they
  * are asked for (definitions/), remove what retention lets go (start-retention.ts), answer the operator (health/).
  */
 runProcess('pipeline', async () => {
@@ -67,12 +67,12 @@ runProcess('pipeline', async () => {
   const sql = connectPostgres({ url: config.databaseUrl, max: POSTGRES_CONNECTIONS, logger })
 
   const owner = nuid.next()
-  const lanes = await retryAtStart(() => findLanes(connection, config.streams.lanes), logger)
-  const records = await retryAtStart(() => openLaneRecords(connection, config.streams), logger)
+  const partitions = await retryAtStart(() => findPartitions(connection, config.streams.partitions), logger)
+  const records = await retryAtStart(() => openPartitionRecords(connection, config.streams), logger)
   const filters = createDuplicateFilters({ clickhouse: shards, metrics: pipelineMetrics })
   const membership = await retryAtStart(
     () => joinMembers(connection, { id: owner, replicas: config.streams.replicas, logger }), logger)
-  const laneDeps = {
+  const partitionDeps = {
     owner,
     connection,
     records,
@@ -85,16 +85,16 @@ runProcess('pipeline', async () => {
     onDisconnect: watchDisconnects(connection),
     isAlive: (id: string) => membership.isAlive(id)
   }
-  const manager = new LaneManager(lanes, {
+  const manager = new PartitionManager(partitions, {
     membership,
     logger,
-    runLane: (lane, control) => {
-      pipelineMetrics.startLane(laneKey(lane))
-      return runLane({ ...laneDeps, lane, ...control }).finally(() => filters.close(lane))
+    runPartition: (partition, control) => {
+      pipelineMetrics.startPartition(partitionKey(partition))
+      return runPartition({ ...partitionDeps, partition, ...control }).finally(() => filters.close(partition))
     }
   })
   manager.start()
-  const people = startPeople({
+  const persons = startPersons({
     connection, sql, clickhouse, cluster: config.clickhouseCluster, membership, metrics, logger,
     maxGroupTypes: config.maxGroupTypes
   })
@@ -125,9 +125,9 @@ runProcess('pipeline', async () => {
       ...streams.parts(),
       ...disks.parts(),
       ...describeHealth({
-        lanes: manager.states(),
-        people: people.states(),
-        copiesError: people.copiesError(),
+        partitions: manager.states(),
+        persons: persons.states(),
+        copiesError: persons.copiesError(),
         rollUpError: rollUp.lastError(),
         deadLetters: deadLetters.fill()
       })
@@ -139,7 +139,7 @@ runProcess('pipeline', async () => {
     { name: 'readiness', run: () => { ready = false } },
     {
       name: 'work',
-      run: () => Promise.all([manager.stop(), people.stop(), rollUp.stop(), queryUsage.stop(), retention.stop()])
+      run: () => Promise.all([manager.stop(), persons.stop(), rollUp.stop(), queryUsage.stop(), retention.stop()])
     },
     { name: 'membership', run: () => membership.leave() },
     { name: 'dead letters', run: () => { deadLetters.stop(); streams.stop(); disks.stop(); parts.stop() } },

@@ -1,87 +1,89 @@
 import { createMetrics, type Counter, type Histogram, type Metrics } from '../platform/metrics.ts'
-import { type LaneState } from './lanes/lane-state.ts'
+import { type PartitionState } from './partitions/partition-state.ts'
 import { CLICKHOUSE_ERRORS } from './writer/insert/classify-clickhouse-error.ts'
-import { WRITER_REFUSALS } from './writer/settle/set-aside.ts'
+import { WRITER_REFUSALS } from './writer/acknowledge/dead-letter-rows.ts'
 
 /** What a pipeline process counts. Every outcome of an event has a counter: stored, left out, dead-lettered. */
 export interface PipelineMetrics {
   metrics: Metrics
-  storedRows: Counter<'lane'>
-  storedBatches: Counter<'lane'>
-  leftOutRows: Counter<'lane'>
+  storedRows: Counter<'partition'>
+  storedBatches: Counter<'partition'>
+  leftOutRows: Counter<'partition'>
   deadLetters: Counter<'stage' | 'reason'>
-  deadLettersWaiting: Counter<'lane'>
-  insertRetries: Counter<'lane' | 'code'>
-  refusedBatches: Counter<'lane' | 'code'>
-  confirmedRows: Counter<'lane'>
-  insertSeconds: Histogram<'lane'>
-  batchRows: Histogram<'lane'>
-  batchBytes: Histogram<'lane'>
-  storedAgeSeconds: Histogram<'lane'>
-  /** Starts the counters of a lane at 0. Called when the process takes the lane, before it counts anything. */
-  startLane: (lane: string) => void
+  deadLettersWaiting: Counter<'partition'>
+  insertRetries: Counter<'partition' | 'code'>
+  refusedBatches: Counter<'partition' | 'code'>
+  confirmedRows: Counter<'partition'>
+  insertSeconds: Histogram<'partition'>
+  batchRows: Histogram<'partition'>
+  batchBytes: Histogram<'partition'>
+  storedAgeSeconds: Histogram<'partition'>
+  /**
+   * Starts the counters of a partition at 0. Called when the process takes the partition, before it counts anything.
+   */
+  startPartition: (partition: string) => void
 }
 
-/** @param lanes  The lanes this process writes at the moment. */
-export function createPipelineMetrics (lanes: () => Iterable<LaneState>): PipelineMetrics {
+/** @param partitions  The partitions this process writes at the moment. */
+export function createPipelineMetrics (partitions: () => Iterable<PartitionState>): PipelineMetrics {
   const metrics = createMetrics('pipeline')
-  const lane = ['lane'] as const
-  const ofLane = { lane: null }
-  addLaneGauges(metrics, lanes)
-  const byLane = {
-    storedRows: metrics.counter('rows_stored_total', 'Rows that ClickHouse confirmed.', ofLane),
-    storedBatches: metrics.counter('batches_stored_total', 'Inserts that ClickHouse confirmed.', ofLane),
-    leftOutRows: metrics.counter('rows_left_out_total', 'Rows left out because the same event is stored already.', ofLane),
-    deadLettersWaiting: metrics.counter('dead_letter_refusals_total', 'Dead letters that the full stream refused; the lane waits.', ofLane),
-    confirmedRows: metrics.counter('rows_looked_up_total', 'Rows looked up in ClickHouse before they were inserted.', ofLane)
+  const partition = ['partition'] as const
+  const ofPartition = { partition: null }
+  addPartitionGauges(metrics, partitions)
+  const byPartition = {
+    storedRows: metrics.counter('rows_stored_total', 'Rows that ClickHouse confirmed.', ofPartition),
+    storedBatches: metrics.counter('batches_stored_total', 'Inserts that ClickHouse confirmed.', ofPartition),
+    leftOutRows: metrics.counter('rows_deduplicated_total', 'Rows left out because the same event is stored already.', ofPartition),
+    deadLettersWaiting: metrics.counter('dead_letter_refusals_total', 'Dead letters that the full stream refused; the partition waits.', ofPartition),
+    confirmedRows: metrics.counter('rows_confirmed_total', 'Rows looked up in ClickHouse before they were inserted.', ofPartition)
   }
   const byCode = {
-    insertRetries: metrics.counter('insert_retries_total', 'Inserts tried again, by ClickHouse error.', { lane: null, code: null }),
-    refusedBatches: metrics.counter('batches_refused_total', 'Inserts refused for their rows, by ClickHouse error.', { lane: null, code: null })
+    insertRetries: metrics.counter('insert_retries_total', 'Inserts tried again, by ClickHouse error.', { partition: null, code: null }),
+    refusedBatches: metrics.counter('batches_refused_total', 'Inserts refused for their rows, by ClickHouse error.', { partition: null, code: null })
   }
   const histograms = {
-    insertSeconds: metrics.histogram('insert_seconds', 'Time of a confirmed insert.', [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30], lane),
-    batchRows: metrics.histogram('batch_rows', 'Rows of a confirmed insert.', [1, 10, 100, 1000, 10_000, 100_000], lane),
+    insertSeconds: metrics.histogram('insert_seconds', 'Time of a confirmed insert.', [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30], partition),
+    batchRows: metrics.histogram('batch_rows', 'Rows of a confirmed insert.', [1, 10, 100, 1000, 10_000, 100_000], partition),
     batchBytes: metrics.histogram('batch_bytes', 'Compressed bytes of the messages of a confirmed insert.',
-      [1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000], lane),
+      [1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000], partition),
     storedAgeSeconds: metrics.histogram('stored_age_seconds',
       'From the receipt of the oldest event of a batch to its confirmed insert: how late rows become visible.',
-      [0.1, 0.25, 0.5, 1, 2, 5, 15, 60, 300, 3600], lane)
+      [0.1, 0.25, 0.5, 1, 2, 5, 15, 60, 300, 3600], partition)
   }
   const started = new Set<string>()
   return {
     metrics,
-    ...byLane,
+    ...byPartition,
     ...byCode,
     ...histograms,
-    startLane (lane) {
-      // A lane that comes back goes on counting.
-      if (started.has(lane)) return
-      started.add(lane)
-      for (const counter of Object.values(byLane)) counter.inc({ lane }, 0)
-      for (const histogram of Object.values(histograms)) histogram.zero({ lane })
+    startPartition (partition) {
+      // A partition that comes back goes on counting.
+      if (started.has(partition)) return
+      started.add(partition)
+      for (const counter of Object.values(byPartition)) counter.inc({ partition }, 0)
+      for (const histogram of Object.values(histograms)) histogram.zero({ partition })
       for (const [code, { action }] of Object.entries(CLICKHOUSE_ERRORS)) {
-        (action === 'refuse' ? byCode.refusedBatches : byCode.insertRetries).inc({ lane, code }, 0)
+        (action === 'refuse' ? byCode.refusedBatches : byCode.insertRetries).inc({ partition, code }, 0)
       }
     },
-    deadLetters: metrics.counter('dead_letters_total', 'Rows and messages set aside.', { stage: ['writer'], reason: WRITER_REFUSALS })
+    deadLetters: metrics.counter('dead_letters_total', 'Rows and messages dead-lettered.', { stage: ['writer'], reason: WRITER_REFUSALS })
   }
 }
 
-function addLaneGauges ({ gauge }: Metrics, lanes: () => Iterable<LaneState>): void {
-  const pending = gauge('lane_pending_messages', 'Messages of the lane that are not settled.', ['lane'])
-  const bytes = gauge('lane_pending_bytes', 'Their bytes: of those in hand, and for the others estimated by these.', ['lane'])
-  const lag = gauge('lane_lag_seconds', 'Age of the oldest message in hand that is not settled.', ['lane'])
-  const healthy = gauge('lane_healthy', '1 while the lane stores what comes, 0 while it waits or fails.', ['lane'])
-  // Lanes come and go; the gauges are filled when the first of them is read.
+function addPartitionGauges ({ gauge }: Metrics, partitions: () => Iterable<PartitionState>): void {
+  const pending = gauge('partition_pending_messages', 'Messages of the partition that are not acknowledged.', ['partition'])
+  const bytes = gauge('partition_pending_bytes', 'Their bytes: of those in hand, and for the others estimated by these.', ['partition'])
+  const lag = gauge('partition_lag_seconds', 'Age of the oldest message in hand that is not acknowledged.', ['partition'])
+  const healthy = gauge('partition_healthy', '1 while the partition stores what comes, 0 while it waits or fails.', ['partition'])
+  // Partitions come and go; the gauges are filled when the first of them is read.
   Object.assign(pending, {
     collect: () => {
       for (const each of [pending, bytes, lag, healthy]) each.reset()
-      for (const state of lanes()) {
-        pending.set({ lane: state.key }, state.pendingMessages)
-        bytes.set({ lane: state.key }, state.pendingBytes)
-        lag.set({ lane: state.key }, state.lagMs(Date.now()) / 1000)
-        healthy.set({ lane: state.key }, state.isHealthy(Date.now()) && state.phase !== 'elsewhere' ? 1 : 0)
+      for (const state of partitions()) {
+        pending.set({ partition: state.key }, state.pendingMessages)
+        bytes.set({ partition: state.key }, state.pendingBytes)
+        lag.set({ partition: state.key }, state.lagMs(Date.now()) / 1000)
+        healthy.set({ partition: state.key }, state.isHealthy(Date.now()) && state.phase !== 'standby' ? 1 : 0)
       }
     }
   })

@@ -2,7 +2,7 @@
  * What the catcher of an error should do with the work that failed.
  *
  * - `retry`: the other side could not take it now; the same work may succeed later.
- * - `dead-letter`: the work itself is bad; set it aside with its reason and go on.
+ * - `dead-letter`: the work itself is bad; dead-letter it with its reason and go on.
  * - `stop`: nobody knows; end the process so that the work is redelivered to a healthy one.
  */
 export type FailureAction = 'retry' | 'dead-letter' | 'stop'
@@ -102,7 +102,7 @@ const UNAVAILABLE_MESSAGE = /^Timeout error\.$|^timeout$|system temporarily unav
 
 /**
  * Whether an error says that a service refuses connections, hangs or went away: expected in an outage, where the stack
- * of whoever asked tells nothing. Looks at its causes, too.
+ * of anyone who asked tells nothing. Looks at its causes, too.
  */
 export function isUnavailable (error: unknown): boolean {
   for (let at = error, depth = 0; typeof at === 'object' && at !== null && depth < 5; depth++) {

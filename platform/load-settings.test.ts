@@ -3,17 +3,17 @@ import { SettingsError } from './errors.ts'
 import { loadSettings } from './load-settings.ts'
 
 t.test('fills in defaults and converts numbers', async (t) => {
-  const settings = loadSettings({ MILLRACE_PORT: '9000', MILLRACE_LANES: '' }, ['MILLRACE_PORT', 'MILLRACE_LANES'])
+  const settings = loadSettings({ MILLRACE_PORT: '9000', MILLRACE_PARTITIONS: '' }, ['MILLRACE_PORT', 'MILLRACE_PARTITIONS'])
 
-  t.same(settings, { MILLRACE_PORT: 9000, MILLRACE_LANES: 1 })
+  t.same(settings, { MILLRACE_PORT: 9000, MILLRACE_PARTITIONS: 1 })
   t.ok(Object.isFrozen(settings))
 })
 
 t.test('reports all problems together, by variable, with what came', async (t) => {
-  const env = { MILLRACE_PORT: 'eighty', MILLRACE_LANES: '0', MILLRACE_LOG_LEVEL: 'loud', MILLRACE_PROT: '1' }
+  const env = { MILLRACE_PORT: 'eighty', MILLRACE_PARTITIONS: '0', MILLRACE_LOG_LEVEL: 'loud', MILLRACE_PROT: '1' }
 
   try {
-    loadSettings(env, ['MILLRACE_PORT', 'MILLRACE_LANES', 'MILLRACE_LOG_LEVEL'])
+    loadSettings(env, ['MILLRACE_PORT', 'MILLRACE_PARTITIONS', 'MILLRACE_LOG_LEVEL'])
     t.fail('should have thrown')
   } catch (error) {
     t.ok(error instanceof SettingsError)
@@ -21,7 +21,7 @@ t.test('reports all problems together, by variable, with what came', async (t) =
     t.equal(problems.length, 4)
     t.match(problems.join('\n'), /MILLRACE_PROT is not a setting/)
     t.match(problems.join('\n'), /MILLRACE_PORT must be integer, but is "eighty"/)
-    t.match(problems.join('\n'), /MILLRACE_LANES must be >= 1, but is "0"/)
+    t.match(problems.join('\n'), /MILLRACE_PARTITIONS must be >= 1, but is "0"/)
     t.match(problems.join('\n'), /MILLRACE_LOG_LEVEL .*\(trace, debug/)
   }
 })

@@ -51,23 +51,23 @@ t.test('a line that comes again and again is written once, and then counted', as
   const { out } = await run(`
     const err = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
     for (let attempt = 0; attempt < 10_000; attempt++) {
-      logger.warn({ err, lane: 'live.0', attempt }, 'insert failed')
-      if (attempt % 100 === 0) logger.error({ err, lane: 'live.1', attempt }, 'insert failed')
+      logger.warn({ err, partition: 'live.0', attempt }, 'insert failed')
+      if (attempt % 100 === 0) logger.error({ err, partition: 'live.1', attempt }, 'insert failed')
       logger.info({ attempt }, 'stored')
     }`, 'pipe')
 
   const lines = out.trim().split('\n').map((line) => JSON.parse(line)).filter(({ level }) => level > 30)
   t.match(lines, [
-    { level: 40, lane: 'live.0', attempt: 0, msg: 'insert failed', err: { code: 'ECONNREFUSED' } },
-    { level: 50, lane: 'live.1', attempt: 0, msg: 'insert failed' },
-    { level: 40, lane: 'live.0', repeated: 9999, since: /Z$/, until: /Z$/, msg: 'insert failed (repeated 9999 times)' },
-    { level: 50, lane: 'live.1', repeated: 99, msg: 'insert failed (repeated 99 times)' }
+    { level: 40, partition: 'live.0', attempt: 0, msg: 'insert failed', err: { code: 'ECONNREFUSED' } },
+    { level: 50, partition: 'live.1', attempt: 0, msg: 'insert failed' },
+    { level: 40, partition: 'live.0', repeated: 9999, since: /Z$/, until: /Z$/, msg: 'insert failed (repeated 9999 times)' },
+    { level: 50, partition: 'live.1', repeated: 99, msg: 'insert failed (repeated 99 times)' }
   ])
   t.equal(lines.length, 4)
   t.equal(out.match(/"msg":"stored"/g)?.length, 10_000, 'what is no trouble is never left out')
 })
 
-t.test('an error of a service that is away has no stack, a bug has one', async (t) => {
+t.test('an error of a service that is unavailable has no stack, a bug has one', async (t) => {
   const { out } = await run(`
     const { HttpError, MillraceError } = await import(${ERRORS})
     const cause = Object.assign(new Error('timeout'), { name: 'TimeoutError' })

@@ -14,7 +14,8 @@ const SECRETS = [
 
 /**
  * Creates the logger of one process: JSON lines on standard output, one fact a line, errors under `err`. A warning or
- * an error that comes again and again is one line, and then counts; errors of services that are away have no stack.
+ * an error that comes again and again is one line, and then counts; errors of services that are unavailable have no
+ * stack.
  *
  * Keys and payloads are redacted here as a last resort; call sites do not log them in the first place.
  * Logging never ends the process: while the output has no room, lines wait, then are dropped.
@@ -38,7 +39,9 @@ export function createLogger (options: { component: string, level: string }): Lo
   }, output)
 }
 
-/** The stack of whoever asked a service that is away tells nothing, and would be most of the log of an outage. */
+/**
+ * The stack of anyone who asked a service that is unavailable tells nothing, and would be most of the log of an outage.
+ */
 function describeError (error: Error): unknown {
   if (!isExpected(error)) return stdSerializers.err(error)
   const { name, message, code, cause } = error as Error & { code?: unknown }

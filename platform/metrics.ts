@@ -5,8 +5,8 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 export { type Counter, type Gauge, type Histogram, type Registry } from 'prom-client'
 
 /**
- * The values of each label of a counter. `null`: they are learned at work (a lane, a flag), and whoever learns of one
- * starts its series with `inc(labels, 0)`.
+ * The values of each label of a counter. `null`: they are learned at work (a partition, a flag), and anyone who learns
+ * of one starts its series with `inc(labels, 0)`.
  */
 export type LabelValues<L extends string> = Readonly<Record<L, readonly string[] | null>>
 

@@ -13,7 +13,7 @@ const FATAL = 60
 
 /** Fields that make a line another fact: what it is about. Attempts, times, ids of requests do not. */
 const SUBJECT_FIELDS = [
-  'lane', 'stream', 'project', 'projectId', 'flag', 'table', 'folder', 'file', 'setting', 'step', 'status', 'reason', 'code'
+  'partition', 'stream', 'project', 'projectId', 'flag', 'table', 'folder', 'file', 'setting', 'step', 'status', 'reason', 'code'
 ] as const
 
 interface Line {

@@ -3,8 +3,8 @@ const FIRST_MS = 200
 const LONGEST_MS = 10_000
 
 /**
- * The pause after the given failed try (from 0): doubling, with jitter over its upper half, so that lanes which failed
- * together do not come back together.
+ * The pause after the given failed try (from 0): doubling, with jitter over its upper half, so that partitions which
+ * failed together do not come back together.
  */
 export function retryDelayMs (attempt: number, random: () => number = Math.random): number {
   const full = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt, 16))

@@ -55,7 +55,7 @@ export const settings = {
   },
   MILLRACE_CLICKHOUSE_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 8123,
-    description: 'Port of the embedded ClickHouse front.'
+    description: 'Port of the embedded ClickHouse server.'
   },
   MILLRACE_NATS_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 4222,
@@ -79,11 +79,11 @@ export const settings = {
   },
   MILLRACE_CLICKHOUSE_PASSWORD: {
     type: 'string', default: '',
-    description: 'Password of user millrace on the embedded front. Empty: generated into the data directory.'
+    description: 'Password of user millrace on the embedded ClickHouse server. Empty: generated into the data directory.'
   },
   MILLRACE_CLICKHOUSE_ANALYST_PASSWORD: {
     type: 'string', default: '',
-    description: 'Password of the read-only user analyst on the embedded front. Empty: generated.'
+    description: 'Password of the read-only user analyst on the embedded ClickHouse server. Empty: generated.'
   },
 
   // Logs
@@ -93,9 +93,9 @@ export const settings = {
   },
 
   // Stream
-  MILLRACE_LANES: {
+  MILLRACE_PARTITIONS: {
     type: 'integer', minimum: 1, maximum: 256, default: 1,
-    description: 'Lanes of the events stream; one writer owns a lane at a time. The same for every process.'
+    description: 'Partitions of the events stream; one writer owns a partition at a time. The same for every process.'
   },
   MILLRACE_STREAM_REPLICAS: {
     type: 'integer', minimum: 1, maximum: 5, default: 1,
@@ -107,7 +107,7 @@ export const settings = {
   },
   MILLRACE_DEAD_LETTER_MAX_BYTES: {
     type: 'integer', minimum: 1_048_576, default: 1_073_741_824,
-    description: 'Bytes the dead-letter stream may hold; beyond, lanes wait rather than discard. Default 1 GiB.'
+    description: 'Bytes the dead-letter stream may hold; beyond, partitions wait rather than discard. Default 1 GiB.'
   },
 
   // Ingest
@@ -121,7 +121,7 @@ export const settings = {
   },
   MILLRACE_SPOOL_MAX_BYTES: {
     type: 'integer', minimum: 0, default: 1_073_741_824,
-    description: 'Bytes the spool of one ingest process may hold while the stream is away. Default 1 GiB.'
+    description: 'Bytes the spool of one ingest process may hold while the stream is unavailable. Default 1 GiB.'
   },
   MILLRACE_GROUP_COMMIT_MS: {
     type: 'integer', minimum: 0, maximum: 1000, default: 4,

@@ -1,9 +1,9 @@
-import { DEAD_LETTER_STREAM, DUPLICATE_WINDOW_NANOS, EVENTS_STREAM, PEOPLE_STREAM } from './streams.ts'
+import { DEAD_LETTER_STREAM, DUPLICATE_WINDOW_NANOS, EVENTS_STREAM, PERSONS_STREAM } from './streams.ts'
 
 /** What an operator chooses about the streams. */
 export interface StreamLimits {
   replicas: number
-  /** Bytes of EVENTS; PEOPLE gets a tenth of it. */
+  /** Bytes of EVENTS; PERSONS gets a tenth of it. */
   eventsMaxBytes: number
   deadLetterMaxBytes: number
 }
@@ -38,7 +38,7 @@ export function streamSettings (limits: StreamLimits): StreamSettings[] {
       ...common, name: EVENTS_STREAM, subjects: ['events.>'], retention: 'workqueue', max_bytes: limits.eventsMaxBytes
     },
     {
-      ...common, name: PEOPLE_STREAM, subjects: ['people.>'], retention: 'workqueue',
+      ...common, name: PERSONS_STREAM, subjects: ['persons.>'], retention: 'workqueue',
       max_bytes: Math.ceil(limits.eventsMaxBytes / 10)
     },
     {

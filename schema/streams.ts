@@ -2,47 +2,47 @@
  * The streams, their subjects and the headers of their messages: what every process must agree on.
  *
  * ```
- * EVENTS       events.live.<lane>        events as they happen
- *              events.historical.<lane>  imports (`historical_migration: true`), which must not delay live ones
- * PEOPLE       people.<partition>        what changes persons and groups, in order per project
+ * EVENTS       events.live.<partition>        events as they happen
+ *              events.historical.<partition>  imports (`historical_migration: true`), which must not delay live ones
+ * PERSONS       persons.<partition>        what changes persons and groups, in order per project
  * DEAD_LETTER  dead.<stage>.<reason>     what could not be stored, replayable
  * ```
  *
- * EVENTS and PEOPLE are work queues: a message leaves the stream when its consumer acknowledged it, so a full stream
+ * EVENTS and PERSONS are work queues: a message leaves the stream when its consumer acknowledged it, so a full stream
  * always means unprocessed work. All three refuse new messages when full (`discard: new`) rather than lose old ones.
  */
 export const EVENTS_STREAM = 'EVENTS'
-export const PEOPLE_STREAM = 'PEOPLE'
+export const PERSONS_STREAM = 'PERSONS'
 export const DEAD_LETTER_STREAM = 'DEAD_LETTER'
 
-/** The two classes of events; each has its own lanes. */
+/** The two classes of events; each has its own partitions. */
 export type EventClass = 'live' | 'historical'
 
 export const EVENT_CLASSES: readonly EventClass[] = ['live', 'historical']
 
-/** How many partitions people updates are spread over: fixed, because the order per project depends on it. */
-export const PEOPLE_PARTITIONS = 8
+/** How many partitions persons updates are spread over: fixed, because the order per project depends on it. */
+export const PERSONS_PARTITIONS = 8
 
-export function eventsSubject (eventClass: EventClass, lane: number): string {
-  return `events.${eventClass}.${lane}`
+export function eventsSubject (eventClass: EventClass, partition: number): string {
+  return `events.${eventClass}.${partition}`
 }
 
-export function peopleSubject (partition: number): string {
-  return `people.${partition}`
+export function personsSubject (partition: number): string {
+  return `persons.${partition}`
 }
 
-/** The durable consumer that owns a lane. */
-export function writerConsumer (eventClass: EventClass, lane: number): string {
-  return `writer-${eventClass}-${lane}`
+/** The durable consumer that owns a partition. */
+export function writerConsumer (eventClass: EventClass, partition: number): string {
+  return `writer-${eventClass}-${partition}`
 }
 
-/** The durable consumer that owns a partition of PEOPLE. */
-export function peopleConsumer (partition: number): string {
-  return `people-${partition}`
+/** The durable consumer that owns a partition of PERSONS. */
+export function personsConsumer (partition: number): string {
+  return `persons-${partition}`
 }
 
 /** Where a message failed; second token of a dead letter's subject. */
-export type DeadLetterStage = 'ingest' | 'writer' | 'people'
+export type DeadLetterStage = 'ingest' | 'writer' | 'persons'
 
 export function deadLetterSubject (stage: DeadLetterStage, reason: string): string {
   return `dead.${stage}.${reason}`
@@ -74,7 +74,7 @@ export const HEADER = {
   oldestUuid: 'Millrace-Oldest-Uuid'
 } as const
 
-/** The NATS key-value bucket with the recorded cut of each lane. */
+/** The NATS key-value bucket with the recorded cut of each partition. */
 export const CUTS_BUCKET = 'millrace_cuts'
 
 /** The NATS key-value bucket in which every pipeline process shows that it is alive. */

@@ -4,29 +4,29 @@ import { pino } from 'pino'
 import t from 'tap'
 import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { createMetrics } from '../platform/metrics.ts'
-import { startTestFront, TEST_PASSWORDS } from '../deploy/local/clickhouse-front/testing/start-test-front.ts'
+import { startTestServer, TEST_PASSWORDS } from '../deploy/local/clickhouse-server/testing/start-test-server.ts'
 import { waitFor } from './support/wait-for.ts'
 import { watchParts, type PartWatch } from '../pipeline/health/watch-parts.ts'
 
 t.test('a part that ClickHouse found broken when it started is an error in the log, in health and in the metrics', async (t) => {
-  const front = await startTestFront(t)
-  await front.ask('CREATE TABLE millrace.k (a UInt64) ENGINE MergeTree ORDER BY a')
-  for (const body of ['1', '2']) await front.ask('INSERT INTO millrace.k FORMAT CSV', { body })
-  const { text } = await front.ask("SELECT path FROM system.parts WHERE database = 'millrace' AND name = 'all_2_2_0'")
+  const server = await startTestServer(t)
+  await server.ask('CREATE TABLE millrace.k (a UInt64) ENGINE MergeTree ORDER BY a')
+  for (const body of ['1', '2']) await server.ask('INSERT INTO millrace.k FORMAT CSV', { body })
+  const { text } = await server.ask("SELECT path FROM system.parts WHERE database = 'millrace' AND name = 'all_2_2_0'")
   const said: Record<string, unknown>[] = []
   const logger = pino({}, { write: (line) => { said.push(JSON.parse(line) as Record<string, unknown>) } })
 
-  const fine = watch(front.port)
+  const fine = watch(server.port)
   await waitFor(async () => await fine.gauge() === 0)
   t.match(fine.watch.part(), { healthy: true, broken: 0 })
 
-  await front.stop('SIGKILL')
+  await server.stop('SIGKILL')
   for (const file of readdirSync(text.trim())) {
     // What a power failure leaves of a file that was not flushed: its name.
     if (statSync(path.join(text.trim(), file)).isFile()) truncateSync(path.join(text.trim(), file))
   }
-  await front.restart()
-  const { watch: broken, gauge } = watch(front.port)
+  await server.restart()
+  const { watch: broken, gauge } = watch(server.port)
 
   await waitFor(() => !broken.part().healthy)
   t.match(broken.part(), { broken: 1, parts: [{ table: 'k', name: /all_2_2_0/, reason: /broken/ }] })

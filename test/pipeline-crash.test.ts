@@ -1,26 +1,26 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
-import { openLaneRecords } from '../pipeline/lanes/lane-records.ts'
+import { openPartitionRecords } from '../pipeline/partitions/partition-records.ts'
 import { makeEvents, publishEvents } from '../pipeline/testing/publish-events.ts'
-import { countEvents, startTestStores, waitUntilSettled, type TestStores } from '../pipeline/testing/start-test-lane.ts'
+import { countEvents, startTestStores, waitUntilStored, type TestStores } from '../pipeline/testing/start-test-partition.ts'
 import { createTestPostgres } from './support/create-test-postgres.ts'
 import { startTestPipeline, type TestPipeline } from './support/start-test-pipeline.ts'
 import { type TestContext } from './support/test-context.ts'
 import { waitFor } from './support/wait-for.ts'
 
-const LANE = { eventClass: 'live', number: 0 } as const
+const PARTITION = { eventClass: 'live', number: 0 } as const
 
 interface Stores extends TestStores {
   startPipeline: () => Promise<TestPipeline>
-  /** The process that writes the lane. */
+  /** The process that writes the partition. */
   readOwner: () => Promise<string | undefined>
   /** Resolves while an insert is under way. */
-  waitForCut: () => Promise<void>
+  waitForRange: () => Promise<void>
 }
 
 async function startStores (t: TestContext): Promise<Stores> {
   const [stores, postgres] = await Promise.all([startTestStores(t), createTestPostgres(t)])
-  const records = await openLaneRecords(stores.connection, { replicas: 1 })
+  const records = await openPartitionRecords(stores.connection, { replicas: 1 })
   return {
     ...stores,
     startPipeline: async () => await startTestPipeline(t, {
@@ -29,9 +29,10 @@ async function startStores (t: TestContext): Promise<Stores> {
       databaseUrl: postgres.url,
       env: { MILLRACE_BATCH_MAX_AGE_MS: '10', MILLRACE_BATCH_MAX_ROWS: '2000' }
     }),
-    readOwner: async () => (await records.read(LANE)).record?.owner,
-    waitForCut: async () => {
-      await waitFor(async () => (await records.read(LANE)).record?.cut != null, { everyMs: 1, timeoutMs: 20_000 })
+    readOwner: async () => (await records.read(PARTITION)).record?.owner,
+    waitForRange: async () => {
+      const isRecorded = async (): Promise<boolean> => (await records.read(PARTITION)).record?.range != null
+      await waitFor(isRecorded, { everyMs: 1, timeoutMs: 20_000 })
     }
   }
 }
@@ -64,13 +65,13 @@ t.test('counts every event once, in all views, when it is killed ten times in th
 
   for (let round = 0; round < 10; round++) {
     const pipeline = await stores.startPipeline()
-    await stores.waitForCut()
+    await stores.waitForRange()
     await delay(round * 4)
     await pipeline.kill('SIGKILL')
   }
   const sent = await load.stop()
   await stores.startPipeline()
-  await waitUntilSettled(stores, 30_000)
+  await waitUntilStored(stores, 30_000)
 
   t.ok(sent > 1000)
   t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
@@ -80,9 +81,9 @@ t.test('lets another process, ten seconds after it is ready at most, take over f
   const stores = await startStores(t)
   const load = publishSteadily(stores)
   const paused = await stores.startPipeline()
-  await stores.waitForCut()
+  await stores.waitForRange()
   const owner = await stores.readOwner()
-  t.ok(owner, 'it writes the lane')
+  t.ok(owner, 'it writes the partition')
   await paused.kill('SIGSTOP')
   const before = (await countEvents(stores)).rows
 
@@ -92,28 +93,28 @@ t.test('lets another process, ten seconds after it is ready at most, take over f
   await paused.kill('SIGCONT')
   await waitFor(async () => (await fetch(`${paused.url}/_health`)).status === 200)
   const sent = await load.stop()
-  await waitUntilSettled(stores, 30_000)
+  await waitUntilStored(stores, 30_000)
 
   t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
 })
 
-t.test('hands its lanes over at once when it is told to stop, and loses nothing', async (t) => {
+t.test('hands its partitions over at once when it is told to stop, and loses nothing', async (t) => {
   const stores = await startStores(t)
   const load = publishSteadily(stores)
   const first = await stores.startPipeline()
   const second = await stores.startPipeline()
-  await stores.waitForCut()
+  await stores.waitForRange()
 
   const toldAt = performance.now()
   await Promise.all([first.kill('SIGTERM')])
   t.ok(performance.now() - toldAt < 8000)
   t.equal(first.child.exitCode, 0)
-  await stores.waitForCut()
+  await stores.waitForRange()
   t.ok(performance.now() - toldAt < 10_000)
   await second.kill('SIGTERM')
   const sent = await load.stop()
   await stores.startPipeline()
-  await waitUntilSettled(stores, 30_000)
+  await waitUntilStored(stores, 30_000)
 
   t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
 })

@@ -99,7 +99,7 @@ t.test('of 10,000 events 9,999 arrive without delay, and the one that ClickHouse
   t.ok(String(opened.body.body_base64).length > 100, 'its bytes are there')
 })
 
-t.test('replayed once the cause is mended, by command and by HTTP, it is stored once', async (t) => {
+t.test('replayed once the cause is repaired, by command and by HTTP, it is stored once', async (t) => {
   await stack.clickhouse.command({ query: 'ALTER TABLE events DROP CONSTRAINT healthy' })
 
   t.same(await replayByCli(), { code: 0, printed: { matched: 1, replayed: 1, skipped: 0 } })

@@ -10,7 +10,7 @@ const NO_STREAM = 10059
  * Asks the stream of dead letters.
  *
  * @param none  The answer when there is no such stream yet.
- * @throws {HttpError} 503 when NATS is away or does not take a message.
+ * @throws {HttpError} 503 when NATS is unavailable or does not take a message.
  */
 export async function askStream<T> (
   nats: NatsOnDemand, none: T, ask: (connection: NatsConnection) => Promise<T>
@@ -19,7 +19,7 @@ export async function askStream<T> (
     return await ask(await nats.get())
   } catch (error) {
     if (error instanceof JetStreamApiError && error.code === NO_STREAM) return none
-    // A mistake of ours is not the stream's.
+    // A bug is not the stream's.
     if (error instanceof HttpError || error instanceof TypeError || error instanceof RangeError) throw error
     throw new HttpError(503, 'server_error', 'stream_unavailable',
       'Dead letters need the stream, which is not available at the moment; try again later.',

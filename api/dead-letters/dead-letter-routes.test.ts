@@ -15,7 +15,7 @@ type Tap = Parameters<typeof createTestApi>[0]
 t.test('lists the letters of the project, filtered and in pages', async (t) => {
   const { url } = await plantDeadLetters(t, [
     { project: 1, event: 'paid', uuid: 'a', errorCode: 469 }, { project: 2 }, {}, { project: 1, reason: 'too_large' },
-    { project: 1, stage: 'people', event: 'été' }
+    { project: 1, stage: 'persons', event: 'été' }
   ])
   const api = await createApiWith(t, url)
   const ids = async (query: string): Promise<number[]> =>
@@ -31,7 +31,7 @@ t.test('lists the letters of the project, filtered and in pages', async (t) => {
     }
   })
   t.same(await ids('limit=2&offset=2'), [5])
-  t.same(await ids('stage=people'), [5])
+  t.same(await ids('stage=persons'), [5])
   t.same(await ids('reason=too_large'), [4])
   t.same(await ids('event=%C3%A9t%C3%A9'), [5])
   t.same(await ids('to=2020-01-01'), [])
@@ -70,7 +70,7 @@ t.test('sends letters back where they came from, once', async (t) => {
   t.match(await api.call('POST', '~/dead_letters/replay', { colour: 'red' }), { status: 400, body: { attr: 'colour' } })
 })
 
-t.test('answers 503 while NATS is away, and serves the rest', async (t) => {
+t.test('answers 503 while NATS is unavailable, and serves the rest', async (t) => {
   const api = await createTestApi(t)
 
   t.match(await api.call('GET', '~/dead_letters'), { status: 503, body: { type: 'server_error', code: 'stream_unavailable' } })

@@ -6,7 +6,7 @@ const properties = {
   id: { type: 'integer' },
   stage: { type: 'string', description: 'Where it failed.' },
   reason: { type: 'string', description: 'Why, in a word.' },
-  time: { type: 'string', format: 'date-time', description: 'When it was set aside.' },
+  time: { type: 'string', format: 'date-time', description: 'When it was dead-lettered.' },
   error: { type: 'string', description: 'What the refusing side said.' },
   error_code: { ...nullableText, description: 'Code of that error, such as one of ClickHouse.' },
   event: { ...nullableText, description: 'Name of the event, when the letter is about one.' },
@@ -40,11 +40,11 @@ export const replayResultSchema = {
 } as const
 
 const filter = {
-  stage: { type: 'string', enum: ['ingest', 'writer', 'people'] },
+  stage: { type: 'string', enum: ['ingest', 'writer', 'persons'] },
   reason: { type: 'string', pattern: '^[a-z0-9_]{1,100}$' },
   event: { type: 'string', maxLength: 400, description: 'Only letters about this event.' },
-  from: { type: 'string', format: 'date-time', description: 'Set aside at or after.' },
-  to: { type: 'string', format: 'date-time', description: 'Set aside before.' }
+  from: { type: 'string', format: 'date-time', description: 'Dead-lettered at or after.' },
+  to: { type: 'string', format: 'date-time', description: 'Dead-lettered before.' }
 } as const
 
 export const listQuerySchema = { type: 'object', properties: { ...pageQueryProperties, ...filter } } as const
@@ -61,7 +61,7 @@ export const replayBodySchema = {
 
 /** What a client asks for. */
 export interface FilterFields {
-  stage?: 'ingest' | 'writer' | 'people'
+  stage?: 'ingest' | 'writer' | 'persons'
   reason?: string
   event?: string
   from?: string

@@ -10,7 +10,7 @@ export interface NatsOnDemand {
 
 /**
  * Of the whole API only dead letters need NATS, so it starts and serves everything else without. Once made, the
- * connection mends itself.
+ * connection repairs itself.
  */
 export function createNatsOnDemand (options: { url: string, logger: Logger }): NatsOnDemand {
   let connection: Promise<NatsConnection> | undefined

@@ -1,7 +1,7 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
 import { decodeBody } from '../../platform/http-body/decode-body.ts'
-import { mendContentType } from '../../platform/http-body/mend-content-type.ts'
+import { normaliseContentType } from '../../platform/http-body/normalise-content-type.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { allowOrigin, answerPreflight } from './request/allow-origin.ts'
 import { chooseAnswer } from './answer/choose-answer.ts'
@@ -51,7 +51,7 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
   const deps = { ...options, guard }
 
   app.addHook('onRequest', allowOrigin)
-  app.addHook('onRequest', async ({ headers }) => mendContentType(headers))
+  app.addHook('onRequest', async ({ headers }) => normaliseContentType(headers))
   app.removeAllContentTypeParsers()
   // SDKs name many types for the same JSON: what it is, the bytes say.
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (request, body, done) => done(null, body))

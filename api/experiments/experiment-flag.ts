@@ -12,7 +12,7 @@ export interface ExperimentWriter {
   flags: FlagWriter
 }
 
-export interface FlagWish {
+export interface FlagSpec {
   userId: number
   key: string
   /** Of the experiment; part of the flag's own. */
@@ -44,18 +44,18 @@ export async function writeExperiment<T> (
  *
  * @returns the id of the flag.
  * @throws {HttpError} 400 with the words of docs/contract/sdks.md 4.2, when the flag is not fit for an experiment or
- *   the wished variants are not.
+ *   the requested variants are not.
  */
-export async function linkOrCreateFlag (flags: FlagWriter, wish: FlagWish): Promise<number> {
-  const wished = readVariants(wish.parameters)
-  const flag = flags.definitions.flags.find(({ key }) => key === wish.key)
-  if (flag === undefined) return await createFlag(flags, wish, wished ?? [...DEFAULT_VARIANTS])
+export async function linkOrCreateFlag (flags: FlagWriter, spec: FlagSpec): Promise<number> {
+  const requested = readVariants(spec.parameters)
+  const flag = flags.definitions.flags.find(({ key }) => key === spec.key)
+  if (flag === undefined) return await createFlag(flags, spec, requested ?? [...DEFAULT_VARIANTS])
   const variants = variantsOfFlag(flag.filters)
   requireFit(variants)
-  if (wished !== undefined && !sameVariants(wished, variants)) {
+  if (requested !== undefined && !sameVariants(requested, variants)) {
     throw invalidExperiment('parameters__feature_flag_variants', 'The feature flag exists with other variants; leave feature_flag_variants out to use them.')
   }
-  if (wish.active && !flag.active) await flags.change(flag.id, { active: true })
+  if (spec.active && !flag.active) await flags.change(flag.id, { active: true })
   return flag.id
 }
 
@@ -68,14 +68,14 @@ function requireFit (variants: readonly Variant[]): void {
   }
 }
 
-async function createFlag (flags: FlagWriter, wish: FlagWish, variants: Variant[]): Promise<number> {
+async function createFlag (flags: FlagWriter, spec: FlagSpec, variants: Variant[]): Promise<number> {
   return await flags.insert({
-    key: wish.key,
-    name: `Feature Flag for Experiment ${wish.experimentName}`,
-    filters: buildFilters(wish.parameters ?? {}, variants),
-    active: wish.active,
-    ensure_experience_continuity: wish.parameters?.['ensure_experience_continuity'] === true
-  }, wish.userId)
+    key: spec.key,
+    name: `Feature Flag for Experiment ${spec.experimentName}`,
+    filters: buildFilters(spec.parameters ?? {}, variants),
+    active: spec.active,
+    ensure_experience_continuity: spec.parameters?.['ensure_experience_continuity'] === true
+  }, spec.userId)
 }
 
 function buildFilters (parameters: Record<string, unknown>, variants: Variant[]): Record<string, unknown> {

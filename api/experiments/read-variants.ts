@@ -12,7 +12,7 @@ const ATTR = 'parameters__feature_flag_variants'
 const TOO_MANY = 11
 
 /**
- * Reads the variants a client wished for in `parameters.feature_flag_variants`.
+ * Reads the variants a client asks for in `parameters.feature_flag_variants`.
  *
  * @returns undefined when it named none.
  * @throws {HttpError} 400 with the words of docs/contract/sdks.md 4.2.

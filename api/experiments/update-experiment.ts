@@ -103,17 +103,17 @@ async function followFlag (flags: FlagWriter, { change, stored, body, period }: 
 
   const flagId = stored.feature_flag_id
   const before = variantsOfFlag(stored.flag_filters)
-  const wished = readVariants(body.parameters) ?? before
-  if (!sameVariants(wished, before)) {
+  const requested = readVariants(body.parameters) ?? before
+  if (!sameVariants(requested, before)) {
     if (launched) {
       throw invalidExperiment('parameters__feature_flag_variants', "Can't update feature_flag_variants on Experiment")
     }
-    await setFlagVariants(flags, { flagId, experimentId: change.id }, wished)
+    await setFlagVariants(flags, { flagId, experimentId: change.id }, requested)
   }
   if (period.start_date === null) {
     if (launched) await switchOffFlag(flags, flagId, change.id)
   } else if (!launched || (hasEnded(stored) && !hasEnded(period))) {
-    await switchOnFlag(flags, flagId, wished)
+    await switchOnFlag(flags, flagId, requested)
   }
   return flagId
 }

@@ -132,7 +132,7 @@ t.test('of two flags made at once with one key one is made, and no circle comes 
   t.same((await Promise.all([ask(a.id, 'b'), ask(b.id, 'a')])).sort(), [200, 400])
 })
 
-t.test('a flag with malformed filters in the database can be listed, switched off and mended', async (t) => {
+t.test('a flag with malformed filters in the database can be listed, switched off and repaired', async (t) => {
   const api = await shared.inNewProject()
   const [row] = await api.sql<Array<{ id: number }>>`
     INSERT INTO feature_flags (project_id, key, filters) VALUES (${api.projectId}, 'bad', '[1]') RETURNING id`

@@ -77,7 +77,7 @@ export const featureFlagSchema = {
   properties: Object.fromEntries(order.map((name) => [name, properties[name]]))
 }
 
-/** Whoever sends back what was answered may: fields that cannot be written are taken and left alone. */
+/** Anyone who sends back what was answered may: fields that cannot be written are taken and left alone. */
 const body = {
   type: 'object',
   additionalProperties: false,

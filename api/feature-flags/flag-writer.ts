@@ -9,7 +9,7 @@ import { loadDefinitions } from './load-definitions.ts'
 /** Ids begin at 1, so this is nobody's. */
 const NEW_ID = 0
 
-/** The one way in which flags are written, whoever wants it: checked against everything else in the project. */
+/** The one way in which flags are written, anyone who wants it: checked against everything else in the project. */
 export interface FlagWriter {
   /** Everything in the project, as it was when the writer was opened. */
   definitions: ProjectDefinitions

@@ -2,7 +2,7 @@ import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors/not-found.ts'
 
 /**
- * The payload of a flag as SDKs fetch it for configuration: that of the value `true`, whoever asks.
+ * The payload of a flag as SDKs fetch it for configuration: that of the value `true`, anyone who asks.
  *
  * @throws {HttpError} 404 when the project has no such active flag.
  */

@@ -16,7 +16,7 @@ t.test('answers health by name of what it depends on, and metrics by route', asy
   t.match(metrics.body, /millrace_api_request_duration_seconds_count\{method="GET",route="\/api\/projects\/:project_id\/experiments\/?",status="200"\} 1/)
 })
 
-t.test('stays ready and answers decide while Postgres is away', async (t) => {
+t.test('stays ready and answers decide while Postgres is unavailable', async (t) => {
   const api = await createTestApi(t)
   await api.call('POST', '~/feature_flags', { key: 'on', filters: { groups: [{ properties: [], rollout_percentage: 100 }] } })
   const decide = async (): Promise<unknown> => await send(api.app, {

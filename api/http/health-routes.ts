@@ -46,7 +46,7 @@ export async function healthRoutes (app: FastifyInstance, options: HealthOptions
 }
 
 interface Health {
-  /** `degraded`: something it depends on is away. */
+  /** `degraded`: something it depends on is unavailable. */
   status: 'ok' | 'degraded' | 'starting' | 'shutting down'
   checks: Record<string, 'ok' | 'unavailable'>
 }

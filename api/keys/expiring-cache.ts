@@ -19,8 +19,8 @@ export interface ExpiringCache<V> {
 /**
  * Remembers loaded values, and that there is none, for a short while; concurrent misses of one key load once.
  *
- * When loading fails, an old value is served instead, because keys rarely change and a database that is away for a
- * minute must not lock everyone out. Without one the error passes on.
+ * When loading fails, an old value is served instead, because keys rarely change and a database that is unavailable for
+ * a minute must not lock everyone out. Without one the error passes on.
  */
 export function createExpiringCache<V> (options: ExpiringCacheOptions<V | undefined>): ExpiringCache<V> {
   const entries = new Map<string, { value: V | undefined, loadedAt: number }>()

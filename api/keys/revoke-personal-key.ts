@@ -5,7 +5,7 @@ import { hashPersonalKey } from './hash-personal-key.ts'
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /**
- * Revokes a personal key for ever; every API process refuses it as soon as it is notified. Revoking twice changes
+ * Revokes a personal key indefinitely; every API process refuses it as soon as it is notified. Revoking twice changes
  * nothing.
  *
  * @param idOrKey  The id that `keys list` shows, or the key itself, for when it leaked.

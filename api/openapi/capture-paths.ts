@@ -12,7 +12,7 @@ export function describeCapturePaths (): Record<string, object> {
         api_key: API_KEY,
         batch: { type: 'array', items: { $ref: '#/components/schemas/CapturedEvent' } },
         sent_at: { type: 'string', description: 'Clock of the sender, to correct its timestamps by.' },
-        historical_migration: { type: 'boolean', description: 'Take a lane of their own, behind live events.' }
+        historical_migration: { type: 'boolean', description: 'Take a partition of their own, behind live events.' }
       }
     })
   }

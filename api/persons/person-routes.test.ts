@@ -27,7 +27,7 @@ t.test('deletes a person once, with its events if asked', async (t) => {
   t.match(await api.call('DELETE', `~/persons/${uuid}/`), { status: 404, body: { code: 'not_found' } })
 })
 
-t.test('begins a deletion while ClickHouse is away, and says that it is not done', async (t) => {
+t.test('begins a deletion while ClickHouse is unavailable, and says that it is not done', async (t) => {
   const api = await createTestApi(t)
   const uuid = await insertPerson(api, 'jo')
 

@@ -38,7 +38,7 @@ export async function personRoutes (
       params: uuidParams,
       querystring: deleteQuery,
       response: {
-        202: { type: 'null', description: 'Begun, and will be finished: ClickHouse is slow or away.' },
+        202: { type: 'null', description: 'Begun, and will be finished: ClickHouse is slow or unavailable.' },
         204: { type: 'null', description: 'Done: nothing of the person is stored any more.' }
       }
     }

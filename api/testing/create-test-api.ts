@@ -41,13 +41,13 @@ export interface TestAnswer {
   body: any
 }
 
-/** Addresses on which nobody listens: ClickHouse and NATS are away. */
+/** Addresses on which nobody listens: ClickHouse and NATS are unavailable. */
 const NOWHERE = 'http://127.0.0.1:9/none'
 
 /**
  * Builds the API for one test; requests are injected.
  *
- * @param overrides  Parts of the dependencies, such as a ClickHouse or NATS (default: away) or a clock.
+ * @param overrides  Parts of the dependencies, such as a ClickHouse or NATS (default: unavailable) or a clock.
  */
 export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps> = {}): Promise<TestApi> {
   const { sql, url: databaseUrl } = await createTestPostgres(t)

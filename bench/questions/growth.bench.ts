@@ -10,25 +10,25 @@ import { startSecondIngest } from './start-second-ingest.ts'
 /** Of all tiers that touch an event, without background merges, in microseconds. */
 type CpuPerEvent = number
 
-/** What an event costs as things grow: the batch, the table, names, lanes, processes. */
+/** What an event costs as things grow: the batch, the table, names, partitions, processes. */
 export const growth: Question = {
   name: 'growth',
-  asks: 'CPU an event, merges aside, by events a request, event names, lanes, ingest processes, rows in the table',
+  asks: 'CPU an event, merges aside, by events a request, event names, partitions, ingest processes, rows in the table',
   async answer (context) {
     const { quick } = context
     const figures: Figure[] = []
     const reference = await measure(context)
     const against = (name: string, value: CpuPerEvent): void => {
-      figures.push({ name, value, unit: 'us/event', reference: { name: '100 events a request, 1 lane', value: reference } })
+      figures.push({ name, value, unit: 'us/event', reference: { name: '100 events a request, 1 partition', value: reference } })
     }
     for (const eventsPerRequest of quick ? [1, 1000] : [1, 10, 1000]) {
       against(`${eventsPerRequest} events a request`, await measure(context, { eventsPerRequest }))
     }
     against('10,000 event names', await measure(context, { events: { names: 10_000 } }))
     against('2 ingest processes', await measureTwoProcesses(context))
-    // Each number of lanes takes a stack of its own, and a table of one size says nothing of how it grows.
+    // Each number of partitions takes a stack of its own, and a table of one size says nothing of how it grows.
     if (quick) return figures
-    for (const lanes of [2, 4]) against(`${lanes} lanes`, await measureLanes(context, lanes))
+    for (const partitions of [2, 4]) against(`${partitions} partitions`, await measurePartitions(context, partitions))
     return [...figures, ...await measureTable(context)]
   }
 }
@@ -86,9 +86,9 @@ async function measureTwoProcesses (context: BenchContext): Promise<CpuPerEvent>
   }
 }
 
-/** A stack of its own, because lanes are for its whole life. */
-async function measureLanes ({ quick }: BenchContext, lanes: number): Promise<CpuPerEvent> {
-  const stack: Stack = await startStack({ env: { MILLRACE_LANES: String(lanes) } })
+/** A stack of its own, because partitions are for its whole life. */
+async function measurePartitions ({ quick }: BenchContext, partitions: number): Promise<CpuPerEvent> {
+  const stack: Stack = await startStack({ env: { MILLRACE_PARTITIONS: String(partitions) } })
   try {
     const context = { stack, quick, port: Number(new URL(stack.url).port) }
     await measureOnce(context, {})

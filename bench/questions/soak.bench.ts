@@ -57,7 +57,7 @@ function average (values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length
 }
 
-/** For whoever waits. */
+/** For anyone who waits. */
 function describe (reading: TierReadings | undefined): string {
   return TIERS.map((tier) => `${tier} ${Math.round((reading?.[tier].rssBytes ?? 0) / MB)} MB`).join(', ')
 }

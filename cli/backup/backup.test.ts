@@ -56,7 +56,7 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   await refusesWhatIsNotWhole(t, { root, backup })
 
   const restored = path.join(root, 'data')
-  await t.test('a restore that is killed leaves nothing that starts, and begins anew', async (t) => {
+  await t.test('a restore that is killed leaves nothing that starts, and starts over', async (t) => {
     await interruptRestore(t, { backup, dataDir: restored })
   })
   const filled = await cli(['restore', backup], restored, { isTTY: true })

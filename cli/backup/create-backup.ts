@@ -7,7 +7,7 @@ import { writeManifest, type BackupManifest } from '../../platform/backup/backup
 import { freezeTables, removeFrozenTables } from '../../platform/backup/clickhouse-backup.ts'
 import { backUpDeadLetters } from '../../platform/backup/dead-letters-backup.ts'
 import { backUpPostgres } from '../../platform/backup/postgres-backup.ts'
-import { waitUntilSettled } from '../../platform/backup/wait-until-settled.ts'
+import { waitUntilStored } from '../../platform/backup/wait-until-stored.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { tryLockFile, type FileLock } from '../../platform/file-lock.ts'
 import { type CliContext } from '../cli-context.ts'
@@ -20,16 +20,16 @@ export interface CreateBackupOptions {
   /** Folder of the backup: empty, or not there yet. */
   folder: string
   /** How long to wait for what was acknowledged before, in milliseconds. */
-  settleMs: number
+  storeMs: number
 }
 
-/** Letters that were there at the begin, and those set aside until the cut. */
+/** Letters that were there at the begin, and those dead-lettered until the cut. */
 export const DEAD_LETTER_FILES = ['dead-letters-1.jsonl.zst', 'dead-letters-2.jsonl.zst'] as const
 
 /**
  * Backs the running embedded stack up:
  *
- * 1. wait until everything acknowledged so far is stored or set aside   wait-until-settled.ts
+ * 1. wait until everything acknowledged so far is stored or dead-lettered   wait-until-stored.ts
  * 2. hold inserts; cut both databases at one moment; let inserts go on  hold-inserts.ts
  * 3. copy what was cut, and the dead letters                            platform/backup/
  * 4. when all that is done, write the manifest, which makes the folder a backup
@@ -54,15 +54,15 @@ export async function createBackup (context: CliContext, options: CreateBackupOp
 
 /** Copies everything into the folder, and gives up what was frozen for it. */
 async function copyAll (
-  context: CliContext, addresses: StackAddresses, { dataDir, folder, settleMs }: CreateBackupOptions
+  context: CliContext, addresses: StackAddresses, { dataDir, folder, storeMs }: CreateBackupOptions
 ): Promise<BackupManifest> {
   const [nats, sql, clickhouse] = [await context.nats(), await context.postgres(), await context.clickhouse()]
   const startedAt = new Date(context.now()).toISOString()
 
   // Letters that are replayed from now on may be gone later, so those that are there come first.
   const letters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[0], 1)
-  await waitUntilSettled({
-    connection: nats, readSpoolBytes: async () => await readSpoolBytes(dataDir), timeoutMs: settleMs
+  await waitUntilStored({
+    connection: nats, readSpoolBytes: async () => await readSpoolBytes(dataDir), timeoutMs: storeMs
   })
   return await sql.begin('isolation level repeatable read read only', async (transaction) => {
     const frozen = await whileInsertsAreHeld(addresses.clickhouseUrl, async () => {

@@ -7,7 +7,8 @@ const WAIT_MS = 60_000
 /**
  * Does work while no insert runs on the embedded ClickHouse. They wait meanwhile, for 30 s at most.
  *
- * @throws {MillraceError} `MILLRACE_BACKUP_NOT_HELD` when the front does not hold them, or did not until the end.
+ * @throws {MillraceError} `MILLRACE_BACKUP_NOT_HELD` when the embedded ClickHouse server does not hold them, or did not
+ * until the end.
  */
 export async function whileInsertsAreHeld<T> (clickhouseUrl: string, work: () => Promise<T>): Promise<T> {
   const { origin, headers } = parseClickHouseUrl(clickhouseUrl)
@@ -19,7 +20,7 @@ export async function whileInsertsAreHeld<T> (clickhouseUrl: string, work: () =>
   const reader = response.body!.getReader()
   await reader.read()
   let lost = false
-  // Only ends when the front gives the hold up.
+  // Only ends when the embedded ClickHouse server gives the hold up.
   const ended = reader.read().then(() => { lost = true }, () => { lost = true })
   try {
     const result = await work()

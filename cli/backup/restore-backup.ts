@@ -33,7 +33,7 @@ import { startProgressBar } from './progress-bar.ts'
  * tiers, loads, compares the counts, and stops the services again. `npm start` then runs on it.
  *
  * From its first byte to its last the directory is marked as half restored. When this process is killed, `npm start`
- * refuses the directory, and the next restore begins anew.
+ * refuses the directory, and the next restore starts over.
  *
  * @throws {MillraceError} and leaves the data directory empty, when anything is not as the manifest says.
  */

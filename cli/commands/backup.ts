@@ -16,7 +16,7 @@ export function addBackupCommands (program: Command, context: CliContext): void 
     .option('--wait <duration>', 'for what was acknowledged before and is not stored yet', readDuration, 300)
     .option(...JSON_OPTION)
     .action(async (folder: string, { wait, ...output }: Output & { wait: number }) => {
-      const options = { dataDir: findDataDir(context), folder: path.resolve(folder), settleMs: wait * 1000 }
+      const options = { dataDir: findDataDir(context), folder: path.resolve(folder), storeMs: wait * 1000 }
       printFields(context, summarize(await createBackup(context, options)), output)
     })
 

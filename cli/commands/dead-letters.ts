@@ -13,7 +13,7 @@ import { readCount, readId, readInstant } from '../read-arguments.ts'
 interface FilterOptions extends Output {
   project?: number
   event?: string
-  stage?: 'ingest' | 'writer' | 'people'
+  stage?: 'ingest' | 'writer' | 'persons'
   reason?: string
   from?: Date
   to?: Date
@@ -90,10 +90,10 @@ function addFilters (command: Command): Command {
   return command
     .option('--project <id>', 'only letters about this project', readId)
     .option('--event <name>', 'only letters about this event')
-    .addOption(new Option('--stage <stage>', 'only letters of this stage').choices(['ingest', 'writer', 'people']))
+    .addOption(new Option('--stage <stage>', 'only letters of this stage').choices(['ingest', 'writer', 'persons']))
     .option('--reason <reason>', 'only letters with this reason', readReason)
-    .option('--from <time>', 'only letters set aside at or after (ISO 8601)', readInstant)
-    .option('--to <time>', 'only letters set aside before (ISO 8601)', readInstant)
+    .option('--from <time>', 'only letters dead-lettered at or after (ISO 8601)', readInstant)
+    .option('--to <time>', 'only letters dead-lettered before (ISO 8601)', readInstant)
     .option(...JSON_OPTION)
 }
 

@@ -27,7 +27,7 @@ export function addKeysCommands (program: Command, context: CliContext): void {
     .option('--label <text>', 'what the key is for', readText(40), '')
     .option('--scope <scope>', 'what it may do, such as experiment:read; several times or with commas (default: *)', collectTexts)
     .option('--project <id>', 'the only projects it opens; several times (default: all)', collectIds)
-    .option('--expires <duration>', 'how long it is valid, such as 90d (default: for ever)', readValidity)
+    .option('--expires <duration>', 'how long it is valid, such as 90d (default: indefinitely)', readValidity)
     .option(...JSON_OPTION)
     .action(async ({ user, label, scope, project, expires, ...output }: CreateOptions) => {
       const sql = await context.postgres()
@@ -57,7 +57,7 @@ export function addKeysCommands (program: Command, context: CliContext): void {
     })
 
   keys.command('revoke')
-    .description('revoke a personal API key for ever')
+    .description('revoke a personal API key indefinitely')
     .argument('<id-or-key>', 'id from "keys list", or the key itself')
     .option(...JSON_OPTION)
     .action(async (idOrKey: string, output: Output) => {

@@ -41,7 +41,7 @@ t.test('deletes a person with the events of all its distinct ids, and says so wh
   t.match(await run(`${line} --yes`), { code: 1, err: /has no person/ })
 })
 
-t.test('says that a deletion is recorded but not done while ClickHouse is away', async (t) => {
+t.test('says that a deletion is recorded but not done while ClickHouse is unavailable', async (t) => {
   const { runWith, sql } = await startWithJoAndAnn(t)
   const nowhere = `http://127.0.0.1:${await freePort()}/none`
 

@@ -81,7 +81,7 @@ async function remove (context: CliContext, id: string, options: DeleteOptions):
   if (deleted === null) throw unknownPerson(id, options.project)
   if (!deleted.isDone) {
     throw new MillraceError('MILLRACE_DELETION_NOT_DONE', 'the person is gone from Postgres, and the rest is recorded: ' +
-      'ClickHouse is slow or away, and a pipeline process will finish it')
+      'ClickHouse is slow or unavailable, and a pipeline process will finish it')
   }
   printFields(context, { person: deleted.uuid, events_deleted: deleted.events, rows_left: 0, done: true }, options)
 }

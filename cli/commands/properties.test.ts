@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import http from 'node:http'
 import path from 'node:path'
 import t from 'tap'
-import { startTestFront, TEST_PASSWORDS } from '../../deploy/local/clickhouse-front/testing/start-test-front.ts'
+import { startTestServer, TEST_PASSWORDS } from '../../deploy/local/clickhouse-server/testing/start-test-server.ts'
 import { createInsertFrames } from '../../pipeline/writer/insert/insert-frames.ts'
 import { INSERT_SETTINGS } from '../../pipeline/writer/insert/insert-settings.ts'
 import { buildEventBlock } from '../../platform/native-block/testing/build-event-block.ts'
@@ -16,13 +16,13 @@ const MILLRACE = path.join(import.meta.dirname, '..', 'main.ts')
 const ROWS = 400_000
 
 // Filled once: the tests come one after the other, and each leaves no property promoted that the next one promotes.
-const front = await startTestFront(t)
+const server = await startTestServer(t)
 await migrateClickHouse(clickhouseUrl(), {})
 await fill()
 
-/** The front takes another port when it is started again. */
+/** The server takes another port when it is started again. */
 function clickhouseUrl (): string {
-  return `http://millrace:${encodeURIComponent(TEST_PASSWORDS.millrace)}@127.0.0.1:${front.port}/millrace`
+  return `http://millrace:${encodeURIComponent(TEST_PASSWORDS.millrace)}@127.0.0.1:${server.port}/millrace`
 }
 
 async function run (args: string[]): Promise<Captured> {
@@ -30,7 +30,7 @@ async function run (args: string[]): Promise<Captured> {
 }
 
 async function select (query: string): Promise<string> {
-  return (await front.ask(query, { params: { database: 'millrace' } })).text.trim()
+  return (await server.ask(query, { params: { database: 'millrace' } })).text.trim()
 }
 
 /** Old events in a few parts. */
@@ -71,8 +71,8 @@ t.test('promotes while events come in, and ends what a killed promotion and a ki
   await exited
   over.abort()
   await inserting
-  await front.stop('SIGKILL')
-  await front.restart()
+  await server.stop('SIGKILL')
+  await server.restart()
   t.equal(await select("SELECT countIf(p_plan != JSONExtractString(properties, 'plan')) FROM events"), '0')
   await insertSome()
 
@@ -110,7 +110,7 @@ t.test('demotes also what is just being filled, and says what cannot be', async 
 t.test('suggests what costs analysts most, and what they might name instead', async (t) => {
   await select("INSERT INTO event_property_counts (project_id, event, kind, property, type, count) VALUES (1, 'order', 'event', 'amount', 'Numeric', 5)")
   const asAnalyst = async (query: string): Promise<string> =>
-    (await front.ask(query, { user: 'analyst', params: { database: 'millrace' } })).text
+    (await server.ask(query, { user: 'analyst', params: { database: 'millrace' } })).text
   const suggest = async (): Promise<Array<Record<string, unknown>>> =>
     JSON.parse((await run(['properties', 'suggest', '--json'])).out) as Array<Record<string, unknown>>
   t.same(await suggest(), [])

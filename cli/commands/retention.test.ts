@@ -11,13 +11,13 @@ t.test('shows how long what is kept, also without any rule, and takes rules that
 
   t.same(JSON.parse((await run('show --json')).out), [{ what: 'events', ...forEver }, { what: 'dead_letters', ...forEver }])
   t.match((await run('set --days 400')).out, /events +all +400\n/)
-  t.match((await run('set --project 1 --forever')).out, /events +all +400\nevents +1 +for ever\n/)
+  t.match((await run('set --project 1 --forever')).out, /events +all +400\nevents +1 +indefinitely\n/)
   t.same(JSON.parse((await run('set --dead-letters --days 30 --json')).out), [
     { what: 'events', projectId: null, days: 400 },
     { what: 'events', projectId: 1, days: null },
     { what: 'dead_letters', projectId: null, days: 30 }
   ])
-  t.notMatch((await run('clear --project 1')).out, /for ever/)
+  t.notMatch((await run('clear --project 1')).out, /indefinitely/)
   for (const [line, why] of [
     ['set --project 9 --days 3', /no project 9/],
     ['set --project 1', /either --days or --forever/],

@@ -20,7 +20,7 @@ export function addRetentionCommands (program: Command, context: CliContext): vo
   group.command('set')
     .description('keep events, or dead letters, for so many days')
     .option('--days <number>', 'full days, by the timestamp of the event in UTC', readDays)
-    .option('--forever', 'keep for ever')
+    .option('--forever', 'keep indefinitely')
     .option('--project <id>', 'events of this project only', readId)
     .option('--dead-letters', 'dead letters instead of events')
     .option(...JSON_OPTION)
@@ -82,6 +82,6 @@ async function show (context: CliContext, output: Output): Promise<void> {
   printRows(context, [...unset, ...rules], [
     ['what', ({ what }) => what.replace('_', ' ')],
     ['project', ({ projectId }) => projectId ?? 'all'],
-    ['days', ({ days }) => days ?? 'for ever']
+    ['days', ({ days }) => days ?? 'indefinitely']
   ], output)
 }

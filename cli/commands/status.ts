@@ -21,7 +21,7 @@ const REFRESH_MS = 1000
 /** Home, then clear what was there. */
 const CLEAR = '\u001b[H\u001b[J'
 
-/** `millrace status`: the whole way of an event, live. */
+/** `millrace status`: the whole life of an event, live. */
 export function addStatusCommands (program: Command, context: CliContext): void {
   program.command('status')
     .description('show what flows, what waits and what is stuck, refreshed each second')

@@ -11,13 +11,13 @@ export interface ClientView {
 }
 
 /**
- * The way of an event at one moment: what `millrace status --json` writes. Rates are per second. A figure is null when
+ * The life of an event at one moment: what `millrace status --json` writes. Rates are per second. A figure is null when
  * it is unknown: the process that has it does not answer, or does not know it itself. A mean is null without a sample.
  */
 export interface Status {
   /**
-   * `down`: captures are refused or get no answer. `degraded`: clients are served, and something is stuck or away.
-   * `behind`: everything works, and something waits for long.
+   * `down`: captures are refused or get no answer. `degraded`: clients are served, and something is stuck or
+   * unavailable. `behind`: everything works, and something waits for long.
    */
   status: 'ok' | 'behind' | 'degraded' | 'down'
   clients: ClientView
@@ -42,7 +42,7 @@ export interface Status {
   pipeline: {
     storedPerSecond: number | null, stored: number | null, leftOut: number | null
     insertMs: number | null, rowsPerInsert: number | null
-    lanes: Record<string, { pendingMessages: number, pendingBytes: number, lagSeconds: number, healthy: boolean }>
+    partitions: Record<string, { pendingMessages: number, pendingBytes: number, lagSeconds: number, healthy: boolean }>
     deadLetters: number | null, deadLetterFill: number | null, definitionsAgeSeconds: number | null
   }
   api: { requestsPerSecond: number | null, flagEvaluationsPerSecond: number | null, requestMs: number | null }
@@ -83,11 +83,11 @@ export function buildStatus (before: Reading, now: Reading): Status {
     eventLoopP99Ms: health === null ? null : metrics.sum(`millrace_${tier}_nodejs_eventloop_lag_p99_seconds`) * 1000,
     memoryBytes: health === null ? null : metrics.sum(`millrace_${tier}_process_resident_memory_bytes`)
   }))
-  const away = [
+  const unavailable = [
     ...tiers.filter(({ status }) => status === 'down').map(({ tier, url }) => `${tier}: no answer from ${url}`),
     ...Object.entries(now.stores).filter(([, store]) => store === null).map(([name]) => `${name}: no answer`)
   ]
-  const stuck = [...away, ...tiers.flatMap(({ tier, stuck }) => stuck.map((part) => `${tier}: ${part}`))]
+  const stuck = [...unavailable, ...tiers.flatMap(({ tier, stuck }) => stuck.map((part) => `${tier}: ${part}`))]
   const versions = new Set((['ingest', 'pipeline', 'api'] as const)
     .flatMap((tier) => [...by(tier, `millrace_${tier}_build_info`, 'version').keys()]))
   const pipeline = 'millrace_pipeline'
@@ -130,14 +130,14 @@ export function buildStatus (before: Reading, now: Reading): Status {
     pipeline: {
       storedPerSecond: rate('pipeline', `${pipeline}_rows_stored_total`),
       stored: total('pipeline', `${pipeline}_rows_stored_total`),
-      leftOut: total('pipeline', `${pipeline}_rows_left_out_total`),
+      leftOut: total('pipeline', `${pipeline}_rows_deduplicated_total`),
       insertMs: mean('pipeline', `${pipeline}_insert_seconds`, 1000),
       rowsPerInsert: mean('pipeline', `${pipeline}_batch_rows`, 1),
-      lanes: Object.fromEntries([...by('pipeline', `${pipeline}_lane_pending_messages`, 'lane')].map(([lane, pendingMessages]) => [lane, {
+      partitions: Object.fromEntries([...by('pipeline', `${pipeline}_partition_pending_messages`, 'partition')].map(([partition, pendingMessages]) => [partition, {
         pendingMessages,
-        pendingBytes: total('pipeline', `${pipeline}_lane_pending_bytes`, { lane }) ?? 0,
-        lagSeconds: total('pipeline', `${pipeline}_lane_lag_seconds`, { lane }) ?? 0,
-        healthy: (total('pipeline', `${pipeline}_lane_healthy`, { lane }) ?? 0) > 0
+        pendingBytes: total('pipeline', `${pipeline}_partition_pending_bytes`, { partition }) ?? 0,
+        lagSeconds: total('pipeline', `${pipeline}_partition_lag_seconds`, { partition }) ?? 0,
+        healthy: (total('pipeline', `${pipeline}_partition_healthy`, { partition }) ?? 0) > 0
       }])),
       deadLetters: extreme(Math.max, values('pipeline', `${pipeline}_dead_letters`)),
       deadLetterFill: extreme(Math.max, values('pipeline', `${pipeline}_dead_letters_fill_ratio`)),

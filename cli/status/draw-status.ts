@@ -10,7 +10,7 @@ const CLIENTS = {
 /** What stands for a figure that nobody knows at the moment. */
 const UNKNOWN = 'unknown'
 
-/** Draws the way of an event from left to right, one stage a line. */
+/** Draws the life of an event from left to right, one stage a line. */
 export function drawStatus (status: Status): string {
   const { ingest, pipeline, api, stores, streams } = status
   const state = (tier: string): string => {
@@ -35,8 +35,8 @@ export function drawStatus (status: Status): string {
       `${number(pipeline.storedPerSecond)} rows/s stored`, `insert ${ms(pipeline.insertMs)}`,
       `${pipeline.rowsPerInsert === null ? '-' : number(pipeline.rowsPerInsert)} rows/insert`, `${number(pipeline.leftOut)} duplicates left out`
     ]),
-    ...Object.entries(pipeline.lanes).map(([lane, { pendingMessages, pendingBytes, lagSeconds, healthy }]) =>
-      row(`  ${lane}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
+    ...Object.entries(pipeline.partitions).map(([partition, { pendingMessages, pendingBytes, lagSeconds, healthy }]) =>
+      row(`  ${partition}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
     row('dead letters', pipeline.deadLetterFill === null ? UNKNOWN : pipeline.deadLetterFill >= 0.8 ? 'full soon' : '',
       pipeline.deadLetterFill === null ? [] : [number(pipeline.deadLetters), `${Math.round(pipeline.deadLetterFill * 100)} % full`]),
     row('definitions', '', [`${seconds(pipeline.definitionsAgeSeconds)} old`]),

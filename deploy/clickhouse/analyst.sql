@@ -2,7 +2,7 @@
 -- administrator, once, after the migrations, with your password in the place of the mark; a further analyst is the last
 -- two statements with another name. Names must not begin with "millrace": queries of such logins count as the
 -- product's own (docs/management-api.md, how usage is counted). On a cluster add ON CLUSTER to each statement, or keep
--- users in Keeper (user_directories.replicated). The embedded front has the same limits in its profiles.ts.
+-- users in Keeper (user_directories.replicated). The embedded ClickHouse server has the same limits in its profiles.ts.
 --
 -- Limits. Each may be lowered by a query and not raised; MIN 1, because 0 would mean none.
 -- final: exact counts without thinking; duplicates of an event that are not merged away yet count once. They share their

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
-import { ANALYST_PROFILE } from '../local/clickhouse-front/engine/profiles.ts'
+import { ANALYST_PROFILE } from '../local/clickhouse-server/engine/profiles.ts'
 
 const FOLDER = import.meta.dirname
 
@@ -43,6 +43,6 @@ t.test('the settings of an analyst exist, and none can be set to no limit', asyn
     t.match(bounds, /MIN 1 MAX \d+$/, name)
   }
   for (const name of ['final', 'max_execution_time', 'max_result_rows', 'max_result_bytes', 'max_query_size', 'max_ast_elements']) {
-    t.equal(settings.find((setting) => setting.name === name)?.value, ANALYST_PROFILE[name], `${name} as on the embedded front`)
+    t.equal(settings.find((setting) => setting.name === name)?.value, ANALYST_PROFILE[name], `${name} as on the embedded ClickHouse server`)
   }
 })

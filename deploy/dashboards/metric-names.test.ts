@@ -61,7 +61,7 @@ function missingLabels (expr: string, samples: MetricSamples): string[] {
 
 t.test('every counter has its series from the first scrape of a fresh start', async (t) => {
   const stack = await startStackOnSharedStores(t)
-  // The first scrape of the pipeline finds its lanes taken; until then there is nothing that could be counted.
+  // The first scrape of the pipeline finds its partitions taken; until then there is nothing that could be counted.
   await waitFor(async () => parseMetrics(await scrape(stack.dataDir)).names().has('millrace_pipeline_rows_stored_total'))
   const text = await scrape(stack.dataDir)
 
@@ -70,7 +70,7 @@ t.test('every counter has its series from the first scrape of a fresh start', as
   t.ok(counters.length > 30)
   t.same(counters.filter((name) => !samples.names().has(name)), [], 'counters without a series')
   t.ok(text.includes('millrace_pipeline_dead_letters_total{stage="writer",reason="refused"} 0'))
-  t.equal(samples.by('millrace_pipeline_people_dead_letters_total', 'reason').size, 5)
+  t.equal(samples.by('millrace_pipeline_persons_dead_letters_total', 'reason').size, 5)
   t.equal(samples.by('millrace_api_responses_total', 'status').get('5xx'), 0)
   t.ok(/millrace_ingest_requests_total\{path="\/batch",status="503"\} 0/.test(text))
   t.ok(samples.by('millrace_pipeline_insert_retries_total', 'code').has('252'))
@@ -94,7 +94,7 @@ t.test('every metric and label that rules, panels and guides name is served by a
   // Disks and persons have a time of their own.
   await waitFor(async () => {
     const text = await scrape(stack.dataDir)
-    return text.includes('clickhouse_disk_free_bytes{') && text.includes('people_updates_total{kind="person"} 1')
+    return text.includes('clickhouse_disk_free_bytes{') && text.includes('persons_updates_total{kind="person"} 1')
   })
   const samples = parseMetrics(await scrape(stack.dataDir))
 

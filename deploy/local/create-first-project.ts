@@ -3,9 +3,9 @@ import { maskKey } from '../../api/keys/mint-key.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 
 export interface FirstProject {
-  /** The key that SDKs use now; another than wished for when the database existed before. */
+  /** The key that SDKs use now; another than asked for when the database existed before. */
   projectApiKey: string
-  /** False when the wished personal key is not in the database, so that it would be refused. */
+  /** False when the asked personal key is not in the database, so that it would be refused. */
   knowsPersonalKey: boolean
   created: boolean
 }
@@ -39,7 +39,7 @@ async function createUnlessAny (
   sql: Sql, { projectApiKey, personalApiKey }: { projectApiKey: string, personalApiKey: string }
 ): Promise<boolean> {
   return await sql.begin(async (tx) => {
-    // Whoever comes second waits here, and then finds the project of the first.
+    // Anyone who comes second waits here, and then finds the project of the first.
     await tx`LOCK TABLE projects IN SHARE ROW EXCLUSIVE MODE`
     const [existing] = await tx`SELECT 1 FROM projects LIMIT 1`
     if (existing !== undefined) return false

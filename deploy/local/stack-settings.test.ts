@@ -15,15 +15,15 @@ t.test('takes free ports for what only the origin talks to, unless they are chos
 })
 
 t.test('reports a wrong setting of a tier before anything starts, together with all others', async (t) => {
-  const load = () => loadStackSettings({ MILLRACE_LANES: 'many', MILLRACE_PORT: '70000', MILLRACE_PROT: '1' })
+  const load = () => loadStackSettings({ MILLRACE_PARTITIONS: 'many', MILLRACE_PORT: '70000', MILLRACE_PROT: '1' })
 
   t.throws(load, { code: 'MILLRACE_SETTINGS_INVALID', problems: { length: 3 } })
 })
 
 t.test('keeps keys and passwords from the tiers', async (t) => {
-  const { env } = loadStackSettings({ MILLRACE_PERSONAL_API_KEY: 'phx_secret', MILLRACE_LANES: '2' })
+  const { env } = loadStackSettings({ MILLRACE_PERSONAL_API_KEY: 'phx_secret', MILLRACE_PARTITIONS: '2' })
 
-  t.same(env, { MILLRACE_LANES: '2' })
+  t.same(env, { MILLRACE_PARTITIONS: '2' })
 })
 
 t.test('refuses a project key that looks like a personal one', async (t) => {

@@ -1,4 +1,4 @@
--- Of the people first seen on a day of the range, how many came back after how many days. Whoever was seen before the
+-- Of the people first seen on a day of the range, how many came back after how many days. Anyone who was seen before the
 -- range is not new, so the first days are looked for in all events.
 WITH first_seen AS
 (

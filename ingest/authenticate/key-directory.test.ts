@@ -16,7 +16,7 @@ interface Setup {
   loads: () => number
   postgres: Awaited<ReturnType<typeof createTestPostgres>>
   clock: { now: number }
-  setAway: (isAway: boolean) => void
+  setUnavailable: (isUnavailable: boolean) => void
 }
 
 async function createDirectory (t: { teardown (run: () => unknown): unknown }): Promise<Setup> {
@@ -35,7 +35,7 @@ async function createDirectory (t: { teardown (run: () => unknown): unknown }): 
     await sql`INSERT INTO personal_api_keys (user_id, secure_value, mask_value, project_ids, expires_at, revoked_at)
       VALUES (1, ${hash(key)}, '', ${projects as number[] | null}, ${expires}, ${revoked})`
   }
-  // Its own pool, ended when Postgres is to be away: its queries then fail as those to an absent server do.
+  // Its own pool, ended when Postgres is to be unavailable: its queries then fail as those to an absent server do.
   const away = connectPostgres({ url: 'postgres://nobody@127.0.0.1:1/none', max: 1 })
   t.teardown(async () => await away.end({ timeout: 0 }))
   const here = createLoadKeys(sql)
@@ -48,7 +48,7 @@ async function createDirectory (t: { teardown (run: () => unknown): unknown }): 
     return await load()
   }
   const keys = createKeyDirectory({ loadKeys, logger, now: () => clock.now })
-  return { keys, loads: () => loads, postgres, clock, setAway: (isAway) => { load = isAway ? absent : here } }
+  return { keys, loads: () => loads, postgres, clock, setUnavailable: (is) => { load = is ? absent : here } }
 }
 
 const resolve = async (keys: KeyDirectory, key: string, projectId?: unknown): Promise<Project> =>
@@ -125,10 +125,10 @@ t.test('a flood of unknown keys costs one reading a second', async (t) => {
   t.equal(loads(), 2)
 })
 
-t.test('while Postgres is away known keys keep working, others are answered 503', async (t) => {
-  const { keys, clock, setAway } = await createDirectory(t)
+t.test('while Postgres is unavailable known keys keep working, others are answered 503', async (t) => {
+  const { keys, clock, setUnavailable } = await createDirectory(t)
   await resolve(keys, 'phc_one')
-  setAway(true)
+  setUnavailable(true)
   clock.now += 5000
 
   t.equal((await resolve(keys, 'phc_one')).id, 1)
@@ -136,7 +136,7 @@ t.test('while Postgres is away known keys keep working, others are answered 503'
   await t.rejects(resolve(keys, 'phc_new'), { status: 503, code: 'fetch_team_fail', type: 'server_error' })
   await t.rejects(resolve(keys, 'phc_new'), { status: 503, code: 'fetch_team_fail' })
 
-  setAway(false)
+  setUnavailable(false)
   clock.now += 1000
   await t.rejects(resolve(keys, 'phc_new'), { status: 401, code: 'invalid_api_key' })
 })

@@ -8,7 +8,7 @@ import { type KeyTable, type LoadKeys } from './load-keys.ts'
 /**
  * Knows which project a key stands for, from a copy of the tables of keys (tens of rows).
  *
- * - A known key is answered from memory, also while Postgres is away, until it expires.
+ * - A known key is answered from memory, also while Postgres is unavailable, until it expires.
  * - A key that is not in the copy makes the copy be read again, but at most once a second for all requests together,
  *   so that a flood of unknown keys costs one query a second.
  * - When that reading fails, nobody knows whether the key is good: 503 `fetch_team_fail`.

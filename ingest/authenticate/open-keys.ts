@@ -11,7 +11,7 @@ export interface OpenKeys {
   close (): Promise<void>
 }
 
-/** Opens the directory of keys on Postgres, which tells when one changed. Postgres may be away. */
+/** Opens the directory of keys on Postgres, which tells when one changed. Postgres may be unavailable. */
 export function openKeys (databaseUrl: string, { logger, metrics }: { logger: Logger, metrics: Metrics }): OpenKeys {
   const sql = connectPostgres({ url: databaseUrl, max: 2, logger })
   const keys = createKeyDirectory({ loadKeys: createLoadKeys(sql), logger, now: Date.now })

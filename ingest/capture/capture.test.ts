@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { PROJECT_KEY, startTestIngest, TEAM_KEY } from '../testing/start-test-ingest.ts'
-import { discardPublished, takePeopleUpdates, takePublishedEvents } from '../testing/read-published-events.ts'
+import { discardPublished, takePersonsUpdates, takePublishedEvents } from '../testing/read-published-events.ts'
 
 /** Beyond 2^53, as databases of other languages number things. */
 const ID = '9223372036854775807'
@@ -77,7 +77,7 @@ t.test('an empty array is an empty object, wherever PHP writes one for the other
       ['no groups', '{"$groups":[],"$set":[],"$set_once":[]}', {}],
       ['$groupidentify', JSON.stringify(batch[2]?.properties), {}]
     ])
-    t.match((await takePeopleUpdates(ingest.connection)).find(({ kind }) => kind === 'group'), { groupType: 'team', groupKey: 'k', set: {} })
+    t.match((await takePersonsUpdates(ingest.connection)).find(({ kind }) => kind === 'group'), { groupType: 'team', groupKey: 'k', set: {} })
   }
 })
 
@@ -112,7 +112,7 @@ t.test('what events change about persons and groups is published beside them, in
   const answer = await ingest.post('/batch', { api_key: PROJECT_KEY, batch })
 
   t.equal(answer.status, 200)
-  const updates = await takePeopleUpdates(ingest.connection)
+  const updates = await takePersonsUpdates(ingest.connection)
   t.match(updates, [
     {
       kind: 'merge', how: 'identify', projectId: 1, distinctId: 'u', otherDistinctId: 'anon',

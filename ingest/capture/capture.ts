@@ -8,8 +8,8 @@ import { type BodyBudget, type BodyLease } from '../large/body-budget.ts'
 import { storedAddress, type Sender } from './stored-address.ts'
 import { type IngestCounts } from './ingest-counts.ts'
 import { type KeyDirectory } from '../authenticate/key-directory.ts'
-import { type EventLanes } from '../publish/event-lanes.ts'
-import { type PeopleLanes } from '../publish/people-lanes.ts'
+import { type EventPartitions } from '../publish/event-partitions.ts'
+import { type PersonsPartitions } from '../publish/persons-partitions.ts'
 import { type RateLimit } from '../authenticate/rate-limit.ts'
 import { findEvents, nameIdentify, readEnvelope, type Envelope } from './read-envelope.ts'
 import { type Project, type RequestContext } from './request-context.ts'
@@ -19,9 +19,9 @@ import { type TakeEvent } from './take-event.ts'
 export interface CaptureDeps {
   keys: KeyDirectory
   takeEvent: TakeEvent
-  lanes: EventLanes
-  people: PeopleLanes
-  /** The way of large bodies, off the event loop. */
+  partitions: EventPartitions
+  persons: PersonsPartitions
+  /** The path of large bodies, off the event loop. */
   captureLarge: CaptureLarge
   budget: BodyBudget
   rateLimit: RateLimit
@@ -48,7 +48,7 @@ const SMALL_BODY_BYTES = 262_144
 const SMALL_INFLATED_BYTES = 1_048_576
 
 /**
- * The way of a request through ingest:
+ * The life of a request through ingest:
  *
  * 1. read the body and unwrap it
  * 2. find its events and its key
@@ -60,7 +60,7 @@ const SMALL_INFLATED_BYTES = 1_048_576
  * @throws {HttpError} what the client did wrong, or 503 when nothing can be kept.
  */
 export function createCapture (deps: CaptureDeps): Capture {
-  const { keys, takeEvent, lanes, people, captureLarge, budget, rateLimit, counts, limits } = deps
+  const { keys, takeEvent, partitions, persons, captureLarge, budget, rateLimit, counts, limits } = deps
 
   return async function capture (request) {
     let lease: BodyLease | undefined
@@ -77,7 +77,7 @@ export function createCapture (deps: CaptureDeps): Capture {
       const project = found instanceof Promise ? await found : found
       rateLimit.check(project.id)
       rateLimit.spend(project.id, events.length)
-      const sink = new RequestSink(lanes, people)
+      const sink = new RequestSink(partitions, persons)
       takeEvents(events, contextOf(request, { envelope, project, receivedAt }), { sink, isEngage: request.isEngage })
       await sink.settled()
     } finally {

@@ -1,7 +1,7 @@
 import { type Metrics } from '../../platform/metrics.ts'
 import { DROP_REASONS, type DropReason } from './drop-reason.ts'
 
-/** Plain numbers that the way of an event counts up; read when somebody asks for the metrics. */
+/** Plain numbers that the life of an event counts up; read when somebody asks for the metrics. */
 export interface IngestCounts {
   /** Events in the bodies of authenticated requests: received = accepted + dropped. */
   received: number

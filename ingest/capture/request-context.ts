@@ -16,6 +16,6 @@ export interface RequestContext {
   sentAt: number | null
   /** Address of the client; empty when it is not to be stored. */
   ip: string
-  /** An import, as the request says: its events take the historical lanes. */
+  /** An import, as the request says: its events take the historical partitions. */
   historical: boolean
 }

@@ -1,29 +1,29 @@
 import { type EventRow } from '../normalise/event-row.ts'
-import { type IsAnnounced } from '../normalise/derive-people-updates.ts'
-import { type EventLanes } from '../publish/event-lanes.ts'
-import { type EncodedUpdate, type PeopleLanes } from '../publish/people-lanes.ts'
+import { type IsAnnounced } from '../normalise/derive-persons-updates.ts'
+import { type EventPartitions } from '../publish/event-partitions.ts'
+import { type EncodedUpdate, type PersonsPartitions } from '../publish/persons-partitions.ts'
 import { type RequestContext } from './request-context.ts'
 import { type EventSink } from './take-event.ts'
 
 /** Puts the events of one request into the open messages, and remembers which messages those are. */
 export class RequestSink implements EventSink {
-  readonly #lanes: EventLanes
-  readonly #people: PeopleLanes
+  readonly #partitions: EventPartitions
+  readonly #persons: PersonsPartitions
   readonly isAnnounced: IsAnnounced
   readonly #messages: Promise<void>[] = []
 
-  constructor (lanes: EventLanes, people: PeopleLanes) {
-    this.#lanes = lanes
-    this.#people = people
-    this.isAnnounced = people.isAnnounced
+  constructor (partitions: EventPartitions, persons: PersonsPartitions) {
+    this.#partitions = partitions
+    this.#persons = persons
+    this.isAnnounced = persons.isAnnounced
   }
 
   appendRow (row: EventRow, context: RequestContext): void {
-    this.#await(this.#lanes.append(row, context))
+    this.#await(this.#partitions.append(row, context))
   }
 
   appendUpdate (update: EncodedUpdate): void {
-    this.#await(this.#people.append(update))
+    this.#await(this.#persons.append(update))
   }
 
   /** Settles when every message that carries something of the request is durable. */

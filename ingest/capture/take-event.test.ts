@@ -2,7 +2,7 @@ import t from 'tap'
 import { createPropertyReader } from '../normalise/read-properties.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
 import { type EventRow } from '../normalise/event-row.ts'
-import { type EncodedUpdate } from '../publish/people-lanes.ts'
+import { type EncodedUpdate } from '../publish/persons-partitions.ts'
 import { type RequestContext } from './request-context.ts'
 import { createTakeEvent, type EventSink } from './take-event.ts'
 
@@ -21,7 +21,7 @@ function createSink (): EventSink & { rows: EventRow[], updates: EncodedUpdate[]
   }
 }
 
-t.test('a mistake of ours with one event is told, counted, and leaves its neighbours alone', async (t) => {
+t.test('a bug with one event is told, counted, and leaves its neighbours alone', async (t) => {
   const normalise = createNormaliseEvent({ readProperties: createPropertyReader(Date.now), maxEventBytes: () => 1e6 })
   const mistake = new Error('of ours')
   const told: unknown[] = []

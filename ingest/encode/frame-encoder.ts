@@ -38,7 +38,7 @@ export class FrameEncoder {
     this.#projectIds.push(row.projectId)
   }
 
-  /** Takes the collected rows as one payload and starts anew. */
+  /** Takes the collected rows as one payload and starts over. */
   take (): EncodedFrame {
     const rows = this.#block.rows
     const frame = zlib.zstdCompressSync(this.#block.finish(), ZSTD_OPTIONS)

@@ -13,7 +13,7 @@ function createApp (t: Test, error: unknown): FastifyInstance {
   return app
 }
 
-t.test('a mistake of ours is answered 500 and says nothing of its inside', async (t) => {
+t.test('a bug is answered 500 and says nothing of its inside', async (t) => {
   for (const error of [new Error('password=secret'), new TypeError('x of undefined'), Object.assign(new Error('secret'), { statusCode: 500 })]) {
     const answer = await createApp(t, error).inject({ method: 'POST', url: '/' })
 

@@ -20,7 +20,7 @@ export function createAnswerError (logger: Logger): AnswerError {
   }
 }
 
-/** Errors of Fastify itself carry a status; anything else is a mistake of ours and says nothing about it. */
+/** Errors of Fastify itself carry a status; anything else is a bug and says nothing about it. */
 function translate (error: unknown): HttpError {
   const { statusCode, code } = error as { statusCode?: number, code?: string }
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {

@@ -72,7 +72,7 @@ t.test('JSON is taken whatever its content type says, by capture and by the API 
 
   for (const [path, expected] of [['/capture/', '{"status":1}'], ['/batch', '{"status":1}'], ['/decide/', JSON.stringify(event('e'))]] as const) {
     for (const type of types) {
-      // By hand: other clients mend what they are told to send.
+      // By hand: other clients repair what they are told to send.
       const answer = await sendRaw(front.ingest.port, `POST ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n` +
         `${type === undefined ? '' : `content-type: ${type}\r\n`}content-length: ${JSON.stringify(event('e')).length}\r\n\r\n${JSON.stringify(event('e'))}`)
       t.match(answer, /^HTTP\/1.1 200 /, `${path} ${JSON.stringify(type)}`)

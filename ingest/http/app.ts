@@ -1,7 +1,7 @@
 import { fastify, type FastifyInstance, type FastifyReply } from 'fastify'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/answer-client-error.ts'
 import { HttpError } from '../../platform/errors.ts'
-import { mendContentType } from '../../platform/http-body/mend-content-type.ts'
+import { normaliseContentType } from '../../platform/http-body/normalise-content-type.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { CAPTURE_PATHS, captureRoutes, methodNotAllowed, type CaptureRoutesOptions } from './capture-routes.ts'
@@ -48,7 +48,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     },
     // Anybody can send the headers of proxies.
     trustProxy: options.trustedProxies === '' ? false : options.trustedProxies,
-    // A request that comes while the process ends is answered as ever, and its client told to connect anew.
+    // A request that comes while the process ends is answered as ever, and its client told to connect again.
     return503OnClosing: false,
     genReqId: () => `${options.processId}-${(requests++).toString(36)}`,
     routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 500 }
@@ -62,7 +62,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   app.addHook('onRequest', (request, reply, done) => {
     // Not before: the next connection would come here again.
     if (!app.server.listening) reply.header('connection', 'close')
-    mendContentType(request.raw.headers)
+    normaliseContentType(request.raw.headers)
     done()
   })
   // What no route and no API takes: methods that hardly anybody knows.

@@ -18,7 +18,7 @@ export function detachBody (raw: IncomingMessage): Readable {
   const body = new PassThrough()
   raw.pipe(body)
   raw.once('close', () => { if (!raw.complete) body.destroy(new Error('the client went away')) })
-  // Whoever reads the body is told; nobody else needs to be.
+  // Anyone who reads the body is told; nobody else needs to be.
   body.on('error', () => {})
   return body
 }

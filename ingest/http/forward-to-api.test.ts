@@ -11,7 +11,7 @@ import { forwardToApi } from './forward-to-api.ts'
 /** More than the buffers of two sockets hold. */
 const LARGE_BYTES = 18_000_000
 
-/** Serves the front door before an API; returns its port. */
+/** Serves the embedded ClickHouse server door before an API; returns its port. */
 async function startFront (t: Test, apiPort: number): Promise<number> {
   const app = fastify({ forceCloseConnections: true })
   t.teardown(async () => await app.close())
@@ -119,7 +119,7 @@ t.test('a GET that the API refuses for the moment is passed on once', async (t) 
   t.equal(requests, 1)
 })
 
-t.test('while the API is away, errors are JSON, but none where SDKs would take it for the payload of a flag', async (t) => {
+t.test('while the API is unavailable, errors are JSON, but none where SDKs would take it for the payload of a flag', async (t) => {
   const front = await startFront(t, await freePort())
   const ask = async (path: string): Promise<Response> => await fetch(`http://127.0.0.1:${front}/api/projects/@current/feature_flags/${path}`)
 

@@ -15,9 +15,9 @@ const REMOTE_CONFIG = /\/remote_config\/?(?:\?|$)/
 const SILENCE_MS = 75_000
 
 /**
- * Forwards everything that is not capture to the API tier, so that SDKs and people need one origin only.
+ * Forwards everything that is not capture to the API tier, so that SDKs and persons need one origin only.
  *
- * @param options.apiUrl  Base URL of the API tier. While it is away the answer is 503.
+ * @param options.apiUrl  Base URL of the API tier. While it is unavailable the answer is 503.
  */
 export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: string }): Promise<void> {
   await app.register(refuseNotServed)
@@ -46,10 +46,10 @@ export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: 
       rewriteHeaders: ({ connection: _, 'keep-alive': __, ...headers }) => headers,
       async onError (reply, { error }) {
         await drainRequest(reply.request.raw as IncomingMessage)
-        const away = new HttpError(503, 'server_error', 'api_unavailable', 'The API is not available at the moment.', { cause: error })
+        const unavailable = new HttpError(503, 'server_error', 'api_unavailable', 'The API is not available at the moment.', { cause: error })
         reply.code(503).header('retry-after', '5')
-        if (REMOTE_CONFIG.test(reply.request.url)) reply.header('millrace-error', away.code).send()
-        else reply.send(toHttpErrorBody(away))
+        if (REMOTE_CONFIG.test(reply.request.url)) reply.header('millrace-error', unavailable.code).send()
+        else reply.send(toHttpErrorBody(unavailable))
       }
     }
   })

@@ -39,7 +39,7 @@ export class BodyBudget {
 
   /** @throws {HttpError} 503 `overloaded` when too many wait, or when none left in time. */
   async acquire (wanted: number): Promise<BodyLease> {
-    // A body larger than the whole budget would wait for ever; alone it is let through.
+    // A body larger than the whole budget would wait indefinitely; alone it is let through.
     const bytes = Math.min(wanted, this.#options.maxBytes)
     if (this.#waiting.length > 0 || this.#used + bytes > this.#options.maxBytes) await this.#wait(bytes)
     else this.#used += bytes

@@ -3,7 +3,7 @@ import { type CaptureRequest } from '../capture/capture.ts'
 import { type DropReason } from '../capture/drop-reason.ts'
 import { type IngestCounts } from '../capture/ingest-counts.ts'
 import { type KeyDirectory } from '../authenticate/key-directory.ts'
-import { type PeopleLanes } from '../publish/people-lanes.ts'
+import { type PersonsPartitions } from '../publish/persons-partitions.ts'
 import { type PublishFrames } from '../publish/publish-frames.ts'
 import { type RateLimit } from '../authenticate/rate-limit.ts'
 import { storedAddress } from '../capture/stored-address.ts'
@@ -12,28 +12,30 @@ import { type LargeBodyPool } from './large-body-pool.ts'
 export interface CaptureLargeDeps {
   pool: LargeBodyPool
   keys: KeyDirectory
-  people: PeopleLanes
+  persons: PersonsPartitions
   publishFrames: PublishFrames
   rateLimit: RateLimit
   counts: IngestCounts
   maxDecompressedBytes: number
   maxEventBytes: () => number
-  lanes: number
+  partitions: number
 }
 
 export type CaptureLarge = (
   request: CaptureRequest & { chunks: Buffer[], hints: BodyHints, receivedAt: number }
 ) => Promise<void>
 
-/** The way of a large body: a worker thread takes it to finished frames, this thread looks up the key and publishes. */
+/**
+ * The life of a large body: a worker thread takes it to finished frames, this thread looks up the key and publishes.
+ */
 export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
-  const { pool, keys, people, publishFrames, rateLimit, counts } = deps
+  const { pool, keys, persons, publishFrames, rateLimit, counts } = deps
 
   return async function captureLarge ({ sender, requestId, query, isEngage, chunks, hints, receivedAt }) {
     let projectId = 0
     const { frames, updates, received, dropped } = await pool.run({
       chunks: chunks.map(ownMemory), hints, query, isEngage, requestId, receivedAt,
-      maxDecompressedBytes: deps.maxDecompressedBytes, maxEventBytes: deps.maxEventBytes(), lanes: deps.lanes
+      maxDecompressedBytes: deps.maxDecompressedBytes, maxEventBytes: deps.maxEventBytes(), partitions: deps.partitions
     }, async (question) => {
       const project = await keys.resolve(question.apiKey, question.projectId)
       rateLimit.check(project.id)
@@ -48,7 +50,8 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
       refused += count
     }
     counts.accepted += received - refused
-    await Promise.all([publishFrames(frames, requestId), ...updates.map(async (update) => await people.append(update))])
+    const appended = updates.map(async (update) => await persons.append(update))
+    await Promise.all([publishFrames(frames, requestId), ...appended])
   }
 }
 

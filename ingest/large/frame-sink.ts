@@ -1,9 +1,9 @@
 import { type EventClass } from '../../schema/streams.ts'
 import { FrameEncoder } from '../encode/frame-encoder.ts'
 import { type EventRow } from '../normalise/event-row.ts'
-import { routeRow } from '../publish/event-lanes.ts'
+import { routeRow } from '../publish/event-partitions.ts'
 import { isFull, needsNewMessage } from '../publish/message-limits.ts'
-import { type EncodedUpdate } from '../publish/people-lanes.ts'
+import { type EncodedUpdate } from '../publish/persons-partitions.ts'
 import { type RequestContext } from '../capture/request-context.ts'
 import { type EventSink } from '../capture/take-event.ts'
 import { type RoutedFrame } from './large-body-job.ts'
@@ -12,20 +12,20 @@ import { type RoutedFrame } from './large-body-job.ts'
 export class FrameSink implements EventSink {
   readonly frames: RoutedFrame[] = []
   readonly updates: EncodedUpdate[] = []
-  readonly #lanes: number
-  readonly #open = new Map<string, { eventClass: EventClass, lane: number, encoder: FrameEncoder }>()
+  readonly #partitions: number
+  readonly #open = new Map<string, { eventClass: EventClass, partition: number, encoder: FrameEncoder }>()
   readonly #announced = new Set<string>()
 
-  constructor (lanes: number) {
-    this.#lanes = lanes
+  constructor (partitions: number) {
+    this.#partitions = partitions
   }
 
   appendRow (row: EventRow, context: RequestContext): void {
-    const { eventClass, lane } = routeRow(row, context, this.#lanes)
-    const key = `${eventClass}.${lane}`
+    const { eventClass, partition } = routeRow(row, context, this.#partitions)
+    const key = `${eventClass}.${partition}`
     let open = this.#open.get(key)
     if (open === undefined) {
-      open = { eventClass, lane, encoder: new FrameEncoder() }
+      open = { eventClass, partition, encoder: new FrameEncoder() }
       this.#open.set(key, open)
     }
     if (needsNewMessage(row) && open.encoder.rows > 0) this.#take(open)
@@ -52,7 +52,9 @@ export class FrameSink implements EventSink {
     }
   }
 
-  #take ({ eventClass, lane, encoder }: { eventClass: EventClass, lane: number, encoder: FrameEncoder }): void {
-    this.frames.push({ ...encoder.take(), eventClass, lane })
+  #take (
+    { eventClass, partition, encoder }: { eventClass: EventClass, partition: number, encoder: FrameEncoder }
+  ): void {
+    this.frames.push({ ...encoder.take(), eventClass, partition })
   }
 }

@@ -1,7 +1,7 @@
 import zlib from 'node:zlib'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
-import { discardPublished, takeMessages, takePeopleUpdates, takePublishedEvents } from '../testing/read-published-events.ts'
+import { discardPublished, takeMessages, takePersonsUpdates, takePublishedEvents } from '../testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 
@@ -28,7 +28,7 @@ t.test('a batch of nearly 20 MB arrives whole', async (t) => {
   t.equal(new Set(stored.map(({ properties }) => JSON.parse(properties).ordinal as number)).size, 20_001)
   t.equal(await ingest.metric('millrace_ingest_events_dropped_total{reason="missing_event_name"}'), 1)
   t.equal(await ingest.metric('millrace_ingest_events_received_total') - receivedBefore, 20_002)
-  t.match(await takePeopleUpdates(ingest.connection), [{ kind: 'person', distinctId: 'x', set: { a: 1 } }])
+  t.match(await takePersonsUpdates(ingest.connection), [{ kind: 'person', distinctId: 'x', set: { a: 1 } }])
 })
 
 t.test('a small body that inflates to a large one is taken too, in each form', async (t) => {

@@ -3,7 +3,7 @@ import { type BodyHints } from '../../platform/http-body/unwrap-body.ts'
 import { type EventClass } from '../../schema/streams.ts'
 import { type DropReason } from '../capture/drop-reason.ts'
 import { type EncodedFrame } from '../encode/frame-encoder.ts'
-import { type EncodedUpdate } from '../publish/people-lanes.ts'
+import { type EncodedUpdate } from '../publish/persons-partitions.ts'
 import { type Project } from '../capture/request-context.ts'
 
 /** What a worker thread needs to take a large body through all steps but publishing. */
@@ -17,7 +17,7 @@ export interface LargeBodyJob {
   receivedAt: number
   maxDecompressedBytes: number
   maxEventBytes: number
-  lanes: number
+  partitions: number
 }
 
 /** The key is looked up by the main thread, which has the keys. */
@@ -35,7 +35,7 @@ export interface KeyAnswer {
 /** A frame and where it goes. */
 export interface RoutedFrame extends EncodedFrame {
   eventClass: EventClass
-  lane: number
+  partition: number
 }
 
 /** Everything that came of a body. Nothing of it is published before all of the body proved good. */
@@ -59,7 +59,7 @@ export type FromWorker =
   | { kind: 'done', result: LargeBodyResult }
   | { kind: 'refused', error: RefusedBody }
   | { kind: 'ended' }
-  /** An event could not be stored through a mistake of ours; the job goes on. */
+  /** An event could not be stored because of a bug; the job goes on. */
   | { kind: 'unexpected', error: unknown }
 
 /** An `HttpError` in a form that crosses threads. */

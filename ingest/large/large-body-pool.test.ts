@@ -22,7 +22,7 @@ function buildJob (body: unknown, changes: Partial<LargeBodyJob> = {}): LargeBod
   chunk.set(text)
   return {
     chunks: [chunk], hints: {}, query: {}, isEngage: false, requestId: 'r', receivedAt: Date.UTC(2026, 10, 21),
-    maxDecompressedBytes: 1e6, maxEventBytes: 1e6, lanes: 1, ...changes
+    maxDecompressedBytes: 1e6, maxEventBytes: 1e6, partitions: 1, ...changes
   }
 }
 
@@ -31,7 +31,7 @@ const allow = async (): Promise<KeyAnswer> => ({ project: { id: 1, anonymizeIps:
 
 t.test('a thread that dies costs its request a 503, and the next one gets a new thread', async (t) => {
   const pool = createPool(t)
-  // No request makes such a job: it stands for a mistake of ours in the thread.
+  // No request makes such a job: it stands for a bug in the thread.
   const deadly = { ...buildJob(good), hints: null as unknown as LargeBodyJob['hints'] }
 
   const [died, next] = await Promise.allSettled([pool.run(deadly, allow), pool.run(buildJob(good), allow)])

@@ -10,7 +10,7 @@ export interface LargeBodyPoolOptions {
   /** Bodies worked on at the same time. */
   threads: number
   logger: Logger
-  /** Told of a mistake of ours with an event. */
+  /** Told of a bug with an event. */
   onUnexpected: (error: unknown) => void
 }
 

@@ -12,7 +12,7 @@ const MAX_ENTRIES = 10_000
 /** Longer names are not described, in bytes. */
 const MAX_NAME_BYTES = 200
 
-/** Nodes remembered before the memory starts anew: a few thousand shapes, some megabytes. */
+/** Nodes remembered before the memory starts over: a few thousand shapes, some megabytes. */
 const MAX_NODES = 30_000
 
 /** A promoted column holds at most this many characters; `properties` keeps the whole. */

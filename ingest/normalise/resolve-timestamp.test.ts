@@ -19,7 +19,7 @@ const cases: [string, Partial<TimestampFacts>, number, boolean?][] = [
   ['offset, retried after a minute: time of the uuid', { offset: 2500, sentAt: NOW - 60 * SECOND, uuidTime: NOW - 62_500 }, NOW - 62_500],
   ['offset without sent_at, retried: time of the uuid', { offset: 2500, uuidTime: NOW - 62_500 }, NOW - 62_500],
   ['offset, no v7', { offset: 2500, sentAt: NOW - 60 * SECOND }, NOW - 2500],
-  ['offset that is no number', { offset: '5', timestamp: iso(NOW - HOUR) }, NOW - HOUR],
+  ['offset that is not a number', { offset: '5', timestamp: iso(NOW - HOUR) }, NOW - HOUR],
   ['unreadable: receipt, and kept', { timestamp: 'soon' }, NOW, true],
   ['no day of the calendar: receipt, and kept', { timestamp: '2026-02-30T10:00:00Z' }, NOW, true],
   ['empty: receipt', { timestamp: '' }, NOW],

@@ -47,7 +47,7 @@ export function createAcknowledgedPublisher (connection: NatsConnection, ackTime
   }
 
   function onAnswer (error: Error | null, answer: Msg): void {
-    // Errors of the subscription itself have no answer; whoever waits finds out by the timeout.
+    // Errors of the subscription itself have no answer; anyone who waits finds out by the timeout.
     if (error !== null) return
     settle(answer.subject.slice(inbox.length), readRefusal(answer))
   }

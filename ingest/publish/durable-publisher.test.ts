@@ -8,7 +8,7 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { loadIngestConfig } from '../config.ts'
 import { startIngest } from '../start-ingest.ts'
 import { createLogger } from '../../platform/logger.ts'
-import { takePeopleUpdates, takePublishedEvents, type StoredEvent } from '../testing/read-published-events.ts'
+import { takePersonsUpdates, takePublishedEvents, type StoredEvent } from '../testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest, type TestIngest } from '../testing/start-test-ingest.ts'
 
 const [ingest, clickhouse] = await Promise.all([startTestIngest(t), createTestClickHouse(t)])
@@ -28,7 +28,7 @@ const connectionIsBack = async ({ connection }: TestIngest): Promise<void> => {
   await waitFor(async () => await connection.flush().then(() => true))
 }
 
-t.test('events sent while the stream is away are answered 200 and arrive once, when it is back', async (t) => {
+t.test('events sent while the stream is unavailable are answered 200 and arrive once, when it is back', async (t) => {
   t.equal(await send(ingest, 'before'), 200)
 
   await ingest.nats.kill('SIGKILL')
@@ -120,7 +120,7 @@ t.test('what a process left in its spool is published by the next one', async (t
   await waitFor(async () => (await takePublishedEvents(ingest.connection, clickhouse)).length === 1)
 })
 
-t.test('people updates keep their order through an outage', async (t) => {
+t.test('persons updates keep their order through an outage', async (t) => {
   const set = async (n: number): Promise<void> => {
     await ingest.post('/e', { api_key: PROJECT_KEY, event: 'e', distinct_id: 'u', $set: { n } })
   }
@@ -133,6 +133,6 @@ t.test('people updates keep their order through an outage', async (t) => {
   await spoolEmpties(ingest)
 
   await connectionIsBack(ingest)
-  const updates = await takePeopleUpdates(ingest.connection)
+  const updates = await takePersonsUpdates(ingest.connection)
   t.same(updates.map((update) => 'set' in update ? update.set?.n : null), Array.from({ length: 15 }, (_, n) => n))
 })

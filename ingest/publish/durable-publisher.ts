@@ -21,7 +21,7 @@ export interface DurablePublisherOptions {
  * ```
  *            acknowledged
  *   stream ----------------> done
- *     | refused, silent, away, too slow
+ *     | refused, silent, unavailable, too slow
  *     v        fsynced
  *   spool -----------------> done, and drained into the stream later, under the same message id
  *     | full, disk refuses
@@ -30,11 +30,11 @@ export interface DurablePublisherOptions {
  * ```
  *
  * After a failure everything goes to the spool, without trying the stream first, until a spooled message arrived
- * there. People updates follow the spool as long as it holds anything, because their order matters.
+ * there. Persons updates follow the spool as long as it holds anything, because their order matters.
  */
 export interface DurablePublisher {
   publishEvents: Publish
-  publishPeople: Publish
+  publishPersons: Publish
   /** Why the last write failed, by code; null when it succeeded. */
   readonly failures: Readonly<PublishFailures>
   /** Ends draining; what is spooled stays for the next process. */
@@ -58,7 +58,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
 
   return {
     publishEvents: async (message) => await publishOrSpool(message, isSuspect),
-    publishPeople: async (message) => await publishOrSpool(message, isSuspect || !spool.isEmpty),
+    publishPersons: async (message) => await publishOrSpool(message, isSuspect || !spool.isEmpty),
     failures,
     async close () {
       stopped.abort()
@@ -121,7 +121,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   }
 
   async function publishSpooled (message: OutgoingMessage): Promise<void> {
-    if (message.payload.length > link.maxPayloadBytes()) return await spool.setAside(message)
+    if (message.payload.length > link.maxPayloadBytes()) return await spool.deadLetter(message)
     try {
       await link.publish(message)
       failures.stream = failures.spool = null

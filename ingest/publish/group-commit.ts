@@ -41,7 +41,7 @@ export class GroupCommit {
     this.#options = options
   }
 
-  /** Adds a row; the promise settles with the message that carries it. Equal promises, same message. */
+  /** Adds a row; the promise resolves with the message that carries it. Equal promises, same message. */
   append (row: EventRow, requestId: string): Promise<void> {
     if (needsNewMessage(row)) this.#flush()
     const commit = this.#open ??= this.#begin(requestId)
@@ -63,7 +63,8 @@ export class GroupCommit {
     if (this.#inFlight === 0) this.#flushSoon()
     else this.#timer = setTimeout(() => this.#flush(), this.#options.maxWaitMs)
     const { promise: done, resolve, reject } = Promise.withResolvers<void>()
-    // Whoever appended awaits it; a request that failed for another reason does not, and that is no error of its own.
+    // Anyone who appended awaits it; a request that failed for another reason does not, and that is no error of its
+    // own.
     done.catch(() => {})
     return { requestId, done, resolve, reject }
   }

@@ -5,8 +5,8 @@ import { type Metrics } from '../../platform/metrics.ts'
 import { type ShutdownStep } from '../../platform/on-shutdown.ts'
 import { type IngestConfig } from '../config.ts'
 import { createDurablePublisher, type PublishFailures } from './durable-publisher.ts'
-import { createEventLanes, type EventLanes } from './event-lanes.ts'
-import { createPeopleLanes, type PeopleLanes } from './people-lanes.ts'
+import { createEventPartitions, type EventPartitions } from './event-partitions.ts'
+import { createPersonsPartitions, type PersonsPartitions } from './persons-partitions.ts'
 import { createPublishCounts } from './publish-counts.ts'
 import { createPublishFrames, type PublishFrames } from './publish-frames.ts'
 import { openStreamLink, type StreamLink } from './stream-link.ts'
@@ -16,8 +16,8 @@ import { type Spool } from '../spool/spool.ts'
 
 /** Everything behind a finished row: open messages, the stream, the spool. */
 export interface Publishing {
-  lanes: EventLanes
-  people: PeopleLanes
+  partitions: EventPartitions
+  persons: PersonsPartitions
   publishFrames: PublishFrames
   link: StreamLink
   spool: Spool
@@ -25,14 +25,14 @@ export interface Publishing {
   shutdownSteps: ShutdownStep[]
 }
 
-/** A stream that did not acknowledge by then is taken for away. SDKs give a request up after 10 s. */
+/** A stream that did not acknowledge by then is taken for unavailable. SDKs give a request up after 10 s. */
 const ACK_TIMEOUT_MS = 3000
 
 /** How long the start waits for the stream. */
 const STREAM_WAIT_MS = 2000
 
 /**
- * Opens the way to the stream. With a stream that is away it opens all the same, and spools.
+ * Opens the way to the stream. With a stream that is unavailable it opens all the same, and spools.
  *
  * @param options.processId  Prefix of message ids, different in each process.
  * @throws {MillraceError} `MILLRACE_STREAM_MISMATCH`; or what the disk says about the spool folder.
@@ -56,8 +56,8 @@ export async function openPublishing (
 
   const events = { publish: publisher.publishEvents, nextMessageId }
   return {
-    lanes: createEventLanes(config.streams.lanes, { ...events, maxWaitMs: config.groupCommitMs }),
-    people: createPeopleLanes({ publish: publisher.publishPeople, nextMessageId }),
+    partitions: createEventPartitions(config.streams.partitions, { ...events, maxWaitMs: config.groupCommitMs }),
+    persons: createPersonsPartitions({ publish: publisher.publishPersons, nextMessageId }),
     publishFrames: createPublishFrames(events),
     link,
     spool,

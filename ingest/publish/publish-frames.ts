@@ -7,7 +7,7 @@ import { type Publish } from './outgoing-message.ts'
 const WINDOW = 4
 
 export type PublishFrames = (
-  frames: readonly (EncodedFrame & { eventClass: EventClass, lane: number })[], requestId: string
+  frames: readonly (EncodedFrame & { eventClass: EventClass, partition: number })[], requestId: string
 ) => Promise<void>
 
 /** Publishes finished frames, some at a time for all requests together; resolves when all are durable. */
@@ -21,7 +21,7 @@ export function createPublishFrames (options: { publish: Publish, nextMessageId:
       if (free > 0) free--
       else await new Promise<void>((resolve) => waiting.push(resolve))
       try {
-        const subject = eventsSubject(frame.eventClass, frame.lane)
+        const subject = eventsSubject(frame.eventClass, frame.partition)
         await publish({ subject, id: nextMessageId(), headers: frameHeaders(frame, requestId), payload: frame.payload })
       } finally {
         const next = waiting.shift()

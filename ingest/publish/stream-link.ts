@@ -60,7 +60,8 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     async close () {
       closed.abort()
       isUp = false
-      // Everything that was published is acknowledged or spooled by now; draining would wait for a server that is away.
+      // Everything that was published is acknowledged or spooled by now; draining would wait for a server that is
+      // unavailable.
       await connection?.close()
     }
   }
@@ -74,7 +75,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     await becomeUp()
   }
 
-  /** Waits for usable streams, through everything but a mismatch, which no waiting mends. */
+  /** Waits for usable streams, through everything but a mismatch, which no waiting repairs. */
   async function becomeUp (): Promise<void> {
     for (let pauseMs = 100; !closed.signal.aborted; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
       try {
@@ -93,8 +94,8 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     for await (const { type } of connected.status()) {
       if (type === 'disconnect') {
         isUp = false
-        // Acknowledgements of the lost connection never come: whoever waits for one spools now, not after a timeout.
-        publisher?.abandon(away('the connection to NATS was lost'))
+        // Acknowledgements of the lost connection never come: anyone who waits for one spools now, not after a timeout.
+        publisher?.abandon(unavailable('the connection to NATS was lost'))
       } else if (type === 'reconnect') {
         becomeUp().catch((err: unknown) => logger.error({ err }, 'the streams cannot be used'))
       }
@@ -102,7 +103,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
   }
 
   async function publish (message: OutgoingMessage): Promise<void> {
-    if (publisher === null || !isUp) throw away('NATS is not connected')
+    if (publisher === null || !isUp) throw unavailable('NATS is not connected')
     await publisher.publish(message)
   }
 
@@ -116,6 +117,6 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
   }
 }
 
-function away (why: string): MillraceError {
+function unavailable (why: string): MillraceError {
   return new MillraceError('MILLRACE_STREAM_AWAY', why, { action: 'retry' })
 }

@@ -136,7 +136,7 @@ export class SegmentReader {
     }
   }
 
-  /** A segment with damage in its middle is kept under another name for whoever wants to look into it. */
+  /** A segment with damage in its middle is kept under another name for anyone who wants to look into it. */
   async #finishSegment (): Promise<void> {
     const file = segmentPath(this.#folder, this.#at.segment)
     if (this.#damaged) await rename(file, `${file}.damaged`)

@@ -132,12 +132,12 @@ t.test('a torn note of the place repeats messages rather than losing one', async
   t.same(await drainIds(await openSpool(root)), ['a', 'b'])
 })
 
-t.test('a message that no stream takes is set aside in a file of its own', async (t) => {
+t.test('a message that no stream takes is dead-lettered in a file of its own', async (t) => {
   const root = await createRoot(t)
   const spool = await openSpool(root)
   const message = buildMessage('huge', 5000)
 
-  await spool.setAside(message)
+  await spool.deadLetter(message)
 
   const bytes = await readFile(path.join(root, 'refused-huge.record'))
   t.match(decodeSpoolRecord(bytes, 0), { kind: 'message', message })

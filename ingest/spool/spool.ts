@@ -73,7 +73,7 @@ export class Spool {
   /**
    * Publishes the oldest messages, in order where order matters, and removes them.
    *
-   * @param publish  Rejects when the stream is away; then what came before is removed, and the rest comes again.
+   * @param publish  Rejects when the stream is unavailable; then what came before is removed, and the rest comes again.
    * @returns how many messages were published; 0 when none is left.
    * @throws what `publish` rejected with.
    */
@@ -94,7 +94,7 @@ export class Spool {
    * Puts a message that the stream can never take, because it is larger than the server allows, into a file of its
    * own beside the segments, so that it does not hold up the others and is not lost.
    */
-  async setAside (message: OutgoingMessage): Promise<void> {
+  async deadLetter (message: OutgoingMessage): Promise<void> {
     const file = path.join(this.#options.folder, `refused-${message.id}.record`)
     await writeFile(file, Buffer.concat(encodeSpoolRecord(message)), { flush: true })
     this.#options.logger.error({ file, bytes: message.payload.length }, 'a spooled message is too large for the stream')
@@ -120,7 +120,7 @@ export class Spool {
 const WINDOW = 8
 
 /**
- * Publishes until one fails. Events may overtake each other, some at a time; people updates may not.
+ * Publishes until one fails. Events may overtake each other, some at a time; persons updates may not.
  *
  * @returns how many were published before the first that failed.
  */
@@ -138,9 +138,9 @@ async function publishInOrder (
   return { published: spooled.length }
 }
 
-/** One people update, or as many events as follow each other. */
+/** One persons update, or as many events as follow each other. */
 function takeWindow (spooled: readonly SpooledMessage[], start: number): readonly SpooledMessage[] {
   const window = spooled.slice(start, start + WINDOW)
-  const ordered = window.findIndex(({ message }) => message.subject.startsWith('people.'))
+  const ordered = window.findIndex(({ message }) => message.subject.startsWith('persons.'))
   return ordered === -1 ? window : window.slice(0, Math.max(ordered, 1))
 }

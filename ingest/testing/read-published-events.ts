@@ -1,7 +1,7 @@
 import { jetstream, AckPolicy, jetstreamManager, type JsMsg } from '@nats-io/jetstream'
 import { frameOf } from '../../schema/frame-message.ts'
-import { EVENTS_STREAM, HEADER, PEOPLE_STREAM } from '../../schema/streams.ts'
-import { type PeopleUpdate } from '../../schema/people-update.ts'
+import { EVENTS_STREAM, HEADER, PERSONS_STREAM } from '../../schema/streams.ts'
+import { type PersonsUpdate } from '../../schema/persons-update.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type TestClickHouse } from '../../test/support/create-test-clickhouse.ts'
@@ -27,7 +27,7 @@ export async function takeMessages (connection: NatsConnection, stream: string):
 /** Empties the streams before a test that shares them with others. */
 export async function discardPublished (connection: NatsConnection): Promise<void> {
   const manager = await jetstreamManager(connection)
-  for (const stream of [EVENTS_STREAM, PEOPLE_STREAM]) await manager.streams.purge(stream)
+  for (const stream of [EVENTS_STREAM, PERSONS_STREAM]) await manager.streams.purge(stream)
 }
 
 /** A row of `events` as JSON; numbers of 64 bits are texts. */
@@ -62,8 +62,8 @@ export async function takePublishedEvents (
   return events
 }
 
-export async function takePeopleUpdates (connection: NatsConnection): Promise<PeopleUpdate[]> {
-  return (await takeMessages(connection, PEOPLE_STREAM)).flatMap((message) => message.json<PeopleUpdate[]>())
+export async function takePersonsUpdates (connection: NatsConnection): Promise<PersonsUpdate[]> {
+  return (await takeMessages(connection, PERSONS_STREAM)).flatMap((message) => message.json<PersonsUpdate[]>())
 }
 
 /** @throws when ClickHouse refuses the frame, with its reason. */

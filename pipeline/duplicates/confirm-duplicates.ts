@@ -1,11 +1,11 @@
 import { FINGERPRINT_BYTES } from '../../schema/frame-message.ts'
-import { type LaneMessage } from '../writer/read/lane-message.ts'
+import { type PartitionMessage } from '../writer/read/partition-message.ts'
 import { identityKey, readIdentities, uuidTime, type EventIdentity } from './event-identity.ts'
 import { type LookUpEvents } from './look-up-events.ts'
 
 /** Why a message is looked into. */
 export interface Suspicion {
-  message: LaneMessage
+  message: PartitionMessage
   /** Rows whose fingerprint was known already. */
   knownRows: readonly number[]
   /** Every row with an uuid made before this is suspicious as well, epoch ms; Infinity for all rows. */
@@ -13,21 +13,21 @@ export interface Suspicion {
 }
 
 /** Rows that are duplicates, by message, ascending. */
-export type Duplicates = Map<LaneMessage, number[]>
+export type Duplicates = Map<PartitionMessage, number[]>
 
 /**
- * Tells for suspicious rows of one cut whether they are duplicates of stored events, or of events earlier in the cut.
- * Equal fingerprints, or an old uuid, are no proof; identities are compared.
+ * Tells for suspicious rows of one batch range whether they are duplicates of stored events, or of events earlier in
+ * the batch range. Equal fingerprints, or an old uuid, are no proof; identities are compared.
  *
- * @param cut       All messages of the cut in order: the first copy of a pair may be in an unsuspicious one.
+ * @param range       All messages of the cut in order: the first copy of a pair may be in an unsuspicious one.
  * @param onLookUp  Told how many rows are looked up.
  */
-export async function confirmDuplicates (cut: readonly LaneMessage[], options: {
+export async function confirmDuplicates (range: readonly PartitionMessage[], options: {
   suspicions: readonly Suspicion[]
   lookUpEvents: LookUpEvents
   onLookUp: (rows: number) => void
 }): Promise<Duplicates> {
-  const suspects = await readSuspects(cut, options.suspicions)
+  const suspects = await readSuspects(range, options.suspicions)
   if (suspects.length === 0) return new Map()
   options.onLookUp(suspects.length)
   const stored = await options.lookUpEvents(suspects.map(({ identity }) => identity))
@@ -47,13 +47,15 @@ export async function confirmDuplicates (cut: readonly LaneMessage[], options: {
 }
 
 interface Suspect {
-  message: LaneMessage
+  message: PartitionMessage
   row: number
   identity: EventIdentity
 }
 
-/** All rows in question, in order: the suspicious ones, and those of the cut with the same fingerprint as one. */
-async function readSuspects (cut: readonly LaneMessage[], suspicions: readonly Suspicion[]): Promise<Suspect[]> {
+/**
+ * All rows in question, in order: the suspicious ones, and those of the batch range with the same fingerprint as one.
+ */
+async function readSuspects (range: readonly PartitionMessage[], suspicions: readonly Suspicion[]): Promise<Suspect[]> {
   const byMessage = new Map(suspicions.map((suspicion) => [suspicion.message, suspicion]))
   const fingerprints = new Set<string>()
   for (const { message, knownRows } of suspicions) {
@@ -61,7 +63,7 @@ async function readSuspects (cut: readonly LaneMessage[], suspicions: readonly S
   }
 
   const suspects: Suspect[] = []
-  for (const message of cut) {
+  for (const message of range) {
     const rows = new Set<number>()
     if (fingerprints.size > 0) {
       for (let row = 0; row < message.rows; row++) if (fingerprints.has(fingerprintOf(message, row))) rows.add(row)
@@ -78,7 +80,7 @@ async function readSuspects (cut: readonly LaneMessage[], suspicions: readonly S
   return suspects
 }
 
-function fingerprintOf ({ payload }: LaneMessage, row: number): string {
+function fingerprintOf ({ payload }: PartitionMessage, row: number): string {
   const at = row * FINGERPRINT_BYTES
   return Buffer.from(payload.buffer, payload.byteOffset + at, FINGERPRINT_BYTES).toString('latin1')
 }

@@ -1,5 +1,5 @@
-import { type Cut } from '../lanes/lane-record.ts'
-import { type LaneMessage } from '../writer/read/lane-message.ts'
+import { type BatchRange } from '../partitions/partition-record.ts'
+import { type PartitionMessage } from '../writer/read/partition-message.ts'
 import { confirmDuplicates, type Suspicion } from './confirm-duplicates.ts'
 import { type DuplicateFilter } from './duplicate-filter.ts'
 import { type KnownUuids } from './known-uuids.ts'
@@ -13,7 +13,7 @@ export interface DuplicateFilterDeps {
 }
 
 /**
- * Creates the filter of a lane. The common case, nothing suspicious, costs one look into memory a row; what is
+ * Creates the filter of a partition. The common case, nothing suspicious, costs one look into memory a row; what is
  * suspicious is decided by what ClickHouse holds, so a wrong suspicion costs time and never an event.
  */
 export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilter {
@@ -42,7 +42,7 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
   }
 }
 
-function toLeftOut ({ sequence, leftOut }: LaneMessage): Cut['leftOut'][number] {
+function toLeftOut ({ sequence, leftOut }: PartitionMessage): BatchRange['leftOut'][number] {
   return [sequence, [...leftOut!]]
 }
 

@@ -1,7 +1,7 @@
-import { type Cut } from '../lanes/lane-record.ts'
-import { type LaneMessage } from '../writer/read/lane-message.ts'
+import { type BatchRange } from '../partitions/partition-record.ts'
+import { type PartitionMessage } from '../writer/read/partition-message.ts'
 
-/** Knows which events of a lane are stored already. */
+/** Knows which events of a partition are stored already. */
 export interface DuplicateFilter {
   /**
    * Decides which rows of the messages must be left out of their insert: duplicates of stored events, and second ones
@@ -9,7 +9,7 @@ export interface DuplicateFilter {
    *
    * @param options.lookUpAll  Trust nothing that is remembered; ask ClickHouse about every row.
    */
-  decide: (messages: readonly LaneMessage[], options: { lookUpAll: boolean }) => Promise<Cut['leftOut']>
+  decide: (messages: readonly PartitionMessage[], options: { lookUpAll: boolean }) => Promise<BatchRange['leftOut']>
   /** Takes the events of messages as stored, whose decision was made before. */
-  remember: (messages: readonly LaneMessage[]) => void
+  remember: (messages: readonly PartitionMessage[]) => void
 }

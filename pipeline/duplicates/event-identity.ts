@@ -1,5 +1,5 @@
 import { decodeFrame } from '../../platform/native-block/frame-codec.ts'
-import { type LaneMessage } from '../writer/read/lane-message.ts'
+import { type PartitionMessage } from '../writer/read/partition-message.ts'
 
 /** What makes two rows the same event: an SDK that sends an event again sends all of this again. */
 export interface EventIdentity {
@@ -28,9 +28,9 @@ export function uuidTime ({ uuidHex }: EventIdentity): number {
 /**
  * Reads the identities of all rows of a message.
  *
- * @returns null when the frame cannot be read; ClickHouse will refuse it too, and it is set aside then.
+ * @returns null when the frame cannot be read; ClickHouse will refuse it too, and it is dead-lettered then.
  */
-export async function readIdentities (message: LaneMessage): Promise<EventIdentity[] | null> {
+export async function readIdentities (message: PartitionMessage): Promise<EventIdentity[] | null> {
   try {
     const { rows, columns } = await decodeFrame(message.frame, { columns: IDENTITY_COLUMNS.length })
     if (rows !== message.rows || columns.some(({ name }, index) => name !== IDENTITY_COLUMNS[index])) return null

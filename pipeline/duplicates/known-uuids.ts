@@ -5,7 +5,7 @@ import { FingerprintTable } from './fingerprint-table.ts'
 const MAX_GENERATION = 3_145_728
 
 /**
- * Remembers which events of a lane were stored, by fingerprint, for as long as its memory lasts.
+ * Remembers which events of a partition were stored, by fingerprint, for as long as its memory lasts.
  *
  * ```
  *   time  ---------------------------------------------------->
@@ -18,7 +18,7 @@ const MAX_GENERATION = 3_145_728
  * old one is forgotten: at most 64 MB, and never less than the last three million events.
  *
  * `coveredSince` is in the time of the stream: an event that came into the stream later than that is remembered. So an
- * uuid that was made later than that, and is not remembered, was never stored, however far the lane is behind.
+ * uuid that was made later than that, and is not remembered, was never stored, however far the partition is behind.
  */
 export class KnownUuids {
   #young: FingerprintTable

@@ -18,9 +18,9 @@ const CLOCK_MARGIN_MS = 5000
 const ROW_BYTES = 20
 
 /**
- * Rebuilds the memory of a lane from what ClickHouse holds, for a process that takes the lane over.
+ * Rebuilds the memory of a partition from what ClickHouse holds, for a process that takes the partition over.
  *
- * The rows do not say by which lane they came, so all lanes' rows are loaded; that costs room, not truth.
+ * The rows do not say by which partition they came, so all partitions' rows are loaded; that costs room, not truth.
  *
  * @throws when ClickHouse does not answer.
  */

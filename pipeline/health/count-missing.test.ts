@@ -5,9 +5,9 @@ import t from 'tap'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { openLaneRecords, openRecordBucket } from '../lanes/lane-records.ts'
+import { openPartitionRecords, openRecordBucket } from '../partitions/partition-records.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
-import { startTestLane, startTestStores, type TestStores } from '../testing/start-test-lane.ts'
+import { startTestPartition, startTestStores, type TestStores } from '../testing/start-test-partition.ts'
 import { findOldestAt } from './watch-streams.ts'
 import { MissingCounter, type MissingReading } from './count-missing.ts'
 
@@ -15,33 +15,33 @@ const MESSAGES = 400
 
 async function createCounter ({ connection }: TestStores): Promise<MissingCounter> {
   const [records, bucket] = await Promise.all([
-    openLaneRecords(connection, { replicas: 1 }), openRecordBucket(connection, { replicas: 1 })
+    openPartitionRecords(connection, { replicas: 1 }), openRecordBucket(connection, { replicas: 1 })
   ])
   return new MissingCounter({ connection, records, bucket })
 }
 
-/** Two lanes that settled some messages, and as many of them that wait. */
+/** Two partitions that acknowledged some messages, and as many of them that wait. */
 async function startWithBacklog (t: TestContext): Promise<{ stores: TestStores, counter: MissingCounter }> {
   const stores = await startTestStores(t)
   const counter = await createCounter(stores)
-  const lanes = await startLanes(t, stores)
+  const partitions = await startPartitions(t, stores)
   await publishAll(stores, 10)
   await waitUntilRead(stores)
   await waitFor(async () => (await counter.look())?.before === 0)
-  for (const lane of lanes) await lane.stop()
+  for (const partition of partitions) await partition.stop()
   await publishAll(stores, MESSAGES)
   // As a pipeline does that cannot store anything at the moment.
   await counter.look()
   return { stores, counter }
 }
 
-async function startLanes (t: TestContext, stores: TestStores): Promise<{ stop: () => Promise<void> }[]> {
+async function startPartitions (t: TestContext, stores: TestStores): Promise<{ stop: () => Promise<void> }[]> {
   return await Promise.all([0, 1].map(async (number) =>
-    await startTestLane(t, stores, { lane: { eventClass: 'live', number } })))
+    await startTestPartition(t, stores, { partition: { eventClass: 'live', number } })))
 }
 
 async function publishAll ({ connection }: TestStores, messages: number): Promise<void> {
-  for (let i = 0; i < messages; i++) await publishEvents(connection, makeEvents(20), { lane: i % 2 })
+  for (let i = 0; i < messages; i++) await publishEvents(connection, makeEvents(20), { partition: i % 2 })
 }
 
 /** Nothing is handed out any more: what is still in the stream cannot be read. */
@@ -85,7 +85,7 @@ for (const { what, end } of [
     await damageBlock(stores)
     await stores.nats.restart()
     await waitFor(async () => await stores.connection.rtt().then(() => true))
-    await startLanes(t, stores)
+    await startPartitions(t, stores)
     await waitUntilRead(stores)
     const result = await stores.clickhouse.client.query({ query: 'SELECT count() AS n FROM events', format: 'JSONEachRow' })
     const [{ n }] = await result.json<{ n: string }>() as [{ n: string }]
@@ -101,21 +101,21 @@ for (const { what, end } of [
   })
 }
 
-t.test('nothing is missing while messages come, are settled, and lanes change their owner', async (t) => {
+t.test('nothing is missing while messages come, are acknowledged, and partitions change their owner', async (t) => {
   const stores = await startTestStores(t)
   const counter = await createCounter(stores)
   const publishing = (async () => { for (let i = 0; i < 20; i++) await publishAll(stores, 20) })()
   const readings: MissingReading[] = []
   for (let round = 0; round < 3; round++) {
-    const lanes = await startLanes(t, stores)
+    const partitions = await startPartitions(t, stores)
     for (let look = 0; look < 20; look++) {
       const reading = await counter.look()
       if (reading !== null) readings.push(reading)
     }
-    for (const lane of lanes) await lane.stop()
+    for (const partition of partitions) await partition.stop()
   }
   await publishing
-  await startLanes(t, stores)
+  await startPartitions(t, stores)
   await waitUntilRead(stores)
   readings.push(...await lookUntilSure(counter))
 

@@ -1,11 +1,11 @@
 import { jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
 import { type KV } from '@nats-io/kv'
 import { EVENTS_STREAM, eventsSubject, writerConsumer, type EventClass } from '../../schema/streams.ts'
-import { settledCount, type LaneRecord } from '../lanes/lane-record.ts'
-import { type LaneRecords } from '../lanes/lane-records.ts'
+import { acknowledgedCount, type PartitionRecord } from '../partitions/partition-record.ts'
+import { type PartitionRecords } from '../partitions/partition-records.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 
-/** Key of what was found, beside the records of the lanes. */
+/** Key of what was found, beside the records of the partitions. */
 const KEY = 'missing'
 
 /** What was found must be found so often in a row: the numbers come from several answers of JetStream. */
@@ -15,13 +15,13 @@ const CONFIRMATIONS = 3
 export interface MissingMessages {
   /** The life of the stream that is meant. */
   stream: string
-  /** Where each lane began to count. */
+  /** Where each partition began to count. */
   since: Record<string, number>
   /** Last sequence that was seen. */
   last: number
   /** Sequences that the stream gave out again after it had lost its end: they count twice. */
   again: number
-  /** Messages that had left the stream before all lanes counted; null until that is known. */
+  /** Messages that had left the stream before all partitions counted; null until that is known. */
   before: number | null
   missing: number
   /** The last time that some were found, and how many at that time. */
@@ -39,41 +39,41 @@ interface Look {
   stream: string
   since: Record<string, number>
   last: number
-  settled: number
+  acknowledged: number
   waiting: number
   /** Nothing waited and nothing came: the numbers are exact. */
   isQuiet: boolean
 }
 
 /**
- * Compares how many messages EVENTS was given with how many were settled and how many wait, over all lanes:
+ * Compares how many messages EVENTS was given with how many were acknowledged and how many wait, over all partitions:
  *
  * ```
- *   last sequence = settled + waiting + missing
+ *   last sequence = acknowledged + waiting + missing
  * ```
  *
- * A work queue only forgets what the pipeline settled, so the rest is gone: a block of the stream's files is damaged,
- * or somebody removed messages by hand. nats-server (2.15.1) passes over a message that it cannot read without a
- * word to anybody but its log, or takes everything behind it out of the stream when it starts after a crash.
+ * A work queue only forgets what the pipeline acknowledged, so the rest is gone: a block of the stream's files is
+ * damaged, or somebody removed messages by hand. nats-server (2.15.1) passes over a message that it cannot read without
+ * a word to anybody but its log, or takes everything behind it out of the stream when it starts after a crash.
  *
- * The questions are asked in the order stream, consumers, records: a message that comes or is settled meanwhile is
+ * The questions are asked in the order stream, consumers, records: a message that comes or is acknowledged meanwhile is
  * counted twice, so that the result is too low rather than a false alarm.
  */
 export class MissingCounter {
   readonly #connection: NatsConnection
-  readonly #records: LaneRecords
+  readonly #records: PartitionRecords
   readonly #bucket: KV
   #suspected: number[] = []
 
   /** @param bucket  Of the records; what was found is kept there, for all processes and the next ones. */
-  constructor (options: { connection: NatsConnection, records: LaneRecords, bucket: KV }) {
+  constructor (options: { connection: NatsConnection, records: PartitionRecords, bucket: KV }) {
     this.#connection = options.connection
     this.#records = options.records
     this.#bucket = options.bucket
   }
 
   /**
-   * @returns what is known now; null while lanes are about to be claimed, so that nothing can be said.
+   * @returns what is known now; null while partitions are about to be claimed, so that nothing can be said.
    * @throws when JetStream does not answer.
    */
   async look (): Promise<MissingReading | null> {
@@ -98,31 +98,31 @@ export class MissingCounter {
   async #readNumbers (manager: JetStreamManager): Promise<Look | null> {
     const { created, state } = await manager.streams.info(EVENTS_STREAM, { subjects_filter: '>' })
     const stream = Date.parse(created).toString(36)
-    const lanes = [...(await this.#records.list()).keys()]
-    if (lanes.length === 0) return null
-    const subjects = lanes.map((lane) => subjectOf(lane))
+    const partitions = [...(await this.#records.list()).keys()]
+    if (partitions.length === 0) return null
+    const subjects = partitions.map((partition) => subjectOf(partition))
     if (Object.keys(state.subjects ?? {}).some((subject) => !subjects.includes(subject))) return null
 
     let waiting = 0
-    for (const lane of lanes) {
-      const [eventClass, number] = lane.split('.') as [EventClass, string]
+    for (const partition of partitions) {
+      const [eventClass, number] = partition.split('.') as [EventClass, string]
       const name = writerConsumer(eventClass, Number(number))
       const consumer = await manager.consumers.info(EVENTS_STREAM, name).catch(() => null)
-      // It is just made anew; a lane that is written no more has none, and nothing waits in it.
-      if (consumer === null && state.subjects?.[subjectOf(lane)] !== undefined) return null
+      // It is just re-created; a partition that is written no more has none, and nothing waits in it.
+      if (consumer === null && state.subjects?.[subjectOf(partition)] !== undefined) return null
       waiting += (consumer?.num_pending ?? 0) + (consumer?.num_ack_pending ?? 0)
     }
     const records = await this.#records.list()
-    // Lanes that are not claimed yet in this life of the stream have settled nothing of it.
+    // Partitions that are not claimed yet in this life of the stream have acknowledged nothing of it.
     const counts = [...records].filter(([, record]) => lifeOf(record) === stream)
-      .map(([lane, record]) => [lane, settledCount(record)] as const)
-    const settled = counts.reduce((sum, [, { messages }]) => sum + messages, 0)
+      .map(([partition, record]) => [partition, acknowledgedCount(record)] as const)
+    const acknowledged = counts.reduce((sum, [, { messages }]) => sum + messages, 0)
     const isQuiet = waiting === 0 && (await manager.streams.info(EVENTS_STREAM)).state.last_seq === state.last_seq
     return {
       stream,
-      since: Object.fromEntries(counts.map(([lane, { since }]) => [lane, since])),
+      since: Object.fromEntries(counts.map(([partition, { since }]) => [partition, since])),
       last: state.last_seq,
-      settled,
+      acknowledged,
       waiting,
       isQuiet
     }
@@ -137,25 +137,25 @@ export class MissingCounter {
 function judge (before: MissingMessages, now: Look): { known: MissingMessages, missing: number | null } {
   const again = before.again + Math.max(0, before.last - now.last)
   const known = { ...before, last: now.last, again }
-  // Messages of which nobody knows: given out, neither settled nor waiting. Too low for a moment, never too high.
-  const unknown = now.last + again - now.waiting - now.settled
-  const isSameCount = Object.entries(now.since).every(([lane, since]) => (known.since[lane] ?? 0) === since)
+  // Messages of which nobody knows: given out, neither acknowledged nor waiting. Too low for a moment, never too high.
+  const unknown = now.last + again - now.waiting - now.acknowledged
+  const isSameCount = Object.entries(now.since).every(([partition, since]) => (known.since[partition] ?? 0) === since)
   if (known.before !== null && isSameCount) return { known, missing: unknown - known.before }
   if (!now.isQuiet) return { known, missing: null }
   return { known: { ...known, since: now.since, before: unknown - known.missing }, missing: known.missing }
 }
 
-/** A stream whose lanes counted from its first message on is known from the start. */
+/** A stream whose partitions counted from its first message on is known from the start. */
 function newMissing ({ stream, since, last }: Look): MissingMessages {
   const isFromStart = Object.values(since).every((from) => from === 0)
   return { stream, since, last, again: 0, before: isFromStart ? 0 : null, missing: 0, found: null }
 }
 
-function subjectOf (lane: string): string {
-  const [eventClass, number] = lane.split('.') as [EventClass, string]
+function subjectOf (partition: string): string {
+  const [eventClass, number] = partition.split('.') as [EventClass, string]
   return eventsSubject(eventClass, Number(number))
 }
 
-function lifeOf (record: LaneRecord): string {
+function lifeOf (record: PartitionRecord): string {
   return record.stream.split('~')[0] ?? ''
 }

@@ -4,7 +4,7 @@ import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 
 /** How often the stream of dead letters is looked at, in milliseconds. */
-const LOOK_MS = 5000
+const POLL_INTERVAL_MS = 5000
 
 /** While it is nearly full the log says so this often, in milliseconds. */
 const WARN_MS = 60_000
@@ -16,7 +16,9 @@ export interface DeadLetterWatch {
   stop: () => void
 }
 
-/** Watches how full the dead-letter stream is: once it is full, lanes with something to set aside stand still. */
+/**
+ * Watches how full the dead-letter stream is: once it is full, partitions with something to dead-lettered stand still.
+ */
 export function watchDeadLetters (deps: {
   connection: NatsConnection, metrics: Metrics, logger: Logger
 }): DeadLetterWatch {
@@ -30,7 +32,7 @@ export function watchDeadLetters (deps: {
     try {
       fill = await readDeadLetterFill(deps.connection)
     } catch {
-      // NATS is away, which the connection logs itself.
+      // NATS is unavailable, which the connection logs itself.
       fill = null
     }
     if (fill !== null && fill.ratio >= NEARLY_FULL && performance.now() - warnedAt > WARN_MS) {
@@ -40,6 +42,6 @@ export function watchDeadLetters (deps: {
   }
 
   void look()
-  const timer = setInterval(() => { void look() }, LOOK_MS)
+  const timer = setInterval(() => { void look() }, POLL_INTERVAL_MS)
   return { fill: () => fill, stop: () => clearInterval(timer) }
 }

@@ -4,7 +4,7 @@ import { type HealthPart } from '../../platform/health/health-report.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 
 /** How often the disks are looked at, in milliseconds. */
-const LOOK_MS = 5000
+const POLL_INTERVAL_MS = 5000
 
 /** With less than this, in bytes, a disk counts as full: the next merge of parts may find no room. */
 const FULL_BYTES = 50_000_000
@@ -30,7 +30,7 @@ export interface DiskWatch {
   stop: () => void
 }
 
-/** Watches the disks of ClickHouse: once one is full, its lanes stand still. */
+/** Watches the disks of ClickHouse: once one is full, its partitions stand still. */
 export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): DiskWatch {
   let disks: Disk[] = []
   const labels = ['host', 'disk'] as const
@@ -55,13 +55,13 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
       })
       disks = await result.json<Disk>()
     } catch {
-      // ClickHouse is away, which lanes and health say; old numbers would be taken for current ones.
+      // ClickHouse is unavailable, which partitions and health say; old numbers would be taken for current ones.
       disks = []
     }
   }
 
   void look()
-  const timer = setInterval(() => { void look() }, LOOK_MS)
+  const timer = setInterval(() => { void look() }, POLL_INTERVAL_MS)
   return {
     parts: () => disks.map(({ host, disk, free, total }) => ({
       name: `clickhouse disk ${disk} of ${host}`,

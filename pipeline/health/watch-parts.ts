@@ -5,7 +5,7 @@ import { type HealthPart } from '../../platform/health/health-report.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 
 /** How often ClickHouse is asked, in milliseconds. It sets parts aside when it starts and when it cannot read one. */
-const LOOK_MS = 15_000
+const POLL_INTERVAL_MS = 15_000
 
 /** Parts that `/_health` names; the log names all. */
 const NAMED_PARTS = 10
@@ -31,14 +31,14 @@ export interface WatchPartsDeps {
   logger: Logger
 }
 
-/** What is known of parts that ClickHouse set aside. */
+/** What is known of parts that ClickHouse detached. */
 export interface PartWatch {
   part: () => HealthPart
   stop: () => void
 }
 
 /**
- * Watches for parts of our tables that ClickHouse set aside as broken. It does so with a line in its own log only, and
+ * Watches for parts of our tables that ClickHouse detached as broken. It does so with a line in its own log only, and
  * answers queries without their rows from then on. They stay known until an operator attached or dropped them
  * (docs/operations.md).
  */
@@ -46,7 +46,7 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
   let broken: BrokenPart[] = []
   let said = new Set<string>()
   metrics.gaugeFrom('clickhouse_broken_parts',
-    'Parts that ClickHouse set aside as broken: their rows are missing in every query.', () => broken.length)
+    'Parts that ClickHouse detached as broken: their rows are missing in every query.', () => broken.length)
 
   async function look (): Promise<void> {
     try {
@@ -58,7 +58,7 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
       })
       broken = await result.json<BrokenPart>()
     } catch {
-      // ClickHouse is away, which lanes and health say. What was broken is so still.
+      // ClickHouse is unavailable, which partitions and health say. What was broken is so still.
       return
     }
     for (const part of broken) {
@@ -70,7 +70,7 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
   }
 
   void look()
-  const timer = setInterval(() => { void look() }, LOOK_MS)
+  const timer = setInterval(() => { void look() }, POLL_INTERVAL_MS)
   return {
     part: () => ({
       name: 'clickhouse parts',

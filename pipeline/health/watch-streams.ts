@@ -3,16 +3,16 @@ import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type HealthPart } from '../../platform/health/health-report.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
-import { DEAD_LETTER_STREAM, EVENTS_STREAM, PEOPLE_STREAM } from '../../schema/streams.ts'
+import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
 import { type MissingCounter, type MissingMessages } from './count-missing.ts'
 
 /** How often the streams are looked at, in milliseconds. */
-const LOOK_MS = 2000
+const POLL_INTERVAL_MS = 2000
 
 /** From here on a stream should be attended to: at 1 ingest spools. */
 const NEARLY_FULL = 0.8
 
-/** What waits in a stream. EVENTS and PEOPLE are work queues, so all they hold is unsettled work. */
+/** What waits in a stream. EVENTS and PERSONS are work queues, so all they hold is unacknowledged work. */
 interface StreamFill {
   messages: number
   bytes: number
@@ -25,7 +25,7 @@ interface StreamFill {
   lostBytes: number
 }
 
-/** How often what was given out is compared with what was settled, in milliseconds. */
+/** How often what was given out is compared with what was acknowledged, in milliseconds. */
 const COUNT_MS = 10_000
 
 /** Messages that were found missing are an alert for so long, in milliseconds: a day, so that somebody sees it. */
@@ -46,8 +46,8 @@ export interface WatchStreamsDeps {
 }
 
 /**
- * Watches how much waits in each stream, in messages, bytes and seconds: the whole lag, whoever owns the lanes. And
- * whether messages vanished: nats-server itself says so in its log only.
+ * Watches how much waits in each stream, in messages, bytes and seconds: the whole lag, anyone who owns the partitions.
+ * And whether messages vanished: nats-server itself says so in its log only.
  */
 export function watchStreams ({ connection, counter, metrics, logger }: WatchStreamsDeps): StreamWatch {
   let missing: MissingMessages['found'] = null
@@ -61,7 +61,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
     lost: metrics.gauge('stream_lost_bytes', 'Bytes of messages that nats-server could not read when it started.', ['stream'])
   }
   metrics.gaugeFrom('stream_missing_messages',
-    'Messages of EVENTS found to be gone in the last 24 hours, neither stored nor set aside.', () => missingMessages())
+    'Messages of EVENTS found to be gone in the last 24 hours, neither stored nor dead-lettered.', () => missingMessages())
   Object.assign(gauges.messages, { collect: fillGauges })
 
   function fillGauges (): void {
@@ -82,7 +82,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
   async function look (): Promise<void> {
     try {
       const manager = await jetstreamManager(connection)
-      for (const stream of [EVENTS_STREAM, PEOPLE_STREAM, DEAD_LETTER_STREAM]) {
+      for (const stream of [EVENTS_STREAM, PERSONS_STREAM, DEAD_LETTER_STREAM]) {
         const { state, config } = await manager.streams.info(stream)
         const lostBytes = (state as { lost?: { bytes: number } }).lost?.bytes ?? 0
         if (lostBytes > (lostBefore.get(stream) ?? 0)) {
@@ -99,24 +99,24 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
         })
       }
     } catch {
-      // NATS is away, which the connection logs itself; old numbers would be taken for current ones.
+      // NATS is unavailable, which the connection logs itself; old numbers would be taken for current ones.
       fills.clear()
     }
   }
 
   async function count (): Promise<void> {
-    // NATS is away, which the connection logs itself; what is missing is so still.
+    // NATS is unavailable, which the connection logs itself; what is missing is so still.
     const reading = await counter.look().catch(() => null)
     if (reading === null) return
     missing = reading.found
     if (reading.isNews) {
       logger.error({ stream: EVENTS_STREAM, messages: reading.found?.messages, inAll: reading.missing },
-        'messages are missing in a stream: they were acknowledged, and are neither stored nor set aside')
+        'messages are missing in a stream: they were acknowledged, and are neither stored nor dead-lettered')
     }
   }
 
   void look()
-  const timer = setInterval(() => { void look() }, LOOK_MS)
+  const timer = setInterval(() => { void look() }, POLL_INTERVAL_MS)
   const counting = setInterval(() => { void count() }, COUNT_MS)
   return {
     parts: () => [...fills].filter(hasPart).map(([stream, fill]) => ({

@@ -89,7 +89,7 @@ t.test('asks for no more than there is room for', async (t) => {
   t.equal(pulls.deliveries, 25)
 })
 
-t.test('is lost, and ends every wait, when another reader makes the consumer anew', async (t) => {
+t.test('is lost, and ends every wait, when another reader re-creates the consumer', async (t) => {
   const { publish, recreate, open } = await startStream(t)
   const { pulls, read, lost } = open()
   await publish('first')

@@ -13,7 +13,7 @@ const LARGEST_PULL_BYTES = MAX_MESSAGE_BYTES + 1_048_576
 export interface OrderedPullsOptions {
   connection: NatsConnection
   stream: string
-  /** Name of the durable consumer, which was made anew just now. */
+  /** Name of the durable consumer, which was re-created just now. */
   consumer: string
   /** What one pull may bring. */
   pull: { messages: number, bytes: number }
@@ -26,7 +26,7 @@ export interface OrderedPullsOptions {
 
 /**
  * Pulls messages from a durable consumer, one pull at a time, in order and without gaps. At the first doubt (a gap in
- * the delivery numbers, a missing heartbeat, a refusal) it is given up, never mended.
+ * the delivery numbers, a missing heartbeat, a refusal) it is given up, never repaired.
  *
  * One subscription takes what all pulls bring. The `fetch` of the client has one for each, and closes it when the
  * server says that the pull is done: in a cluster that word overtakes the messages themselves, which wait for a

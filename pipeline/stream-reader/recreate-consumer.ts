@@ -10,8 +10,8 @@ export interface DurableConsumer {
 }
 
 /**
- * Deletes a durable consumer and makes it anew: it delivers from the first message that nobody acknowledged, in order,
- * and whoever read from the old one is cut off.
+ * Deletes a durable consumer and creates it again: it delivers from the first message that nobody acknowledged, in
+ * order, and anyone who read from the old one is cut off.
  */
 export async function recreateConsumer (
   manager: JetStreamManager, { stream, name, subject, ackWaitMs }: DurableConsumer

@@ -54,7 +54,7 @@ export function encodePayload (
 
 export interface PublishOptions {
   eventClass?: EventClass
-  lane?: number
+  partition?: number
   headers?: Record<string, string>
   payload?: Uint8Array
 }
@@ -75,7 +75,7 @@ export async function publishEvents (
     ...options.headers
   }
   for (const [name, value] of Object.entries(values)) headersOfMessage.set(name, value)
-  const subject = eventsSubject(options.eventClass ?? 'live', options.lane ?? 0)
+  const subject = eventsSubject(options.eventClass ?? 'live', options.partition ?? 0)
   const payload = options.payload ?? encodePayload(events)
   return (await jetstream(connection).publish(subject, payload, { headers: headersOfMessage })).seq
 }

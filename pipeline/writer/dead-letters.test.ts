@@ -7,7 +7,7 @@ import { readDeadLetterById } from '../../platform/dead-letters/read-dead-letter
 import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { makeEvent, makeEvents, publishEvents } from '../testing/publish-events.ts'
-import { countEvents, startTestLane, startTestStores, waitUntilSettled, type TestStores } from '../testing/start-test-lane.ts'
+import { countEvents, startTestPartition, startTestStores, waitUntilStored, type TestStores } from '../testing/start-test-partition.ts'
 
 /** Lets ClickHouse refuse events of one name. */
 async function refusePoison ({ clickhouse }: TestStores): Promise<void> {
@@ -23,8 +23,8 @@ t.test('finds one poisoned row among 10,000 healthy ones, and stores those witho
     await publishEvents(stores.connection, events)
   }
 
-  await startTestLane(t, stores)
-  await waitUntilSettled(stores)
+  await startTestPartition(t, stores)
+  await waitUntilStored(stores)
 
   t.same(await countEvents(stores), { rows: 9999, uuids: 9999, volume: 9999, properties: 9999 })
   const letters = await listDeadLetters(stores.connection)
@@ -38,9 +38,9 @@ t.test('finds one poisoned row among 10,000 healthy ones, and stores those witho
 t.test('stores a replayed event once, however often it is replayed', async (t) => {
   const stores = await startTestStores(t)
   await refusePoison(stores)
-  await startTestLane(t, stores)
+  await startTestPartition(t, stores)
   await publishEvents(stores.connection, [makeEvent({ event: 'poison' }), ...makeEvents(9)])
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   t.same(await replayDeadLetters(stores.connection, { dryRun: true }), { matched: 1, replayed: 0, skipped: 0 })
   t.same(await replayDeadLetters(stores.connection, { event: 'other' }), { matched: 0, replayed: 0, skipped: 0 })
@@ -48,14 +48,14 @@ t.test('stores a replayed event once, however often it is replayed', async (t) =
   const [letter] = await listDeadLetters(stores.connection, { project: 1, stage: 'writer' })
   t.same(await replayDeadLetters(stores.connection, { id: letter!.id }), { matched: 1, replayed: 1, skipped: 0 })
   t.same(await listDeadLetters(stores.connection), [])
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   t.same(await countEvents(stores), { rows: 10, uuids: 10, volume: 10, properties: 10 })
 })
 
 t.test('sets a message aside whole that is no frame, and goes on', async (t) => {
   const stores = await startTestStores(t)
-  await startTestLane(t, stores)
+  await startTestPartition(t, stores)
 
   await publishEvents(stores.connection, makeEvents(2), { payload: Buffer.alloc(100, 'garbage') })
   await publishEvents(stores.connection, makeEvents(2), {
@@ -63,7 +63,7 @@ t.test('sets a message aside whole that is no frame, and goes on', async (t) => 
   })
   await publishEvents(stores.connection, makeEvents(2), { headers: { 'Millrace-Rows': 'many' } })
   await publishEvents(stores.connection, makeEvents(5))
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   t.equal((await countEvents(stores)).rows, 5)
   t.match(await countDeadLetters(stores.connection), [{ stage: 'writer', reason: 'malformed', project: null, count: 3 }])
@@ -75,15 +75,15 @@ t.test('sets a message aside whole that is no frame, and goes on', async (t) => 
 
 t.test('waits while the dead-letter stream is full, and loses nothing', async (t) => {
   const stores = await startTestStores(t, { deadLetterMaxBytes: 1_048_576 })
-  const lane = await startTestLane(t, stores)
+  const partition = await startTestPartition(t, stores)
   const payload = Buffer.alloc(500_000, 'garbage')
 
   for (let i = 0; i < 3; i++) await publishEvents(stores.connection, makeEvents(1), { payload })
   await publishEvents(stores.connection, makeEvents(5))
-  await waitFor(() => lane.state.phase === 'dead-letter-full')
+  await waitFor(() => partition.state.phase === 'dead-letter-full')
   t.equal((await countEvents(stores)).rows, 0)
   await purgeDeadLetters(stores.connection, { limit: 1 })
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   t.equal((await countEvents(stores)).rows, 5)
   t.equal((await listDeadLetters(stores.connection)).length, 2)
@@ -91,10 +91,10 @@ t.test('waits while the dead-letter stream is full, and loses nothing', async (t
 
 t.test('stores a message that touches more months than one insert may', async (t) => {
   const stores = await startTestStores(t)
-  await startTestLane(t, stores)
+  await startTestPartition(t, stores)
 
   await publishEvents(stores.connection, makeEvents(150, (i) => ({ timestamp: Date.UTC(2010, i, 5) })))
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   t.same(await countEvents(stores), { rows: 150, uuids: 150, volume: 150, properties: 150 })
   t.same(await listDeadLetters(stores.connection), [])
@@ -103,12 +103,12 @@ t.test('stores a message that touches more months than one insert may', async (t
 t.test('sets nothing aside while the table lacks a column', async (t) => {
   const stores = await startTestStores(t)
   await stores.clickhouse.client.command({ query: 'ALTER TABLE events DROP COLUMN ip' })
-  const lane = await startTestLane(t, stores)
+  const partition = await startTestPartition(t, stores)
 
   await publishEvents(stores.connection, makeEvents(5))
-  await waitFor(() => lane.state.phase === 'failing')
+  await waitFor(() => partition.state.phase === 'failing')
   await stores.clickhouse.client.command({ query: 'ALTER TABLE events ADD COLUMN ip String' })
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   t.equal((await countEvents(stores)).rows, 5)
   t.same(await listDeadLetters(stores.connection), [])

@@ -4,7 +4,7 @@ import { ROW_LAYOUT } from '../../schema/event-row.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, HEADER } from '../../schema/streams.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { encodePayload, makeEvents, publishEvents } from '../testing/publish-events.ts'
-import { countEvents, startTestLane, startTestStores, waitUntilSettled } from '../testing/start-test-lane.ts'
+import { countEvents, startTestPartition, startTestStores, waitUntilStored } from '../testing/start-test-partition.ts'
 
 /** What an earlier version may not have had. */
 const LATER_COLUMNS = new Set(['lib_version', 'utm_campaign', 'feature_flag', 'feature_flag_response', 'ip'])
@@ -23,8 +23,8 @@ t.test('stores messages of an earlier layout, mixed with those of today, once ea
   }
   // Sent a second time, to an ingest process that was upgraded in between.
   await publishEvents(stores.connection, [...again, ...makeEvents(1, () => ({ ip: '10.0.0.2', lib: 'web' }))])
-  await startTestLane(t, stores)
-  await waitUntilSettled(stores)
+  await startTestPartition(t, stores)
+  await waitUntilStored(stores)
 
   t.same(await countEvents(stores), { rows: 101, uuids: 101, volume: 101, properties: 101 })
   const result = await stores.clickhouse.client.query({
@@ -39,11 +39,11 @@ t.test('waits with a message of a later layout, instead of setting it aside', as
   await publishEvents(stores.connection, makeEvents(10))
   await publishEvents(stores.connection, makeEvents(10), { headers: { [HEADER.layout]: String(ROW_LAYOUT + 1) } })
   await publishEvents(stores.connection, makeEvents(10))
-  const lane = await startTestLane(t, stores)
+  const partition = await startTestPartition(t, stores)
 
-  await waitFor(() => lane.state.phase === 'failing')
-  t.match(lane.state.lastError, /newer than this process/)
-  await lane.stop()
+  await waitFor(() => partition.state.phase === 'failing')
+  t.match(partition.state.lastError, /newer than this process/)
+  await partition.stop()
 
   t.equal((await countEvents(stores)).rows, 10, 'what came before is stored')
   t.equal((await manager.streams.info(EVENTS_STREAM)).state.messages, 2, 'the others wait')

@@ -10,12 +10,12 @@ import {
 } from '../../test/faults/system/clickhouse-fault-proxy.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { openLaneRecords } from '../lanes/lane-records.ts'
+import { openPartitionRecords } from '../partitions/partition-records.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
-import { countEvents, startTestLane, startTestStores, waitUntilSettled, type TestStores } from '../testing/start-test-lane.ts'
+import { countEvents, startTestPartition, startTestStores, waitUntilStored, type TestStores } from '../testing/start-test-partition.ts'
 import { createInsertFrames, type InsertFrames } from './insert/insert-frames.ts'
 
-const LANE = { eventClass: 'live', number: 0 } as const
+const PARTITION = { eventClass: 'live', number: 0 } as const
 
 async function startProxy (
   t: TestContext, stores: TestStores
@@ -44,7 +44,7 @@ function answer (code: number, name: string, text: string): InsertFault {
 t.test('stores once whatever ClickHouse answers in between, and sets nothing aside', async (t) => {
   const stores = await startTestStores(t)
   const { proxy, insertFrames } = await startProxy(t, stores)
-  const lane = await startTestLane(t, stores, { insertFrames })
+  const partition = await startTestPartition(t, stores, { insertFrames })
   proxy.set(inTurn([
     LOST,
     answer(252, 'TOO_MANY_PARTS', 'Too many parts (3000 with average size of 1 MiB) in table events'),
@@ -54,8 +54,8 @@ t.test('stores once whatever ClickHouse answers in between, and sets nothing asi
   ]))
 
   await publishEvents(stores.connection, makeEvents(100))
-  await waitFor(() => lane.state.phase === 'retrying')
-  await waitUntilSettled(stores)
+  await waitFor(() => partition.state.phase === 'retrying')
+  await waitUntilStored(stores)
 
   t.equal(proxy.injected, 5)
   t.same(await countEvents(stores), { rows: 100, uuids: 100, volume: 100, properties: 100 })
@@ -68,41 +68,41 @@ t.test('does not store again in pieces what a lost answer hides', async (t) => {
   for (let i = 0; i < 4; i++) await publishEvents(stores.connection, makeEvents(25))
   proxy.set(inTurn([LOST, answer(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 'Cannot parse input')]))
 
-  await startTestLane(t, stores, { insertFrames })
-  await waitUntilSettled(stores)
+  await startTestPartition(t, stores, { insertFrames })
+  await waitUntilStored(stores)
 
   t.same(await countEvents(stores), { rows: 100, uuids: 100, volume: 100, properties: 100 })
 })
 
-t.test('waits while ClickHouse is away, stops in time, and the next owner goes on', async (t) => {
+t.test('waits while ClickHouse is unavailable, stops in time, and the next owner goes on', async (t) => {
   const stores = await startTestStores(t)
   const agent = createClickHouseAgent()
-  const lane = await startTestLane(t, stores, {
+  const partition = await startTestPartition(t, stores, {
     insertFrames: createInsertFrames({ url: 'http://127.0.0.1:1/millrace', agent })
   })
 
   await publishEvents(stores.connection, makeEvents(10))
-  await waitFor(() => lane.state.phase === 'retrying')
-  await lane.stop()
-  const { record } = await (await openLaneRecords(stores.connection, { replicas: 1 })).read(LANE)
-  t.match(record, { owner: '', done: 0, cut: { first: 1, last: 1, messages: 1 } })
-  await startTestLane(t, stores, { owner: 'another' })
-  await waitUntilSettled(stores)
+  await waitFor(() => partition.state.phase === 'retrying')
+  await partition.stop()
+  const { record } = await (await openPartitionRecords(stores.connection, { replicas: 1 })).read(PARTITION)
+  t.match(record, { owner: '', done: 0, range: { first: 1, last: 1, messages: 1 } })
+  await startTestPartition(t, stores, { owner: 'another' })
+  await waitUntilStored(stores)
 
   t.equal((await countEvents(stores)).rows, 10)
 })
 
 t.test('goes on within seconds when nats-server was killed and came back', async (t) => {
   const stores = await startTestStores(t)
-  await startTestLane(t, stores)
+  await startTestPartition(t, stores)
   await publishEvents(stores.connection, makeEvents(10))
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   await stores.nats.kill('SIGKILL')
   await stores.nats.restart()
   const restartedAt = performance.now()
   await waitFor(async () => await publishEvents(stores.connection, makeEvents(10)))
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   t.ok(performance.now() - restartedAt < 8000, 'no heartbeat had to be missed')
   const { rows, uuids } = await countEvents(stores)
@@ -112,9 +112,9 @@ t.test('goes on within seconds when nats-server was killed and came back', async
 
 t.test('finds the messages again that somebody else pulled from its consumer', async (t) => {
   const stores = await startTestStores(t)
-  await startTestLane(t, stores)
+  await startTestPartition(t, stores)
   await publishEvents(stores.connection, makeEvents(10))
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   // Without a subscription the server would not deliver to the thief at all.
   const thief = stores.connection.subscribe('thief')
@@ -122,7 +122,7 @@ t.test('finds the messages again that somebody else pulled from its consumer', a
   const manager = await jetstreamManager(stores.connection)
   await waitFor(async () => (await manager.consumers.info(EVENTS_STREAM, 'writer-live-0')).num_waiting >= 2)
   for (let i = 0; i < 6; i++) await publishEvents(stores.connection, makeEvents(10))
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   t.ok(thief.getReceived() > 0)
   t.same(await countEvents(stores), { rows: 70, uuids: 70, volume: 70, properties: 70 })
@@ -130,47 +130,47 @@ t.test('finds the messages again that somebody else pulled from its consumer', a
 
 t.test('takes a message that is larger than the usual pull', async (t) => {
   const stores = await startTestStores(t)
-  await startTestLane(t, stores, { limits: { maxRows: 1000, maxBytes: 65_536, maxAgeMs: 50 } })
+  await startTestPartition(t, stores, { limits: { maxRows: 1000, maxBytes: 65_536, maxAgeMs: 50 } })
   const noise = randomBytes(300_000).toString('base64')
 
   await publishEvents(stores.connection, makeEvents(10))
   await publishEvents(stores.connection, makeEvents(1, () => ({ properties: `{"noise":"${noise}"}` })))
   await publishEvents(stores.connection, makeEvents(10))
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   t.equal((await countEvents(stores)).rows, 21)
 })
 
-t.test('drops nothing when the stream was made anew and counts from 1 again', async (t) => {
+t.test('drops nothing when the stream was re-created and counts from 1 again', async (t) => {
   const stores = await startTestStores(t)
-  await startTestLane(t, stores)
+  await startTestPartition(t, stores)
   for (let i = 0; i < 3; i++) await publishEvents(stores.connection, makeEvents(10))
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   await (await jetstreamManager(stores.connection)).streams.delete(EVENTS_STREAM)
   await ensureStreams(stores.connection, { replicas: 1, eventsMaxBytes: 1e9, deadLetterMaxBytes: 1e8 })
   t.equal(await publishEvents(stores.connection, makeEvents(10)), 1)
-  await waitUntilSettled(stores)
+  await waitUntilStored(stores)
 
   t.same(await countEvents(stores), { rows: 40, uuids: 40, volume: 40, properties: 40 })
 })
 
-t.test('looks every row up when messages of the recorded cut are gone', async (t) => {
+t.test('looks every row up when messages of the recorded batch range are gone', async (t) => {
   const stores = await startTestStores(t)
   const { proxy, insertFrames } = await startProxy(t, stores)
   for (let i = 0; i < 3; i++) await publishEvents(stores.connection, makeEvents(10))
-  const lane = await startTestLane(t, stores, { insertFrames })
-  await waitUntilSettled(stores)
+  const partition = await startTestPartition(t, stores, { insertFrames })
+  await waitUntilStored(stores)
   proxy.set(inTurn([LOST]))
   for (let i = 0; i < 3; i++) await publishEvents(stores.connection, makeEvents(10))
   await waitFor(async () => (await countEvents(stores)).rows > 30)
-  await lane.abort()
+  await partition.abort()
 
   const manager = await jetstreamManager(stores.connection)
-  const { record } = await (await openLaneRecords(stores.connection, { replicas: 1 })).read(LANE)
-  if (record?.cut != null) await manager.streams.deleteMessage(EVENTS_STREAM, record.cut.first)
-  await startTestLane(t, stores, { owner: 'another' })
-  await waitUntilSettled(stores)
+  const { record } = await (await openPartitionRecords(stores.connection, { replicas: 1 })).read(PARTITION)
+  if (record?.range != null) await manager.streams.deleteMessage(EVENTS_STREAM, record.range.first)
+  await startTestPartition(t, stores, { owner: 'another' })
+  await waitUntilStored(stores)
 
   const { rows, uuids, volume } = await countEvents(stores)
   t.equal(rows, uuids)

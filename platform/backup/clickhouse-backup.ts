@@ -21,7 +21,8 @@ export interface FrozenTables {
 const FROZEN_BY_BACKUP = 'backup_'
 
 /**
- * Freezes every table with data, one after the other: nobody may insert meanwhile (`/hold-inserts` of the front).
+ * Freezes every table with data, one after the other: nobody may insert meanwhile (`/hold-inserts` of the embedded
+ * ClickHouse server).
  *
  * @param dataDir  Folder of the engine, on this machine.
  * @param id  Tells it from other backups; letters, digits and `_`, which the engine does not escape.

@@ -20,7 +20,7 @@ export function connectClickHouse (options: { url: string, requestTimeoutMs?: nu
     request_timeout: options.requestTimeoutMs ?? 60_000,
     max_open_connections: 8,
     keep_alive: { enabled: true },
-    // It would write to the console in a format of its own; whoever catches an error logs it.
+    // It would write to the console in a format of its own; anyone who catches an error logs it.
     log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: { wait_end_of_query: 1, log_comment: OUR_LOG_COMMENT }
   })

@@ -10,7 +10,7 @@ export const DEAD_LETTER_HEADER = {
   stage: 'Millrace-Stage',
   /** Why: one of a short list of words per stage. */
   reason: 'Millrace-Reason',
-  /** When it was set aside, ISO 8601. */
+  /** When it was dead-lettered, ISO 8601. */
   time: 'Millrace-Time',
   /** What the refusing side said, on one line, at most 1,000 characters. */
   error: 'Millrace-Error',
@@ -28,7 +28,7 @@ export const DEAD_LETTER_HEADER = {
   uuid: 'Millrace-Uuid'
 } as const
 
-/** What is to be set aside. */
+/** What is to be dead-lettered. */
 export interface NewDeadLetter {
   stage: DeadLetterStage
   /** Lower case letters and underscores; part of the subject and label of metrics. */
@@ -73,8 +73,8 @@ export interface DeadLetterFilter {
   event?: string
   stage?: DeadLetterStage
   reason?: string
-  /** Set aside at or after. */
+  /** Dead-lettered at or after. */
   from?: Date
-  /** Set aside before. */
+  /** Dead-lettered before. */
   to?: Date
 }

@@ -10,7 +10,9 @@ const STREAM_FULL = new Set([10077, 10047])
 
 const MAX_ERROR_CHARACTERS = 1000
 
-/** The dead-letter stream is full. Nothing is discarded: whoever has something to set aside waits, and says so. */
+/**
+ * The dead-letter stream is full. Nothing is discarded: anyone who has something to dead-lettered waits, and says so.
+ */
 export class DeadLettersFullError extends MillraceError {
   constructor (cause: unknown) {
     super('MILLRACE_DEAD_LETTERS_FULL', 'the dead-letter stream is full: replay or purge letters, or raise its limit', {

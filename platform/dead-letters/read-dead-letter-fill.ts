@@ -7,7 +7,7 @@ export interface DeadLetterFill {
   letters: number
   bytes: number
   maxBytes: number
-  /** 0 to 1. From 0.8 on it should be attended to: at 1 lanes wait. */
+  /** 0 to 1. From 0.8 on it should be attended to: at 1 partitions wait. */
   ratio: number
 }
 

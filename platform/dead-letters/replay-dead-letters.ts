@@ -1,7 +1,7 @@
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
-import { peoplePartition, type PeopleUpdate } from '../../schema/people-update.ts'
-import { DEAD_LETTER_STREAM, peopleSubject } from '../../schema/streams.ts'
+import { personsPartition, type PersonsUpdate } from '../../schema/persons-update.ts'
+import { DEAD_LETTER_STREAM, personsSubject } from '../../schema/streams.ts'
 import { type NatsConnection } from '../nats/connect-nats.ts'
 import { DEAD_LETTER_HEADER, type DeadLetterFilter } from './dead-letter.ts'
 import { scanDeadLetters, type ScannedDeadLetter } from './scan-dead-letters.ts'
@@ -72,7 +72,7 @@ export async function removeDeadLetter (connection: NatsConnection, id: number):
 
 async function replay (connection: NatsConnection, scanned: ScannedDeadLetter): Promise<boolean> {
   const { letter, headers: all, body } = scanned
-  const subject = letter.subject ?? findPeopleSubject(letter.stage, body)
+  const subject = letter.subject ?? findPersonsSubject(letter.stage, body)
   if (subject === null) return false
   const message = headers()
   const own = new Set<string>(Object.values(DEAD_LETTER_HEADER))
@@ -84,11 +84,11 @@ async function replay (connection: NatsConnection, scanned: ScannedDeadLetter): 
 }
 
 /** A refused update of a person was cut out of its message; its project tells where it belongs. */
-function findPeopleSubject (stage: string, body: Uint8Array): string | null {
-  if (stage !== 'people') return null
+function findPersonsSubject (stage: string, body: Uint8Array): string | null {
+  if (stage !== 'persons') return null
   try {
-    const [update] = JSON.parse(Buffer.from(body).toString()) as PeopleUpdate[]
-    return update === undefined ? null : peopleSubject(peoplePartition(update))
+    const [update] = JSON.parse(Buffer.from(body).toString()) as PersonsUpdate[]
+    return update === undefined ? null : personsSubject(personsPartition(update))
   } catch {
     return null
   }

@@ -4,26 +4,26 @@ import { BEHIND_MS, healthStatusCode, reportHealth } from './health-report.ts'
 
 t.test('names what is stuck, the service before the stages that wait for it', async (t) => {
   const report = reportHealth([
-    { name: 'lane live.0', healthy: false, phase: 'retrying' },
+    { name: 'partition live.0', healthy: false, phase: 'retrying' },
     { name: 'definitions', healthy: true },
     { name: 'clickhouse', healthy: false }
   ])
 
-  t.match(report, { status: 'degraded', stuck: ['clickhouse', 'lane live.0'] })
+  t.match(report, { status: 'degraded', stuck: ['clickhouse', 'partition live.0'] })
   t.match(reportHealth([{ name: 'nats', healthy: true }]), { status: 'ok', stuck: [] })
 })
 
 t.test('old work is said with its age, and is no reason to take the process for broken', async (t) => {
-  const lane = { name: 'lane live.0', healthy: true, lagMs: BEHIND_MS + 1 }
+  const partition = { name: 'partition live.0', healthy: true, lagMs: BEHIND_MS + 1 }
   const stream = { name: 'stream EVENTS', healthy: true, lagMs: 80_000 }
-  const fresh = { name: 'stream PEOPLE', healthy: true, lagMs: 900 }
+  const fresh = { name: 'stream PERSONS', healthy: true, lagMs: 900 }
 
-  const behind = reportHealth([lane, stream, fresh])
+  const behind = reportHealth([partition, stream, fresh])
   t.match(behind, { status: 'behind', stuck: [] })
-  t.same(behind.behind, [{ name: 'stream EVENTS', lagMs: 80_000 }, { name: 'lane live.0', lagMs: BEHIND_MS + 1 }])
+  t.same(behind.behind, [{ name: 'stream EVENTS', lagMs: 80_000 }, { name: 'partition live.0', lagMs: BEHIND_MS + 1 }])
   t.equal(healthStatusCode(behind), 200)
-  const stuck = reportHealth([{ ...lane, healthy: false }, stream])
-  t.match(stuck, { status: 'degraded', stuck: ['lane live.0'], behind: [{ name: 'stream EVENTS' }, {}] })
+  const stuck = reportHealth([{ ...partition, healthy: false }, stream])
+  t.match(stuck, { status: 'degraded', stuck: ['partition live.0'], behind: [{ name: 'stream EVENTS' }, {}] })
   t.equal(healthStatusCode(stuck), 503)
   t.match(reportHealth([fresh]), { status: 'ok', behind: [] })
 })

@@ -32,7 +32,7 @@ export interface HealthReport {
 /** From this age on, in milliseconds, waiting work is old: without a backlog an event waits for a second or two. */
 export const BEHIND_MS = 30_000
 
-/** Services that stages depend on: when one is away, it is the reason why the others wait. */
+/** Services that stages depend on: when one is unavailable, it is the reason why the others wait. */
 const SERVICES = new Set(['nats', 'clickhouse', 'postgres'])
 
 /** Puts the parts of a process together and names those that are stuck or behind. */
@@ -47,7 +47,7 @@ export function reportHealth (parts: readonly HealthPart[]): HealthReport {
 
 /**
  * The HTTP status of a report: 503 when something does not work. A process that is only behind works as it should, and
- * whoever starts it anew for that makes it later still.
+ * anyone who restarts it for that makes it later still.
  */
 export function healthStatusCode ({ status }: Pick<HealthReport, 'status'>): 200 | 503 {
   return status === 'degraded' ? 503 : 200

@@ -1,6 +1,6 @@
 import { type IncomingMessage } from 'node:http'
 
-/** What a proxy in front passes on at most; whoever sends more is not listening for the answer. */
+/** What a proxy in front passes on at most; anyone who sends more is not listening for the answer. */
 const MAX_BYTES = 20_971_520
 const MAX_MS = 5000
 
@@ -21,7 +21,7 @@ export async function drainRequest (raw: IncomingMessage): Promise<void> {
   }
   const timer = setTimeout(done, MAX_MS)
   raw.on('data', count).once('end', done).once('close', done).once('error', done)
-  // Whoever was reading may have paused it.
+  // Anyone who was reading may have paused it.
   raw.resume()
   await promise
   clearTimeout(timer)

@@ -4,9 +4,9 @@ import { stringifyJson } from '../http-body/stringify-json.ts'
 import { cleanText, cutText } from './stored-text.ts'
 
 /**
- * Who and what an event or a question is about, as it is stored. Whoever takes an id or a name from outside (capture,
- * flags, persons, the command line) passes it through here, so that all of them speak of the same person, group and
- * event; see docs/decisions/0014-one-identity.md.
+ * Who and what an event or a question is about, as it is stored. Anyone who takes an id or a name from outside
+ * (capture, flags, persons, the command line) passes it through here, so that all of them speak of the same person,
+ * group and event; see docs/decisions/0014-one-identity.md.
  *
  * The rule: a string is itself, a number is its text (`numberText`), any other JSON is its JSON text; cut to the
  * limit in characters (code points); NUL and lone surrogates become U+FFFD. Blanks and case count.

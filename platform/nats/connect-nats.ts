@@ -5,7 +5,7 @@ import { parseNatsUrl } from './parse-nats-url.ts'
 export type { NatsConnection } from '@nats-io/transport-node'
 
 /**
- * Connects to NATS and keeps reconnecting for ever: an outage of the stream is waited out, never a reason to exit.
+ * Connects to NATS and keeps reconnecting indefinitely: an outage of the stream is waited out, never a reason to exit.
  *
  * @param options.url   One or more servers, comma separated; login and TLS as `parseNatsUrl` says.
  * @param options.name  Shown by `nats server report connections`.

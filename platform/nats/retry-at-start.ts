@@ -10,7 +10,7 @@ const GIVE_UP_AFTER_MS = 30_000
  * just started or lost a node has no leader yet, and a bucket that was made a moment ago has none either.
  *
  * @param step  May be repeated.
- * @throws {MillraceError} of the step at once, because waiting mends none of those; any other error of it after 30 s.
+ * @throws {MillraceError} of the step at once, because waiting repairs none of those; any other error of it after 30 s.
  */
 export async function retryAtStart<T> (step: () => Promise<T>, logger: Logger): Promise<T> {
   const deadline = performance.now() + GIVE_UP_AFTER_MS

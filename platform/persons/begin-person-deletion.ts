@@ -1,6 +1,6 @@
 import { type Sql, type TransactionSql } from '../postgres/connect-postgres.ts'
-import { lockPeople } from './lock-people.ts'
-import { noCopies, postCopies, toCopyTime } from './people-copies.ts'
+import { lockPersons } from './lock-persons.ts'
+import { noCopies, postCopies, toCopyTime } from './persons-copies.ts'
 import { selectDeletion, type PersonDeletion } from './person-deletion.ts'
 import { personUuid } from './person-uuid.ts'
 
@@ -16,7 +16,7 @@ export async function beginPersonDeletion (
 ): Promise<PersonDeletion | null> {
   return await sql.begin(async (transaction) => {
     const { projectId, uuid } = person
-    const version = (await lockPeople(transaction, [projectId])).get(projectId)
+    const version = (await lockPersons(transaction, [projectId])).get(projectId)
     const [found] = await transaction<{ id: number }[]>`
       SELECT id FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid} FOR UPDATE`
     if (version === undefined || found === undefined) return null
@@ -28,7 +28,7 @@ export async function beginPersonDeletion (
     const [deletion] = await transaction<[PersonDeletion]>`
       INSERT INTO person_deletions (project_id, person_uuid, person_uuids, with_events, version, outbox_id)
       VALUES (${projectId}, ${uuid}, ${uuids}::uuid[], ${person.withEvents}, ${version},
-        (SELECT coalesce(max(id), 0) FROM people_outbox))
+        (SELECT coalesce(max(id), 0) FROM persons_outbox))
       RETURNING ${selectDeletion(sql)}`
     return deletion
   })
@@ -43,7 +43,7 @@ async function deleteDistinctIds (
   await transaction`
     DELETE FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${distinctIds})`
   await transaction`
-    UPDATE people_warnings SET example = '{}' WHERE project_id = ${projectId}
+    UPDATE persons_warnings SET example = '{}' WHERE project_id = ${projectId}
       AND (example->>'distinctId' = ANY (${distinctIds}) OR example->>'otherDistinctId' = ANY (${distinctIds}))`
   return distinctIds
 }

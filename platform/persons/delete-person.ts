@@ -15,10 +15,10 @@ export interface DeletePersonRequest {
  * Deletes a person, and its events if asked.
  *
  * Once this returned the deletion cannot be undone nor forgotten: what is not done within `deps.waitMs`, or while
- * ClickHouse is away, a pipeline process finishes.
+ * ClickHouse is unavailable, a pipeline process finishes.
  *
  * @returns null when there is no such person.
- * @throws when Postgres is away, or ClickHouse while it is needed to find out who the id belongs to.
+ * @throws when Postgres is unavailable, or ClickHouse while it is needed to find out who the id belongs to.
  */
 export async function deletePerson (
   request: DeletePersonRequest, deps: FinishDeletionDeps & { logger: Logger }

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { onCluster, onEachReplica, onEachShard } from '../clickhouse/clickhouse-cluster.ts'
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { type Sql } from '../postgres/connect-postgres.ts'
-import { drainPeopleOutbox } from './drain-people-outbox.ts'
+import { drainPersonsOutbox } from './drain-persons-outbox.ts'
 import { type PersonDeletion } from './person-deletion.ts'
 
 /** Uuids of one statement: they travel in its URL, which servers bound at a megabyte. */
@@ -66,9 +66,9 @@ async function copiesHaveLeft (
   deletion: PersonDeletion, { sql, clickhouse }: FinishDeletionDeps, isLate: () => boolean
 ): Promise<boolean> {
   for (;;) {
-    await drainPeopleOutbox({ sql, clickhouse })
+    await drainPersonsOutbox({ sql, clickhouse })
     const waiting = await sql`
-      SELECT 1 FROM people_outbox WHERE id <= ${deletion.outboxId} AND refused IS NULL LIMIT 1`
+      SELECT 1 FROM persons_outbox WHERE id <= ${deletion.outboxId} AND refused IS NULL LIMIT 1`
     if (waiting.length === 0) return true
     if (isLate()) return false
     await delay(LOOK_AGAIN_MS)

@@ -147,7 +147,7 @@ t.test('goes on after a COPY, whatever its size, read to the end or not', async 
   await sql.begin(async (transaction) => {
     for (let rows = 1; rows < 40; rows++) {
       const copy = await transaction.copyTo(`COPY (SELECT repeat('x', 8000) FROM generate_series(1, ${rows})) TO STDOUT`)
-      // Whoever reads later than the data comes makes the driver pause.
+      // Anyone who reads later than the data comes makes the driver pause.
       await delay(rows % 4)
       if (rows % 5 === 0) copy.destroy()
       else t.equal((await buffer(copy)).length, rows * 8001)

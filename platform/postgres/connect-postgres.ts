@@ -168,7 +168,7 @@ function createTransaction (connection: Connection, send: Send): TransactionSql 
       void inTurn(async () => {
         const target = connection.query(copyFrom(text))
         resolve(target)
-        // Told to whoever writes.
+        // Told to anyone who writes.
         await finished(target).catch(() => {})
       })
     })

@@ -13,7 +13,7 @@ export type Run = (statement: Statement<any>) => Promise<Rows<any>>
  */
 export class Statement<T extends readonly object[] = Row[]> implements Promise<Rows<T>> {
   readonly [Symbol.toStringTag] = 'Statement'
-  /** Set by whoever sends it, while it can be given up. */
+  /** Set by anyone who sends it, while it can be given up. */
   onCancel: (() => void) | undefined
   isCancelled = false
   readonly parts: readonly string[]

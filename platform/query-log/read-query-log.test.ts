@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
-import { readLog, SERVER_LOG, type LoggedQueries } from './read-query-log.ts'
+import { readLog, SYSTEM_LOG, type LoggedQueries } from './read-query-log.ts'
 
 // The columns of a server's system.query_log that are read, with its types; the embedded engine has no such table.
 const CREATE_LOG = `CREATE TABLE server_log (
@@ -40,7 +40,7 @@ t.test("reads analysts' SELECTs from the log of a server, and nobody else's", as
   })
 
   const found: LoggedQueries[] = []
-  for await (const row of await readLog(client, { ...SERVER_LOG, table: 'server_log' }, { days: 2 })) found.push(row)
+  for await (const row of await readLog(client, { ...SYSTEM_LOG, table: 'server_log' }, { days: 2 })) found.push(row)
 
   const iso = (seconds: number): string => new Date(seconds * 1000).toISOString().slice(0, 10)
   t.same(found.sort((a, b) => a.count - b.count || (a.day < b.day ? -1 : 1)), [

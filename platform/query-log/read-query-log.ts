@@ -15,16 +15,19 @@ export interface LoggedQueries {
   lastAtSeconds: number
 }
 
-/** Longer texts are cut: the embedded front logs no more, and looking through them is work beside other work. */
+/**
+ * Longer texts are cut: the embedded ClickHouse server logs no more, and looking through them is work beside other
+ * work.
+ */
 const MAX_QUERY_CHARACTERS = 16_384
 
 /**
  * Reads the SELECTs of analysts of the last days, one entry for each text and day, from the log of the ClickHouse that
- * is there: `millrace_front.query_log` of the embedded front, or `system.query_log` of a server.
+ * is there: `millrace_server.query_log` of the embedded ClickHouse server, or `system.query_log` of a server.
  *
- * Whose queries count: of the front's, those of its login for analysts. Of a server's, those of every login but ours
- * (this one, and all that begin with `millrace`) which name a table of our database and are not marked as ours; queries
- * that a query sends to other nodes do not count again. Only those that ran to their end do.
+ * Whose queries count: of the embedded ClickHouse server's, those of its login for analysts. Of a server's, those of
+ * every login but ours (this one, and all that begin with `millrace`) which name a table of our database and are not
+ * marked as ours; queries that a query sends to other nodes do not count again. Only those that ran to their end do.
  *
  * @param options.days  Whole days, today included.
  * @returns undefined when there is no log: switched off, or our login may not read it.
@@ -86,24 +89,24 @@ async function findLog (clickhouse: ClickHouse, cluster: string): Promise<QueryL
   const result = await clickhouse.query({
     query: `
       SELECT database FROM system.tables
-      WHERE (database, name) IN (('millrace_front', 'query_log'), ('system', 'query_log'))
+      WHERE (database, name) IN (('millrace_server', 'query_log'), ('system', 'query_log'))
       ORDER BY database LIMIT 1`,
     format: 'JSONEachRow'
   })
   const [found] = await result.json<{ database: string }>()
   if (found === undefined) return undefined
-  return found.database === 'system' ? { ...SERVER_LOG, table: systemTable(cluster, 'query_log') } : FRONT_LOG
+  return found.database === 'system' ? { ...SYSTEM_LOG, table: systemTable(cluster, 'query_log') } : EMBEDDED_LOG
 }
 
-const FRONT_LOG: QueryLog = {
-  table: 'millrace_front.query_log',
-  // The front knows a statement by its first word.
+const EMBEDDED_LOG: QueryLog = {
+  table: 'millrace_server.query_log',
+  // The embedded ClickHouse server knows a statement by its first word.
   condition: `user = 'analyst' AND query_kind IN ('Select', 'With', 'From', '(')
     AND (current_database = currentDatabase() OR position(query, currentDatabase()) > 0)`
 }
 
 /** The log of a server, or of all servers of a cluster. */
-export const SERVER_LOG: QueryLog = {
+export const SYSTEM_LOG: QueryLog = {
   table: 'system.query_log',
   condition: `query_kind = 'Select' AND is_initial_query AND user != currentUser() AND NOT startsWith(user, 'millrace')
     AND log_comment != ${quoteText(OUR_LOG_COMMENT)}

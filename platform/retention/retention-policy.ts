@@ -8,11 +8,11 @@ export interface RetentionRule {
   what: RetentionSubject
   /** null: the whole deployment. */
   projectId: number | null
-  /** Full days; null: for ever. */
+  /** Full days; null: indefinitely. */
   days: number | null
 }
 
-/** All rules; what has none is kept for ever. */
+/** All rules; what has none is kept indefinitely. */
 export async function listRetention (sql: Sql | TransactionSql): Promise<RetentionRule[]> {
   return await sql<RetentionRule[]>`
     SELECT what, project_id AS "projectId", days FROM retention ORDER BY what DESC, project_id NULLS FIRST`

@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { createClient } from '@clickhouse/client'
-import { attachAnew, attachLeftOver, findMaterializedView } from './attach-anew.ts'
+import { reattachViews, attachLeftOver, findMaterializedView } from './reattach-views.ts'
 import { databaseOfAllShards, distributedTables } from './distributed-tables.ts'
 import { flushInserts } from './flush-inserts.ts'
 import { readMigrations, selectPending, type AppliedMigration } from './read-migrations.ts'
@@ -41,7 +41,7 @@ export async function migrateClickHouse (url: string, topology: ClickHouseTopolo
       const view = findMaterializedView(sql)
       if (view !== null) await attachLeftOver(client, view, render('{{on_cluster}}'))
       await client.command({ query: render(sql) })
-      if (view !== null) await attachAnew(client, view, render('{{on_cluster}}'))
+      if (view !== null) await reattachViews(client, view, render('{{on_cluster}}'))
       await client.insert({ table: 'schema_migrations', values: [{ name, checksum }], format: 'JSONEachRow' })
     }
     // Also when nothing was pending: a restore brings columns that no migration made (promoted properties).

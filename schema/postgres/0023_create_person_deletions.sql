@@ -1,5 +1,5 @@
 -- Persons that were deleted, and how far that has come: begun in the transaction that deletes the person here, carried
--- out in ClickHouse afterwards, by whoever asked or, if that was interrupted, by a pipeline process.
+-- out in ClickHouse afterwards, by anyone who asked or, if that was interrupted, by a pipeline process.
 -- Holds no distinct ids and no properties; kept as the record of what was done. A row a deletion.
 CREATE TABLE person_deletions (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -11,7 +11,7 @@ CREATE TABLE person_deletions (
   requested_at timestamptz NOT NULL DEFAULT now(),
   -- Copies of the person up to this version are to go.
   version bigint NOT NULL,
-  -- Rows of people_outbox up to this one hold copies of it, perhaps on their way.
+  -- Rows of persons_outbox up to this one hold copies of it, perhaps on their way.
   outbox_id bigint NOT NULL,
   -- When ClickHouse was found to hold nothing of it any more.
   done_at timestamptz,

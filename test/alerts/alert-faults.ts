@@ -92,7 +92,7 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
   {
     name: 'ClickHouse hangs',
     alerts: [
-      'MillraceLaneStuck', 'MillraceLaneBehind', 'MillraceStreamFills', 'MillraceDefinitionsStale', 'MillracePeopleCopiesBehind'
+      'MillracePartitionStuck', 'MillracePartitionBehind', 'MillraceStreamFills', 'MillraceDefinitionsStale', 'MillracePersonsCopiesBehind'
     ],
     timeoutMs: 200_000,
     async begin ({ signal, send }) {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { CUTS_BUCKET, DEAD_LETTER_STREAM, EVENTS_STREAM, MEMBERS_BUCKET, PEOPLE_STREAM } from '../../schema/streams.ts'
+import { CUTS_BUCKET, DEAD_LETTER_STREAM, EVENTS_STREAM, MEMBERS_BUCKET, PERSONS_STREAM } from '../../schema/streams.ts'
 import { createRandom } from '../support/random.ts'
 import { startSdkLoad } from '../faults/load/sdk-load.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -7,10 +7,10 @@ import { auditCluster } from './audit-cluster.ts'
 import { readReplicas } from './start-nats-cluster.ts'
 import { CLUSTER_PROJECT_KEY, startClusterSystem } from './start-cluster-system.ts'
 
-const REPLICATED = [EVENTS_STREAM, PEOPLE_STREAM, DEAD_LETTER_STREAM, `KV_${CUTS_BUCKET}`, `KV_${MEMBERS_BUCKET}`]
+const REPLICATED = [EVENTS_STREAM, PERSONS_STREAM, DEAD_LETTER_STREAM, `KV_${CUTS_BUCKET}`, `KV_${MEMBERS_BUCKET}`]
 
-t.test('loses and doubles nothing when the leaders of the events and of the cuts are killed under load', async (t) => {
-  const system = await startClusterSystem(t, { natsNodes: 3, lanes: 2, ingest: 2, pipeline: 2 })
+t.test('loses and doubles nothing when the leaders of the events and of the batch ranges are killed under load', async (t) => {
+  const system = await startClusterSystem(t, { natsNodes: 3, partitions: 2, ingest: 2, pipeline: 2 })
   const { connection, nats } = system
   for (const stream of REPLICATED) {
     const { followers } = await readReplicas(connection, stream)

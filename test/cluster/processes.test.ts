@@ -6,7 +6,7 @@ import { auditCluster } from './audit-cluster.ts'
 import { CLUSTER_PERSONAL_KEY, CLUSTER_PROJECT_KEY, startClusterSystem } from './start-cluster-system.ts'
 
 t.test('two processes of every tier work side by side as one system', async (t) => {
-  const system = await startClusterSystem(t, { natsNodes: 1, lanes: 2, ingest: 2, pipeline: 2, api: 2 })
+  const system = await startClusterSystem(t, { natsNodes: 1, partitions: 2, ingest: 2, pipeline: 2, api: 2 })
   const load = startSdkLoad({
     ports: system.ingest.map(({ port }) => port), apiKey: CLUSTER_PROJECT_KEY, eventsPerSecond: 800,
     random: createRandom(3), refusableShare: 0, repeatShare: 0.1, togetherShare: 0.1

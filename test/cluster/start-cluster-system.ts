@@ -42,7 +42,7 @@ export interface ClusterSystem {
 
 export interface ClusterSystemOptions {
   natsNodes: 1 | 3
-  lanes: number
+  partitions: number
   ingest?: number
   pipeline?: number
   api?: number
@@ -99,7 +99,7 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
         MILLRACE_DATA_DIR: folder,
         MILLRACE_STREAM_REPLICAS: String(nats.nodes.length),
         MILLRACE_STREAM_MAX_BYTES: '268435456',
-        MILLRACE_LANES: String(options.lanes),
+        MILLRACE_PARTITIONS: String(options.partitions),
         [portSetting]: String(port),
         ...env
       }

@@ -2,7 +2,7 @@ import path from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { startNatsServer } from '../../deploy/local/services/nats/start-nats-server.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { settleAll } from '../faults/system/settle-all.ts'
+import { waitUntilIdle } from '../faults/system/wait-until-idle.ts'
 import { type Supervise, type SupervisedPart } from '../faults/system/supervise.ts'
 import { freePorts } from '../support/free-port.ts'
 
@@ -25,7 +25,7 @@ export async function startNatsCluster (
   const clientPorts = ports.slice(0, count)
   const routePorts = ports.slice(count)
   const routes = routePorts.map((port) => `nats-route://127.0.0.1:${port}`).join(', ')
-  const nodes = await settleAll(clientPorts.map(async (port, index) => {
+  const nodes = await waitUntilIdle(clientPorts.map(async (port, index) => {
     const part = await supervise(nodeName(index), async (signal, onSpawn) => await startNatsServer({
       dataDir: path.join(dataDir, nodeName(index)),
       port,

@@ -36,7 +36,7 @@ async function plantDeadLetter (stack: Stack): Promise<void> {
   const logger = createLogger({ component: 'test', level: 'silent' })
   const connection = await connectNats({ url: stack.natsUrl, name: 'test', logger })
   await publishDeadLetter(connection, {
-    stage: 'people', reason: 'refused', error: 'planted', subject: 'people.0', sequence: 1, headers: {},
+    stage: 'persons', reason: 'refused', error: 'planted', subject: 'persons.0', sequence: 1, headers: {},
     body: Buffer.from('{}'), id: randomUUID(), project: 1
   })
   await connection.close()

@@ -25,7 +25,7 @@ export interface RunFaultsOptions {
   signal: AbortSignal
   /** Told what happens, for people. */
   onProgress: (line: string) => void
-  /** Spoils what is stored before it is compared: whoever doubts the comparison can see it fail. */
+  /** Spoils what is stored before it is compared: anyone who doubts the comparison can see it fail. */
   tamper?: (system: FaultSystem, ledger: LoadLedger) => Promise<void>
 }
 
@@ -187,7 +187,7 @@ function attribute (rows: ReadonlyMap<string, FaultRow>, audit: EventAudit): voi
   }
 }
 
-/** Replays what ClickHouse refused for a cause that is mended by now. */
+/** Replays what ClickHouse refused for a cause that is repaired by now. */
 async function replayRefused (system: FaultSystem, { signal }: { signal: AbortSignal }): Promise<number> {
   const { replayed } = await replayDeadLetters(system.connection, { stage: 'writer', reason: 'refused' })
   if (replayed > 0) await waitUntilDrained(system, { timeoutMs: DRAIN_TIMEOUT_MS, signal })

@@ -89,7 +89,7 @@ async function settled (events: number): Promise<void> {
     const [stored] = await select<{ rows: string }>('SELECT toString(count()) AS rows FROM events')
     const [people] = await sql`SELECT
       (SELECT count(*) FROM persons WHERE properties ? 'mark') AS persons, (SELECT count(*) FROM groups) AS groups,
-      (SELECT sum(volume_30_day) FROM event_definitions) AS counted, (SELECT count(*) FROM people_outbox) AS copies`
+      (SELECT sum(volume_30_day) FROM event_definitions) AS counted, (SELECT count(*) FROM persons_outbox) AS copies`
     return Number(stored?.rows) === events && Number(people?.['persons']) >= ids.length && people?.['copies'] === 0 &&
       Number(people?.['groups']) >= ids.length && Number(people?.['counted']) === events
   }, { timeoutMs: 60_000 })

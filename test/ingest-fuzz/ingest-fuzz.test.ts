@@ -47,7 +47,7 @@ t.test(`${REQUESTS} odd bodies: no 5xx, and every event is stored or counted as 
   const received = await ingest.metric('millrace_ingest_events_received_total')
   t.equal(Number(count) + droppedInAll, received, 'received = stored + dropped')
   t.ok(received >= sent && sent > REQUESTS)
-  t.equal(dropped[DROP_REASONS.indexOf('not_storable')], 0, 'no event met a mistake of ours')
+  t.equal(dropped[DROP_REASONS.indexOf('not_storable')], 0, 'no event met a bug')
   t.comment({ sent, stored: count, dropped: Object.fromEntries(DROP_REASONS.map((reason, i) => [reason, dropped[i]])) })
 })
 

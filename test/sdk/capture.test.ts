@@ -81,18 +81,18 @@ t.test('1,000 compressed events of posthog-node are each stored once, as sent', 
 t.test('identify, alias and groupIdentify of posthog-node are stored as their events', async (t) => {
   const client = new PostHog(stack.projectApiKey, { host: stack.url, flushAt: 1 })
 
-  client.identify({ distinctId: 'people-1', properties: { $set: { plan: 'pro' }, $set_once: { first: 'yes' } } })
-  client.alias({ distinctId: 'people-1', alias: 'people-alias' })
+  client.identify({ distinctId: 'persons-1', properties: { $set: { plan: 'pro' }, $set_once: { first: 'yes' } } })
+  client.alias({ distinctId: 'persons-1', alias: 'persons-alias' })
   client.groupIdentify({
-    groupType: 'company', groupKey: 'acme', properties: { seats: 12 }, distinctId: 'people-1'
+    groupType: 'company', groupKey: 'acme', properties: { seats: 12 }, distinctId: 'persons-1'
   })
   await client.shutdown()
-  const stored = await storedEvents('people-1', 3)
+  const stored = await storedEvents('persons-1', 3)
 
   const byName = new Map(stored.map((row) => [row.event, JSON.parse(row.properties)]))
   t.same([...byName.keys()].sort(), ['$create_alias', '$groupidentify', '$identify'])
   t.match(byName.get('$identify'), { $set: { plan: 'pro' }, $set_once: { first: 'yes' } })
-  t.match(byName.get('$create_alias'), { alias: 'people-alias' })
+  t.match(byName.get('$create_alias'), { alias: 'persons-alias' })
   t.match(byName.get('$groupidentify'), { $group_type: 'company', $group_key: 'acme', $group_set: { seats: 12 } })
 })
 

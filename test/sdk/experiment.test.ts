@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait-for.ts'
  * An experiment from its creation to its results, as a team lives it: the flag is served to 20,000 people through
  * posthog-node, which reports the exposures itself, and the conversions are planted by variant.
  */
-const PEOPLE = 20_000
+const PERSONS = 20_000
 const PEOPLE_OF_BUGGY = 2000
 const CONCURRENCY = 64
 /** Planted: of a hundred people who see the variant, so many pay. */
@@ -56,7 +56,7 @@ async function forEachPerson (people: number, work: (person: number) => Promise<
   }))
 }
 
-/** Whether a person pays: the same share of every hundred people of a variant, whoever is in it. */
+/** Whether a person pays: the same share of every hundred people of a variant, anyone who is in it. */
 function createLuck (): (variant: string) => boolean {
   const seen: Record<string, number> = {}
   return (variant) => (seen[variant] = (seen[variant] ?? 0) + 1) * 37 % 100 < (RATES[variant] ?? 0)
@@ -84,7 +84,7 @@ t.test('what was planted among 20,000 people is what the results say', async (t)
   let otherwise = 0
   const startedAt = performance.now()
 
-  await forEachPerson(PEOPLE, async (person) => {
+  await forEachPerson(PERSONS, async (person) => {
     const distinctId = `person ${person}`
     const variant = await client.getFeatureFlag('checkout', distinctId) as string
     shown[variant] = (shown[variant] ?? 0) + 1
@@ -96,7 +96,7 @@ t.test('what was planted among 20,000 people is what the results say', async (t)
   await client.shutdown(60_000)
   t.equal(otherwise, 0, '/decide shows everybody the same variant')
   t.comment(`asked and sent in ${Math.round(performance.now() - startedAt)} ms`)
-  const result = await resultsOf(id, PEOPLE, (paid['control'] ?? 0) + (paid['test'] ?? 0))
+  const result = await resultsOf(id, PERSONS, (paid['control'] ?? 0) + (paid['test'] ?? 0))
 
   const variants = Object.fromEntries(result.variants.map((variant: any) => [variant.key, variant]))
   for (const key of ['control', 'test']) {

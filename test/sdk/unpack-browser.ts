@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import path from 'node:path'
 import chromium from '@sparticuz/chromium'
 
-/** Among the leftovers of test runs, which git ignores; by version, so that an update is unpacked anew. */
+/** Among the leftovers of test runs, which git ignores; by version, so that an update is unpacked again. */
 const FOLDER = path.join(import.meta.dirname, '..', '..', '.tap', `chromium-${readVersion()}`)
 
 /**

@@ -84,7 +84,7 @@ t.test('every tier does its work with the rights of its own login', async (t) =>
     const refused: Record<Tier, string[]> = {
       ingest: ['SELECT * FROM persons', 'SELECT email FROM users', 'INSERT INTO projects (name) VALUES (1)', 'SELECT * FROM feature_flags'],
       pipeline: ['SELECT * FROM personal_api_keys', 'SELECT * FROM users', 'DELETE FROM feature_flags', 'DROP TABLE persons'],
-      api: ['DROP TABLE persons', 'CREATE TABLE mine ()', 'DELETE FROM people_progress', 'TRUNCATE event_definitions', "COPY projects TO PROGRAM 'cat'"]
+      api: ['DROP TABLE persons', 'CREATE TABLE mine ()', 'DELETE FROM persons_progress', 'TRUNCATE event_definitions', "COPY projects TO PROGRAM 'cat'"]
     }
     for (const tier of TIERS) {
       const sql = connectPostgres({ url: databaseUrls[tier], max: 1 })
@@ -100,7 +100,7 @@ t.test('every tier does its work with the rights of its own login', async (t) =>
     }
     const [ingest, pipeline, api] = await Promise.all([open('ingest'), open('pipeline'), open('api')])
     t.ok(await isRefused(ingest, 'events.>'), 'ingest reads no events')
-    t.ok(await isRefused(pipeline, 'people.>'), 'nobody listens past the consumers')
+    t.ok(await isRefused(pipeline, 'persons.>'), 'nobody listens past the consumers')
     for (const connection of [ingest, pipeline, api]) {
       const manager = await jetstreamManager(connection)
       await t.rejects(manager.streams.delete('EVENTS'), 'nobody deletes a stream')

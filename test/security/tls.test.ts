@@ -50,7 +50,7 @@ async function startPostgresWithTls (t: TestContext, dataDir: string): Promise<s
   return postgres.url
 }
 
-/** The embedded front speaks plain HTTP; a server, or a proxy before it, speaks TLS. */
+/** The embedded ClickHouse server speaks plain HTTP; a server, or a proxy before it, speaks TLS. */
 async function startHttpsProxy (t: TestContext, url: string): Promise<string> {
   const { port: targetPort } = new URL(url)
   const identity = { cert: await readFile(CERTIFICATE), key: await readFile(KEY) }

@@ -5,7 +5,7 @@ import { TEMPLATE_DATABASE } from './template-database.ts'
  * Creates a database as the template was when it was migrated: the same tables and views, empty, and the same
  * migrations recorded. A third of the requests that migrating takes.
  *
- * Migrating also attaches the materialized views anew, for what repeats an insert after a restart of the server; the
+ * Migrating also attaches the materialized views again, for what repeats an insert after a restart of the server; the
  * server of the run is never restarted.
  *
  * @param server  A client whose database exists.

@@ -59,7 +59,7 @@ const server = createServer((request, response) => {
 })
 server.listen(0, '127.0.0.1', () => {
   const address = { port: (server.address() as AddressInfo).port, pid: process.pid }
-  // Written under another name first: whoever sees the file sees all of it.
+  // Written under another name first: anyone who sees the file sees all of it.
   void writeFile(`${addressFile}.new`, JSON.stringify(address))
     .then(() => rename(`${addressFile}.new`, addressFile))
 })

@@ -3,7 +3,7 @@ import { settings } from '../../platform/settings.ts'
 /** What the test runner and npm add to the environment; it would change what a started process does. */
 const OF_THE_RUNNER = ['NODE_OPTIONS', 'npm_lifecycle_event']
 
-/** The environment without settings of whoever runs the tests, for a process that a test starts. */
+/** The environment without settings of anyone who runs the tests, for a process that a test starts. */
 export function withoutSettings (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) =>
     !(name in settings) && !name.startsWith('MILLRACE_') && !OF_THE_RUNNER.includes(name)))

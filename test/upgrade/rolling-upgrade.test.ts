@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
-import { countEvents, startTestStores, waitUntilSettled } from '../../pipeline/testing/start-test-lane.ts'
+import { countEvents, startTestStores, waitUntilStored } from '../../pipeline/testing/start-test-partition.ts'
 import { createTestPostgres } from '../support/create-test-postgres.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { makeRelease, thisRelease } from './make-release.ts'
@@ -51,7 +51,7 @@ t.test('an upgrade to the next release under load, process by process, loses not
   await oldIngest.end()
   await load.more(500)
   const acknowledged = await load.stop()
-  await waitUntilSettled(stores, 30_000)
+  await waitUntilStored(stores, 30_000)
 
   const select = async <T>(query: string): Promise<T[]> =>
     await (await stores.clickhouse.client.query({ query, format: 'JSONEachRow' })).json<T>()

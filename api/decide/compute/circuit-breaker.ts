@@ -1,4 +1,4 @@
-import { atMost } from '../at-most.ts'
+import { withTimeout } from '../with-timeout.ts'
 
 export interface CircuitBreakerOptions {
   /** Failures in a row after which nothing is tried for a moment: a single slow answer is no outage. */
@@ -21,8 +21,8 @@ export interface CancellableWork<T> {
 }
 
 /**
- * Guards requests against a dependency that is away: after a few failures it is left alone for a moment, then one
- * request tries it while the others go on without. So an outage costs a request now and then a timeout, not each.
+ * Guards requests against a dependency that is unavailable: after a few failures it is left alone for a moment, then
+ * one request tries it while the others go on without. So an outage costs a request now and then a timeout, not each.
  *
  * @param onFailure  Told of each failure, for logs and metrics.
  */
@@ -40,7 +40,7 @@ export function createCircuitBreaker (
     }
     const { answer, cancel } = work()
     try {
-      const value = await atMost(options.timeoutMs, answer)
+      const value = await withTimeout(options.timeoutMs, answer)
       failures = 0
       return value
     } catch (error) {

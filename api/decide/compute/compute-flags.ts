@@ -22,7 +22,7 @@ export interface FlagQuestion {
 
 /**
  * Answers a request for flags: computes what the request suffices for, reads stored facts once if an answer depends on
- * them, and marks as failed what could not be computed. Never throws for a store that is away.
+ * them, and marks as failed what could not be computed. Never throws for a store that is unavailable.
  */
 export async function computeFlags (
   { projectId, set, request, onlyOverrides }: FlagQuestion, deps: ComputeFlagsDeps

@@ -51,7 +51,7 @@ await t.test('an outage delays few requests: while it lasts the others do not wa
 // Each mostly waits, for timeouts and for what tries again.
 t.jobs = 3
 for (const fault of ['refuse', 'stall', 'tear answers'] satisfies TcpFault[]) {
-  t.test(`while Postgres is away (${fault}) nothing is a 5xx and no partial set looks whole`, async (t) => {
+  t.test(`while Postgres is unavailable (${fault}) nothing is a 5xx and no partial set looks whole`, async (t) => {
     const { decide, proxy } = await createBehindProxy(t)
     const healthy = await askTimed(decide, {})
     t.match(healthy, { status: 200, body: { errorsWhileComputingFlags: false } })

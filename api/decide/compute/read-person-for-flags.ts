@@ -1,7 +1,7 @@
 import { parseStoredJson } from '../../../platform/http-body/exact-number.ts'
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { type Properties, type StoredFacts } from '../../flags/subject.ts'
-import { type HashKeyNote, type PersonQuestion, type PersonReader } from './person-reader.ts'
+import { type HashKeyRecord, type PersonQuery, type PersonReader } from './person-reader.ts'
 
 /** Properties come as text: the driver would round the long numbers in them. */
 interface FactsRow {
@@ -26,7 +26,7 @@ export function createPersonReader (sql: Sql): PersonReader {
   }
 }
 
-function queryFacts (sql: Sql, { projectId, distinctId, groups, cohortIds, needsHashKeys }: PersonQuestion) {
+function queryFacts (sql: Sql, { projectId, distinctId, groups, cohortIds, needsHashKeys }: PersonQuery) {
   return sql<FactsRow[]>`
     WITH me AS (
       SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ${distinctId}
@@ -53,7 +53,7 @@ function queryFacts (sql: Sql, { projectId, distinctId, groups, cohortIds, needs
         ) oldest) AS hash_keys`
 }
 
-function insertHashKeys (sql: Sql, { projectId, distinctId, hashKey, flagKeys }: HashKeyNote) {
+function insertHashKeys (sql: Sql, { projectId, distinctId, hashKey, flagKeys }: HashKeyRecord) {
   // Two browsers of one user may do this at the same time: the update that changes nothing returns the winner's row.
   return sql<Array<{ feature_flag_key: string, hash_key: string }>>`
     INSERT INTO flag_hash_keys AS o (project_id, distinct_id, feature_flag_key, hash_key)

@@ -3,7 +3,7 @@ import { listenPostgres } from '../../../platform/postgres/listen-postgres.ts'
 import { type Logger } from '../../../platform/logger.ts'
 import { loadDefinitions, loadProjectIds, loadProjectKeys, loadRevisions, type ProjectKey } from '../../feature-flags/load-definitions.ts'
 import { compileFlagSet, type FlagSet } from '../../flags/compile/compile-flag-set.ts'
-import { atMost } from '../at-most.ts'
+import { withTimeout } from '../with-timeout.ts'
 import { type FlagTallies } from './flag-tallies.ts'
 
 /** What is looked at again even when nothing was notified, in milliseconds. */
@@ -21,7 +21,9 @@ const LOOK_TIMEOUT_MS = 1000
 /** Unknown keys and projects lead to a look into Postgres at most this often, in milliseconds. */
 const LOOK_PAUSE_MS = 250
 
-/** Keys, existing projects and compiled flags, in memory. While Postgres is away the last known ones are served. */
+/**
+ * Keys, existing projects and compiled flags, in memory. While Postgres is unavailable the last known ones are served.
+ */
 export interface FlagDefinitions {
   /** Resolves when everything was loaded once. Never rejects: an absent server is waited for. */
   ready: Promise<void>
@@ -87,7 +89,7 @@ export function createFlagDefinitions (options: FlagDefinitionsOptions): FlagDef
     clearTimeout(retry)
     let isGivenUp = false
     try {
-      await atMost(READ_TIMEOUT_MS, readAll(() => isGivenUp))
+      await withTimeout(READ_TIMEOUT_MS, readAll(() => isGivenUp))
     } catch (err) {
       isGivenUp = true
       logger.warn({ err, retryAfterMs: RETRY_MS }, 'definitions of flags could not be read; the last ones are served')
@@ -99,7 +101,7 @@ export function createFlagDefinitions (options: FlagDefinitionsOptions): FlagDef
     if (performance.now() - keysReadAt <= LOOK_PAUSE_MS) return true
     const before = keysReadAt
     // Late or failed is told by the time of the last reading.
-    await atMost(LOOK_TIMEOUT_MS, refresh()).catch(() => {})
+    await withTimeout(LOOK_TIMEOUT_MS, refresh()).catch(() => {})
     return keysReadAt !== before
   }
   const onChange = (): void => { void refresh() }

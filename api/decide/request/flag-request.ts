@@ -101,7 +101,7 @@ function readGroupProperties (value: unknown): Map<string, Properties> {
 function readFlagKeys (value: unknown): Set<string> | null {
   if (value == null) return null
   if (!Array.isArray(value) || !value.every((key) => typeof key === 'string')) {
-    throw invalid('flag_keys_to_evaluate', 'This field must be an array of texts.')
+    throw invalid('flag_keys_to_evaluate', 'This field must be an array of strings.')
   }
   return new Set(value)
 }

@@ -14,7 +14,7 @@ export interface ResolveProjectDeps extends Pick<AuthenticateOptions, 'personalK
  * @param token      The key; null when the request has none.
  * @param projectId  The project that a request with a personal key names.
  * @throws {HttpError} 401 `invalid_api_key` or `invalid_personal_api_key`, 400 `invalid_project`, and 503
- *   `fetch_team_fail` for a key that is not known while Postgres is away.
+ *   `fetch_team_fail` for a key that is not known while Postgres is unavailable.
  */
 export async function resolveProject (
   token: string | null, projectId: unknown, deps: ResolveProjectDeps

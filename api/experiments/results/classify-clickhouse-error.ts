@@ -5,8 +5,8 @@ import { HttpError } from '../../../platform/errors.ts'
 const BUSY = new Set(['159', '160', '173', '202', '209', '210', '241', '242', '252', '279', '319', '394', '425', '439', '999'])
 
 /**
- * What a failed read means to the client of the API: 503 when ClickHouse is away or busy. A query that ClickHouse
- * refuses is a mistake of ours, and passes on.
+ * What a failed read means to the client of the API: 503 when ClickHouse is unavailable or busy. A query that
+ * ClickHouse refuses is a bug, and passes on.
  */
 export function classifyClickHouseError (error: unknown): unknown {
   if (error instanceof ClickHouseError && !BUSY.has(error.code)) return error

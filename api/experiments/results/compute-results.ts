@@ -27,7 +27,7 @@ export interface ComputeOptions {
  * 3. judge each day; the last one is the result         analyse-days.ts, ../statistics/
  * 4. check the split, and say how long it has to run    ../statistics/check-sample-ratio.ts, plan-sample-size.ts
  *
- * @throws {HttpError} 503 when ClickHouse is away or too busy.
+ * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
 export async function computeResults (clickhouse: ClickHouse, options: ComputeOptions): Promise<MetricResults> {
   const { experiment, metric, scope, variants } = options

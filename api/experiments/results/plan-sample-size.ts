@@ -27,8 +27,8 @@ export function planSampleSize (options: PlanOptions): MetricResults['sampleSize
   const { kind, baseline, weights, exposed, daysRunning } = options
   const expectation = describeBaseline(kind, baseline)
   if (expectation === null || !((weights[0] ?? 0) > 0) || !weights.slice(1).some((weight) => weight > 0)) return null
-  const { minimum_detectable_effect: wished } = options.parameters
-  const minimumDetectableEffect = typeof wished === 'number' && Number.isFinite(wished) ? wished : DEFAULT_EFFECT
+  const { minimum_detectable_effect: requested } = options.parameters
+  const minimumDetectableEffect = typeof requested === 'number' && Number.isFinite(requested) ? requested : DEFAULT_EFFECT
   const size = estimateSampleSize(expectation, {
     minimumDetectableEffect: minimumDetectableEffect / 100,
     weights,

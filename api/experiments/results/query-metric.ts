@@ -42,7 +42,7 @@ const MAX_SECONDS = 60
 /**
  * Measures one metric with one query.
  *
- * @throws {HttpError} 503 when ClickHouse is away or too busy.
+ * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
 export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, metric: Metric): Promise<DailyChange[]> {
   const parameters = buildParameters(scope, metric)

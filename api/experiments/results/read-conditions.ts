@@ -44,7 +44,7 @@ function isOperator (value: unknown): value is Operator {
 function readText (path: string, value: unknown): string {
   if (typeof value === 'string') return value
   if (typeof value === 'number' || typeof value === 'boolean') return JSON.stringify(value)
-  throw invalidExperiment(path, 'value of a condition must be a text, a number, a boolean, or an array of these.')
+  throw invalidExperiment(path, 'value of a condition must be a string, a number, a boolean, or an array of these.')
 }
 
 function isNumber (text: string): boolean {

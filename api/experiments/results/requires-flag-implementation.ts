@@ -15,7 +15,7 @@ export interface FlagImplementation {
 /**
  * Looks whether the SDK sends the values of flags with the given events.
  *
- * @throws {HttpError} 503 when ClickHouse is away or too busy.
+ * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
 export async function lookForFlags (
   clickhouse: ClickHouse, projectId: number, events: readonly string[]

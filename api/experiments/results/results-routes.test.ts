@@ -151,7 +151,7 @@ t.test('says what is missing for results', async (t) => {
   t.match(await api.call('GET', '~/experiments/4711/results'), { status: 404 })
 })
 
-t.test('answers 503 while ClickHouse is away, and goes on serving experiments', async (t) => {
+t.test('answers 503 while ClickHouse is unavailable, and goes on serving experiments', async (t) => {
   const api = await createTestApi(t)
   const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
 

@@ -28,7 +28,7 @@ const TTL_MS = 300_000
 
 const read = { scope: 'experiment:read' } as const
 const tags = ['experiments']
-const refreshQuery = { refresh: { type: 'boolean', default: false, description: 'Compute anew instead of answering from memory.' } }
+const refreshQuery = { refresh: { type: 'boolean', default: false, description: 'Compute again instead of answering from memory.' } }
 
 /** Results of experiments (docs/contract/service.md 4.1): numbers of ClickHouse, and what they mean. */
 export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): Promise<void> {

@@ -33,7 +33,7 @@ export interface SampleSize {
   runningDays: number | null
   /** Days still to go; `null` without `exposedPerDay`. */
   remainingDays: number | null
-  /** Why there is no number. */
+  /** Why there is not a number. */
   reason: 'no_effect' | 'baseline_not_positive' | 'target_out_of_range' | null
 }
 

@@ -11,7 +11,7 @@ const EXPERIMENTS = 2_000
 const FEWEST = 76
 const MOST = 126
 const LOOKS = 20
-const PEOPLE_PER_LOOK = 100
+const PERSONS_PER_LOOK = 100
 
 // Two seconds of computing, which take longer while other tests run.
 t.setTimeout(120_000)
@@ -44,7 +44,7 @@ for (const [seed, scenario] of Object.values(scenarios).entries()) {
 function runExperiment ({ kind, value, mean }: Scenario, random: Random): Look[] {
   let variants: VariantStatistics[] = ['control', 'test'].map((key) => ({ key, exposed: 0, sum: 0 }))
   return Array.from({ length: LOOKS }, (_, look) => {
-    variants = variants.map((variant) => expose(variant, PEOPLE_PER_LOOK, () => value(random, mean)))
+    variants = variants.map((variant) => expose(variant, PERSONS_PER_LOOK, () => value(random, mean)))
     const [control, test] = buildSamples(kind, variants, 'estimated').samples as [Sample, Sample]
     const sequential = compareSequentially(test, control, { level: 0.95, tunedFor: 5_000 })
     const isTested = kind !== 'count' || look === LOOKS - 1

@@ -73,7 +73,7 @@ function chooseOutcome (
     for (let i = 0; i < ends.length; i++) {
       if (hash < ends[i]!) return byVariant[i]!
     }
-    // The variants do not reach 100 %: whoever is left over is in, without a variant.
+    // The variants do not reach 100 %: anyone who is left over is in, without a variant.
     return plain
   }
 }

@@ -8,7 +8,7 @@ export const compileLessOrEqual = compileComparison((actual, bound) => actual <=
 
 /** `between`: a pair of bounds, both inclusive. */
 export const compileBetween = compileRange(false)
-/** `not_between`: outside of both bounds; a value that is no number is neither. */
+/** `not_between`: outside of both bounds; a value that is not a number is neither. */
 export const compileNotBetween = compileRange(true)
 
 /** Numbers and texts that are wholly a number compare; anything else never passes. */

@@ -15,7 +15,7 @@ export function readArray (value: unknown, attr: string): readonly unknown[] {
   throw new MalformedFlagError('invalid', attr, 'This field must be an array.')
 }
 
-/** Absent and null are `otherwise`. @throws {MalformedFlagError} when the value is no number. */
+/** Absent and null are `otherwise`. @throws {MalformedFlagError} when the value is not a number. */
 export function readNumber (value: unknown, attr: string, otherwise: number): number {
   if (value == null) return otherwise
   if (typeof value === 'number') return value

@@ -1,7 +1,7 @@
 import { HttpError } from '../../../platform/errors.ts'
 
 /** What the driver raises when no server answers, and what a starting or ending server says (class 57 P). */
-const AWAY = new Set([
+const UNAVAILABLE = new Set([
   'ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOENT',
   'CONNECTION_CLOSED', 'CONNECTION_ENDED',
   '57P01', '57P02', '57P03', '53300', '08000', '08001', '08003', '08004', '08006'
@@ -21,7 +21,7 @@ const AWAY = new Set([
 export function classifyPostgresError (error: unknown): HttpError | undefined {
   const code = readCode(error)
   if (code === undefined) return undefined
-  if (AWAY.has(code) || code === '40001' || code === '40P01') {
+  if (UNAVAILABLE.has(code) || code === '40001' || code === '40P01') {
     return new HttpError(503, 'server_error', 'database_unavailable',
       'The metadata database is not available at the moment; try again later.', { cause: error, action: 'retry' })
   }

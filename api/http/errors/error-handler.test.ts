@@ -64,7 +64,7 @@ t.test('ignores the content type of a DELETE without a body', async (t) => {
   t.match(answer, { status: 204, body: undefined })
 })
 
-t.test('says nothing of its inside when something breaks, and 503 when the database is away', async (t) => {
+t.test('says nothing of its inside when something breaks, and 503 when the database is unavailable', async (t) => {
   const api = await createTestApi(t)
   await api.call('GET', '~/experiments')
 

@@ -17,7 +17,7 @@ declare module 'fastify' {
 /**
  * The one error handler of the API: every error becomes `{ type, code, detail, attr }`.
  *
- * What nobody foresaw is answered 500 without a word about its inside, and logged with the request's id.
+ * An unexpected error is answered 500 without a word about its inside, and logged with the request's id.
  */
 export async function errorHandler (error: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   await drainRequest(request.raw)

@@ -1,6 +1,6 @@
 import { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { HttpError } from '../../../platform/errors.ts'
-import { mendContentType } from '../../../platform/http-body/mend-content-type.ts'
+import { normaliseContentType } from '../../../platform/http-body/normalise-content-type.ts'
 import { malformedBody } from '../errors/error-handler.ts'
 
 const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
@@ -12,7 +12,7 @@ const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
  */
 export function readJsonBodies (app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
-  app.addHook('onRequest', async ({ headers }) => mendContentType(headers))
+  app.addHook('onRequest', async ({ headers }) => normaliseContentType(headers))
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'string' }, (request, body, done) => {
     if (body === '') {

@@ -24,7 +24,7 @@ export function createRequestValidation (): FastifySchemaCompiler<AnySchema> {
 
 /**
  * Reads a whole number as JSON and SQL write it, without sign +, spaces, leading zeros, fraction, exponent or other
- * bases: whoever sends `0x10`, `1e3` or `5.0` means something that a guess may miss.
+ * bases: anyone who sends `0x10`, `1e3` or `5.0` means something that a guess may miss.
  *
  * @returns undefined for anything else, and beyond 2^53.
  */

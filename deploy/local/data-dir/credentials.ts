@@ -23,7 +23,7 @@ export interface Credentials {
  * Reads `credentials.json` of the data directory, or writes it on the first start. Only its owner may read it.
  *
  * Chosen keys count on an empty data directory only, as the database already holds the others; chosen ClickHouse
- * passwords always count, as the front learns them at each start.
+ * passwords always count, as the embedded ClickHouse server learns them at each start.
  */
 export async function loadCredentials (dataDir: string, chosen: StackSettings['chosen']): Promise<Credentials> {
   const file = path.join(dataDir, 'credentials.json')

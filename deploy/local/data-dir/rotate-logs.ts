@@ -6,7 +6,7 @@ const MAX_LOG_BYTES = 64 * 1024 * 1024
 const EVERY_MS = 60_000
 
 /**
- * Keeps the log files of the data directory from growing for ever: a large one is copied to `<name>.1` and emptied.
+ * Keeps the log files of the data directory from growing indefinitely: a large one is copied to `<name>.1` and emptied.
  * The processes append to their files and go on without noticing; lines written in between are lost.
  *
  * @returns ends it.

@@ -4,8 +4,8 @@ import { MillraceError } from '../../../platform/errors.ts'
 import { flushFolder } from '../../../platform/flush-folder.ts'
 
 /**
- * In a data directory from the first byte of a restore to its last: whoever finds it knows that the rest is a part of
- * a backup only.
+ * In a data directory from the first byte of a restore to its last: anyone who finds it knows that the rest is a part
+ * of a backup only.
  */
 export const UNFINISHED_RESTORE = 'restore-unfinished.json'
 
@@ -39,7 +39,7 @@ export async function refuseUnfinishedRestore (dataDir: string): Promise<void> {
   })
   if (mark === undefined) return
   throw new MillraceError('MILLRACE_RESTORE_UNFINISHED', `the data directory ${dataDir} holds a part of a backup only: ` +
-    `its restore was interrupted. Run "npx millrace restore ${readFolder(mark)}" again, which begins anew, or remove ` +
+    `its restore was interrupted. Run "npx millrace restore ${readFolder(mark)}" again, which starts over, or remove ` +
     'the data directory')
 }
 

@@ -21,7 +21,7 @@ export interface KeepRunningOptions<P extends ManagedProcess> {
 /** A single crash costs a tenth of a second; a part that cannot run is tried every ten seconds. */
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 10_000
-/** A part that ran this long is no part that cannot run: the pause begins anew. */
+/** A part that ran this long is no part that cannot run: the pause starts over. */
 const HEALTHY_AFTER_MS = 30_000
 
 /**

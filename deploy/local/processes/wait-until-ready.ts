@@ -15,7 +15,7 @@ const POLL_MS = 50
 const LOG_TAIL_BYTES = 3000
 
 export interface WaitUntilReadyOptions {
-  /** Asks once. A rejection counts as "not yet", except for a `ServiceStartError`, which no waiting mends. */
+  /** Asks once. A rejection counts as "not yet", except for a `ServiceStartError`, which no waiting repairs. */
   isReady: () => Promise<boolean>
   timeoutMs: number
   /** Gives up. */

@@ -3,14 +3,14 @@ import path from 'node:path'
 import { findCompileCache } from '../data-dir/find-compile-cache.ts'
 import { startOnPort } from '../processes/pick-free-port.ts'
 import { type Service, type ServiceOptions } from './service.ts'
-import { makeSpoolFolders, removeSpoolFolders } from '../clickhouse-front/engine/spool.ts'
-import { digestPassword } from '../clickhouse-front/request/authenticate.ts'
+import { makeSpoolFolders, removeSpoolFolders } from '../clickhouse-server/engine/spool.ts'
+import { digestPassword } from '../clickhouse-server/request/authenticate.ts'
 import { type Command, confineCommand } from '../processes/confine.ts'
 import { type ManagedProcess, spawnProcess } from '../processes/spawn-process.ts'
 import { ServiceStartError, waitUntilReady } from '../processes/wait-until-ready.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..', '..', '..')
-const FRONT = path.join(ROOT, 'deploy/local/clickhouse-front/main.ts')
+const SERVER = path.join(ROOT, 'deploy/local/clickhouse-server/main.ts')
 
 /** Loading the engine takes a second or two, attaching tables with thousands of parts some more. */
 const READY_TIMEOUT_MS = 60_000
@@ -28,7 +28,7 @@ export interface ClickHouseOptions extends ServiceOptions {
 }
 
 /**
- * Starts the ClickHouse engine behind its HTTP front, with its tables in `<data directory>/clickhouse`.
+ * Starts the ClickHouse engine behind its HTTP server, with its tables in `<data directory>/clickhouse`.
  *
  * @throws {ServiceStartError} when it does not answer `/ping` in time.
  */
@@ -37,7 +37,7 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
   const { NODE_COMPILE_CACHE } = await findCompileCache(process.env, dataDir)
   // Of its own: the engine writes there, and other tiers run what they find in theirs.
   const compileCache = path.join(NODE_COMPILE_CACHE!, 'clickhouse')
-  const program = { command: process.execPath, args: [FRONT, '--logins-on-stdin'] }
+  const program = { command: process.execPath, args: [SERVER, '--logins-on-stdin'] }
   const confined = confineCommand(program, { read: readable(), write: makeFolders(dataDir, compileCache) })
   return await startOnPort(options.port, async (port) => {
     const env = {
@@ -67,7 +67,7 @@ async function startConfined<P> (confined: () => Promise<P>, unconfined: () => P
   }
 }
 
-/** The front ended by itself, for a reason that its log tells. */
+/** The server ended by itself, for a reason that its log tells. */
 class EndedBeforeReadyError extends ServiceStartError {}
 
 async function startFront (
@@ -99,13 +99,13 @@ async function startFront (
   }
 }
 
-/** What the front itself is made of. Not the whole folder of Millrace: the data directory is often in it. */
+/** What the server itself is made of. Not the whole folder of Millrace: the data directory is often in it. */
 function readable (): string[] {
   return ['node_modules', 'package.json', 'platform', 'schema', 'deploy'].map((name) => path.join(ROOT, name))
     .concat(path.dirname(realpathSync(process.execPath)))
 }
 
-/** The folders that the front writes to, made here as it can make none beside them. */
+/** The folders that the server writes to, made here as it can make none beside them. */
 function makeFolders (dataDir: string, compileCache: string): string[] {
   const folders = [...['clickhouse', 'clickhouse-backups'].map((name) => path.join(dataDir, name)), compileCache]
   for (const folder of folders) mkdirSync(folder, { recursive: true })

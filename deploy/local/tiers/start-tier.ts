@@ -24,7 +24,7 @@ export interface TierOptions {
 
 const ROOT = path.resolve(import.meta.dirname, '..', '..', '..')
 
-/** Draining a full spool, or taking over a lane whose owner was killed, comes before readiness. */
+/** Draining a full spool, or taking over a partition whose owner was killed, comes before readiness. */
 const READY_TIMEOUT_MS = 60_000
 
 /**

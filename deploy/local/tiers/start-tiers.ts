@@ -21,7 +21,7 @@ export interface TierUrls {
 const LOCAL = '127.0.0.1'
 
 /**
- * Starts the three tiers. Ingest comes after the API, for it is the origin of both: whoever waits for the origin may
+ * Starts the three tiers. Ingest comes after the API, for it is the origin of both: anyone who waits for the origin may
  * ask it for everything, and gets no 503 from an API that is still starting.
  */
 export async function startTiers ({ settings, urls, parts }: StartTiersOptions): Promise<TierUrls> {

@@ -5,12 +5,12 @@ import { type Metrics } from '../../../platform/metrics.ts'
 import { countQueryUsage } from './count-query-usage.ts'
 import { startRounds } from '../../start-rounds.ts'
 
-/** The front writes its log every 7.5 s, as servers do; a count reads two days of it. */
+/** The embedded ClickHouse server writes its log every 7.5 s, as servers do; a count reads two days of it. */
 const INTERVAL_MS = 60_000
 
 /**
  * Counts once a minute how often analysts named events and properties. Every pipeline process runs this; a lock in
- * Postgres lets one at a time do it. It is no stage of the way of an event: while it fails, counts stand still.
+ * Postgres lets one at a time do it. It is no stage of the life of an event: while it fails, counts stand still.
  */
 export function startQueryUsage ({ metrics, logger, ...stores }: {
   clickhouse: ClickHouse, sql: Sql, cluster: string, metrics: Metrics, logger: Logger

@@ -111,7 +111,7 @@ t.test('takes names that Postgres cannot hold', async (t) => {
   ])
 })
 
-t.test('goes on by itself after a store was away, one process at a time', async (t) => {
+t.test('goes on by itself after a store was unavailable, one process at a time', async (t) => {
   const { sql, clickhouse, insert } = await createStores(t)
   const logger = pino({ level: 'silent' })
   await sql`ALTER TABLE roll_up_state RENAME TO away`

@@ -27,7 +27,7 @@ export interface RollUp {
 
 /**
  * Rolls definitions up until stopped. Every pipeline process runs this; a lock in Postgres lets one at a time do it.
- * While a store is away the rounds fail and the pauses grow; afterwards it catches up by itself.
+ * While a store is unavailable the rounds fail and the pauses grow; afterwards it catches up by itself.
  */
 export function startRollUp (deps: RollUpDeps): RollUp {
   const stopped = new AbortController()

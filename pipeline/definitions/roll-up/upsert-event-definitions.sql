@@ -3,7 +3,7 @@
 --
 -- What a person did (deleted the definition, wrote a value) holds until events of the name have arrived after it: there
 -- are more of them than at the last look, and the latest is younger. Their number keeps a clock that was ahead, whose
--- times stay in ClickHouse for ever, from passing for a new event at every look.
+-- times stay in ClickHouse indefinitely, from passing for a new event at every look.
 INSERT INTO event_definitions AS known
   (project_id, name, volume_30_day, created_at, last_seen_at, last_calculated_at, counted_events, last_arrived_at)
 SELECT

@@ -1,12 +1,12 @@
 import t from 'tap'
 import { chooseBatch, type SearchLimits } from './choose-batch.ts'
-import { type LaneMessage } from '../read/lane-message.ts'
+import { type PartitionMessage } from '../read/partition-message.ts'
 
 const LIMITS = { maxRows: 100, maxBytes: 1000, maxAgeMs: 500 }
 const UNLIMITED: SearchLimits = { messages: Infinity, rows: Infinity }
 
-function message (rows: number, bytes = 10, layout = 1): LaneMessage {
-  return { rows, layout, frame: new Uint8Array(bytes) } as LaneMessage
+function message (rows: number, bytes = 10, layout = 1): PartitionMessage {
+  return { rows, layout, frame: new Uint8Array(bytes) } as PartitionMessage
 }
 
 t.test('takes what fits into rows and bytes, and waits for more when there is room', async (t) => {

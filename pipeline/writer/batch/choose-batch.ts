@@ -1,4 +1,4 @@
-import { type LaneMessage } from '../read/lane-message.ts'
+import { type PartitionMessage } from '../read/partition-message.ts'
 
 /** Bounds of one insert. */
 export interface BatchLimits {
@@ -6,11 +6,11 @@ export interface BatchLimits {
   maxRows: number
   /** Compressed bytes at most: bounds the memory of both sides. */
   maxBytes: number
-  /** Pause between two cuts while little comes, in milliseconds: few parts for ClickHouse, and fresh enough. */
+  /** Pause between two batch ranges while little comes, in milliseconds: few parts for ClickHouse, and fresh enough. */
   maxAgeMs: number
 }
 
-/** How much of the lane may share an insert while a refused row is being searched for; otherwise unlimited. */
+/** How much of the partition may share an insert while a refused row is being searched for; otherwise unlimited. */
 export interface SearchLimits {
   messages: number
   rows: number
@@ -26,7 +26,9 @@ export interface ChosenBatch {
  * Chooses the longest run of messages from the start of the buffer that may share an insert: one row layout, within
  * the limits. A message beyond all limits makes a batch of its own, as does one whose headers make no sense.
  */
-export function chooseBatch (buffer: readonly LaneMessage[], limits: BatchLimits, search: SearchLimits): ChosenBatch {
+export function chooseBatch (
+  buffer: readonly PartitionMessage[], limits: BatchLimits, search: SearchLimits
+): ChosenBatch {
   const first = buffer[0]
   if (first === undefined) return { count: 0, full: false }
   let rows = 0

@@ -40,7 +40,7 @@ export const CLICKHOUSE_ERRORS: Readonly<Record<number, KnownError>> = {
   203: { name: 'NO_FREE_CONNECTION', action: 'retry', why: 'load' },
   209: { name: 'SOCKET_TIMEOUT', action: 'retry', why: 'network' },
   210: { name: 'NETWORK_ERROR', action: 'retry', why: 'network' },
-  225: { name: 'NO_ZOOKEEPER', action: 'retry', why: 'Keeper is away' },
+  225: { name: 'NO_ZOOKEEPER', action: 'retry', why: 'Keeper is unavailable' },
   236: { name: 'ABORTED', action: 'retry', why: 'server shuts down or the table is being changed' },
   241: { name: 'MEMORY_LIMIT_EXCEEDED', action: 'retry', why: 'memory' },
   242: { name: 'TABLE_IS_READ_ONLY', action: 'retry', why: 'the replica lost Keeper or is starting' },
@@ -67,7 +67,7 @@ export const CLICKHOUSE_ERRORS: Readonly<Record<number, KnownError>> = {
   745: { name: 'SERVER_OVERLOADED', action: 'retry', why: 'load' },
   999: { name: 'KEEPER_EXCEPTION', action: 'retry', why: 'Keeper' },
 
-  // About the rows: the same bytes fail for ever, in one block, so nothing of the batch is stored.
+  // About the rows: the same bytes fail indefinitely, in one block, so nothing of the batch is stored.
   6: { name: 'CANNOT_PARSE_TEXT', action: 'refuse', why: 'a value does not fit its column' },
   7: { name: 'INCORRECT_NUMBER_OF_COLUMNS', action: 'refuse', why: 'not our layout' },
   9: { name: 'SIZES_OF_COLUMNS_DOESNT_MATCH', action: 'refuse', why: 'broken block' },
@@ -87,7 +87,7 @@ export const CLICKHOUSE_ERRORS: Readonly<Record<number, KnownError>> = {
   70: { name: 'CANNOT_CONVERT_TYPE', action: 'refuse', why: 'a column of another type' },
   72: { name: 'CANNOT_PARSE_NUMBER', action: 'refuse', why: 'broken value' },
   92: { name: 'EMPTY_DATA_PASSED', action: 'refuse', why: 'frames without rows' },
-  107: { name: 'FILE_DOESNT_EXIST', action: 'retry', why: 'spool of an embedded front' },
+  107: { name: 'FILE_DOESNT_EXIST', action: 'retry', why: 'spool of an embedded ClickHouse server' },
   117: { name: 'INCORRECT_DATA', action: 'refuse', why: 'broken block' },
   128: { name: 'TOO_LARGE_ARRAY_SIZE', action: 'refuse', why: 'broken block' },
   131: { name: 'TOO_LARGE_STRING_SIZE', action: 'refuse', why: 'broken block' },

@@ -61,7 +61,7 @@ for (const [rows, frames] of [[1, 1], [3, 1], [3, 3], [100_000, 100]] as const) 
   })
 }
 
-t.test('stores the same cut once when two owners insert it at the same time', async (t) => {
+t.test('stores the same batch range once when two owners insert it at the same time', async (t) => {
   const { insertFrames, count } = await createTarget(t)
   const rows = 5000
 

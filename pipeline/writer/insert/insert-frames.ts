@@ -4,7 +4,9 @@ import { parseClickHouseUrl } from '../../../platform/clickhouse/connect-clickho
 import { MillraceError } from '../../../platform/errors.ts'
 import { EVENT_COLUMNS } from '../../../schema/event-row.ts'
 
-/** One insert: the frames of a cut, the token by which a repetition is recognised, the settings of its version. */
+/**
+ * One insert: the frames of a batch range, the token by which a repetition is recognised, the settings of its version.
+ */
 export interface FramesInsert {
   /** zstd frames of Native blocks; written to the socket as they are, never copied together. */
   frames: readonly Uint8Array[]
@@ -18,8 +20,8 @@ export interface FramesInsert {
 export type InsertFrames = (insert: FramesInsert) => Promise<void>
 
 /**
- * Silence of ClickHouse after which an insert counts as failed with an unknown outcome, in milliseconds. The cut is
- * inserted again with its token then, so a wrong guess costs work, not truth.
+ * Silence of ClickHouse after which an insert counts as failed with an unknown outcome, in milliseconds. The batch
+ * range is inserted again with its token then, so a wrong guess costs work, not truth.
  */
 const INSERT_TIMEOUT_MS = 120_000
 

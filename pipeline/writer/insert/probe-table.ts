@@ -3,7 +3,7 @@ import { EVENT_COLUMNS } from '../../../schema/event-row.ts'
 
 /**
  * Tells whether the table has the columns that every frame brings. When a whole batch is refused, this separates bad
- * messages from a table that is being migrated: only with a sound table something may be set aside.
+ * messages from a table that is being migrated: only with a sound table something may be dead-lettered.
  */
 export function createProbeTable (clickhouse: ClickHouse): () => Promise<boolean> {
   const columns = EVENT_COLUMNS.map(({ name }) => name).join(', ')

@@ -17,7 +17,7 @@ export interface EventAudit {
   strangers: number
   /** Never acknowledged, and stored once: allowed, the answer was lost. */
   unacknowledgedStored: number
-  /** A few uuids of what is wrong, for whoever searches the cause. */
+  /** A few uuids of what is wrong, for anyone who searches the cause. */
   examples: string[]
 }
 
@@ -76,7 +76,7 @@ async function readStored ({ select }: Pick<FaultSystem, 'select'>): Promise<Map
   return stored
 }
 
-/** Events in dead letters by uuid, be they set aside alone or with their whole message. */
+/** Events in dead letters by uuid, be they dead-lettered alone or with their whole message. */
 async function readDeadLetters ({ connection }: Pick<FaultSystem, 'connection'>): Promise<Map<string, number>> {
   const letters = new Map<string, number>()
   for await (const { letter, body } of scanDeadLetters(connection, { withBodies: true })) {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstreamManager } from '@nats-io/jetstream'
-import { EVENTS_STREAM, PEOPLE_STREAM } from '../../../schema/streams.ts'
+import { EVENTS_STREAM, PERSONS_STREAM } from '../../../schema/streams.ts'
 import { type SdkLoad } from '../load/sdk-load.ts'
 import { type FaultSystem } from '../system/start-fault-system.ts'
 import { type SupervisedPart } from '../system/supervise.ts'
@@ -76,7 +76,7 @@ async function readSpoolBytes (port: number): Promise<number> {
 async function findLeftBehind ({ connection }: DrainableSystem, freshMs: number): Promise<string[]> {
   const manager = await jetstreamManager(connection)
   const wrong: string[] = []
-  for (const stream of [EVENTS_STREAM, PEOPLE_STREAM]) {
+  for (const stream of [EVENTS_STREAM, PERSONS_STREAM]) {
     const { state } = await manager.streams.info(stream)
     const ageMs = Date.now() - Date.parse(state.first_ts)
     if (state.messages > 0 && ageMs > freshMs) {

@@ -5,7 +5,7 @@ import { DEAD_LETTER_STREAM, EVENTS_STREAM } from '../../../schema/streams.ts'
 import { countPoison, publishPoison } from './event-faults.ts'
 import { type Fault } from './fault.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { LANES } from '../system/start-fault-tiers.ts'
+import { PARTITIONS } from '../system/start-fault-tiers.ts'
 import { type FaultSystem } from '../system/start-fault-system.ts'
 
 /** A subject of the stream that nobody reads. Lowering its limit would not do: ingest puts that right. */
@@ -44,15 +44,17 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
   },
   {
     name: 'dead-letters-full',
-    what: 'a message of each lane must be set aside, and the dead-letter stream has no room: lanes wait, and say so',
+    what: 'a message of each partition must be dead-lettered, and the dead-letter stream has no room: partitions wait, and say so',
     lastsMs: [15_000, 4000],
     async inject ({ system, expect }) {
       const { connection } = system
       await fillStream(connection, DEAD_FILLER_SUBJECT)
       const poisons: string[] = []
-      for (let lane = 0; lane < LANES; lane++) poisons.push(await publishPoison(connection, { lane, rows: 1 }))
+      for (let partition = 0; partition < PARTITIONS; partition++) {
+        poisons.push(await publishPoison(connection, { partition, rows: 1 }))
+      }
       return async () => {
-        const wanted = ['dead letters', ...poisons.map((_, lane) => `lane live.${lane}`)]
+        const wanted = ['dead letters', ...poisons.map((_, partition) => `partition live.${partition}`)]
         let stuck: string[] = []
         // On a busy machine it takes some inserts until a message is known to be bad.
         await waitFor(async () => {
@@ -62,7 +64,7 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
         const missing = wanted.filter((part) => !stuck.includes(part))
         expect(async () => missing.length === 0 ? null : `/_health did not name ${missing.join(', ')}`)
         for (const poison of poisons) {
-          expect(async () => await countPoison(connection, poison) === 1 ? null : `message ${poison} is not set aside once`)
+          expect(async () => await countPoison(connection, poison) === 1 ? null : `message ${poison} is not dead-lettered once`)
         }
         await (await jetstreamManager(connection)).streams.purge(DEAD_LETTER_STREAM, { filter: DEAD_FILLER_SUBJECT })
       }
@@ -70,7 +72,7 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
   },
   {
     name: 'spool-full',
-    what: 'nats-server is away and the spools are full: clients get 503',
+    what: 'nats-server is unavailable and the spools are full: clients get 503',
     lastsMs: [15_000, 7000],
     async inject ({ system, ledger, expect }) {
       await restartIngest(system, { MILLRACE_SPOOL_MAX_BYTES: String(TINY_SPOOL_BYTES) })

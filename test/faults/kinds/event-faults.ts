@@ -36,7 +36,8 @@ export const EVENT_FAULTS: readonly Fault[] = [
     lastsMs: [3000, 500],
     async inject ({ system: { connection }, random, expect }) {
       for (let count = 0; count < 4; count++) {
-        const poison = await publishPoison(connection, { lane: count % 2, rows: pickOne([undefined, 1, 20], random) })
+        const rows = pickOne([undefined, 1, 20], random)
+        const poison = await publishPoison(connection, { partition: count % 2, rows })
         expect(async () => describeLetters(poison, await countPoison(connection, poison)))
         await delay(100)
       }
@@ -104,7 +105,7 @@ async function countStored ({ select }: FaultSystem, distinctId: string): Promis
  * @returns its mark.
  */
 export async function publishPoison (
-  connection: NatsConnection, { lane, rows }: { lane: number, rows: number | undefined }
+  connection: NatsConnection, { partition, rows }: { partition: number, rows: number | undefined }
 ): Promise<string> {
   const poison = randomUUID()
   const marked = headers()
@@ -115,7 +116,7 @@ export async function publishPoison (
   }
   const fingerprints = randomBytes((rows ?? 1) * 8)
   const body = Buffer.concat([fingerprints, ZSTD_MAGIC, randomBytes(200)])
-  await jetstream(connection).publish(eventsSubject('live', lane), body, { headers: marked })
+  await jetstream(connection).publish(eventsSubject('live', partition), body, { headers: marked })
   return poison
 }
 

@@ -14,10 +14,10 @@ export const SDK_DISTINCT_ID = 'posthog-node '
 
 const SERVICES = { nats: 'nats-server', clickhouse: 'ClickHouse', postgres: 'Postgres' } as const
 
-/** Each service away for a minute, while an unmodified posthog-node with default settings captures 20 events. */
+/** Each service unavailable for a minute, while an unmodified posthog-node with default settings captures 20 events. */
 export const OUTAGE_FAULTS: readonly Fault[] = (Object.keys(SERVICES) as (keyof typeof SERVICES)[]).map((service) => ({
   name: `${service}-outage`,
-  what: `${SERVICES[service]} is away; a stock posthog-node captures ${SDK_EVENTS} events meanwhile`,
+  what: `${SERVICES[service]} is unavailable; a stock posthog-node captures ${SDK_EVENTS} events meanwhile`,
   lastsMs: [60_000, 20_000],
   async inject (context) {
     const comeBack = await context.system[service].keepAway()

@@ -34,7 +34,7 @@ export const POWER_FAULTS: readonly Fault[] = [
   }
 ]
 
-/** Takes back that ClickHouse flushes: whoever doubts `power-cut` can see it find what is lost. */
+/** Takes back that ClickHouse flushes: anyone who doubts `power-cut` can see it find what is lost. */
 export async function stopFlushing ({ select, command }: Pick<FaultSystem, 'select' | 'command'>): Promise<void> {
   const tables = await select<{ name: string }>(
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND position(engine_full, 'fsync_after_insert') > 0")

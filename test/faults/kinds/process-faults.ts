@@ -1,15 +1,15 @@
 import { type Fault, type FaultContext } from './fault.ts'
 import { describeFailures } from '../load/load-ledger.ts'
-import { countLiveLanes, findLaneOwner } from '../system/find-lane-owner.ts'
+import { countLivePartitions, findPartitionOwner } from '../system/find-partition-owner.ts'
 import { pickOne } from '../../support/random.ts'
-import { LANES } from '../system/start-fault-tiers.ts'
+import { PARTITIONS } from '../system/start-fault-tiers.ts'
 import { type SupervisedPart } from '../system/supervise.ts'
 
 type Choose = (context: FaultContext) => SupervisedPart | Promise<SupervisedPart>
 
 const PARTS: readonly [name: string, what: string, choose: Choose][] = [
   ['ingest', 'one of two ingest processes', ({ system, random }) => pickOne(system.ingest, random)],
-  ['pipeline', 'a pipeline process that owns a lane', async ({ system, random }) => await findLaneOwner(system, random)],
+  ['pipeline', 'a pipeline process that owns a partition', async ({ system, random }) => await findPartitionOwner(system, random)],
   ['clickhouse', 'ClickHouse', ({ system }) => system.clickhouse],
   ['nats', 'nats-server', ({ system }) => system.nats],
   ['postgres', 'Postgres', ({ system }) => system.postgres]
@@ -18,7 +18,7 @@ const PARTS: readonly [name: string, what: string, choose: Choose][] = [
 /** A tier that is asked to end promises to be gone by then, in milliseconds. */
 const MAX_RESTART_MS = 10_000
 
-/** By then, in milliseconds, the other pipeline process has the lanes of a paused one, on a busy machine too. */
+/** By then, in milliseconds, the other pipeline process has the partitions of a paused one, on a busy machine too. */
 const TAKEN_OVER_AFTER_MS = 20_000
 
 /** kill -9 and SIGSTOP of each part, and the polite restart of all tiers. */
@@ -59,7 +59,7 @@ function pauseFault (name: string, what: string, choose: Choose): Fault {
   return {
     name: `${name}-pause`,
     what: `SIGSTOP of ${what}, then SIGCONT`,
-    // Longer than it takes until another pipeline process takes the lane of the paused one over.
+    // Longer than it takes until another pipeline process takes the partition of the paused one over.
     lastsMs: [30_000, 10_000],
     async inject (context) {
       const part = await choose(context)
@@ -73,10 +73,10 @@ function pauseFault (name: string, what: string, choose: Choose): Fault {
   }
 }
 
-/** A paused owner is only dangerous when it wakes up and another one has its lane. */
+/** A paused owner is only dangerous when it wakes up and another one has its partition. */
 async function expectTakeOver ({ system, expect }: FaultContext, paused: SupervisedPart): Promise<void> {
   const other = system.pipeline.find((part) => part !== paused)
   if (other === undefined || !system.pipeline.some((part) => part === paused)) return
-  const lanes = await countLiveLanes(other)
-  expect(async () => lanes === LANES ? null : `of ${LANES} lanes the other process had ${lanes} while one was paused`)
+  const partitions = await countLivePartitions(other)
+  expect(async () => partitions === PARTITIONS ? null : `of ${PARTITIONS} partitions the other process had ${partitions} while one was paused`)
 }

@@ -26,7 +26,7 @@ export interface OpenedFaultSystem extends AsyncDisposable {
 
 export async function openFaultSystem (options: OpenFaultSystemOptions): Promise<OpenedFaultSystem> {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-faults-'))
-  // Whoever looks at the table learns that the fault was not run.
+  // Anyone who looks at the table learns that the fault was not run.
   const disk = options.wantsSmallDisk === true ? await mountSmallDisk(dataDir).catch(() => null) : null
   let system: FaultSystem | undefined
   const close = async (): Promise<void> => {

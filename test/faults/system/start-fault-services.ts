@@ -2,7 +2,7 @@ import { startClickHouse } from '../../../deploy/local/services/start-clickhouse
 import { type Service, type ServiceOptions } from '../../../deploy/local/services/service.ts'
 import { startNatsServer } from '../../../deploy/local/services/nats/start-nats-server.ts'
 import { startPostgres } from '../../../deploy/local/services/postgres/start-postgres.ts'
-import { settleAll } from './settle-all.ts'
+import { waitUntilIdle } from './wait-until-idle.ts'
 import { type Supervise, type SupervisedPart } from './supervise.ts'
 
 /** A service, and where it answers itself, past all proxies. */
@@ -26,7 +26,7 @@ export async function startFaultServices (
     })
     return { part, ...address }
   }
-  const [nats, clickhouse, postgres] = await settleAll<[FaultService, FaultService, FaultService]>([
+  const [nats, clickhouse, postgres] = await waitUntilIdle<[FaultService, FaultService, FaultService]>([
     keep('nats', startNatsServer),
     keep('clickhouse', async (options) =>
       await startClickHouse({ ...options, password: 'faults', analystPassword: 'analyst' })),

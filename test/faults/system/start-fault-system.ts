@@ -134,7 +134,7 @@ async function connectAudit (
 ): Promise<Pick<FaultSystem, 'connection' | 'sql' | 'select' | 'command'>> {
   const connection = await connectNats({ url: nats.url, name: 'fault-audit', logger: pino({ level: 'silent' }) })
   const sql = connectPostgres({ url: postgres.url, max: 2 })
-  // It is asked while it is away, too.
+  // It is asked while it is unavailable, too.
   const client = createClient({ url: clickhouse.url, request_timeout: 60_000, log: { level: ClickHouseLogLevel.OFF } })
   closers.push(async () => await Promise.all([connection.close(), sql.end({ timeout: 1 }), client.close()]))
   return {

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { startTier } from '../../../deploy/local/tiers/start-tier.ts'
 import { freePorts } from '../../support/free-port.ts'
 import { withoutSettings } from '../../support/without-settings.ts'
-import { settleAll } from './settle-all.ts'
+import { waitUntilIdle } from './wait-until-idle.ts'
 import { type Supervise, type SupervisedPart } from './supervise.ts'
 
 /** An ingest or pipeline process, and where it answers. */
@@ -26,8 +26,8 @@ export interface FaultTiersOptions {
   clockFile: (tier: string) => string
 }
 
-/** Two lanes, so that each of the two pipeline processes has one. */
-export const LANES = 2
+/** Two partitions, so that each of the two pipeline processes has one. */
+export const PARTITIONS = 2
 
 /** As long as Ctrl-C may take. */
 const STOP_TIMEOUT_MS = 9500
@@ -41,7 +41,7 @@ export async function startFaultTiers (
     NATS_URL: options.natsUrl,
     CLICKHOUSE_URL: options.clickhouseUrl,
     DATABASE_URL: options.databaseUrl,
-    MILLRACE_LANES: String(LANES),
+    MILLRACE_PARTITIONS: String(PARTITIONS),
     NODE_OPTIONS: `--import=${path.join(import.meta.dirname, 'shift-clock.ts')}`
   }
   const start = async (name: 'ingest' | 'pipeline', index: number, port: number): Promise<TierPart> => {
@@ -61,7 +61,7 @@ export async function startFaultTiers (
     return Object.assign(part, { port })
   }
   const ports = await freePorts(4)
-  const [ingest0, ingest1, pipeline0, pipeline1] = await settleAll<[TierPart, TierPart, TierPart, TierPart]>([
+  const [ingest0, ingest1, pipeline0, pipeline1] = await waitUntilIdle<[TierPart, TierPart, TierPart, TierPart]>([
     start('ingest', 0, ports[0]!), start('ingest', 1, options.sharedPort ? ports[0]! : ports[1]!),
     start('pipeline', 0, ports[2]!), start('pipeline', 1, ports[3]!)
   ])

@@ -124,7 +124,7 @@ export async function supervise (options: SuperviseOptions): Promise<SupervisedP
     async stop () {
       isExpected = true
       stopping.abort()
-      // Whoever is paused would not hear the request to end.
+      // Anyone who is paused would not hear the request to end.
       if (running !== undefined) await signalTree(running, 'SIGCONT')
       await kept.stop()
     }

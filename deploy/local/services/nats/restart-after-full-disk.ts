@@ -15,10 +15,10 @@ const ROOM_BYTES = 8_388_608
 const MAX_READ_BYTES = 1_048_576
 
 /**
- * Ends a nats-server whose disk was full, once there is room again; whoever keeps it running starts it anew.
+ * Ends a nats-server whose disk was full, once there is room again; anyone who keeps it running restarts it.
  *
  * nats-server (2.15.1 for one) does not write to a stream again after one write found no room: publishes stay without
- * an answer until it is started anew, however much room there is. What it acknowledged is on the disk.
+ * an answer until it is restarted, however much room there is. What it acknowledged is on the disk.
  *
  * @param folder  Where it stores its streams.
  */
@@ -33,7 +33,7 @@ export function restartAfterFullDisk (server: ManagedProcess, folder: string): v
     isStuck ||= DISK_FULL.test(text)
     if (!isStuck || !await hasRoom(folder)) return
     clearInterval(timer)
-    await appendFile(server.logFile, 'millrace: the disk has room again; nats-server is started anew, ' +
+    await appendFile(server.logFile, 'millrace: the disk has room again; nats-server is restarted, ' +
       'because it does not write to a stream again of which a write failed\n')
     await server.stop()
   }
@@ -50,7 +50,7 @@ export function restartAfterFullDisk (server: ManagedProcess, folder: string): v
 async function readFrom (file: string, from: number): Promise<{ text: string, end: number }> {
   await using handle = await open(file, 'r')
   const { size } = await handle.stat()
-  // A rotated log begins anew.
+  // A rotated log starts over.
   const start = size < from ? 0 : from
   const buffer = Buffer.alloc(Math.min(size - start, MAX_READ_BYTES))
   const { bytesRead } = await handle.read({ buffer, position: start })

@@ -19,7 +19,7 @@ export interface CreateClusterOptions {
 
 /**
  * Creates the cluster unless it exists. It is made under another name and renamed at the end, so that an interrupted
- * first start begins anew.
+ * first start starts over.
  *
  * @throws {ServiceStartError} with what `initdb` said.
  */

@@ -14,7 +14,7 @@ export interface FindPostgresOptions {
  * Finds the folder with Postgres (`bin`, `lib`, `share`) that npm installed, in a state in which it runs.
  *
  * npm may skip install scripts, so the links between its libraries are made here when they are missing. When the
- * folder cannot be mended, or the user that is to run it cannot enter it (a clone below /root), a copy of 60 MB in
+ * folder cannot be repaired, or the user that is to run it cannot enter it (a clone below /root), a copy of 60 MB in
  * a cache folder is used instead.
  *
  * @throws {ServiceStartError} when the package for this platform is not installed.

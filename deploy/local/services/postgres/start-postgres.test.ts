@@ -77,7 +77,7 @@ t.test('never runs as root', { skip: isRoot() ? false : 'this test does not run 
   t.equal((await stat(path.join(dataDir, 'postgres', 'cluster'))).uid, POSTGRES_UID)
 })
 
-t.test('begins anew when the first start was interrupted', async (t) => {
+t.test('starts over when the first start was interrupted', async (t) => {
   const dataDir = await makeDataDir(t)
   await mkdir(path.join(dataDir, 'postgres', 'cluster.new', 'base'), { recursive: true })
 

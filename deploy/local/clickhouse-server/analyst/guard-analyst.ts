@@ -1,0 +1,146 @@
+import { type SessionPool } from '../engine/session-pool.ts'
+import { type Statement } from '../sql/read-statement.ts'
+import { type AllowList } from './allow-list.ts'
+import { canonicalize, type CanonicalToken, findOwnersFunctions, lexCanonical, writeToken } from './canonical-query.ts'
+import { denied, type EngineNames, judgeFormatName, judgeQuery, makeRules, readOnly } from './judge-query.ts'
+
+/** What is judged: a statement, with what its request adds to it. */
+export interface AnalystQuery {
+  statement: Statement
+  params: ReadonlyMap<string, string>
+  /** The current database of the session in which it will run. */
+  database: string
+  /** Used when the statement names none. */
+  defaultFormat: string | undefined
+  /** Fires when nobody waits for the answer any more. */
+  signal: AbortSignal
+}
+
+export type GuardAnalyst = (query: AnalystQuery) => Promise<Statement>
+
+/** The engine's `default` serves files as tables of their names; an analyst begins where the product's tables are. */
+const ANALYST_DATABASE = 'millrace'
+/** No tables of theirs are named without them: every name would have to be judged. */
+const CLOSED_DATABASES = new Set(['system', 'information_schema', 'millrace_server'])
+
+/**
+ * Makes the guard that lets an analyst's query through only when all that it names is known to be harmless.
+ *
+ * Judged is what the engine's own parser made of the query (`canonical-query.ts`), and what was judged is what runs:
+ * the guard gives back the canonical text, so that no two readings of one text can differ. Parameters that stand for
+ * names are filled in before. What is harmless says `allow-list.txt`; views and functions of the owner are the owner's
+ * decision.
+ *
+ * @param pool  Sessions for the guard's own questions.
+ * @throws {QueryError} by the guard: 164 for what is no question, 497 for what is not allowed or not understood.
+ */
+export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allow: AllowList): GuardAnalyst {
+  const rules = makeRules(allow, engine)
+
+  return async function guardAnalyst ({ statement, params, database, defaultFormat, signal }) {
+    if (statement.kind === 'command' || statement.tokens[0]!.text === 'CHECK') throw readOnly()
+    const isEscaped = statement.tokens.some(({ kind, text }) => kind === 'quoted' && text.includes('\\'))
+    if (isEscaped) throw denied('an escape in a name')
+    if (defaultFormat !== undefined) judgeFormatName(defaultFormat, allow)
+    const canonical = await canonicalize(pool, statement.sql, signal)
+    const ownDatabases = lowerSet(canonical.ownDatabases.filter((name) => name !== 'millrace_server'))
+    const otherDatabases = lowerSet(['millrace_server', ...canonical.otherDatabases])
+    if (otherDatabases.has(database.toLowerCase())) throw denied(`database ${database} as the current one`)
+
+    const tokens = fillIdentifiers(lexCanonical(canonical.text), params)
+    const { kind, masked, unknownCalls } = judgeQuery(tokens, { ...rules, ownDatabases, otherDatabases })
+    if (unknownCalls.size > 0) {
+      const owners = await findOwnersFunctions(pool, [...unknownCalls], signal)
+      for (const name of unknownCalls) if (!owners.includes(name)) throw denied(`function ${name}`)
+    }
+    return writeStatement(tokens, kind, masked)
+  }
+}
+
+/**
+ * The database in which an analyst's request runs.
+ *
+ * @throws {QueryError} 497 for one whose tables an analyst may only name in full.
+ */
+export function analystDatabase (wanted: string): string {
+  if (wanted === 'default') return ANALYST_DATABASE
+  if (CLOSED_DATABASES.has(wanted.toLowerCase())) throw denied(`database ${wanted} as the current one`)
+  return wanted
+}
+
+/** Types of values; of names there is `Identifier`, written so. */
+const VALUE_TYPE = /^(?!identifier$)\w+$/i
+
+/**
+ * Puts the value in the place of every `{name:Identifier}`, and takes every other parameter out of the judgement: its
+ * value can only be a value.
+ *
+ * @throws {QueryError} 497 for a value with an escape or a quote in it.
+ */
+function fillIdentifiers (tokens: readonly CanonicalToken[], params: ReadonlyMap<string, string>): CanonicalToken[] {
+  const filled: CanonicalToken[] = []
+  for (let i = 0; i < tokens.length; i++) {
+    const token = tokens[i]!
+    if (token.text !== '{' || token.kind !== 'symbol') { filled.push(token); continue }
+    const length = tokens.slice(i).findIndex(({ kind, text }) => kind === 'symbol' && text === '}') + 1
+    const [, name, colon, type, ...rest] = tokens.slice(i, i + length)
+    if (name === undefined || colon?.text !== ':' || type === undefined) throw denied('a bracket { that is no parameter')
+    const parameter = { ...token, end: tokens[i + length - 1]!.end }
+    if (type.text === 'Identifier' && rest.length === 1) {
+      filled.push(quoteValue(params.get(name.text) ?? '', parameter))
+    } else if (hasValueType([type, ...rest])) {
+      filled.push({ ...parameter, kind: 'number', text: writeAll(tokens.slice(i, i + length)) })
+    } else {
+      throw denied('a type of a parameter that is none of values')
+    }
+    i += length - 1
+  }
+  return filled
+}
+
+function hasValueType (type: readonly CanonicalToken[]): boolean {
+  return type.every(({ kind, text }) => kind !== 'quoted' && (kind !== 'word' || VALUE_TYPE.test(text)))
+}
+
+function quoteValue (value: string, at: CanonicalToken): CanonicalToken {
+  // eslint-disable-next-line no-control-regex
+  if (!/^[^`\\\x00-\x1f\x7f]+$/.test(value)) throw denied('an escape in a name')
+  return { ...at, kind: 'quoted', text: Buffer.from(value).toString('latin1') }
+}
+
+function writeAll (tokens: readonly CanonicalToken[]): string {
+  return tokens.map((token, i) => `${i > 0 && tokens[i - 1]!.end < token.start ? ' ' : ''}${token.text}`).join('')
+}
+
+/** The statement that runs: token by token as it was judged. */
+function writeStatement (
+  tokens: readonly CanonicalToken[], kind: Statement['kind'], masked: ReadonlySet<CanonicalToken>
+): Statement {
+  const formatAt = findFormat(tokens)
+  const statement: Statement = { sql: '', tokens: [], kind, format: undefined }
+  tokens.forEach((token, i) => {
+    const gap = i > 0 && tokens[i - 1]!.end < token.start ? ' ' : ''
+    const start = statement.sql.length + gap.length
+    const text = masked.has(token) ? 'millrace_server' : writeToken(token)
+    statement.sql += gap + text
+    const end = statement.sql.length
+    statement.tokens.push({ kind: token.kind, start, end, text: token.kind === 'word' ? text.toUpperCase() : text })
+    const keyword = formatAt === i - 1 ? statement.tokens[formatAt] : undefined
+    if (keyword !== undefined) statement.format = { name: token.text, start: keyword.start, end }
+  })
+  return statement
+}
+
+/** FORMAT counts as the last clause, or before a last SETTINGS. */
+function findFormat (tokens: readonly CanonicalToken[]): number {
+  return tokens.findLastIndex((token, i) => {
+    const [before, name, after] = [tokens[i - 1], tokens[i + 1], tokens[i + 2]]
+    return token.kind === 'word' && token.text === 'FORMAT' && before !== undefined && before.text !== 'AS' &&
+      before.text !== '.' && (name?.kind === 'word' || name?.kind === 'quoted') &&
+      (after === undefined || after.text === 'SETTINGS')
+  })
+}
+
+function lowerSet (names: readonly string[]): Set<string> {
+  return new Set(names.map((name) => name.toLowerCase()))
+}

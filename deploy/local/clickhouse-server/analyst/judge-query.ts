@@ -1,0 +1,201 @@
+import { QueryError } from '../errors.ts'
+import { type Statement } from '../sql/read-statement.ts'
+import { vetAnalystSetting } from '../engine/profiles.ts'
+import { type AllowList, INFORMATION_SCHEMA, SYSTEM_TABLES, TABLE_FUNCTIONS, MASKED_SYSTEM_TABLES } from './allow-list.ts'
+import { type CanonicalToken } from './canonical-query.ts'
+
+/** What the running engine can call. */
+export interface EngineNames {
+  functions: readonly string[]
+  tableFunctions: readonly string[]
+}
+
+/** What a query is judged by; all names in lower case. */
+export interface Rules {
+  allow: AllowList
+  /** What the engine has and the allow-list has not: refused as a call. */
+  refusedCalls: ReadonlySet<string>
+  /** Likewise, functions only: their bare name may be passed to another function. */
+  refusedNames: ReadonlySet<string>
+  /** Databases with the owner's tables. */
+  ownDatabases: ReadonlySet<string>
+  otherDatabases: ReadonlySet<string>
+}
+
+export interface Verdict {
+  kind: Statement['kind']
+  /** Names of databases whose tables are shown through views instead. */
+  masked: Set<CanonicalToken>
+  /** Calls of what neither the engine nor the query has: fine if the owner has made it. */
+  unknownCalls: Set<string>
+}
+
+/** Words before a bracket that are no functions. A canonical query has its keywords in capitals. */
+const BEFORE_BRACKET = new Set(('ALL AND ARRAY AS AST BETWEEN BY COLUMNS DISTINCT ESTIMATE EXCEPT EXPLAIN FROM HAVING ' +
+  'ILIKE IN INTERPOLATE INTERSECT IS JOIN LIKE LIMIT MATERIALIZED NOT OFFSET ON OR OVER PIPELINE PREWHERE QUALIFY ' +
+  'REPLACE SELECT SETS STEP STRICT SYNTAX TABLE TO TREE UNION USING WHERE WITH').split(' '))
+/** Functions of the grammar, which the engine does not list. */
+const GRAMMAR_FUNCTIONS = new Set(['exists', 'grouping'])
+/** These take the name of an aggregate function as a string. */
+const CALLS_BY_STRING = new Set(['arrayreduce', 'arrayreduceinranges', 'initializeaggregation'])
+/** These take the name of a format as a string. */
+const FORMATS_BY_STRING = new Set(['formatrow', 'formatrownonewline', 'groupformat'])
+const COMBINATOR = /(if|array|map|simplestate|state|merge|foreach|distinct|ordefault|ornull|resample|argmin|argmax|null|tuple)$/
+
+const QUESTIONS: Array<[Statement['kind'], RegExp]> = [
+  ['select', /^(SELECT|WITH|\() /],
+  ['show', /^EXPLAIN ((AST|SYNTAX|PIPELINE|ESTIMATE|QUERY TREE) )?(\w+ = \S+ (, )?)*(SELECT|WITH|\() /],
+  ['show', /^DESCRIBE TABLE /],
+  ['show', /^EXISTS (TEMPORARY )?(TABLE|DATABASE|VIEW|DICTIONARY) /],
+  ['show', /^SHOW (EXTENDED )?(FULL )?(TABLES|COLUMNS|INDEXES|DATABASES|DICTIONARIES|FUNCTIONS|SETTINGS|SETTING|ENGINES) /],
+  ['show', /^SHOW CREATE (TABLE|VIEW|DICTIONARY|DATABASE) /],
+  ['session', /^USE /]
+]
+
+export function makeRules (allow: AllowList, engine: EngineNames): Omit<Rules, 'ownDatabases' | 'otherDatabases'> {
+  const functions = engine.functions.map(lower).filter((name) => !isAllowedFunction(name, allow))
+  const tableFunctions = engine.tableFunctions.map(lower).filter((name) => !TABLE_FUNCTIONS.has(name))
+  return {
+    allow,
+    refusedCalls: new Set([...functions, ...tableFunctions, ...allow.refusedFunctions]),
+    refusedNames: new Set([...functions, ...allow.refusedFunctions])
+  }
+}
+
+/**
+ * Judges a canonical query, name by name, whatever the place a name stands in: what may be a function somewhere is
+ * judged as one everywhere.
+ *
+ * @throws {QueryError} 164 for what is no question, 497 for what is not allowed.
+ */
+export function judgeQuery (tokens: readonly CanonicalToken[], rules: Rules): Verdict {
+  const kind = readKind(tokens)
+  const verdict: Verdict = { kind, masked: new Set(), unknownCalls: new Set() }
+  const aliases = new Set(tokens.filter((token, i) => isName(token) && isWord(tokens[i - 1], 'AS')).map(({ text }) => text))
+  tokens.forEach((token, i) => {
+    if (!isName(token)) return
+    if (isWord(token, 'SETTINGS') && tokens[i - 1]?.text !== '.' && !(i === 1 && isWord(tokens[0], 'SHOW'))) judgeSettings(tokens, i + 1, rules.allow)
+    if (isWord(token, 'FORMAT')) judgeFormat(tokens, i, rules.allow)
+    if (isWord(token, 'OUTFILE') && isWord(tokens[i - 1], 'INTO')) throw denied('INTO OUTFILE')
+    if (isWord(token, 'WITH') && isWord(tokens[i - 1], 'PARALLEL')) throw denied('PARALLEL WITH')
+    judgeName(tokens, i, { rules, verdict, aliases })
+  })
+  return verdict
+}
+
+function readKind (tokens: readonly CanonicalToken[]): Statement['kind'] {
+  const words = tokens.map(({ kind, text }) => kind === 'quoted' ? '`' : text).join(' ') + ' '
+  const kind = QUESTIONS.find(([, start]) => start.test(words))?.[0]
+  if (kind === undefined || tokens.some((token) => isWord(token, 'INSERT'))) throw readOnly()
+  return kind
+}
+
+interface Judging {
+  rules: Rules
+  verdict: Verdict
+  aliases: ReadonlySet<string>
+}
+
+function judgeName (tokens: readonly CanonicalToken[], i: number, { rules, verdict, aliases }: Judging): void {
+  const token = tokens[i]!
+  const [before, after] = [tokens[i - 1], tokens[i + 1]]
+  const name = lower(token.text)
+  const isQualified = before?.text === '.' && before.kind === 'symbol'
+  const isCall = after?.text === '(' || (isWord(before, 'APPLY') && after?.text !== '-')
+  if (!isQualified && rules.refusedNames.has(name)) throw denied(`function ${token.text}`)
+  if (isCall && !(token.kind === 'word' && BEFORE_BRACKET.has(token.text))) {
+    if (isQualified || rules.refusedCalls.has(name)) throw denied(`function ${token.text}`)
+    if (CALLS_BY_STRING.has(name)) judgeNamedByString(tokens[i + 2], rules.allow)
+    if (FORMATS_BY_STRING.has(name)) judgeFormatName(tokens[i + 2]?.text.replaceAll("'", '') ?? '', rules.allow)
+    const isKnown = isAllowedFunction(name, rules.allow) || TABLE_FUNCTIONS.has(name) || aliases.has(token.text)
+    if (!isKnown && !isColumnList(tokens, i)) verdict.unknownCalls.add(token.text)
+  }
+  if (!isQualified) judgeDatabase(tokens, i, { rules, verdict })
+}
+
+/** `WITH a(x, y) AS (...)`: names of columns, no call. */
+function isColumnList (tokens: readonly CanonicalToken[], i: number): boolean {
+  const close = tokens.findIndex(({ kind, text }, at) => at > i && kind === 'symbol' && text === ')')
+  return isWord(tokens[close + 1], 'AS') && tokens[close + 2]?.text === '('
+}
+
+/** Every name that may be one of a database, and the table behind it. */
+function judgeDatabase (tokens: readonly CanonicalToken[], i: number, { rules, verdict }: Omit<Judging, 'aliases'>): void {
+  const token = tokens[i]!
+  // A quoted name with a point in it is one name for the engine; judged as the two that it looks like.
+  const [database, ...rest] = lower(token.text).split('.') as [string, ...string[]]
+  const next = tokens[i + 1]?.text === '.' ? tokens[i + 2] : undefined
+  const table = rest[0] ?? (next === undefined ? undefined : lower(next.text))
+  if (verdict.kind === 'session' && i > 0 && !rules.ownDatabases.has(database)) throw denied(`database ${database}`)
+  if (!rules.otherDatabases.has(database)) return
+  if (database === 'system' || database === 'information_schema') {
+    if (table === undefined) return
+    if (database === 'system' ? SYSTEM_TABLES.has(table) : INFORMATION_SCHEMA.has(table)) return
+    const isMasked = database === 'system' && rest.length === 0 && MASKED_SYSTEM_TABLES.has(table)
+    if (!isMasked) throw denied(`${database}.${table}`)
+    verdict.masked.add(token)
+  } else if (table !== undefined || verdict.kind !== 'select') {
+    throw denied(`database ${database}`)
+  }
+}
+
+function judgeSettings (tokens: readonly CanonicalToken[], start: number, allow: AllowList): void {
+  for (let i = start; ; i += 4) {
+    const [name, equals, value, comma] = tokens.slice(i, i + 4)
+    const isLiteral = value?.kind === 'number' || value?.kind === 'string' || isWord(value, 'true') || isWord(value, 'false')
+    if (name?.kind !== 'word' || equals?.text !== '=' || !isLiteral) throw denied('SETTINGS other than name = value')
+    const wanted = value!.text.replace(/^'(.*)'$/s, '$1')
+    // A clause is not rewritten; and the engine itself does not look at clauses of subqueries.
+    if (vetAnalystSetting(allow, name.text, wanted) !== wanted) throw denied(`${name.text} beyond its limit`)
+    if (comma?.text !== ',') return
+  }
+}
+
+/** Formats are judged where a clause may be; a column named FORMAT is none. */
+function judgeFormat (tokens: readonly CanonicalToken[], i: number, allow: AllowList): void {
+  const name = tokens[i + 1]
+  if (name !== undefined && isName(name)) judgeFormatName(name.text, allow)
+}
+
+/** @throws {QueryError} 497 for a format that reads a schema or asks another server. */
+export function judgeFormatName (name: string, allow: AllowList): void {
+  if (!allow.formats.has(lower(name))) throw denied(`format ${name}`)
+}
+
+function judgeNamedByString (token: CanonicalToken | undefined, allow: AllowList): void {
+  const name = token?.kind === 'string' ? /^'(\w+)(\(.*\))?'$/s.exec(token.text)?.[1] : undefined
+  if (name === undefined || !isAllowedAggregate(lower(name), allow)) throw denied(`aggregate function ${token?.text ?? ''}`)
+}
+
+function isAllowedFunction (name: string, allow: AllowList): boolean {
+  return allow.functions.has(name) || GRAMMAR_FUNCTIONS.has(name) || isAllowedAggregate(name, allow)
+}
+
+/** An aggregate function, with any number of combinators behind its name. */
+function isAllowedAggregate (name: string, allow: AllowList): boolean {
+  for (let base = name; base !== ''; base = base.replace(COMBINATOR, '')) {
+    if (allow.aggregateFunctions.has(base)) return true
+    if (!COMBINATOR.test(base)) return false
+  }
+  return false
+}
+
+function isName (token: CanonicalToken): boolean {
+  return token.kind === 'word' || token.kind === 'quoted'
+}
+
+function isWord (token: CanonicalToken | undefined, text: string): boolean {
+  return token?.kind === 'word' && token.text === text
+}
+
+function lower (text: string): string {
+  return text.toLowerCase()
+}
+
+export function readOnly (): QueryError {
+  return new QueryError(164, 'analyst: Cannot execute query in readonly mode')
+}
+
+export function denied (what: string): QueryError {
+  return new QueryError(497, `analyst: Not enough privileges to use ${what}`)
+}

@@ -1,0 +1,113 @@
+import { totalmem } from 'node:os'
+import { type AllowList } from '../analyst/allow-list.ts'
+import { QueryError } from '../errors.ts'
+import { type Settings } from './engine-session.ts'
+
+/** Sizes of the session pools; each session that runs needs one thread of the process (see `main.ts`). */
+export const POOL_SIZES = {
+  // Two cores insert fastest with two to four inserts at a time; more only makes more and smaller parts.
+  insert: { size: 4, maxWaiting: 64 },
+  // The product's own reads and commands are short.
+  product: { size: 8, maxWaiting: 128 },
+  // Few, because each may be heavy; the queue is short, because people and dashboards ask again.
+  analyst: { size: 4, maxWaiting: 32 },
+  // Has analysts' queries parsed before they run: a millisecond each.
+  guard: { size: 2, maxWaiting: 256 },
+  // Sessions kept for clients by session_id.
+  named: 32
+} as const
+
+/** Threads that inserts, reads, analysts, the control session and the file system may need at the same time. */
+export const THREADS = 32
+
+const GIB = 1_073_741_824
+
+/** Inserts and reads of user `millrace`: the engine's defaults, but nothing may run indefinitely. */
+export const PRODUCT_PROFILE: Settings = {
+  max_execution_time: '3600',
+  // Formatting on one thread streams as fast as any client reads here, with half the memory.
+  output_format_parallel_formatting: '0'
+}
+
+/** User `analyst`: what people may ask of a machine that must go on taking events meanwhile. */
+export const ANALYST_PROFILE: Settings = {
+  // Exact counts without thinking: rows that a retry stored twice are merged while reading. Partitions do not share
+  // rows of one uuid, so merging across them would be work for nothing.
+  final: '1',
+  do_not_merge_across_partitions_select_final: '1',
+  // All four that may run take at most half of the memory, so that inserts keep theirs; sorting and grouping go to
+  // disk well before.
+  max_memory_usage: String(analystMemoryBytes()),
+  max_bytes_before_external_group_by: String(Math.floor(analystMemoryBytes() / 2)),
+  max_bytes_before_external_sort: String(Math.floor(analystMemoryBytes() / 2)),
+  max_execution_time: '60',
+  // A result beyond this was hardly meant; it ends with an error instead of a silent cut.
+  max_result_rows: '5000000',
+  max_result_bytes: '2000000000',
+  result_overflow_mode: 'throw',
+  output_format_parallel_formatting: '0',
+  max_query_size: '1048576',
+  max_ast_elements: '50000',
+  // Nothing below can be changed any more: 1 refuses writes, table functions that reach out, and SETs.
+  readonly: '1'
+}
+
+// What an analyst's client may set beside `allow-list.txt`: limits, below the profile's.
+export const ANALYST_LIMITS = new Set(['max_memory_usage', 'max_execution_time', 'max_result_rows', 'max_result_bytes', 'max_query_size'])
+
+/**
+ * The settings of an analyst's request that are brought in.
+ *
+ * @throws {QueryError} 164 for any that would loosen a limit or reach beyond the look of the result.
+ */
+export function vetAnalystSettings (settings: ReadonlyMap<string, string>, allow: AllowList): Map<string, string> {
+  const vetted = new Map<string, string>()
+  for (const [name, value] of settings) {
+    // Clients like to say readonly=1 or 2 themselves; they get what the profile says.
+    if (name === 'readonly' && value !== '0') continue
+    vetted.set(name, vetAnalystSetting(allow, name, value))
+  }
+  return vetted
+}
+
+/** The value that an analyst gets: the wanted one, or a limit of the profile that is lower. */
+export function vetAnalystSetting (allow: AllowList, name: string, value: string): string {
+  if (ANALYST_LIMITS.has(name)) return lowerOf(value, ANALYST_PROFILE[name]!)
+  if (allow.settings.has(name)) return value
+  throw new QueryError(164, `Cannot modify '${name}' setting in readonly mode`)
+}
+
+function lowerOf (wanted: string, limit: string): string {
+  return /^\d+$/.test(wanted) && Number(wanted) > 0 && Number(wanted) < Number(limit) ? wanted : limit
+}
+
+function analystMemoryBytes (): number {
+  return Math.min(8 * GIB, Math.floor(totalmem() / 2 / POOL_SIZES.analyst.size))
+}
+
+/** The guard's own questions: a query in them is a string, quoted and hence up to twice as long. */
+export const GUARD_PROFILE: Settings = {
+  max_execution_time: '10',
+  max_memory_usage: String(GIB),
+  max_query_size: '8388608',
+  readonly: '1'
+}
+
+/**
+ * The engine's own configuration: memory that suits a machine shared with the rest of the stack.
+ *
+ * @param backupsDir  The one folder into which `BACKUP ... TO File('name')` may write.
+ */
+export function engineConfig (backupsDir: string): string {
+  return `<clickhouse>
+  <max_server_memory_usage>${Math.floor(totalmem() * 0.6)}</max_server_memory_usage>
+  <mark_cache_size>${Math.min(GIB, Math.floor(totalmem() / 20))}</mark_cache_size>
+  <uncompressed_cache_size>0</uncompressed_cache_size>
+  <backups><allowed_path>${escapeXml(backupsDir)}</allowed_path></backups>
+</clickhouse>
+`
+}
+
+function escapeXml (text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+}

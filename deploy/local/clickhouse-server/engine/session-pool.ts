@@ -1,0 +1,115 @@
+import { type Engine } from './engine.ts'
+import { type EngineSession, type SessionState, type Settings } from './engine-session.ts'
+import { QueryError } from '../errors.ts'
+
+export interface PoolOptions {
+  /** For the error when the queue is full. */
+  name: string
+  /** Queries that run at the same time. Each needs a thread of the process's pool while it runs. */
+  size: number
+  /** Queries that may wait for a free session. */
+  maxWaiting: number
+  /** Set once on every session of the pool. With `readonly` the pool never changes a session, but opens another. */
+  settings: Settings
+}
+
+const NONE: ReadonlyMap<string, string> = new Map()
+
+/**
+ * The sessions of one class of queries. A class of its own for inserts, for the product's reads and for analysts means
+ * that none of them waits for another's sessions.
+ */
+export class SessionPool {
+  #engine: Engine
+  #options: PoolOptions
+  #idle: EngineSession[] = []
+  #running = 0
+  #waiting: Array<() => void> = []
+
+  constructor (engine: Engine, options: PoolOptions) {
+    this.#engine = engine
+    this.#options = options
+  }
+
+  get running (): number {
+    return this.#running
+  }
+
+  /**
+   * Takes a permit, waiting for one if need be.
+   *
+   * @throws {QueryError} 202 when too many wait already; 394 when the signal fires while waiting.
+   */
+  async enter (signal: AbortSignal): Promise<void> {
+    if (this.#running < this.#options.size) {
+      this.#running++
+      return
+    }
+    if (this.#waiting.length >= this.#options.maxWaiting) {
+      throw new QueryError(202, `Too many simultaneous queries. Maximum: ${this.#options.size} running and ${this.#options.maxWaiting} waiting for ${this.#options.name}`)
+    }
+    await new Promise<void>((resolve, reject) => {
+      const turn = (): void => {
+        signal.removeEventListener('abort', leave)
+        resolve()
+      }
+      const leave = (): void => {
+        this.#waiting.splice(this.#waiting.indexOf(turn), 1)
+        reject(new QueryError(394, 'Query was cancelled while it waited for a session'))
+      }
+      signal.addEventListener('abort', leave, { once: true })
+      this.#waiting.push(turn)
+    })
+  }
+
+  /** Gives the permit to the next in the queue. */
+  leave (): void {
+    const next = this.#waiting.shift()
+    if (next === undefined) this.#running--
+    else next()
+  }
+
+  /** Does work on a session in the wanted state; only between `enter` and `leave`. */
+  async with<T> (state: SessionState, work: (session: EngineSession) => Promise<T>): Promise<T> {
+    const session = await this.#take(state)
+    try {
+      return await work(session)
+    } finally {
+      if (session.dirty) session.close()
+      else this.#idle.push(session)
+    }
+  }
+
+  /** A session outside the pool's keeping, with the pool's settings. */
+  async open (state: SessionState): Promise<EngineSession> {
+    return await this.#engine.openSession(this.#options.settings, this.#isReadOnly ? state.settings : NONE)
+  }
+
+  close (): void {
+    for (const session of this.#idle.splice(0)) session.close()
+  }
+
+  async #take (state: SessionState): Promise<EngineSession> {
+    const same = this.#idle.findIndex((session) => session.isAt(state))
+    if (same !== -1) return this.#idle.splice(same, 1)[0]!
+    const session = this.#takeChangeable() ?? await this.open(state)
+    try {
+      await session.moveTo(state)
+      return session
+    } catch (error) {
+      session.close()
+      throw error
+    }
+  }
+
+  get #isReadOnly (): boolean {
+    return 'readonly' in this.#options.settings
+  }
+
+  #takeChangeable (): EngineSession | undefined {
+    if (!this.#isReadOnly) return this.#idle.pop()
+    // A read-only session cannot be changed; make room for the new one.
+    if (this.#idle.length >= this.#options.size) this.#idle.shift()!.close()
+    return undefined
+  }
+}

@@ -1,0 +1,59 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { pino } from 'pino'
+import t from 'tap'
+import { startTestServer, type TestServer } from '../testing/start-test-server.ts'
+import { TokenFlusher } from './flush-tokens.ts'
+
+const WINDOW = 'SETTINGS non_replicated_deduplication_window = 2'
+
+/** Files of a table's log of tokens which the kernel does not write through; all, when there are none. */
+async function findUnflushed (server: TestServer, table: string): Promise<string[]> {
+  const { text } = await server.ask(`SELECT data_paths[1] FROM system.tables WHERE database = 'millrace' AND name = '${table}'`)
+  const folder = path.join(text.trim(), 'deduplication_logs')
+  const files = readdirSync(folder)
+  if (files.length === 0) return [folder]
+  return files.filter((file) => !/^\S*S/.test(execFileSync('lsattr', [path.join(folder, file)], { encoding: 'utf8' })))
+}
+
+const flusher = await TokenFlusher.open(t.testdir(), pino({ level: 'silent' }))
+const options = flusher.isWrittenThrough ? {} : { skip: 'this file system has no synchronous files' }
+
+t.test('the kernel writes every log of tokens through: of a new table, a later file, a log repaired at the start', options, async (t) => {
+  const server = await startTestServer(t)
+  await server.ask(`CREATE TABLE millrace.k (a UInt64) ENGINE MergeTree ORDER BY a ${WINDOW}`)
+  await server.ask('CREATE TABLE millrace.same AS millrace.k')
+  await server.ask('CREATE TABLE millrace.later (a UInt64) ENGINE MergeTree ORDER BY a')
+  await server.ask('ALTER TABLE millrace.later MODIFY SETTING non_replicated_deduplication_window = 2')
+  for (const table of ['k', 'same', 'later']) t.same(await findUnflushed(server, table), [], table)
+
+  // More than the window, so that the engine begins another file.
+  for (let i = 0; i < 9; i++) await server.ask('INSERT INTO millrace.k FORMAT CSV', { body: String(i) })
+  t.same(await findUnflushed(server, 'k'), [])
+
+  await server.stop('SIGKILL')
+  const { text } = { text: path.join(server.dataDir, 'clickhouse', 'store') }
+  for (const prefix of readdirSync(text)) execFileSync('chattr', ['-R', '-S', path.join(text, prefix)])
+  await server.restart()
+  t.same(await findUnflushed(server, 'k'), [])
+})
+
+t.test('flushes logs of tokens itself where the kernel cannot write them through', async (t) => {
+  const engineDir = t.testdir()
+  const folder = path.join(engineDir, 'store', 'abc', 'table', 'deduplication_logs')
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(path.join(folder, 'deduplication_log_1.txt'), '1\tall_1_1_0\ttoken\n')
+  const { PATH } = process.env
+  process.env.PATH = '/nowhere'
+  t.teardown(() => { process.env.PATH = PATH })
+  const said: string[] = []
+  const logger = pino({}, { write: (line) => { said.push(line) } })
+
+  const flusher = await TokenFlusher.open(engineDir, logger)
+  await flusher.flush()
+  await flusher.flush()
+
+  t.equal(flusher.isWrittenThrough, false)
+  t.equal(said.length, 1)
+})

@@ -1,0 +1,127 @@
+import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { type Logger } from 'pino'
+
+const run = promisify(execFile)
+
+/** Letter by which `lsattr` shows a file whose writes are synchronous. */
+const SYNCHRONOUS = /^\S*S/
+
+/** Linux takes thousands of arguments; no stack has that many tables. */
+const FOLDERS_A_CALL = 500
+
+/**
+ * Keeps the tables' logs of tokens on the disk.
+ *
+ * A token must be there before its part: a part without its token would be stored a second time when the insert is
+ * repeated. (The other way round is repaired at the start, see `forget-lost-parts.ts`.) The engine of 26.7 writes the
+ * token first and then gives the part its name, which is the right order, but flushes the part only. So the kernel is
+ * told to write each of these logs through: `chattr +S`, on ext4, XFS and others of Linux, one flush a table and month.
+ *
+ * Where that is not possible (another system or file system, no `chattr`), the logs are flushed after each insert and
+ * before its answer. A power failure between the two may then count that one insert twice.
+ */
+export class TokenFlusher {
+  /** Whether the kernel writes the logs through. */
+  readonly isWrittenThrough: boolean
+  readonly #store: string
+  readonly #logger: Logger
+  /** Folders of tables that were looked at, and folders of logs among them. */
+  readonly #known = new Set<string>()
+  readonly #covered = new Set<string>()
+  /** When a log was changed that is flushed, by path; epoch milliseconds. Only without write-through. */
+  readonly #flushed = new Map<string, number>()
+
+  private constructor (store: string, isWrittenThrough: boolean, logger: Logger) {
+    this.#store = store
+    this.isWrittenThrough = isWrittenThrough
+    this.#logger = logger
+  }
+
+  /** @param engineDir  Data directory of the engine, whose tables are as the recovery left them. */
+  static async open (engineDir: string, logger: Logger): Promise<TokenFlusher> {
+    const isWrittenThrough = await canWriteThrough(path.join(engineDir, 'millrace-write-through'))
+    if (!isWrittenThrough) {
+      logger.warn({ folder: engineDir },
+        'this file system cannot write the tokens of inserts through: a power failure may count the insert it hits twice')
+    }
+    const flusher = new TokenFlusher(path.join(engineDir, 'store'), isWrittenThrough, logger)
+    await flusher.cover()
+    return flusher
+  }
+
+  /**
+   * To be called after a statement that may have made a table, before it is answered.
+   *
+   * @param options.again  Look at known tables too: one of them may remember tokens from now on.
+   */
+  async cover ({ again = false } = {}): Promise<void> {
+    if (again) this.#known.clear()
+    const found: string[] = []
+    for (const prefix of listFolder(this.#store)) {
+      for (const name of listFolder(path.join(this.#store, prefix))) {
+        const table = path.join(this.#store, prefix, name)
+        if (this.#known.has(table)) continue
+        this.#known.add(table)
+        const folder = path.join(table, 'deduplication_logs')
+        if (!this.#covered.has(folder) && existsSync(folder)) found.push(folder)
+      }
+    }
+    if (this.isWrittenThrough) await this.#writeThrough(found)
+    for (const folder of found) this.#covered.add(folder)
+  }
+
+  async #writeThrough (folders: readonly string[]): Promise<void> {
+    for (let from = 0; from < folders.length; from += FOLDERS_A_CALL) {
+      const some = folders.slice(from, from + FOLDERS_A_CALL)
+      try {
+        await run('chattr', ['-R', '+S', ...some])
+      } catch (error) {
+        // It does the others all the same. A table may be dropped meanwhile; anything else should be known.
+        if (some.every((folder) => existsSync(folder))) this.#logger.error({ err: error }, 'tokens of inserts are not written through')
+      }
+    }
+  }
+
+  /** To be called after an insert, before it is answered. Nothing to do where the kernel writes through. */
+  async flush (): Promise<void> {
+    if (this.isWrittenThrough) return
+    await Promise.all([...this.#covered].flatMap((folder) => listFolder(folder).map(async (name) => {
+      const file = path.join(folder, name)
+      const mtimeMs = statSync(file, { throwIfNoEntry: false })?.mtimeMs
+      if (mtimeMs === undefined || this.#flushed.get(file) === mtimeMs) return
+      await using handle = await open(file, 'r')
+      await handle.datasync()
+      this.#flushed.set(file, mtimeMs)
+    })))
+  }
+}
+
+/** Tries it with a folder and a file that is made in it afterwards, as the engine makes its logs. */
+async function canWriteThrough (folder: string): Promise<boolean> {
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
+  try {
+    await run('chattr', ['+S', folder])
+    writeFileSync(path.join(folder, 'log'), '')
+    const { stdout } = await run('lsattr', [path.join(folder, 'log')])
+    return SYNCHRONOUS.test(stdout)
+  } catch {
+    // No chattr, or a file system that does not know the flag.
+    return false
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+function listFolder (folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    // Dropped a moment ago, or nothing was created yet.
+    return []
+  }
+}

@@ -1,0 +1,121 @@
+import { type IncomingMessage } from 'node:http'
+import { randomUUID } from 'node:crypto'
+import { QueryError } from '../errors.ts'
+
+/** What one request asks for, taken from its method, URL and headers. The body is read later. */
+export interface QueryRequest {
+  /** GET and HEAD imply read-only, as on a server. */
+  readOnlyMethod: boolean
+  /** The part of the query that came in the URL. The body, when it is text, is appended to it. */
+  queryInUrl: string
+  queryId: string
+  database: string
+  defaultFormat: string | undefined
+  session: SessionRequest | undefined
+  /** Engine settings from the URL, by name. */
+  settings: Map<string, string>
+  /** Query parameters, by name and without the prefix `param_`; still escaped as in the URL's TSV form. */
+  params: Map<string, string>
+  /** Hold the answer back until the query has ended, so that every error gets its status. */
+  waitEndOfQuery: boolean
+  compressResponse: boolean
+  compressionLevel: number
+  logComment: string
+}
+
+/** A session that the client wants to keep between requests. */
+export interface SessionRequest {
+  id: string
+  timeoutSeconds: number
+  /** The client insists that the session exists already. */
+  mustExist: boolean
+}
+
+// Settings a server accepts in the URL which concern its HTTP handler, not the query. The engine would take them, but
+// each new set of settings costs a SET, and most clients send some of these always.
+const HTTP_ONLY = new Set([
+  'add_http_cors_header', 'buffer_size', 'cancel_http_readonly_queries_on_client_close', 'client_protocol_version',
+  'close_session', 'enable_http_compression', 'http_headers_progress_interval_ms', 'http_response_buffer_size',
+  'http_wait_end_of_query', 'http_write_exception_in_output_format', 'http_zlib_compression_level', 'log_comment',
+  'log_queries', 'quota_key', 'send_progress_in_http_headers', 'stacktrace', 'user', 'password', 'wait_end_of_query',
+  'query', 'query_id', 'database', 'default_format', 'session_id', 'session_timeout', 'session_check', 'compress',
+  'decompress', 'role'
+])
+
+const MAX_SESSION_TIMEOUT_SECONDS = 3600
+const DEFAULT_SESSION_TIMEOUT_SECONDS = 60
+
+/**
+ * Reads a request's parameters.
+ *
+ * @throws {QueryError} 344 for ClickHouse's own block compression and 511 for roles, neither of which the server has;
+ *   115 for a setting whose name cannot be one, 36 for a query id that fits no header, 374 for a session timeout that
+ *   is not a number or too long.
+ */
+export function parseRequest (request: IncomingMessage, url: URL): QueryRequest {
+  const query = url.searchParams
+  refuseUnsupported(query)
+
+  const settings = new Map<string, string>()
+  const params = new Map<string, string>()
+  for (const [name, value] of query) {
+    if (name.startsWith('param_')) params.set(name.slice('param_'.length), value)
+    else if (!HTTP_ONLY.has(name)) settings.set(checkSettingName(name), value)
+  }
+
+  const headers = request.headers
+  return {
+    readOnlyMethod: request.method === 'GET' || request.method === 'HEAD',
+    queryInUrl: query.getAll('query').join('\n'),
+    queryId: checkQueryId(query.get('query_id') || randomUUID()),
+    database: query.get('database') || headerText(headers['x-clickhouse-database']) || 'default',
+    defaultFormat: query.get('default_format') || headerText(headers['x-clickhouse-format']) || undefined,
+    session: parseSession(query),
+    settings,
+    params,
+    waitEndOfQuery: isOn(query.get('wait_end_of_query') ?? query.get('http_wait_end_of_query')),
+    compressResponse: isOn(query.get('enable_http_compression')),
+    compressionLevel: Number(query.get('http_zlib_compression_level')) || 3,
+    logComment: query.get('log_comment') ?? ''
+  }
+}
+
+function refuseUnsupported (query: URLSearchParams): void {
+  if (isOn(query.get('compress')) || isOn(query.get('decompress'))) {
+    throw new QueryError(344, 'The parameters compress and decompress (native compressed blocks) are not supported; ' +
+      'switch the client to HTTP compression (Accept-Encoding and Content-Encoding) or none')
+  }
+  const role = query.get('role')
+  if (role) throw new QueryError(511, `There is no role \`${role}\`: this ClickHouse has no roles`)
+}
+
+function parseSession (query: URLSearchParams): SessionRequest | undefined {
+  const id = query.get('session_id')
+  if (!id) return undefined
+  const text = query.get('session_timeout') ?? String(DEFAULT_SESSION_TIMEOUT_SECONDS)
+  if (!/^\d{1,9}$/.test(text)) throw new QueryError(374, `Invalid session timeout: '${text}'`)
+  const timeoutSeconds = Number(text)
+  if (timeoutSeconds > MAX_SESSION_TIMEOUT_SECONDS) {
+    throw new QueryError(374, `Session timeout '${text}' is larger than the longest allowed, ${MAX_SESSION_TIMEOUT_SECONDS}`)
+  }
+  return { id, timeoutSeconds, mustExist: isOn(query.get('session_check')) }
+}
+
+function checkSettingName (name: string): string {
+  if (!/^[A-Za-z_][A-Za-z0-9_]{0,127}$/.test(name)) throw new QueryError(115, `Unknown setting '${name}'`)
+  return name
+}
+
+/** The id goes into a header of the answer. */
+function checkQueryId (id: string): string {
+  if (!/^[\x20-\x7e]{1,256}$/.test(id)) throw new QueryError(36, 'query_id must be 1 to 256 printable ASCII characters')
+  return id
+}
+
+function isOn (value: string | null): boolean {
+  return value === '1' || value === 'true'
+}
+
+function headerText (value: string | string[] | undefined): string {
+  return Array.isArray(value) ? value.join(',') : value ?? ''
+}

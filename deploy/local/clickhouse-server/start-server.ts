@@ -1,0 +1,98 @@
+import { once } from 'node:events'
+import { type Server } from 'node:http'
+import { type AddressInfo } from 'node:net'
+import { hostname } from 'node:os'
+import path from 'node:path'
+import { type Logger } from 'pino'
+import { SettingsError } from '../../../platform/errors.ts'
+import { type LoginDigests } from './request/authenticate.ts'
+import { loadAllowList } from './analyst/allow-list.ts'
+import { closeServer } from './close-server.ts'
+import { openEngine } from './engine/engine.ts'
+import { forgetLostParts } from './recovery/forget-lost-parts.ts'
+import { type ServerParts } from './server-parts.ts'
+import { prepareSystemDatabase } from './engine/system-database.ts'
+import { createGuardAnalyst } from './analyst/guard-analyst.ts'
+import { KillQuery } from './watch/kill-query.ts'
+import { NamedSessions } from './engine/named-sessions.ts'
+import { ANALYST_PROFILE, GUARD_PROFILE, POOL_SIZES, PRODUCT_PROFILE } from './engine/profiles.ts'
+import { ResultPipe } from './statement/result-pipe.ts'
+import { QueryLog } from './watch/query-log.ts'
+import { RunningQueries } from './watch/running-queries.ts'
+import { ProgressSampler } from './watch/sample-progress.ts'
+import { buildServer } from './server.ts'
+import { SessionPool } from './engine/session-pool.ts'
+import { openSpool } from './engine/spool.ts'
+import { TokenFlusher } from './insert/flush-tokens.ts'
+
+export interface ServerOptions {
+  /** Folder of the stack; the engine's files go to `clickhouse` in it. */
+  dataDir: string
+  /** 0: any free port. */
+  port: number
+  logins: LoginDigests
+  logger: Logger
+}
+
+export interface RunningServer {
+  port: number
+  /** Stops taking requests, lets running inserts end, ends everything else. */
+  close: () => Promise<void>
+}
+
+const NO_SETTINGS = new Map<string, string>()
+
+/**
+ * Starts the server in this process: opens the engine and the spool, makes the pools of sessions, repairs what a crash
+ * left, and listens. There can be one a process, as the engine binds one folder for good.
+ *
+ * @throws {SettingsError} when another process holds the folder, or the port is in use.
+ */
+export async function startServerParts (options: ServerOptions): Promise<RunningServer> {
+  const { logger } = options
+  const dataDir = path.resolve(options.dataDir)
+  const engine = await openEngine(path.join(dataDir, 'clickhouse'), path.join(dataDir, 'clickhouse-backups'))
+  const spool = openSpool(dataDir)
+  const pools = {
+    insert: new SessionPool(engine, { name: 'inserts', ...POOL_SIZES.insert, settings: PRODUCT_PROFILE }),
+    product: new SessionPool(engine, { name: 'user millrace', ...POOL_SIZES.product, settings: PRODUCT_PROFILE }),
+    analyst: new SessionPool(engine, { name: 'user analyst', ...POOL_SIZES.analyst, settings: ANALYST_PROFILE }),
+    guard: new SessionPool(engine, { name: 'the guard of analysts', ...POOL_SIZES.guard, settings: GUARD_PROFILE })
+  }
+  const allowList = loadAllowList()
+  const control = await engine.openSession({}, NO_SETTINGS)
+  await prepareSystemDatabase(control)
+  await forgetLostParts(control, { scratchPath: path.join(dataDir, 'clickhouse', 'millrace-tokens.tmp'), logger })
+  const parts: ServerParts = {
+    logger,
+    engine,
+    logins: options.logins,
+    spool,
+    tokens: await TokenFlusher.open(path.join(dataDir, 'clickhouse'), logger),
+    pools,
+    named: new NamedSessions(POOL_SIZES.named),
+    pipes: spool.makePipes(POOL_SIZES.product.size + POOL_SIZES.analyst.size).map((path) => new ResultPipe(path)),
+    killQuery: new KillQuery(control),
+    running: new RunningQueries(),
+    queryLog: new QueryLog(await engine.openSession({}, NO_SETTINGS), spool, logger),
+    progress: new ProgressSampler(await engine.openSession({}, NO_SETTINGS), logger),
+    allowList,
+    guardAnalyst: createGuardAnalyst(pools.guard, engine, allowList),
+    displayName: hostname(),
+    closing: false
+  }
+  const server = buildServer(parts)
+  const port = await listen(server, options.port)
+  return { port, close: async () => await closeServer(parts, server) }
+}
+
+async function listen (server: Server, port: number): Promise<number> {
+  try {
+    server.listen(port, '127.0.0.1')
+    await once(server, 'listening')
+    return (server.address() as AddressInfo).port
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    throw new SettingsError([`port ${port} is in use by another program; choose one by MILLRACE_CLICKHOUSE_PORT`])
+  }
+}

@@ -1,0 +1,120 @@
+import { createReadStream } from 'node:fs'
+import { type Readable } from 'node:stream'
+import { type Answer, type Summary } from '../answer.ts'
+import { type EngineSession } from '../engine/engine-session.ts'
+import { QueryError } from '../errors.ts'
+import { type KillQuery } from '../watch/kill-query.ts'
+import { type QueryRecord } from '../watch/query-log.ts'
+import { type ResultPipe } from './result-pipe.ts'
+import { SpoolFile } from '../insert/spool-body.ts'
+import { type Spool } from '../engine/spool.ts'
+import { summarizeRows } from '../summarize.ts'
+
+export interface SelectRun {
+  session: EngineSession
+  /** Ends in INTO OUTFILE with the pipe's path. */
+  sql: string
+  pipe: ResultPipe
+  spool: Spool
+  answer: Answer
+  record: QueryRecord
+  killQuery: KillQuery
+  /** Fires when the client has gone. */
+  signal: AbortSignal
+  waitEndOfQuery: boolean
+}
+
+/** Servers hold back the first mebibyte too: an error found within it still gets its own status. */
+const HOLD_BYTES = 1_048_576
+/** A result that is held back to its end stays in memory up to here, and goes to the spool beyond. */
+const HOLD_IN_MEMORY_BYTES = 8_388_608
+
+/**
+ * Runs a statement whose rows come through a pipe, and passes them on as they come, at the client's pace.
+ *
+ * When it resolves, the engine has ended the query, so that session and pipe are free again.
+ *
+ * @throws the engine's error, {QueryError} 394 for a query that was given up; `answer` may have begun by then.
+ */
+export async function runSelect (run: SelectRun): Promise<void> {
+  const rows = run.pipe.open()
+  const query = run.session.run(run.sql).finally(() => run.pipe.finish())
+  const held = new HeldRows(run.spool)
+  try {
+    const [result, passedOn] = await Promise.allSettled([
+      run.killQuery.whenAborted(run.session, run.signal, query),
+      passOn(rows, run, held)
+    ])
+    if (run.signal.aborted) throw new QueryError(394, 'Query was cancelled')
+    if (passedOn.status === 'rejected') throw passedOn.reason
+    if (result.status === 'rejected') throw result.reason
+    const summary = summarizeRows(run.record, result.value)
+    if (!run.answer.started) await sendHeld(run.answer, held, summary)
+    run.answer.end()
+  } finally {
+    await held.abandon()
+  }
+}
+
+/**
+ * Reads the pipe to its end, or gives up.
+ *
+ * Giving up closes the pipe, which fails the engine's next write; KILL alone cannot wake a thread that waits for room
+ * in a pipe. It happens only when a piece has come, never before: a pipe without reader would hold up an engine that
+ * is just about to open it, for good.
+ */
+async function passOn (rows: Readable, run: SelectRun, held: HeldRows): Promise<void> {
+  const { answer, signal } = run
+  const givenUp = new Promise<void>((resolve) => { signal.addEventListener('abort', () => resolve(), { once: true }) })
+  try {
+    for await (const chunk of rows as AsyncIterable<Buffer>) {
+      if (signal.aborted) return
+      if (answer.started) {
+        await Promise.race([answer.write(chunk), givenUp])
+      } else {
+        await held.add(chunk)
+        if (!run.waitEndOfQuery && held.bytes > HOLD_BYTES) {
+          await Promise.race([sendHeld(answer, held, undefined), givenUp])
+        }
+      }
+    }
+  } finally {
+    run.pipe.finish()
+  }
+}
+
+async function sendHeld (answer: Answer, held: HeldRows, summary: Summary | undefined): Promise<void> {
+  answer.start(summary)
+  for await (const chunk of held.read()) await answer.write(chunk)
+}
+
+/** The beginning of a result, or all of it, before the headers are sent. */
+class HeldRows {
+  bytes = 0
+  #spool: Spool
+  #chunks: Buffer[] = []
+  #file: SpoolFile | undefined
+
+  constructor (spool: Spool) {
+    this.#spool = spool
+  }
+
+  async add (chunk: Buffer): Promise<void> {
+    this.bytes += chunk.length
+    if (this.bytes <= HOLD_IN_MEMORY_BYTES) {
+      this.#chunks.push(chunk)
+      return
+    }
+    this.#file ??= await SpoolFile.create(this.#spool, 0)
+    await this.#file.append(chunk)
+  }
+
+  async * read (): AsyncGenerator<Buffer> {
+    yield * this.#chunks.splice(0)
+    if (this.#file !== undefined) yield * createReadStream(this.#file.path) as AsyncIterable<Buffer>
+  }
+
+  async abandon (): Promise<void> {
+    await this.#file?.abandon()
+  }
+}

@@ -1,0 +1,137 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import http from 'node:http'
+import { type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { spoolFolders } from '../engine/spool.ts'
+
+/** A server of its own process for a test file, on a free port and a data directory of its own. */
+export interface TestServer {
+  port: number
+  pid: number
+  dataDir: string
+  /** Sends a signal and waits until the process is gone; resolves to its exit code, or the signal's name. */
+  stop: (signal: NodeJS.Signals) => Promise<number | string>
+  /** Starts it again on the same data. */
+  restart: () => Promise<void>
+  ask: (query: string, options?: AskOptions) => Promise<HttpAnswer>
+}
+
+export interface AskOptions {
+  params?: Record<string, string>
+  body?: string | Uint8Array
+  headers?: Record<string, string>
+  method?: string
+  user?: string
+  /** Absent: the user's right one. */
+  password?: string
+}
+
+export interface HttpAnswer {
+  status: number
+  headers: http.IncomingHttpHeaders
+  bytes: Buffer
+  text: string
+  /** ClickHouse's number of the error, or 0. */
+  code: number
+}
+
+interface Teardown {
+  after: (work: () => unknown) => void
+}
+
+export const TEST_PASSWORDS = { millrace: 'product secret', analyst: 'reader secret' } as const
+
+/** Starts `main.ts`; everything is gone after the test. */
+export async function startTestServer (t: Teardown, env: NodeJS.ProcessEnv = {}): Promise<TestServer> {
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-server-'))
+  let child: ChildProcess
+  const stop = async (signal: NodeJS.Signals): Promise<number | string> => {
+    if (child.exitCode !== null || child.signalCode !== null) return child.exitCode ?? child.signalCode!
+    child.ref()
+    const exited = once(child, 'exit')
+    child.kill(signal)
+    const [code, name] = await exited
+    return code ?? name
+  }
+  const server: TestServer = {
+    port: 0,
+    pid: 0,
+    dataDir,
+    stop,
+    async restart () {
+      child = spawnServer(dataDir, env)
+      server.pid = child.pid!
+      server.port = await readPort(child)
+    },
+    ask: async (query, options = {}) => await sendQuery(server.port, query, options)
+  }
+  t.after(async () => {
+    await stop('SIGKILL')
+    const folders = [dataDir, ...Object.values(spoolFolders(dataDir))]
+    for (const folder of folders) await rm(folder, { recursive: true, force: true })
+  })
+  await server.restart()
+  return server
+}
+
+/** Starts the process without waiting for it. */
+export function spawnServer (dataDir: string, env: NodeJS.ProcessEnv = {}): ChildProcess {
+  return spawn(process.execPath, [path.join(import.meta.dirname, '..', 'main.ts')], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      ...process.env,
+      UV_THREADPOOL_SIZE: '',
+      MILLRACE_DATA_DIR: dataDir,
+      MILLRACE_CLICKHOUSE_PORT: '0',
+      MILLRACE_CLICKHOUSE_PASSWORD: TEST_PASSWORDS.millrace,
+      MILLRACE_CLICKHOUSE_ANALYST_PASSWORD: TEST_PASSWORDS.analyst,
+      ...env
+    }
+  })
+}
+
+async function readPort (child: ChildProcess): Promise<number> {
+  let errors = ''
+  child.stderr!.on('data', (chunk: Buffer) => { errors += chunk.toString() })
+  for await (const line of createInterface(child.stdout!)) {
+    const { port } = JSON.parse(line) as { port?: number }
+    if (port === undefined) continue
+    detach(child)
+    return port
+  }
+  throw new Error(`the server did not start: ${errors}`)
+}
+
+/** A running server must not keep a test file from ending; ending is what stops the server. */
+function detach (child: ChildProcess): void {
+  child.unref()
+  for (const stream of [child.stdout, child.stderr]) {
+    stream!.resume()
+    ;(stream as unknown as Socket).unref()
+  }
+}
+
+async function sendQuery (port: number, query: string, options: AskOptions): Promise<HttpAnswer> {
+  const { user = 'millrace', method = 'POST', body = query } = options
+  const password = options.password ?? TEST_PASSWORDS[user as keyof typeof TEST_PASSWORDS]
+  const inUrl = options.body === undefined && method === 'POST' ? {} : { query }
+  const search = new URLSearchParams({ ...inUrl, ...options.params })
+  const request = http.request({
+    host: '127.0.0.1',
+    port,
+    method,
+    path: `/?${search}`,
+    headers: { 'x-clickhouse-user': user, 'x-clickhouse-key': password, ...options.headers }
+  })
+  request.end(method === 'POST' ? body : undefined)
+  const [response] = await once(request, 'response') as [http.IncomingMessage]
+  const chunks: Buffer[] = []
+  for await (const chunk of response) chunks.push(chunk as Buffer)
+  const bytes = Buffer.concat(chunks)
+  const code = Number(response.headers['x-clickhouse-exception-code'] ?? 0)
+  return { status: response.statusCode!, headers: response.headers, bytes, text: bytes.toString(), code }
+}

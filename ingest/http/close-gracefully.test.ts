@@ -1,0 +1,51 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import fastify, { type FastifyInstance } from 'fastify'
+import t from 'tap'
+import { type TestContext } from '../../test/support/test-context.ts'
+import { closeGracefully } from './close-gracefully.ts'
+
+const GRACE_MS = 100
+
+async function startApp (t: TestContext): Promise<FastifyInstance> {
+  const app = fastify()
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  t.teardown(async () => await app.close())
+  return app
+}
+
+/** Takes as long as a turn with requests in it. */
+function work (): void {
+  const until = performance.now() + 5
+  while (performance.now() < until);
+}
+
+t.test('keeps the port while turns of the event loop have work in them, and closes it then', async (t) => {
+  const app = await startApp(t)
+  const closed = closeGracefully(app, GRACE_MS)
+
+  for (let turn = 0; turn < 10; turn++) {
+    work()
+    await nextTurn()
+    t.ok(app.server.listening, `turn ${turn}`)
+  }
+  await closed
+
+  t.notOk(app.server.listening)
+})
+
+t.test('closes the port of a process that is never without work', async (t) => {
+  const app = await startApp(t)
+  const done = new AbortController()
+  const busy = (async () => {
+    while (!done.signal.aborted) {
+      work()
+      await nextTurn()
+    }
+  })()
+
+  await closeGracefully(app, GRACE_MS)
+  done.abort()
+  await busy
+
+  t.notOk(app.server.listening)
+})

@@ -1,0 +1,93 @@
+import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity/identity.ts'
+import { type PersonsUpdate } from '../../schema/persons-update.ts'
+import { type EventRow } from './event-row.ts'
+import { automaticPersonProperties } from './automatic-person-properties.ts'
+import { isObject, toObject, unsetNames } from './merge-person-properties.ts'
+import { formatUuid } from './uuid.ts'
+
+type Properties = Record<string, unknown>
+
+/** Whether the index of a group type was asked for already, so that it need not be again. */
+export type IsAnnounced = (projectId: number, groupType: string) => boolean
+
+const NONE: readonly PersonsUpdate[] = []
+
+/** These describe a broken page or a mouse, not a person. */
+const NEVER_PERSON_EVENTS = new Set(['$exception', '$$heatmap'])
+
+/**
+ * Tells what an event changes about persons and groups (docs/contract/sdks.md 5.2 to 5.4).
+ *
+ * - `$identify` with `$anon_distinct_id`, `$create_alias` and `$merge_dangerously` with `alias`: a merge. Whether the
+ *   ids may be merged is decided where merges are applied, which counts the refused ones.
+ * - `$set`, `$set_once`, `$unset` on any event, and every `$identify`: a person. Such an event also brings what it says
+ *   about the person's browser, page and campaign, as `$set` and as `$set_once` of `$initial_...`. Other events
+ *   change no person: that would be a write for each page view.
+ * - `$groupidentify`: a group. `$groups` of any event: its group types get their indexes.
+ * - `$process_person_profile: false`: no person and no merge.
+ */
+export function derivePersonsUpdates (
+  row: EventRow, properties: Properties, isAnnounced: IsAnnounced
+): readonly PersonsUpdate[] {
+  const { event } = row
+  const isPersonEvent = event === '$identify' || event === '$create_alias' || event === '$merge_dangerously' ||
+    properties.$set !== undefined || properties.$set_once !== undefined || properties.$unset !== undefined
+  const isGroupEvent = event === '$groupidentify'
+  // Nearly every event ends here.
+  if (!isPersonEvent && !isGroupEvent && row.groups.length === 0) return NONE
+
+  const updates: PersonsUpdate[] = []
+  for (let i = 0; i < row.groups.length; i += 2) {
+    const groupType = row.groups[i] as string
+    if (!isAnnounced(row.projectId, groupType)) updates.push({ kind: 'groupType', ...originOf(row), groupType })
+  }
+  if (isGroupEvent) pushGroupUpdate(updates, row, properties)
+  const wantsNoPerson = properties.$process_person_profile === false || NEVER_PERSON_EVENTS.has(event)
+  if (isPersonEvent && !wantsNoPerson && !isGroupEvent) updates.push(toPersonUpdate(row, properties))
+  return updates
+}
+
+function toPersonUpdate (row: EventRow, properties: Properties): PersonsUpdate {
+  const origin = originOf(row)
+  const { distinctId } = row
+  const changes = changesOf(properties)
+  switch (row.event) {
+    case '$identify': {
+      const otherDistinctId = toDistinctId(properties.$anon_distinct_id)
+      return otherDistinctId === ''
+        ? { kind: 'person', ...origin, distinctId, ...changes, identify: true }
+        : { kind: 'merge', ...origin, distinctId, otherDistinctId, how: 'identify', ...changes }
+    }
+    case '$create_alias':
+      return { kind: 'merge', ...origin, distinctId, otherDistinctId: toDistinctId(properties.alias), how: 'alias', ...changes }
+    case '$merge_dangerously':
+      return { kind: 'merge', ...origin, distinctId, otherDistinctId: toDistinctId(properties.alias), how: 'force', ...changes }
+    default:
+      return { kind: 'person', ...origin, distinctId, ...changes }
+  }
+}
+
+function pushGroupUpdate (updates: PersonsUpdate[], row: EventRow, properties: Properties): void {
+  const groupType = toGroupType(properties.$group_type)
+  const groupKey = toGroupKey(properties.$group_key)
+  const set = toObject(properties.$group_set)
+  if (groupType === '' || groupKey === '' || !isObject(set)) return
+  updates.push({ kind: 'group', ...originOf(row), groupType, groupKey, set })
+}
+
+/** What the event sets, its own words before what was read off it. */
+function changesOf (properties: Properties): { set?: Properties, setOnce?: Properties, unset?: string[] } {
+  const automatic = automaticPersonProperties(properties)
+  const set = isObject(properties.$set) ? { ...automatic.set, ...properties.$set } : automatic.set
+  const setOnce = isObject(properties.$set_once) ? { ...automatic.setOnce, ...properties.$set_once } : automatic.setOnce
+  const unset = unsetNames(properties.$unset)
+  return {
+    ...(Object.keys(set).length > 0 && { set }),
+    ...(Object.keys(setOnce).length > 0 && { setOnce }),
+    ...(unset.length > 0 && { unset })
+  }
+}
+
+function originOf (row: EventRow): { projectId: number, uuid: string, timestamp: number } {
+  return { projectId: row.projectId, uuid: formatUuid(row.uuid), timestamp: row.timestamp }
+}

@@ -1,0 +1,106 @@
+import { jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { newPartitionRecord, type Partition, type PartitionRecord } from './partition-record.ts'
+import { type PartitionRecords } from './partition-records.ts'
+
+/**
+ * How long a successful compare-and-set proves ownership, in milliseconds of the monotonic clock. Less than
+ * `DEAD_AFTER_MS`, after which another process takes a silent one's partitions: so a paused owner that wakes up finds
+ * its proof expired, asks again before it inserts, and is refused.
+ *
+ * A pause between that look at the clock and the bytes on the wire cannot be excluded by any clock. It is harmless:
+ * the new owner first repeats the recorded batch range with the same token, so ClickHouse drops whichever comes second.
+ */
+const PROOF_MS = 4000
+
+/** The right to write a partition: its record, and the revision that every change must name. */
+export class PartitionLease {
+  readonly partition: Partition
+  /** Last known durable state. */
+  record: PartitionRecord
+  readonly #records: PartitionRecords
+  #revision: number
+  #renewedAt: number
+
+  constructor (
+    partition: Partition, records: PartitionRecords,
+    stored: { record: PartitionRecord, revision: number, renewedAt: number }
+  ) {
+    this.partition = partition
+    this.#records = records
+    this.record = stored.record
+    this.#revision = stored.revision
+    this.#renewedAt = stored.renewedAt
+  }
+
+  /** @throws {FencedError} when the partition has another owner; any other error leaves open what is recorded. */
+  async write (record: PartitionRecord): Promise<void> {
+    const askedAt = performance.now()
+    this.#revision = await this.#records.replace(this.partition, record, this.#revision)
+    this.record = record
+    this.#renewedAt = askedAt
+  }
+
+  /** Makes sure that the partition is still held, asking NATS only when the last answer is too old. */
+  async renew (): Promise<void> {
+    if (!this.isProven()) await this.write(this.record)
+  }
+
+  isProven (): boolean {
+    return performance.now() - this.#renewedAt < PROOF_MS
+  }
+}
+
+/** What a process found when it took a partition. */
+export interface ClaimedPartition {
+  lease: PartitionLease
+  /** This process wrote the partition before and nobody else since: what it remembers of the partition is complete. */
+  wasMine: boolean
+}
+
+/**
+ * Takes a partition, or returns null while its owner is alive.
+ *
+ * @param options.isAlive  Tells whether the owner named in the record still works.
+ * @throws {FencedError} when another process was quicker.
+ */
+export async function claimPartition (partition: Partition, options: {
+  connection: NatsConnection
+  records: PartitionRecords
+  owner: string
+  isAlive: (owner: string) => boolean
+}): Promise<ClaimedPartition | null> {
+  const { records, owner } = options
+  const found = await records.read(partition)
+  const before = found.record
+  if (before !== null && before.owner !== '' && before.owner !== owner && options.isAlive(before.owner)) return null
+
+  const stream = await (await jetstreamManager(options.connection)).streams.info(EVENTS_STREAM)
+  const record = { ...adoptRecord(before, stream), owner }
+  const renewedAt = performance.now()
+  const revision = await records.replace(partition, record, found.revision)
+  const lease = new PartitionLease(partition, records, { record, revision, renewedAt })
+  return { lease, wasMine: before?.owner === owner }
+}
+
+/**
+ * Sequence numbers mean something only within one life of a stream. A stream that was re-created, or that lost its end
+ * (power loss with a server that does not sync), gives numbers out again: then nothing of the old record holds, and
+ * tokens must differ.
+ */
+function adoptRecord (record: PartitionRecord | null, stream: StreamInfo): PartitionRecord {
+  const life = Date.parse(stream.created).toString(36)
+  if (record === null || record.stream.split('~')[0] !== life) {
+    const { first_seq: first, last_seq: last } = stream.state
+    // A stream that never lost a message is counted from its start, any other from here.
+    return { ...newPartitionRecord(life), counted: { since: first > 1 ? last : 0, messages: 0, done: 0 } }
+  }
+  return record.done > stream.state.last_seq ? startNextLife(record, stream.state.last_seq) : record
+}
+
+/** The record after numbers above `done` were found to be given out a second time. */
+export function startNextLife (record: PartitionRecord, done: number): PartitionRecord {
+  const [life, count] = record.stream.split('~')
+  return { ...newPartitionRecord(`${life}~${Number(count ?? 0) + 1}`), owner: record.owner, done }
+}

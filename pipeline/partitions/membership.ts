@@ -1,0 +1,146 @@
+import { type KV, type KvWatchEntry } from '@nats-io/kv'
+import { type QueuedIterator } from '@nats-io/transport-node'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { openBucket } from '../../platform/nats/open-bucket.ts'
+import { MEMBERS_BUCKET } from '../../schema/streams.ts'
+import { isProcessGone, readOwnPlace, type ProcessPlace } from './process-place.ts'
+
+/** Pause between two heartbeats, in milliseconds. */
+const BEAT_MS = 1500
+
+/**
+ * A process that was silent for so long, in milliseconds of the observer's own monotonic clock, counts as dead. Four
+ * missed beats; more than `PROOF_MS` of a partition, so its owner has stopped inserting by then.
+ */
+export const DEAD_AFTER_MS = 6000
+
+interface Member {
+  /** Revision of its first heartbeat: the order of joining. */
+  joined: number
+  place: ProcessPlace | null
+  lastSeenAt: number
+}
+
+interface MemberValue {
+  joined: number
+  place: ProcessPlace | null
+}
+
+/**
+ * Shows the other pipeline processes that this one is alive, and sees which of them are. No clocks are compared
+ * between machines: a process is judged by how long ago its heartbeat arrived here.
+ */
+export class Membership {
+  readonly id: string
+  readonly #bucket: KV
+  readonly #logger: Logger
+  readonly #place = readOwnPlace()
+  readonly #members = new Map<string, Member>()
+  #joined = 0
+  #timer: NodeJS.Timeout | null = null
+  #watch: QueuedIterator<KvWatchEntry> | null = null
+  #left = false
+
+  constructor (id: string, bucket: KV, logger: Logger) {
+    this.id = id
+    this.#bucket = bucket
+    this.#logger = logger
+  }
+
+  /** Resolves when NATS took the first heartbeat. Who else is there is known a moment later. */
+  async join (): Promise<void> {
+    this.#joined = await this.#bucket.put(this.id, this.#encode())
+    // Starts with the last heartbeat of everybody in the order of writing: with its own one it knows all others.
+    void this.#watchAll()
+    this.#timer = setInterval(() => { void this.#beat() }, BEAT_MS)
+  }
+
+  /** Tells the others to take over at once. To be called after the partitions were released. */
+  async leave (): Promise<void> {
+    this.#left = true
+    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#watch?.stop()
+    await this.#bucket.purge(this.id)
+  }
+
+  /**
+   * Whether a process still works. While this process does not see its own heartbeats, it knows nothing about the
+   * others either (it was paused, or NATS is unavailable), and takes them for alive.
+   */
+  isAlive (id: string): boolean {
+    if (!this.#seesItself()) return true
+    const member = this.#members.get(id)
+    return member !== undefined && this.#isMemberAlive(member)
+  }
+
+  /** The living processes in the order in which they joined; null while nothing is known. */
+  living (): string[] | null {
+    if (!this.#seesItself()) return null
+    return [...this.#members]
+      .filter(([, member]) => this.#isMemberAlive(member))
+      .sort(([a, left], [b, right]) => left.joined - right.joined || (a < b ? -1 : 1))
+      .map(([id]) => id)
+  }
+
+  #isMemberAlive (member: Member): boolean {
+    return performance.now() - member.lastSeenAt < DEAD_AFTER_MS && !isProcessGone(member.place, this.#place)
+  }
+
+  #seesItself (): boolean {
+    const own = this.#members.get(this.id)
+    return own !== undefined && performance.now() - own.lastSeenAt < 2 * BEAT_MS + 500
+  }
+
+  async #beat (): Promise<void> {
+    try {
+      await this.#bucket.put(this.id, this.#encode())
+      await this.#forgetDead()
+    } catch (err) {
+      if (!this.#left) this.#logger.warn({ err }, 'heartbeat could not be given')
+    }
+  }
+
+  /** Removes members that are dead for long, or the bucket would grow with every crash. */
+  async #forgetDead (): Promise<void> {
+    if (!this.#seesItself()) return
+    for (const [id, member] of this.#members) {
+      if (performance.now() - member.lastSeenAt > 10 * DEAD_AFTER_MS) await this.#bucket.purge(id)
+    }
+  }
+
+  async #watchAll (): Promise<void> {
+    while (!this.#left) {
+      try {
+        this.#watch = await this.#bucket.watch()
+        for await (const entry of this.#watch) this.#see(entry)
+      } catch (err) {
+        if (!this.#left) this.#logger.warn({ err }, 'heartbeats cannot be watched, trying again')
+      }
+      if (!this.#left) await new Promise((resolve) => setTimeout(resolve, BEAT_MS))
+    }
+  }
+
+  #see (entry: KvWatchEntry): void {
+    if (entry.operation !== 'PUT') {
+      this.#members.delete(entry.key)
+      return
+    }
+    const { joined, place } = entry.json<MemberValue>()
+    this.#members.set(entry.key, { joined: joined || entry.revision, place, lastSeenAt: performance.now() })
+  }
+
+  #encode (): string {
+    return JSON.stringify({ joined: this.#joined, place: this.#place } satisfies MemberValue)
+  }
+}
+
+/** Joins the pipeline processes under the given id, which must be new with each start. */
+export async function joinMembers (
+  connection: NatsConnection, options: { id: string, replicas: number, logger: Logger }
+): Promise<Membership> {
+  const bucket = await openBucket(connection, MEMBERS_BUCKET, { history: 1, replicas: options.replicas })
+  const membership = new Membership(options.id, bucket, options.logger)
+  await membership.join()
+  return membership
+}

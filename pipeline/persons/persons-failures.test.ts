@@ -1,0 +1,238 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import t from 'tap'
+import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { listDeadLetters } from '../../platform/dead-letters/list-dead-letters.ts'
+import { readDeadLetterById } from '../../platform/dead-letters/read-dead-letter.ts'
+import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
+import { ensureStreams } from '../../platform/nats/ensure-streams.ts'
+import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
+import { type PersonUpdate } from '../../schema/persons-update.ts'
+import { PERSONS_STREAM } from '../../schema/streams.ts'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { freePort } from '../../test/support/free-port.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { MAX_PROPERTIES_BYTES } from './fold/change-properties.ts'
+import { compareCopies } from './testing/compare-copies.ts'
+import { noCopiesWait, origin, readPersons, startPersonsStores, type PersonsStores } from './testing/start-persons-stores.ts'
+
+/** For the copies of all tests that do not look at them. */
+const clickhouse = await createTestClickHouse(t)
+
+t.test('dead-letters what is no update and applies its neighbours', async (t) => {
+  const stores = await startPersonsStores(t, { clickhouse })
+  const { publish, publishRaw, start, settled, sql } = stores
+  start()
+  const good = person('good', { set: { ok: true } })
+  const bad = [
+    42, { kind: 'person' }, { ...person(''), distinctId: 7 }, { ...good, kind: 'guess' }, { ...good, set: [] }
+  ]
+
+  await publishRaw(1, 'no json')
+  await publishRaw(1, '{"kind":"person"}')
+  await publishRaw(1, JSON.stringify([bad[0], good, ...bad.slice(1)]))
+  await publish([{ ...person('lost'), projectId: 999 }])
+  await settled()
+
+  t.match(await readPersons(sql, 1), [{ distinctIds: ['good'], properties: { ok: true } }])
+  t.same(await countReasons(stores), { invalid_json: 2, invalid_update: 5, unknown_project: 1 })
+})
+
+t.test('finds the update that Postgres cannot store among a thousand, and applies all others', async (t) => {
+  const stores = await startPersonsStores(t, { clickhouse })
+  const { publish, start, settled, sql } = stores
+  const updates = Array.from({ length: 1000 }, (_, i) => person(`id-${i}`, { set: { i } }))
+  await sql`ALTER TABLE persons ADD CONSTRAINT no_poison CHECK (properties->>'i' <> '617')`
+
+  await publish(updates)
+  start()
+  await settled()
+
+  t.equal((await readPersons(sql, 1)).length, 999)
+  t.match(await listDeadLetters(stores.connection), [{
+    stage: 'persons', reason: 'not_applicable', errorCode: '23514', project: 1, uuid: updates[617]?.uuid
+  }])
+})
+
+t.test('refuses properties that are nested deeper than anybody can read', async (t) => {
+  const stores = await startPersonsStores(t, { clickhouse })
+  const { publishRaw, start, settled, sql, connection } = stores
+  start()
+  const brackets = '['.repeat(50_000) + ']'.repeat(50_000)
+  const deep = JSON.stringify(person('deep', { set: { deep: 'x' } })).replace('"x"', brackets)
+
+  await publishRaw(1, `[${JSON.stringify(person('a'))}, ${deep} ,${JSON.stringify(person('b'))}]`)
+  await settled()
+
+  t.match(await readPersons(sql, 1), [{ distinctIds: ['a'] }, { distinctIds: ['b'] }])
+  const [letter] = await listDeadLetters(connection)
+  const opened = await readDeadLetterById(connection, letter?.id ?? 0)
+  t.equal(Buffer.from(opened?.bodyBase64 ?? '', 'base64').toString(), `[${deep}]`)
+})
+
+t.test('stores texts that Postgres refuses as they are, with replacement characters', async (t) => {
+  const { publish, start, settled, sql } = await startPersonsStores(t, { clickhouse })
+  start()
+
+  await publish([person('nul\0id', {
+    set: { 'a\0b': ['x\0', { lone: '\udc00!' }], path: 'C:\\users\\udo', pair: '😀' }
+  })])
+  await settled()
+
+  const [stored] = await readPersons(sql, 1)
+  t.strictSame(stored?.distinctIds, ['nul\ufffdid'])
+  t.strictSame(stored?.properties, {
+    'a\ufffdb': ['x\ufffd', { lone: '\ufffd!' }], path: 'C:\\users\\udo', pair: '😀'
+  })
+})
+
+t.test('refuses properties that would make a person too large, and nothing else of the event', async (t) => {
+  const stores = await startPersonsStores(t, { clickhouse })
+  const { publish, start, settled, sql } = stores
+  start()
+  const megabyte = 'x'.repeat(1_048_576)
+  const half = 'y'.repeat(MAX_PROPERTIES_BYTES / 2)
+
+  await publish([
+    person('a', { set: { small: 1 } }), person('a', { set: { large: megabyte, other: 2 } }),
+    person('a', { set: { half } }),
+    person('b', { set: { half: 'z', more: half } }),
+    { ...origin(), kind: 'merge', how: 'identify', distinctId: 'a', otherDistinctId: 'b', set: { plan: 'pro' } },
+    { ...origin(), kind: 'group', groupType: 'company', groupKey: 'acme', set: { large: megabyte } }
+  ])
+  await settled()
+
+  const [only, ...others] = await readPersons(sql, 1)
+  t.same(others, [])
+  t.strictSame(only?.properties, { small: 1, half, plan: 'pro' })
+  t.strictSame(only?.distinctIds, ['a', 'b'])
+  t.same(await countReasons(stores), { properties_too_large: 3 })
+  t.match(await sql`SELECT reason, occurrences FROM persons_warnings`, [{ reason: 'properties_too_large', occurrences: 3 }])
+})
+
+t.test('applies a replayed dead letter, although it saw the update before', async (t) => {
+  const stores = await startPersonsStores(t, { clickhouse })
+  const { publish, start, settled, sql, connection } = stores
+  start()
+  await publish([{ ...person('late', { set: { plan: 'pro' } }), projectId: 5 }])
+  await waitFor(async () => (await countReasons(stores)).unknown_project === 1)
+
+  await sql`INSERT INTO projects (id, name) VALUES (5, 'made late')`
+  t.match(await replayDeadLetters(connection, { stage: 'persons' }), { replayed: 1 })
+
+  await waitFor(async () => (await readPersons(sql, 5)).length === 1)
+  await settled()
+  t.same(await countReasons(stores), {})
+})
+
+t.test('passes over an update that an SDK sends again, so that it does not undo a newer one', async (t) => {
+  const { publish, start, settled, sql } = await startPersonsStores(t, { clickhouse })
+  const first = person('a', { set: { plan: 'free' } })
+  const before = start()
+  await publish([first], [person('a', { set: { plan: 'pro' } })])
+  await settled()
+
+  await publish([first])
+  await settled()
+  await before.stop()
+  start()
+  await publish([first, person('a', { set: { later: true } })])
+  await settled()
+
+  t.strictSame((await readPersons(sql, 1))[0]?.properties, { plan: 'pro', later: true })
+})
+
+t.test('waits for Postgres and goes on where it stopped', async (t) => {
+  const stores = await startPersonsStores(t, { clickhouse })
+  const { publish, start, settled, sql } = stores
+  const persons = start()
+  await publish([person('a', { set: { n: 1 } })])
+  await settled()
+
+  await allowConnections(stores, false)
+  await publish([person('a', { set: { n: 2 } }), person('b')])
+  await waitFor(() => persons.states().some(({ phase, lastError }) => phase === 'failing' && lastError !== null))
+  await allowConnections(stores, true)
+  await settled()
+
+  t.match(await readPersons(sql, 1), [{ properties: { n: 2 } }, { distinctIds: ['b'] }])
+  t.same(await countReasons(stores), {})
+})
+
+t.test('keeps copies in Postgres while ClickHouse is unavailable', async (t) => {
+  const stores = await startPersonsStores(t)
+  const { publish, start, settled, sql } = stores
+  const nobody = connectClickHouse({ url: `http://127.0.0.1:${await freePort()}/none` })
+  t.teardown(() => nobody.close())
+  const persons = start({ clickhouse: nobody })
+  await publish([person('a', { set: { n: 1 } })], [person('a', { set: { n: 2 } })])
+  await settled()
+  await waitFor(() => persons.copiesError())
+  t.match(await readPersons(sql, 1), [{ properties: { n: 2 } }], 'persons do not wait')
+
+  await persons.stop()
+  start()
+  await noCopiesWait(stores)
+
+  t.same(await compareCopies(stores), [])
+})
+
+t.test('goes on after nats-server was killed', async (t) => {
+  const stores = await startPersonsStores(t, { clickhouse })
+  const { publish, start, settled, sql, nats } = stores
+  start()
+  await publish([person('a')])
+  await settled()
+
+  await nats.kill('SIGKILL')
+  await nats.restart()
+  await waitFor(async () => { await publish([person('b')]); return true })
+  await settled()
+
+  t.match(await readPersons(sql, 1), [{ distinctIds: ['a'] }, { distinctIds: ['b'] }])
+})
+
+t.test('applies what comes after the stream was deleted and re-created', async (t) => {
+  const { publish, start, settled, sql, connection } = await startPersonsStores(t, { clickhouse })
+  start()
+  await publish([person('a')], [person('b')])
+  await settled()
+
+  await (await jetstreamManager(connection)).streams.delete(PERSONS_STREAM)
+  await ensureStreams(connection, { replicas: 1, eventsMaxBytes: 1e9, deadLetterMaxBytes: 1e8 })
+  await publish([person('c')])
+
+  await waitFor(async () => (await readPersons(sql, 1)).length === 3, { timeoutMs: 30_000 })
+})
+
+t.test('takes messages larger than a usual pull, in their place', async (t) => {
+  const { publish, start, settled, sql } = await startPersonsStores(t, { clickhouse })
+  const junk = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`k${i}`, 'x'.repeat(500_000)]))
+
+  await publish([person('a', { set: { n: 1 } })])
+  await publish([person('a', { set: { ...junk, n: 2 } }), person('a', { set: { n: 3 } })])
+  await publish([person('a', { set: { n: 4 }, setOnce: { m: 1 } })])
+  start()
+  await settled()
+
+  t.strictSame((await readPersons(sql, 1))[0]?.properties, { n: 4, m: 1 })
+})
+
+function person (distinctId: string, change: { set?: object, setOnce?: object } = {}): PersonUpdate {
+  return { ...origin(), kind: 'person', distinctId, ...change as Pick<PersonUpdate, 'set' | 'setOnce'> }
+}
+
+async function countReasons ({ connection }: PersonsStores): Promise<Record<string, number>> {
+  const reasons = (await listDeadLetters(connection, { stage: 'persons' })).map(({ reason }) => reason)
+  return Object.fromEntries([...Map.groupBy(reasons, (reason) => reason)].map(([reason, all]) => [reason, all.length]))
+}
+
+/** Shuts the database of the test as an outage would: everybody is thrown out and nobody gets in. */
+async function allowConnections ({ databaseUrl }: PersonsStores, isAllowed: boolean): Promise<void> {
+  const url = new URL(databaseUrl)
+  const name = url.pathname.slice(1)
+  url.pathname = '/postgres'
+  const admin = connectPostgres({ url: url.href, max: 1 })
+  await admin.unsafe(`ALTER DATABASE ${name} ALLOW_CONNECTIONS ${isAllowed}`)
+  if (!isAllowed) await admin`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${name}`
+  await admin.end()
+}

@@ -1,0 +1,69 @@
+import { type PersonsUpdate } from '../../schema/persons-update.ts'
+
+/** How a merge ended; label of the metric. */
+export const MERGE_OUTCOMES = [
+  /** Both ids had persons, which are one now. */
+  'merged',
+  /** One id had a person, the other one belongs to it now. */
+  'added',
+  /** Neither had one: they share a new person. */
+  'created',
+  /** They were one person already. */
+  'same',
+  /** Refused: an id is one that clients send when they have none. */
+  'illegal_distinct_id',
+  /** Refused: the person to be merged away is identified. */
+  'already_identified'
+] as const
+
+export type MergeOutcome = (typeof MERGE_OUTCOMES)[number]
+
+/** Why an update, or a part of it, went to the dead letters; part of the subject and label of the metric. */
+export const PERSONS_REFUSALS = [
+  /** The message is no JSON array. Its dead letter has the bytes as they came. */
+  'invalid_json',
+  /** The update has not the shape of a persons update. */
+  'invalid_update',
+  /** The project was deleted. */
+  'unknown_project',
+  /** The properties would be larger than `MAX_PROPERTIES_BYTES`; the rest of the update was applied. */
+  'properties_too_large',
+  /** Postgres, or this code, cannot apply it. */
+  'not_applicable'
+] as const
+
+export type PersonsRefusal = (typeof PERSONS_REFUSALS)[number]
+
+/** An update, or what came instead of one, for the dead letters. */
+export interface RefusedUpdate {
+  reason: PersonsRefusal
+  /** For persons; never a property value. */
+  detail: string
+  /** Code of Postgres, if it was Postgres that refused. */
+  code?: string
+  /** Replayable content of a message of PERSONS. */
+  payload: Uint8Array
+  /** Project and uuid of the event, when there is an update at all. */
+  projectId?: number
+  uuid?: string
+}
+
+/** Something could not be done as an event asked; counted by day in `persons_warnings`. */
+export interface PersonsWarning {
+  projectId: number
+  reason: 'illegal_distinct_id' | 'already_identified' | 'properties_too_large' | 'too_many_group_types'
+  example: Record<string, string>
+}
+
+/** What became of a batch, besides the changes. */
+export interface PersonsOutcome {
+  merges: MergeOutcome[]
+  refused: RefusedUpdate[]
+  warnings: PersonsWarning[]
+}
+
+/** A refused update as it can be replayed: in the form of a message of PERSONS. */
+export function refuseUpdate (update: PersonsUpdate, reason: PersonsRefusal, detail: string): RefusedUpdate {
+  const { projectId, uuid } = update
+  return { reason, detail, payload: Buffer.from(JSON.stringify([update])), projectId, uuid }
+}

@@ -1,0 +1,99 @@
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { drainPersonsOutbox } from '../../platform/persons/drain-persons-outbox.ts'
+import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
+import { type PersonsMetrics } from './persons-metrics.ts'
+
+/** Pause between two looks into the outbox when something was posted, in milliseconds: bounds the inserts a second. */
+const BUSY_MS = 500
+
+/** The same when nothing was posted here: another process may have died before it copied. */
+const IDLE_MS = 5000
+
+/**
+ * Compressed bytes that may wait in the outbox before partitions stop applying: an outage of ClickHouse must not fill
+ * the disk of Postgres. Beyond, updates wait in the stream.
+ */
+const MAX_WAITING_BYTES = 2_147_483_648
+
+/** Copies what the outbox holds to ClickHouse, as long as the process runs. */
+export class CopyRunner {
+  lastError: string | null = null
+  waitingBytes = 0
+  readonly #deps: { sql: Sql, clickhouse: ClickHouse, metrics: PersonsMetrics, logger: Logger }
+  readonly #aborted = new AbortController()
+  readonly #running: Promise<void>
+  #posted = true
+  #wake: AbortController | null = null
+
+  constructor (deps: { sql: Sql, clickhouse: ClickHouse, metrics: PersonsMetrics, logger: Logger }) {
+    this.#deps = deps
+    this.#running = this.#run()
+  }
+
+  /** To be called after a transaction that posted copies. */
+  notify (): void {
+    this.#posted = true
+    this.#wake?.abort()
+  }
+
+  /** Resolves once the outbox has room, or the signal fired. */
+  async waitForRoom (signal: AbortSignal): Promise<void> {
+    while (this.waitingBytes > MAX_WAITING_BYTES && !signal.aborted) await pause(BUSY_MS, signal)
+  }
+
+  /** Ends after the copies that are under way; the rest stays in the outbox. */
+  async stop (): Promise<void> {
+    this.#aborted.abort()
+    this.#wake?.abort()
+    await this.#running
+  }
+
+  async #run (): Promise<void> {
+    const { signal } = this.#aborted
+    let attempt = 0
+    while (!signal.aborted) {
+      try {
+        await this.#copy()
+        attempt = 0
+        this.lastError = null
+        await pause(BUSY_MS, signal)
+        if (!this.#posted && !signal.aborted) await this.#waitForPost()
+      } catch (err) {
+        this.lastError = err instanceof Error ? err.message : String(err)
+        const retryAfterMs = retryDelayMs(attempt++)
+        this.#deps.logger.warn({ err, retryAfterMs }, 'copies of persons wait')
+        await this.#measure().catch(() => { /* told by the attempt that failed just now */ })
+        await pause(retryAfterMs, signal)
+      }
+    }
+  }
+
+  async #copy (): Promise<void> {
+    const { metrics } = this.#deps
+    this.#posted = false
+    const { stored, refused } = await drainPersonsOutbox({ ...this.#deps, signal: this.#aborted.signal })
+    metrics.copiesStored.inc(stored)
+    metrics.copiesRefused.inc(refused)
+    if (refused > 0) this.#deps.logger.error({ refused }, 'clickhouse refused copies of persons, see persons_outbox.refused')
+    if (stored > 0 || this.waitingBytes > 0) await this.#measure()
+  }
+
+  async #waitForPost (): Promise<void> {
+    this.#wake = new AbortController()
+    await pause(IDLE_MS, this.#wake.signal)
+    this.#wake = null
+  }
+
+  async #measure (): Promise<void> {
+    const { sql, metrics } = this.#deps
+    const [waiting] = await sql<{ bytes: number, seconds: number }[]>`
+      SELECT coalesce(sum(octet_length(rows)), 0)::bigint AS bytes,
+        coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS seconds
+      FROM persons_outbox WHERE refused IS NULL`
+    this.waitingBytes = waiting?.bytes ?? 0
+    metrics.copiesWaitingBytes.set(this.waitingBytes)
+    metrics.copiesWaitingSeconds.set(waiting?.seconds ?? 0)
+  }
+}

@@ -1,0 +1,68 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { finishPersonDeletion } from '../../platform/persons/finish-person-deletion.ts'
+import { selectDeletion, type PersonDeletion } from '../../platform/persons/person-deletion.ts'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { pause } from '../../platform/retry-delay.ts'
+
+/** Pause between two looks at open deletions, in milliseconds. They are rare, and a day is what the law asks for. */
+const POLL_INTERVAL_MS = 10_000
+
+/** How long one look waits for one deletion; ClickHouse goes on meanwhile, and the next look asks again. */
+const WAIT_MS = 2000
+
+export interface DeletionDeps {
+  connection: NatsConnection
+  sql: Sql
+  clickhouse: ClickHouse
+  /** Name of the ClickHouse cluster; empty: one node. */
+  cluster?: string
+  logger: Logger
+}
+
+/**
+ * Finishes deletions of persons that were interrupted, and deletes once more when the events that were on their way at
+ * the time of the request have arrived. Runs until the signal fires; never rejects.
+ */
+export async function runDeletions (
+  deps: DeletionDeps, signal: AbortSignal, pollIntervalMs = POLL_INTERVAL_MS
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await finishOpenDeletions(deps, signal)
+    } catch (err) {
+      deps.logger.warn({ err }, 'deletions of persons wait')
+    }
+    await pause(pollIntervalMs, signal)
+  }
+}
+
+async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Promise<void> {
+  const { sql, connection, logger } = deps
+  const open = await sql<PersonDeletion[]>`
+    SELECT ${selectDeletion(sql)} FROM person_deletions WHERE swept_at IS NULL ORDER BY id LIMIT 100`
+  if (open.length === 0) return
+  const arrivedUntil = await findArrivedUntil(connection)
+  for (const deletion of open) {
+    if (signal.aborted) return
+    const isLast = !deletion.withEvents || deletion.requestedAt.getTime() < arrivedUntil
+    // What is done is not looked at again before there is a reason to.
+    if (deletion.doneAt !== null && !isLast) continue
+    const { isDone, events } = await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS })
+    logger.info({ deletion: deletion.id, isDone, isLast, events }, 'deletion of a person was looked at')
+    if (isDone && isLast) await sql`UPDATE person_deletions SET swept_at = now() WHERE id = ${deletion.id}`
+  }
+}
+
+/**
+ * Events that reached the stream before this moment, in epoch milliseconds, are in ClickHouse, or in the dead letters:
+ * messages leave the stream when they are settled.
+ */
+async function findArrivedUntil (connection: NatsConnection): Promise<number> {
+  const askedAt = Date.now()
+  const { state } = await (await jetstreamManager(connection)).streams.info(EVENTS_STREAM)
+  return state.messages === 0 ? askedAt : Date.parse(state.first_ts)
+}

@@ -1,0 +1,111 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import { pino } from 'pino'
+import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { ensureStreams } from '../../platform/nats/ensure-streams.ts'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { createTestClickHouse, type TestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { startTestNats, type TestNats } from '../../test/support/start-test-nats.ts'
+import { type TestContext } from '../../test/support/test-context.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { createDuplicateFilters } from '../duplicates/open-duplicate-filters.ts'
+import { type Partition } from '../partitions/partition-record.ts'
+import { openPartitionRecords } from '../partitions/partition-records.ts'
+import { PartitionState } from '../partitions/partition-state.ts'
+import { watchDisconnects } from '../partitions/watch-disconnects.ts'
+import { createPipelineMetrics } from '../metrics.ts'
+import { createInsertFrames } from '../writer/insert/insert-frames.ts'
+import { createProbeTable } from '../writer/insert/probe-table.ts'
+import { runPartition } from '../writer/run-partition.ts'
+import { type PartitionDeps } from '../writer/run-partition-session.ts'
+
+export interface TestStores {
+  nats: TestNats
+  connection: NatsConnection
+  clickhouse: TestClickHouse
+}
+
+export const silentLogger = pino({ level: process.env.MILLRACE_TEST_LOG_LEVEL ?? 'silent' })
+
+/** Starts the stores of one test: NATS with the streams, and a ClickHouse database. */
+export async function startTestStores (
+  t: TestContext, limits: { deadLetterMaxBytes?: number } = {}
+): Promise<TestStores> {
+  const [nats, clickhouse] = await Promise.all([startTestNats(t), createTestClickHouse(t)])
+  const connection = await connectNats({ url: nats.url, name: 'test', logger: silentLogger })
+  t.teardown(() => connection.close())
+  await ensureStreams(connection, {
+    replicas: 1, eventsMaxBytes: 1e9, deadLetterMaxBytes: limits.deadLetterMaxBytes ?? 1e8
+  })
+  return { nats, connection, clickhouse }
+}
+
+export interface TestPartition {
+  state: PartitionState
+  /** Stops it as SIGTERM does; resolves when the partition is released. */
+  stop: () => Promise<void>
+  /** Ends it without a word, as near to a crash as one process allows. */
+  abort: () => Promise<void>
+}
+
+/** Runs the writer of one partition inside the test. */
+export async function startTestPartition (
+  t: TestContext, { connection, clickhouse }: TestStores, overrides: Partial<PartitionDeps> = {}
+): Promise<TestPartition> {
+  const stop = new AbortController()
+  const abort = new AbortController()
+  const partition: Partition = overrides.partition ?? { eventClass: 'live', number: 0 }
+  const state = new PartitionState(partition)
+  const metrics = createPipelineMetrics(() => [state])
+  const agent = createClickHouseAgent()
+  const running = runPartition({
+    partition,
+    state,
+    owner: 'test',
+    connection,
+    records: await openPartitionRecords(connection, { replicas: 1 }),
+    insertFrames: createInsertFrames({ url: clickhouse.url, agent }),
+    probeTable: createProbeTable(clickhouse.client),
+    limits: { maxRows: 100_000, maxBytes: 16_777_216, maxAgeMs: 50 },
+    metrics,
+    logger: silentLogger,
+    isAlive: () => false,
+    onDisconnect: watchDisconnects(connection),
+    openDuplicateFilter: createDuplicateFilters({ clickhouse: clickhouse.client, metrics }).open,
+    stop: stop.signal,
+    abort: abort.signal,
+    giveUp: abort.signal,
+    ...overrides
+  })
+  const end = async (): Promise<void> => {
+    stop.abort()
+    await running
+    agent.destroy()
+  }
+  t.teardown(end)
+  return { state, stop: end, abort: async () => { abort.abort(); await end() } }
+}
+
+/** Waits until every published message is acknowledged: the work queue is empty then. */
+export async function waitUntilStored ({ connection }: TestStores, timeoutMs = 15_000): Promise<void> {
+  const manager = await jetstreamManager(connection)
+  await waitFor(async () => (await manager.streams.info(EVENTS_STREAM)).state.messages === 0, { timeoutMs })
+}
+
+/** Counts as an analyst does, and by every other way that must agree. */
+export async function countEvents ({ clickhouse }: TestStores): Promise<{
+  rows: number, uuids: number, volume: number, properties: number
+}> {
+  const result = await clickhouse.client.query({
+    query: `SELECT
+      (SELECT count() FROM events) AS rows,
+      (SELECT uniqExact(uuid) FROM events) AS uuids,
+      (SELECT sum(volume) FROM event_volumes) AS volume,
+      (SELECT sum(count) FROM event_properties WHERE property = 'amount') AS properties`,
+    format: 'JSONEachRow'
+  })
+  const [row] = await result.json<Record<string, string>>()
+  return {
+    rows: Number(row!.rows), uuids: Number(row!.uuids), volume: Number(row!.volume), properties: Number(row!.properties)
+  }
+}

@@ -1,0 +1,77 @@
+import { type Logger } from '../../../platform/logger.ts'
+import { type PartitionLease } from '../../partitions/claim-partition.ts'
+import { classifyClickHouseError } from './classify-clickhouse-error.ts'
+import { InsertError, type InsertFrames } from './insert-frames.ts'
+import { INSERT_SETTINGS } from './insert-settings.ts'
+import { pause, retryDelayMs } from '../../../platform/retry-delay.ts'
+
+/** How often an error that nobody knows is tried again before the batch counts as refused. */
+const UNKNOWN_TRIES = 5
+
+/** Requests that an insert names: a batch may hold thousands, and the comment travels in its URL. */
+const NAMED_REQUESTS = 20
+
+/**
+ * What became of a recorded batch range: all rows are stored; ClickHouse refuses it as it is and nothing is stored; or
+ * the process stops while ClickHouse cannot take it, and anyone who owns the partition next repeats it.
+ */
+export type StoreOutcome =
+  | { kind: 'stored' }
+  /** `doubtful`: an earlier try ended without a clear answer, so its rows may be stored all the same. */
+  | { kind: 'refused', error: InsertError, doubtful: boolean }
+  | { kind: 'stopped' }
+
+export interface StoreBatchRangeOptions {
+  insertFrames: InsertFrames
+  lease: PartitionLease
+  frames: readonly Uint8Array[]
+  token: string
+  /** Ids of the requests that the messages came with, for anyone who follows one of them. */
+  requests: readonly string[]
+  settingsVersion: number
+  logger: Logger
+  /** Ends the trying after the running insert. */
+  stop: AbortSignal
+  /** Ends the running insert too. */
+  abort: AbortSignal
+  /** Called before each new try. */
+  onRetry: (error: InsertError) => void
+}
+
+/**
+ * Inserts a recorded batch range, trying again for as long as ClickHouse is unavailable or overloaded, be it for hours.
+ *
+ * @throws {FencedError} when the partition went to another owner meanwhile. Nothing is inserted then.
+ */
+export async function storeBatchRange (options: StoreBatchRangeOptions): Promise<StoreOutcome> {
+  const { lease, frames, token, abort } = options
+  const comment = describeCut(token, options.requests)
+  const settings = INSERT_SETTINGS[options.settingsVersion]
+  if (settings === undefined) throw new Error(`range was recorded with unknown settings ${options.settingsVersion}`)
+  let unknownTries = 0
+  for (let attempt = 0; ; attempt++) {
+    await lease.renew()
+    try {
+      if (frames.length > 0) await options.insertFrames({ frames, token, comment, settings, signal: abort })
+      return { kind: 'stored' }
+    } catch (error) {
+      if (!(error instanceof InsertError) || abort.aborted) throw error
+      const { action, name } = classifyClickHouseError(error)
+      if (action === 'refuse' || (action === 'unknown' && ++unknownTries >= UNKNOWN_TRIES)) {
+        return { kind: 'refused', error, doubtful: attempt > 0 }
+      }
+      if (options.stop.aborted) return { kind: 'stopped' }
+      options.onRetry(error)
+      const waitMs = retryDelayMs(attempt)
+      options.logger.warn({ err: error, code: name, attempt, waitMs, comment }, 'insert failed, will try again')
+      await pause(waitMs, options.stop)
+    }
+  }
+}
+
+/** Names an insert in the query log of ClickHouse and in our own: `<token> requests <id> <id> ...`. */
+function describeCut (token: string, requests: readonly string[]): string {
+  const ids = [...new Set(requests)]
+  const rest = ids.length > NAMED_REQUESTS ? ` and ${ids.length - NAMED_REQUESTS} more` : ''
+  return `${token} requests ${ids.slice(0, NAMED_REQUESTS).join(' ')}${rest}`
+}

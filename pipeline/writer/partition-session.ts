@@ -1,0 +1,274 @@
+import { MillraceError } from '../../platform/errors.ts'
+import { ROW_LAYOUT } from '../../schema/event-row.ts'
+import { HEADER } from '../../schema/streams.ts'
+import { type DuplicateFilter } from '../duplicates/duplicate-filter.ts'
+import { type PartitionLease } from '../partitions/claim-partition.ts'
+import { batchRangeToken, type BatchRange } from '../partitions/partition-record.ts'
+import { buildFrames } from './batch/build-frames.ts'
+import { chooseBatch, type SearchLimits } from './batch/choose-batch.ts'
+import { classifyClickHouseError } from './insert/classify-clickhouse-error.ts'
+import { countStored } from './acknowledge/count-stored.ts'
+import { type InsertError } from './insert/insert-frames.ts'
+import { INSERT_SETTINGS_VERSION } from './insert/insert-settings.ts'
+import { type PartitionMessage } from './read/partition-message.ts'
+import { PartitionProgress } from './acknowledge/partition-progress.ts'
+import { type PartitionReader } from './read/partition-reader.ts'
+import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
+import { type PartitionDeps } from './run-partition-session.ts'
+import { openBlock, deadLetterRows } from './acknowledge/dead-letter-rows.ts'
+import { storeBatchRange } from './insert/store-batch-range.ts'
+
+/** How long an idle partition waits at most before it looks around again, in milliseconds. */
+const IDLE_MS = 3000
+
+/**
+ * With an error that nobody knows, and without any success in between, nothing is dead-lettered for so long, in
+ * milliseconds: it may be ClickHouse that is ill, not the row.
+ */
+const UNKNOWN_PATIENCE_MS = 120_000
+
+const UNLIMITED: SearchLimits = { messages: Infinity, rows: Infinity }
+
+/**
+ * Takes messages, chooses batch ranges, inserts and acknowledges them, one batch range at a time.
+ *
+ * When ClickHouse refuses a batch range for its rows, nothing of it is stored, and the partition searches: the next
+ * batch range is half as large, then half of that, down to one message and within it to one row, which is
+ * dead-lettered. Each piece is a recorded batch range with a token of its own, so a crash anywhere in the search is
+ * repeated like any other. With every success the batch ranges grow again.
+ */
+export class PartitionSession {
+  readonly #deps: PartitionDeps
+  readonly #reader: PartitionReader
+  readonly #lease: PartitionLease
+  readonly #filter: DuplicateFilter
+  readonly #progress: PartitionProgress
+  #search = UNLIMITED
+  /** When the search began, on the monotonic clock, and whether anything was stored since. */
+  #searchedSince = 0
+  #storedSince = false
+  #lastBatchAt = -Infinity
+  /** Messages up to here belong to a batch range that cannot be repeated exactly: every row of them is looked up. */
+  #lookUpTo = 0
+  #waits = 0
+
+  constructor (
+    deps: PartitionDeps, parts: { lease: PartitionLease, reader: PartitionReader, filter: DuplicateFilter }
+  ) {
+    this.#deps = deps
+    this.#lease = parts.lease
+    this.#reader = parts.reader
+    this.#filter = parts.filter
+    this.#progress = new PartitionProgress(parts.lease, parts.reader)
+  }
+
+  async run (): Promise<void> {
+    const { stop, state } = this.#deps
+    await this.#waitIfNewer(this.#lease.record.range?.layout)
+    await this.#repeatRecordedRange()
+    state.phase = 'running'
+    while (!stop.aborted) {
+      if (this.#reader.failure !== null) throw this.#reader.failure
+      this.#skipSettled()
+      const count = this.#countDue()
+      if (count > 0) {
+        await this.#waitIfNewer(this.#reader.buffer[0]!.layout)
+        if (!stop.aborted) await this.#storeBatch(this.#reader.take(count))
+      } else {
+        await this.#progress.write()
+        state.oldestStoredAt = this.#reader.buffer[0]?.storedAt ?? 0
+        await this.#reader.waitForMore(this.#msUntilDue(), stop)
+      }
+    }
+    await this.#progress.write()
+  }
+
+  /**
+   * Older layouts only lack columns, which get their defaults. A newer one has columns that this process does not know:
+   * ClickHouse would refuse its rows, and they would be dead-lettered for nothing. They wait for a newer process
+   * instead.
+   */
+  async #waitIfNewer (layout = 0): Promise<void> {
+    const { stop, state, logger } = this.#deps
+    if (layout <= ROW_LAYOUT || stop.aborted) return
+    const error = new MillraceError('PIPE_LAYOUT_NEWER', `row layout ${layout} of the partition is newer than this process, ` +
+      `which knows ${ROW_LAYOUT}: end it and start the newer version`, { action: 'stop', details: { layout } })
+    logger.error({ err: error, partition: state.key }, 'the partition waits for a newer version')
+    state.fail(error)
+    while (!stop.aborted) await pause(IDLE_MS, stop)
+  }
+
+  /** Inserts the batch range that the record names exactly as it was: the last owner may have inserted it or not. */
+  async #repeatRecordedRange (): Promise<void> {
+    const { range } = this.#lease.record
+    if (range === null) return
+    const { stop, logger, state } = this.#deps
+    while (!await this.#hasAllUpTo(range.last)) {
+      await this.#reader.waitForMore(1000, stop)
+      if (this.#reader.failure !== null) throw this.#reader.failure
+      if (stop.aborted) return
+    }
+    this.#skipSettled()
+    const count = this.#reader.buffer.findLastIndex((message) => message.sequence <= range.last) + 1
+    if (count !== range.messages) {
+      // Somebody removed messages from the stream. The token would not be recognised with another number of blocks.
+      logger.error({ partition: state.key, expected: range.messages, found: count }, 'messages of a recorded batch range are gone')
+      this.#lookUpTo = range.last
+      this.#progress.setRange(null)
+      return
+    }
+    const messages = this.#reader.take(count)
+    this.#filter.remember(messages)
+    logger.info({ partition: state.key, first: range.first, last: range.last }, 'repeating the recorded batch range')
+    await this.#insertRange(messages, range, true)
+  }
+
+  async #hasAllUpTo (sequence: number): Promise<boolean> {
+    if ((this.#reader.buffer.at(-1)?.sequence ?? 0) >= sequence) return true
+    return await this.#reader.readPending() <= this.#reader.buffer.length
+  }
+
+  #skipSettled (): void {
+    const sequence = this.#progress.skipSettled()
+    if (sequence !== null) {
+      this.#deps.logger.error({ partition: this.#deps.state.key, sequence }, 'the stream gave numbers out again')
+    }
+  }
+
+  #countDue (): number {
+    // What remains of a split message goes alone: in a batch range with others its acknowledged rows would be inserted
+    // again.
+    const search = this.#progress.doneRows > 0 ? { ...this.#search, messages: 1 } : this.#search
+    const { count, full } = chooseBatch(this.#reader.buffer, this.#deps.limits, search)
+    return full || this.#msUntilDue() <= 0 ? count : 0
+  }
+
+  /** After a pause the first message goes at once; in a steady flow batches follow each other in the given rhythm. */
+  #msUntilDue (): number {
+    if (this.#reader.buffer.length === 0) return IDLE_MS
+    return this.#lastBatchAt + this.#deps.limits.maxAgeMs - performance.now()
+  }
+
+  async #storeBatch (messages: PartitionMessage[]): Promise<void> {
+    this.#lastBatchAt = performance.now()
+    this.#deps.state.oldestStoredAt = messages[0]!.storedAt
+    const range = await this.#planRange(messages)
+    if (range.layout === -1) {
+      await this.#deadLetterRows(messages, range, null)
+      return
+    }
+    this.#progress.setRange(range)
+    await this.#progress.write()
+    await this.#insertRange(messages, range)
+  }
+
+  async #planRange (messages: readonly PartitionMessage[]): Promise<BatchRange> {
+    const first = messages[0]!
+    const { doneRows } = this.#progress
+    const isPiece = messages.length === 1 && (doneRows > 0 || this.#search.rows < first.rows)
+    return {
+      first: first.sequence,
+      last: messages.at(-1)!.sequence,
+      messages: messages.length,
+      ...(isPiece ? { rows: [doneRows, Math.min(doneRows + this.#search.rows, first.rows)] } : {}),
+      layout: first.layout,
+      settings: INSERT_SETTINGS_VERSION,
+      leftOut: await this.#filter.decide(messages, { lookUpAll: first.sequence <= this.#lookUpTo })
+    }
+  }
+
+  async #insertRange (messages: PartitionMessage[], range: BatchRange, isRepeated = false): Promise<void> {
+    const { state, metrics, logger, stop, abort } = this.#deps
+    const startedAt = performance.now()
+    state.insertingSince = Date.now()
+    const outcome = await storeBatchRange({
+      insertFrames: this.#deps.insertFrames,
+      lease: this.#lease,
+      frames: await buildFrames(messages, range),
+      token: this.#tokenOf(range),
+      requests: messages.map(({ headers }) => headers[HEADER.request] ?? ''),
+      settingsVersion: range.settings,
+      logger,
+      stop,
+      abort,
+      onRetry: (error) => {
+        state.phase = 'retrying'
+        state.lastError = error.message
+        metrics.insertRetries.inc({ partition: state.key, code: error.clickhouseCode })
+      }
+    }).finally(() => { state.insertingSince = 0 })
+    if (outcome.kind === 'stopped') return
+    if (outcome.kind === 'refused') {
+      metrics.refusedBatches.inc({ partition: state.key, code: outcome.error.clickhouseCode })
+      if (outcome.doubtful || isRepeated) this.#doubt(messages)
+      await this.#searchRefused(messages, range, outcome.error)
+      return
+    }
+    countStored(this.#deps, { messages, range, ms: performance.now() - startedAt })
+    // A limit that was not reached has served its time.
+    const isReached = messages.length >= this.#search.messages
+    this.#search = { messages: isReached ? this.#search.messages * 2 : Infinity, rows: this.#search.rows * 2 }
+    this.#storedSince = true
+    this.#acknowledge(messages, range)
+  }
+
+  /** These rows may be stored under the token of the batch range; other tokens would not recognise them. */
+  #doubt (messages: readonly PartitionMessage[]): void {
+    this.#lookUpTo = Math.max(this.#lookUpTo, messages.at(-1)!.sequence)
+    for (const message of messages) delete message.leftOut
+  }
+
+  async #searchRefused (messages: PartitionMessage[], range: BatchRange, error: InsertError): Promise<void> {
+    if (this.#search.messages === Infinity && this.#search.rows === Infinity) {
+      this.#searchedSince = performance.now()
+      this.#storedSince = false
+    }
+    const rows = range.rows === undefined ? messages[0]!.rows : range.rows[1] - range.rows[0]
+    if (messages.length > 1) {
+      this.#search = { ...this.#search, messages: Math.ceil(messages.length / 2) }
+    } else {
+      const block = await openBlock(messages[0]!)
+      if (await this.#mayBeClickHouse(error, block === null)) {
+        this.#deps.logger.error({ err: error }, 'nothing is stored at the moment, the partition waits')
+        this.#deps.state.fail(error)
+        await pause(retryDelayMs(this.#waits++), this.#deps.stop)
+      } else if (rows > 1 && block !== null) {
+        this.#search = { messages: 1, rows: Math.ceil(rows / 2) }
+      } else {
+        await this.#deadLetterRows(messages, range, error)
+        return
+      }
+    }
+    this.#progress.setRange(null)
+    this.#reader.putBack(messages)
+  }
+
+  /** Whether the refusal may be no fault of the rows. */
+  async #mayBeClickHouse (error: InsertError, isMalformed: boolean): Promise<boolean> {
+    if (!await this.#deps.probeTable()) return true
+    if (isMalformed || this.#storedSince || classifyClickHouseError(error).action !== 'unknown') return false
+    return performance.now() - this.#searchedSince < UNKNOWN_PATIENCE_MS
+  }
+
+  async #deadLetterRows (messages: PartitionMessage[], range: BatchRange, error: InsertError | null): Promise<void> {
+    const message = messages[0]!
+    const isRow = error !== null && await openBlock(message) !== null
+    const taken = await deadLetterRows(this.#deps, {
+      message, error, token: this.#tokenOf(range), ...(isRow ? { row: range.rows?.[0] ?? 0 } : {})
+    })
+    if (taken) this.#acknowledge(messages, range)
+  }
+
+  #acknowledge (messages: PartitionMessage[], range: BatchRange): void {
+    this.#waits = 0
+    // Not before: a refusal may be ClickHouse's that is ill, and health would call the partition well while it asks.
+    this.#deps.state.phase = 'running'
+    const remaining = this.#progress.acknowledge(messages, range)
+    if (remaining !== null) this.#reader.putBack([remaining])
+    else if (range.rows !== undefined) this.#search = { ...this.#search, rows: Infinity }
+  }
+
+  #tokenOf (range: BatchRange): string {
+    return batchRangeToken(this.#deps.partition, this.#progress.stream, range)
+  }
+}

@@ -1,0 +1,107 @@
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { zstdDecompressSync } from 'node:zlib'
+import { ClickHouseError } from '@clickhouse/client'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
+
+interface OutboxRow {
+  id: number
+  target: string
+  rows: Buffer
+}
+
+/** Rows of the outbox a turn; each holds at most some 4 MB of text. */
+const TURN_ROWS = 16
+
+/**
+ * Codes of ClickHouse that mean "these very rows can never be stored": they do not parse. Everything else (network,
+ * memory, too many parts, a missing table) is waited out.
+ */
+const REFUSED_CODES = new Set([
+  '6', // CANNOT_PARSE_TEXT
+  '26', // CANNOT_PARSE_QUOTED_STRING
+  '27', // CANNOT_PARSE_INPUT_ASSERTION_FAILED
+  '38', // CANNOT_PARSE_DATE
+  '41', // CANNOT_PARSE_DATETIME
+  '72', // CANNOT_PARSE_NUMBER
+  '117', // INCORRECT_DATA
+  '376', // CANNOT_PARSE_UUID
+  '467' // CANNOT_PARSE_BOOL
+])
+
+/**
+ * Moves what waits in the outbox to ClickHouse, oldest first, until none is left or the signal fires.
+ *
+ * A copy is deleted from the outbox after it is stored. A crash in between stores it again, which changes nothing: the
+ * tables keep the highest version of a row. For the same reason several processes may drain at once.
+ *
+ * @returns how many rows were stored, and how many rows of the outbox were marked as refused because ClickHouse will
+ *   never take them (column `refused`).
+ * @throws when Postgres or ClickHouse cannot be reached; everything not yet stored is still in the outbox.
+ */
+export async function drainPersonsOutbox (options: {
+  sql: Sql
+  clickhouse: ClickHouse
+  signal?: AbortSignal
+}): Promise<{ stored: number, refused: number }> {
+  const total = { stored: 0, refused: 0 }
+  while (options.signal?.aborted !== true) {
+    const turn = await drainTurn(options.sql, options.clickhouse)
+    total.stored += turn.stored
+    total.refused += turn.refused
+    if (turn.taken < TURN_ROWS) break
+  }
+  return total
+}
+
+async function drainTurn (
+  sql: Sql, clickhouse: ClickHouse
+): Promise<{ taken: number, stored: number, refused: number }> {
+  return await sql.begin(async (transaction) => {
+    const waiting = await transaction<(OutboxRow & { rowCount: number })[]>`
+      SELECT id, target, rows, row_count AS "rowCount" FROM persons_outbox
+      WHERE refused IS NULL ORDER BY id LIMIT ${TURN_ROWS} FOR UPDATE SKIP LOCKED`
+    const refused = await storeCopies(clickhouse, waiting)
+    for (const [id, reason] of refused) {
+      await transaction`UPDATE persons_outbox SET refused = ${reason} WHERE id = ${id}`
+    }
+    const done = waiting.filter(({ id }) => !refused.has(id))
+    if (done.length > 0) await transaction`DELETE FROM persons_outbox WHERE id = ANY (${done.map(({ id }) => id)})`
+    return {
+      taken: waiting.length,
+      stored: done.reduce((sum, { rowCount }) => sum + rowCount, 0),
+      refused: refused.size
+    }
+  })
+}
+
+/** Inserts by table. Returns the rows of the outbox that ClickHouse refused, with the reason. */
+async function storeCopies (clickhouse: ClickHouse, waiting: readonly OutboxRow[]): Promise<Map<number, string>> {
+  const refused = new Map<number, string>()
+  for (const [target, rows] of Map.groupBy(waiting, (row) => row.target)) {
+    if (await tryInsert(clickhouse, target, rows) === null) continue
+    // One of them is bad: each by itself, so that its neighbours are stored.
+    for (const row of rows) {
+      const reason = await tryInsert(clickhouse, target, [row])
+      if (reason !== null) refused.set(row.id, reason)
+    }
+  }
+  return refused
+}
+
+async function tryInsert (clickhouse: ClickHouse, target: string, rows: readonly OutboxRow[]): Promise<string | null> {
+  try {
+    const { stream } = await clickhouse.exec({
+      query: `INSERT INTO ${target} FORMAT JSONEachRow`,
+      values: Readable.from(rows.map((row) => zstdDecompressSync(row.rows)), { objectMode: false }),
+      clickhouse_settings: { async_insert: 0, input_format_json_read_objects_as_strings: 1 }
+    })
+    // An insert answers nothing, but the socket is free only once that was read.
+    await text(stream)
+    return null
+  } catch (error) {
+    if (error instanceof ClickHouseError && REFUSED_CODES.has(error.code)) return error.message
+    throw error
+  }
+}

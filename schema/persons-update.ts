@@ -1,0 +1,69 @@
+import { PERSONS_PARTITIONS } from './streams.ts'
+
+/**
+ * What an event changes about persons and groups, as published to PERSONS. One message holds a JSON array of updates
+ * of one partition, in the order in which their events were received.
+ *
+ * Produced by ingest (which has the parsed event in hand), applied by the pipeline in order. Rules and cases:
+ * `docs/persons.md`.
+ */
+export type PersonsUpdate = PersonUpdate | MergeUpdate | GroupUpdate | GroupTypeUpdate
+
+interface UpdateOrigin {
+  projectId: number
+  /** uuid of the event: makes an update recognisable when it is redelivered or sent again by the SDK. */
+  uuid: string
+  /** Time of the event, epoch milliseconds. */
+  timestamp: number
+}
+
+/** Sets properties of the person of a distinct id, who is created when new. */
+export interface PersonUpdate extends UpdateOrigin {
+  kind: 'person'
+  distinctId: string
+  set?: Record<string, unknown>
+  setOnce?: Record<string, unknown>
+  unset?: string[]
+  /** The event was an `$identify`: the person counts as identified. */
+  identify?: boolean
+}
+
+/** Joins the person of `otherDistinctId` into the person of `distinctId`, then sets properties like `person`. */
+export interface MergeUpdate extends UpdateOrigin {
+  kind: 'merge'
+  distinctId: string
+  otherDistinctId: string
+  /** `identify` and `alias` refuse to merge away an identified person; `force` (`$merge_dangerously`) does not. */
+  how: 'identify' | 'alias' | 'force'
+  set?: Record<string, unknown>
+  setOnce?: Record<string, unknown>
+  unset?: string[]
+}
+
+/** Sets properties of a group, which is created when new, as is its group type. */
+export interface GroupUpdate extends UpdateOrigin {
+  kind: 'group'
+  groupType: string
+  groupKey: string
+  set: Record<string, unknown>
+}
+
+/**
+ * Gives a group type its index when it has none yet. For events whose `$groups` name a type: once per type and ingest
+ * process is enough, more often is harmless.
+ */
+export interface GroupTypeUpdate extends UpdateOrigin {
+  kind: 'groupType'
+  groupType: string
+}
+
+/**
+ * The partition of an update: updates of one partition are applied in the order in which they were published.
+ *
+ * It follows from the project, not from the person: a merge relates any two persons of a project, so only one order of
+ * all updates of a project gives one outcome, and a `$set` sent before the `$identify` that merges its person away is
+ * applied before it, as it was meant. Projects never touch each other and go in parallel.
+ */
+export function personsPartition (update: PersonsUpdate): number {
+  return update.projectId % PERSONS_PARTITIONS
+}
