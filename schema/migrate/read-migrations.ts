@@ -39,6 +39,9 @@ export class MigrationError extends Error {
   }
 }
 
+/** What the same error means after a change of names before the first release. */
+const EARLIER_STATE = 'or, when the data is of a development state before the first release, start with an empty data directory'
+
 /**
  * Tells which migrations are still to be applied.
  *
@@ -52,11 +55,13 @@ export function selectPending (
     const migration = known.get(name)
     if (migration === undefined) {
       throw new MigrationError('MILLRACE_MIGRATION_UNKNOWN',
-        `${database} has migration ${name}, which this version of Millrace does not know: run a newer version`)
+        `${database} has migration ${name}, which this version of Millrace does not know: run a newer version, ` +
+        EARLIER_STATE)
     }
     if (migration.checksum !== checksum) {
       throw new MigrationError('MILLRACE_MIGRATION_CHANGED',
-        `migration ${name} of ${database} was changed after it had been applied: restore the file, add a new one`)
+        `migration ${name} of ${database} is not the one that was applied: restore its file and add a new one, ` +
+        EARLIER_STATE)
     }
   }
   const done = new Set(applied.map(({ name }) => name))
