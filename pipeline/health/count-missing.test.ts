@@ -53,16 +53,17 @@ async function waitUntilRead ({ connection }: TestStores): Promise<void> {
   }, { timeoutMs: 60_000 })
 }
 
-/** Flips four bytes in the middle of the one block of the events stream that still has messages. */
+/**
+ * Flips four bytes of a message in the middle of the one block of the events stream that still has messages. Of its
+ * content: a damaged length can keep nats-server from ever becoming ready, which its supervisor tells, and not we.
+ */
 async function damageBlock ({ nats }: TestStores): Promise<void> {
   const folder = path.join(nats.dataDir, 'nats', 'jetstream', '$G', 'streams', EVENTS_STREAM, 'msgs')
   const [block = ''] = (await readdir(folder)).filter((name) => name.endsWith('.blk')).sort().reverse()
   await using handle = await open(path.join(folder, block), 'r+')
-  const { size } = await handle.stat()
-  const bytes = Buffer.alloc(4)
-  const position = Math.floor(size / 2)
-  await handle.read(bytes, 0, 4, position)
-  await handle.write(bytes.map((byte) => byte ^ 0xff), 0, 4, position)
+  const content = await handle.readFile()
+  const position = content.indexOf('events.live.', content.length / 2) + 100
+  await handle.write(content.subarray(position, position + 4).map((byte) => byte ^ 0xff), 0, 4, position)
 }
 
 async function lookUntilSure (counter: MissingCounter): Promise<MissingReading[]> {
