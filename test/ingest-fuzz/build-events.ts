@@ -47,7 +47,7 @@ export function buildEvent (choices: Choices, ordinal: number): FuzzEvent {
   if (choices.once(8)) fields.push(`"${choices.pick(['$set', '$set_once', '$unset'])}":${buildValue(choices, 2)}`)
   if (choices.once(20)) fields.push('"event2":1,"__proto__":{"event":"polluted"},"constructor":null')
   fields.push(isBadProperties
-    ? `"properties":${choices.pick(['[]', '"x"', '5', 'true'])}`
+    ? `"properties":${choices.pick(['[1]', '"x"', '5', 'true'])}`
     : `"properties":{${[...id.properties, ...buildProperties(choices), `"n":${ordinal}`].join(',')}}`)
   return { json: `{${choices.shuffle(fields).join(',')}}`, ordinal, isStorable: name.isGood && id.isGood && !isBadProperties }
 }
