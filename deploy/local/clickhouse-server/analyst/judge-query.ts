@@ -35,7 +35,7 @@ const BEFORE_BRACKET = new Set(('ALL AND ARRAY AS AST BETWEEN BY COLUMNS DISTINC
   'ILIKE IN INTERPOLATE INTERSECT IS JOIN LIKE LIMIT MATERIALIZED NOT OFFSET ON OR OVER PIPELINE PREWHERE QUALIFY ' +
   'REPLACE SELECT SETS STEP STRICT SYNTAX TABLE TO TREE UNION USING WHERE WITH').split(' '))
 /** Functions of the grammar, which the engine does not list. */
-const GRAMMAR_FUNCTIONS = new Set(['exists', 'grouping'])
+const GRAMMAR_FUNCTIONS = new Set(['exists', 'grouping', 'untuple'])
 /** These take the name of an aggregate function as a string. */
 const CALLS_BY_STRING = new Set(['arrayreduce', 'arrayreduceinranges', 'initializeaggregation'])
 /** These take the name of a format as a string. */

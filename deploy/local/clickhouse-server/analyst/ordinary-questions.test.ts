@@ -18,6 +18,7 @@ const QUESTIONS = [
   "SELECT 'it''s', 'back\\\\slash', 'tab\\there', '\\x41\\x00\\xff', x'4142', b'01000001', $$here; doc$$, 'größe 日本', '--', '/*', '#', '`', '\"'",
   "SELECT CASE a WHEN 1 THEN 'one' WHEN 2 THEN 'two' ELSE 'many' END, CASE WHEN a > 1 THEN 1 END, a > 3 ? 'x' : 'y', if(a > 2, 1, 2), multiIf(a = 1, 'a', a = 2, 'b', 'c') FROM t ORDER BY a LIMIT 4",
   'SELECT CAST(a AS String), a::Nullable(UInt64), CAST(a, \'Float64\'), toDecimal64(a, 2), [1, 2]::Array(UInt8) FROM t ORDER BY a LIMIT 2',
+  "SELECT untuple((a, b)), untuple((1, 'x') AS p) FROM t ORDER BY a LIMIT 2",
   'SELECT a AS x, x + 1 AS "my value (€)", `odd name`, `$price`, t.`odd name` FROM millrace.t AS t ORDER BY x LIMIT 2',
   "SELECT b LIKE 'b%', b NOT ILIKE 'B1', b || '-' || l, match(b, '^b\\\\d+$'), b REGEXP 'b', b IS NULL, n IS NOT NULL, n <=> 1 FROM t ORDER BY a LIMIT 3",
   // Time.
