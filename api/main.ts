@@ -16,7 +16,8 @@ import { createProjectDirectory } from './keys/project-directory.ts'
 runProcess('api', async () => {
   const config = loadApiConfig(process.env)
   const logger = createLogger({ component: 'api', level: config.logLevel })
-  const sql = connectPostgres({ url: config.databaseUrl, logger })
+  // A request that waits for a database that hangs is answered 503, well before its client gives up.
+  const sql = connectPostgres({ url: config.databaseUrl, logger, statementTimeoutMs: 10_000 })
   const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
   const nats = createNatsOnDemand({ url: config.natsUrl, logger })
   const metrics = createMetrics('api')

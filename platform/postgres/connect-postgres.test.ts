@@ -182,6 +182,26 @@ t.test('gives a statement up when it is cancelled, and its connection with it', 
   t.same(await sql`SELECT 2 AS answer`, [{ answer: 2 }])
 })
 
+t.test('gives up a server that says nothing for longer than a statement may take', { timeout: 20_000 }, async (t) => {
+  const { url } = await createTestPostgres(t)
+  const proxy = await startTcpFaultProxy({ port: Number(new URL(url).port) })
+  t.teardown(() => proxy.close())
+  const through = new URL(url)
+  through.port = String(proxy.port)
+  const sql = connectPostgres({ url: through.href, max: 1, statementTimeoutMs: 200 })
+  t.teardown(() => sql.end({ timeout: 0.1 }))
+  await sql`SELECT 1`
+  proxy.set('stall')
+
+  const outcomes = await Promise.allSettled([
+    sql`SELECT 2`.execute(), sql`SELECT 3`.execute(), sql.begin(async (transaction) => await transaction`SELECT 4`)
+  ])
+
+  t.match(outcomes, [1, 2, 3].map(() => ({ status: 'rejected', reason: { code: 'CONNECTION_CLOSED' } })))
+  proxy.set('pass')
+  t.same(await sql`SELECT 5 AS answer`, [{ answer: 5 }])
+})
+
 t.test('puts statements into statements, with rows, columns and values of every kind', async (t) => {
   const { sql } = await createTestPostgres(t)
   await sql`CREATE TABLE things (id bigint, "odd ""name" text, tags text[], about jsonb, made timestamptz, day date, raw bytea)`

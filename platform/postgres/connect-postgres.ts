@@ -43,6 +43,14 @@ export interface Sql extends SqlTemplates {
   onStatement: ((text: string) => void) | undefined
 }
 
+export interface PostgresOptions {
+  url: string
+  max?: number
+  pipeline?: boolean
+  statementTimeoutMs?: number
+  logger?: Logger | undefined
+}
+
 /**
  * Opens the pool for the metadata. Connections are made on first use, so this never throws for an absent server.
  * Statements fail with `DatabaseError` of the driver (its `code` is the SQLSTATE), with a
@@ -51,17 +59,19 @@ export interface Sql extends SqlTemplates {
  * @param options.url        `postgres://user:password@host:port/database`, TLS by `?sslmode=verify-full`.
  * @param options.max        Connections at most; default 8.
  * @param options.pipeline   False for COPY, which the driver cannot send behind other statements; default true.
+ * @param options.statementTimeoutMs  Longest wait for the answer to a statement, in milliseconds: then it fails with
+ *   CONNECTION_CLOSED, and its connection is closed. Default: none, as a backup may take its time.
  */
-export function connectPostgres (
-  options: { url: string, max?: number, pipeline?: boolean, logger?: Logger | undefined }
-): Sql {
+export function connectPostgres (options: PostgresOptions): Sql {
   const pool = createConnectionPool({ max: 8, pipeline: true, ...options })
 
   async function send (connection: Connection, statement: Statement): Promise<Rows<any>> {
     const { text, values } = compile(statement)
     sql.onStatement?.(text)
     const name = 'raw' in statement.parts ? nameOf(text) : undefined
-    statement.onCancel = () => connection.destroy()
+    const cancel = (): void => connection.destroy()
+    statement.onCancel = cancel
+    const timer = options.statementTimeoutMs === undefined ? undefined : setTimeout(cancel, options.statementTimeoutMs)
     try {
       if (statement.isCancelled) throw new PostgresConnectionError('CONNECTION_CLOSED')
       const result = [await connection.query({ text, values, ...name === undefined ? {} : { name } })].flat().at(-1)!
@@ -75,6 +85,7 @@ export function connectPostgres (
       throw translated
     } finally {
       statement.onCancel = undefined
+      clearTimeout(timer)
     }
   }
 
