@@ -33,6 +33,6 @@ console.log(`without the guard: ${unguarded.queries} queries on what has a canar
 process.exitCode = holes.length > 0 || outcome.connections > 0 || outcome.filesWritten.length > 0 ? 1 : 0
 
 function describe (of: Outcome): string {
-  return `${of.refusedByGuard} refused by the server, ${of.refusedByEngine} by the engine, ${of.answered.length} answered, ` +
+  return `${of.refusedByGuard} refused by the guard, ${of.refusedByEngine} by the engine, ${of.answered.length} answered, ` +
     `${of.secretsSeen.length} with a secret, ${of.connections} connections, ${of.filesWritten.length} files written`
 }
