@@ -8,7 +8,7 @@ export interface Metric {
   steps: MetricStep[]
   /** Property whose values are added up or averaged; null for funnels and counts. */
   property: string | null
-  /** How long after the first exposure an event counts, in seconds; 0 is indefinitely. */
+  /** How long after the first exposure an event counts, in seconds; 0 is without an end. */
   windowSeconds: number
 }
 

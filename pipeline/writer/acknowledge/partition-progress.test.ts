@@ -71,7 +71,7 @@ t.test('acknowledges what an earlier session acknowledged, and takes nothing els
   t.same(buffer.map(({ sequence }) => sequence), [6])
 })
 
-t.test('keeps a message with the number of a acknowledged one when the stream counts again, under another token', async (t) => {
+t.test('keeps a message with the number of an acknowledged one when the stream counts again, under another token', async (t) => {
   const buffer = [message(4), message(5, 9000), message(6, 9001)]
   const { progress, log } = createProgress({ done: 6, doneAt: 6000 }, buffer)
 
