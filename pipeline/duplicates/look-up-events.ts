@@ -1,5 +1,5 @@
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { uuidFromNative } from '../../platform/native-block/testing/build-event-block.ts'
+import { uuidFromNative } from '../../platform/native-block/native-block.ts'
 import { identityKey, toHex, type EventIdentity } from './event-identity.ts'
 
 /** Tells which of the events are stored, by `identityKey`. */

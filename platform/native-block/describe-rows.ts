@@ -1,5 +1,4 @@
-import { uuidFromNative } from './testing/build-event-block.ts'
-import { type NativeBlock, type NativeColumn } from './native-block.ts'
+import { uuidFromNative, type NativeBlock, type NativeColumn } from './native-block.ts'
 
 /** The rows of a block in plain values, by column, for people and for JSON. */
 export function describeRows (block: NativeBlock): Record<string, unknown>[] {

@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
-import { buildEventBlock, uuidFromNative, uuidToNative, type PlainEvent } from './testing/build-event-block.ts'
+import { buildEventBlock, type PlainEvent } from './testing/build-event-block.ts'
 import { decodeNativeBlock } from './decode-native-block.ts'
 import { describeRows } from './describe-rows.ts'
 import { encodeNativeBlock } from './encode-native-block.ts'
-import { pickRows } from './native-block.ts'
+import { pickRows, uuidFromNative, uuidToNative } from './native-block.ts'
 
 const events = fc.array(fc.record({
   project_id: fc.nat(),

@@ -35,3 +35,20 @@ export function pickRows (block: NativeBlock, rows: readonly number[]): NativeBl
     }) as NativeColumn)
   }
 }
+
+/** A UUID in Native is two little-endian halves of 64 bits. */
+export function uuidToNative (text: string): Uint8Array {
+  const bytes = Buffer.from(text.replaceAll('-', ''), 'hex')
+  bytes.subarray(0, 8).reverse()
+  bytes.subarray(8).reverse()
+  return bytes
+}
+
+/** The usual text of a UUID in Native. */
+export function uuidFromNative (native: Uint8Array): string {
+  const bytes = Buffer.from(native)
+  bytes.subarray(0, 8).reverse()
+  bytes.subarray(8).reverse()
+  const hex = bytes.toString('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}

@@ -1,5 +1,5 @@
 import { EVENT_COLUMNS, type ColumnType } from '../../../schema/event-row.ts'
-import { type NativeBlock, type NativeColumn } from '../native-block.ts'
+import { uuidToNative, type NativeBlock, type NativeColumn } from '../native-block.ts'
 
 /** One event by column, in plain values. What is absent is empty. */
 export interface PlainEvent {
@@ -16,7 +16,7 @@ export interface PlainEvent {
   [column: string]: unknown
 }
 
-/** Builds a block of the current row layout from plain values: for tests, and for the empty block of the probe. */
+/** Builds a block of the current row layout from plain values. */
 export function buildEventBlock (events: readonly PlainEvent[]): NativeBlock {
   return {
     rows: events.length,
@@ -42,20 +42,4 @@ function encodeCell (type: ColumnType, value: unknown): Uint8Array | Uint8Array[
     case 'Map(String, String)': return Object.entries(value ?? {}).flat().map((text) => Buffer.from(String(text)))
     default: return Buffer.from(String(value ?? ''))
   }
-}
-
-/** A UUID in Native is two little-endian halves of 64 bits. */
-export function uuidToNative (text: string): Uint8Array {
-  const bytes = Buffer.from(text.replaceAll('-', ''), 'hex')
-  bytes.subarray(0, 8).reverse()
-  bytes.subarray(8).reverse()
-  return bytes
-}
-
-export function uuidFromNative (native: Uint8Array): string {
-  const bytes = Buffer.from(native)
-  bytes.subarray(0, 8).reverse()
-  bytes.subarray(8).reverse()
-  const hex = bytes.toString('hex')
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
 }
