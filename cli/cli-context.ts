@@ -1,11 +1,11 @@
-import { connectClickHouse, type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { connectNats, type NatsConnection } from '../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
 import { checkService, pingClickHouse } from '../platform/health/check-service.ts'
 import { createLogger } from '../platform/logger.ts'
 import { loadSettings } from '../platform/load-settings.ts'
-import { ServiceSilentError, type ServiceName } from './describe-failure.ts'
-import { findAddress } from './find-address.ts'
+import { type ServiceName, ServiceSilentError } from './run-cli.ts'
+import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-addresses.ts'
 
 /** What a command may use of the world; tests hand in their own. */
 export interface CliWorld {
@@ -118,4 +118,25 @@ export function createCliContext (world: CliWorld): CliContext {
     }
   }
   return context
+}
+
+export type AddressName = 'DATABASE_URL' | 'CLICKHOUSE_URL' | 'NATS_URL'
+
+const IN_STACK = {
+  DATABASE_URL: 'databaseUrl', CLICKHOUSE_URL: 'clickhouseUrl', NATS_URL: 'natsUrl'
+} as const satisfies Record<AddressName, keyof StackAddresses>
+
+/**
+ * Where a command finds a service: the variable of that name, else the embedded stack that runs on the data directory
+ * (`MILLRACE_DATA_DIR`), else the default of the setting.
+ */
+async function findAddress (env: NodeJS.ProcessEnv, name: AddressName): Promise<string> {
+  const { [name]: fallback, MILLRACE_DATA_DIR: dataDir } = loadSettings(env, [name, 'MILLRACE_DATA_DIR'])
+  if (env[name] !== undefined && env[name] !== '') return fallback
+  try {
+    return (await readAddresses(dataDir))[IN_STACK[name]]
+  } catch {
+    // No stack was started here: the default may still be right, and the connection says when it is not.
+    return fallback
+  }
 }

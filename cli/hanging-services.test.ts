@@ -5,7 +5,7 @@ import t from 'tap'
 import { startStack } from '../test/start-stack.ts'
 import { waitUntilPaused } from '../test/support/wait-until-paused.ts'
 import { withoutSettings } from '../test/support/without-settings.ts'
-import { EXIT } from './describe-failure.ts'
+import { EXIT } from './run-cli.ts'
 import { runCaptured } from './testing/run-captured.ts'
 
 const BIN = path.join(import.meta.dirname, 'millrace.js')

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { personUuid } from '../../platform/persons/person-uuid.ts'
+import { personUuid } from '../../platform/persons/person-ids.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 

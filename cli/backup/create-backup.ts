@@ -2,17 +2,15 @@ import { createReadStream } from 'node:fs'
 import { mkdir, readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { readAddresses, type StackAddresses } from '../../deploy/local/data-dir/stack-addresses.ts'
-import { writeBackupFile, type BackupFile } from '../../platform/backup/backup-files.ts'
-import { writeManifest, type BackupManifest } from '../../platform/backup/backup-manifest.ts'
-import { freezeTables, removeFrozenTables } from '../../platform/backup/clickhouse-backup.ts'
-import { backUpDeadLetters } from '../../platform/backup/dead-letters-backup.ts'
-import { backUpPostgres } from '../../platform/backup/postgres-backup.ts'
-import { waitUntilStored } from '../../platform/backup/wait-until-stored.ts'
+import { type BackupFile, type BackupManifest, writeBackupFile, writeManifest } from './backup-folder.ts'
+import { freezeTables, removeFrozenTables } from './clickhouse-backup.ts'
+import { backUpDeadLetters } from './dead-letters-backup.ts'
+import { backUpPostgres } from './postgres-backup.ts'
+import { waitUntilStored, whileInsertsAreHeld } from './quiesce.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { tryLockFile, type FileLock } from '../../platform/file-lock.ts'
 import { type CliContext } from '../cli-context.ts'
-import { startProgressBar } from './progress-bar.ts'
-import { whileInsertsAreHeld } from './hold-inserts.ts'
+import { startProgressBar } from '../terminal-output.ts'
 
 export interface CreateBackupOptions {
   /** Data directory of the running stack. */
@@ -29,9 +27,9 @@ export const DEAD_LETTER_FILES = ['dead-letters-1.jsonl.zst', 'dead-letters-2.js
 /**
  * Backs the running embedded stack up:
  *
- * 1. wait until everything acknowledged so far is stored or dead-lettered   wait-until-stored.ts
- * 2. hold inserts; cut both databases at one moment; let inserts go on  hold-inserts.ts
- * 3. copy what was cut, and the dead letters                            platform/backup/
+ * 1. wait until everything acknowledged so far is stored or dead-lettered   quiesce.ts
+ * 2. hold inserts; cut both databases at one moment; let inserts go on  quiesce.ts
+ * 3. copy what was cut, and the dead letters                            *-backup.ts
  * 4. when all that is done, write the manifest, which makes the folder a backup
  *
  * Events are accepted all the time. Inserts wait for step 2 only, some tens of milliseconds.

@@ -7,7 +7,7 @@ import { readDeadLetterById } from '../../platform/dead-letters/read-dead-letter
 import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type CliContext } from '../cli-context.ts'
-import { JSON_OPTION, printFields, printRows, type Output } from '../print-rows.ts'
+import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readId, readInstant } from '../read-arguments.ts'
 
 interface FilterOptions extends Output {

@@ -1,12 +1,11 @@
-import { InvalidArgumentError, type Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import { MillraceError } from '../../platform/errors.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { deletePerson } from '../../platform/persons/delete-person.ts'
-import { findPersonByDistinctId, findPersonByUuid } from '../../platform/persons/find-person.ts'
-import { listPersons } from '../../platform/persons/list-persons.ts'
-import { countEventsOfPerson, readPerson, type Person } from '../../platform/persons/read-person.ts'
+import { findPersonByDistinctId, findPersonByUuid } from '../../platform/persons/person-ids.ts'
+import { countEventsOfPerson, listPersons, type Person, readPerson } from '../../platform/persons/read-persons.ts'
 import { type CliContext } from '../cli-context.ts'
-import { JSON_OPTION, printFields, printRows, type Output } from '../print-rows.ts'
+import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readDuration, readId } from '../read-arguments.ts'
 
 interface InProject extends Output { project: number }

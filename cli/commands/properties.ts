@@ -1,13 +1,12 @@
-import { InvalidArgumentError, type Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import { listPromotedColumns, type PromotedColumn } from '../../platform/promoted-columns/list-promoted-columns.ts'
 import {
   describeExpression, PROMOTED_TYPES, PromotionError, readPromotion, type PromotedType
 } from '../../platform/promoted-columns/promoted-column.ts'
 import { demoteProperty, promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
 import { suggestPromotions, type Suggestion } from '../../platform/promoted-columns/suggest-promotions.ts'
-import { startProgressBar, type ProgressBar } from '../backup/progress-bar.ts'
+import { JSON_OPTION, type Output, printFields, printRows, type ProgressBar, startProgressBar } from '../terminal-output.ts'
 import { type CliContext } from '../cli-context.ts'
-import { JSON_OPTION, printFields, printRows, type Output } from '../print-rows.ts'
 import { readCount } from '../read-arguments.ts'
 
 /** `millrace properties promote|demote|list|suggest`. */

@@ -1,9 +1,9 @@
-import { InvalidArgumentError, type Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import { MillraceError } from '../../platform/errors.ts'
 import { applyRetention } from '../../platform/retention/apply-retention.ts'
 import { clearRetention, listRetention, setRetention } from '../../platform/retention/retention-policy.ts'
 import { type CliContext } from '../cli-context.ts'
-import { JSON_OPTION, printFields, printRows, type Output } from '../print-rows.ts'
+import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readId } from '../read-arguments.ts'
 
 interface RuleOptions extends Output { project?: number, deadLetters?: boolean, days?: number, forever?: boolean }

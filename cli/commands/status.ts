@@ -4,9 +4,7 @@ import { type CliContext } from '../cli-context.ts'
 import { collectTexts } from '../read-arguments.ts'
 import { buildStatus, type Reading } from '../status/build-status.ts'
 import { drawStatus } from '../status/draw-status.ts'
-import { findTiers, type TierUrls } from '../status/find-tiers.ts'
-import { createReadStores } from '../status/read-stores.ts'
-import { readTier, type TierName } from '../status/read-tier.ts'
+import { createReadStores, findTiers, readTier, type TierName, type TierUrls } from '../status/read-status.ts'
 
 interface StatusOptions {
   json?: boolean

@@ -1,5 +1,4 @@
-import { type StoresReading } from './read-stores.ts'
-import { type TierName, type TierReading } from './read-tier.ts'
+import { type StoresReading, type TierName, type TierReading } from './read-status.ts'
 
 /**
  * What clients feel. Captures are `answered`; `spooled`: answered, and kept on the disk of ingest; `refused`: some got

@@ -2,8 +2,7 @@ import t from 'tap'
 import { reportHealth } from '../../platform/health/health-report.ts'
 import { buildStatus, type Reading } from './build-status.ts'
 import { drawStatus } from './draw-status.ts'
-import { parseMetrics } from './parse-metrics.ts'
-import { type TierReading } from './read-tier.ts'
+import { parseMetrics, type TierReading } from './read-status.ts'
 
 const STORES = {
   nats: { version: '2.15.1' },

@@ -11,7 +11,7 @@ import { PERSONS_STREAM } from '../../schema/streams.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { freePort } from '../../test/support/free-port.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { MAX_PROPERTIES_BYTES } from './fold/change-properties.ts'
+import { MAX_PROPERTIES_BYTES } from './change-properties.ts'
 import { compareCopies } from './testing/compare-copies.ts'
 import { noCopiesWait, origin, readPersons, startPersonsStores, type PersonsStores } from './testing/start-persons-stores.ts'
 

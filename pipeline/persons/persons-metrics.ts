@@ -1,6 +1,6 @@
 import { type Counter, type Gauge, type Histogram, type Metrics } from '../../platform/metrics.ts'
 import { type PersonsUpdate } from '../../schema/persons-update.ts'
-import { type AppliedBatch } from './apply/apply-batch.ts'
+import { type AppliedBatch } from './apply-batch.ts'
 import { MERGE_OUTCOMES, PERSONS_REFUSALS } from './persons-outcome.ts'
 
 /** What the person applier counts. Every outcome of an update has a counter. */

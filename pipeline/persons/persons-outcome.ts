@@ -1,4 +1,10 @@
+import { hash } from 'node:crypto'
 import { type PersonsUpdate } from '../../schema/persons-update.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
+import { personsSubject } from '../../schema/streams.ts'
+import { type PersonsBatch } from './apply-batch.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 
 /** How a merge ended; label of the metric. */
 export const MERGE_OUTCOMES = [
@@ -49,7 +55,7 @@ export interface RefusedUpdate {
 }
 
 /** Something could not be done as an event asked; counted by day in `persons_warnings`. */
-export interface PersonsWarning {
+interface PersonsWarning {
   projectId: number
   reason: 'illegal_distinct_id' | 'already_identified' | 'properties_too_large' | 'too_many_group_types'
   example: Record<string, string>
@@ -66,4 +72,55 @@ export interface PersonsOutcome {
 export function refuseUpdate (update: PersonsUpdate, reason: PersonsRefusal, detail: string): RefusedUpdate {
   const { projectId, uuid } = update
   return { reason, detail, payload: Buffer.from(JSON.stringify([update])), projectId, uuid }
+}
+
+/**
+ * Sets refused updates of a batch aside; resolves when the dead-letter stream has all of them.
+ *
+ * The id of a letter follows from its content, so that a transaction tried again does not leave a second one.
+ *
+ * @throws when that stream is unavailable or full: then the partition waits, rather than forget what it refused.
+ */
+export async function deadLetterUpdates (
+  connection: NatsConnection, batch: PersonsBatch, refused: readonly RefusedUpdate[]
+): Promise<void> {
+  for (const update of refused) {
+    const { reason, detail, code, payload, projectId, uuid } = update
+    await publishDeadLetter(connection, {
+      stage: 'persons',
+      reason,
+      error: detail,
+      ...(code !== undefined && { errorCode: code }),
+      subject: personsSubject(batch.partition),
+      sequence: findSequence(batch, update),
+      ...(projectId !== undefined && { project: projectId }),
+      ...(uuid !== undefined && { uuid }),
+      headers: {},
+      body: payload,
+      id: `persons:${reason}:${hash('sha1', payload)}`
+    })
+  }
+}
+
+function findSequence ({ messages }: PersonsBatch, refused: RefusedUpdate): number {
+  const origin = messages.find((message) =>
+    message.refused.includes(refused) || message.updates.some((update) => update.uuid === refused.uuid))
+  return (origin ?? messages[0])?.sequence ?? 0
+}
+
+/** Counts warnings by project, reason and day, with the latest as an example. */
+export async function recordWarnings (
+  transaction: TransactionSql, warnings: readonly PersonsWarning[]
+): Promise<void> {
+  if (warnings.length === 0) return
+  const rows = [...Map.groupBy(warnings, ({ projectId, reason }) => `${projectId}:${reason}`).values()]
+    .map((alike) => ({ ...alike.at(-1), occurrences: alike.length }))
+    .sort((a, b) => (a.projectId as number) - (b.projectId as number))
+  await transaction`
+    INSERT INTO persons_warnings AS known (project_id, day, reason, occurrences, example)
+    SELECT "projectId", (now() AT TIME ZONE 'UTC')::date, reason, occurrences, example
+    FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS new
+      ("projectId" integer, reason text, occurrences bigint, example jsonb)
+    ON CONFLICT (project_id, day, reason) DO UPDATE SET occurrences = known.occurrences + excluded.occurrences,
+      last_seen_at = excluded.last_seen_at, example = excluded.example`
 }

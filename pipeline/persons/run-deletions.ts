@@ -3,8 +3,7 @@ import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
-import { finishPersonDeletion } from '../../platform/persons/finish-person-deletion.ts'
-import { selectDeletion, type PersonDeletion } from '../../platform/persons/person-deletion.ts'
+import { finishPersonDeletion, type PersonDeletion, selectDeletion } from '../../platform/persons/finish-person-deletion.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { pause } from '../../platform/retry-delay.ts'
 

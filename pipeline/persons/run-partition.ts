@@ -2,12 +2,11 @@ import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
-import { applyBatch, type ApplyBatchDeps } from './apply/apply-batch.ts'
-import { openPersonsPartitionReader, type PersonsPartitionReader } from './read/partition-reader.ts'
-import { readPersonsMessage } from './read/persons-message.ts'
+import { applyBatch, type ApplyBatchDeps } from './apply-batch.ts'
+import { openPersonsPartitionReader, type PersonsPartitionReader } from './partition-reader.ts'
+import { readPersonsMessage } from './persons-message.ts'
 import { type PersonsMetrics } from './persons-metrics.ts'
-import { openProgress } from './progress/persons-progress.ts'
-import { loadRecentUpdates, type RecentUpdates } from './progress/recent-updates.ts'
+import { loadRecentUpdates, openProgress, type RecentUpdates } from './persons-progress.ts'
 
 /** Bytes of messages that one transaction may always apply, however large the persons are. */
 const MIN_BATCH_BYTES = 16_384

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createMetrics } from '../../platform/metrics.ts'
-import { personUuid } from '../../platform/persons/person-uuid.ts'
+import { personUuid } from '../../platform/persons/person-ids.ts'
 import { type MergeUpdate } from '../../schema/persons-update.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { waitFor } from '../../test/support/wait-for.ts'

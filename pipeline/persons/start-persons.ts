@@ -4,7 +4,7 @@ import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { PERSONS_PARTITIONS } from '../../schema/streams.ts'
-import { deadLetterUpdates } from './apply/dead-letter-updates.ts'
+import { deadLetterUpdates } from './persons-outcome.ts'
 import { createPersonsMetrics } from './persons-metrics.ts'
 import { CopyRunner } from './run-copies.ts'
 import { runDeletions } from './run-deletions.ts'
@@ -39,7 +39,7 @@ export interface PersonsDeps {
 }
 
 /** The running person applier of one process. */
-export interface People {
+export interface PersonApplier {
   /** The partitions that this process applies at the moment. */
   states: () => PersonsPartitionState[]
   /** Why copies wait for ClickHouse, or null. */
@@ -59,7 +59,7 @@ interface Running {
  *
  * 1. share the partitions among the processes        start-persons.ts
  * 2. read a partition in order, without gaps         read/partition-reader.ts
- * 3. read the updates of its messages                read/persons-message.ts
+ * 3. read the updates of its messages                persons-message.ts
  * 4. begin a transaction, tried again or searched    run-partition.ts, apply/
  * 5. pass over what was applied before               progress/
  * 6. load whom the updates name                      load/
@@ -72,7 +72,7 @@ interface Running {
  *
  * Two processes that believe to own a partition for a moment do no harm: see `lockProgress`.
  */
-export function startPersons (deps: PersonsDeps): People {
+export function startPersons (deps: PersonsDeps): PersonApplier {
   const logger = deps.logger.child({ part: 'persons' })
   const metrics = createPersonsMetrics(deps.metrics)
   const copies = new CopyRunner({ sql: deps.sql, clickhouse: deps.clickhouse, metrics, logger })

@@ -1,9 +1,27 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { type Sql } from '../postgres/connect-postgres.ts'
 import { onCluster, onEachReplica, onEachShard } from '../clickhouse/clickhouse-cluster.ts'
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
-import { type Sql } from '../postgres/connect-postgres.ts'
-import { drainPersonsOutbox } from './drain-persons-outbox.ts'
-import { type PersonDeletion } from './person-deletion.ts'
+import { drainPersonsOutbox } from './persons-outbox.ts'
+
+/** A deletion of a person, begun and perhaps not finished. */
+export interface PersonDeletion {
+  id: number
+  projectId: number
+  /** The person's uuid, and those computed from its distinct ids. */
+  personUuids: string[]
+  withEvents: boolean
+  requestedAt: Date
+  version: number
+  outboxId: number
+  doneAt: Date | null
+}
+
+/** The columns of a `PersonDeletion`, for a query on `person_deletions`. */
+export function selectDeletion (sql: Sql) {
+  return sql`id, project_id AS "projectId", person_uuids AS "personUuids", with_events AS "withEvents",
+    requested_at AS "requestedAt", version, outbox_id AS "outboxId", done_at AS "doneAt"`
+}
 
 /** Uuids of one statement: they travel in its URL, which servers bound at a megabyte. */
 const CHUNK_UUIDS = 1000

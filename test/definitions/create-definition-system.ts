@@ -1,5 +1,5 @@
 import { createTestApi, type TestApi } from '../../api/testing/create-test-api.ts'
-import { rollUpDefinitions } from '../../pipeline/definitions/roll-up/roll-up-definitions.ts'
+import { rollUpDefinitions } from '../../pipeline/definitions/roll-up.ts'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createTestClickHouse } from '../support/create-test-clickhouse.ts'

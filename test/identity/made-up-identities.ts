@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { isIllegalDistinctId } from '../../pipeline/persons/fold/is-illegal-distinct-id.ts'
+import { isIllegalDistinctId } from '../../pipeline/persons/merge-persons.ts'
 
 /** One id: how clients may write it in JSON, and what must be stored of it everywhere. */
 export interface Identity {

@@ -1,4 +1,4 @@
-import { personUuid } from '../../../platform/persons/person-uuid.ts'
+import { personUuid } from '../../../platform/persons/person-ids.ts'
 import { type MergeUpdate, type PersonUpdate } from '../../../schema/persons-update.ts'
 import { type StoredPerson } from './start-persons-stores.ts'
 

@@ -11,7 +11,7 @@ import { createTestPostgres } from '../../../test/support/create-test-postgres.t
 import { startTestNats, type TestNats } from '../../../test/support/start-test-nats.ts'
 import { type TestContext } from '../../../test/support/test-context.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { startPersons, type People, type PersonsDeps } from '../start-persons.ts'
+import { startPersons, type PersonApplier, type PersonsDeps } from '../start-persons.ts'
 
 export const testLogger = createLogger({ component: 'test', level: process.env.MILLRACE_TEST_LOG_LEVEL ?? 'silent' })
 
@@ -26,7 +26,7 @@ export interface PersonsStores {
   publish: (...messages: (readonly PersonsUpdate[])[]) => Promise<void>
   publishRaw: (partition: number, payload: string | Uint8Array) => Promise<void>
   /** Starts an applier; stopped with the test if it was not before. */
-  start: (deps?: Partial<PersonsDeps>) => People
+  start: (deps?: Partial<PersonsDeps>) => PersonApplier
   /** Waits until everything published before is applied. */
   settled: () => Promise<void>
 }

@@ -1,0 +1,162 @@
+import { createReadStream } from 'node:fs'
+import { cp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { quoteText } from '../../platform/clickhouse/clickhouse-cluster.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { type BackupFile, type BackupManifest, type ClickHouseColumn, type ClickHouseTable, type OnBytes, writeBackupFile } from './backup-folder.ts'
+
+/** The parts of all tables as they were at one moment: hard links, which cost nothing and are not changed any more. */
+export interface FrozenTables {
+  about: BackupManifest['clickhouse']
+  /** Bytes of all parts. */
+  bytes: number
+  copyTo: (folder: string, onBytes: OnBytes) => Promise<BackupFile[]>
+  /** Removes the links. */
+  release: () => Promise<void>
+}
+
+/** Begins the names of what backups freeze; an operator may freeze, too. */
+const FROZEN_BY_BACKUP = 'backup_'
+
+/**
+ * Freezes every table with data, one after the other: nobody may insert meanwhile (`/hold-inserts` of the embedded
+ * ClickHouse server).
+ *
+ * @param dataDir  Folder of the engine, on this machine.
+ * @param id  Tells it from other backups; letters, digits and `_`, which the engine does not escape.
+ */
+export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id: string): Promise<FrozenTables> {
+  const name = `${FROZEN_BY_BACKUP}${id}`
+  const shadow = path.join(dataDir, 'shadow', name)
+  const tables = await listTables(clickhouse)
+  for (const { table } of tables) await clickhouse.command({ query: `ALTER TABLE "${table}" FREEZE WITH NAME '${name}'` })
+  const parts: { table: string, part: string, folder: string, files: string[] }[] = []
+  const described: Record<string, ClickHouseTable> = {}
+  let bytes = 0
+  for (const { table, dataPath } of tables) {
+    const folder = path.join(shadow, dataPath.slice(dataPath.lastIndexOf('/store/') + 1))
+    const names = await readParts(clickhouse, table, folder)
+    let rows = 0
+    for (const part of names) {
+      const files = await readdir(path.join(folder, part), { recursive: true, withFileTypes: true })
+      const found = files.filter((file) => file.isFile())
+        .map((file) => path.relative(path.join(folder, part), path.join(file.parentPath, file.name)))
+      for (const file of found) bytes += (await stat(path.join(folder, part, file))).size
+      rows += Number(await readFile(path.join(folder, part, 'count.txt'), 'utf8'))
+      parts.push({ table, part, folder: path.join(folder, part), files: found })
+    }
+    described[table] = { rows, parts: names, columns: await listColumns(clickhouse, table) }
+  }
+  return {
+    about: {
+      version: await readVersion(clickhouse),
+      migrations: await listClickHouseMigrations(clickhouse),
+      tables: described
+    },
+    bytes,
+    async copyTo (target, onBytes) {
+      const written: BackupFile[] = []
+      for (const { table, part, folder, files } of parts) {
+        for (const file of files) {
+          const source = createReadStream(path.join(folder, file))
+          written.push(await writeBackupFile(target, path.join('clickhouse', table, part, file), source, { onBytes }))
+        }
+      }
+      return written
+    },
+    async release () { await rm(shadow, { recursive: true, force: true }) }
+  }
+}
+
+/**
+ * Removes the links of backups that were killed: they would keep the bytes of parts that are merged away long since.
+ *
+ * @param dataDir  Folder of the engine. No other backup of it may be under way.
+ */
+export async function removeFrozenTables (dataDir: string): Promise<void> {
+  const shadow = path.join(dataDir, 'shadow')
+  // The engine makes the folder when something is frozen for the first time.
+  const names = await readdir(shadow).catch(() => [])
+  for (const name of names.filter((name) => name.startsWith(FROZEN_BY_BACKUP))) {
+    await rm(path.join(shadow, name), { recursive: true, force: true })
+  }
+}
+
+/**
+ * Attaches the parts of a backup to the empty tables of a migrated database. Views are not fed by it: their tables have
+ * parts of their own.
+ *
+ * @throws {MillraceError} `MILLRACE_RESTORE_FAILED` when a table has another number of rows afterwards.
+ */
+export async function restoreTables (
+  clickhouse: ClickHouse, folder: string, about: BackupManifest['clickhouse'], onPart: (part: string) => Promise<void>
+): Promise<void> {
+  // Merges would change the numbers of rows before they are compared; they go on with the next start of the engine.
+  await clickhouse.command({ query: 'SYSTEM STOP MERGES' })
+  const targets = new Map((await listTables(clickhouse)).map(({ table, dataPath }) => [table, dataPath]))
+  for (const [table, { parts, rows, columns }] of Object.entries(about.tables)) {
+    const dataPath = targets.get(table)
+    if (dataPath === undefined) throw new MillraceError('MILLRACE_RESTORE_FAILED', `there is no table ${table}`)
+    await addMissingColumns(clickhouse, table, columns)
+    for (const part of parts) {
+      const source = path.join('clickhouse', table, part)
+      await cp(path.join(folder, source), path.join(dataPath, 'detached', part), { recursive: true })
+      await clickhouse.command({ query: `ALTER TABLE "${table}" ATTACH PART ${quoteText(part)}` })
+      await onPart(source)
+    }
+    const found = await countRows(clickhouse, table)
+    if (found !== rows) throw new MillraceError('MILLRACE_RESTORE_FAILED', `table ${table} has ${found} rows instead of ${rows}`)
+  }
+}
+
+/** The migrations that the database has, in order. */
+async function listClickHouseMigrations (clickhouse: ClickHouse): Promise<string[]> {
+  const rows = await ask<{ name: string }>(clickhouse, 'SELECT DISTINCT name FROM schema_migrations ORDER BY name')
+  return rows.map(({ name }) => name)
+}
+
+/** An empty table is frozen without a folder. */
+async function readParts (clickhouse: ClickHouse, table: string, folder: string): Promise<string[]> {
+  const names = await readdir(folder).catch(() => [])
+  if (names.length === 0 && await countRows(clickhouse, table) > 0) {
+    throw new MillraceError('MILLRACE_BACKUP_FAILED', `${folder} holds no parts of table ${table}`)
+  }
+  return names
+}
+
+async function listTables (clickhouse: ClickHouse): Promise<{ table: string, dataPath: string }[]> {
+  return await ask(clickhouse, `SELECT name AS table, data_paths[1] AS dataPath FROM system.tables
+    WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND name != 'schema_migrations' ORDER BY name`)
+}
+
+async function listColumns (clickhouse: ClickHouse, table: string): Promise<ClickHouseColumn[]> {
+  return await ask(clickhouse, `SELECT name, type, default_kind AS kind, default_expression AS expression,
+      comment, compression_codec AS codec
+    FROM system.columns WHERE database = currentDatabase() AND table = {table: String} ORDER BY position`, { table })
+}
+
+/** Promoted properties are columns that no migration made. */
+async function addMissingColumns (clickhouse: ClickHouse, table: string, columns: ClickHouseColumn[]): Promise<void> {
+  const present = new Set((await listColumns(clickhouse, table)).map(({ name }) => name))
+  for (const { name, type, kind, expression, comment = '', codec = '' } of columns) {
+    if (present.has(name)) continue
+    await clickhouse.command({
+      query: `ALTER TABLE "${table}" ADD COLUMN "${name}" ${type} ${kind} ${expression} COMMENT ${quoteText(comment)} ${codec}`
+    })
+  }
+}
+
+async function countRows (clickhouse: ClickHouse, table: string): Promise<number> {
+  const [row] = await ask<{ rows: string }>(clickhouse, `SELECT sum(rows) AS rows FROM system.parts
+    WHERE active AND database = currentDatabase() AND table = {table: String}`, { table })
+  return Number(row?.rows)
+}
+
+async function readVersion (clickhouse: ClickHouse): Promise<string> {
+  return (await ask<{ version: string }>(clickhouse, 'SELECT version() AS version'))[0]?.version ?? ''
+}
+
+async function ask<T> (clickhouse: ClickHouse, query: string, params: Record<string, unknown> = {}): Promise<T[]> {
+  return await (await clickhouse.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
+}

@@ -1,0 +1,78 @@
+import { createReadStream } from 'node:fs'
+import path from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { createZstdCompress, createZstdDecompress } from 'node:zlib'
+import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { type BackupFile, type BackupManifest, type OnBytes, type Sequence, writeBackupFile } from './backup-folder.ts'
+
+/** The migrations write these themselves. */
+const OF_MIGRATIONS = ['schema_migrations', 'schema_migration_checksums']
+
+export interface PostgresBackup {
+  about: BackupManifest['postgres']
+  files: BackupFile[]
+}
+
+/** Copies every table as the transaction sees it, which must be repeatable read. */
+export async function backUpPostgres (sql: TransactionSql, folder: string, onBytes: OnBytes): Promise<PostgresBackup> {
+  const [{ version } = { version: '' }] = await sql<{ version: string }[]>`SELECT current_setting('server_version') AS version`
+  const tables: BackupManifest['postgres']['tables'] = {}
+  const files: BackupFile[] = []
+  for (const { name, columns } of await listTables(sql)) {
+    const source = await sql.copyTo(`COPY "${name}" (${quoteAll(columns)}) TO STDOUT`)
+    files.push(await writeBackupFile(folder, fileOf(name), source, { transforms: [createZstdCompress()], onBytes }))
+    const [{ rows } = { rows: 0 }] = await sql.unsafe<{ rows: number }[]>(`SELECT count(*) AS rows FROM "${name}"`)
+    tables[name] = { columns, rows }
+  }
+  const sequences = await sql<Sequence[]>`
+    SELECT sequencename AS name, last_value::text AS last FROM pg_sequences WHERE schemaname = 'public' ORDER BY 1`
+  return { about: { version, migrations: await listPostgresMigrations(sql), tables, sequences: [...sequences] }, files }
+}
+
+/** The migrations that the database has, in order. */
+async function listPostgresMigrations (sql: Sql | TransactionSql): Promise<string[]> {
+  return (await sql<{ name: string }[]>`SELECT name FROM schema_migration_checksums ORDER BY name`).map(({ name }) => name)
+}
+
+/** Fills a migrated database: whatever is in it goes. One transaction: all of it, or nothing. */
+export async function restorePostgres (
+  sql: Sql, folder: string, about: BackupManifest['postgres'], onBytes: OnBytes
+): Promise<void> {
+  await sql.begin(async (transaction) => {
+    // No triggers and no checks of references while rows come table by table; they were consistent together.
+    await transaction`SET LOCAL session_replication_role = replica`
+    const names = Object.keys(about.tables)
+    await transaction.unsafe(`TRUNCATE ${quoteAll(names)}`)
+    for (const [name, { columns, rows }] of Object.entries(about.tables)) {
+      const target = await transaction.copyFrom(`COPY "${name}" (${quoteAll(columns)}) FROM STDIN`)
+      await pipeline(createReadStream(path.join(folder, fileOf(name))), async function * (chunks) {
+        for await (const chunk of chunks) {
+          onBytes((chunk as Buffer).length)
+          yield chunk
+        }
+      }, createZstdDecompress(), target)
+      const [found] = await transaction.unsafe<{ rows: number }[]>(`SELECT count(*) AS rows FROM "${name}"`)
+      if (found?.rows !== rows) throw new Error(`table ${name} of Postgres has ${found?.rows} rows instead of ${rows}`)
+    }
+    for (const { name, last } of about.sequences) {
+      if (last !== null) await transaction`SELECT setval(${`public."${name}"`}::regclass, ${last}::bigint)`
+    }
+  })
+}
+
+async function listTables (sql: TransactionSql): Promise<{ name: string, columns: string[] }[]> {
+  return await sql<{ name: string, columns: string[] }[]>`
+    SELECT c.relname AS name, array_agg(a.attname::text ORDER BY a.attnum) AS columns
+    FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0
+      AND NOT a.attisdropped AND a.attgenerated = '' AND c.relname <> ALL (${OF_MIGRATIONS})
+    GROUP BY 1 ORDER BY 1`
+}
+
+function fileOf (table: string): string {
+  return path.join('postgres', `${table}.copy.zst`)
+}
+
+function quoteAll (names: readonly string[]): string {
+  return names.map((name) => `"${name.replaceAll('"', '""')}"`).join(', ')
+}

@@ -1,0 +1,86 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { jetstreamManager } from '@nats-io/jetstream'
+import { EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
+
+const POLL_INTERVAL_MS = 100
+
+export interface WaitUntilSettledOptions {
+  connection: NatsConnection
+  /** Bytes that wait in the spools of ingest. */
+  readSpoolBytes: () => Promise<number>
+  /** Gives up after this long, in milliseconds. */
+  timeoutMs: number
+}
+
+/**
+ * Resolves when every event acknowledged before the call is in the databases, or dead-lettered: the spools
+ * were empty once, and what the streams held then is acknowledged.
+ *
+ * Both streams are work queues: a message leaves when it is acknowledged, so the first one tells how far they are.
+ *
+ * @throws {MillraceError} `MILLRACE_BACKUP_NOT_SETTLED` saying what still waits.
+ */
+export async function waitUntilStored (options: WaitUntilSettledOptions): Promise<void> {
+  const { connection, readSpoolBytes, timeoutMs } = options
+  const deadline = performance.now() + timeoutMs
+  const waitFor = async (what: string, isDone: () => Promise<boolean>): Promise<void> => {
+    while (!await isDone()) {
+      if (performance.now() > deadline) {
+        throw new MillraceError('MILLRACE_BACKUP_NOT_SETTLED', `${what} after ${Math.round(timeoutMs / 1000)} s: ` +
+          'a backup now would miss acknowledged events. See "npx millrace status" for what is stuck')
+      }
+      await delay(POLL_INTERVAL_MS)
+    }
+  }
+  await waitFor('the spool of ingest is not empty', async () => await readSpoolBytes() === 0)
+  const manager = await jetstreamManager(connection)
+  const upTo = new Map<string, number>()
+  for (const stream of [EVENTS_STREAM, PERSONS_STREAM]) {
+    upTo.set(stream, (await manager.streams.info(stream)).state.last_seq)
+  }
+  for (const [stream, last] of upTo) {
+    await waitFor(`stream ${stream} still holds what came before`, async () => {
+      const { state } = await manager.streams.info(stream)
+      return state.messages === 0 || state.first_seq > last
+    })
+  }
+}
+
+/** Inserts that wait for others before us are finished by then, or something is wrong. */
+const WAIT_MS = 60_000
+
+/**
+ * Does work while no insert runs on the embedded ClickHouse. They wait meanwhile, for 30 s at most.
+ *
+ * @throws {MillraceError} `MILLRACE_BACKUP_NOT_HELD` when the embedded ClickHouse server does not hold them, or did not
+ * until the end.
+ */
+export async function whileInsertsAreHeld<T> (clickhouseUrl: string, work: () => Promise<T>): Promise<T> {
+  const { origin, headers } = parseClickHouseUrl(clickhouseUrl)
+  const waiting = new AbortController()
+  const timer = setTimeout(() => waiting.abort(), WAIT_MS)
+  const response = await fetch(`${origin}/hold-inserts`, { method: 'POST', headers, signal: waiting.signal })
+    .finally(() => clearTimeout(timer))
+  if (response.status !== 200) throw notHeld(await response.text())
+  const reader = response.body!.getReader()
+  await reader.read()
+  let lost = false
+  // Only ends when the embedded ClickHouse server gives the hold up.
+  const ended = reader.read().then(() => { lost = true }, () => { lost = true })
+  try {
+    const result = await work()
+    // A hold that ended in the meantime has ended in the connection, too, before this turn of the event loop is over.
+    await Promise.race([ended, new Promise((resolve) => setImmediate(resolve))])
+    if (lost) throw notHeld('the hold ended early')
+    return result
+  } finally {
+    await reader.cancel().catch(() => {})
+  }
+}
+
+function notHeld (why: string): MillraceError {
+  return new MillraceError('MILLRACE_BACKUP_NOT_HELD', `ClickHouse does not hold inserts: ${why.trim().slice(0, 200)}`)
+}

@@ -1,0 +1,162 @@
+import { readAddresses } from '../../deploy/local/data-dir/stack-addresses.ts'
+import { loadSettings } from '../../platform/load-settings.ts'
+import { type HealthReport } from '../../platform/health/health-report.ts'
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+
+/** Where the processes of each tier answer. */
+export type TierUrls = Record<TierName, readonly string[]>
+
+/**
+ * Finds the tiers: as given, else those of the embedded stack that runs on the data directory, else by the settings of
+ * ports on this machine.
+ */
+export async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls>): Promise<TierUrls> {
+  const settings = loadSettings(env, ['MILLRACE_DATA_DIR', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_PIPELINE_PORT'])
+  const found = await readAddresses(settings.MILLRACE_DATA_DIR).catch(() => ({
+    baseUrl: `http://127.0.0.1:${settings.MILLRACE_PORT}`,
+    apiUrl: settings.MILLRACE_API_URL,
+    pipelineUrl: `http://127.0.0.1:${settings.MILLRACE_PIPELINE_PORT}`
+  }))
+  return { ingest: [found.baseUrl], pipeline: [found.pipelineUrl], api: [found.apiUrl], ...given }
+}
+
+export type TierName = 'ingest' | 'pipeline' | 'api'
+
+/** What one process said about itself. */
+export interface TierReading {
+  tier: TierName
+  url: string
+  /** Monotonic milliseconds of the reading. */
+  readAt: number
+  /** null: the process does not answer. */
+  health: HealthReport | null
+  metrics: MetricSamples
+}
+
+const TIER_TIMEOUT_MS = 4000
+
+/** Asks a process for its health and its metrics. Never rejects: one that does not answer is a finding. */
+export async function readTier (tier: TierName, url: string): Promise<TierReading> {
+  const readAt = performance.now()
+  try {
+    const [health, metrics] = await Promise.all([ask(url, '/_health'), ask(url, '/metrics')])
+    return { tier, url, readAt, health: JSON.parse(health) as HealthReport, metrics: parseMetrics(metrics) }
+  } catch {
+    return { tier, url, readAt, health: null, metrics: parseMetrics('') }
+  }
+}
+
+async function ask (url: string, path: string): Promise<string> {
+  const response = await fetch(new URL(path, url), { signal: AbortSignal.timeout(TIER_TIMEOUT_MS) })
+  // 503 of /_health carries the answer.
+  return await response.text()
+}
+
+/** The samples of one process as Prometheus would read them. */
+export interface MetricSamples {
+  /** Sum over all samples of the name whose labels match; 0 when there is none. */
+  sum: (name: string, labels?: Record<string, string>) => number
+  /** Values by one label. */
+  by: (name: string, label: string) => Map<string, number>
+  names: () => Set<string>
+}
+
+interface Sample {
+  name: string
+  labels: Record<string, string>
+  value: number
+}
+
+/** Reads the text that `/metrics` answers. Lines that are no samples are passed over. */
+export function parseMetrics (text: string): MetricSamples {
+  const samples = text.split('\n').map(parseLine).filter((sample) => sample !== null)
+  const names = new Set(samples.map(({ name }) => name))
+  return {
+    sum: (name, labels = {}) => samples
+      .filter((sample) => sample.name === name)
+      .filter((sample) => Object.entries(labels).every(([key, value]) => sample.labels[key] === value))
+      .reduce((sum, { value }) => sum + value, 0),
+    by (name, label) {
+      const values = new Map<string, number>()
+      for (const sample of samples) {
+        const key = sample.labels[label]
+        if (sample.name === name && key !== undefined) values.set(key, (values.get(key) ?? 0) + sample.value)
+      }
+      return values
+    },
+    names: () => names
+  }
+}
+
+function parseLine (line: string): Sample | null {
+  const [, name, labelText = '', value] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line) ?? []
+  if (name === undefined) return null
+  const labels = Object.fromEntries([...labelText.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)]
+    .map(([, key, text]) => [key, text!.replaceAll(/\\(.)/g, (_, c: string) => c === 'n' ? '\n' : c)]))
+  return { name, labels, value: Number(value) }
+}
+
+/** Version and size of the services; null: it does not answer. */
+export interface StoresReading {
+  nats: { version: string } | null
+  clickhouse: { version: string, events: number, bytes: number, freeBytes: number } | null
+  postgres: { version: string, bytes: number } | null
+}
+
+export interface StoreConnections {
+  nats: () => Promise<NatsConnection>
+  clickhouse: () => Promise<ClickHouse>
+  postgres: () => Promise<Sql>
+}
+
+const STORE_TIMEOUT_MS = 3000
+
+const CLICKHOUSE_QUERY = `
+  SELECT version() AS version,
+    (SELECT sum(rows) FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events') AS events,
+    (SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase()) AS bytes,
+    (SELECT min(free_space) FROM system.disks) AS freeBytes`
+
+/**
+ * Returns a function that asks the services over connections it keeps. Never rejects.
+ */
+export function createReadStores (connections: StoreConnections): () => Promise<StoresReading> {
+  const open: Partial<{ [K in keyof StoreConnections]: ReturnType<StoreConnections[K]> }> = {}
+  return async () => {
+    const [nats, clickhouse, postgres] = await Promise.all([
+      orNull(async () => {
+        const connection = await (open.nats ??= connections.nats())
+        await connection.flush()
+        return { version: connection.info?.version ?? '' }
+      }, () => { delete open.nats }),
+      orNull(async () => {
+        const client = await (open.clickhouse ??= connections.clickhouse())
+        const [row] = await (await client.query({ query: CLICKHOUSE_QUERY, format: 'JSONEachRow' })).json<Record<string, string>>()
+        const { version = '', events, bytes, freeBytes } = row ?? {}
+        return { version, events: Number(events), bytes: Number(bytes), freeBytes: Number(freeBytes) }
+      }),
+      orNull(async () => {
+        const sql = await (open.postgres ??= connections.postgres())
+        const [row] = await sql<[{ version: string, bytes: number }]>`
+          SELECT current_setting('server_version') AS version, pg_database_size(current_database()) AS bytes`
+        return { ...row }
+      })
+    ])
+    return { nats, clickhouse, postgres }
+  }
+}
+
+async function orNull<T> (read: () => Promise<T>, forget?: () => void): Promise<T | null> {
+  const { promise: late, resolve } = Promise.withResolvers<null>()
+  const timer = setTimeout(() => resolve(null), STORE_TIMEOUT_MS)
+  try {
+    return await Promise.race([read(), late])
+  } catch {
+    forget?.()
+    return null
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,92 @@
+import { type CliContext } from './cli-context.ts'
+
+/** A column of a table: its title, and what it shows of a row. */
+export type Column<T> = readonly [title: string, show: (row: T) => unknown]
+
+/** Option of every command that answers with data. */
+export const JSON_OPTION = ['--json', 'write JSON instead of a table'] as const
+
+/** How a command answers. */
+export interface Output {
+  json?: boolean
+}
+
+/**
+ * Writes rows for people as a table, or for programs as a JSON array with `--json`.
+ */
+export function printRows<T> (
+  context: CliContext, rows: readonly T[], columns: readonly Column<T>[], options: Output
+): void {
+  if (options.json === true) {
+    context.stdout.write(`${JSON.stringify(rows, null, 2)}\n`)
+    return
+  }
+  const table = [columns.map(([title]) => title), ...rows.map((row) => columns.map(([, show]) => toText(show(row))))]
+  const widths = columns.map((_, index) => Math.max(...table.map((cells) => cells[index]?.length ?? 0)))
+  for (const cells of table) {
+    const line = cells.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join('  ')
+    context.stdout.write(`${line.trimEnd()}\n`)
+  }
+}
+
+/** Writes one thing: its fields one a line, or a JSON object. */
+export function printFields (context: CliContext, fields: Record<string, unknown>, options: Output): void {
+  if (options.json === true) {
+    context.stdout.write(`${JSON.stringify(fields, null, 2)}\n`)
+    return
+  }
+  const width = Math.max(...Object.keys(fields).map((name) => name.length))
+  for (const [name, value] of Object.entries(fields)) {
+    context.stdout.write(`${name.padEnd(width)}  ${toText(value)}\n`)
+  }
+}
+
+function toText (value: unknown): string {
+  if (value === null || value === undefined) return '-'
+  if (value instanceof Date) return value.toISOString().replace(/\.\d+Z$/, 'Z')
+  if (Array.isArray(value)) return value.length === 0 ? '-' : value.join(', ')
+  // Control characters of a name would otherwise reach the terminal.
+  return String(value).replaceAll(/\p{Cc}/gu, '?')
+}
+
+/** Shows how far something of known size has come: a bar on a terminal, a line at the end elsewhere. */
+export interface ProgressBar {
+  add: (amount: number) => void
+  end: () => void
+}
+
+const WIDTH = 30
+const REDRAW_MS = 100
+
+/** @param describe  Shows an amount; by default bytes, as megabytes. */
+export function startProgressBar (
+  context: CliContext, title: string, total: number, describe: (amount: number) => string = megabytes
+): ProgressBar {
+  const isTerminal = (context.stderr as { isTTY?: boolean }).isTTY === true
+  const startedAt = performance.now()
+  let done = 0
+  let drawnAt = -Infinity
+
+  function draw (): void {
+    const share = total === 0 ? 1 : Math.min(done / total, 1)
+    const filled = Math.round(share * WIDTH)
+    const bar = `${'#'.repeat(filled)}${'.'.repeat(WIDTH - filled)}`
+    context.stderr.write(`\r\u001b[K${title.padEnd(10)} [${bar}] ${Math.floor(share * 100)} %  ${describe(done)}`)
+    drawnAt = performance.now()
+  }
+
+  return {
+    add (amount) {
+      done += amount
+      if (isTerminal && performance.now() - drawnAt > REDRAW_MS) draw()
+    },
+    end () {
+      const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+      context.stderr.write(`${isTerminal ? '\r\u001b[K' : ''}${title.padEnd(10)} ${describe(done)} in ${seconds} s\n`)
+    }
+  }
+}
+
+function megabytes (bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`
+}

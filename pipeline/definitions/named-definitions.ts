@@ -1,0 +1,73 @@
+import { EVENT_COLUMNS } from '../../schema/event-row.ts'
+import { type Promotion } from '../../platform/promoted-columns/promoted-column.ts'
+import { findNames, type NamesInQuery } from '../../platform/query-log/find-names.ts'
+
+/** What may be named: definitions of one kind, by name, with the projects that have one. */
+export type Vocabulary = Record<UsageKind, ReadonlyMap<string, ReadonlySet<number>>>
+
+export type UsageKind = 'event' | 'event_property' | 'person_property' | 'group_property'
+
+/** Columns that hold a property, by name. */
+export type PropertyColumns = ReadonlyMap<string, string>
+
+/** The columns filled at ingest, and those that an operator promoted. */
+export function propertyColumns (promoted: readonly Promotion[]): PropertyColumns {
+  return new Map([
+    ...EVENT_COLUMNS.flatMap((column) => 'promotes' in column ? [[column.name, column.promotes] as const] : []),
+    ...promoted.map(({ column, property }) => [column, property] as const)
+  ])
+}
+
+/** A definition that a query names. */
+export interface NamedDefinition {
+  what: UsageKind
+  projectId: number
+  name: string
+}
+
+/** Tables with a column `event`. */
+const EVENT_TABLES = new Set([
+  'events', 'events_with_person', 'event_volumes', 'event_volumes_daily', 'event_volumes_by_day', 'event_properties',
+  'event_property_counts'
+])
+
+/** Tables with the columns of properties. */
+const COLUMN_TABLES = new Set(['events', 'events_with_person'])
+
+/**
+ * The definitions that a SELECT names, each once however often it does:
+ *
+ * - an event: a string literal equal to its name, in a query that reads a table with events;
+ * - a property: the literal by which a function for JSON takes it out of `properties`, of the table it belongs to, or
+ *   the name of its column;
+ * - of the projects that the query compares `project_id` with, of all when it names none.
+ */
+export function nameDefinitions (
+  query: string, vocabulary: Vocabulary, columns: PropertyColumns
+): NamedDefinition[] {
+  const names = findNames(query)
+  const found: NamedDefinition[] = []
+  const add = (what: UsageKind, name: string): void => {
+    for (const projectId of vocabulary[what].get(name) ?? []) {
+      if (names.projects?.has(projectId) ?? true) found.push({ what, projectId, name })
+    }
+  }
+  if (readsAny(names, EVENT_TABLES)) {
+    for (const text of names.texts) add('event', text)
+  }
+  const properties = new Set(names.properties.flatMap(({ property, kinds }) => kinds.map((kind) => `${kind}_property:${property}`)))
+  if (readsAny(names, COLUMN_TABLES)) {
+    for (const column of names.columns) {
+      if (columns.has(column)) properties.add(`event_property:${columns.get(column)}`)
+    }
+  }
+  for (const key of properties) {
+    const [, what, name] = /^(\w+?_property):(.*)$/s.exec(key) as unknown as [string, UsageKind, string]
+    add(what, name)
+  }
+  return found
+}
+
+function readsAny ({ tables }: NamesInQuery, some: ReadonlySet<string>): boolean {
+  return [...tables].some((table) => some.has(table))
+}

@@ -1,0 +1,136 @@
+import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { type Metrics } from '../../platform/metrics.ts'
+import { startRounds } from '../start-rounds.ts'
+import { listPromotions } from '../../platform/promoted-columns/list-promoted-columns.ts'
+import { type LoggedQueries, readQueryLog } from '../../platform/query-log/read-query-log.ts'
+import { compareClocks, forgetFuture } from './clocks.ts'
+import { type NamedDefinition, nameDefinitions, propertyColumns, type UsageKind, type Vocabulary } from './named-definitions.ts'
+import { readSql } from '../read-sql.ts'
+
+/** The embedded ClickHouse server writes its log every 7.5 s, as servers do; a count reads two days of it. */
+const INTERVAL_MS = 60_000
+
+/**
+ * Counts once a minute how often analysts named events and properties. Every pipeline process runs this; a lock in
+ * Postgres lets one at a time do it. It is no stage of the life of an event: while it fails, counts stand still.
+ */
+export function startQueryUsage ({ metrics, logger, ...stores }: {
+  clickhouse: ClickHouse, sql: Sql, cluster: string, metrics: Metrics, logger: Logger
+}): { stop: () => Promise<void> } {
+  let lastOutcome = ''
+  return startRounds({
+    intervalMs: INTERVAL_MS,
+    rounds: metrics.counter('query_usage_rounds_total', 'Counts of the query log.', { outcome: ['done', 'skipped', 'no log', 'failed'] }),
+    async round () {
+      const { kind } = await countQueryUsage(stores, { minPauseMs: INTERVAL_MS / 2 })
+      if (kind === 'no log' && lastOutcome !== kind) logger.warn('there is no query log to count query usage from')
+      lastOutcome = kind
+      return kind
+    },
+    onFailure: (err) => logger.warn({ err }, 'query usage could not be counted')
+  })
+}
+
+/** Any number, the same in every version: the advisory lock that lets one process count at a time. */
+const USAGE_LOCK = 4_725_374
+
+/** `query_usage_30_day` of definitions is about so many days, today included. */
+const DAYS = 30
+
+/** Name under which the time of the last count is kept in `roll_up_state`. */
+const SOURCE = 'query usage'
+
+const DAY_MS = 86_400_000
+const ROWS_PER_INSERT = 2000
+
+/** `no log`: ClickHouse keeps none, or not for us; what was counted before is kept. */
+export type UsageOutcome = { kind: 'skipped' } | { kind: 'no log' } | { kind: 'done', queries: number, named: number }
+
+/**
+ * Counts how often SELECTs of analysts named the definitions, and writes `query_usage_30_day` of all of them.
+ *
+ * Days are counted as a whole, from the one before the last count on: repeating it changes nothing, and what was
+ * logged late is found. A day's count never shrinks, because logs lose their oldest rows. A value that a person wrote
+ * stays until a query names the definition after that.
+ *
+ * @param options.minPauseMs  Skip when a count of any process ended less than this ago.
+ * @throws when a store does not answer. Nothing has changed then.
+ */
+export async function countQueryUsage (
+  stores: { clickhouse: ClickHouse, sql: Sql, cluster?: string }, options: { minPauseMs: number }
+): Promise<UsageOutcome> {
+  return await stores.sql.begin(async (transaction): Promise<UsageOutcome> => {
+    const sql = transaction as unknown as Sql
+    const [lock] = await sql<{ locked: boolean }[]>`SELECT pg_try_advisory_xact_lock(${USAGE_LOCK}) AS locked`
+    if (!lock!.locked) return { kind: 'skipped' }
+    const [state] = await sql<{ age_ms: number }[]>`
+      SELECT abs(extract(epoch FROM clock_timestamp() - read_up_to) * 1000)::float8 AS age_ms
+      FROM roll_up_state WHERE source = ${SOURCE}`
+    if (state !== undefined && state.age_ms < options.minPauseMs) return { kind: 'skipped' }
+    const days = state === undefined ? DAYS : Math.min(DAYS, Math.ceil(state.age_ms / DAY_MS) + 1)
+    const log = await readQueryLog(stores.clickhouse, { days, cluster: stores.cluster ?? '' })
+    if (log === undefined) return { kind: 'no log' }
+
+    await forgetFuture(sql)
+    const { clockLeadMs } = await compareClocks(stores.clickhouse, sql)
+    const { queries, rows } = await countNames(log, await loadVocabulary(sql), stores.clickhouse)
+    for (let from = 0; from < rows.length; from += ROWS_PER_INSERT) {
+      await sql.unsafe(readSql(import.meta.dirname, 'upsert-query-usage.sql'),
+        [JSON.stringify(rows.slice(from, from + ROWS_PER_INSERT)), clockLeadMs])
+    }
+    await sql`DELETE FROM query_usage WHERE day < (now() AT TIME ZONE 'UTC')::date - ${DAYS}::integer`
+    await sql.unsafe(readSql(import.meta.dirname, 'write-event-usage.sql'))
+    await sql.unsafe(readSql(import.meta.dirname, 'write-property-usage.sql'))
+    await sql`INSERT INTO roll_up_state (source, read_up_to) VALUES (${SOURCE}, clock_timestamp())
+      ON CONFLICT (source) DO UPDATE SET read_up_to = excluded.read_up_to`
+    return { kind: 'done', queries, named: rows.length }
+  }) as UsageOutcome
+}
+
+interface UsageRow extends NamedDefinition {
+  day: string
+  queries: number
+  /** Of the latest, by ClickHouse's clock. */
+  lastAtSeconds: number
+}
+
+async function countNames (
+  log: AsyncIterable<LoggedQueries>, vocabulary: Vocabulary, clickhouse: ClickHouse
+): Promise<{ queries: number, rows: UsageRow[] }> {
+  const columns = propertyColumns(await listPromotions(clickhouse))
+  const counts = new Map<string, UsageRow>()
+  let queries = 0
+  for await (const { day, query, count, lastAtSeconds } of log) {
+    queries += count
+    for (const definition of nameDefinitions(query, vocabulary, columns)) {
+      const key = JSON.stringify([day, definition.what, definition.projectId, definition.name])
+      const row = counts.get(key)
+      if (row === undefined) {
+        counts.set(key, { ...definition, day, queries: count, lastAtSeconds })
+      } else {
+        row.queries += count
+        row.lastAtSeconds = Math.max(row.lastAtSeconds, lastAtSeconds)
+      }
+    }
+  }
+  return { queries, rows: [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row) }
+}
+
+async function loadVocabulary (sql: Sql): Promise<Vocabulary> {
+  const rows = await sql<{ what: UsageKind, name: string, projects: number[] }[]>`
+    SELECT 'event' AS what, name, array_agg(project_id) AS projects FROM event_definitions
+    WHERE deleted_at IS NULL GROUP BY name
+    UNION ALL
+    SELECT type || '_property', name, array_agg(DISTINCT project_id) FROM property_definitions
+    WHERE deleted_at IS NULL GROUP BY type, name`
+  const known = (what: UsageKind): Map<string, Set<number>> =>
+    new Map(rows.filter((row) => row.what === what).map(({ name, projects }) => [name, new Set(projects)]))
+  return {
+    event: known('event'),
+    event_property: known('event_property'),
+    person_property: known('person_property'),
+    group_property: known('group_property')
+  }
+}

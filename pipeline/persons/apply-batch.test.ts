@@ -1,0 +1,55 @@
+import t from 'tap'
+import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
+import { loadRecentUpdates, openProgress } from './persons-progress.ts'
+import { readPersonsMessage } from './persons-message.ts'
+import { origin, readPersons } from './testing/start-persons-stores.ts'
+import { applyBatch, type PersonsBatch } from './apply-batch.ts'
+
+const PARTITION = 1
+
+function batchOf (sequence: number, ...updates: object[]): PersonsBatch {
+  const message = readPersonsMessage(Buffer.from(JSON.stringify(updates)), { sequence, publishedUs: sequence })
+  return { partition: PARTITION, streamCreated: 'monday', messages: [message] }
+}
+
+function person (distinctId: string): object {
+  return { ...origin(), kind: 'person', distinctId, set: { name: distinctId } }
+}
+
+t.test('applies nothing by a memory that another process made incomplete', async (t) => {
+  const { sql } = await createTestPostgres(t)
+  await sql`INSERT INTO projects (id, name) VALUES (1, 'one')`
+  await openProgress(sql, PARTITION)
+  const deadLetterUpdates = async (): Promise<void> => {}
+  const mine = { sql, deadLetterUpdates, recent: await loadRecentUpdates(sql, PARTITION) }
+  const other = { sql, deadLetterUpdates, recent: await loadRecentUpdates(sql, PARTITION) }
+  const update = person('a')
+
+  await applyBatch(batchOf(1, update), other)
+  await t.rejects(applyBatch(batchOf(2, person('b')), mine), { code: 'PIPE_PERSONS_MEMORY_STALE', action: 'retry' })
+  t.match(await readPersons(sql, 1), [{ distinctIds: ['a'] }])
+
+  const applied = await applyBatch(batchOf(2, update, person('b')), {
+    ...mine, recent: await loadRecentUpdates(sql, PARTITION)
+  })
+  t.match(applied, { repeated: 1, applied: { person: 1 } })
+})
+
+t.test('changes nothing while what it refuses cannot be kept', async (t) => {
+  const { sql } = await createTestPostgres(t)
+  await sql`INSERT INTO projects (id, name) VALUES (1, 'one')`
+  await openProgress(sql, PARTITION)
+  const full = new Error('the dead-letter stream is full')
+  const kept: string[] = []
+  const batch = batchOf(1, person('a'), { kind: 'guess' })
+  const recent = await loadRecentUpdates(sql, PARTITION)
+
+  await t.rejects(applyBatch(batch, { sql, recent, deadLetterUpdates: async () => { throw full } }), full)
+  t.same(await readPersons(sql, 1), [])
+  await applyBatch(batch, {
+    sql, recent, deadLetterUpdates: async (_, refused) => { kept.push(...refused.map(({ reason }) => reason)) }
+  })
+
+  t.match(await readPersons(sql, 1), [{ distinctIds: ['a'] }])
+  t.same(kept, ['invalid_update'])
+})

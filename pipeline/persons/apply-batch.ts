@@ -1,0 +1,121 @@
+import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { type PersonsUpdate } from '../../schema/persons-update.ts'
+import { applyUpdates, classifyPostgresError, isolateUpdates } from './apply-updates.ts'
+import { type Fingerprint, fingerprintUpdate } from './fingerprints.ts'
+import { type PersonsMessage } from './persons-message.ts'
+import { type PersonsOutcome, recordWarnings, type RefusedUpdate } from './persons-outcome.ts'
+import { isUnapplied, lockProgress, type RecentUpdates, recordProgress } from './persons-progress.ts'
+
+/** Messages of one partition, in the order of the stream. */
+export interface PersonsBatch {
+  partition: number
+  /** Creation time of the stream, as the server reports it. */
+  streamCreated: string
+  messages: readonly PersonsMessage[]
+}
+
+/** What became of a batch. */
+export interface AppliedBatch extends PersonsOutcome {
+  /** Updates applied now, by kind. */
+  applied: Record<PersonsUpdate['kind'], number>
+  /** Updates left out because the same ones were applied before. */
+  repeated: number
+  /** Characters of properties read from Postgres. */
+  propertiesLength: number
+}
+
+export interface ApplyBatchDeps {
+  sql: Sql
+  recent: RecentUpdates
+  /** Of a project. Default: no limit. */
+  maxGroupTypes?: number
+  /** Keeps what was refused; resolves once it is durable. May be called again for the same ones. */
+  deadLetterUpdates: (batch: PersonsBatch, refused: readonly RefusedUpdate[]) => Promise<void>
+}
+
+/**
+ * Applies a batch, once: the changes, the copies for ClickHouse and the position in the stream commit together, so
+ * whatever part of the batch was applied before is passed over.
+ *
+ * What can never be applied is found and kept as a dead letter, the rest is applied.
+ *
+ * @throws when Postgres, or the stream of dead letters, cannot do it now. Nothing has changed then.
+ */
+export async function applyBatch (batch: PersonsBatch, deps: ApplyBatchDeps): Promise<AppliedBatch> {
+  try {
+    return await applyOnce(batch, deps, applyUpdates)
+  } catch (error) {
+    if (classifyPostgresError(error) === 'retry') throw error
+    return await applyOnce(batch, deps, isolateUpdates)
+  }
+}
+
+async function applyOnce (
+  batch: PersonsBatch, { sql, recent, maxGroupTypes = Infinity, deadLetterUpdates }: ApplyBatchDeps,
+  apply: typeof applyUpdates
+): Promise<AppliedBatch> {
+  const { result, fingerprints, lastSequence } = await sql.begin(async (transaction) => {
+    await boundTransaction(transaction)
+    const progress = await lockProgress(transaction, batch.partition)
+    if (progress.lastSequence !== recent.lastSequence) throw staleMemory(batch.partition)
+    const messages = batch.messages.filter((message) => isUnapplied(message, progress, batch.streamCreated))
+    const { updates, repeated } = leaveOutRepeated(messages, recent)
+
+    const { propertiesLength, ...outcome } = await apply(transaction, updates, maxGroupTypes)
+    outcome.refused.unshift(...messages.flatMap((message) => message.refused))
+    if (outcome.refused.length > 0) await deadLetterUpdates(batch, outcome.refused)
+    await recordWarnings(transaction, outcome.warnings)
+    const fingerprints = fingerprintAccepted(updates, outcome.refused)
+    await recordProgress(transaction, batch, messages, fingerprints)
+    const result: AppliedBatch = { ...outcome, applied: countKinds(updates), repeated, propertiesLength }
+    return { result, fingerprints, lastSequence: messages.at(-1)?.sequence ?? progress.lastSequence }
+  })
+  recent.add(fingerprints)
+  recent.lastSequence = lastSequence
+  return result
+}
+
+/** A process that is paused in a transaction must not keep others from the rows it locked indefinitely. */
+async function boundTransaction (transaction: TransactionSql): Promise<void> {
+  await transaction`SELECT set_config('idle_in_transaction_session_timeout', '30s', true)`
+}
+
+function staleMemory (partition: number): MillraceError {
+  return new MillraceError('PIPE_PERSONS_MEMORY_STALE',
+    `another process applied updates of partition ${partition}: what is remembered of them must be read again`,
+    { action: 'retry' })
+}
+
+function leaveOutRepeated (
+  messages: readonly PersonsMessage[], recent: RecentUpdates
+): { updates: PersonsUpdate[], repeated: number } {
+  const updates: PersonsUpdate[] = []
+  const seen = new Set<string>()
+  let repeated = 0
+  for (const update of messages.flatMap((message) => message.updates)) {
+    const fingerprint = fingerprintUpdate(update)
+    const key = `${fingerprint.high}:${fingerprint.low}`
+    if (seen.has(key) || recent.has(fingerprint)) {
+      repeated++
+      continue
+    }
+    seen.add(key)
+    updates.push(update)
+  }
+  return { updates, repeated }
+}
+
+/** A refused update is not remembered: its dead letter may be replayed in a minute, and is to be applied then. */
+function fingerprintAccepted (
+  updates: readonly PersonsUpdate[], refused: readonly RefusedUpdate[]
+): Fingerprint[] {
+  const refusedUuids = new Set(refused.map(({ uuid }) => uuid))
+  return updates.filter(({ uuid }) => !refusedUuids.has(uuid)).map(fingerprintUpdate)
+}
+
+function countKinds (updates: readonly PersonsUpdate[]): AppliedBatch['applied'] {
+  const counts = { person: 0, merge: 0, group: 0, groupType: 0 }
+  for (const { kind } of updates) counts[kind]++
+  return counts
+}

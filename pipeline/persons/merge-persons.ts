@@ -1,0 +1,86 @@
+import { type MergeUpdate } from '../../schema/persons-update.ts'
+import { MAX_PROPERTIES_BYTES, measureProperties } from './change-properties.ts'
+import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
+import { type MergeOutcome, type PersonsOutcome, refuseUpdate } from './persons-outcome.ts'
+
+/**
+ * Makes the persons of two distinct ids one, as far as the rules allow. The properties of the update itself are the
+ * caller's business.
+ */
+export function foldMerge (state: PersonsState, update: MergeUpdate, outcome: PersonsOutcome): void {
+  const result = mergeIds(state, update, outcome)
+  outcome.merges.push(result)
+  if (result === 'illegal_distinct_id' || result === 'already_identified') {
+    const { projectId, uuid, distinctId, otherDistinctId } = update
+    outcome.warnings.push({ projectId, reason: result, example: { uuid, distinctId, otherDistinctId } })
+  }
+}
+
+function mergeIds (state: PersonsState, update: MergeUpdate, outcome: PersonsOutcome): MergeOutcome {
+  const { projectId, distinctId, otherDistinctId } = update
+  if (isIllegalDistinctId(distinctId) || isIllegalDistinctId(otherDistinctId)) return 'illegal_distinct_id'
+  if (distinctId === otherDistinctId) return 'same'
+  const target = state.findPerson(projectId, distinctId)
+  const source = state.findPerson(projectId, otherDistinctId)
+
+  if (target === null || source === null) {
+    const person = target ?? source ?? createPerson(state, update)
+    if (target === null && source !== null) state.assignDistinctId(distinctId, person)
+    if (source === null) state.assignDistinctId(otherDistinctId, person)
+    markIdentified(person)
+    return target === null && source === null ? 'created' : 'added'
+  }
+  if (target === source) {
+    markIdentified(target)
+    return 'same'
+  }
+  const isRefused = source.isIdentified && update.how !== 'force'
+  markIdentified(target)
+  if (isRefused) return 'already_identified'
+  absorbPerson(target, source, update, outcome)
+  return 'merged'
+}
+
+/** The target keeps its id and its properties; the source's fill the gaps. */
+function absorbPerson (target: PersonState, source: PersonState, update: MergeUpdate, outcome: PersonsOutcome): void {
+  const united = { ...source.properties, ...target.properties }
+  let sizeBound = target.sizeBound + source.sizeBound
+  if (sizeBound > MAX_PROPERTIES_BYTES) sizeBound = measureProperties(united)
+  if (sizeBound <= MAX_PROPERTIES_BYTES) {
+    target.properties = united
+    target.sizeBound = sizeBound
+  } else {
+    keepAside(source, update, outcome)
+  }
+  target.createdAt = Math.min(target.createdAt, source.createdAt)
+  target.changed = true
+  target.absorbed.push(source, ...source.absorbed)
+  source.mergedInto = target
+}
+
+/** What does not fit is no reason to keep two persons apart; it waits in the dead letters. */
+function keepAside (source: PersonState, update: MergeUpdate, outcome: PersonsOutcome): void {
+  const { projectId, uuid, timestamp, distinctId } = update
+  const asUpdate = { kind: 'person', projectId, uuid, timestamp, distinctId, setOnce: source.properties } as const
+  outcome.refused.push(refuseUpdate(asUpdate, 'properties_too_large',
+    `the properties of two merged persons would exceed ${MAX_PROPERTIES_BYTES} bytes; those of the other one are here`))
+  outcome.warnings.push({ projectId, reason: 'properties_too_large', example: { uuid, distinctId } })
+}
+
+/** What clients send when they have no id at all: merging by one would make strangers one person. */
+const ILLEGAL_IN_ANY_CASE = new Set([
+  'anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated', 'email', 'undefined', 'true', 'false'
+])
+
+const ILLEGAL = new Set(['[object Object]', 'NaN', 'None', 'none', 'null', '0', 'undefined'])
+
+/** Whether a distinct id must never be part of a merge; the same in quotes, and blanks. */
+export function isIllegalDistinctId (distinctId: string): boolean {
+  const bare = unquote(distinctId.trim())
+  return bare.trim() === '' || ILLEGAL.has(bare) || ILLEGAL_IN_ANY_CASE.has(bare.toLowerCase())
+}
+
+function unquote (text: string): string {
+  const quote = text.charAt(0)
+  return (quote === '"' || quote === "'") && text.length > 1 && text.endsWith(quote) ? text.slice(1, -1) : text
+}

@@ -1,0 +1,121 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import { type Status } from '@nats-io/transport-node'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { PERSONS_STREAM, personsConsumer, personsSubject } from '../../schema/streams.ts'
+import { type MessagePlace } from '../stream-reader/message-place.ts'
+import { OrderedPulls } from '../stream-reader/ordered-pulls.ts'
+import { recreateConsumer } from '../stream-reader/recreate-consumer.ts'
+
+/** What one pull may bring. At most two pulls wait in memory. */
+const PULL_BYTES = 4_194_304
+const PULL_MESSAGES = 100
+
+/**
+ * JetStream hands a message out again after this long. Only a last resort: a lost delivery shows as a gap in the
+ * delivery numbers, and then the consumer is re-created.
+ */
+const ACK_WAIT_MS = 60_000
+
+/** A message of PERSONS as it was delivered. */
+export interface PartitionMessage extends MessagePlace {
+  data: Uint8Array
+}
+
+/**
+ * Reads one partition from its first unacknowledged message on, in order and without gaps.
+ *
+ * The durable consumer was re-created, so that what a former owner had taken without acknowledging comes again, in its
+ * place. For the same reason a reader is given up, never repaired, at the first doubt.
+ */
+export class PersonsPartitionReader {
+  readonly streamCreated: string
+  /** Bytes that arrived and were not taken yet. */
+  waitingBytes = 0
+  readonly #partition: number
+  readonly #connection: NatsConnection
+  readonly #pulls: OrderedPulls
+  readonly #status: AsyncIterable<Status> & { stop?: () => void }
+  readonly #waiting: PartitionMessage[] = []
+  #failure: MillraceError | null = null
+
+  constructor (partition: number, options: { streamCreated: string, connection: NatsConnection }) {
+    this.#partition = partition
+    this.streamCreated = options.streamCreated
+    this.#connection = options.connection
+    this.#status = options.connection.status()
+    void this.#watchConnection()
+    this.#pulls = new OrderedPulls({
+      connection: options.connection,
+      stream: PERSONS_STREAM,
+      consumer: personsConsumer(partition),
+      pull: { messages: PULL_MESSAGES, bytes: PULL_BYTES },
+      hasRoom: () => this.#waiting.length <= PULL_MESSAGES && this.waitingBytes < PULL_BYTES,
+      onMessage: ({ data }, place) => {
+        this.#waiting.push({ data, ...place })
+        this.waitingBytes += data.length
+      },
+      onLost: (why, cause) => this.#fail(why, cause)
+    })
+  }
+
+  /**
+   * Resolves when something arrived or waits already, the time is over, or the signal fired.
+   *
+   * @throws when the reader lost its place; then it has to be opened again.
+   */
+  async waitForMessages (waitMs: number, signal: AbortSignal): Promise<void> {
+    if (this.#waiting.length === 0) await this.#pulls.waitForMore(waitMs, signal)
+    if (this.#waiting.length === 0 && this.#failure !== null) throw this.#failure
+  }
+
+  /** Takes messages in order, as many as have the given bytes together, but at least one if any waits. */
+  take (maxBytes: number): PartitionMessage[] {
+    let bytes = 0
+    let count = 0
+    while (count < this.#waiting.length && (count === 0 || bytes < maxBytes)) {
+      bytes += (this.#waiting[count] as PartitionMessage).data.length
+      count++
+    }
+    this.waitingBytes -= bytes
+    const taken = this.#waiting.splice(0, count)
+    this.#pulls.pullMore()
+    return taken
+  }
+
+  /** Acknowledges messages that were taken. A lost acknowledgement is harmless: the message comes again. */
+  acknowledge (messages: readonly PartitionMessage[]): void {
+    if (this.#connection.isClosed()) return
+    for (const { ackSubject } of messages) this.#connection.publish(ackSubject)
+  }
+
+  close (): void {
+    this.#fail('it was closed')
+  }
+
+  #fail (why: string, cause?: unknown): void {
+    this.#failure ??= new MillraceError('PIPE_PERSONS_READER_LOST',
+      `the reader of persons partition ${this.#partition} lost its place: ${why}`, { action: 'retry', cause })
+    this.#pulls.close()
+    this.#status.stop?.()
+  }
+
+  /** What the server sent into a dying connection counts as delivered and would come again only much later. */
+  async #watchConnection (): Promise<void> {
+    for await (const { type } of this.#status) {
+      if (type === 'disconnect' || type === 'close') this.#fail('the connection was lost')
+    }
+  }
+}
+
+/** Opens the reader of a partition, which from then on is the only one. */
+export async function openPersonsPartitionReader (
+  connection: NatsConnection, partition: number
+): Promise<PersonsPartitionReader> {
+  const manager = await jetstreamManager(connection)
+  await recreateConsumer(manager, {
+    stream: PERSONS_STREAM, name: personsConsumer(partition), subject: personsSubject(partition), ackWaitMs: ACK_WAIT_MS
+  })
+  const { created } = await manager.streams.info(PERSONS_STREAM)
+  return new PersonsPartitionReader(partition, { streamCreated: created, connection })
+}

@@ -1,0 +1,52 @@
+import t from 'tap'
+import { isUnapplied } from './persons-progress.ts'
+import { readPersonsMessage } from './persons-message.ts'
+
+const at = { sequence: 1, publishedUs: 1 }
+const good = { projectId: 1, uuid: 'u', timestamp: 1, kind: 'merge', how: 'alias', distinctId: 'a', otherDistinctId: '' }
+
+t.test('reads updates and refuses each bad one with what is wrong', async (t) => {
+  const bad: [object, RegExp][] = [
+    [{ projectId: 0 }, /projectId/], [{ projectId: 2 ** 31 }, /projectId/], [{ uuid: 7 }, /uuid/],
+    [{ timestamp: '2026' }, /timestamp/], [{ timestamp: -1 }, /timestamp/], [{ how: 'maybe' }, /how/],
+    [{ distinctId: '' }, /distinctId/], [{ distinctId: 'x'.repeat(801) }, /distinctId/], [{ otherDistinctId: 1 }, /otherDistinctId/],
+    [{ set: [] }, /set/], [{ setOnce: 'x' }, /setOnce/], [{ unset: [1] }, /unset/], [{ kind: 'group' }, /groupType/],
+    [{ kind: 'groupType', groupType: null }, /groupType/], [{ kind: 'toString' }, /kind/]
+  ]
+  const items = [good, ...bad.map(([fields]) => ({ ...good, ...fields }))]
+
+  const message = readPersonsMessage(Buffer.from(JSON.stringify(items)), at)
+
+  t.same(message.updates, [good])
+  for (const [i, [fields, why]] of bad.entries()) {
+    t.match(message.refused[i], { reason: 'invalid_update', detail: why })
+    t.same(JSON.parse(Buffer.from(message.refused[i]!.payload).toString()), [{ ...good, ...fields }])
+  }
+})
+
+t.test('keeps the digits of long numbers and cleans strings, whatever else a message holds', async (t) => {
+  const set = '{"long":9007199254740993,"timestamp":12345678901234567891,"a\\u0000":["\\ud800"]}'
+  const text = JSON.stringify([{ ...good, set: 0 }, { ...good, set: 1 }]).replace('"set":0', `"set":${set}`).replace('"set":1', '"set":12345678901234567891')
+
+  const { updates, refused } = readPersonsMessage(Buffer.from(text), at)
+
+  t.equal(JSON.stringify(updates.map((update) => 'set' in update && update.set)),
+    '[{"long":9007199254740993,"timestamp":12345678901234567891,"a\ufffd":["\ufffd"]}]')
+  t.match(refused, [{ reason: 'invalid_update', detail: /set/ }], 'a long number is no object')
+})
+
+t.test('keeps the bytes of what is no JSON, and does not quote them', async (t) => {
+  const payload = Buffer.from('[{"secret": oops}]')
+
+  t.match(readPersonsMessage(payload, at).refused, [{ reason: 'invalid_json', payload, detail: /^((?!oops).)*$/ }])
+})
+
+t.test('knows an applied message from a new one with its number', async (t) => {
+  const progress = { streamCreated: 'monday', lastSequence: 10, lastPublishedUs: 1000 }
+
+  t.notOk(isUnapplied({ sequence: 10, publishedUs: 1000 }, progress, 'monday'))
+  t.notOk(isUnapplied({ sequence: 3, publishedUs: 900 }, progress, 'monday'))
+  t.ok(isUnapplied({ sequence: 11, publishedUs: 900 }, progress, 'monday'), 'the clock of the server went back')
+  t.ok(isUnapplied({ sequence: 9, publishedUs: 1001 }, progress, 'monday'), 'the stream lost its end')
+  t.ok(isUnapplied({ sequence: 1, publishedUs: 1 }, progress, 'tuesday'), 'the stream was re-created')
+})

@@ -1,0 +1,148 @@
+import { isExactNumber, parseStoredJson } from '../../platform/http-body/exact-number.ts'
+import { splitJsonArray } from '../../platform/http-body/split-json-array.ts'
+import { cleanStrings, mayNeedCleaning } from '../../platform/identity/stored-text.ts'
+import { type PersonsUpdate } from '../../schema/persons-update.ts'
+import { type RefusedUpdate } from './persons-outcome.ts'
+import { MAX_GROUP_KEY_LENGTH } from '../../platform/identity/identity.ts'
+
+/** A message of PERSONS, read. */
+export interface PersonsMessage {
+  sequence: number
+  /** When the stream stored it, in microseconds. */
+  publishedUs: number
+  updates: PersonsUpdate[]
+  refused: RefusedUpdate[]
+}
+
+/**
+ * Reads the payload of a message. Never throws: what is no update is refused by itself, its neighbours are read.
+ */
+export function readPersonsMessage (
+  payload: Uint8Array, origin: { sequence: number, publishedUs: number }
+): PersonsMessage {
+  const message: PersonsMessage = { ...origin, updates: [], refused: [] }
+  let items: unknown
+  const text = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength).toString()
+  try {
+    items = parseStoredJson(text)
+  } catch (error) {
+    message.refused.push({ reason: 'invalid_json', detail: describe(error), payload })
+    return message
+  }
+  if (!Array.isArray(items)) {
+    message.refused.push({ reason: 'invalid_json', detail: 'the message is not an array of updates', payload })
+    return message
+  }
+  // Postgres stores neither NUL nor lone surrogates.
+  if (mayNeedCleaning(text)) items = cleanStrings(items)
+  for (const [i, item] of (items as unknown[]).entries()) {
+    const problem = checkUpdate(item)
+    if (problem === null) message.updates.push(item as PersonsUpdate)
+    else message.refused.push({ reason: 'invalid_update', detail: problem, payload: cutItem(payload, i) })
+  }
+  return message
+}
+
+/** An item as it came, in a message of its own. Not by `JSON.stringify`: it may be nested too deep for that. */
+function cutItem (payload: Uint8Array, i: number): Uint8Array {
+  const ranges = splitJsonArray(payload, '').ranges ?? []
+  return Buffer.concat([Buffer.from('['), payload.subarray(ranges[i * 2], ranges[i * 2 + 1]), Buffer.from(']')])
+}
+
+/** What the parser says quotes the text; its position is enough. */
+function describe (error: unknown): string {
+  const position = /position (\d+)/.exec(String(error))?.[1]
+  return position === undefined ? 'the message is not JSON' : `the message is not JSON at position ${position}`
+}
+
+/** Ingest cuts ids to their limits in characters; in UTF-16 units no id is longer than this. */
+const MAX_ID_LENGTH = 2 * MAX_GROUP_KEY_LENGTH
+
+const MAX_PROJECT_ID = 2_147_483_647
+
+/** Deeper values are no properties, and overflow the stack of anyone who reads them, Postgres included. */
+const MAX_DEPTH = 200
+
+/** Times outside are no times of events, and ClickHouse cannot store them: 1970 to 2299, epoch milliseconds. */
+const LATEST = Date.UTC(2299, 0)
+
+type Fields = Record<string, unknown>
+
+/** Tells what is wrong with something that claims to be a `PersonsUpdate`; null when nothing is. */
+function checkUpdate (value: unknown): string | null {
+  if (!isObject(value)) return 'an update must be an object'
+  return checkOrigin(value) ?? checkKind(value)
+}
+
+function checkKind (update: Fields): string | null {
+  switch (update.kind) {
+    case 'person':
+      return checkId(update, 'distinctId') ?? checkProperties(update)
+    case 'merge':
+      return checkId(update, 'distinctId') ?? checkText(update, 'otherDistinctId') ?? checkHow(update) ??
+        checkProperties(update)
+    case 'group':
+      return checkId(update, 'groupType') ?? checkId(update, 'groupKey') ??
+        (isObject(update.set) ? checkDepth(update.set) : 'set must be an object')
+    case 'groupType':
+      return checkId(update, 'groupType')
+    default:
+      return 'kind must be person, merge, group or groupType'
+  }
+}
+
+function checkOrigin ({ projectId, uuid, timestamp }: Fields): string | null {
+  if (!Number.isInteger(projectId) || (projectId as number) < 1 || (projectId as number) > MAX_PROJECT_ID) {
+    return 'projectId must be a positive integer'
+  }
+  if (typeof uuid !== 'string') return 'uuid must be a string'
+  const isTime = Number.isFinite(timestamp) && (timestamp as number) >= 0 && (timestamp as number) <= LATEST
+  return isTime ? null : 'timestamp must be in epoch milliseconds, from 1970 to 2299'
+}
+
+function checkId (update: Fields, field: string): string | null {
+  return update[field] === '' ? `${field} must not be empty` : checkText(update, field)
+}
+
+/** An empty `otherDistinctId` is an illegal id, which a merge refuses by itself. */
+function checkText (update: Fields, field: string): string | null {
+  const value = update[field]
+  if (typeof value !== 'string') return `${field} must be a string`
+  return value.length > MAX_ID_LENGTH ? `${field} must have at most ${MAX_ID_LENGTH} characters` : null
+}
+
+function checkHow ({ how }: Fields): string | null {
+  return how === 'identify' || how === 'alias' || how === 'force' ? null : 'how must be identify, alias or force'
+}
+
+function checkProperties ({ set, setOnce, unset }: Fields): string | null {
+  if (set !== undefined && !isObject(set)) return 'set must be an object'
+  if (setOnce !== undefined && !isObject(setOnce)) return 'setOnce must be an object'
+  const isList = unset === undefined || (Array.isArray(unset) && unset.every((name) => typeof name === 'string'))
+  return isList ? checkDepth(set) ?? checkDepth(setOnce) : 'unset must be an array of names'
+}
+
+/** Level by level, so that no depth is too much for the check itself. */
+function checkDepth (properties: Fields | undefined): string | null {
+  let level: unknown[] = properties === undefined ? [] : [properties]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH) return `properties must not be nested deeper than ${MAX_DEPTH} levels`
+    const next: unknown[] = []
+    for (const value of level) {
+      for (const inner of Object.values(value as object)) {
+        if (isCompound(inner)) next.push(inner)
+      }
+    }
+    level = next
+  }
+  return null
+}
+
+function isObject (value: unknown): value is Fields {
+  return isCompound(value) && !Array.isArray(value)
+}
+
+/** An object or an array. */
+function isCompound (value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !isExactNumber(value)
+}

@@ -1,0 +1,132 @@
+import { type Sql, type SqlTemplates, type Statement, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { decodeFingerprints, encodeFingerprints, type Fingerprint, FingerprintSet, REMEMBERED_SECONDS } from './fingerprints.ts'
+
+interface MessagePosition {
+  sequence: number
+  publishedUs: number
+}
+
+/** Makes sure that the partition has a row, so that it can be locked. */
+export async function openProgress (sql: Sql, partition: number): Promise<void> {
+  await sql`
+    INSERT INTO persons_progress (partition, stream_created, last_sequence, last_published_us)
+    VALUES (${partition}, '', 0, 0) ON CONFLICT DO NOTHING`
+}
+
+/** How far a partition is applied. */
+export interface Progress {
+  streamCreated: string
+  lastSequence: number
+  lastPublishedUs: number
+}
+
+async function readProgress (sql: Sql, partition: number): Promise<Progress> {
+  return toProgress(partition, await sql<Progress[]>`${columns(sql)} WHERE partition = ${partition}`)
+}
+
+/**
+ * Takes the turn of applying messages of a partition, until the transaction ends. This, not the ownership of the
+ * partition, is what keeps two processes that both believe to own it from applying a message twice.
+ */
+export async function lockProgress (transaction: TransactionSql, partition: number): Promise<Progress> {
+  return toProgress(partition, await transaction<Progress[]>`
+    ${columns(transaction)} WHERE partition = ${partition} FOR UPDATE`)
+}
+
+/**
+ * Whether a message is still to be applied. One at or below the recorded sequence that is younger is another one: the
+ * stream was re-created, or lost its end in a power cut.
+ */
+export function isUnapplied (message: MessagePosition, progress: Progress, streamCreated: string): boolean {
+  return progress.streamCreated !== streamCreated ||
+    message.sequence > progress.lastSequence || message.publishedUs > progress.lastPublishedUs
+}
+
+/** Records that the messages are applied, with what is needed to recognise their updates when they are sent again. */
+export async function recordProgress (
+  transaction: TransactionSql, { partition, streamCreated }: { partition: number, streamCreated: string },
+  messages: readonly MessagePosition[], fingerprints: readonly Fingerprint[]
+): Promise<void> {
+  const last = messages.at(-1)
+  if (last === undefined) return
+  await transaction`
+    UPDATE persons_progress SET stream_created = ${streamCreated}, last_sequence = ${last.sequence},
+      last_published_us = ${last.publishedUs}
+    WHERE partition = ${partition}`
+  if (fingerprints.length === 0) return
+  await transaction`
+    WITH forgotten AS (
+      DELETE FROM persons_recent_updates
+      WHERE partition = ${partition} AND id IN (
+        SELECT id FROM persons_recent_updates WHERE partition = ${partition} ORDER BY id LIMIT 4
+      ) AND applied_at < now() - make_interval(secs => ${REMEMBERED_SECONDS})
+    )
+    INSERT INTO persons_recent_updates (partition, fingerprints)
+    VALUES (${partition}, ${encodeFingerprints(fingerprints)})`
+}
+
+function columns (sql: SqlTemplates): Statement {
+  return sql`
+    SELECT stream_created AS "streamCreated", last_sequence AS "lastSequence", last_published_us AS "lastPublishedUs"
+    FROM persons_progress`
+}
+
+function toProgress (partition: number, rows: readonly Progress[]): Progress {
+  const [progress] = rows
+  if (progress === undefined) throw new Error(`persons_progress has no row for partition ${partition}`)
+  return progress
+}
+
+/** Fingerprints of one of the two generations; 8 to 16 bytes each in memory. */
+const GENERATION_SIZE = 500_000
+
+/** Rows that are in memory at once while it is filled; one has the fingerprints of a transaction, up to some 100 KB. */
+const ROWS_PER_READ = 50
+
+/**
+ * The updates of a partition that were applied lately: at least the last 500,000 that are not older than an hour.
+ *
+ * An SDK that got no answer sends its events again. The ingest tier recognises most of them; this memory recognises
+ * those that came through another ingest process or after a restart, because a repeated `$set` must not undo a newer
+ * one. It is filled from Postgres when a partition is taken over, where each transaction leaves its fingerprints.
+ */
+export class RecentUpdates {
+  /** The last applied sequence up to which the memory is complete. */
+  lastSequence: number
+  #current = new FingerprintSet()
+  #previous = new FingerprintSet()
+
+  constructor (lastSequence: number) {
+    this.lastSequence = lastSequence
+  }
+
+  has ({ high, low }: Fingerprint): boolean {
+    return this.#current.has(high, low) || this.#previous.has(high, low)
+  }
+
+  /** Only for what is committed: an update of a transaction that failed must not be taken for a repetition. */
+  add (fingerprints: readonly Fingerprint[]): void {
+    for (const { high, low } of fingerprints) {
+      this.#current.add(high, low)
+      if (this.#current.size < GENERATION_SIZE) continue
+      this.#previous = this.#current
+      this.#current = new FingerprintSet()
+    }
+  }
+}
+
+/** Reads what former owners of the partition applied. */
+export async function loadRecentUpdates (sql: Sql, partition: number): Promise<RecentUpdates> {
+  // Read first: what is applied in between makes the memory look stale, never complete.
+  const recent = new RecentUpdates((await readProgress(sql, partition)).lastSequence)
+  let lastId = 0
+  while (true) {
+    const rows = await sql<{ id: number, fingerprints: Buffer }[]>`
+      SELECT id, fingerprints FROM persons_recent_updates
+      WHERE partition = ${partition} AND id > ${lastId} AND applied_at > now() - make_interval(secs => ${REMEMBERED_SECONDS})
+      ORDER BY id LIMIT ${ROWS_PER_READ}`
+    for (const { fingerprints } of rows) recent.add(decodeFingerprints(fingerprints))
+    if (rows.length < ROWS_PER_READ) return recent
+    lastId = rows.at(-1)!.id
+  }
+}

@@ -1,0 +1,106 @@
+import { randomUUID } from 'node:crypto'
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import t from 'tap'
+import { type ClickHouse, connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { deletePerson } from '../../platform/persons/delete-person.ts'
+import { findPersonByDistinctId, personUuid } from '../../platform/persons/person-ids.ts'
+import { type MergeUpdate } from '../../schema/persons-update.ts'
+import { EVENTS_STREAM, eventsSubject } from '../../schema/streams.ts'
+import { freePort } from '../../test/support/free-port.ts'
+import { type TestContext } from '../../test/support/test-context.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { type PersonApplier } from './start-persons.ts'
+import { noCopiesWait, origin, type PersonsStores, readPersons, startPersonsStores, testLogger } from './testing/start-persons-stores.ts'
+
+t.test('deletes a person by an id from before its merge, with the events of all its distinct ids', async (t) => {
+  const stores = await startWithMergedPerson(t)
+  const { sql, clickhouse: { client } } = stores
+
+  const deleted = await deletePerson({ projectId: 1, uuid: personUuid(1, 'phone'), withEvents: true }, deps(stores))
+
+  t.same(deleted, { uuid: personUuid(1, 'jo'), isDone: true, events: 4 })
+  t.match(await readPersons(sql, 1), [{ distinctIds: ['ann'] }])
+  for (const table of ['persons', 'person_distinct_ids', 'person_overrides']) {
+    t.equal(await count(client, table, `person_id != '${personUuid(1, 'ann')}'`), 0, table)
+  }
+  t.equal(await count(client, 'events', "project_id = 1 AND distinct_id IN ('jo', 'phone')"), 0)
+  t.equal(await count(client, 'events', '1'), 3, 'events of others stay, in other projects too')
+  t.equal(await findPersonByDistinctId(sql, 1, 'jo'), null)
+  t.equal(await deletePerson({ projectId: 1, uuid: personUuid(1, 'jo'), withEvents: true }, deps(stores)), null)
+})
+
+t.test('leaves the events when only the person is to go; a later event makes a new person', async (t) => {
+  const stores = await startWithMergedPerson(t)
+  const { sql, clickhouse: { client }, publish, settled } = stores
+  const uuid = personUuid(1, 'jo')
+
+  t.match(await deletePerson({ projectId: 1, uuid, withEvents: false }, deps(stores)), { isDone: true, events: 0 })
+  t.equal(await count(client, 'events', '1'), 7)
+  t.equal(await count(client, 'events_with_person', `person_id = '${uuid}'`), 2, 'the merge is forgotten')
+
+  await publish([{ ...origin(), kind: 'person', distinctId: 'jo', set: { again: true } }])
+  await settled()
+  await noCopiesWait(stores)
+  t.strictSame((await readPersons(sql, 1)).map(({ properties }) => properties), [{}, { again: true }])
+  t.equal(await count(client, 'persons FINAL', `person_id = '${uuid}' AND properties LIKE '%again%'`), 1)
+})
+
+t.test('finishes a deletion that ClickHouse was unavailable for, and deletes what was on its way', async (t) => {
+  const stores = await startWithMergedPerson(t)
+  const { sql, clickhouse: { client }, connection } = stores
+  const nobody = connectClickHouse({ url: `http://127.0.0.1:${await freePort()}/none` })
+  t.teardown(() => nobody.close())
+  // A message that nobody has settled yet.
+  await jetstream(connection).publish(eventsSubject('live', 0), 'on its way')
+
+  const begun = await deletePerson(
+    { projectId: 1, uuid: personUuid(1, 'jo'), withEvents: true }, { ...deps(stores), clickhouse: nobody })
+  t.match(begun, { isDone: false })
+
+  await stores.persons.stop()
+  stores.start({ lookAtDeletionsMs: 100 })
+  await waitFor(async () => (await sql`SELECT 1 FROM person_deletions WHERE done_at IS NOT NULL`).length === 1)
+  t.equal(await count(client, 'events', "project_id = 1 AND distinct_id IN ('jo', 'phone')"), 0)
+
+  await insertEvents(client, ['phone'])
+  await (await jetstreamManager(connection)).streams.purge(EVENTS_STREAM)
+  await waitFor(async () => (await sql`SELECT 1 FROM person_deletions WHERE swept_at IS NOT NULL`).length === 1)
+  t.equal(await count(client, 'events', "distinct_id = 'phone'"), 0)
+})
+
+/** Jo, whose phone was merged into her, and Ann; two events of each distinct id, and one of Jo in another project. */
+async function startWithMergedPerson (t: TestContext): Promise<PersonsStores & { persons: PersonApplier }> {
+  const stores = await startPersonsStores(t)
+  const { publish, start, settled, clickhouse: { client } } = stores
+  const merge: MergeUpdate = { ...origin(), kind: 'merge', how: 'identify', distinctId: 'jo', otherDistinctId: 'phone' }
+  const persons = start()
+  await publish([
+    { ...origin(), kind: 'person', distinctId: 'phone', set: { secret: 1 } },
+    { ...origin(), kind: 'person', distinctId: 'jo' },
+    { ...origin(), kind: 'person', distinctId: 'ann' },
+    merge
+  ])
+  await settled()
+  await noCopiesWait(stores)
+  await insertEvents(client, ['jo', 'jo', 'phone', 'phone', 'ann', 'ann'])
+  await insertEvents(client, ['jo'], 2)
+  return { ...stores, persons }
+}
+
+async function insertEvents (client: ClickHouse, distinctIds: readonly string[], project = 1): Promise<void> {
+  const times = { timestamp: '2026-01-01 00:00:00', received_at: '2026-01-01 00:00:00' }
+  await client.insert({
+    table: 'events',
+    values: distinctIds.map((id) => ({ project_id: project, uuid: randomUUID(), event: 'e', distinct_id: id, ...times })),
+    format: 'JSONEachRow'
+  })
+}
+
+async function count (client: ClickHouse, table: string, where: string): Promise<number> {
+  const result = await client.query({ query: `SELECT count() AS n FROM ${table} WHERE ${where}`, format: 'JSONEachRow' })
+  return Number((await result.json<{ n: string }>())[0]?.n)
+}
+
+function deps ({ sql, clickhouse }: PersonsStores): Parameters<typeof deletePerson>[1] {
+  return { sql, clickhouse: clickhouse.client, logger: testLogger, waitMs: 20_000 }
+}

@@ -1,0 +1,62 @@
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { type PersonState } from './persons-state.ts'
+import { planEachTime } from './load-persons.ts'
+import { type PersonsCopies } from '../../platform/persons/persons-outbox.ts'
+import { personUuid } from '../../platform/persons/person-ids.ts'
+
+/**
+ * Gives what belonged to merged persons to those they were merged into: distinct ids and places in cohorts. The
+ * identifiers that flags hash are kept by distinct id, and so need no move.
+ *
+ * @param alive  Persons that absorbed others have an id by now.
+ * @returns the moved distinct ids.
+ */
+export async function moveDistinctIds (
+  transaction: TransactionSql, alive: readonly PersonState[], versionOf: (projectId: number) => number
+): Promise<AssignedDistinctId[]> {
+  const byTarget = new Map<number, PersonState>()
+  const moves: { from: number, into: number, v: number }[] = []
+  for (const target of alive) {
+    if (target.absorbed.length === 0) continue
+    byTarget.set(target.id as number, target)
+    for (const source of target.absorbed) {
+      if (source.id === null) continue
+      moves.push({ from: source.id, into: target.id as number, v: versionOf(target.projectId) })
+    }
+  }
+  const list = transaction`json_to_recordset(${JSON.stringify(moves)}::text::json)
+    AS move ("from" bigint, "into" bigint, v bigint)`
+
+  // Members of cohorts are inserted without the persons lock; their foreign key needs a share of these rows.
+  await transaction`
+    SELECT 1 FROM persons WHERE id = ANY (${moves.map(({ from }) => from)}::bigint[]) ORDER BY id FOR UPDATE`
+  const moved = await planEachTime(transaction, async () => await transaction<{ distinctId: string, into: number }[]>`
+    UPDATE person_distinct_ids SET person_id = move."into", version = move.v
+    FROM ${list} WHERE person_id = move."from"
+    RETURNING distinct_id AS "distinctId", person_id AS into`)
+  await transaction`
+    INSERT INTO cohort_members (cohort_id, person_id)
+    SELECT cohort_id, move."into" FROM ${list} JOIN cohort_members ON person_id = move."from"
+    ON CONFLICT DO NOTHING`
+  return moved.map(({ distinctId, into }) => {
+    const { projectId, uuid } = byTarget.get(into) as PersonState
+    return { projectId, distinctId, personUuid: uuid, version: versionOf(projectId) }
+  })
+}
+
+/** A distinct id that belongs to another person than before. */
+interface AssignedDistinctId {
+  projectId: number
+  distinctId: string
+  personUuid: string
+  version: number
+}
+
+/** Adds the copies of an assignment: who the id belongs to, and the override when that is not its computed person. */
+export function copyDistinctId (copies: PersonsCopies, assigned: AssignedDistinctId): void {
+  const { projectId, distinctId, version } = assigned
+  const common = { project_id: projectId, person_id: assigned.personUuid, version, is_deleted: 0 } as const
+  copies.person_distinct_ids.push({ ...common, distinct_id: distinctId })
+  const computed = personUuid(projectId, distinctId)
+  if (computed !== assigned.personUuid) copies.person_overrides.push({ ...common, old_person_id: computed })
+}

@@ -1,0 +1,138 @@
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { type CopyRow, noCopies, type PersonsCopies, postCopies, toCopyTime } from '../../platform/persons/persons-outbox.ts'
+import { copyDistinctId, moveDistinctIds } from './write-distinct-ids.ts'
+import { finalPerson, type PersonsState, type PersonState } from './persons-state.ts'
+import { planEachTime } from './load-persons.ts'
+
+/**
+ * Writes what a batch changed, and the copies for ClickHouse, in a handful of statements whatever their number.
+ *
+ * @param versions  By project: with which all of its changes are stamped (see `lockPersons`).
+ */
+export async function writePersons (
+  transaction: TransactionSql, state: PersonsState, versions: ReadonlyMap<number, number>
+): Promise<void> {
+  const versionOf = (projectId: number): number => versions.get(projectId) as number
+  const copies = noCopies()
+  const alive = state.persons.filter((person) => person.mergedInto === null)
+  // Somebody who was created and merged away within this batch never was.
+  const gone = state.persons.filter((person) => person.mergedInto !== null && person.id !== null)
+
+  await insertPersons(transaction, alive.filter((person) => person.id === null), versionOf)
+  await updatePersons(transaction, alive.filter((person) => person.id !== null && person.changed), versionOf)
+  for (const person of alive) if (person.changed) copies.persons.push(copyPerson(person, versionOf, 0))
+  if (gone.length > 0) {
+    for (const moved of await moveDistinctIds(transaction, alive, versionOf)) copyDistinctId(copies, moved)
+    await transaction`DELETE FROM persons WHERE id = ANY (${gone.map((person) => person.id as number)}::bigint[])`
+    for (const person of gone) copies.persons.push(copyPerson(person, versionOf, 1))
+  }
+  await insertDistinctIds(transaction, state, versionOf, copies)
+  await writeGroups(transaction, state, versionOf, copies)
+  await postCopies(transaction, copies)
+}
+
+type VersionOf = (projectId: number) => number
+
+async function insertPersons (
+  transaction: TransactionSql, persons: readonly PersonState[], versionOf: VersionOf
+): Promise<void> {
+  if (persons.length === 0) return
+  const ids = await transaction<{ id: number }[]>`
+    SELECT nextval(pg_get_serial_sequence('persons', 'id')) AS id FROM generate_series(1, ${persons.length})`
+  const rows = persons.map((person, i) => {
+    person.id = ids[i]?.id as number
+    return { ...toRow(person, versionOf), p: person.projectId, uuid: person.uuid }
+  })
+  await transaction`
+    INSERT INTO persons (id, project_id, uuid, properties, is_identified, created_at, version)
+    SELECT id, p, uuid, properties, identified, to_timestamp(created / 1000.0), version
+    FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS new
+      (id bigint, p integer, uuid uuid, properties jsonb, identified boolean, created bigint, version bigint)`
+}
+
+async function updatePersons (
+  transaction: TransactionSql, persons: readonly PersonState[], versionOf: VersionOf
+): Promise<void> {
+  if (persons.length === 0) return
+  const rows = persons.map((person) => toRow(person, versionOf))
+  await planEachTime(transaction, async () => await transaction`
+    UPDATE persons SET properties = changed.properties, is_identified = identified,
+      created_at = to_timestamp(created / 1000.0), version = changed.version
+    FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS changed
+      (id bigint, properties jsonb, identified boolean, created bigint, version bigint)
+    WHERE persons.id = changed.id`)
+}
+
+async function insertDistinctIds (
+  transaction: TransactionSql, state: PersonsState, versionOf: VersionOf, copies: PersonsCopies
+): Promise<void> {
+  if (state.newIds.length === 0) return
+  const rows = state.newIds.map(({ projectId, distinctId, person }) => {
+    const owner = finalPerson(person)
+    copyDistinctId(copies, { projectId, distinctId, personUuid: owner.uuid, version: versionOf(projectId) })
+    return { p: projectId, d: distinctId, id: owner.id, v: versionOf(projectId) }
+  })
+  await transaction`
+    INSERT INTO person_distinct_ids (project_id, distinct_id, person_id, version)
+    SELECT * FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS new (p integer, d text, id bigint, v bigint)`
+}
+
+function toRow (person: PersonState, versionOf: VersionOf): Record<string, unknown> {
+  return {
+    id: person.id,
+    properties: person.properties,
+    identified: person.isIdentified,
+    created: person.createdAt,
+    version: versionOf(person.projectId)
+  }
+}
+
+function copyPerson (person: PersonState, versionOf: VersionOf, isDeleted: 0 | 1): CopyRow {
+  return {
+    project_id: person.projectId,
+    person_id: person.uuid,
+    properties: isDeleted === 1 ? {} : person.properties,
+    is_identified: person.isIdentified,
+    created_at: toCopyTime(person.createdAt),
+    version: versionOf(person.projectId),
+    is_deleted: isDeleted
+  }
+}
+
+/** Writes new group types and changed groups, and adds their copies. */
+async function writeGroups (
+  transaction: TransactionSql, state: PersonsState, versionOf: (projectId: number) => number, copies: PersonsCopies
+): Promise<void> {
+  if (state.newGroupTypes.length > 0) {
+    const types = state.newGroupTypes.map(({ projectId, groupType, groupTypeIndex }) =>
+      ({ p: projectId, t: groupType, i: groupTypeIndex }))
+    await transaction`
+      INSERT INTO group_types (project_id, group_type, group_type_index)
+      SELECT * FROM json_to_recordset(${JSON.stringify(types)}::text::json) AS new (p integer, t text, i integer)`
+  }
+  const changed = state.groups.filter((group) => group.changed)
+  if (changed.length === 0) return
+  const rows = changed.map((group) => ({
+    p: group.projectId, i: group.groupTypeIndex, k: group.groupKey, properties: group.properties,
+    created: group.createdAt, v: versionOf(group.projectId)
+  }))
+  await transaction`
+    INSERT INTO groups (project_id, group_type_index, group_key, properties, created_at, version)
+    SELECT p, i, k, properties, to_timestamp(created / 1000.0), v
+    FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS changed
+      (p integer, i integer, k text, properties jsonb, created bigint, v bigint)
+    ON CONFLICT (project_id, group_type_index, group_key)
+      DO UPDATE SET properties = excluded.properties, version = excluded.version`
+  for (const group of changed) {
+    copies.groups.push({
+      project_id: group.projectId,
+      group_type: group.groupType,
+      group_key: group.groupKey,
+      group_type_index: group.groupTypeIndex,
+      properties: group.properties,
+      created_at: toCopyTime(group.createdAt),
+      version: versionOf(group.projectId),
+      is_deleted: 0
+    })
+  }
+}

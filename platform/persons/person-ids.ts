@@ -1,0 +1,75 @@
+import { hash } from 'node:crypto'
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
+import { toDistinctId } from '../identity/identity.ts'
+import { MillraceError } from '../errors.ts'
+
+/** Namespace of person ids, as compatible systems use it; `events.person_id` computes the same in ClickHouse. */
+const NAMESPACE = Buffer.from('932979b465c3442484670b66ec27bc22', 'hex')
+
+const VARIANT = '89ab89ab89ab89ab'
+
+/**
+ * The id of the person of a distinct id that was never merged: UUIDv5 of `<project>:<distinct id>`.
+ */
+export function personUuid (projectId: number, distinctId: string): string {
+  const name = `${projectId}:${distinctId}`
+  const bytes = Buffer.allocUnsafe(NAMESPACE.length + Buffer.byteLength(name))
+  NAMESPACE.copy(bytes)
+  bytes.write(name, NAMESPACE.length)
+  const hex = hash('sha1', bytes, 'hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-` +
+    `${VARIANT.charAt(parseInt(hex.charAt(16), 16))}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/**
+ * Finds a person by the id that events or answers show, also by one it had before it was merged into another.
+ *
+ * @returns the person's uuid now; null when there is no such person.
+ * @throws {MillraceError} `MILLRACE_MERGED_PERSONS_UNKNOWN` when no person has the id and ClickHouse, which remembers
+ *   those of merged persons, does not answer.
+ */
+export async function findPersonByUuid (
+  deps: { sql: Sql, clickhouse: ClickHouse }, projectId: number, uuid: string
+): Promise<string | null> {
+  if (!UUID.test(uuid)) return null
+  const known = await confirmPerson(deps.sql, projectId, uuid)
+  if (known !== null) return known
+  const current = await readOverride(deps.clickhouse, projectId, uuid)
+  return current === null ? null : await confirmPerson(deps.sql, projectId, current)
+}
+
+async function readOverride (clickhouse: ClickHouse, projectId: number, uuid: string): Promise<string | null> {
+  try {
+    const result = await clickhouse.query({
+      query: `SELECT person_id FROM person_overrides FINAL
+        WHERE project_id = {project: UInt32} AND old_person_id = {uuid: UUID}`,
+      query_params: { project: projectId, uuid },
+      format: 'JSONEachRow'
+    })
+    const [override] = await result.json<{ person_id: string }>()
+    return override?.person_id ?? null
+  } catch (cause) {
+    throw new MillraceError('MILLRACE_MERGED_PERSONS_UNKNOWN',
+      'ClickHouse, which remembers the ids of merged persons, does not answer', { action: 'retry', cause })
+  }
+}
+
+/** Finds the person of a distinct id as an SDK sends it; null when it has none. */
+export async function findPersonByDistinctId (
+  sql: Sql, projectId: number, distinctId: string
+): Promise<string | null> {
+  const [person] = await sql<{ uuid: string }[]>`
+    SELECT uuid FROM persons WHERE id = (
+      SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ${toDistinctId(distinctId)}
+    )`
+  return person?.uuid ?? null
+}
+
+async function confirmPerson (sql: Sql, projectId: number, uuid: string): Promise<string | null> {
+  const [person] = await sql<{ uuid: string }[]>`
+    SELECT uuid FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
+  return person?.uuid ?? null
+}

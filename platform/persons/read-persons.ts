@@ -1,0 +1,89 @@
+import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { parseStoredJson } from '../http-body/exact-number.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
+import { personUuid } from './person-ids.ts'
+import { toDistinctId } from '../identity/identity.ts'
+
+/** All that is known of one person. */
+export interface Person {
+  uuid: string
+  isIdentified: boolean
+  createdAt: Date
+  distinctIds: string[]
+  properties: Record<string, unknown>
+}
+
+/** Uuids of one statement: they travel in its URL, which servers bound at a megabyte. */
+const CHUNK_UUIDS = 1000
+
+/** @param uuid  The person's present uuid; see `findPersonByUuid`. Null when there is no such person. */
+export async function readPerson (sql: Sql, projectId: number, uuid: string): Promise<Person | null> {
+  const [person] = await sql<(Omit<Person, 'properties'> & { properties: string })[]>`
+    SELECT uuid, is_identified AS "isIdentified", created_at AS "createdAt", properties::text AS properties, ARRAY(
+      SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id ORDER BY distinct_id
+    ) AS "distinctIds"
+    FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
+  if (person === undefined) return null
+  // The driver would round long numbers.
+  return { ...person, properties: parseStoredJson(person.properties) as Person['properties'] }
+}
+
+/** Counts the events of a person, those of all its distinct ids, also from before they were merged. */
+export async function countEventsOfPerson (
+  clickhouse: ClickHouse, projectId: number, { uuid, distinctIds }: Pick<Person, 'uuid' | 'distinctIds'>
+): Promise<number> {
+  const uuids = [...new Set([uuid, ...distinctIds.map((distinctId) => personUuid(projectId, distinctId))])]
+  let count = 0
+  for (let i = 0; i < uuids.length; i += CHUNK_UUIDS) {
+    const result = await clickhouse.query({
+      query: `SELECT count() AS count FROM events
+        WHERE project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)} SETTINGS final = 1`,
+      query_params: { project: projectId, uuids: uuids.slice(i, i + CHUNK_UUIDS) },
+      format: 'JSONEachRow'
+    })
+    const [row] = await result.json<{ count: string }>()
+    count += Number(row?.count)
+  }
+  return count
+}
+
+export interface PersonSummary {
+  uuid: string
+  isIdentified: boolean
+  createdAt: Date
+  /** Some of its distinct ids, in the order of the alphabet. */
+  distinctIds: string[]
+  distinctIdCount: number
+}
+
+/** Which persons are listed; what is absent does not matter. */
+export interface PersonFilter {
+  /** A distinct id of the person begins with it. */
+  distinctIdPrefix?: string
+  /** A property that has this text as its value. Reads every person of the project. */
+  property?: { name: string, value: string }
+  limit: number
+}
+
+/** Distinct ids of one person that are shown in a list. */
+const SHOWN_IDS = 3
+
+/** Lists persons of a project, newest first. */
+export async function listPersons (sql: Sql, projectId: number, filter: PersonFilter): Promise<PersonSummary[]> {
+  const { distinctIdPrefix, property, limit } = filter
+  const hasId = distinctIdPrefix === undefined
+    ? sql``
+    : sql`AND id IN (SELECT person_id FROM person_distinct_ids
+        WHERE project_id = ${projectId} AND starts_with(distinct_id, ${toDistinctId(distinctIdPrefix)}))`
+  const hasProperty = property === undefined ? sql`` : sql`AND properties ->> ${property.name} = ${property.value}`
+  return await sql<PersonSummary[]>`
+    SELECT uuid, is_identified AS "isIdentified", created_at AS "createdAt",
+      ids.all[1:${SHOWN_IDS}] AS "distinctIds", coalesce(cardinality(ids.all), 0) AS "distinctIdCount"
+    FROM persons CROSS JOIN LATERAL (
+      SELECT coalesce(array_agg(distinct_id ORDER BY distinct_id), '{}') AS all
+      FROM person_distinct_ids WHERE person_id = persons.id
+    ) AS ids
+    WHERE project_id = ${projectId}
+      ${hasId} ${hasProperty}
+    ORDER BY id DESC LIMIT ${limit}`
+}
