@@ -1,17 +1,50 @@
-import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
+import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, LogController } from 'fastify'
+import { type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../platform/postgres/connect-postgres.ts'
+import { type Logger } from '../platform/logger.ts'
+import { type Metrics } from '../platform/metrics.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/answer-client-error.ts'
 import { pingClickHouse } from '../platform/health/check-service.ts'
-import { type ApiDeps } from './api-deps.ts'
+import { type FlagDefinitions } from './decide/load/flag-definitions.ts'
+import { type NatsOnDemand } from './dead-letters/nats-on-demand.ts'
+import { type PersonalKeyDirectory, type ProjectDirectory } from './keys/key-directories.ts'
 import { decideRoutes } from './decide/decide-routes.ts'
 import { createPersonReader } from './decide/compute/read-person-for-flags.ts'
-import { errorHandler } from './http/errors/error-handler.ts'
-import { healthRoutes } from './http/health-routes.ts'
-import { answerUnknownRoutes } from './http/errors/not-found.ts'
-import { observeRequests } from './http/observe-requests.ts'
-import { createRequestValidation } from './http/request/request-validation.ts'
-import { setSecurityHeaders } from './http/security-headers.ts'
-import { managementRoutes } from './management-routes.ts'
-import { describeApi } from './openapi/describe-api.ts'
+import { answerUnknownRoutes, errorHandler } from './http/errors.ts'
+import { healthRoutes, observeRequests } from './http/health-and-metrics.ts'
+import { createRequestValidation, readJsonBodies, refuseUnstorableText } from './http/request-validation.ts'
+import { describeApi } from './http/openapi.ts'
+import { deadLetterRoutes } from './dead-letters/dead-letter-routes.ts'
+import { eventDefinitionRoutes } from './event-definitions/event-definition-routes.ts'
+import { experimentRoutes } from './experiments/experiment-routes.ts'
+import { resultsRoutes } from './experiments/results/results-routes.ts'
+import { featureFlagRoutes } from './feature-flags/feature-flag-routes.ts'
+import { authenticatePersonalKey, limitRate } from './http/personal-key-access.ts'
+import { personRoutes } from './person-routes.ts'
+import { propertyDefinitionRoutes } from './property-definitions/property-definition-routes.ts'
+
+/** Everything the API works with, made once in `main.ts` (or a test) and handed down. */
+export interface ApiDeps {
+  logger: Logger
+  sql: Sql
+  clickhouse: ClickHouse
+  /** Name of the ClickHouse cluster, for statements that change tables; absent or empty: one node. */
+  cluster?: string
+  /** For dead letters only. */
+  nats: NatsOnDemand
+  personalKeys: PersonalKeyDirectory
+  projects: ProjectDirectory
+  metrics: Metrics
+  /** Keys and flags of all projects, in memory. */
+  definitions: FlagDefinitions
+  /** Base of absolute links; empty takes the address of each request. */
+  publicUrl: string
+  /** Requests per minute and personal key on management; 0 is no limit. */
+  managementRateLimit: number
+  /** Epoch milliseconds. */
+  now: () => number
+  isShuttingDown: () => boolean
+}
 
 /** Management bodies are small. `decide` sets its own limit on its routes. */
 const BODY_LIMIT_BYTES = 1_048_576
@@ -25,7 +58,7 @@ const REQUEST_TIMEOUT_MS = 30_000
  *
  * 1. health and metrics: `http/health-routes.ts`
  * 2. flags, for SDKs with a project key: `decide/`, which evaluates them by `flags/`
- * 3. management, for people with a personal key: `management-routes.ts`, then the folder of the resource
+ * 3. management, for people with a personal key: `app.ts`, then the folder of the resource
  *
  * What all of them share is in `http/`: `access/`, reading the `request/`, `pages/` of lists, and `errors/`, in which
  * whatever goes wrong becomes an answer. What the routes say of themselves is served by `openapi/`.
@@ -71,4 +104,39 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   await app.register(decideRoutes, { ...deps, persons: createPersonReader(deps.sql) })
   await app.register(managementRoutes, deps)
   return app
+}
+
+/** The private side: every route asks for a personal key, is rate limited by it, and is part of `/api/schema`. */
+async function managementRoutes (app: FastifyInstance, deps: ApiDeps): Promise<void> {
+  readJsonBodies(app)
+  await app.register(authenticatePersonalKey, deps)
+  app.addHook('preValidation', refuseUnstorableText)
+  await app.register(limitRate, { maxPerMinute: deps.managementRateLimit })
+
+  await app.register(async (project) => {
+    await project.register(deadLetterRoutes, { prefix: '/dead_letters', ...deps })
+    await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })
+    await project.register(experimentRoutes, { prefix: '/experiments', ...deps })
+    await project.register(resultsRoutes, { prefix: '/experiments', ...deps })
+    await project.register(featureFlagRoutes, { prefix: '/feature_flags', ...deps })
+    await project.register(personRoutes, { prefix: '/persons', ...deps })
+    await project.register(propertyDefinitionRoutes, { prefix: '/property_definitions', ...deps })
+  }, { prefix: '/api/projects/:project_id' })
+}
+
+/**
+ * What browsers are told about every answer of the API: take the type as it is said, show it in no frame, tell no
+ * other site where it was, and (for everything but the page of documentation, which brings scripts of its own and says
+ * so itself) run nothing in it.
+ */
+function setSecurityHeaders (app: FastifyInstance): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-content-type-options', 'nosniff')
+    reply.header('x-frame-options', 'DENY')
+    reply.header('referrer-policy', 'no-referrer')
+    if (!request.url.startsWith('/docs')) {
+      reply.header('content-security-policy', "default-src 'none'; frame-ancestors 'none'")
+    }
+    done()
+  })
 }

@@ -5,13 +5,12 @@ import { createLogger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { onShutdown } from '../platform/on-shutdown.ts'
 import { runProcess } from '../platform/run-process.ts'
+import { loadSettings } from '../platform/load-settings.ts'
 import { buildApiApp } from './app.ts'
-import { loadApiConfig } from './config.ts'
 import { createNatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { createFlagDefinitions } from './decide/load/flag-definitions.ts'
 import { createFlagTallies } from './decide/load/flag-tallies.ts'
-import { createPersonalKeyDirectory } from './keys/personal-key-directory.ts'
-import { createProjectDirectory } from './keys/project-directory.ts'
+import { createPersonalKeyDirectory, createProjectDirectory } from './keys/key-directories.ts'
 
 runProcess('api', async () => {
   const config = loadApiConfig(process.env)
@@ -71,3 +70,39 @@ runProcess('api', async () => {
     { name: 'postgres', run: () => sql.end({ timeout: 2 }) }
   ])
 })
+
+/** What the API process reads from its environment. */
+export interface ApiConfig {
+  host: string
+  port: number
+  logLevel: string
+  databaseUrl: string
+  clickhouseUrl: string
+  /** Empty: one node. */
+  clickhouseCluster: string
+  /** For dead letters; everything else is served without. */
+  natsUrl: string
+  /** Base of absolute links; empty takes the address of each request. */
+  publicUrl: string
+  /** Requests per minute and personal key on management; 0 is no limit. */
+  managementRateLimit: number
+}
+
+/** @throws {SettingsError} listing every problem. */
+function loadApiConfig (env: NodeJS.ProcessEnv): ApiConfig {
+  const settings = loadSettings(env, [
+    'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL',
+    'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT', 'MILLRACE_CLICKHOUSE_CLUSTER'
+  ])
+  return {
+    host: settings.MILLRACE_HOST,
+    port: settings.MILLRACE_API_PORT,
+    logLevel: settings.MILLRACE_LOG_LEVEL,
+    databaseUrl: settings.DATABASE_URL,
+    clickhouseUrl: settings.CLICKHOUSE_URL,
+    clickhouseCluster: settings.MILLRACE_CLICKHOUSE_CLUSTER,
+    natsUrl: settings.NATS_URL,
+    publicUrl: settings.MILLRACE_PUBLIC_URL,
+    managementRateLimit: settings.MILLRACE_MANAGEMENT_RATE_LIMIT
+  }
+}

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander'
-import { parseIsoDateTime } from '../api/http/request/iso-date-time.ts'
+import { parseIsoDateTime } from '../api/http/request-values.ts'
 
 const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 }
 

@@ -106,7 +106,7 @@ t.test('the Kubernetes files name settings, probes, ports and entry points that 
     t.ok(find('PodDisruptionBudget', tier))
 
     const source = await readFile(path.join(ROOT, {
-      ingest: 'ingest/http/health-routes.ts', api: 'api/http/health-routes.ts', pipeline: 'pipeline/health/health-server.ts'
+      ingest: 'ingest/http/health-routes.ts', api: 'api/http/health-and-metrics.ts', pipeline: 'pipeline/health/health-server.ts'
     }[tier]), 'utf8')
     for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe'] as const) {
       t.match(source, `'${container![probe]?.httpGet?.path}'`, `${tier} answers its ${probe}`)

@@ -4,7 +4,7 @@ import { createLogger } from '../../platform/logger.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 import { createNatsOnDemand } from './nats-on-demand.ts'
-import { plantDeadLetters } from './testing/plant-dead-letters.ts'
+import { plantDeadLetters } from '../testing/plant-dead-letters.ts'
 
 async function createApiWith (t: Tap, url: string): Promise<TestApi> {
   return await createTestApi(t, { nats: createNatsOnDemand({ url, logger: createLogger({ component: 'test', level: 'silent' }) }) })

@@ -4,16 +4,15 @@ import { type DeadLetter, type DeadLetterFilter } from '../../platform/dead-lett
 import { listDeadLetters } from '../../platform/dead-letters/list-dead-letters.ts'
 import { readDeadLetterById } from '../../platform/dead-letters/read-dead-letter.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
-import { accessOf } from '../http/access/authenticate-personal-key.ts'
-import { parseIsoDateTime } from '../http/request/iso-date-time.ts'
-import { notFound } from '../http/errors/not-found.ts'
-import { buildPage, pageSchema, type PageQuery } from '../http/pages/pagination.ts'
-import { askStream } from './ask-stream.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { parseIsoDateTime } from '../http/request-values.ts'
+import { notFound } from '../http/errors.ts'
+import { buildPage, pageSchema, type PageQuery } from '../http/pagination.ts'
+import { askStream, type NatsOnDemand } from './nats-on-demand.ts'
 import {
   deadLetterSchema, listQuerySchema, openedDeadLetterSchema, replayBodySchema, replayResultSchema, type FilterFields,
   type ReplayFields
 } from './dead-letter-schema.ts'
-import { type NatsOnDemand } from './nats-on-demand.ts'
 
 const read = { scope: 'dead_letter:read' } as const
 const write = { scope: 'dead_letter:write' } as const

@@ -1,4 +1,4 @@
-import { pageQueryProperties } from '../http/pages/pagination.ts'
+import { pageQueryProperties } from '../http/pagination.ts'
 
 const nullableText = { type: ['string', 'null'] }
 

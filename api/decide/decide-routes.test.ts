@@ -3,7 +3,7 @@ import zlib from 'node:zlib'
 import LzString from 'lz-string'
 import t from 'tap'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { createPersonalKey } from '../keys/create-personal-key.ts'
+import { createPersonalKey } from '../keys/personal-keys.ts'
 import { addFlags, ask, createTestDecide, type TestAnswer, type TestDecide } from './testing/create-test-decide.ts'
 
 const VARIANTS = { variants: [{ key: 'red', rollout_percentage: 0 }, { key: 'blue', rollout_percentage: 100 }] }

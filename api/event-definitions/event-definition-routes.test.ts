@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createProject } from '../keys/create-project.ts'
+import { createProject } from '../keys/projects.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 
 const shared = await createTestApi(t)

@@ -1,19 +1,14 @@
 import { type FastifyInstance } from 'fastify'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { accessOf } from '../http/access/authenticate-personal-key.ts'
-import { cursorQueryProperties } from '../http/pages/cursor.ts'
-import { uuidParams, type UuidParams } from '../http/request/uuid-params.ts'
-import { searchQueryProperties } from '../http/pages/match-search.ts'
-import { buildPage, pageQueryProperties, pageSchema } from '../http/pages/pagination.ts'
-import { deleteEventDefinition } from './delete-event-definition.ts'
-import {
-  eventDefinitionChangesSchema, eventDefinitionSchema, type EventDefinitionChanges
-} from './event-definition.ts'
-import { findEventDefinition } from './find-event-definition.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
+import { uuidParams, type UuidParams } from '../http/request-values.ts'
+import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
+import { deleteEventDefinition, updateEventDefinition } from './change-event-definition.ts'
+import { type EventDefinitionChanges, eventDefinitionChangesSchema, eventDefinitionSchema, findEventDefinition } from './event-definition.ts'
 import {
   EVENT_ORDERINGS, EVENT_TYPES, listEventDefinitions, type EventDefinitionQuery
 } from './list-event-definitions.ts'
-import { updateEventDefinition } from './update-event-definition.ts'
 
 const read = { scope: 'event_definition:read' } as const
 const write = { scope: 'event_definition:write' } as const

@@ -1,7 +1,7 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { selectCreatedBy } from '../http/created-by.ts'
-import { type SqlFragment } from '../http/pages/match-search.ts'
-import { userSummarySchema, type UserSummary } from '../keys/user-summary.ts'
+import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
+import { type SqlFragment } from '../http/list-queries.ts'
+import { notFound } from '../http/errors.ts'
 
 /** An event definition as answers show it (docs/contract/service.md 2.5). */
 export interface EventDefinition {
@@ -97,4 +97,12 @@ export interface EventDefinitionChanges {
   last_seen_at?: string
   tags?: string[]
   post_to_slack?: boolean
+}
+
+/** @throws {HttpError} 404 when the project has no such definition. */
+export async function findEventDefinition (sql: Sql, projectId: number, id: string): Promise<EventDefinition> {
+  const [definition] = await sql<EventDefinition[]>`
+    SELECT ${selectEventDefinition(sql)} FROM event_definitions d WHERE d.project_id = ${projectId} AND d.id = ${id} AND d.deleted_at IS NULL`
+  if (definition === undefined) throw notFound()
+  return definition
 }

@@ -1,8 +1,6 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { decodeCursor, encodeCursor, type CursorKind } from '../http/pages/cursor.ts'
-import { cutPage } from '../http/pages/cut-page.ts'
-import { matchSearch, type SqlFragment } from '../http/pages/match-search.ts'
-import { type PageContent, type PageQuery } from '../http/pages/pagination.ts'
+import { type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch, type SqlFragment } from '../http/list-queries.ts'
+import { type PageContent, type PageQuery } from '../http/pagination.ts'
 import { selectEventDefinition, type EventDefinition } from './event-definition.ts'
 
 /** What events to list: all, the ones an SDK made up itself (`$pageview`), or the ones of the customer. */

@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { parseIsoDateTime } from '../http/request/iso-date-time.ts'
+import { parseIsoDateTime } from '../http/request-values.ts'
 import { type NewExperiment } from './experiment-body.ts'
 import { refuseEndBeforeStart, refuseGlobalProperties } from './experiment-errors.ts'
 import { linkOrCreateFlag, writeExperiment } from './experiment-flag.ts'

@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/errors/not-found.ts'
+import { notFound } from '../http/errors.ts'
 import { selectExperiment, type Experiment } from './experiment.ts'
 
 /** Ids are integers of Postgres; larger ones were never given. */

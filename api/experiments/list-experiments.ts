@@ -1,8 +1,6 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { decodeCursor, encodeCursor } from '../http/pages/cursor.ts'
-import { cutPage } from '../http/pages/cut-page.ts'
-import { matchSearch } from '../http/pages/match-search.ts'
-import { type PageContent, type PageQuery } from '../http/pages/pagination.ts'
+import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
+import { type PageContent, type PageQuery } from '../http/pagination.ts'
 import { selectExperiment, type Experiment } from './experiment.ts'
 
 export interface ExperimentQuery extends PageQuery {

@@ -1,5 +1,5 @@
 import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/errors/not-found.ts'
+import { notFound } from '../http/errors.ts'
 import { readDate } from './create-experiment.ts'
 import { type ExperimentFields } from './experiment-body.ts'
 import { invalidExperiment, refuseEndBeforeStart, refuseGlobalProperties, refuseUnknownFields } from './experiment-errors.ts'

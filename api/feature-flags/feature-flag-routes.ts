@@ -1,10 +1,9 @@
 import { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { accessOf } from '../http/access/authenticate-personal-key.ts'
-import { cursorQueryProperties } from '../http/pages/cursor.ts'
-import { searchQueryProperties } from '../http/pages/match-search.ts'
-import { notFound } from '../http/errors/not-found.ts'
-import { buildPage, pageQueryProperties, pageSchema } from '../http/pages/pagination.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
+import { notFound } from '../http/errors.ts'
+import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
 import {
   featureFlagChangesSchema, featureFlagSchema, newFeatureFlagSchema, type FeatureFlagFields, type NewFeatureFlag
 } from './feature-flag.ts'

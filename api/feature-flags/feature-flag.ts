@@ -1,7 +1,6 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { selectCreatedBy } from '../http/created-by.ts'
-import { type SqlFragment } from '../http/pages/match-search.ts'
-import { userSummarySchema, type UserSummary } from '../keys/user-summary.ts'
+import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
+import { type SqlFragment } from '../http/list-queries.ts'
 
 /** A feature flag as answers show it. */
 export interface FeatureFlag {

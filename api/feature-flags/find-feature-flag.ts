@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/errors/not-found.ts'
+import { notFound } from '../http/errors.ts'
 import { selectFeatureFlag, type FeatureFlag } from './feature-flag.ts'
 
 /**

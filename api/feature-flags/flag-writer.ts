@@ -1,8 +1,8 @@
 import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type FlagDefinition, type ProjectDefinitions } from '../flags/flag-definition.ts'
 import { duplicateKey, validateFlag } from '../flags/validate-flag.ts'
-import { isUniqueViolation } from '../http/errors/classify-postgres-error.ts'
-import { notFound } from '../http/errors/not-found.ts'
+import { isUniqueViolation } from '../http/classify-postgres-error.ts'
+import { notFound } from '../http/errors.ts'
 import { WRITABLE_FIELDS, type FeatureFlagFields, type NewFeatureFlag } from './feature-flag.ts'
 import { loadDefinitions } from './load-definitions.ts'
 

@@ -1,5 +1,5 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/errors/not-found.ts'
+import { notFound } from '../http/errors.ts'
 
 /**
  * The payload of a flag as SDKs fetch it for configuration: that of the value `true`, anyone who asks.

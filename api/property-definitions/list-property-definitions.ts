@@ -1,9 +1,7 @@
 import { hash } from 'node:crypto'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { decodeCursor, encodeCursor } from '../http/pages/cursor.ts'
-import { cutPage } from '../http/pages/cut-page.ts'
-import { matchSearch, type SqlFragment } from '../http/pages/match-search.ts'
-import { type PageContent } from '../http/pages/pagination.ts'
+import { cutPage, decodeCursor, encodeCursor, matchSearch, type SqlFragment } from '../http/list-queries.ts'
+import { type PageContent } from '../http/pagination.ts'
 import { selectPropertyDefinition, type PropertyDefinition } from './property-definition.ts'
 import { readPropertyFilter, type PropertyDefinitionQuery, type PropertyFilter } from './property-query.ts'
 

@@ -1,16 +1,12 @@
 import { type FastifyInstance } from 'fastify'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { accessOf } from '../http/access/authenticate-personal-key.ts'
-import { uuidParams, type UuidParams } from '../http/request/uuid-params.ts'
-import { buildPage, pageSchema } from '../http/pages/pagination.ts'
-import { deletePropertyDefinition } from './delete-property-definition.ts'
-import { findPropertyDefinition } from './find-property-definition.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { uuidParams, type UuidParams } from '../http/request-values.ts'
+import { buildPage, pageSchema } from '../http/pagination.ts'
+import { deletePropertyDefinition, updatePropertyDefinition } from './change-property-definition.ts'
+import { findPropertyDefinition, type PropertyDefinitionChanges, propertyDefinitionChangesSchema, propertyDefinitionSchema } from './property-definition.ts'
 import { listPropertyDefinitions } from './list-property-definitions.ts'
-import {
-  propertyDefinitionChangesSchema, propertyDefinitionSchema, type PropertyDefinitionChanges
-} from './property-definition.ts'
 import { propertyDefinitionQuerySchema, type PropertyDefinitionQuery } from './property-query.ts'
-import { updatePropertyDefinition } from './update-property-definition.ts'
 
 const read = { scope: 'property_definition:read' } as const
 const write = { scope: 'property_definition:write' } as const

@@ -1,5 +1,6 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type SqlFragment } from '../http/pages/match-search.ts'
+import { type SqlFragment } from '../http/list-queries.ts'
+import { notFound } from '../http/errors.ts'
 
 export const PROPERTY_TYPES = ['DateTime', 'String', 'Numeric', 'Boolean'] as const
 
@@ -86,4 +87,13 @@ export interface PropertyDefinitionChanges {
   query_usage_30_day?: number
   property_type?: PropertyType | null
   tags?: string[]
+}
+
+/** @throws {HttpError} 404 when the project has no such definition. */
+export async function findPropertyDefinition (sql: Sql, projectId: number, id: string): Promise<PropertyDefinition> {
+  const [definition] = await sql<PropertyDefinition[]>`
+    SELECT ${selectPropertyDefinition(sql, sql`NULL::boolean`)}
+    FROM property_definitions d WHERE d.project_id = ${projectId} AND d.id = ${id} AND d.deleted_at IS NULL`
+  if (definition === undefined) throw notFound()
+  return definition
 }

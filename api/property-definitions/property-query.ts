@@ -1,8 +1,7 @@
 import { HttpError } from '../../platform/errors.ts'
-import { cursorQueryProperties } from '../http/pages/cursor.ts'
-import { searchQueryProperties } from '../http/pages/match-search.ts'
-import { pageQueryProperties, type PageQuery } from '../http/pages/pagination.ts'
-import { readNameList } from '../http/request/read-name-list.ts'
+import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
+import { pageQueryProperties, type PageQuery } from '../http/pagination.ts'
+import { readNameList } from '../http/request-values.ts'
 
 /** Query of the list, as it arrives (docs/contract/service.md 4.2). */
 export interface PropertyDefinitionQuery extends PageQuery {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { plantDeadLetters } from '../../api/dead-letters/testing/plant-dead-letters.ts'
+import { plantDeadLetters } from '../../api/testing/plant-dead-letters.ts'
 import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
 async function run (url: string, line: string): Promise<Captured> {

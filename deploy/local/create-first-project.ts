@@ -1,5 +1,4 @@
-import { hashPersonalKey } from '../../api/keys/hash-personal-key.ts'
-import { maskKey } from '../../api/keys/mint-key.ts'
+import { hashPersonalKey, maskKey } from '../../api/keys/key-text.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 
 export interface FirstProject {

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import {
   createRandom, listByModel, randomFilters, toQuery, type ModelProperty
-} from '../../api/property-definitions/testing/property-model.ts'
+} from '../../api/testing/property-model.ts'
 import { startStackOnSharedStores } from '../start-stack-on-shared-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { listEventsByModel, randomEventFilters } from './event-model.ts'

@@ -1,4 +1,4 @@
-import { type Random } from '../../api/property-definitions/testing/property-model.ts'
+import { type Random } from '../../api/testing/property-model.ts'
 import { type KnownEvent } from './made-up-events.ts'
 
 export interface EventFilters {

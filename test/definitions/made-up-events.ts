@@ -1,4 +1,4 @@
-import { createRandom, type ModelProperty } from '../../api/property-definitions/testing/property-model.ts'
+import { createRandom, type ModelProperty } from '../../api/testing/property-model.ts'
 import { makeUpProperties, type CountedType, type MadeUpProperty } from './made-up-properties.ts'
 
 export const EVENT_NAMES = 300

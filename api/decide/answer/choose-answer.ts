@@ -1,5 +1,5 @@
 import { type Evaluation } from '../../flags/evaluate-flags.ts'
-import { parseInteger } from '../../http/request/request-validation.ts'
+import { parseInteger } from '../../http/request-validation.ts'
 import {
   buildDecideV1, buildDecideV2, buildDecideV3, buildDecideV4, buildFlagsV1, buildFlagsV2, type AnswerContext
 } from './flag-answers.ts'

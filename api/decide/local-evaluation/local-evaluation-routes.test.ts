@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createPersonalKey } from '../../keys/create-personal-key.ts'
+import { createPersonalKey } from '../../keys/personal-keys.ts'
 import { addFlags, ask, createTestDecide, type TestDecide } from '../testing/create-test-decide.ts'
 
 async function getDefinitions (decide: TestDecide, query = '&send_cohorts', headers: Record<string, string> = {}) {

@@ -1,6 +1,6 @@
 import { HttpError } from '../../../platform/errors.ts'
-import { findUsableKey, type AuthenticateOptions } from '../../http/access/authenticate-personal-key.ts'
-import { parseInteger } from '../../http/request/request-validation.ts'
+import { findUsableKey, type AuthenticateOptions } from '../../http/personal-key-access.ts'
+import { parseInteger } from '../../http/request-validation.ts'
 import { requireScope } from '../../../platform/scopes.ts'
 import { type FlagDefinitions } from '../load/flag-definitions.ts'
 

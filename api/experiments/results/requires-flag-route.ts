@@ -1,6 +1,6 @@
 import { type FastifyInstance } from 'fastify'
-import { accessOf } from '../../http/access/authenticate-personal-key.ts'
-import { readNameList } from '../../http/request/read-name-list.ts'
+import { accessOf } from '../../http/personal-key-access.ts'
+import { readNameList } from '../../http/request-values.ts'
 import { findExperiment } from '../find-experiment.ts'
 import { type Experiment } from '../experiment.ts'
 import { readMetric } from './read-metric.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmod, readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { mintKey } from '../../../api/keys/mint-key.ts'
+import { mintKey } from '../../../api/keys/key-text.ts'
 import { flushFolder } from '../../../platform/flush-folder.ts'
 import { type StackSettings } from '../stack-settings.ts'
 

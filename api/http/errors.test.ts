@@ -1,0 +1,78 @@
+import t from 'tap'
+import { CONTENT_TYPES } from '../../test/support/content-types.ts'
+import { createTestApi, send } from '../testing/create-test-api.ts'
+
+const shared = await createTestApi(t)
+
+t.test('answers unknown paths with 404 and other methods with 405, in the shape of the contract', async (t) => {
+  const api = await shared.inNewProject()
+
+  t.match(await api.call('GET', '/nothing/here'), { status: 404, body: { type: 'invalid_request', code: 'not_found', detail: 'Not found.', attr: null } })
+  t.match(await api.call('GET', '~/nothing'), { status: 404, body: { code: 'not_found' } })
+  t.match(await api.call('DELETE', '~/experiments/'), {
+    status: 405, headers: { allow: 'GET, HEAD, POST' },
+    body: { type: 'invalid_request', code: 'method_not_allowed', detail: 'Method "DELETE" not allowed.', attr: null }
+  })
+  t.match(await api.call('POST', '~/event_definitions'), { status: 405 })
+})
+
+t.test('answers what cannot be read with the part at fault', async (t) => {
+  const api = await shared.inNewProject()
+  const post = async (payload: string, type = 'application/json'): Promise<unknown> => await send(api.app, {
+    method: 'POST', url: `/api/projects/${api.projectId}/experiments`, payload,
+    headers: { authorization: `Bearer ${api.key}`, 'content-type': type }
+  })
+
+  t.match(await post('{"name": '), { status: 400, body: { type: 'validation_error', code: 'malformed_request', attr: 'body' } })
+  t.match(await post(''), { status: 400, body: { type: 'validation_error', attr: 'body' } })
+  t.match(await post('"text"'), { status: 400, body: { attr: 'body' } })
+  t.match(await post('null'), { status: 400, body: { attr: 'body' } })
+  t.match(await post('{"__proto__": {"a": 1}, "name": "n"}'), { status: 400, body: { code: 'malformed_request' } })
+  t.match(await post('a=b', 'application/x-www-form-urlencoded'), { status: 415, body: { type: 'invalid_request', code: 'unsupported_media_type', attr: 'content-type' } })
+  t.match(await post(JSON.stringify({ name: 'n'.repeat(1_048_576) })), { status: 413, body: { type: 'validation_error', code: 'request_too_large', attr: 'body' } })
+  t.match(await post(`{"name": "n", "feature_flag_key": "k", "filters": ${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}}`), { status: 400, body: { detail: /nested deeper/ } })
+  t.match(await send(api.app, { method: 'GET', url: '/api/projects/%E0%A4%A/experiments' }), { status: 400, body: { type: 'invalid_request', attr: null } })
+})
+
+t.test('reads JSON whatever its content type says', async (t) => {
+  const api = await shared.inNewProject()
+
+  for (const [index, type] of CONTENT_TYPES.entries()) {
+    const answer = await send(api.app, {
+      method: 'POST', url: `/api/projects/${api.projectId}/experiments`,
+      payload: JSON.stringify({ name: 'n', feature_flag_key: `flag-${index}` }),
+      headers: { authorization: `Bearer ${api.key}`, 'content-type': type }
+    })
+    t.equal(answer.status, 201, JSON.stringify(type))
+  }
+  const garbled = await send(api.app, {
+    method: 'POST', url: `/api/projects/${api.projectId}/experiments`, payload: '{"name": ',
+    headers: { authorization: `Bearer ${api.key}`, 'content-type': 'application/json, application/json' }
+  })
+  t.match(garbled, { status: 400, body: { code: 'malformed_request' } })
+})
+
+t.test('ignores the content type of a DELETE without a body', async (t) => {
+  const api = await shared.inNewProject()
+  const { body: { id } } = await api.call('POST', '~/experiments', { name: 'n', feature_flag_key: 'k' })
+
+  const answer = await send(api.app, {
+    method: 'DELETE', url: `/api/projects/${api.projectId}/experiments/${id}/`,
+    headers: { authorization: `Bearer ${api.key}`, 'content-type': 'application/json' }
+  })
+
+  t.match(answer, { status: 204, body: undefined })
+})
+
+t.test('says nothing of its inside when something breaks, and 503 when the database is unavailable', async (t) => {
+  const api = await createTestApi(t)
+  await api.call('GET', '~/experiments')
+
+  await api.sql`ALTER TABLE experiments RENAME TO gone`
+  t.same((await api.call('GET', '~/experiments')).body, { type: 'server_error', code: 'error', detail: 'A server error occurred.', attr: null })
+  await api.sql.end({ timeout: 1 })
+
+  t.match(await api.call('GET', '~/event_definitions'), {
+    status: 503, headers: { 'retry-after': '5' }, body: { type: 'server_error', code: 'database_unavailable', attr: null }
+  })
+})

@@ -1,0 +1,159 @@
+import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifySchemaValidationError } from 'fastify'
+import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
+import { drainRequest } from '../../platform/http-body/drain-request.ts'
+import { classifyPostgresError } from './classify-postgres-error.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /**
+     * Errors of the route have no body, and their code in the header `millrace-error`: SDKs read whatever is JSON there
+     * as the answer, whatever the status.
+     */
+    errorsWithoutBody?: boolean
+  }
+}
+
+/**
+ * The one error handler of the API: every error becomes `{ type, code, detail, attr }`.
+ *
+ * An unexpected error is answered 500 without a word about its inside, and logged with the request's id.
+ */
+export async function errorHandler (error: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  await drainRequest(request.raw)
+  const known = toHttpError(error)
+  if (known === undefined) {
+    request.log.error({ err: error }, 'request failed')
+    return await send(reply, new HttpError(500, 'server_error', 'error', 'A server error occurred.'))
+  }
+  if (known.status >= 500) request.log.warn({ err: error, code: known.code }, 'request could not be served')
+  await send(reply, known)
+}
+
+async function send (reply: FastifyReply, error: HttpError): Promise<void> {
+  if (error.status === 503) reply.header('retry-after', '5')
+  if (error.status === 401) reply.header('www-authenticate', 'Bearer')
+  reply.code(error.status)
+  if (reply.request.routeOptions.config.errorsWithoutBody === true) {
+    await reply.header('millrace-error', error.code).send()
+    return
+  }
+  await reply.send(toHttpErrorBody(error))
+}
+
+function toHttpError (error: FastifyError | HttpError): HttpError | undefined {
+  if (error instanceof HttpError) return error
+  const finding = error.validation?.[0]
+  if (finding !== undefined) return describeValidationError(finding, error.validationContext)
+  return describeFastifyError(error) ?? classifyPostgresError(error)
+}
+
+/** Errors that Fastify itself raises while it reads a request, by its stable codes. */
+function describeFastifyError (error: FastifyError): HttpError | undefined {
+  switch (error.code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return new HttpError(413, 'validation_error', 'request_too_large', 'The request body is too large.', { attr: 'body' })
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return new HttpError(415, 'invalid_request', 'unsupported_media_type',
+        'Unsupported media type; send application/json.', { attr: 'content-type' })
+    case 'FST_ERR_CTP_INVALID_JSON_BODY':
+    case 'FST_ERR_CTP_EMPTY_JSON_BODY':
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return malformedBody()
+    default:
+      // Anything else that Fastify or a plugin blames on the client, such as a path that does not decode.
+      if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
+        return new HttpError(error.statusCode, 'invalid_request', 'invalid_request', 'The request could not be read.')
+      }
+  }
+}
+
+/** The body is not the JSON it claims to be. */
+export function malformedBody (): HttpError {
+  return new HttpError(400, 'validation_error', 'malformed_request', 'The request body is not valid JSON.', { attr: 'body' })
+}
+
+/**
+ * Turns the first finding of a route schema into the error of the contract: 400 with the field's name in `attr`.
+ *
+ * Nested fields are joined by `__` (`filters__events__0__id`), as the clients of the reference expect. Codes:
+ * `required` for an absent field, `unknown_field` for one that the schema does not have, `invalid_input` for the rest.
+ */
+function describeValidationError (error: FastifySchemaValidationError, part: string | undefined): HttpError {
+  const path = error.instancePath.split('/').slice(1).map(unescapePointer)
+  switch (error.keyword) {
+    case 'required': {
+      const field = String(error.params.missingProperty)
+      return validationError('required', `${field}: This field is required.`, [...path, field])
+    }
+    case 'additionalProperties':
+    case 'unevaluatedProperties': {
+      const field = String(error.params.additionalProperty ?? error.params.unevaluatedProperty)
+      return validationError('unknown_field', `${field}: This field is not known.`, [...path, field])
+    }
+    default: {
+      const name = path.at(-1) ?? part ?? 'body'
+      return validationError('invalid_input', `${name} ${describeRule(error)}.`, path.length > 0 ? path : [name])
+    }
+  }
+}
+
+function validationError (code: string, detail: string, path: string[]): HttpError {
+  return new HttpError(400, 'validation_error', code, detail, { attr: path.join('__') })
+}
+
+const FORMATS: Record<string, string> = {
+  'date-time': 'must be an ISO 8601 date or date-time', uuid: 'must be a UUID'
+}
+
+function describeRule ({ keyword, params, message }: FastifySchemaValidationError): string {
+  if (keyword === 'format') return FORMATS[String(params.format)] ?? `must be of format ${String(params.format)}`
+  if (keyword === 'type') return `must be of type ${[params.type].flat().join(' or ')}`
+  if (keyword === 'enum') return `must be one of ${(params.allowedValues as unknown[]).map(String).join(', ')}`
+  return message ?? 'is not valid'
+}
+
+function unescapePointer (segment: string): string {
+  return segment.replaceAll('~1', '/').replaceAll('~0', '~')
+}
+
+/** The answer for every thing that does not exist, or that the key at hand must not know of. */
+export function notFound (): HttpError {
+  return new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
+}
+
+/**
+ * Answers unknown paths with 404 and known paths asked with another method with 405 and `Allow`, in the contract's
+ * shape. Call it before routes are registered: it learns them as they come.
+ */
+export function answerUnknownRoutes (app: FastifyInstance): void {
+  const methodsByPath = new Map<string, { pattern: RegExp, methods: Set<string> }>()
+
+  app.addHook('onRoute', ({ url, method }) => {
+    const route = methodsByPath.get(url) ?? { pattern: toPattern(url), methods: new Set<string>() }
+    for (const name of [method].flat()) route.methods.add(name)
+    methodsByPath.set(url, route)
+  })
+
+  app.setNotFoundHandler((request: FastifyRequest, reply: FastifyReply) => {
+    const path = request.url.split('?', 1)[0] ?? ''
+    const allowed = new Set<string>()
+    for (const { pattern, methods } of methodsByPath.values()) {
+      if (pattern.test(path)) for (const method of methods) allowed.add(method)
+    }
+    if (allowed.size === 0) {
+      reply.code(404).send(toHttpErrorBody(notFound()))
+      return
+    }
+    const error = new HttpError(405, 'invalid_request', 'method_not_allowed', `Method "${request.method}" not allowed.`)
+    reply.code(405).header('allow', [...allowed].sort().join(', ')).send(toHttpErrorBody(error))
+  })
+}
+
+/** `/projects/:id/` matches both slash forms of the path, as the router does. */
+function toPattern (url: string): RegExp {
+  const body = url.replace(/\/$/, '')
+    .split('/')
+    .map((segment) => segment.startsWith(':') ? '[^/]+' : segment === '*' ? '.*' : RegExp.escape(segment))
+    .join('/')
+  return new RegExp(`^${body}/?$`)
+}

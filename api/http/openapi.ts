@@ -1,0 +1,160 @@
+import swagger, { type SwaggerTransform } from '@fastify/swagger'
+import swaggerUi from '@fastify/swagger-ui'
+import { type FastifyInstance } from 'fastify'
+
+/**
+ * Serves the OpenAPI 3.1 document at `/api/schema`, made from the very schemas that check requests and write answers,
+ * and a page to browse it at `/docs`, which needs no other host.
+ *
+ * Register it before the routes that it describes.
+ */
+export async function describeApi (app: FastifyInstance): Promise<void> {
+  app.addSchema(errorSchema)
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Millrace',
+        version: '1',
+        description: 'Management of a Millrace installation, capture, and the evaluation of feature flags. Every error ' +
+          'has the shape of Error; every path is also answered with a trailing slash.'
+      },
+      paths: describeCapturePaths(),
+      components: {
+        schemas: { CapturedEvent: capturedEventSchema },
+        securitySchemes: {
+          personalApiKey: {
+            type: 'http', scheme: 'bearer', description: 'A personal API key (phx_...), made with "npx millrace keys create".'
+          }
+        }
+      }
+    },
+    refResolver: {
+      buildLocalReference: (json, baseUri, fragment, index) => typeof json.$id === 'string' ? json.$id : `def-${index}`
+    },
+    transform: describeRoute
+  })
+  await app.register(swaggerUi, { routePrefix: '/docs', uiConfig: { docExpansion: 'list', tryItOutEnabled: true } })
+
+  app.get('/api/schema', { schema: { hide: true } }, async () => app.swagger())
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Parts of the route's schema that are for the OpenAPI document only: they check and write nothing. */
+    described?: Record<string, unknown>
+  }
+}
+
+type Schema = Record<string, unknown>
+
+const ERROR = { description: 'What was wrong, in the field at fault.', $ref: 'Error#' }
+
+const ERROR_WITHOUT_BODY = { type: 'null', description: 'What was wrong is in the header millrace-error, as the code of an Error.' }
+
+const PROJECT_ID = { type: 'string', description: 'Id of the project, or @current for the first one the key opens.' }
+
+/**
+ * Adds to the description of a route what all of them share: the key it asks for, the project of its path, and the
+ * answers when it fails. Nothing here takes part in serving a request.
+ */
+const describeRoute: SwaggerTransform = ({ schema, url, route }) => {
+  const described = { ...schema as Schema | undefined, ...route.config?.described }
+  if (described.hide === true) return { schema: described, url }
+  const scope = route.config?.scope
+  if (scope !== undefined) {
+    described.security = [{ personalApiKey: [] }]
+    described.description = [described.description, `Asks for the scope ${scope}.`].filter(Boolean).join('\n\n')
+  }
+  if (url.includes(':project_id')) described.params = withProject(described.params as Schema | undefined)
+  const error = route.config?.errorsWithoutBody === true ? ERROR_WITHOUT_BODY : ERROR
+  described.response = { ...described.response as Schema | undefined, '4xx': error, '5xx': error }
+  return { schema: described, url: url.replace(/(.)\/$/, '$1') }
+}
+
+function withProject (params: Schema | undefined): Schema {
+  const properties = params?.properties as Schema | undefined
+  return { type: 'object', ...params, properties: { project_id: PROJECT_ID, ...properties } }
+}
+
+/**
+ * The capture endpoints (docs/contract/service.md 2.6, 4.4, 4.5), which another tier serves at the same origin:
+ * described by hand, so that one document tells of everything.
+ */
+function describeCapturePaths (): Record<string, object> {
+  return {
+    '/capture': describePath('Capture an event', { $ref: '#/components/schemas/CapturedEvent' }),
+    '/batch': describePath('Capture a batch of events', {
+      type: 'object',
+      required: ['api_key', 'batch'],
+      properties: {
+        api_key: API_KEY,
+        batch: { type: 'array', items: { $ref: '#/components/schemas/CapturedEvent' } },
+        sent_at: { type: 'string', description: 'Clock of the sender, to correct its timestamps by.' },
+        historical_migration: { type: 'boolean', description: 'Take a partition of their own, behind live events.' }
+      }
+    })
+  }
+}
+
+const API_KEY = { type: 'string' as const, description: 'Project API key. A personal API key needs the scope event:write, and project_id beside it.' }
+const PERSON_PROPERTIES = { type: 'object' as const, additionalProperties: true }
+
+/** An event as SDKs send it. */
+const capturedEventSchema = {
+  type: 'object' as const,
+  description: 'An event without a name, or without a distinct_id at top level or in properties, is dropped; the answer is 200 all the same.',
+  required: ['event'],
+  properties: {
+    api_key: { ...API_KEY, description: `${API_KEY.description} In a batch, beside it.` },
+    event: { type: 'string' as const, description: 'Name of the event.' },
+    distinct_id: { type: 'string' as const, description: 'Who did it; here or in properties.' },
+    properties: { type: 'object' as const, additionalProperties: true },
+    timestamp: { type: 'string' as const, description: 'When it happened, ISO 8601; default: when it is received.' },
+    uuid: { type: 'string' as const, format: 'uuid', description: 'Identity of the event: sent twice, it counts once.' },
+    $set: PERSON_PROPERTIES,
+    $set_once: PERSON_PROPERTIES
+  }
+}
+
+const CAPTURE_ERROR = { description: 'What was wrong.', content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } }
+
+function describePath (summary: string, body: object): object {
+  return {
+    post: {
+      tags: ['capture'],
+      summary,
+      description: 'Kept when answered with 200: neither lost nor counted twice. Bodies may be compressed (gzip, lz64, base64). ' +
+        'Less than 20 MB on the wire.',
+      requestBody: { required: true, content: { 'application/json': { schema: body } } },
+      responses: {
+        200: {
+          description: 'Kept.',
+          content: {
+            'application/json': {
+              schema: { type: 'object', required: ['status'], additionalProperties: false, properties: { status: { type: 'integer', const: 1 } } }
+            }
+          }
+        },
+        '4XX': CAPTURE_ERROR,
+        '5XX': CAPTURE_ERROR
+      }
+    }
+  }
+}
+
+/** The body of every error answer (docs/contract/service.md 7). */
+const errorSchema = {
+  $id: 'Error',
+  type: 'object',
+  required: ['type', 'code', 'detail', 'attr'],
+  properties: {
+    type: {
+      type: 'string',
+      enum: ['validation_error', 'authentication_error', 'invalid_request', 'throttled_error', 'server_error']
+    },
+    code: { type: 'string', description: 'What went wrong, for programs.' },
+    detail: { type: 'string', description: 'What went wrong, for people.' },
+    attr: { type: ['string', 'null'], description: 'The field at fault; nested ones joined by two underscores.' }
+  }
+} as const

@@ -1,0 +1,102 @@
+import { type FastifyRequest } from 'fastify'
+
+/** Items of a page when the client names no limit, and at most. */
+const DEFAULT_LIMIT = 100
+const MAX_LIMIT = 1000
+
+/** Beyond, an offset is a mistake and not a page: no list here is that long. The largest integer of Postgres. */
+const MAX_OFFSET = 2_147_483_647
+
+/** Query parameters of every list; spread into `properties` of the route's querystring schema. */
+export const pageQueryProperties = {
+  limit: {
+    type: 'integer', minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT,
+    description: 'Items per page.'
+  },
+  offset: {
+    type: 'integer', minimum: 0, maximum: MAX_OFFSET, default: 0,
+    description: 'Items before the first of this page.'
+  }
+} as const
+
+export interface PageQuery {
+  limit: number
+  offset: number
+}
+
+export interface Page<T> {
+  count: number
+  next: string | null
+  previous: string | null
+  results: T[]
+}
+
+/** Schema of the envelope around items of the given schema. */
+export function pageSchema (items: object): object {
+  return {
+    type: 'object',
+    required: ['count', 'next', 'previous', 'results'],
+    properties: {
+      count: { type: 'integer', description: 'Total number of items.' },
+      next: { type: ['string', 'null'], description: 'Link to the next page, with every other filter.' },
+      previous: { type: ['string', 'null'], description: 'Link to the previous page, with every other filter.' },
+      results: { type: 'array', items }
+    }
+  }
+}
+
+export interface PageContent<T> {
+  results: T[]
+  /** Items of all pages. */
+  count: number
+  /** Whether items follow this page; without it the count tells. */
+  more?: boolean
+  /**
+   * Where the last item of this page stands (`encodeCursor`). The next link carries it beside the offset, so that a
+   * client who follows links gets no item twice and misses none while others are added or deleted.
+   */
+  after?: string | undefined
+}
+
+/**
+ * Puts a page into its envelope, with absolute links that keep the path as it was asked and every other parameter.
+ *
+ * @param base  `MILLRACE_PUBLIC_URL`; empty takes the address the client used.
+ */
+export function buildPage<T> (request: FastifyRequest, base: string, content: PageContent<T>): Page<T> {
+  const { limit, offset } = request.query as PageQuery
+  const [path = '', query = ''] = request.url.split('?', 2)
+  const link = (to: number, after?: string): string => {
+    const parameters = new URLSearchParams(query)
+    parameters.set('limit', String(limit))
+    parameters.set('offset', String(to))
+    if (after === undefined) parameters.delete('after')
+    else parameters.set('after', after)
+    return `${publicOrigin(request, base)}${path}?${parameters.toString()}`
+  }
+  const more = content.more ?? offset + content.results.length < content.count
+  return {
+    count: content.count,
+    next: more ? link(offset + limit, content.after) : null,
+    previous: offset > 0 ? link(Math.max(0, offset - limit)) : null,
+    results: content.results
+  }
+}
+
+/** Names, IPv4, bracketed IPv6, with a port: anything else in a forwarded header is not a host. */
+const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/
+
+/**
+ * The base of absolute links: the configured one, else what the client addressed (`X-Forwarded-Proto`,
+ * `X-Forwarded-Host`, first entries, as proxies set them), else the request's own host.
+ */
+function publicOrigin (request: FastifyRequest, base: string): string {
+  if (base !== '') return base.replace(/\/+$/, '')
+  const proto = first(request.headers['x-forwarded-proto'])
+  const host = [first(request.headers['x-forwarded-host']), request.headers.host].find((name) => name !== undefined && HOST.test(name))
+  return `${proto === 'https' || proto === 'http' ? proto : request.protocol}://${host ?? 'localhost'}`
+}
+
+function first (header: string | string[] | undefined): string | undefined {
+  return [header].flat()[0]?.split(',', 1)[0]?.trim()
+}

@@ -1,0 +1,170 @@
+import { fastifyPlugin } from 'fastify-plugin'
+import { type FastifyInstance, type FastifyRequest } from 'fastify'
+import rateLimit from '@fastify/rate-limit'
+import { HttpError } from '../../platform/errors.ts'
+import { requireScope, type Scope } from '../../platform/scopes.ts'
+import { type PersonalKey } from '../keys/personal-keys.ts'
+import { type PersonalKeyDirectory, type ProjectDirectory } from '../keys/key-directories.ts'
+import { type UserSummary } from '../keys/users.ts'
+import { notFound } from './errors.ts'
+
+/** Who asks, for which project. */
+export interface Access {
+  keyId: string
+  user: UserSummary
+  /** Project of the path; 0 on routes without one. */
+  projectId: number
+  /** The only projects the key opens; null opens all. */
+  projectIds: number[] | null
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    access: Access | null
+  }
+  interface FastifyContextConfig {
+    /** What the route asks of the key; every route behind `authenticatePersonalKey` names it. */
+    scope?: Scope
+  }
+}
+
+export interface AuthenticateOptions {
+  personalKeys: PersonalKeyDirectory
+  projects: ProjectDirectory
+  now: () => number
+}
+
+/**
+ * Lets only requests with a personal key in, for every route of the scope it is registered in.
+ *
+ * The key comes from `Authorization: Bearer`, the body's or the query's `personal_api_key`, in this order.
+ *
+ * | what is wrong | answer |
+ * |---|---|
+ * | no key | 401 `not_authenticated` |
+ * | another scheme than Bearer, or an empty key | 401 `authentication_failed` |
+ * | unknown, revoked or expired key | 401 `invalid_personal_api_key`, the detail says which |
+ * | the key lacks the route's scope | 403 `permission_denied` |
+ * | the project does not exist, or the key is not for it | 404 `not_found`: existence is not told |
+ */
+export const authenticatePersonalKey = fastifyPlugin(async (app: FastifyInstance, options: AuthenticateOptions) => {
+  app.decorateRequest('access', null)
+
+  app.addHook('onRoute', ({ config, url }) => {
+    if (config?.scope === undefined) throw new Error(`route ${url} must name the scope it asks for`)
+  })
+
+  // A key in the body is known only after the body was read; every other request is turned away before that.
+  app.addHook('onRequest', async (request) => {
+    const key = readPersonalKey(request, 'head')
+    if (key !== undefined) request.access = await authenticate(request, key, options)
+  })
+
+  app.addHook('preValidation', async (request) => {
+    const key = readPersonalKey(request, 'body')
+    if (request.access === null && key !== undefined) request.access = await authenticate(request, key, options)
+  })
+}, { name: 'authenticate-personal-key' })
+
+/** The access of a request behind `authenticatePersonalKey`. */
+export function accessOf (request: FastifyRequest): Access {
+  if (request.access === null) throw new Error('the route is not behind authenticatePersonalKey')
+  return request.access
+}
+
+async function authenticate (request: FastifyRequest, text: string, options: AuthenticateOptions): Promise<Access> {
+  const key = await findUsableKey(text, options)
+  const scope = request.routeOptions.config.scope
+  if (scope !== undefined) requireScope(key.scopes, scope)
+  const projectId = await resolveProject(request, key, options.projects)
+  options.personalKeys.recordUse(key)
+  return { keyId: key.id, user: key.user, projectId, projectIds: key.projectIds }
+}
+
+/**
+ * The stored key with this text, if it may be used.
+ *
+ * @throws {HttpError} 401 when it is unknown, revoked or expired.
+ */
+export async function findUsableKey (text: string, options: Pick<AuthenticateOptions, 'personalKeys' | 'now'>): Promise<PersonalKey> {
+  const key = await options.personalKeys.find(text)
+  if (key === undefined) throw invalidKey('Personal API key is invalid.')
+  if (key.revokedAt !== null) throw invalidKey('Personal API key was revoked.')
+  if (key.expiresAt !== null && key.expiresAt.getTime() <= options.now()) throw invalidKey('Personal API key has expired.')
+  return key
+}
+
+function invalidKey (detail: string): HttpError {
+  return new HttpError(401, 'authentication_error', 'invalid_personal_api_key', detail)
+}
+
+async function resolveProject (request: FastifyRequest, key: PersonalKey, projects: ProjectDirectory): Promise<number> {
+  const { project_id: text } = request.params as { project_id?: string }
+  if (text === undefined) return 0
+  const ids = (await projects.listIds()).filter((id) => key.projectIds === null || key.projectIds.includes(id))
+  const found = text === '@current' ? ids[0] : ids.find((id) => String(id) === text)
+  if (found === undefined) throw notFound()
+  return found
+}
+
+const BEARER = /^Bearer +(\S+)\s*$/i
+
+const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
+
+/**
+ * Finds the personal key of a request: header, then body, then query.
+ *
+ * A key in the body is taken out of it, so that routes see only their own fields.
+ *
+ * @param stage  `head` before the body is read: undefined when the body may still bring a key. `body` after it.
+ * @throws {HttpError} 401 when the request has no key, or the header is not `Bearer <key>`.
+ */
+export function readPersonalKey (request: FastifyRequest, stage: 'head' | 'body'): string | undefined {
+  const header = request.headers.authorization
+  if (header !== undefined) {
+    if (stage === 'body') return undefined
+    const match = BEARER.exec(header)
+    if (match?.[1] === undefined) {
+      throw new HttpError(401, 'authentication_error', 'authentication_failed',
+        'The Authorization header must be "Bearer <personal API key>".')
+    }
+    return match[1]
+  }
+  const mayComeInBody = METHODS_WITH_BODY.has(request.method)
+  if (stage === 'head' && mayComeInBody) return undefined
+  if (stage === 'body' && !mayComeInBody) return undefined
+
+  const key = takeFromBody(request.body) ?? (request.query as Record<string, unknown>)['personal_api_key']
+  if (typeof key === 'string' && key !== '') return key
+  throw new HttpError(401, 'authentication_error', 'not_authenticated', 'Authentication credentials were not provided.')
+}
+
+function takeFromBody (body: unknown): unknown {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined
+  const fields = body as Record<string, unknown>
+  const key = fields['personal_api_key']
+  delete fields['personal_api_key']
+  return key
+}
+
+export interface LimitRateOptions {
+  /** Requests of one personal key per minute; 0 is no limit. Each API process counts for itself. */
+  maxPerMinute: number
+}
+
+/**
+ * Bounds how often one personal key asks, so that a runaway script cannot take the API from everyone else. Answers
+ * carry `x-ratelimit-limit`, `-remaining` and `-reset` (seconds); beyond the limit 429 with `retry-after`.
+ */
+export const limitRate = fastifyPlugin(async (app: FastifyInstance, options: LimitRateOptions) => {
+  if (options.maxPerMinute === 0) return
+  await app.register(rateLimit, {
+    // After authentication, because the limit belongs to the key and not to an address.
+    hook: 'preValidation',
+    max: options.maxPerMinute,
+    timeWindow: 60_000,
+    keyGenerator: (request) => accessOf(request).keyId,
+    errorResponseBuilder: (_, { ttl }) => new HttpError(429, 'throttled_error', 'throttled',
+      `Request was throttled. Expected available in ${Math.ceil(ttl / 1000)} seconds.`)
+  })
+}, { name: 'limit-rate' })

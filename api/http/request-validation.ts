@@ -1,0 +1,149 @@
+import { Ajv, type AnySchema, type ValidateFunction } from 'ajv'
+import ajvFormats from 'ajv-formats'
+import { type FastifyInstance, type FastifyRequest, type FastifySchemaCompiler } from 'fastify'
+import { HttpError } from '../../platform/errors.ts'
+import { normaliseContentType } from '../../platform/http-body/normalise-content-type.ts'
+import { isIsoDateTime } from './request-values.ts'
+import { malformedBody } from './errors.ts'
+
+interface SchemaObject { properties?: Record<string, { type?: unknown }> }
+
+/**
+ * Compiles the schemas of requests. Two rules, because the parts of a request differ:
+ *
+ * - A body is JSON with types of its own: nothing is converted, so `tags: "a"` is an error and not `["a"]`, and no
+ *   unknown field is dropped silently (the schemas decide whether it is refused).
+ * - Query, path and headers are text: whole numbers and booleans are read by `parseInteger` and `parseBoolean`, and
+ *   what these do not read stays text, which the schema refuses. A parameter that comes twice is a list, and refused.
+ */
+export function createRequestValidation (): FastifySchemaCompiler<AnySchema> {
+  const bodies = createAjv({ useDefaults: false })
+  const texts = createAjv({ useDefaults: true })
+  return ({ schema, httpPart }) => {
+    if (httpPart === 'body') return bodies.compile(schema)
+    return readTexts(texts.compile(schema), schema as SchemaObject)
+  }
+}
+
+/**
+ * Reads a whole number as JSON and SQL write it, without sign +, spaces, leading zeros, fraction, exponent or other
+ * bases: anyone who sends `0x10`, `1e3` or `5.0` means something that a guess may miss.
+ *
+ * @returns undefined for anything else, and beyond 2^53.
+ */
+export function parseInteger (text: string): number | undefined {
+  const value = /^(?:0|-?[1-9]\d{0,15})$/.test(text) ? Number(text) : undefined
+  return Number.isSafeInteger(value) ? value : undefined
+}
+
+/** Reads a boolean: `true`, `1` and Python's `True`, and their opposites; undefined for anything else. */
+export function parseBoolean (text: string): boolean | undefined {
+  return Object.hasOwn(BOOLEANS, text) ? BOOLEANS[text] : undefined
+}
+
+const BOOLEANS: Record<string, boolean> = {
+  true: true, false: false, 1: true, 0: false, True: true, False: false, TRUE: true, FALSE: false
+}
+
+/** As Postgres and the tables of ClickHouse write it; the package's own format also allows `urn:uuid:` before it. */
+const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i
+
+function createAjv (options: { useDefaults: boolean }): Ajv {
+  const ajv = new Ajv({
+    ...options,
+    coerceTypes: false,
+    allowUnionTypes: true,
+    strictTypes: false,
+    strictRequired: false,
+    strict: true,
+    // A tenth of a second for each instance, to look again at schemas that `app.test.ts` looks at.
+    validateSchema: false
+  })
+  // The packages are CommonJS: under nodenext the callable is typed as their `default`.
+  ;(ajvFormats as unknown as (ajv: Ajv) => void)(ajv)
+  ajv.addFormat('date-time', isIsoDateTime)
+  ajv.addFormat('uuid', UUID)
+  // A word of OpenAPI that says nothing about validity.
+  ajv.addKeyword('example')
+  return ajv
+}
+
+const READERS: Record<string, (text: string) => unknown> = { integer: parseInteger, boolean: parseBoolean }
+
+function readTexts (validate: ValidateFunction, schema: SchemaObject): ValidateFunction {
+  const readers = Object.entries(schema.properties ?? {}).flatMap(([name, { type }]) => {
+    const read = READERS[String(type)]
+    return read === undefined ? [] : [{ name, read }]
+  })
+  if (readers.length === 0) return validate
+  const wrapped = (values: Record<string, unknown>): boolean => {
+    for (const { name, read } of readers) {
+      const text = values[name]
+      if (typeof text === 'string') values[name] = read(text) ?? text
+    }
+    const valid = validate(values)
+    wrapped.errors = validate.errors ?? null
+    return valid
+  }
+  wrapped.errors = null as ValidateFunction['errors']
+  return wrapped as unknown as ValidateFunction
+}
+
+const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
+
+/**
+ * Reads JSON bodies of the scope, whatever their content type says: clients name many for the same JSON, or none. An
+ * empty body is no body, because clients send the content type with DELETE too; `__proto__` and
+ * `constructor.prototype` are refused rather than obeyed.
+ */
+export function readJsonBodies (app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.addHook('onRequest', async ({ headers }) => normaliseContentType(headers))
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'string' }, (request, body, done) => {
+    if (body === '') {
+      done(null, undefined)
+      return
+    }
+    void parse(request, body as string, (error, value) => error === null ? done(null, value) : done(refusal(request)))
+  })
+}
+
+/** A body that is not JSON is malformed only if it was meant to be some. */
+function refusal ({ headers }: FastifyRequest): HttpError {
+  const type = headers['content-type']
+  if (type === undefined || JSON_TYPE.test(type)) return malformedBody()
+  return new HttpError(415, 'invalid_request', 'unsupported_media_type',
+    'Unsupported media type; send application/json.', { attr: 'content-type' })
+}
+
+/** Deeper JSON is refused by Postgres (jsonb) and read by nobody. */
+const MAX_DEPTH = 64
+
+/**
+ * Refuses texts that Postgres cannot hold (NUL, lone surrogates) and bodies nested beyond reason, with the name of
+ * the field, before they turn into an error of the database. A `preValidation` hook.
+ */
+export async function refuseUnstorableText (request: FastifyRequest): Promise<void> {
+  check(request.query, [])
+  check(request.params, [])
+  check(request.body, [])
+}
+
+function check (value: unknown, path: string[]): void {
+  if (typeof value === 'string') {
+    if (value.includes('\0')) throw unstorable(path, 'must not contain NUL characters')
+    if (!value.isWellFormed()) throw unstorable(path, 'must be well-formed Unicode')
+  } else if (typeof value === 'object' && value !== null) {
+    if (path.length >= MAX_DEPTH) throw unstorable(path, `must not be nested deeper than ${MAX_DEPTH} levels`)
+    for (const [key, item] of Object.entries(value)) {
+      if (key.includes('\0') || !key.isWellFormed()) throw unstorable(path, 'must not have names with NUL or broken Unicode')
+      check(item, [...path, key])
+    }
+  }
+}
+
+function unstorable (path: string[], why: string): HttpError {
+  const field = path.slice(0, 8).join('__') || 'body'
+  return new HttpError(400, 'validation_error', 'invalid_input', `${path[0] ?? 'body'} ${why}.`, { attr: field })
+}

@@ -1,0 +1,76 @@
+import { HttpError } from '../../platform/errors.ts'
+
+const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,]\d{1,9})?)?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?$/
+
+/**
+ * True for an ISO 8601 date or date-time that exists in the calendar; a missing zone means UTC. Years 1000 to 9999:
+ * earlier ones are mistyped, and the driver of Postgres reads those before 100 as years of the last century.
+ */
+export function isIsoDateTime (text: string): boolean {
+  return parseIsoDateTime(text) !== undefined
+}
+
+/** The instant of an ISO 8601 date or date-time, read as UTC when it names no zone; undefined when it is none. */
+export function parseIsoDateTime (text: string): Date | undefined {
+  const match = ISO.exec(text)
+  if (match === null) return undefined
+  const [, year, month, day, hour = '00', minute = '00', second = '00', zone = 'Z'] = match
+  if (Number(year) < 1000 || !isDayOfCalendar(Number(year), Number(month), Number(day))) return undefined
+  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return undefined
+  const fraction = /[.,](\d{1,9})/.exec(text)?.[1] ?? '0'
+  const date = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.padEnd(3, '0').slice(0, 3)}${normaliseZone(zone)}`)
+  // Its zone may move it out of these years, into a date that no store can read.
+  return date.getUTCFullYear() >= 1000 && date.getUTCFullYear() <= 9999 ? date : undefined
+}
+
+function isDayOfCalendar (year: number, month: number, day: number): boolean {
+  if (month < 1 || month > 12 || day < 1) return false
+  const date = new Date(0)
+  date.setUTCFullYear(year, month, 0)
+  return day <= date.getUTCDate()
+}
+
+function normaliseZone (zone: string): string {
+  if (zone === 'Z' || zone === 'z') return 'Z'
+  const digits = zone.slice(1).replace(':', '').padEnd(4, '0')
+  return `${zone[0]}${digits.slice(0, 2)}:${digits.slice(2)}`
+}
+
+/**
+ * Reads a list of names from a query parameter: a JSON array of strings, or names separated by commas. Names with a
+ * comma need the first form.
+ *
+ * @returns undefined when the parameter is absent or empty.
+ * @throws {HttpError} 400 naming the parameter, when it begins like a JSON array and is none.
+ */
+export function readNameList (parameter: string, text: string | undefined): string[] | undefined {
+  if (text === undefined || text.trim() === '') return undefined
+  if (!text.trimStart().startsWith('[')) return text.split(',').map((name) => name.trim()).filter((name) => name !== '')
+  const names = parseJson(text)
+  if (!Array.isArray(names) || !names.every((name) => typeof name === 'string' && !name.includes('\0') && name.isWellFormed())) {
+    throw new HttpError(400, 'validation_error', 'invalid_input', `${parameter} must be a JSON array of names.`, { attr: parameter })
+  }
+  return names as string[]
+}
+
+function parseJson (text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    // The caller says what is wrong with it.
+    return undefined
+  }
+}
+
+/** Path parameters of one thing that has a UUID: what the id must look like, and its type for the route. */
+export const uuidParams = {
+  type: 'object',
+  properties: {
+    project_id: { type: 'string', description: 'Id of the project, or @current for the first one the key opens.' },
+    id: { type: 'string', format: 'uuid' }
+  }
+} as const
+
+export interface UuidParams {
+  Params: { project_id: string, id: string }
+}

@@ -1,0 +1,125 @@
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { isScope, SCOPE_OBJECTS } from '../../platform/scopes.ts'
+import { selectUserSummary, type UserSummary } from './users.ts'
+import { hashPersonalKey, maskKey, mintKey } from './key-text.ts'
+
+/** A stored personal key with its owner. */
+export interface PersonalKey {
+  id: string
+  user: UserSummary
+  scopes: string[]
+  /** The only projects it opens; null opens all. */
+  projectIds: number[] | null
+  expiresAt: Date | null
+  revokedAt: Date | null
+  lastUsedAt: Date | null
+}
+
+/**
+ * Finds a personal key, also an expired or revoked one: the caller says which it is.
+ *
+ * @param secureValue  Hash of the key (`hashPersonalKey`).
+ */
+export async function findPersonalKey (sql: Sql, secureValue: string): Promise<PersonalKey | undefined> {
+  const [row] = await sql<PersonalKey[]>`
+    SELECT k.id, k.scopes, k.project_ids AS "projectIds", k.expires_at AS "expiresAt", k.revoked_at AS "revokedAt",
+      k.last_used_at AS "lastUsedAt",
+      ${selectUserSummary(sql)} AS user
+    FROM personal_api_keys k
+    JOIN users u ON u.id = k.user_id
+    WHERE k.secure_value = ${secureValue}`
+  return row
+}
+
+export interface NewPersonalKey {
+  email: string
+  label: string
+  /** Like `experiment:read`; `*` allows everything. */
+  scopes: string[]
+  /** Null: every project. */
+  projectIds: number[] | null
+  /** Null: never. */
+  expiresAt: Date | null
+  /** Default: a new random one. */
+  key?: string | undefined
+}
+
+export interface CreatedPersonalKey {
+  id: string
+  /** The key itself: this is the only time it exists in the clear. */
+  key: string
+}
+
+/**
+ * Creates a personal key and returns it once; only its hash is stored.
+ *
+ * @throws {MillraceError} `MILLRACE_USER_UNKNOWN`, `MILLRACE_PROJECT_UNKNOWN`, `MILLRACE_SCOPE_UNKNOWN`.
+ */
+export async function createPersonalKey (sql: Sql, options: NewPersonalKey): Promise<CreatedPersonalKey> {
+  const unknown = options.scopes.find((scope) => !isScope(scope))
+  if (unknown !== undefined || options.scopes.length === 0) {
+    throw new MillraceError('MILLRACE_SCOPE_UNKNOWN',
+      `"${unknown ?? ''}" is not a scope: use *, or <object>:read or <object>:write with one of ${SCOPE_OBJECTS.join(', ')}`)
+  }
+  await refuseUnknownProjects(sql, options.projectIds)
+  const key = options.key ?? mintKey('phx_')
+  const [row] = await sql<{ id: string }[]>`
+    INSERT INTO personal_api_keys (user_id, label, secure_value, mask_value, scopes, project_ids, expires_at)
+    SELECT id, ${options.label}, ${hashPersonalKey(key)}, ${maskKey(key)}, ${options.scopes}::text[],
+      ${options.projectIds}::integer[], ${options.expiresAt}
+    FROM users WHERE email = ${options.email.trim().toLowerCase()}
+    RETURNING id`
+  if (row === undefined) throw new MillraceError('MILLRACE_USER_UNKNOWN', `there is no user ${options.email}`)
+  return { id: row.id, key }
+}
+
+async function refuseUnknownProjects (sql: Sql, ids: number[] | null): Promise<void> {
+  if (ids === null) return
+  const known = await sql<{ id: number }[]>`SELECT id FROM projects WHERE id = ANY(${ids}::integer[])`
+  const unknown = ids.find((id) => !known.some((row) => row.id === id))
+  if (unknown !== undefined) throw new MillraceError('MILLRACE_PROJECT_UNKNOWN', `there is no project ${unknown}`)
+}
+
+export interface ListedPersonalKey {
+  id: string
+  email: string
+  label: string
+  mask: string
+  scopes: string[]
+  projectIds: number[] | null
+  createdAt: Date
+  expiresAt: Date | null
+  revokedAt: Date | null
+  lastUsedAt: Date | null
+}
+
+/** Lists personal keys, newest first, revoked and expired ones included; never the keys themselves. */
+export async function listPersonalKeys (sql: Sql): Promise<ListedPersonalKey[]> {
+  return await sql<ListedPersonalKey[]>`
+    SELECT k.id, u.email, k.label, k.mask_value AS mask, k.scopes, k.project_ids AS "projectIds",
+      k.created_at AS "createdAt", k.expires_at AS "expiresAt", k.revoked_at AS "revokedAt",
+      k.last_used_at AS "lastUsedAt"
+    FROM personal_api_keys k
+    JOIN users u ON u.id = k.user_id
+    ORDER BY k.created_at DESC, k.id`
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/**
+ * Revokes a personal key indefinitely; every API process refuses it as soon as it is notified. Revoking twice changes
+ * nothing.
+ *
+ * @param idOrKey  The id that `keys list` shows, or the key itself, for when it leaked.
+ * @returns when it was revoked.
+ * @throws {MillraceError} `MILLRACE_KEY_UNKNOWN`.
+ */
+export async function revokePersonalKey (sql: Sql, idOrKey: string): Promise<{ id: string, revokedAt: Date }> {
+  const [row] = await sql<{ id: string, revokedAt: Date }[]>`
+    UPDATE personal_api_keys SET revoked_at = COALESCE(revoked_at, now())
+    WHERE ${UUID.test(idOrKey) ? sql`id = ${idOrKey}` : sql`secure_value = ${hashPersonalKey(idOrKey)}`}
+    RETURNING id, revoked_at AS "revokedAt"`
+  if (row === undefined) throw new MillraceError('MILLRACE_KEY_UNKNOWN', 'there is no such personal key')
+  return row
+}

@@ -1,0 +1,60 @@
+import { type FastifyInstance } from 'fastify'
+import { type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../platform/postgres/connect-postgres.ts'
+import { HttpError, MillraceError } from '../platform/errors.ts'
+import { type Logger } from '../platform/logger.ts'
+import { deletePerson } from '../platform/persons/delete-person.ts'
+import { accessOf } from './http/personal-key-access.ts'
+import { uuidParams, type UuidParams } from './http/request-values.ts'
+import { notFound } from './http/errors.ts'
+
+/** How long a request waits until ClickHouse holds nothing of the person any more, in milliseconds. */
+const WAIT_MS = 20_000
+
+interface DeleteQuery {
+  Querystring: { delete_events?: boolean }
+}
+
+const deleteQuery = {
+  type: 'object',
+  properties: {
+    delete_events: {
+      type: 'boolean', default: false,
+      description: 'Also delete the events received so far, of all distinct ids of the person.'
+    }
+  }
+}
+
+/** Persons of a project: forgetting them. */
+export async function personRoutes (
+  app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, cluster?: string, logger: Logger }
+): Promise<void> {
+  app.delete<UuidParams & DeleteQuery>('/:id', {
+    config: { scope: 'person:write' },
+    schema: {
+      tags: ['persons'],
+      summary: 'Delete a person',
+      description: 'By the id that events show, also one from before a merge. Events that come later make a new person.',
+      params: uuidParams,
+      querystring: deleteQuery,
+      response: {
+        202: { type: 'null', description: 'Begun, and will be finished: ClickHouse is slow or unavailable.' },
+        204: { type: 'null', description: 'Done: nothing of the person is stored any more.' }
+      }
+    }
+  }, async (request, reply) => {
+    const { projectId } = accessOf(request)
+    const { id: uuid } = request.params
+    const deleted = await deletePerson(
+      { projectId, uuid, withEvents: request.query.delete_events === true }, { ...deps, waitMs: WAIT_MS }
+    ).catch((error: unknown) => { throw translate(error) })
+    if (deleted === null) throw notFound()
+    return await reply.code(deleted.isDone ? 204 : 202).send()
+  })
+}
+
+function translate (error: unknown): unknown {
+  if (!(error instanceof MillraceError) || error.code !== 'MILLRACE_MERGED_PERSONS_UNKNOWN') return error
+  return new HttpError(503, 'server_error', 'clickhouse_unavailable',
+    'There is no person of that id, and ClickHouse, which remembers merged ids, does not answer.', { cause: error })
+}

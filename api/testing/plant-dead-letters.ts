@@ -1,0 +1,27 @@
+import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
+import { type NewDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
+import { ensureStreams } from '../../platform/nats/ensure-streams.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { startTestNats } from '../../test/support/start-test-nats.ts'
+import { type TestContext } from '../../test/support/test-context.ts'
+
+const TEN_MEGABYTES = 10_485_760
+
+/** Starts a NATS with the streams, and sets the given letters aside. For tests. */
+export async function plantDeadLetters (
+  t: TestContext, letters: Partial<NewDeadLetter>[]
+): Promise<{ url: string, connection: NatsConnection }> {
+  const { url } = await startTestNats(t)
+  const logger = createLogger({ component: 'test', level: 'silent' })
+  const connection = await connectNats({ url, name: 'test', logger })
+  t.teardown(async () => await connection.close())
+  await ensureStreams(connection, { replicas: 1, eventsMaxBytes: TEN_MEGABYTES, deadLetterMaxBytes: TEN_MEGABYTES })
+  for (const [index, letter] of letters.entries()) {
+    await publishDeadLetter(connection, {
+      stage: 'writer', reason: 'refused', error: 'no room', subject: 'events.live.0', sequence: index + 1,
+      headers: { 'Millrace-Layout': '1' }, body: Buffer.from('{"some": "body"}'), id: `letter-${index}`, ...letter
+    })
+  }
+  return { url, connection }
+}
