@@ -1,7 +1,7 @@
 import { type ClickHouse, connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { connectNats, type NatsConnection } from '../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
-import { checkService, pingClickHouse } from '../platform/health/check-service.ts'
+import { checkService, pingClickHouse } from '../platform/health.ts'
 import { createLogger } from '../platform/logger.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import { type ServiceName, ServiceSilentError } from './run-cli.ts'

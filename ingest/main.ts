@@ -1,6 +1,5 @@
 import { createLogger } from '../platform/logger.ts'
-import { onShutdown } from '../platform/on-shutdown.ts'
-import { runProcess } from '../platform/run-process.ts'
+import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { loadIngestConfig } from './config.ts'
 import { startIngest } from './start-ingest.ts'
 

@@ -1,5 +1,5 @@
 import { loadSettings } from '../platform/load-settings.ts'
-import { type StreamLimits } from '../schema/stream-settings.ts'
+import { type StreamLimits } from '../schema/streams.ts'
 import { type BatchLimits } from './writer/batch/choose-batch.ts'
 
 /** What a pipeline process is told by its environment; see `platform/settings.ts` for units and reasons. */

@@ -1,4 +1,4 @@
-import { applyRetention, type RetentionDeps } from '../platform/retention/apply-retention.ts'
+import { applyRetention, type RetentionDeps } from '../platform/retention.ts'
 import { type Logger } from '../platform/logger.ts'
 import { type Metrics } from '../platform/metrics.ts'
 import { startRounds } from './start-rounds.ts'

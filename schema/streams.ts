@@ -52,7 +52,7 @@ export function deadLetterSubject (stage: DeadLetterStage, reason: string): stri
  * JetStream forgets message ids after this long, in nanoseconds. Two minutes (the server's default) cover publish
  * retries; longer only costs the server memory. A drained spool can be older: the uuid check of the writer covers it.
  */
-export const DUPLICATE_WINDOW_NANOS = 120_000_000_000
+const DUPLICATE_WINDOW_NANOS = 120_000_000_000
 
 /** The largest message Millrace publishes: one frame with one huge event. Everything else stays near 1 MB. */
 export const MAX_MESSAGE_BYTES = 33_554_432
@@ -79,3 +79,51 @@ export const CUTS_BUCKET = 'millrace_cuts'
 
 /** The NATS key-value bucket in which every pipeline process shows that it is alive. */
 export const MEMBERS_BUCKET = 'millrace_members'
+
+/** What an operator chooses about the streams. */
+export interface StreamLimits {
+  replicas: number
+  /** Bytes of EVENTS; PERSONS gets a tenth of it. */
+  eventsMaxBytes: number
+  deadLetterMaxBytes: number
+}
+
+/** One stream, in the words of the JetStream API (names of its JSON fields). */
+export interface StreamSettings {
+  name: string
+  subjects: string[]
+  retention: 'workqueue' | 'limits'
+  storage: 'file'
+  discard: 'new'
+  max_bytes: number
+  max_age: number
+  num_replicas: number
+  duplicate_window: number
+  allow_direct: boolean
+}
+
+/** The settings of every stream, from one source for the embedded stack, clusters and tests. */
+export function streamSettings (limits: StreamLimits): StreamSettings[] {
+  const common = {
+    storage: 'file',
+    discard: 'new',
+    // No message expires by age: waiting is what a stream is for, and a full one is answered by the spool.
+    max_age: 0,
+    num_replicas: limits.replicas,
+    duplicate_window: DUPLICATE_WINDOW_NANOS,
+    allow_direct: true
+  } as const
+  return [
+    {
+      ...common, name: EVENTS_STREAM, subjects: ['events.>'], retention: 'workqueue', max_bytes: limits.eventsMaxBytes
+    },
+    {
+      ...common, name: PERSONS_STREAM, subjects: ['persons.>'], retention: 'workqueue',
+      max_bytes: Math.ceil(limits.eventsMaxBytes / 10)
+    },
+    {
+      ...common, name: DEAD_LETTER_STREAM, subjects: ['dead.>'], retention: 'limits',
+      max_bytes: limits.deadLetterMaxBytes
+    }
+  ]
+}

@@ -1,6 +1,5 @@
 import { type FastifyInstance } from 'fastify'
-import { checkService, READINESS_CHECK_MS } from '../../platform/health/check-service.ts'
-import { type HealthPart, healthStatusCode, reportHealth } from '../../platform/health/health-report.ts'
+import { checkService, type HealthPart, healthStatusCode, READINESS_CHECK_MS, reportHealth } from '../../platform/health.ts'
 import { type Metrics, type Registry } from '../../platform/metrics.ts'
 
 /** Says whether one thing this process depends on answers. */

@@ -4,7 +4,7 @@ import { makeEvents } from '../../pipeline/testing/publish-events.ts'
 import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { encodeFrame } from '../../platform/native-block/frame-codec.ts'
 import { buildEventBlock } from '../../platform/native-block/testing/build-event-block.ts'
-import { FLUSH_SETTINGS } from '../../schema/migrate/flush-inserts.ts'
+import { FLUSH_SETTINGS } from '../../schema/migrate/migrate-clickhouse.ts'
 import { median, type BenchContext, type Figure, type Question } from '../question.ts'
 import { cpuBetween, readTiers } from '../read-processes.ts'
 

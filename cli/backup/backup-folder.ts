@@ -5,7 +5,7 @@ import path from 'node:path'
 import { type Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { MillraceError } from '../../platform/errors.ts'
-import { flushFolder } from '../../platform/flush-folder.ts'
+import { flushFolder } from '../../platform/durable-folder.ts'
 
 /** A file of a backup, by its path in the folder. */
 export interface BackupFile {

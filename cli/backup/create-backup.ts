@@ -8,7 +8,7 @@ import { backUpDeadLetters } from './dead-letters-backup.ts'
 import { backUpPostgres } from './postgres-backup.ts'
 import { waitUntilStored, whileInsertsAreHeld } from './quiesce.ts'
 import { MillraceError } from '../../platform/errors.ts'
-import { tryLockFile, type FileLock } from '../../platform/file-lock.ts'
+import { tryLockFile, type FileLock } from '../../platform/durable-folder.ts'
 import { type CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
 

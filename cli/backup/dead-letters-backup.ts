@@ -7,7 +7,7 @@ import { jetstream } from '@nats-io/jetstream'
 import { headers as createHeaders } from '@nats-io/transport-node'
 import { deadLetterSubject } from '../../schema/streams.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { scanDeadLetters } from '../../platform/dead-letters/scan-dead-letters.ts'
+import { scanDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type BackupFile, writeBackupFile } from './backup-folder.ts'
 
 /** One letter, one JSON line. */

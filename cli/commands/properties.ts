@@ -1,8 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { listPromotedColumns, type PromotedColumn } from '../../platform/promoted-columns/list-promoted-columns.ts'
-import {
-  describeExpression, PROMOTED_TYPES, PromotionError, readPromotion, type PromotedType
-} from '../../platform/promoted-columns/promoted-column.ts'
+import { describeExpression, listPromotedColumns, PROMOTED_TYPES, type PromotedColumn, type PromotedType, PromotionError, readPromotion } from '../../platform/promoted-columns/promoted-column.ts'
 import { demoteProperty, promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
 import { suggestPromotions, type Suggestion } from '../../platform/promoted-columns/suggest-promotions.ts'
 import { JSON_OPTION, type Output, printFields, printRows, type ProgressBar, startProgressBar } from '../terminal-output.ts'

@@ -1,7 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { MillraceError } from '../../platform/errors.ts'
-import { applyRetention } from '../../platform/retention/apply-retention.ts'
-import { clearRetention, listRetention, setRetention } from '../../platform/retention/retention-policy.ts'
+import { applyRetention, clearRetention, listRetention, setRetention } from '../../platform/retention.ts'
 import { type CliContext } from '../cli-context.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readId } from '../read-arguments.ts'

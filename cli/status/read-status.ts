@@ -1,6 +1,6 @@
 import { readAddresses } from '../../deploy/local/data-dir/stack-addresses.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
-import { type HealthReport } from '../../platform/health/health-report.ts'
+import { type HealthReport } from '../../platform/health.ts'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'

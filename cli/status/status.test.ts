@@ -1,5 +1,5 @@
 import t from 'tap'
-import { reportHealth } from '../../platform/health/health-report.ts'
+import { reportHealth } from '../../platform/health.ts'
 import { buildStatus, type Reading } from './build-status.ts'
 import { drawStatus } from './draw-status.ts'
 import { parseMetrics, type TierReading } from './read-status.ts'

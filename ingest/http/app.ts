@@ -1,5 +1,5 @@
 import { fastify, type FastifyInstance, type FastifyReply } from 'fastify'
-import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/answer-client-error.ts'
+import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { normaliseContentType } from '../../platform/http-body/normalise-content-type.ts'
 import { type Logger } from '../../platform/logger.ts'

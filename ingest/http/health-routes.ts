@@ -1,6 +1,5 @@
 import { type FastifyInstance } from 'fastify'
-import { API_READINESS_CHECK_MS, checkService } from '../../platform/health/check-service.ts'
-import { healthStatusCode, reportHealth, type HealthPart } from '../../platform/health/health-report.ts'
+import { API_READINESS_CHECK_MS, checkService, type HealthPart, healthStatusCode, reportHealth } from '../../platform/health.ts'
 
 export interface HealthRoutesOptions {
   /** False as soon as the process begins to shut down, so that load balancers turn away first. */

@@ -1,10 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { ensureStreams } from '../../platform/nats/ensure-streams.ts'
+import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type Logger } from '../../platform/logger.ts'
-import { MAX_MESSAGE_BYTES } from '../../schema/streams.ts'
-import { type StreamLimits } from '../../schema/stream-settings.ts'
+import { MAX_MESSAGE_BYTES, type StreamLimits } from '../../schema/streams.ts'
 import { createAcknowledgedPublisher, type AcknowledgedPublisher } from './acknowledged-publisher.ts'
 import { type OutgoingMessage } from './outgoing-message.ts'
 

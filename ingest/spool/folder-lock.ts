@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
-import { tryLockFile, type FileLock } from '../../platform/file-lock.ts'
+import { tryLockFile, type FileLock } from '../../platform/durable-folder.ts'
 
 /**
  * Takes the folder for this process, if no living process has it; creates it when it is missing.

@@ -1,7 +1,7 @@
 import { mkdir, readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { type Logger } from '../../platform/logger.ts'
-import { flushFolder } from '../../platform/flush-folder.ts'
+import { flushFolder } from '../../platform/durable-folder.ts'
 import { tryLockFolder } from './folder-lock.ts'
 import { listSegments } from './segment-files.ts'
 import { Spool } from './spool.ts'

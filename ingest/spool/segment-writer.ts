@@ -1,5 +1,5 @@
-import { open, type FileHandle } from 'node:fs/promises'
-import { flushFolder } from '../../platform/flush-folder.ts'
+import { type FileHandle, open } from 'node:fs/promises'
+import { flushFolder } from '../../platform/durable-folder.ts'
 import { type OutgoingMessage } from '../publish/outgoing-message.ts'
 import { encodeSpoolRecord } from './spool-record.ts'
 import { segmentPath } from './segment-files.ts'

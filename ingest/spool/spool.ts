@@ -1,6 +1,6 @@
 import { stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { type FileLock } from '../../platform/file-lock.ts'
+import { type FileLock } from '../../platform/durable-folder.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type OutgoingMessage, type Publish } from '../publish/outgoing-message.ts'

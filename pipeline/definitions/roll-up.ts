@@ -3,7 +3,7 @@ import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
-import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
+import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'
 import { readSql } from '../read-sql.ts'
 

@@ -1,5 +1,5 @@
-import { NEARLY_FULL, type DeadLetterFill } from '../../platform/dead-letters/read-dead-letter-fill.ts'
-import { type HealthPart } from '../../platform/health/health-report.ts'
+import { NEARLY_FULL, type DeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
+import { type HealthPart } from '../../platform/health.ts'
 import { type PartitionState } from '../partitions/partition-state.ts'
 import { type PersonsPartitionState } from '../persons/run-partition.ts'
 

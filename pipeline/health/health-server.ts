@@ -1,6 +1,6 @@
 import http from 'node:http'
 import { type AddressInfo } from 'node:net'
-import { healthStatusCode, reportHealth, type HealthPart } from '../../platform/health/health-report.ts'
+import { healthStatusCode, reportHealth, type HealthPart } from '../../platform/health.ts'
 import { type Registry } from '../../platform/metrics.ts'
 
 export interface HealthServerOptions {

@@ -1,5 +1,5 @@
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { NEARLY_FULL, readDeadLetterFill, type DeadLetterFill } from '../../platform/dead-letters/read-dead-letter-fill.ts'
+import { NEARLY_FULL, readDeadLetterFill, type DeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 

@@ -1,6 +1,6 @@
-import { systemTable } from '../../platform/clickhouse/clickhouse-cluster.ts'
+import { systemTable } from '../../platform/clickhouse/cluster-sql.ts'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type HealthPart } from '../../platform/health/health-report.ts'
+import { type HealthPart } from '../../platform/health.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 
 /** How often the disks are looked at, in milliseconds. */

@@ -1,7 +1,7 @@
 import { type Logger } from 'pino'
-import { systemTable } from '../../platform/clickhouse/clickhouse-cluster.ts'
+import { systemTable } from '../../platform/clickhouse/cluster-sql.ts'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type HealthPart } from '../../platform/health/health-report.ts'
+import { type HealthPart } from '../../platform/health.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 
 /** How often ClickHouse is asked, in milliseconds. It sets parts aside when it starts and when it cannot read one. */

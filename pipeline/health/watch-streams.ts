@@ -1,6 +1,6 @@
 import { jetstreamManager, type StreamState } from '@nats-io/jetstream'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { type HealthPart } from '../../platform/health/health-report.ts'
+import { type HealthPart } from '../../platform/health.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'

@@ -2,7 +2,7 @@ import { type KV, type KvWatchEntry } from '@nats-io/kv'
 import { type QueuedIterator } from '@nats-io/transport-node'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type Logger } from '../../platform/logger.ts'
-import { openBucket } from '../../platform/nats/open-bucket.ts'
+import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import { MEMBERS_BUCKET } from '../../schema/streams.ts'
 import { isProcessGone, readOwnPlace, type ProcessPlace } from './process-place.ts'
 

@@ -2,7 +2,7 @@ import { JetStreamApiError } from '@nats-io/jetstream'
 import { type KV } from '@nats-io/kv'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MillraceError } from '../../platform/errors.ts'
-import { openBucket } from '../../platform/nats/open-bucket.ts'
+import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import { CUTS_BUCKET, EVENT_CLASSES } from '../../schema/streams.ts'
 import { partitionKey, type Partition, type PartitionRecord } from './partition-record.ts'
 

@@ -1,5 +1,5 @@
 import { type Logger } from '../../platform/logger.ts'
-import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
+import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { partitionKey, type Partition } from './partition-record.ts'
 import { FencedError, type PartitionRecords } from './partition-records.ts'
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { type PersonsUpdate } from '../../schema/persons-update.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
+import { publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
 import { personsSubject } from '../../schema/streams.ts'
 import { type PersonsBatch } from './apply-batch.ts'
 import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'

@@ -2,7 +2,7 @@ import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { drainPersonsOutbox } from '../../platform/persons/persons-outbox.ts'
-import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
+import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { type PersonsMetrics } from './persons-metrics.ts'
 
 /** Pause between two looks into the outbox when something was posted, in milliseconds: bounds the inserts a second. */

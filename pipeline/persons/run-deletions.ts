@@ -5,7 +5,7 @@ import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { finishPersonDeletion, type PersonDeletion, selectDeletion } from '../../platform/persons/finish-person-deletion.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
-import { pause } from '../../platform/retry-delay.ts'
+import { pause } from '../../platform/intervals.ts'
 
 /** Pause between two looks at open deletions, in milliseconds. They are rare, and a day is what the law asks for. */
 const POLL_INTERVAL_MS = 10_000

@@ -1,7 +1,7 @@
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
-import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
+import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { applyBatch, type ApplyBatchDeps } from './apply-batch.ts'
 import { openPersonsPartitionReader, type PersonsPartitionReader } from './partition-reader.ts'
 import { readPersonsMessage } from './persons-message.ts'

@@ -1,7 +1,7 @@
 import { FencedError } from '../partitions/partition-records.ts'
 import { partitionKey } from '../partitions/partition-record.ts'
 import { releasePartition } from '../partitions/release-partition.ts'
-import { pause, retryDelayMs } from '../../platform/retry-delay.ts'
+import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { runPartitionSession, type PartitionDeps } from './run-partition-session.ts'
 
 /** A session that lasted so long, in milliseconds, was healthy: the next failure starts with a short pause again. */

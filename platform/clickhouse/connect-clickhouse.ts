@@ -1,7 +1,7 @@
 import http from 'node:http'
 import https from 'node:https'
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
-import { databaseOfAllShards } from '../../schema/migrate/distributed-tables.ts'
+import { databaseOfAllShards } from '../../schema/migrate/clickhouse-topology.ts'
 
 export type ClickHouse = ReturnType<typeof createClient>
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Sql } from '../postgres/connect-postgres.ts'
-import { onCluster, onEachReplica, onEachShard } from '../clickhouse/clickhouse-cluster.ts'
+import { onCluster, onEachReplica, onEachShard } from '../clickhouse/cluster-sql.ts'
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { drainPersonsOutbox } from './persons-outbox.ts'
 

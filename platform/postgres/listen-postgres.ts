@@ -1,6 +1,6 @@
 import { Client } from 'pg'
 import { type Logger } from '../logger.ts'
-import { pause } from '../retry-delay.ts'
+import { pause } from '../intervals.ts'
 
 export interface ListenOptions {
   /** `postgres://user:password@host:port/database`. */

@@ -2,8 +2,7 @@ import t from 'tap'
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
-import { listPromotedColumns } from './list-promoted-columns.ts'
-import { describeExpression, PROMOTED_TYPES, readPromotion, type PromotedType } from './promoted-column.ts'
+import { describeExpression, listPromotedColumns, PROMOTED_TYPES, type PromotedType, readPromotion } from './promoted-column.ts'
 import { demoteProperty, promoteProperty } from './promote-property.ts'
 
 /** As the writer does it: the columns are named, and promoted ones are none of them. */

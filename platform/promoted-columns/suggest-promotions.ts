@@ -1,10 +1,9 @@
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
-import { systemTable } from '../clickhouse/clickhouse-cluster.ts'
+import { systemTable } from '../clickhouse/cluster-sql.ts'
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { findNames } from '../query-log/find-names.ts'
 import { readQueryLog } from '../query-log/read-query-log.ts'
-import { listPromotions } from './list-promoted-columns.ts'
-import { PromotionError, type PromotedType } from './promoted-column.ts'
+import { listPromotions, type PromotedType, PromotionError } from './promoted-column.ts'
 
 /** A property of events that analysts take out of the JSON text, and what a column of its own would save. */
 export interface Suggestion {

@@ -1,4 +1,4 @@
-import { quoteText, systemTable } from '../clickhouse/clickhouse-cluster.ts'
+import { quoteText, systemTable } from '../clickhouse/cluster-sql.ts'
 import { OUR_LOG_COMMENT, type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 
 /** SELECTs with one text, of one day. */

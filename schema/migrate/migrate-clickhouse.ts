@@ -1,11 +1,8 @@
 import path from 'node:path'
-import { createClient } from '@clickhouse/client'
-import { reattachViews, attachLeftOver, findMaterializedView } from './reattach-views.ts'
-import { databaseOfAllShards, distributedTables } from './distributed-tables.ts'
-import { flushInserts } from './flush-inserts.ts'
-import { readMigrations, selectPending, type AppliedMigration } from './read-migrations.ts'
+import { type ClickHouseClient, createClient } from '@clickhouse/client'
+import { type ClickHouseTopology, databaseOfAllShards, distributedTables, renderClickHouseSql } from './clickhouse-topology.ts'
+import { type AppliedMigration, type Migration, readMigrations, selectPending } from './read-migrations.ts'
 import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
-import { renderClickHouseSql, type ClickHouseTopology } from './render-clickhouse-sql.ts'
 
 const FOLDER = path.join(import.meta.dirname, '..', 'clickhouse')
 
@@ -82,4 +79,87 @@ function splitDatabase (text: string): { serverUrl: string, database: string } {
   const database = url.pathname.slice(1) || 'millrace'
   url.pathname = '/'
   return { serverUrl: url.href, database }
+}
+
+const VIEW = /^(?:CREATE MATERIALIZED VIEW IF NOT EXISTS|ALTER TABLE) (\w+_view)\b/m
+
+/** Name of the materialized view that a migration creates or alters; null when it does neither. */
+export function findMaterializedView (sql: string): string | null {
+  return VIEW.exec(sql)?.[1] ?? null
+}
+
+/**
+ * Attaches a materialized view again that was just created or altered, as a restart of the server would.
+ *
+ * A view passes on a token of its own for each insert. ClickHouse (26.7) makes it from other names before the first
+ * restart than after it: an insert that was stored by the view before a crash, and is repeated after it, would be
+ * counted twice. Only done while no event is stored: the view misses what is inserted meanwhile.
+ *
+ * @param onCluster  `ON CLUSTER …`, or an empty text for one node.
+ */
+async function reattachViews (client: ClickHouseClient, view: string, onCluster: string): Promise<void> {
+  const events = await client.query({ query: 'SELECT 1 FROM events LIMIT 1', format: 'JSONEachRow' })
+  if ((await events.json()).length > 0) return
+  await client.command({ query: `DETACH TABLE ${view} ${onCluster} SYNC` })
+  await client.command({ query: `ATTACH TABLE ${view} ${onCluster}` })
+}
+
+/** Attaches a view that a killed migration left detached; a server that starts does so by itself. */
+async function attachLeftOver (client: ClickHouseClient, view: string, onCluster: string): Promise<void> {
+  const detached = await client.query({
+    query: 'SELECT 1 FROM system.detached_tables WHERE database = currentDatabase() AND table = {view: String}',
+    query_params: { view },
+    format: 'JSONEachRow'
+  })
+  if ((await detached.json()).length > 0) await client.command({ query: `ATTACH TABLE ${view} ${onCluster}` })
+}
+
+/**
+ * Settings with which a table answers an insert only when its rows are on the disk.
+ *
+ * - `fsync_after_insert`, `fsync_part_directory`: files of the new part, then its name.
+ * - `min_*_to_fsync_after_merge`: 1 is "always". A merged or mutated part takes the place of flushed ones, which are
+ *   removed minutes later, whether or not the kernel has written the new one by then.
+ * - `min_compressed_bytes_to_fsync_after_fetch`: the same for a part that a replica copied from another one.
+ */
+export const FLUSH_SETTINGS: Readonly<Record<string, number>> = {
+  fsync_after_insert: 1,
+  fsync_part_directory: 1,
+  min_rows_to_fsync_after_merge: 1,
+  min_compressed_bytes_to_fsync_after_merge: 1,
+  min_compressed_bytes_to_fsync_after_fetch: 1
+}
+
+const CREATE_TABLE = /^CREATE TABLE IF NOT EXISTS (\w+)/m
+
+/**
+ * Makes every table of the migrations flush what is inserted, before the insert is answered: JetStream and the outbox
+ * of persons forget what ClickHouse confirmed.
+ *
+ * Looked at after each run of the migrations, so that a later table and one that was restored from an older backup get
+ * it too. A table that names `fsync_after_insert` itself is left as it is: somebody chose, such as an operator whose
+ * replicas have power supplies of their own.
+ *
+ * @returns the tables that were changed.
+ */
+export async function flushInserts (
+  client: ClickHouseClient, { migrations, topology }: { migrations: readonly Migration[], topology: ClickHouseTopology }
+): Promise<string[]> {
+  const names = ['schema_migrations', ...migrations.flatMap(({ sql }) => CREATE_TABLE.exec(sql)?.[1] ?? [])]
+  const result = await client.query({
+    query: `SELECT name FROM system.tables
+      WHERE database = currentDatabase() AND name IN {names: Array(String)} AND engine LIKE '%MergeTree'
+        AND position(engine_full, 'fsync_after_insert') = 0
+      ORDER BY name`,
+    query_params: { names },
+    format: 'JSONEachRow'
+  })
+  const tables = (await result.json<{ name: string }>()).map(({ name }) => name)
+  const settings = Object.entries(FLUSH_SETTINGS).map(([name, value]) => `${name} = ${value}`).join(', ')
+  for (const table of tables) {
+    await client.command({
+      query: renderClickHouseSql(`ALTER TABLE ${table} {{on_cluster}} MODIFY SETTING ${settings}`, topology)
+    })
+  }
+  return tables
 }

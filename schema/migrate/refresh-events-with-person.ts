@@ -1,5 +1,5 @@
 import { type createClient } from '@clickhouse/client'
-import { renderClickHouseSql, type ClickHouseTopology } from './render-clickhouse-sql.ts'
+import { renderClickHouseSql, type ClickHouseTopology } from './clickhouse-topology.ts'
 
 const VIEW = 'events_with_person'
 

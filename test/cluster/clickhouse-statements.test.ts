@@ -1,9 +1,8 @@
 import path from 'node:path'
 import t from 'tap'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { distributedTables } from '../../schema/migrate/distributed-tables.ts'
+import { distributedTables, renderClickHouseSql } from '../../schema/migrate/clickhouse-topology.ts'
 import { readMigrations } from '../../schema/migrate/read-migrations.ts'
-import { renderClickHouseSql } from '../../schema/migrate/render-clickhouse-sql.ts'
 import { createTestClickHouse } from '../support/create-test-clickhouse.ts'
 
 const FOLDER = path.join(import.meta.dirname, '..', '..', 'schema', 'clickhouse')

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { replayDeadLetters } from '../../platform/dead-letters/replay-dead-letters.ts'
+import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { auditCounts } from './audit/audit-counts.ts'
 import { auditEvents, type EventAudit } from './audit/audit-events.ts'
 import { FaultUnavailableError, type Expectation, type Fault } from './kinds/fault.ts'

@@ -18,7 +18,7 @@ import { type Service } from '../../deploy/local/services/service.ts'
 import { startClickHouse } from '../../deploy/local/services/start-clickhouse.ts'
 import { startPostgres } from '../../deploy/local/services/postgres/start-postgres.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
-import { migratePostgres } from '../../schema/migrate/migrate-postgres.ts'
+import { migratePostgres } from '../../schema/migrate/migrate-all.ts'
 import { TEMPLATE_DATABASE } from './template-database.ts'
 
 const [addressFile = '', watched = ''] = process.argv.slice(2)

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { loadSettings } from '../../../platform/load-settings.ts'
 import { createLogger } from '../../../platform/logger.ts'
-import { onShutdown } from '../../../platform/on-shutdown.ts'
-import { runProcess } from '../../../platform/run-process.ts'
+import { onShutdown, runProcess } from '../../../platform/process-lifecycle.ts'
 import { THREADS } from './engine/profiles.ts'
 import { digestPassword, type LoginDigests } from './request/authenticate.ts'
 

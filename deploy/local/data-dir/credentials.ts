@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { chmod, readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { mintKey } from '../../../api/keys/key-text.ts'
-import { flushFolder } from '../../../platform/flush-folder.ts'
+import { flushFolder } from '../../../platform/durable-folder.ts'
 import { type StackSettings } from '../stack-settings.ts'
 
 /** Keys and passwords of the embedded stack: generated once, kept in the data directory. */

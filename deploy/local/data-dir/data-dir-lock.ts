@@ -2,7 +2,7 @@ import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../../platform/errors.ts'
-import { tryLockFile, type FileLock } from '../../../platform/file-lock.ts'
+import { tryLockFile, type FileLock } from '../../../platform/durable-folder.ts'
 import { explainUnusable } from './check-data-dir.ts'
 import { readProcessIdentity } from '../processes/process-identity.ts'
 

@@ -1,7 +1,7 @@
 import { open, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { MillraceError } from '../../../platform/errors.ts'
-import { flushFolder } from '../../../platform/flush-folder.ts'
+import { flushFolder } from '../../../platform/durable-folder.ts'
 
 /**
  * In a data directory from the first byte of a restore to its last: anyone who finds it knows that the rest is a part

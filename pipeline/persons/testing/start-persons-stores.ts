@@ -1,7 +1,7 @@
 import { jetstream } from '@nats-io/jetstream'
 import { connectNats, type NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { ensureStreams } from '../../../platform/nats/ensure-streams.ts'
+import { ensureStreams } from '../../../platform/nats/prepare-jetstream.ts'
 import { createLogger } from '../../../platform/logger.ts'
 import { createMetrics } from '../../../platform/metrics.ts'
 import { personsPartition, type PersonsUpdate } from '../../../schema/persons-update.ts'

@@ -1,6 +1,5 @@
 import { type NatsConnection } from '../../../platform/nats/connect-nats.ts'
-import { type NewDeadLetter } from '../../../platform/dead-letters/dead-letter.ts'
-import { DeadLettersFullError, publishDeadLetter } from '../../../platform/dead-letters/publish-dead-letter.ts'
+import { DeadLettersFullError, type NewDeadLetter, publishDeadLetter } from '../../../platform/dead-letters/dead-letter.ts'
 import { type Logger } from '../../../platform/logger.ts'
 import { describeRows } from '../../../platform/native-block/describe-rows.ts'
 import { decodeFrame, encodeFrame } from '../../../platform/native-block/frame-codec.ts'
@@ -12,7 +11,7 @@ import { type PartitionState } from '../../partitions/partition-state.ts'
 import { type PipelineMetrics } from '../../metrics.ts'
 import { type InsertError } from '../insert/insert-frames.ts'
 import { type PartitionMessage } from '../read/partition-message.ts'
-import { pause, retryDelayMs } from '../../../platform/retry-delay.ts'
+import { pause, retryDelayMs } from '../../../platform/intervals.ts'
 
 /**
  * Why the writer sets something aside.

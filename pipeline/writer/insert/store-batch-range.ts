@@ -3,7 +3,7 @@ import { type PartitionLease } from '../../partitions/claim-partition.ts'
 import { classifyClickHouseError } from './classify-clickhouse-error.ts'
 import { InsertError, type InsertFrames } from './insert-frames.ts'
 import { INSERT_SETTINGS } from './insert-settings.ts'
-import { pause, retryDelayMs } from '../../../platform/retry-delay.ts'
+import { pause, retryDelayMs } from '../../../platform/intervals.ts'
 
 /** How often an error that nobody knows is tried again before the batch counts as refused. */
 const UNKNOWN_TRIES = 5

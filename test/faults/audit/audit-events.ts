@@ -1,4 +1,4 @@
-import { scanDeadLetters } from '../../../platform/dead-letters/scan-dead-letters.ts'
+import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
 import { describeRows } from '../../../platform/native-block/describe-rows.ts'
 import { decodeFrame } from '../../../platform/native-block/frame-codec.ts'
 import { frameOf } from '../../../schema/frame-message.ts'

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { FLUSH_SETTINGS } from '../../../schema/migrate/flush-inserts.ts'
+import { FLUSH_SETTINGS } from '../../../schema/migrate/migrate-clickhouse.ts'
 import { type Fault } from './fault.ts'
 import { type FaultSystem } from '../system/start-fault-system.ts'
 

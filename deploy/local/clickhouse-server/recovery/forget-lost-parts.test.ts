@@ -10,7 +10,7 @@ async function storeBatch (server: TestServer): Promise<void> {
   await server.ask(`CREATE TABLE millrace.k (a UInt64) ENGINE MergeTree PARTITION BY a % 3 ORDER BY a ${WINDOW}`)
   await server.ask(`CREATE TABLE millrace.sums (n UInt64) ENGINE SummingMergeTree ORDER BY tuple() ${WINDOW}`)
   await server.ask('CREATE MATERIALIZED VIEW millrace.v TO millrace.sums AS SELECT count() AS n FROM millrace.k')
-  // What it is loaded with from now on; see schema/migrate/reattach-views.ts.
+  // What it is loaded with from now on; see schema/migrate/migrate-clickhouse.ts.
   await server.stop('SIGTERM')
   await server.restart()
   await server.ask('SYSTEM STOP MERGES')

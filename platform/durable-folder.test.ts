@@ -2,7 +2,7 @@ import path from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
-import { tryLockFile } from './file-lock.ts'
+import { tryLockFile } from './durable-folder.ts'
 
 t.test('a file has one lock, until that is released', async (t) => {
   const file = path.join(t.testdir(), 'lock')

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
-import { onCluster, onEachReplica, onEachShard, systemTable } from './clickhouse-cluster.ts'
+import { onCluster, onEachReplica, onEachShard, systemTable } from './cluster-sql.ts'
 
 /** A name that has to be quoted. */
 const CLUSTER = "mill'race"

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { connect, type AddressInfo } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import t from 'tap'
-import { answerClientError, MAX_HEADER_BYTES } from './answer-client-error.ts'
+import { answerClientError, MAX_HEADER_BYTES } from './http-server.ts'
 
 t.test('answers what is no request, or too large or too slow, in the shape of the contract', async (t) => {
   const server = createServer({

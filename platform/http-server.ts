@@ -1,4 +1,4 @@
-import { STATUS_CODES, type Server } from 'node:http'
+import { type Server, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
 import { HttpError, toHttpErrorBody } from './errors.ts'
 

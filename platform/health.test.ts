@@ -1,6 +1,5 @@
 import t from 'tap'
-import { checkService } from './check-service.ts'
-import { BEHIND_MS, healthStatusCode, reportHealth } from './health-report.ts'
+import { BEHIND_MS, checkService, healthStatusCode, reportHealth } from './health.ts'
 
 t.test('names what is stuck, the service before the stages that wait for it', async (t) => {
   const report = reportHealth([

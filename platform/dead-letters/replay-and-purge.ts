@@ -4,9 +4,9 @@ import { personsPartition, type PersonsUpdate } from '../../schema/persons-updat
 import { DEAD_LETTER_STREAM, personsSubject } from '../../schema/streams.ts'
 import { type NatsConnection } from '../nats/connect-nats.ts'
 import { DEAD_LETTER_HEADER, type DeadLetterFilter } from './dead-letter.ts'
-import { scanDeadLetters, type ScannedDeadLetter } from './scan-dead-letters.ts'
+import { scanDeadLetters, type ScannedDeadLetter } from './read-dead-letters.ts'
 
-export interface WorkOnDeadLettersOptions extends DeadLetterFilter {
+interface WorkOnDeadLettersOptions extends DeadLetterFilter {
   /** One letter only. */
   id?: number
   /** Letters at most. */
@@ -53,7 +53,7 @@ export async function replayDeadLetters (
 }
 
 /** Yields the letters that an operation is about. */
-export async function * selectDeadLetters (
+async function * selectDeadLetters (
   connection: NatsConnection, options: WorkOnDeadLettersOptions & { withBodies?: boolean }
 ): AsyncGenerator<ScannedDeadLetter> {
   const { id, limit = Infinity } = options
@@ -66,7 +66,7 @@ export async function * selectDeadLetters (
   }
 }
 
-export async function removeDeadLetter (connection: NatsConnection, id: number): Promise<void> {
+async function removeDeadLetter (connection: NatsConnection, id: number): Promise<void> {
   await (await jetstreamManager(connection)).streams.deleteMessage(DEAD_LETTER_STREAM, id, false)
 }
 
@@ -92,4 +92,25 @@ function findPersonsSubject (stage: string, body: Uint8Array): string | null {
   } catch {
     return null
   }
+}
+
+export interface PurgeResult {
+  /** Letters that match. */
+  matched: number
+  purged: number
+}
+
+/** Removes matching dead letters for good. */
+export async function purgeDeadLetters (
+  connection: NatsConnection, options: WorkOnDeadLettersOptions = {}
+): Promise<PurgeResult> {
+  const result: PurgeResult = { matched: 0, purged: 0 }
+  for await (const { letter } of selectDeadLetters(connection, options)) {
+    result.matched++
+    if (options.dryRun === true) continue
+    await removeDeadLetter(connection, letter.id)
+    result.purged++
+    options.onProgress?.(result.matched)
+  }
+  return result
 }

@@ -1,8 +1,7 @@
 import { type ClickHouseClient } from '@clickhouse/client'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
-import { FLUSH_SETTINGS, flushInserts } from './flush-inserts.ts'
-import { migrateClickHouse } from './migrate-clickhouse.ts'
+import { findMaterializedView, FLUSH_SETTINGS, flushInserts, migrateClickHouse } from './migrate-clickhouse.ts'
 import { type Migration } from './read-migrations.ts'
 
 /** What the engine really uses, by table: its own words for the table's settings. */
@@ -46,4 +45,12 @@ t.test('leaves alone what somebody chose, and tables that are not ours', async (
 
   const strange = (await readEngines(client)).find(({ name }) => name === 'strange')
   t.notMatch(strange?.engine_full, 'fsync')
+})
+
+t.test('knows the migrations that create or alter a materialized view', (t) => {
+  t.equal(findMaterializedView('-- Why.\nCREATE MATERIALIZED VIEW IF NOT EXISTS volumes_view {{on_cluster}} TO volumes AS'), 'volumes_view')
+  t.equal(findMaterializedView("ALTER TABLE volumes_view {{on_cluster}}\n  MODIFY COMMENT ''"), 'volumes_view')
+  t.equal(findMaterializedView('CREATE TABLE IF NOT EXISTS volumes (a UInt8)'), null)
+  t.equal(findMaterializedView('ALTER TABLE volumes ADD COLUMN b UInt8'), null)
+  t.end()
 })

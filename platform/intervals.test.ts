@@ -1,5 +1,5 @@
 import t from 'tap'
-import { pause, retryDelayMs } from './retry-delay.ts'
+import { pause, retryDelayMs } from './intervals.ts'
 
 t.test('doubles up to ten seconds, with jitter over the upper half', (t) => {
   t.same([0, 1, 2, 5, 6, 60].map((attempt) => retryDelayMs(attempt, () => 1)), [200, 400, 800, 6400, 10_000, 10_000])

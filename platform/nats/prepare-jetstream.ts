@@ -1,6 +1,9 @@
-import { jetstreamManager, JetStreamApiError, type JetStreamManager, type StreamConfig } from '@nats-io/jetstream'
-import { streamSettings, type StreamLimits, type StreamSettings } from '../../schema/stream-settings.ts'
+import { JetStreamApiError, jetstreamManager, type JetStreamManager, type StreamConfig } from '@nats-io/jetstream'
+import { type KV, Kvm, type KvOptions } from '@nats-io/kv'
+import { type StreamLimits, streamSettings, type StreamSettings } from '../../schema/streams.ts'
 import { MillraceError } from '../errors.ts'
+import { type Logger } from '../logger.ts'
+import { pause, retryDelayMs } from '../intervals.ts'
 import { type NatsConnection } from './connect-nats.ts'
 
 /** Error code of the JetStream API: no such stream. */
@@ -46,4 +49,46 @@ function mismatch (settings: StreamSettings, field: 'retention' | 'storage' | 'd
   return new MillraceError('MILLRACE_STREAM_MISMATCH',
     `stream ${settings.name} has ${field} ${found} but must have ${settings[field]}: drain and delete it, then start again`,
     { details: { stream: settings.name, field, found } })
+}
+
+/**
+ * Opens a key-value bucket, makes it when it is missing, and brings its replicas to the given number: the client leaves
+ * those of an existing bucket as they are, so one that was made on a single server would stay on one of three.
+ *
+ * @throws what JetStream says, for example while a cluster has no leader.
+ */
+export async function openBucket (
+  connection: NatsConnection, name: string, options: Partial<KvOptions> & { replicas: number }
+): Promise<KV> {
+  const bucket = await new Kvm(connection).create(name, options)
+  const manager = await jetstreamManager(connection)
+  const { config } = await manager.streams.info(`KV_${name}`)
+  if (config.num_replicas !== options.replicas) {
+    await manager.streams.update(config.name, { ...config, num_replicas: options.replicas })
+  }
+  return bucket
+}
+
+/** A cluster of NATS elects a leader of a stream or bucket within seconds; after this long something else is wrong. */
+const GIVE_UP_AFTER_MS = 30_000
+
+/**
+ * Runs a step of the start that needs JetStream, again and again while JetStream does not answer it: a cluster that
+ * just started or lost a node has no leader yet, and a bucket that was made a moment ago has none either.
+ *
+ * @param step  May be repeated.
+ * @throws {MillraceError} of the step at once, because waiting repairs none of those; any other error of it after 30 s.
+ */
+export async function retryAtStart<T> (step: () => Promise<T>, logger: Logger): Promise<T> {
+  const deadline = performance.now() + GIVE_UP_AFTER_MS
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await step()
+    } catch (err) {
+      if (err instanceof MillraceError || performance.now() > deadline) throw err
+      const waitMs = retryDelayMs(attempt)
+      logger.warn({ err, attempt, waitMs }, 'jetstream is not ready')
+      await pause(waitMs, new AbortController().signal)
+    }
+  }
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseNatsUrl } from './parse-nats-url.ts'
+import { parseNatsUrl } from './connect-nats.ts'
 
 t.test('reads servers with and without a scheme', async (t) => {
   t.same(parseNatsUrl('nats://127.0.0.1:4222'), { servers: ['127.0.0.1:4222'] })

@@ -1,0 +1,218 @@
+import { DeliverPolicy, jetstream, jetstreamManager, type JsMsg } from '@nats-io/jetstream'
+import { type MsgHdrs } from '@nats-io/transport-node'
+import { DEAD_LETTER_STREAM, type DeadLetterStage, HEADER } from '../../schema/streams.ts'
+import { frameOf } from '../../schema/frame-message.ts'
+import { type NatsConnection } from '../nats/connect-nats.ts'
+import { decodeFrame } from '../native-block/frame-codec.ts'
+import { describeRows } from '../native-block/describe-rows.ts'
+import { DEAD_LETTER_HEADER, type DeadLetter, type DeadLetterFilter } from './dead-letter.ts'
+
+export interface ScanOptions extends DeadLetterFilter {
+  /** Begin with this id. */
+  fromId?: number
+  /** Bodies are not read unless asked for. */
+  withBodies?: boolean
+}
+
+/** A dead letter as it was read from the stream. */
+export interface ScannedDeadLetter {
+  letter: DeadLetter
+  /** All headers, those of the original message included. */
+  headers: Record<string, string>
+  /** Bytes of the body; 0 when the server does not tell. */
+  bodyBytes: number
+  body: Uint8Array
+}
+
+/** Silence of the server after which a scan fails, in milliseconds. */
+const SCAN_TIMEOUT_MS = 10_000
+
+/**
+ * Reads the dead letters that match, oldest first, up to the newest one at the start of the scan. Stage, reason and
+ * time are filtered by the server, project and event here.
+ */
+export async function * scanDeadLetters (
+  connection: NatsConnection, options: ScanOptions = {}
+): AsyncGenerator<ScannedDeadLetter> {
+  const subject = `dead.${options.stage ?? '*'}.${options.reason ?? '*'}`
+  const newest = await findNewest(connection)
+  if (newest < (options.fromId ?? 1)) return
+  const consumer = await jetstream(connection).consumers.get(DEAD_LETTER_STREAM, {
+    filter_subjects: [subject],
+    headers_only: options.withBodies !== true,
+    ...startOf(options)
+  })
+  const info = await consumer.info()
+  let left = info.num_pending
+  while (left > 0) {
+    const messages = await consumer.fetch({ max_messages: Math.min(left, 500), expires: SCAN_TIMEOUT_MS })
+    let got = 0
+    for await (const message of messages) {
+      got++
+      left = message.info.pending
+      if (message.seq > newest) return
+      const scanned = readScanned(message)
+      if (matches(scanned.letter, options)) yield scanned
+    }
+    if (got === 0) throw new Error(`the dead-letter stream did not answer in ${SCAN_TIMEOUT_MS} ms`)
+  }
+}
+
+async function findNewest (connection: NatsConnection): Promise<number> {
+  return (await (await jetstreamManager(connection)).streams.info(DEAD_LETTER_STREAM)).state.last_seq
+}
+
+function startOf ({ fromId, from }: ScanOptions): object {
+  if (fromId !== undefined) return { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: fromId }
+  return from === undefined ? {} : { deliver_policy: DeliverPolicy.StartTime, opt_start_time: from.toISOString() }
+}
+
+function matches (letter: DeadLetter, { project, event, from, to }: DeadLetterFilter): boolean {
+  if (project !== undefined && letter.project !== project) return false
+  if (event !== undefined && letter.event !== event) return false
+  if (from !== undefined && letter.time < from.toISOString()) return false
+  return to === undefined || letter.time < to.toISOString()
+}
+
+function readScanned (message: JsMsg): ScannedDeadLetter {
+  const headers = readHeaders(message.headers)
+  return {
+    letter: readDeadLetter(message.seq, message.subject, headers, message.time),
+    headers,
+    bodyBytes: message.data.length || Number(headers['Nats-Msg-Size'] ?? 0),
+    body: message.data
+  }
+}
+
+function readHeaders (headers: MsgHdrs | undefined): Record<string, string> {
+  return Object.fromEntries([...headers ?? []].map(([name, values]) => [name, values[0] ?? '']))
+}
+
+/** Reads what the headers say about a letter. */
+function readDeadLetter (id: number, subject: string, headers: Record<string, string>, time: Date): DeadLetter {
+  const text = (name: keyof typeof DEAD_LETTER_HEADER): string | null => headers[DEAD_LETTER_HEADER[name]] ?? null
+  const number = (value: string | null | undefined): number | null => value ? Number(value) : null
+  const [, stage, reason] = subject.split('.')
+  const event = text('event')
+  return {
+    id,
+    stage: stage as DeadLetterStage,
+    reason: reason ?? '',
+    time: text('time') ?? time.toISOString(),
+    error: text('error') ?? '',
+    errorCode: text('errorCode'),
+    subject: text('subject'),
+    sequence: number(text('sequence')),
+    project: number(text('project')),
+    event: event === null ? null : decodeURIComponent(event),
+    uuid: text('uuid'),
+    rows: number(headers[HEADER.rows])
+  }
+}
+
+export interface ListOptions extends DeadLetterFilter {
+  /** Letters at most. */
+  limit?: number
+  /** Letters to pass over first. */
+  offset?: number
+}
+
+/** Lists matching dead letters, oldest first. For a page of an API, see `count` of `countDeadLetters`. */
+export async function listDeadLetters (connection: NatsConnection, options: ListOptions = {}): Promise<DeadLetter[]> {
+  const { limit = Infinity, offset = 0 } = options
+  const letters: DeadLetter[] = []
+  let position = 0
+  if (limit <= 0) return letters
+  for await (const { letter } of scanDeadLetters(connection, options)) {
+    if (position++ < offset) continue
+    letters.push(letter)
+    if (letters.length >= limit) break
+  }
+  return letters
+}
+
+/** Dead letters of one stage, reason and project. */
+export interface DeadLetterCount {
+  stage: string
+  reason: string
+  /** null: about no project, or about several. */
+  project: number | null
+  count: number
+  bytes: number
+  /** ISO 8601. */
+  oldest: string
+  newest: string
+}
+
+/** Counts matching dead letters by stage, reason and project. */
+export async function countDeadLetters (
+  connection: NatsConnection, filter: DeadLetterFilter = {}
+): Promise<DeadLetterCount[]> {
+  const counts = new Map<string, DeadLetterCount>()
+  for await (const { letter, bodyBytes } of scanDeadLetters(connection, filter)) {
+    const { stage, reason, project, time } = letter
+    const key = `${stage} ${reason} ${project}`
+    const known = counts.get(key)
+    if (known === undefined) {
+      counts.set(key, { stage, reason, project, count: 1, bytes: bodyBytes, oldest: time, newest: time })
+      continue
+    }
+    known.count++
+    known.bytes += bodyBytes
+    if (time < known.oldest) known.oldest = time
+    if (time > known.newest) known.newest = time
+  }
+  return [...counts.values()]
+}
+
+/** A dead letter with everything in it. */
+export interface OpenedDeadLetter extends DeadLetter {
+  /** Headers of the original message and of the letter. */
+  headers: Record<string, string>
+  /** The body as it came, base64. */
+  bodyBase64: string
+  /** The body decoded: rows of events, or JSON; null when it is neither, which may be why it is here. */
+  content: unknown
+}
+
+/** Reads one dead letter with its body; null when there is none of that id. */
+export async function readDeadLetterById (connection: NatsConnection, id: number): Promise<OpenedDeadLetter | null> {
+  const message = await (await jetstreamManager(connection)).streams.getMessage(DEAD_LETTER_STREAM, { seq: id })
+  if (message === null) return null
+  const headers = readHeaders(message.header)
+  const letter = readDeadLetter(id, message.subject, headers, message.time)
+  return {
+    ...letter,
+    headers,
+    bodyBase64: Buffer.from(message.data).toString('base64'),
+    content: await decodeContent(message.data, letter.rows)
+  }
+}
+
+async function decodeContent (body: Uint8Array, rows: number | null): Promise<unknown> {
+  try {
+    return rows === null
+      ? JSON.parse(Buffer.from(body).toString())
+      : describeRows(await decodeFrame(frameOf(body, rows)))
+  } catch {
+    // What cannot be decoded is shown as bytes.
+    return null
+  }
+}
+
+/** How full the dead-letter stream is. */
+export interface DeadLetterFill {
+  letters: number
+  bytes: number
+  maxBytes: number
+  /** 0 to 1. From 0.8 on it should be attended to: at 1 partitions wait. */
+  ratio: number
+}
+
+export const NEARLY_FULL = 0.8
+
+export async function readDeadLetterFill (connection: NatsConnection): Promise<DeadLetterFill> {
+  const { state, config } = await (await jetstreamManager(connection)).streams.info(DEAD_LETTER_STREAM)
+  const maxBytes = config.max_bytes > 0 ? config.max_bytes : Infinity
+  return { letters: state.messages, bytes: state.bytes, maxBytes, ratio: state.bytes / maxBytes }
+}
