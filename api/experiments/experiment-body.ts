@@ -1,3 +1,5 @@
+import { HttpError } from '../../platform/errors.ts'
+
 /** What a client may write of an experiment. */
 export interface ExperimentFields {
   name?: string
@@ -47,4 +49,28 @@ export const newExperimentSchema = {
 /** Unknown fields are refused by `refuseUnknownFields`, all of them together in the words that clients know. */
 export const experimentChangesSchema = { type: 'object', additionalProperties: true, properties: writable } as const
 
-export const WRITABLE_FIELDS: readonly string[] = Object.keys(writable)
+const WRITABLE_FIELDS: readonly string[] = Object.keys(writable)
+
+/** 400 about one field of an experiment. */
+export function invalidExperiment (attr: string, detail: string, code = 'invalid_input'): HttpError {
+  return new HttpError(400, 'validation_error', code, detail, { attr })
+}
+
+/** @throws {HttpError} naming all fields of a PATCH that cannot be written. */
+export function refuseUnknownFields (body: object): void {
+  const unknown = Object.keys(body).filter((field) => !WRITABLE_FIELDS.includes(field))
+  if (unknown.length === 0) return
+  throw invalidExperiment(unknown[0] ?? '', `Can't update keys: ${unknown.sort().join(', ')} on Experiment`, 'unknown_field')
+}
+
+/** @throws {HttpError} when the metric's filters hold properties for all events at once. */
+export function refuseGlobalProperties (filters: Record<string, unknown> | undefined): void {
+  const properties = filters?.['properties']
+  const empty = properties === undefined || properties === null || Object.keys(properties).length === 0
+  if (!empty) throw invalidExperiment('filters', 'Experiments do not support global filter properties')
+}
+
+/** @throws {HttpError} when the end is not after the start. */
+export function refuseEndBeforeStart (start: Date | null, end: Date | null): void {
+  if (start !== null && end !== null && end <= start) throw invalidExperiment('end_date', 'End date must be after start date')
+}

@@ -3,13 +3,9 @@ import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
 import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
-import { createExperiment } from './create-experiment.ts'
-import { deleteExperiment } from './delete-experiment.ts'
+import { createExperiment, deleteExperiment, updateExperiment } from './change-experiment.ts'
 import { experimentChangesSchema, newExperimentSchema, type ExperimentFields, type NewExperiment } from './experiment-body.ts'
-import { experimentSchema } from './experiment.ts'
-import { findExperiment } from './find-experiment.ts'
-import { listExperiments, type ExperimentQuery } from './list-experiments.ts'
-import { updateExperiment } from './update-experiment.ts'
+import { type ExperimentQuery, experimentSchema, findExperiment, listExperiments } from './experiment.ts'
 
 const read = { scope: 'experiment:read' } as const
 const write = { scope: 'experiment:write' } as const

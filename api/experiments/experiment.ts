@@ -1,6 +1,8 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
-import { type SqlFragment } from '../http/list-queries.ts'
+import { cutPage, decodeCursor, encodeCursor, matchSearch, type SqlFragment } from '../http/list-queries.ts'
+import { notFound } from '../http/errors.ts'
+import { type PageContent, type PageQuery } from '../http/pagination.ts'
 
 /** The flag of an experiment as answers show it (docs/contract/service.md 2.3). */
 export interface LinkedFlag {
@@ -33,7 +35,7 @@ export interface Experiment {
 }
 
 /** The columns of an `Experiment`, for a query on `experiments AS e JOIN feature_flags AS f`. */
-export function selectExperiment (sql: Sql): SqlFragment {
+function selectExperiment (sql: Sql): SqlFragment {
   return sql`e.id, e.name, e.description, e.start_date, e.end_date, f.key AS feature_flag_key,
     json_build_object('id', f.id, 'team_id', f.project_id, 'name', f.name, 'key', f.key, 'filters', f.filters,
       'deleted', f.deleted, 'active', f.active,
@@ -84,4 +86,49 @@ export const experimentSchema = {
   type: 'object',
   required: Object.keys(experimentProperties),
   properties: experimentProperties
+}
+
+/** Ids are integers of Postgres; larger ones were never given. */
+export const MAX_ID = 2_147_483_647
+
+/** @throws {HttpError} 404 when the project has no such experiment, or it was deleted. */
+export async function findExperiment (sql: Sql, projectId: number, id: number): Promise<Experiment> {
+  if (id > MAX_ID) throw notFound()
+  const [experiment] = await sql<Experiment[]>`
+    SELECT ${selectExperiment(sql)}
+    FROM experiments e JOIN feature_flags f ON f.id = e.feature_flag_id
+    WHERE e.project_id = ${projectId} AND e.id = ${id} AND NOT e.deleted`
+  if (experiment === undefined) throw notFound()
+  return experiment
+}
+
+export interface ExperimentQuery extends PageQuery {
+  search?: string
+  archived?: boolean
+  after?: string
+}
+
+/** Lists a page of experiments, newest first, with two queries. */
+export async function listExperiments (
+  sql: Sql, projectId: number, query: ExperimentQuery
+): Promise<PageContent<Experiment>> {
+  const where = sql`e.project_id = ${projectId} AND NOT e.deleted
+    AND ${query.archived === undefined ? sql`true` : sql`e.archived = ${query.archived}`}
+    AND ${matchSearch(sql, sql`e.name`, query.search)}`
+  const after = decodeCursor(query.after, 'newest', ['integer'])
+
+  const [totals, rows] = await Promise.all([
+    sql<{ count: number }[]>`SELECT count(*) AS count FROM experiments e WHERE ${where}`,
+    sql<Experiment[]>`
+      SELECT ${selectExperiment(sql)}
+      FROM experiments e JOIN feature_flags f ON f.id = e.feature_flag_id
+      WHERE ${where} AND ${after === undefined ? sql`true` : sql`e.id < ${after[0]!}::bigint`}
+      ORDER BY e.id DESC
+      LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
+  ])
+  return cutPage(rows, {
+    limit: query.limit,
+    count: totals[0]?.count ?? 0,
+    cursorOf: (last) => encodeCursor('newest', [String(last.id)])
+  })
 }

@@ -1,7 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { createEventSource, type EventOptions } from './prepare-events.ts'
-import { sendByFetch } from './send-by-fetch.ts'
-import { buildPost, sendRequests, type LoadResult } from './send-requests.ts'
+import { buildPost, type LoadResult, sendByFetch, sendRequests } from './send-requests.ts'
 
 /** What the load generator is asked to do; it prepares all bodies first and starts when told. */
 export interface LoadOrder {

@@ -1,7 +1,6 @@
-import { auditEvents, countEvents, waitUntilVisible } from '../audit.ts'
+import { auditEvents, countEvents, cpuBetween, readMergeCpu, readTiers, type Tier, waitUntilVisible } from '../read-stack.ts'
 import { prepareLoad } from '../load/run-load.ts'
 import { median, percentile, type BenchContext, type Figure, type Question } from '../question.ts'
-import { cpuBetween, readMergeCpu, readTiers, type Tier } from '../read-processes.ts'
 
 const EVENTS_PER_REQUEST = 100
 const CONNECTIONS = 16

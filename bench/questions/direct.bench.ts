@@ -1,7 +1,7 @@
 import { createClient } from '@clickhouse/client'
 import { createEventSource } from '../load/prepare-events.ts'
 import { median, type BenchContext, type Figure, type Question } from '../question.ts'
-import { cpuBetween, readTiers } from '../read-processes.ts'
+import { cpuBetween, readTiers } from '../read-stack.ts'
 
 /** What the same rows cost when an engineer inserts them by hand: JSONEachRow with the official client. */
 export const direct: Question = {

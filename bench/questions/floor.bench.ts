@@ -9,7 +9,7 @@ import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../pipeline/writer/
 import { frameOf } from '../../schema/frame-message.ts'
 import { createEventSource } from '../load/prepare-events.ts'
 import { median, type BenchContext, type Figure, type Question } from '../question.ts'
-import { cpuBetween, readTiers, type Tier } from '../read-processes.ts'
+import { cpuBetween, readTiers, type Tier } from '../read-stack.ts'
 
 const EVENTS_PER_BODY = 100
 const ROWS_PER_FRAME = 1000

@@ -6,7 +6,7 @@ import { encodeFrame } from '../../platform/native-block/frame-codec.ts'
 import { buildEventBlock } from '../../platform/native-block/testing/build-event-block.ts'
 import { FLUSH_SETTINGS } from '../../schema/migrate/migrate-clickhouse.ts'
 import { median, type BenchContext, type Figure, type Question } from '../question.ts'
-import { cpuBetween, readTiers } from '../read-processes.ts'
+import { cpuBetween, readTiers } from '../read-stack.ts'
 
 const ROUNDS = 6
 const INSERTS_A_ROUND = 5

@@ -1,11 +1,14 @@
-import { startStack, type Stack } from '../../test/start-stack.ts'
-import { auditEvents, countEvents, waitUntilVisible } from '../audit.ts'
-import { growTable } from './grow-table.ts'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import http from 'node:http'
+import path from 'node:path'
+import { json } from 'node:stream/consumers'
+import { type Stack, startStack } from '../../test/start-stack.ts'
+import { readAddresses } from '../../deploy/local/data-dir/stack-addresses.ts'
+import { auditEvents, countEvents, cpuBetween, readMergeCpu, readProcessCpu, readTiers, waitUntilVisible } from '../read-stack.ts'
 import { prepareLoad } from '../load/run-load.ts'
 import { type EventOptions } from '../load/prepare-events.ts'
-import { median, type BenchContext, type Figure, type Question } from '../question.ts'
-import { cpuBetween, readMergeCpu, readProcessCpu, readTiers } from '../read-processes.ts'
-import { startSecondIngest } from './start-second-ingest.ts'
+import { type BenchContext, type Figure, median, type Question } from '../question.ts'
 
 /** Of all tiers that touch an event, without background merges, in microseconds. */
 type CpuPerEvent = number
@@ -111,4 +114,67 @@ async function measureTable (context: BenchContext): Promise<Figure[]> {
     })
   }
   return figures
+}
+
+const STEP = 1_000_000
+const MERGES_TIMEOUT_MS = 60_000
+
+/** Fills project 5 inside ClickHouse until the table holds that many rows, and lets the merges of that finish. */
+async function growTable (stack: Stack, rows: number): Promise<void> {
+  const [{ total } = { total: 0 }] = await stack.select<{ total: number }>('SELECT toUInt32(count()) AS total FROM events')
+  for (let from = total; from < rows; from += STEP) {
+    await stack.clickhouse.command({
+      query: `
+        INSERT INTO events (project_id, uuid, event, distinct_id, timestamp, received_at, properties)
+        SELECT 5, generateUUIDv4(), concat('event ', toString(number % 10)), concat('person-', toString(number % 100000)),
+               now64(3) - toIntervalSecond(cityHash64(number) % 5184000), now64(3),
+               concat('{"amount":', toString(number % 1000), ',"text":"', hex(cityHash64(number, 2)), '"}')
+        FROM numbers({from:UInt64}, {step:UInt64})`,
+      query_params: { from, step: Math.min(STEP, rows - from) }
+    })
+  }
+  const deadline = Date.now() + MERGES_TIMEOUT_MS
+  while (Date.now() < deadline) {
+    const [{ merges } = { merges: 0 }] =
+      await stack.select<{ merges: number }>('SELECT toUInt32(count()) AS merges FROM system.merges')
+    if (merges === 0) return
+    await new Promise((resolve) => setTimeout(resolve, 500))
+  }
+}
+
+const READY_TIMEOUT_MS = 20_000
+
+/** Starts another ingest process on the port of the first, as an operator with more cores would. */
+async function startSecondIngest (stack: Stack): Promise<{ pid: number, stop: () => Promise<void> }> {
+  const { apiUrl } = await readAddresses(stack.dataDir)
+  const child = fork(path.join(import.meta.dirname, '..', '..', 'ingest', 'main.ts'), {
+    stdio: 'ignore',
+    env: {
+      ...process.env,
+      MILLRACE_PORT: new URL(stack.url).port,
+      MILLRACE_API_URL: apiUrl,
+      NATS_URL: stack.natsUrl,
+      DATABASE_URL: stack.databaseUrl,
+      MILLRACE_DATA_DIR: stack.dataDir
+    }
+  })
+  const deadline = Date.now() + READY_TIMEOUT_MS
+  while (!await answers(stack.url, child.pid as number)) {
+    if (child.exitCode !== null || Date.now() > deadline) throw new Error('the second ingest process did not start')
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  return {
+    pid: child.pid as number,
+    async stop () {
+      const exited = once(child, 'exit')
+      child.kill('SIGTERM')
+      await exited
+    }
+  }
+}
+
+/** Whether a new connection, which the kernel gives to one of both processes, reaches this one. */
+async function answers (url: string, pid: number): Promise<boolean> {
+  const [response] = await once(http.get(`${url}/_readiness`, { agent: false }), 'response') as [http.IncomingMessage]
+  return (await json(response) as { pid?: number }).pid === pid
 }

@@ -1,9 +1,8 @@
-import { auditEvents, countEvents, waitUntilVisible } from '../audit.ts'
+import { auditEvents, countEvents, readTiers, waitUntilVisible } from '../read-stack.ts'
 import { createEventSource } from '../load/prepare-events.ts'
 import { prepareLoad } from '../load/run-load.ts'
 import { buildPost, sendRequests, type LoadResult } from '../load/send-requests.ts'
 import { percentile, type BenchContext, type Figure, type Question } from '../question.ts'
-import { readTiers } from '../read-processes.ts'
 
 /** Just under the 20 MB of the contract. */
 const LARGE_BYTES = 19_900_000

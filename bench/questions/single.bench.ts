@@ -1,9 +1,8 @@
-import { auditEvents, countEvents, waitUntilVisible } from '../audit.ts'
+import { auditEvents, countEvents, cpuBetween, readProcessCpu, readTiers, type Tier, waitUntilVisible } from '../read-stack.ts'
 import { prepareLoad } from '../load/run-load.ts'
 import { type LoadResult } from '../load/send-requests.ts'
 import { startBareServer } from '../load/start-bare-server.ts'
 import { median, percentile, type BenchContext, type Figure, type Question } from '../question.ts'
-import { cpuBetween, readProcessCpu, readTiers, type Tier } from '../read-processes.ts'
 
 const CONNECTIONS = 64
 const TIERS: readonly Tier[] = ['ingest', 'nats', 'pipeline', 'clickhouse']

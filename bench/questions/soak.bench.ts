@@ -1,7 +1,6 @@
-import { auditEvents, countEvents, waitUntilVisible } from '../audit.ts'
+import { auditEvents, countEvents, readTiers, type Tier, type TierReadings, waitUntilVisible } from '../read-stack.ts'
 import { prepareLoad } from '../load/run-load.ts'
 import { type BenchContext, type Figure, type Question } from '../question.ts'
-import { readTiers, type Tier, type TierReadings } from '../read-processes.ts'
 
 const MINUTES = 10
 /** In pieces, so that the prepared bodies of the load generator stay small. */

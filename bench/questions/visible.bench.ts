@@ -1,4 +1,4 @@
-import { auditEvents, countEvents, waitUntilVisible } from '../audit.ts'
+import { auditEvents, countEvents, waitUntilVisible } from '../read-stack.ts'
 import { createEventSource } from '../load/prepare-events.ts'
 import { prepareLoad } from '../load/run-load.ts'
 import { percentile, type BenchContext, type Figure, type Question } from '../question.ts'

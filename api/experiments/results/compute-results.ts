@@ -1,13 +1,16 @@
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { type Variant, variantsOfFlag } from '../../flags/flag-definition.ts'
 import { type Experiment } from '../experiment.ts'
-import { type Variant } from '../../flags/flag-definition.ts'
-import { checkSampleRatio, type SampleRatioCheck } from '../statistics/check-sample-ratio.ts'
-import { accumulateDays, MULTIPLE, type VariantState } from './accumulate-days.ts'
-import { analyseDays } from './analyse-days.ts'
-import { type Metric } from './metric.ts'
+import { checkSampleRatio, type SampleRatioCheck } from '../statistics/sample-ratio.ts'
+import { invalidExperiment } from '../experiment-body.ts'
+import { readGroupTypeIndex } from '../experiment-flag.ts'
+import { estimateSampleSize, type MetricExpectation } from '../statistics/sample-size.ts'
+import { type MetricKind } from '../statistics/variant-statistics.ts'
+import { accumulateDays, analyseDays, MULTIPLE, type VariantState } from './daily-series.ts'
+import { type Metric } from './read-metric.ts'
 import { type MetricResults } from './metric-results.ts'
-import { planSampleSize } from './plan-sample-size.ts'
-import { queryMetric, type MetricScope } from './query-metric.ts'
+import { type MetricScope, queryMetric } from './query-metric.ts'
 
 const DAY_MS = 86_400_000
 
@@ -20,12 +23,12 @@ export interface ComputeOptions {
 }
 
 /**
- * Measures one metric (`read-metric.ts`) of an experiment (`find-scope.ts`) and says what it means:
+ * Measures one metric (`read-metric.ts`) of an experiment (`compute-results.ts`) and says what it means:
  *
  * 1. one query: what changed on which day, by variant   query-metric.ts
- * 2. add the days up to how things stood on each        accumulate-days.ts
- * 3. judge each day; the last one is the result         analyse-days.ts, ../statistics/
- * 4. check the split, and say how long it has to run    ../statistics/check-sample-ratio.ts, plan-sample-size.ts
+ * 2. add the days up to how things stood on each        daily-series.ts
+ * 3. judge each day; the last one is the result         daily-series.ts, ../statistics/
+ * 4. check the split, and say how long it has to run    ../statistics/check-sample-ratio.ts, compute-results.ts
  *
  * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
@@ -83,4 +86,98 @@ function readPlannedSize ({ recommended_sample_size: size }: Record<string, unkn
 /** The day of an instant in a time zone, as `YYYY-MM-DD`. */
 function localDay (instant: Date, timeZone: string): string {
   return new Intl.DateTimeFormat('en-CA', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' }).format(instant)
+}
+
+/** An experiment that has begun. */
+export type LaunchedExperiment = Experiment & { start_date: Date }
+
+/**
+ * Lets only what has begun pass, before anything else is said of it: a draft may still lack its metric.
+ *
+ * @throws {HttpError} 400 `not_launched` for a draft, and for a start in the future.
+ */
+export function requireLaunched (experiment: Experiment, now: Date): LaunchedExperiment {
+  const { start_date: start } = experiment
+  if (start !== null && start <= now) return { ...experiment, start_date: start }
+  throw invalidExperiment('start_date', 'Experiment has not been launched yet.', 'not_launched')
+}
+
+/**
+ * Where and when to look for the events of an experiment.
+ *
+ * @throws {HttpError} 400 for a flag that lost its variants, and for a group type nobody has sent.
+ */
+export async function findScope (
+  sql: Sql, projectId: number, experiment: LaunchedExperiment, now: Date
+): Promise<{ scope: MetricScope, variants: Variant[] }> {
+  const { key, filters } = experiment.feature_flag
+  const variants = variantsOfFlag(filters)
+  if (variants.length < 2) {
+    throw invalidExperiment('feature_flag', 'Feature flag must have at least 2 variants (control and at least one test variant)')
+  }
+  const index = readGroupTypeIndex(experiment.parameters) ?? readGroupTypeIndex(filters)
+  const [row] = await sql<{ timezone: string, group_type: string | null }[]>`
+    SELECT p.timezone, g.group_type
+    FROM projects p LEFT JOIN group_types g ON g.project_id = p.id AND g.group_type_index = ${index ?? null}
+    WHERE p.id = ${projectId}`
+  if (index !== undefined && row?.group_type === null) {
+    throw invalidExperiment('parameters__aggregation_group_type_index', `The project has no group type ${index}.`)
+  }
+  return {
+    variants,
+    scope: {
+      projectId,
+      flagKey: key,
+      variants: variants.map((variant) => variant.key),
+      groupType: row?.group_type ?? null,
+      since: experiment.start_date,
+      until: experiment.end_date !== null && experiment.end_date < now ? experiment.end_date : now,
+      timezone: row?.timezone ?? 'UTC'
+    }
+  }
+}
+
+/** In percent of the baseline, when the experiment names none. */
+const DEFAULT_EFFECT = 5
+
+export interface PlanOptions {
+  kind: MetricKind
+  baseline: VariantState
+  /** Shares of the variants, the baseline's first. */
+  weights: number[]
+  parameters: Record<string, unknown>
+  /** People exposed so far, over all variants. */
+  exposed: number
+  /** Since the launch; fractions count. */
+  daysRunning: number
+}
+
+/**
+ * How many people the experiment needs, judged by the baseline as it is so far.
+ *
+ * @returns null while the baseline says nothing, or the shares allow no comparison.
+ */
+function planSampleSize (options: PlanOptions): MetricResults['sampleSize'] {
+  const { kind, baseline, weights, exposed, daysRunning } = options
+  const expectation = describeBaseline(kind, baseline)
+  if (expectation === null || !((weights[0] ?? 0) > 0) || !weights.slice(1).some((weight) => weight > 0)) return null
+  const { minimum_detectable_effect: requested } = options.parameters
+  const minimumDetectableEffect = typeof requested === 'number' && Number.isFinite(requested) ? requested : DEFAULT_EFFECT
+  const size = estimateSampleSize(expectation, {
+    minimumDetectableEffect: minimumDetectableEffect / 100,
+    weights,
+    exposedSoFar: exposed,
+    ...(exposed > 0 && daysRunning > 0 ? { exposedPerDay: exposed / daysRunning } : {})
+  })
+  return { ...size, minimumDetectableEffect }
+}
+
+function describeBaseline (kind: MetricKind, { measured, sum, sumOfSquares }: VariantState): MetricExpectation | null {
+  if (measured === 0) return null
+  const mean = sum / measured
+  if (kind === 'funnel') return { kind, baseline: mean }
+  if (measured < 2) return null
+  const variance = Math.max(0, (sumOfSquares - sum / measured * sum) / (measured - 1))
+  if (kind === 'count') return mean > 0 ? { kind, baseline: mean, dispersion: Math.max(1, variance / mean) } : null
+  return { kind, baseline: mean, standardDeviation: Math.sqrt(variance) }
 }

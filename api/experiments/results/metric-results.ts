@@ -1,7 +1,8 @@
 import { type MetricAnalysis } from '../statistics/metric-analysis.ts'
-import { type SampleRatioCheck } from '../statistics/check-sample-ratio.ts'
-import { type SampleSize } from '../statistics/estimate-sample-size.ts'
-import { type Metric } from './metric.ts'
+import { type SampleRatioCheck } from '../statistics/sample-ratio.ts'
+import { type SampleSize } from '../statistics/sample-size.ts'
+import { experimentProperties } from '../experiment.ts'
+import { type Metric } from './read-metric.ts'
 
 /** Everything the API tells about one metric of an experiment; field names turn to snake_case in the answer. */
 export interface MetricResults extends Omit<MetricAnalysis, 'variants'> {
@@ -43,4 +44,134 @@ export interface SeriesPoint {
     /** Safe to look at every day, unlike `pValue`. */
     sequentialPValue: number | null
   }[]
+}
+
+/**
+ * Renames the fields of a value of ours to the case of the API, all the way down. Numbers that JSON cannot carry
+ * become null. Only for objects whose field names are ours: keys of variants are values, not names.
+ */
+export function toSnakeCase (value: unknown): unknown {
+  if (typeof value === 'number') return Number.isFinite(value) ? value : null
+  if (Array.isArray(value)) return value.map(toSnakeCase)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [
+    name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), toSnakeCase(item)
+  ]))
+}
+
+const nullableNumber = { type: ['number', 'null'] }
+const interval = { type: ['array', 'null'], items: { type: ['number', 'null'] } }
+const open = { type: 'object', additionalProperties: true }
+
+const variantSchema = {
+  ...open,
+  required: ['key', 'exposed', 'measured', 'sum', 'mean', 'probability', 'expected_loss', 'credible_interval', 'comparison'],
+  properties: {
+    key: { type: 'string' },
+    exposed: { type: 'integer', description: 'People (or groups) who saw the variant, and no other.' },
+    measured: { type: 'integer', description: 'Of these, people with a value: fewer than exposed for a mean only.' },
+    sum: { type: 'number', description: 'Sum of the values per person; people who converted, for a funnel.' },
+    mean: { ...nullableNumber, description: 'Conversion rate, or value per person.' },
+    standard_error: nullableNumber,
+    probability: { type: 'number', description: 'Probability to be the best of all variants.' },
+    expected_loss: { ...nullableNumber, description: 'What choosing it costs on average if another is better.' },
+    credible_interval: interval,
+    steps: { type: 'array', items: { type: 'integer' }, description: 'People who reached each step of a funnel.' },
+    comparison: {
+      type: ['object', 'null'], additionalProperties: true,
+      description: 'Against the baseline: lift, and the Bayesian, frequentist and sequential (always-valid) verdicts.'
+    }
+  }
+}
+
+/** One metric of an experiment, measured and judged. */
+export const metricResultsSchema = {
+  $id: 'MetricResults',
+  ...open,
+  required: [
+    'insight', 'metric', 'kind', 'baseline', 'leader', 'significant', 'significance_code', 'expected_loss', 'p_value',
+    'probability', 'credible_intervals', 'variants', 'exposures', 'sample_size', 'series'
+  ],
+  properties: {
+    insight: { type: 'string', enum: ['FUNNELS', 'TRENDS'] },
+    metric: { ...open, description: 'The metric as it was understood.' },
+    kind: { type: 'string', enum: ['funnel', 'count', 'sum', 'mean'] },
+    baseline: { type: 'string', description: 'Key of the variant that the others are compared with.' },
+    leader: { type: 'string', description: 'Key of the variant most likely to be best.' },
+    significant: { type: 'boolean' },
+    significance_code: {
+      type: 'string',
+      enum: ['significant', 'not_enough_exposure', 'low_win_probability', 'high_loss', 'high_p_value']
+    },
+    expected_loss: nullableNumber,
+    p_value: nullableNumber,
+    probability: { ...open, description: 'By variant: probability to be the best.' },
+    credible_intervals: { ...open, description: 'By variant: interval of the true rate or mean.' },
+    variants: { type: 'array', items: variantSchema },
+    exposures: {
+      ...open,
+      required: ['total', 'multiple_variants', 'sample_ratio'],
+      properties: {
+        total: { type: 'integer' },
+        multiple_variants: { type: 'integer', description: 'People who saw several variants; they are left out.' },
+        sample_ratio: {
+          type: ['object', 'null'], additionalProperties: true,
+          description: 'mismatch: true when the split is not the one the flag gives; then trust no other number.'
+        }
+      }
+    },
+    sample_size: {
+      type: ['object', 'null'], additionalProperties: true,
+      description: 'People and days needed to see minimum_detectable_effect (in percent), judged by the baseline so far.'
+    },
+    series: {
+      type: 'array', description: 'How things stood at the end of each day, for plotting.',
+      items: { ...open, required: ['day', 'variants'], properties: { day: { type: 'string', format: 'date' }, variants: { type: 'array', items: open } } }
+    }
+  }
+}
+
+const refreshed = {
+  last_refresh: { type: 'string', format: 'date-time', description: 'When it was computed.' },
+  is_cached: { type: 'boolean' }
+}
+
+function withExperiment (properties: object): object {
+  const all = { ...experimentProperties, ...properties }
+  return { type: 'object', required: Object.keys(all), properties: all }
+}
+
+export const resultsSchema = withExperiment({ ...refreshed, result: { $ref: 'MetricResults#' } })
+
+const values = { ...open, description: 'Rate or value per person, by variant.' }
+
+export const secondaryResultsSchema = withExperiment({
+  ...refreshed,
+  result: { oneOf: [values, { type: 'array', items: values }], description: 'Of the metric of id, or of all of them.' },
+  analysis: {
+    oneOf: [{ $ref: 'MetricResults#' }, { type: 'array', items: { $ref: 'MetricResults#' } }],
+    description: 'The same in full.'
+  }
+})
+
+export const requiresFlagSchema = {
+  type: 'object',
+  required: ['result', 'events'],
+  properties: {
+    // The experiment's own fields; absent when the project has none.
+    ...experimentProperties,
+    result: { type: 'boolean', description: 'true when no event that was looked at carried the value of any flag.' },
+    events: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['event', 'looked_at', 'with_flags'],
+        properties: {
+          event: { type: 'string' },
+          looked_at: { type: 'integer', description: 'Events of the last seven days, 20 at most.' },
+          with_flags: { type: 'integer' }
+        }
+      }
+    }
+  }
 }

@@ -3,8 +3,7 @@ import t from 'tap'
 import { createTestClickHouse } from '../../../test/support/create-test-clickhouse.ts'
 import { createRandom } from '../../../test/support/random.ts'
 import { type DailyChange, queryMetric, type MetricScope } from './query-metric.ts'
-import { type Metric } from './metric.ts'
-import { readMetric } from './read-metric.ts'
+import { type Metric, readMetric } from './read-metric.ts'
 
 const DAY = 86_400_000
 const START = Date.parse('2026-03-01T00:00:00Z')

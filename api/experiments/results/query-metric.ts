@@ -1,7 +1,9 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { ClickHouseError } from '@clickhouse/client'
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { classifyClickHouseError } from './classify-clickhouse-error.ts'
-import { loadQuery } from './load-query.ts'
-import { type Metric } from './metric.ts'
+import { HttpError } from '../../../platform/errors.ts'
+import { type Metric } from './read-metric.ts'
 
 /** Where and when to look for exposures and events. */
 export interface MetricScope {
@@ -113,4 +115,33 @@ function readValueRow (metric: Metric, row: ValueRow): DailyChange {
   const { variant, day, exposed, measured, sum, sum_of_squares: sumOfSquares } = row
   // Who sent nothing counts with zero, but has no mean.
   return { variant, day, exposed, measured: metric.kind === 'mean' ? measured : exposed, sum, sumOfSquares, steps: [] }
+}
+
+/**
+ * Reads a query of this folder and puts in the parts that queries share: `{{exposures}}` is the file `exposures.sql`.
+ *
+ * Parts are text of ours only. What a client says reaches ClickHouse as typed parameters (`{flag:String}`), never as
+ * part of the query.
+ */
+export function loadQuery (name: string): string {
+  const text = readFileSync(path.join(import.meta.dirname, `${name}.sql`), 'utf8')
+  return text.replaceAll(/\{\{(\w+)\}\}/g, (_, part: string) => loadPart(part))
+}
+
+function loadPart (part: string): string {
+  // The comment on top describes the file, and would end up in the middle of a line.
+  return loadQuery(part.replaceAll('_', '-')).replace(/^(?:--[^\n]*\n)+/, '').trimEnd()
+}
+
+/** Codes of ClickHouse that say "not now": too many queries, memory, timeout, network, starting or stopping. */
+const BUSY = new Set(['159', '160', '173', '202', '209', '210', '241', '242', '252', '279', '319', '394', '425', '439', '999'])
+
+/**
+ * What a failed read means to the client of the API: 503 when ClickHouse is unavailable or busy. A query that
+ * ClickHouse refuses is a bug, and passes on.
+ */
+export function classifyClickHouseError (error: unknown): unknown {
+  if (error instanceof ClickHouseError && !BUSY.has(error.code)) return error
+  return new HttpError(503, 'server_error', 'clickhouse_unavailable',
+    'Results need ClickHouse, which is not available at the moment; try again later.', { cause: error, action: 'retry' })
 }

@@ -1,7 +1,41 @@
-import { invalidExperiment } from '../experiment-errors.ts'
 import { type MetricKind } from '../statistics/variant-statistics.ts'
-import { MAX_STEPS, type Metric, type MetricStep } from './metric.ts'
-import { readConditions } from './read-conditions.ts'
+import { invalidExperiment } from '../experiment-body.ts'
+import { readConditions } from './property-conditions.ts'
+
+/** What an experiment measures, read from what a client wrote. */
+export interface Metric {
+  name: string
+  kind: MetricKind
+  /** In order for a funnel; exactly one for the other kinds. */
+  steps: MetricStep[]
+  /** Property whose values are added up or averaged; null for funnels and counts. */
+  property: string | null
+  /** How long after the first exposure an event counts, in seconds; 0 is without an end. */
+  windowSeconds: number
+}
+
+interface MetricStep {
+  /** Name of the event; null is any. */
+  event: string | null
+  where: PropertyCondition[]
+}
+
+/** Operators of conditions, as in feature flags. */
+export const OPERATORS = [
+  'exact', 'is_not', 'icontains', 'not_icontains', 'regex', 'not_regex', 'gt', 'gte', 'lt', 'lte', 'is_set', 'is_not_set'
+] as const
+
+export type Operator = typeof OPERATORS[number]
+
+export interface PropertyCondition {
+  key: string
+  operator: Operator
+  /** Texts to compare with, one of which must fit; empty for `is_set` and `is_not_set`. */
+  values: string[]
+}
+
+/** The mask of steps has 32 bits; nobody reads longer funnels. */
+const MAX_STEPS = 20
 
 type Fields = Record<string, unknown>
 
@@ -125,4 +159,26 @@ function readProperty (path: string, kind: MetricKind, property: unknown): strin
 
 function readName ({ name }: Fields): string {
   return typeof name === 'string' ? name : ''
+}
+
+/**
+ * The secondary metrics of an experiment: an array, `{ metrics: [...] }`, or an object of metrics by name. Each is a
+ * metric in either form, or holds one under `filters`.
+ *
+ * @throws {HttpError} 400 naming the field that cannot be understood.
+ */
+export function readSecondaryMetrics (value: unknown): Metric[] {
+  return listEntries(value).map(([path, name, entry]) => {
+    const { filters, name: ownName = name } = Object(entry) as { filters?: unknown, name?: unknown }
+    const metric = filters === undefined ? readMetric(path, entry) : readMetric(`${path}__filters`, filters)
+    if (metric === undefined) throw invalidExperiment(path, 'A secondary metric must name its events.')
+    return { ...metric, name: typeof ownName === 'string' ? ownName : metric.name }
+  })
+}
+
+function listEntries (value: unknown): [path: string, name: string, entry: unknown][] {
+  const { metrics } = Object(value) as { metrics?: unknown }
+  if (Array.isArray(value)) return value.map((entry, index) => [`secondary_metrics__${index}`, '', entry])
+  if (Array.isArray(metrics)) return metrics.map((entry, index) => [`secondary_metrics__metrics__${index}`, '', entry])
+  return Object.entries(Object(value) as object).map(([name, entry]) => [`secondary_metrics__${name}`, name, entry])
 }

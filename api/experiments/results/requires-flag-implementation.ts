@@ -1,6 +1,57 @@
+import { type FastifyInstance } from 'fastify'
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { classifyClickHouseError } from './classify-clickhouse-error.ts'
-import { loadQuery } from './load-query.ts'
+import { accessOf } from '../../http/personal-key-access.ts'
+import { readNameList } from '../../http/request-values.ts'
+import { type Experiment, findExperiment } from '../experiment.ts'
+import { readMetric } from './read-metric.ts'
+import { requiresFlagSchema } from './metric-results.ts'
+import { type ResultsDeps } from './results-routes.ts'
+import { classifyClickHouseError, loadQuery } from './query-metric.ts'
+
+interface Query {
+  id?: number
+  events?: string
+}
+
+const query = {
+  type: 'object',
+  properties: {
+    id: { type: 'integer', minimum: 1, description: 'Experiment. Default: the newest one that is not archived.' },
+    events: { type: 'string', maxLength: 100_000, description: 'Events to look at; a JSON array, or separated by commas. Default: those of the metric.' }
+  }
+}
+
+/** Tells whether events lack the values of flags, so that the SDK should be told to send them. */
+export async function requiresFlagRoute (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
+  app.get<{ Querystring: Query }>('/requires_flag_implementation', {
+    config: { scope: 'experiment:read' },
+    schema: {
+      tags: ['experiments'], summary: 'Whether events lack the values of flags', querystring: query,
+      description: 'Looks at up to 20 events of the last seven days for each event of the metric. The experiment looked at comes with the answer.',
+      response: { 200: requiresFlagSchema }
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const experiment = await chooseExperiment(deps, projectId, request.query.id)
+    const names = readNameList('events', request.query.events) ?? eventsOf(experiment)
+    const events = await lookForFlags(deps.clickhouse, projectId, [...new Set(names)])
+    return { ...experiment, result: events.every((event) => event.with_flags === 0), events }
+  })
+}
+
+async function chooseExperiment (
+  deps: ResultsDeps, projectId: number, id: number | undefined
+): Promise<Experiment | undefined> {
+  if (id !== undefined) return await findExperiment(deps.sql, projectId, id)
+  const [newest] = await deps.sql<{ id: number }[]>`
+    SELECT id FROM experiments WHERE project_id = ${projectId} AND NOT deleted AND NOT archived ORDER BY id DESC LIMIT 1`
+  return newest === undefined ? undefined : await findExperiment(deps.sql, projectId, newest.id)
+}
+
+function eventsOf (experiment: Experiment | undefined): string[] {
+  const metric = experiment === undefined ? undefined : readMetric('filters', experiment.filters)
+  return metric?.steps.flatMap(({ event }) => event ?? []) ?? []
+}
 
 const QUERY = loadQuery('requires-flag-implementation')
 
@@ -17,7 +68,7 @@ export interface FlagImplementation {
  *
  * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
-export async function lookForFlags (
+async function lookForFlags (
   clickhouse: ClickHouse, projectId: number, events: readonly string[]
 ): Promise<FlagImplementation[]> {
   try {

@@ -4,18 +4,12 @@ import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
 import { parseInteger } from '../../http/request-validation.ts'
 import { experimentIdParams, type ExperimentParams } from '../experiment-routes.ts'
-import { invalidExperiment } from '../experiment-errors.ts'
-import { findExperiment } from '../find-experiment.ts'
-import { computeResults } from './compute-results.ts'
-import { findScope, requireLaunched, type LaunchedExperiment } from './find-scope.ts'
-import { type Metric } from './metric.ts'
-import { type MetricResults } from './metric-results.ts'
-import { readMetric } from './read-metric.ts'
-import { readSecondaryMetrics } from './read-secondary-metrics.ts'
-import { requiresFlagRoute } from './requires-flag-route.ts'
-import { createResultsCache, type Refreshed } from './results-cache.ts'
-import { metricResultsSchema, resultsSchema, secondaryResultsSchema } from './results-schema.ts'
-import { toSnakeCase } from './to-snake-case.ts'
+import { invalidExperiment } from '../experiment-body.ts'
+import { findExperiment } from '../experiment.ts'
+import { computeResults, findScope, type LaunchedExperiment, requireLaunched } from './compute-results.ts'
+import { type Metric, readMetric, readSecondaryMetrics } from './read-metric.ts'
+import { type MetricResults, metricResultsSchema, resultsSchema, secondaryResultsSchema, toSnakeCase } from './metric-results.ts'
+import { requiresFlagRoute } from './requires-flag-implementation.ts'
 
 export interface ResultsDeps {
   sql: Sql
@@ -117,5 +111,61 @@ function describe (results: MetricResults): object {
     ...toSnakeCase(results) as object,
     probability: Object.fromEntries(results.variants.map(({ key, probability }) => [key, probability])),
     credible_intervals: Object.fromEntries(results.variants.map(({ key, credibleInterval }) => [key, credibleInterval]))
+  }
+}
+
+/** A value with the moment it was computed at. */
+interface Refreshed<T> {
+  value: T
+  lastRefresh: Date
+  isCached: boolean
+}
+
+export interface ResultsCache<T> {
+  /**
+   * The value of a key: the remembered one while it is young, else computed now. Who asks while it is being computed
+   * waits for the same answer. A failure is not remembered.
+   *
+   * @param refresh  Compute it in any case.
+   */
+  get: (key: string, refresh: boolean, compute: () => Promise<T>) => Promise<Refreshed<T>>
+}
+
+export interface ResultsCacheOptions {
+  ttlMs: number
+  /** The oldest go first. */
+  maxEntries: number
+  now: () => number
+}
+
+/** Remembers what is costly to compute, in this process. */
+function createResultsCache<T> ({ ttlMs, maxEntries, now }: ResultsCacheOptions): ResultsCache<T> {
+  const entries = new Map<string, { value: T, at: number }>()
+  const running = new Map<string, Promise<{ value: T, at: number }>>()
+
+  async function compute (key: string, work: () => Promise<T>): Promise<{ value: T, at: number }> {
+    const at = now()
+    const entry = { value: await work(), at }
+    entries.delete(key)
+    entries.set(key, entry)
+    const oldest = entries.keys().next().value
+    if (entries.size > maxEntries && oldest !== undefined) entries.delete(oldest)
+    return entry
+  }
+
+  return {
+    async get (key, refresh, work) {
+      const known = entries.get(key)
+      if (!refresh && known !== undefined && now() - known.at < ttlMs) {
+        return { value: known.value, lastRefresh: new Date(known.at), isCached: true }
+      }
+      let pending = running.get(key)
+      if (pending === undefined) {
+        pending = compute(key, work).finally(() => running.delete(key))
+        running.set(key, pending)
+      }
+      const { value, at } = await pending
+      return { value, lastRefresh: new Date(at), isCached: false }
+    }
   }
 }

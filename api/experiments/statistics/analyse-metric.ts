@@ -1,12 +1,10 @@
 import {
   buildBetaPosterior, buildGammaPosterior, buildNormalPosterior, credibleInterval, type Posterior
-} from './bayesian/posterior.ts'
-import { rankPosteriors, type Standing } from './bayesian/rank-posteriors.ts'
-import { buildSamples, type Sample } from './build-samples.ts'
+} from './posterior.ts'
+import { rankPosteriors, type Standing } from './bayesian.ts'
+import { buildSamples, checkVariants, type MetricKind, type Sample, type VariantStatistics } from './variant-statistics.ts'
 import { type Candidate, compareWithBaseline } from './compare-with-baseline.ts'
-import { decideSignificance, type SignificanceLimits } from './decide-significance.ts'
-import { type MetricAnalysis, type VariantAnalysis, type VariantComparison } from './metric-analysis.ts'
-import { checkVariants, type MetricKind, type VariantStatistics } from './variant-statistics.ts'
+import { decideSignificance, type MetricAnalysis, type SignificanceLimits, type VariantAnalysis, type VariantComparison } from './metric-analysis.ts'
 
 /** One metric of an experiment at one moment. */
 export interface MetricData {

@@ -1,14 +1,9 @@
-import { comparePosteriors } from './bayesian/compare-posteriors.ts'
-import { type Posterior } from './bayesian/posterior.ts'
-import { type Sample } from './build-samples.ts'
-import { adjustForComparisons } from './frequentist/adjust-for-comparisons.ts'
-import { testConditionalCounts } from './frequentist/conditional-count-test.ts'
-import { type TestOutcome } from './frequentist/test-outcome.ts'
-import { testTwoProportions } from './frequentist/two-proportion-test.ts'
-import { testWelch } from './frequentist/welch-test.ts'
+import { comparePosteriors } from './bayesian.ts'
+import { type Posterior } from './posterior.ts'
+import { type MetricKind, type Sample } from './variant-statistics.ts'
+import { testConditionalCounts, type TestOutcome, testTwoProportions, testWelch } from './frequentist.ts'
 import { type VariantComparison } from './metric-analysis.ts'
-import { compareSequentially, type SequentialTuning } from './sequential/always-valid.ts'
-import { type MetricKind } from './variant-statistics.ts'
+import { compareSequentially, type SequentialTuning } from './sequential.ts'
 
 /** A variant with data: what was seen of it, and what is believed. */
 export interface Candidate {
@@ -64,4 +59,21 @@ const ENOUGH = 5
 function hasEnough (kind: MetricKind, { size, sum }: Sample): boolean {
   if (kind === 'funnel') return sum >= ENOUGH && size - sum >= ENOUGH
   return kind === 'count' ? sum >= ENOUGH : size >= ENOUGH
+}
+
+/**
+ * Holm's step-down adjustment: the chance of any false alarm among all comparisons stays below the level, whatever
+ * their dependence (Holm 1979). R: `p.adjust(p, "holm")`. `null` values take no part and stay `null`.
+ */
+export function adjustForComparisons (pValues: readonly (number | null)[]): (number | null)[] {
+  const order = pValues
+    .flatMap((pValue, index) => pValue === null ? [] : [{ pValue, index }])
+    .sort((a, b) => a.pValue - b.pValue)
+  const adjusted: (number | null)[] = pValues.map(() => null)
+  let largest = 0
+  for (const [rank, { pValue, index }] of order.entries()) {
+    largest = Math.max(largest, Math.min(1, (order.length - rank) * pValue))
+    adjusted[index] = largest
+  }
+  return adjusted
 }

@@ -1,10 +1,7 @@
 import t from 'tap'
-import { buildSamples, type Sample } from './build-samples.ts'
-import { compareSequentially } from './sequential/always-valid.ts'
-import { runFixedTest } from './testing/run-fixed-test.ts'
-import { type Scenario, scenarios } from './testing/scenarios.ts'
-import { createRandom, expose, type Random } from './testing/simulate-people.ts'
-import { type VariantStatistics } from './variant-statistics.ts'
+import { buildSamples, type Sample, type VariantStatistics } from './variant-statistics.ts'
+import { compareSequentially } from './sequential.ts'
+import { createRandom, expose, type Random, runFixedTest, type Scenario, scenarios } from './testing/simulate-people.ts'
 
 // R 4.2: qbinom(c(0.005, 0.995), 2000, 0.05): what 2,000 tests at 5 % give, but for one time in a hundred.
 const EXPERIMENTS = 2_000

@@ -1,10 +1,8 @@
 import t from 'tap'
 import { analyseMetric } from './analyse-metric.ts'
-import { estimateSampleSize, type MetricExpectation } from './estimate-sample-size.ts'
+import { estimateSampleSize, type MetricExpectation } from './sample-size.ts'
 import { type VariantComparison } from './metric-analysis.ts'
-import { runFixedTest } from './testing/run-fixed-test.ts'
-import { type Scenario, scenarios } from './testing/scenarios.ts'
-import { createRandom, expose, type Random } from './testing/simulate-people.ts'
+import { createRandom, expose, type Random, runFixedTest, type Scenario, scenarios } from './testing/simulate-people.ts'
 import { type VariantStatistics } from './variant-statistics.ts'
 
 const EXPERIMENTS = 500

@@ -59,3 +59,77 @@ function findProblem (kind: MetricKind, variant: VariantStatistics): string | un
 function isCount (value: number): boolean {
   return Number.isSafeInteger(value) && value >= 0
 }
+
+/** One variant as the methods see it. */
+export interface Sample {
+  /** People the mean is taken over, at least 1 (`funnel`, `count`) or 2 (`sum`, `mean`). */
+  size: number
+  sum: number
+  /** Conversion rate, events per person, or mean of the property. */
+  mean: number
+  /** Squared standard error of `mean`. Zero when the values do not vary. */
+  squaredError: number
+  /**
+   * The same with one more success and failure (one more event) put in: not zero when nobody has converted yet, and
+   * so safe to look at from the first day on (Agresti and Caffo 2000).
+   */
+  cautiousSquaredError: number
+}
+
+/** The samples, in the variants' order; `null` for a variant that says nothing yet. */
+export interface Samples {
+  samples: (Sample | null)[]
+  /**
+   * How many times larger than Poisson the variance of counts is, at least 1, over all variants together. 1 for the
+   * other kinds. Counts per person nearly always vary more than Poisson: some people are busy, most are not.
+   */
+  dispersion: number
+}
+
+// The difference of two nearly equal sums keeps no digit below this: such data is constant, not slightly varying.
+const CANCELLATION = 1e-13
+
+/** Turns sums into means and their errors. */
+export function buildSamples (
+  kind: MetricKind, variants: readonly VariantStatistics[], dispersionMode: 'estimated' | 'poisson'
+): Samples {
+  const dispersion = kind === 'count' && dispersionMode === 'estimated' ? estimateDispersion(variants) : 1
+  return { samples: variants.map((variant) => buildSample(kind, variant, dispersion)), dispersion }
+}
+
+function buildSample (kind: MetricKind, variant: VariantStatistics, dispersion: number): Sample | null {
+  const { sum } = variant
+  const size = variant.measured ?? variant.exposed
+  if (size < (kind === 'funnel' || kind === 'count' ? 1 : 2)) return null
+  const mean = sum / size
+  if (kind === 'funnel') {
+    const cautiousMean = (sum + 1) / (size + 2)
+    const cautiousSquaredError = cautiousMean * (1 - cautiousMean) / (size + 2)
+    return { size, sum, mean, squaredError: mean * (1 - mean) / size, cautiousSquaredError }
+  }
+  if (kind === 'count') {
+    const perEvent = dispersion / size / size
+    return { size, sum, mean, squaredError: sum * perEvent, cautiousSquaredError: (sum + 1) * perEvent }
+  }
+  const squaredError = variance(variant) / size
+  return { size, sum, mean, squaredError, cautiousSquaredError: squaredError }
+}
+
+/** Unbiased sample variance; 0 when there are fewer than two values. */
+function variance ({ exposed, measured: size = exposed, sum, sumOfSquares = 0 }: VariantStatistics): number {
+  const deviations = sumOfSquares - sum / size * sum
+  return size < 2 || deviations < CANCELLATION * sumOfSquares ? 0 : deviations / (size - 1)
+}
+
+/** Pooled within-variant variance over what Poisson counts of the same means would have. */
+function estimateDispersion (variants: readonly VariantStatistics[]): number {
+  let observed = 0
+  let poisson = 0
+  for (const variant of variants) {
+    const size = variant.measured ?? variant.exposed
+    if (variant.sumOfSquares === undefined || size < 2) continue
+    observed += (size - 1) * variance(variant)
+    poisson += (size - 1) * variant.sum / size
+  }
+  return poisson > 0 ? Math.max(1, observed / poisson) : 1
+}

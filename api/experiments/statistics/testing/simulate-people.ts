@@ -1,4 +1,5 @@
-import { type VariantStatistics } from '../variant-statistics.ts'
+import { buildSamples, type MetricKind, type Sample, type VariantStatistics } from '../variant-statistics.ts'
+import { testConditionalCounts, testTwoProportions, testWelch } from '../frequentist.ts'
 
 /** Uniform random numbers above 0 and below 1. */
 export type Random = () => number
@@ -31,13 +32,13 @@ function rotate (bits: number, by: number): number {
 }
 
 /** The value of one person, whose mean is `mean`. */
-export type PersonValue = (random: Random, mean: number) => number
+type PersonValue = (random: Random, mean: number) => number
 
 /** Converts or not. */
-export const converts: PersonValue = (random, mean) => random() < mean ? 1 : 0
+const converts: PersonValue = (random, mean) => random() < mean ? 1 : 0
 
 /** Events of people who all send at the same rate (Knuth's method, for small means). */
-export const poissonEvents: PersonValue = (random, mean) => {
+const poissonEvents: PersonValue = (random, mean) => {
   const limit = Math.exp(-mean)
   let events = 0
   for (let product = random(); product > limit; product *= random()) events++
@@ -45,10 +46,10 @@ export const poissonEvents: PersonValue = (random, mean) => {
 }
 
 /** Events of busy and quiet people: Poisson at exponential rates, that is geometric; variance = mean (1 + mean). */
-export const unevenEvents: PersonValue = (random, mean) => Math.floor(Math.log(random()) / Math.log(mean / (1 + mean)))
+const unevenEvents: PersonValue = (random, mean) => Math.floor(Math.log(random()) / Math.log(mean / (1 + mean)))
 
 /** Money: log-normal with a long tail (sigma 1, so a coefficient of variation of 1.3). */
-export const spends: PersonValue = (random, mean) => {
+const spends: PersonValue = (random, mean) => {
   const normal = Math.sqrt(-2 * Math.log(random())) * Math.cos(2 * Math.PI * random())
   return mean * Math.exp(normal - 0.5)
 }
@@ -65,4 +66,31 @@ export function expose (
     sumOfSquares += x * x
   }
   return { key: variant.key, exposed, sum, sumOfSquares }
+}
+
+/** A metric as the simulations see it. */
+export interface Scenario {
+  name: string
+  kind: MetricKind
+  value: PersonValue
+  /** Of one person of the control group. */
+  mean: number
+}
+
+/** Every kind of metric, and both kinds of counts: of people who are alike, and of people who are not. */
+export const scenarios = {
+  conversions: { name: 'conversions', kind: 'funnel', value: converts, mean: 0.1 },
+  evenCounts: { name: 'Poisson counts', kind: 'count', value: poissonEvents, mean: 0.4 },
+  unevenCounts: { name: 'uneven counts', kind: 'count', value: unevenEvents, mean: 1.5 },
+  sums: { name: 'skewed sums', kind: 'sum', value: spends, mean: 20 }
+} satisfies Record<string, Scenario>
+
+/** p-value of the fixed-horizon test of two variants alone, without the costly rest of an analysis. */
+export function runFixedTest (kind: MetricKind, variants: readonly VariantStatistics[]): number {
+  const { samples, dispersion } = buildSamples(kind, variants, 'estimated')
+  const [control, test] = samples as [Sample, Sample]
+  const outcome = kind === 'funnel'
+    ? testTwoProportions(test, control, 0.95)
+    : kind === 'count' ? testConditionalCounts(test, control, 0.95, dispersion) : testWelch(test, control, 0.95)
+  return outcome.pValue ?? 1
 }

@@ -1,0 +1,185 @@
+import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { parseIsoDateTime } from '../http/request-values.ts'
+import { notFound } from '../http/errors.ts'
+import { type FlagWriter } from '../feature-flags/flag-writer.ts'
+import { sameVariants, variantsOfFlag } from '../flags/flag-definition.ts'
+import { type ExperimentFields, invalidExperiment, type NewExperiment, refuseEndBeforeStart, refuseGlobalProperties, refuseUnknownFields } from './experiment-body.ts'
+import { linkOrCreateFlag, readVariants, setFlagVariants, switchOffFlag, switchOnFlag, writeExperiment } from './experiment-flag.ts'
+import { type Experiment, findExperiment, MAX_ID } from './experiment.ts'
+
+/**
+ * Creates an experiment together with its flag. With a start date it is launched at once.
+ *
+ * @throws {HttpError} 400 with the words of docs/contract/sdks.md 4.2.
+ */
+export async function createExperiment (
+  sql: Sql, who: { projectId: number, userId: number }, body: NewExperiment
+): Promise<Experiment> {
+  const start = readDate(body.start_date)
+  const end = readDate(body.end_date)
+  refuseEndBeforeStart(start, end)
+  refuseGlobalProperties(body.filters)
+
+  const id = await writeExperiment(sql, who.projectId, async ({ tx, flags }) => {
+    const flagId = await linkOrCreateFlag(flags, {
+      userId: who.userId,
+      key: body.feature_flag_key,
+      experimentName: body.name,
+      parameters: body.parameters,
+      active: start !== null
+    })
+    const [row] = await tx<{ id: number }[]>`
+      INSERT INTO experiments (project_id, name, description, start_date, end_date, feature_flag_id, parameters,
+        secondary_metrics, filters, archived, created_by)
+      VALUES (${who.projectId}, ${body.name}, ${body.description ?? ''}, ${start}, ${end}, ${flagId},
+        ${tx.json((body.parameters ?? {}) as never)}, ${tx.json((body.secondary_metrics ?? {}) as never)},
+        ${tx.json((body.filters ?? {}) as never)}, ${body.archived ?? false}, ${who.userId})
+      RETURNING id`
+    if (row === undefined) throw new Error('the insert returned no row')
+    return row.id
+  })
+  return await findExperiment(sql, who.projectId, id)
+}
+
+/** The instant of a field that the schema let through; null for none. */
+function readDate (text: string | null | undefined): Date | null {
+  return text === null || text === undefined ? null : parseIsoDateTime(text) ?? null
+}
+
+interface Period {
+  start_date: Date | null
+  end_date: Date | null
+}
+
+interface Stored extends Period {
+  name: string
+  parameters: Record<string, unknown>
+  feature_flag_id: number
+  flag_key: string
+  flag_filters: unknown
+}
+
+/** Who changes which experiment. */
+interface Change {
+  projectId: number
+  userId: number
+  id: number
+}
+
+/**
+ * Changes the given fields and no others. People who change experiments and flags of a project at once take turns, and
+ * the flag follows the launch in the same transaction.
+ *
+ * @throws {HttpError} 404; 400 with the words of docs/contract/sdks.md 4.3.
+ */
+export async function updateExperiment (sql: Sql, change: Change, body: ExperimentFields): Promise<Experiment> {
+  refuseUnknownFields(body)
+  refuseGlobalProperties(body.filters)
+  const { id } = await findExperiment(sql, change.projectId, change.id)
+
+  await writeExperiment(sql, change.projectId, async ({ tx, flags }) => {
+    const stored = await lockExperiment(tx, id)
+    const start = body.start_date === undefined ? stored.start_date : readDate(body.start_date)
+    const end = body.end_date === undefined ? stored.end_date : readDate(body.end_date)
+    refuseEndBeforeStart(start, end)
+
+    const flagId = await followFlag(flags, { change, stored, body, period: { start_date: start, end_date: end } })
+    if (Object.keys(body).length === 0) return
+    const columns = { ...toColumns(tx, body, start, end), feature_flag_id: flagId }
+    await tx`UPDATE experiments SET ${tx(columns as never)}, updated_at = now() WHERE id = ${id}`
+  })
+  return await findExperiment(sql, change.projectId, id)
+}
+
+async function lockExperiment (tx: TransactionSql, id: number): Promise<Stored> {
+  const [stored] = await tx<Stored[]>`
+    SELECT e.name, e.start_date, e.end_date, e.parameters, e.feature_flag_id, f.key AS flag_key, f.filters AS flag_filters
+    FROM experiments e JOIN feature_flags f ON f.id = e.feature_flag_id
+    WHERE e.id = ${id} AND NOT e.deleted
+    FOR UPDATE OF e`
+  if (stored === undefined) throw notFound()
+  return stored
+}
+
+interface Follow {
+  change: Change
+  stored: Stored
+  body: ExperimentFields
+  /** As it will be. */
+  period: Period
+}
+
+/**
+ * What a change of the experiment does to its flag:
+ *
+ * | change | flag |
+ * |---|---|
+ * | a draft is launched, an ended experiment goes on | is switched on, if it is still fit for an experiment |
+ * | it becomes a draft again | is switched off, unless another experiment runs on it |
+ * | a draft gets other variants | gets them, unless another experiment runs on it |
+ * | a draft gets another flag | the new one is linked; the old one stays as it is |
+ * | it ends, is archived or deleted | stays as it is |
+ *
+ * A launched experiment can change neither its variants nor its flag.
+ *
+ * @returns the id of the experiment's flag from now on.
+ */
+async function followFlag (flags: FlagWriter, { change, stored, body, period }: Follow): Promise<number> {
+  const launched = stored.start_date !== null
+  const key = body.feature_flag_key ?? stored.flag_key
+  if (key !== stored.flag_key) {
+    if (launched) throw invalidExperiment('feature_flag_key', "Can't update feature_flag_key on Experiment")
+    return await linkOrCreateFlag(flags, {
+      userId: change.userId, key, experimentName: body.name ?? stored.name, active: period.start_date !== null,
+      parameters: body.parameters === undefined ? stored.parameters : body.parameters
+    })
+  }
+
+  const flagId = stored.feature_flag_id
+  const before = variantsOfFlag(stored.flag_filters)
+  const requested = readVariants(body.parameters) ?? before
+  if (!sameVariants(requested, before)) {
+    if (launched) {
+      throw invalidExperiment('parameters__feature_flag_variants', "Can't update feature_flag_variants on Experiment")
+    }
+    await setFlagVariants(flags, { flagId, experimentId: change.id }, requested)
+  }
+  if (period.start_date === null) {
+    if (launched) await switchOffFlag(flags, flagId, change.id)
+  } else if (!launched || (hasEnded(stored) && !hasEnded(period))) {
+    await switchOnFlag(flags, flagId, requested)
+  }
+  return flagId
+}
+
+function hasEnded ({ end_date: end }: Period): boolean {
+  return end !== null && end.getTime() <= Date.now()
+}
+
+function toColumns (
+  tx: TransactionSql, body: ExperimentFields, start: Date | null, end: Date | null
+): Record<string, unknown> {
+  const columns: Record<string, unknown> = {}
+  if (body.name !== undefined) columns['name'] = body.name
+  if (body.description !== undefined) columns['description'] = body.description ?? ''
+  if (body.archived !== undefined) columns['archived'] = body.archived
+  if (body.start_date !== undefined) columns['start_date'] = start
+  if (body.end_date !== undefined) columns['end_date'] = end
+  for (const field of ['parameters', 'secondary_metrics', 'filters'] as const) {
+    if (body[field] !== undefined) columns[field] = tx.json((body[field] ?? {}) as never)
+  }
+  return columns
+}
+
+/**
+ * Deletes an experiment: it is gone from every answer. Its flag stays, because people may still see its variants.
+ *
+ * @throws {HttpError} 404.
+ */
+export async function deleteExperiment (sql: Sql, projectId: number, id: number): Promise<void> {
+  if (id > MAX_ID) throw notFound()
+  const deleted = await sql`
+    UPDATE experiments SET deleted = true, updated_at = now()
+    WHERE project_id = ${projectId} AND id = ${id} AND NOT deleted RETURNING id`
+  if (deleted.length === 0) throw notFound()
+}

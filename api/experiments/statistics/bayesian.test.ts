@@ -1,0 +1,159 @@
+import t from 'tap'
+import { logGamma, normalCumulative, normalDensity } from './distributions.ts'
+import { assertNear } from './testing/assert-near.ts'
+import { buildBetaPosterior, buildGammaPosterior, buildNormalPosterior, credibleInterval } from './posterior.ts'
+import { buildIntegrationNodes, comparePosteriors, rankPosteriors } from './bayesian.ts'
+
+t.test('the chance of one conversion rate to beat another is Evan Miller\'s closed form', async (t) => {
+  const cases = [[100, 1000, 130, 1000], [1, 20, 5, 21], [0, 50, 0, 60], [500, 1000, 480, 990], [3, 100_000, 9, 90_000]]
+  for (const [a, sizeA, b, sizeB] of cases as [number, number, number, number][]) {
+    const [, second] = rankPosteriors([buildBetaPosterior(a, sizeA), buildBetaPosterior(b, sizeB)])
+
+    assertNear(t, second?.probability ?? null, closedFormForRates(a, sizeA, b, sizeB), 1e-8, `${b}/${sizeB}`)
+  }
+})
+
+t.test('the chance of one event rate to beat another is Evan Miller\'s closed form for counts', async (t) => {
+  for (const [a, sizeA, b, sizeB] of [[400, 900, 480, 1000], [0, 10, 3, 10], [20, 3, 22, 4]] as const) {
+    const [, second] = rankPosteriors([buildGammaPosterior(a, sizeA), buildGammaPosterior(b, sizeB)])
+
+    assertNear(t, second?.probability ?? null, closedFormForCounts(a, sizeA, b, sizeB), 1e-8)
+  }
+})
+
+t.test('three conversion rates agree with integrals computed by R', async (t) => {
+  // R 4.2, a = c(101, 116, 96), b = c(901, 886, 906), for each i with the other two j and k:
+  // integrate(function (x) dbeta(x, a[i], b[i]) * pbeta(x, a[j], b[j]) * pbeta(x, a[k], b[k]), 0, 1)
+  // integrate(function (x) pbeta(x, a[i], b[i]) - prod over all of pbeta(x, a, b), 0, 1)
+  const standings = rankPosteriors([100, 115, 95].map((conversions) => buildBetaPosterior(conversions, 1000)))
+
+  assertNear(t, standings.map((one) => one.probability), [0.1269054869101476, 0.8187332391082206, 0.0543612739816314])
+  assertNear(t, standings.map((one) => one.expectedLoss),
+    [0.01625827317259723, 0.00128821329235771, 0.02124829313267707])
+})
+
+t.test('the expected loss between two normals is its closed form', async (t) => {
+  // E[max(d, 0)] = s density(m / s) + m cumulative(m / s) for a normal d of mean m and deviation s.
+  const [first, second] = rankPosteriors([buildNormalPosterior(10, 0.09), buildNormalPosterior(10.4, 0.16)])
+  const z = 0.4 / 0.5
+
+  assertNear(t, first?.expectedLoss ?? null, 0.5 * normalDensity(z) + 0.4 * normalCumulative(z))
+  assertNear(t, second?.expectedLoss ?? null, 0.5 * normalDensity(z) - 0.4 * normalCumulative(-z))
+  assertNear(t, second?.probability ?? null, normalCumulative(z))
+})
+
+t.test('equal variants share the chance, however many they are', async (t) => {
+  for (const size of [2, 11, 21]) {
+    const beta = rankPosteriors(Array.from({ length: size }, () => buildBetaPosterior(50, 400)))
+    const normal = rankPosteriors(Array.from({ length: size }, () => buildNormalPosterior(-3, 2)))
+
+    for (const { probability } of [...beta, ...normal]) assertNear(t, probability, 1 / size)
+  }
+})
+
+t.test('a variant known very well is compared with one hardly known', async (t) => {
+  // A point at 0.1 against the uniform distribution: the uniform is above it nine times in ten.
+  const [point, uniform] = rankPosteriors([buildBetaPosterior(1e8, 1e9), buildBetaPosterior(0, 0)])
+
+  assertNear(t, point?.probability ?? null, 0.1, 1e-6)
+  assertNear(t, uniform?.expectedLoss ?? null, 0.1 ** 2 / 2, 1e-6)
+})
+
+/** Sum over i below the shape of B (https://www.evanmiller.org/bayesian-ab-testing.html, equation 6). */
+function closedFormForRates (a: number, sizeA: number, b: number, sizeB: number): number {
+  const [alphaA, betaA, alphaB, betaB] = [a + 1, sizeA - a + 1, b + 1, sizeB - b + 1]
+  const logBeta = (x: number, y: number) => logGamma(x) + logGamma(y) - logGamma(x + y)
+  let sum = 0
+  for (let i = 0; i < alphaB; i++) {
+    sum += Math.exp(logBeta(alphaA + i, betaB + betaA) - Math.log(betaB + i) - logBeta(1 + i, betaB) -
+      logBeta(alphaA, betaA))
+  }
+  return sum
+}
+
+/** The same page, count data: shapes are events + 1, rates the numbers of people. */
+function closedFormForCounts (a: number, sizeA: number, b: number, sizeB: number): number {
+  const [alphaA, alphaB] = [a + 1, b + 1]
+  const logBeta = (x: number, y: number) => logGamma(x) + logGamma(y) - logGamma(x + y)
+  let sum = 0
+  for (let k = 0; k < alphaB; k++) {
+    sum += Math.exp(k * Math.log(sizeB) + alphaA * Math.log(sizeA) - (k + alphaA) * Math.log(sizeA + sizeB) -
+      Math.log(k + alphaA) - logBeta(k + 1, alphaA))
+  }
+  return sum
+}
+
+t.test('the difference and the ratio of two conversion rates agree with R', async (t) => {
+  // R 4.2, uniroot over q of integrate(function (y) dbeta(y, 101, 901) * pbeta(y + q, 131, 871), 0, 1) - p,
+  // and of the same with pbeta(y * q, 131, 871), for p = 0.025 and 0.975.
+  const comparison = comparePosteriors(buildBetaPosterior(130, 1000), buildBetaPosterior(100, 1000), 0.95)
+
+  assertNear(t, comparison.chanceToBeatBaseline, 0.982165066116351)
+  assertNear(t, comparison.absoluteInterval, [0.00200852166171086, 0.0579792898878403], 1e-8)
+  assertNear(t, comparison.relativeInterval, [0.0175669714651261, 0.661048584430758], 1e-8)
+})
+
+t.test('the difference of two hardly known rates agrees with R', async (t) => {
+  // The same with dbeta(y, 1, 1001) and pbeta(y + q, 4, 998).
+  const comparison = comparePosteriors(buildBetaPosterior(3, 1000), buildBetaPosterior(0, 1000), 0.95)
+
+  assertNear(t, comparison.absoluteInterval, [-0.000910138331778373, 0.00796973733084516], 1e-7)
+})
+
+t.test('the ratio of two event rates is the F distribution', async (t) => {
+  // R 4.2: qf(c(0.025, 0.975), 962, 802) * (481 / 1000) / (401 / 900) - 1
+  // and 1 - pf((401 / 900) / (481 / 1000), 962, 802)
+  const comparison = comparePosteriors(buildGammaPosterior(480, 1000), buildGammaPosterior(400, 900), 0.95)
+
+  assertNear(t, comparison.relativeInterval, [-0.0541530512101668, 0.2331522291977843], 1e-8)
+  assertNear(t, comparison.chanceToBeatBaseline, 0.871781138147276)
+})
+
+t.test('the interval of a ratio of means ends where the chance to be below it is 2.5 %', async (t) => {
+  const { relativeInterval } = comparePosteriors(buildNormalPosterior(12, 0.25), buildNormalPosterior(10, 0.16), 0.95)
+
+  // Probability that variant - r * baseline is below zero, a normal variable.
+  const below = relativeInterval?.map((lift) =>
+    normalCumulative(((1 + lift) * 10 - 12) / Math.hypot(0.5, (1 + lift) * 0.4))) ?? null
+  assertNear(t, below, [0.025, 0.975])
+})
+
+t.test('there is no ratio to a mean that may be zero', async (t) => {
+  for (const baseline of [0, -5, 0.5]) {
+    const comparison = comparePosteriors(buildNormalPosterior(3, 0.1), buildNormalPosterior(baseline, 0.1), 0.95)
+    t.equal(comparison.relativeInterval, null)
+    t.equal(comparison.absoluteInterval.every(Number.isFinite), true)
+  }
+})
+
+t.test('swapping the two mirrors the difference', async (t) => {
+  const [one, other] = [buildBetaPosterior(7, 300), buildBetaPosterior(90, 1200)]
+  const there = comparePosteriors(one, other, 0.9)
+  const back = comparePosteriors(other, one, 0.9)
+
+  assertNear(t, there.absoluteInterval, [-back.absoluteInterval[1], -back.absoluteInterval[0]], 1e-8)
+  assertNear(t, there.chanceToBeatBaseline, 1 - back.chanceToBeatBaseline)
+})
+
+t.test('counts that vary twice as much carry half the information', async (t) => {
+  const [low, high] = credibleInterval(buildGammaPosterior(2000, 1000, 2), 0.95)
+  const [lowHalf, highHalf] = credibleInterval(buildGammaPosterior(1000, 500), 0.95)
+
+  assertNear(t, [low, high], [lowHalf, highHalf], 1e-12)
+})
+
+t.test('eight points integrate a polynomial of degree 15 exactly', async (t) => {
+  const { points, widths } = buildIntegrationNodes([0, 2])
+
+  const integral = points.reduce((sum, x, i) => sum + x ** 15 * (widths[i] as number), 0)
+
+  assertNear(t, integral, 2 ** 16 / 16, 1e-13)
+})
+
+t.test('breakpoints may come in any order and repeat', async (t) => {
+  const { points, widths } = buildIntegrationNodes([3, 0, 1, 3, 0])
+
+  t.equal(points.length, 16)
+  assertNear(t, widths.reduce((sum, width) => sum + width, 0), 3, 1e-14)
+  assertNear(t, points.reduce((sum, x, i) => sum + Math.exp(x) * (widths[i] as number), 0), Math.exp(3) - 1, 1e-12)
+})
