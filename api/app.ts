@@ -5,11 +5,11 @@ import { type Logger } from '../platform/logger.ts'
 import { type Metrics } from '../platform/metrics.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/http-server.ts'
 import { pingClickHouse } from '../platform/health.ts'
-import { type FlagDefinitions } from './decide/load/flag-definitions.ts'
+import { type DefinitionCache } from './flag-endpoints/definition-cache.ts'
 import { type NatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { type PersonalKeyDirectory, type ProjectDirectory } from './keys/key-directories.ts'
-import { decideRoutes } from './decide/decide-routes.ts'
-import { createPersonReader } from './decide/compute/read-person-for-flags.ts'
+import { decideRoutes } from './flag-endpoints/decide-routes.ts'
+import { createPersonReader } from './flag-endpoints/person-reader.ts'
 import { answerUnknownRoutes, errorHandler } from './http/errors.ts'
 import { healthRoutes, observeRequests } from './http/health-and-metrics.ts'
 import { createRequestValidation, readJsonBodies, refuseUnstorableText } from './http/request-validation.ts'
@@ -18,7 +18,7 @@ import { deadLetterRoutes } from './dead-letters/dead-letter-routes.ts'
 import { eventDefinitionRoutes } from './event-definitions/event-definition-routes.ts'
 import { experimentRoutes } from './experiments/experiment-routes.ts'
 import { resultsRoutes } from './experiments/results/results-routes.ts'
-import { featureFlagRoutes } from './feature-flags/feature-flag-routes.ts'
+import { featureFlagRoutes } from './flag-management/feature-flag-routes.ts'
 import { authenticatePersonalKey, limitRate } from './http/personal-key-access.ts'
 import { personRoutes } from './person-routes.ts'
 import { propertyDefinitionRoutes } from './property-definitions/property-definition-routes.ts'
@@ -36,7 +36,7 @@ export interface ApiDeps {
   projects: ProjectDirectory
   metrics: Metrics
   /** Keys and flags of all projects, in memory. */
-  definitions: FlagDefinitions
+  definitions: DefinitionCache
   /** Base of absolute links; empty takes the address of each request. */
   publicUrl: string
   /** Requests per minute and personal key on management; 0 is no limit. */
@@ -57,7 +57,7 @@ const REQUEST_TIMEOUT_MS = 30_000
  * of them:
  *
  * 1. health and metrics: `http/health-routes.ts`
- * 2. flags, for SDKs with a project key: `decide/`, which evaluates them by `flags/`
+ * 2. flags, for SDKs with a project key: `flag-endpoints/`, which evaluates them with `flag-evaluation/`
  * 3. management, for people with a personal key: `app.ts`, then the folder of the resource
  *
  * What all of them share is in `http/`: `access/`, reading the `request/`, `pages/` of lists, and `errors/`, in which

@@ -7,8 +7,8 @@ import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import { buildApiApp } from './app.ts'
 import { createNatsOnDemand } from './dead-letters/nats-on-demand.ts'
-import { createFlagDefinitions } from './decide/load/flag-definitions.ts'
-import { createFlagTallies } from './decide/load/flag-tallies.ts'
+import { createDefinitionCache } from './flag-endpoints/definition-cache.ts'
+import { createFlagTallies } from './flag-endpoints/compute-flags.ts'
 import { createPersonalKeyDirectory, createProjectDirectory } from './keys/key-directories.ts'
 
 runProcess('api', async () => {
@@ -38,7 +38,7 @@ runProcess('api', async () => {
     }
   })
 
-  const definitions = createFlagDefinitions({
+  const definitions = createDefinitionCache({
     sql, databaseUrl: config.databaseUrl, logger, tallies: createFlagTallies(metrics)
   })
 

@@ -1,8 +1,7 @@
 import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type HttpError } from '../../platform/errors.ts'
-import { describeRunning, type FlagWriter, openFlagWriter } from '../feature-flags/flag-writer.ts'
-import { type FlagDefinition, sameVariants, type Variant, variantsOfFlag } from '../flags/flag-definition.ts'
-import { MalformedFlagError } from '../flags/malformed-flag-error.ts'
+import { describeRunning, type FlagWriter, openFlagWriter } from '../flag-management/write-feature-flag.ts'
+import { type FlagDefinition, MalformedFlagError, sameVariants, type Variant, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
 import { invalidExperiment } from './experiment-body.ts'
 
 /** An experiment about to be written, with the flags of its project. */

@@ -7,8 +7,8 @@ import { createMetrics } from '../../platform/metrics.ts'
 import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { type ApiDeps, buildApiApp } from '../app.ts'
-import { createFlagDefinitions } from '../decide/load/flag-definitions.ts'
-import { createFlagTallies } from '../decide/load/flag-tallies.ts'
+import { createDefinitionCache } from '../flag-endpoints/definition-cache.ts'
+import { createFlagTallies } from '../flag-endpoints/compute-flags.ts'
 import { createNatsOnDemand } from '../dead-letters/nats-on-demand.ts'
 import { createPersonalKey } from '../keys/personal-keys.ts'
 import { createProject } from '../keys/projects.ts'
@@ -66,7 +66,7 @@ export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps>
   })
   await changes.ready
   const metrics = createMetrics('api')
-  const definitions = createFlagDefinitions({ sql, databaseUrl, logger, tallies: createFlagTallies(metrics) })
+  const definitions = createDefinitionCache({ sql, databaseUrl, logger, tallies: createFlagTallies(metrics) })
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, personalKeys, projects, now, metrics, definitions,
     publicUrl: '', managementRateLimit: 0, isShuttingDown: () => false, ...overrides

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { hashIdentifier } from '../../api/flags/hash/hash-identifier.ts'
+import { hashIdentifier } from '../../api/flag-evaluation/rollout-hash.ts'
 import { runCaptured } from '../../cli/testing/run-captured.ts'
 import { startStackOnSharedStores } from '../start-stack-on-shared-stores.ts'
 import { waitFor } from '../support/wait-for.ts'

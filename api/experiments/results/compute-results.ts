@@ -1,6 +1,6 @@
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { type Variant, variantsOfFlag } from '../../flags/flag-definition.ts'
+import { type Variant, variantsOfFlag } from '../../flag-evaluation/flag-definition.ts'
 import { type Experiment } from '../experiment.ts'
 import { checkSampleRatio, type SampleRatioCheck } from '../statistics/sample-ratio.ts'
 import { invalidExperiment } from '../experiment-body.ts'

@@ -1,0 +1,149 @@
+import { Counter } from 'prom-client'
+import { type Metrics } from '../../platform/metrics.ts'
+import { evaluateFlags, type Evaluation, type FlagSet } from '../flag-evaluation/evaluate-flags.ts'
+import { NO_FACTS, type Properties, type StoredFacts, type Subject } from '../flag-evaluation/subject.ts'
+import { type FindTally, type Tally } from '../flag-evaluation/flag-outcome.ts'
+import { type CircuitBreaker } from './circuit-breaker.ts'
+import { type FlagRequest } from './flag-request.ts'
+import { type PersonReader } from './person-reader.ts'
+
+export interface ComputeFlagsDeps {
+  persons: PersonReader
+  /** Guards the calls to the reader. */
+  guard: CircuitBreaker
+  now: () => number
+}
+
+export interface ComputeFlagsParams {
+  projectId: number
+  set: FlagSet
+  request: FlagRequest
+  /** Nothing but the request's own properties counts. */
+  onlyOverrides: boolean
+}
+
+/**
+ * Answers a request for flags: computes what the request suffices for, reads stored facts once if an answer depends on
+ * them, and marks as failed what could not be computed. Never throws for a store that is unavailable.
+ */
+export async function computeFlags (
+  { projectId, set, request, onlyOverrides }: ComputeFlagsParams, deps: ComputeFlagsDeps
+): Promise<Evaluation> {
+  if (request.disableFlags) return { outcomes: [], hasErrors: false }
+  const subject = buildSubject(set, request, deps.now())
+  if (onlyOverrides) subject.stored = NO_FACTS
+  const evaluation = await evaluateFlags(set, subject, selectFlags(set, request), async () =>
+    await readFacts({ projectId, set, request, subject }, deps))
+  for (const { tally } of evaluation.outcomes) tally.count++
+  return evaluation
+}
+
+function buildSubject (set: FlagSet, request: FlagRequest, nowMs: number): Subject {
+  return {
+    distinctId: request.distinctId,
+    anonDistinctId: request.anonDistinctId,
+    deviceId: request.deviceId,
+    nowMs,
+    personOverrides: request.personProperties,
+    groupKeys: byIndex(set, request.groups),
+    groupOverrides: byIndex<Properties>(set, request.groupProperties),
+    stored: null,
+    outcomes: new Array(set.flags.length)
+  }
+}
+
+/** Group types that the project has never seen have no index, and no flag can ask for them. */
+function byIndex<T> (set: FlagSet, byName: ReadonlyMap<string, T>): T[] {
+  const values: T[] = []
+  for (const [name, value] of byName) {
+    const index = set.groupIndexes.get(name)
+    if (index !== undefined) values[index] = value
+  }
+  return values
+}
+
+/** All positions of a set, by the side that asks; made once for each set. */
+const positionsBySet = new WeakMap<FlagSet, Record<FlagRequest['runtime'], readonly number[]>>()
+
+function selectFlags (set: FlagSet, { flagKeys, runtime }: FlagRequest): readonly number[] {
+  let positions = positionsBySet.get(set)
+  if (positions === undefined) {
+    const select = (asked: FlagRequest['runtime']): number[] => set.flags.flatMap(({ definition }, position) => {
+      const { evaluationRuntime: meant } = definition
+      return asked === 'all' || meant === 'all' || meant === asked ? [position] : []
+    })
+    positions = { all: select('all'), server: select('server'), client: select('client') }
+    positionsBySet.set(set, positions)
+  }
+  const selected = positions[runtime]
+  return flagKeys === null ? selected : selected.filter((position) => flagKeys.has(set.flags[position]!.definition.key))
+}
+
+interface ReadFactsParams {
+  projectId: number
+  set: FlagSet
+  request: FlagRequest
+  subject: Subject
+}
+
+async function readFacts (
+  { projectId, set, request, subject }: ReadFactsParams, { persons, guard }: ComputeFlagsDeps
+): Promise<StoredFacts | null> {
+  const sticky = set.flags.filter(({ isSticky }) => isSticky).map(({ definition }) => definition.key)
+  const facts = await guard(() => persons.readForFlags({
+    projectId,
+    distinctId: request.distinctId,
+    groups: new Map(Object.entries(subject.groupKeys).map(([index, key]) => [Number(index), key!])),
+    cohortIds: set.staticCohorts,
+    needsHashKeys: sticky.length > 0
+  }))
+  const { anonDistinctId: hashKey, distinctId } = request
+  if (facts === null || hashKey === null || distinctId === '') return facts
+  const flagKeys = sticky.filter((key) => !facts.hashKeyOverrides.has(key))
+  if (flagKeys.length === 0) return facts
+
+  // Somebody was identified just now: what was hashed for the anonymous id is kept, so that no variant changes.
+  const kept = await guard(() => persons.keepHashKeys({ projectId, distinctId, hashKey, flagKeys }))
+  if (kept === null) return { ...facts, hashKeysUnknown: true }
+  return { ...facts, hashKeyOverrides: new Map([...facts.hashKeyOverrides, ...kept]) }
+}
+
+/** Series at most: beyond, new flags and variants are counted together, so that no client can exhaust the memory. */
+const MAX_SERIES = 10_000
+
+/**
+ * Counts evaluations by project, flag and value. Requests add to plain numbers; the metrics read them when they are
+ * scraped.
+ */
+export interface FlagTallies {
+  /** The counters of a project; they outlive the definitions that are compiled with them. */
+  forProject: (projectId: number) => FindTally
+}
+
+export function createFlagTallies (metrics: Metrics): FlagTallies {
+  const series = new Map<string, { labels: Record<string, string>, tally: Tally }>()
+  series.set('rest', { labels: { project: '', flag: 'rest', value: 'rest' }, tally: { count: 0 } })
+  // Registers itself.
+  void new Counter({
+    registers: [metrics.registry],
+    name: 'millrace_api_flag_evaluations_total',
+    help: 'Answers given for a flag, by value: true, false, a variant, or failed.',
+    labelNames: ['project', 'flag', 'value'],
+    collect () {
+      this.reset()
+      // Also at 0: Prometheus sees no increase in a series that begins at 1.
+      for (const { labels, tally } of series.values()) this.inc(labels, tally.count)
+    }
+  })
+
+  return {
+    forProject: (projectId) => (flag, value) => {
+      const name = JSON.stringify([projectId, flag, value])
+      const found = series.get(name) ?? (series.size > MAX_SERIES ? series.get('rest') : undefined)
+      if (found !== undefined) return found.tally
+      const fresh = { labels: { project: String(projectId), flag, value }, tally: { count: 0 } }
+      series.set(name, fresh)
+      return fresh.tally
+    }
+  }
+}

@@ -1,0 +1,145 @@
+import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { HttpError } from '../../platform/errors.ts'
+import { decodeBody } from '../../platform/http-body/decode-body.ts'
+import { normaliseContentType } from '../../platform/http-body/normalise-content-type.ts'
+import { type Metrics } from '../../platform/metrics.ts'
+import { buildRemoteConfig, buildRemoteConfigScript, chooseAnswer, SUPPORTED_COMPRESSION } from './flag-answers.ts'
+import { createCircuitBreaker } from './circuit-breaker.ts'
+import { computeFlags, type ComputeFlagsDeps } from './compute-flags.ts'
+import { describeFlagEndpoint } from './flag-answer-schemas.ts'
+import { readBodyObject, readFlagRequest, readToken } from './flag-request.ts'
+import { localEvaluationRoutes } from './local-evaluation-routes.ts'
+import { type PersonReader } from './person-reader.ts'
+import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
+
+export interface DecideOptions extends ResolveProjectDeps {
+  persons: PersonReader
+  metrics: Metrics
+}
+
+/** Overrides of a megabyte are served; decoding more would delay everybody else. On the wire and decompressed. */
+const MAX_BODY_BYTES = 4_194_304
+
+/** SDKs give up after 3 s; two reads must fit in well before. */
+const STORE = { failures: 3, timeoutMs: 800, pauseMs: 1000 }
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+type Query = Readonly<Record<string, unknown>>
+
+/**
+ * The public side of flags: `/decide`, `/flags`, the remote configuration, and definitions for local evaluation. To
+ * answer for flags:
+ *
+ * 1. read the request: body, key, fields (`request/`)
+ * 2. take the flags of its project, which are in memory (`load/`)
+ * 3. compute them, with what is stored of the person if an answer depends on it (`compute/`)
+ * 4. write the answer in the shape of the version that was asked for (`answer/`)
+ *
+ * SDKs that evaluate by themselves are served from `local-evaluation/`.
+ */
+export async function decideRoutes (app: FastifyInstance, options: DecideOptions): Promise<void> {
+  const { metrics, now } = options
+  const failures = metrics.counter('flag_store_failures_total',
+    'Reads of stored persons for flags that failed or took too long; those flags were answered as failed.')
+  const guard = createCircuitBreaker({ ...STORE, now }, (err) => {
+    failures.inc()
+    app.log.warn({ err }, 'stored properties could not be read for flags')
+  })
+  const deps = { ...options, guard }
+
+  app.addHook('onRequest', allowOrigin)
+  app.addHook('onRequest', async ({ headers }) => normaliseContentType(headers))
+  app.removeAllContentTypeParsers()
+  // SDKs name many types for the same JSON: what it is, the bytes say.
+  app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (request, body, done) => done(null, body))
+  for (const endpoint of ['decide', 'flags'] as const) {
+    const described = { schema: describeEndpoint(endpoint), config: { described: describeFlagEndpoint(endpoint) } }
+    app.post(`/${endpoint}`, described, async (request, reply) => await answerFlags(endpoint, request, reply, deps))
+    app.get(`/${endpoint}`, HIDDEN, async () => STATIC_ANSWER)
+    app.options(`/${endpoint}`, HIDDEN, answerPreflight)
+  }
+  app.get('/array/:token/config', HIDDEN, async (request) => buildRemoteConfig(await readPathToken(request, options)))
+  app.get('/array/:token/config.js', HIDDEN, async (request, reply) => {
+    const script = buildRemoteConfigScript(await readPathToken(request, options))
+    return await reply.type('application/javascript; charset=utf-8').send(script)
+  })
+  await app.register(localEvaluationRoutes, options)
+}
+
+/** Only SDKs ask for it. */
+const HIDDEN = { schema: { hide: true } }
+
+function describeEndpoint (endpoint: 'decide' | 'flags'): { tags: string[], summary: string } {
+  return { tags: ['evaluation of feature flags'], summary: `Evaluate feature flags (${endpoint})` }
+}
+
+/** What GET answers: SDKs that look whether the server is there. */
+const STATIC_ANSWER = {
+  supportedCompression: SUPPORTED_COMPRESSION,
+  toolbarParams: {},
+  isAuthenticated: false,
+  sessionRecording: false
+}
+
+async function answerFlags (
+  endpoint: 'decide' | 'flags', request: FastifyRequest, reply: FastifyReply, deps: DecideOptions & ComputeFlagsDeps
+): Promise<FastifyReply> {
+  const query = request.query as Query
+  const body = readBodyObject(decode(request, query))
+  const token = readToken(body, query)
+  const projectId = await resolveProject(token, body.project_id ?? query.project_id, deps)
+  const evaluation = await computeFlags({
+    projectId,
+    set: deps.definitions.get(projectId),
+    request: readFlagRequest(body),
+    onlyOverrides: isOn(query.only_use_override_person_properties)
+  }, deps)
+  const { build, withConfig } = chooseAnswer(endpoint, query)
+  const answer = build(evaluation, { token: token ?? '', requestId: crypto.randomUUID(), evaluatedAt: deps.now(), withConfig })
+  return await reply.header('content-type', JSON_TYPE).send(answer)
+}
+
+function decode (request: FastifyRequest, query: Query): unknown {
+  if (!Buffer.isBuffer(request.body)) return {}
+  return decodeBody(request.body, {
+    contentType: request.headers['content-type'],
+    contentEncoding: request.headers['content-encoding'],
+    compression: typeof query.compression === 'string' ? query.compression : undefined
+  }, MAX_BODY_BYTES, true)
+}
+
+async function readPathToken (request: FastifyRequest, deps: ResolveProjectDeps): Promise<string> {
+  const { token } = request.params as { token: string }
+  // A personal key does not belong into a path, which everybody logs.
+  if (token.startsWith('phx_')) throw new HttpError(401, 'authentication_error', 'invalid_api_key', 'Use a project API key.')
+  await resolveProject(token, undefined, deps)
+  return token
+}
+
+function isOn (text: unknown): boolean {
+  return text === '' || text === '1' || text === 'true'
+}
+
+const PREFLIGHT_SECONDS = '86400'
+
+/** Any page may ask for flags, with credentials, as SDKs in browsers do; the project key is public anyway. */
+async function allowOrigin (request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const { origin } = request.headers
+  if (origin === undefined) return
+  reply.header('access-control-allow-origin', origin)
+  reply.header('access-control-allow-credentials', 'true')
+  reply.header('vary', 'Origin')
+}
+
+/** Answers OPTIONS, which browsers send before a request with headers of its own. */
+async function answerPreflight (request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const asked = request.headers['access-control-request-headers']
+  if (asked !== undefined) reply.header('access-control-allow-headers', asked)
+  await reply
+    .header('access-control-allow-methods', 'GET, POST, OPTIONS')
+    .header('access-control-max-age', PREFLIGHT_SECONDS)
+    .header('allow', 'GET, HEAD, POST, OPTIONS')
+    .code(204)
+    .send()
+}

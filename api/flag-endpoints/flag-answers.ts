@@ -1,0 +1,161 @@
+import { type Evaluation } from '../flag-evaluation/evaluate-flags.ts'
+import { parseInteger } from '../http/request-validation.ts'
+
+export type BuildAnswer = (evaluation: Evaluation, context: AnswerContext) => string
+
+const DECIDE = [buildDecideV1, buildDecideV2, buildDecideV3, buildDecideV4]
+const FLAGS = [buildFlagsV1, buildFlagsV2]
+
+/**
+ * Chooses the shape of the answer by the query parameter `v`: the newest known version up to it. `/decide` without
+ * one is version 1; `/flags` without one and without `config` is version 2 with the configuration.
+ */
+export function chooseAnswer (
+  endpoint: 'decide' | 'flags', query: Readonly<Record<string, unknown>>
+): { build: BuildAnswer, withConfig: boolean } {
+  const asked = readVersion(query.v)
+  if (endpoint === 'decide') return { build: newestUpTo(DECIDE, asked ?? 1), withConfig: false }
+  if (query.v === undefined && query.config === undefined) return { build: buildFlagsV2, withConfig: true }
+  return { build: newestUpTo(FLAGS, asked ?? 1), withConfig: query.config === 'true' || query.config === '1' }
+}
+
+function newestUpTo (versions: readonly BuildAnswer[], asked: number): BuildAnswer {
+  return versions[Math.min(Math.max(asked, 1), versions.length) - 1]!
+}
+
+/** What is no whole number is no version: an SDK that asks for one gets flags all the same. */
+function readVersion (text: unknown): number | null {
+  const last = Array.isArray(text) ? text.at(-1) : text
+  return typeof last === 'string' ? parseInteger(last) ?? null : null
+}
+
+/** How SDKs may compress; the contract lists gzip and lz64. */
+export const SUPPORTED_COMPRESSION = ['gzip', 'gzip-js', 'lz64'] as const
+
+/**
+ * What browser SDKs ask for when they start: which products are on. Millrace takes events and answers flags, so
+ * recordings, surveys and the like are off. Keys are as the SDKs read them.
+ */
+export function buildRemoteConfig (token: string): Record<string, unknown> {
+  return {
+    token,
+    hasFeatureFlags: true,
+    supportedCompression: SUPPORTED_COMPRESSION,
+    analytics: { endpoint: '/e/' },
+    autocapture_opt_out: false,
+    autocaptureExceptions: false,
+    captureDeadClicks: false,
+    capturePerformance: false,
+    defaultIdentifiedOnly: true,
+    elementsChainAsString: true,
+    errorTracking: { autocaptureExceptions: false },
+    heatmaps: false,
+    isAuthenticated: false,
+    sessionRecording: false,
+    siteApps: [],
+    surveys: false,
+    toolbarParams: {}
+  }
+}
+
+/** The same as a script, for pages that load it before the SDK. */
+export function buildRemoteConfigScript (token: string): string {
+  // JSON in a script: a "<" could end it, and the two line separators once were no JavaScript.
+  const quote = (value: unknown): string => JSON.stringify(value)
+    .replaceAll('<', '\\u003c').replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
+  const entry = `{"config":${quote(buildRemoteConfig(token))},"siteApps":[]}`
+  return '(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};' +
+    `window._POSTHOG_REMOTE_CONFIG[${quote(token)}]=${entry}})();\n`
+}
+
+/** What an answer says besides the flags. */
+interface AnswerContext {
+  token: string
+  requestId: string
+  /** Unix milliseconds. */
+  evaluatedAt: number
+  /** Merge the remote configuration into the answer. */
+  withConfig: boolean
+}
+
+/** Fields of every answer of `/decide` (docs/contract/service.md 4.6), and two that old SDKs expect. */
+const DECIDE_FIELDS = {
+  config: { enable_collect_everything: true },
+  editorParams: {},
+  isAuthenticated: false,
+  supportedCompression: SUPPORTED_COMPRESSION,
+  toolbarParams: {},
+  sessionRecording: false
+}
+
+/** Version 1: the keys of the flags that are on. */
+function buildDecideV1 ({ outcomes, hasErrors }: Evaluation): string {
+  const featureFlags = outcomes.filter(({ enabled }) => enabled).map(({ key }) => key)
+  return JSON.stringify({ ...DECIDE_FIELDS, featureFlags, ...errorsIfAny(hasErrors) })
+}
+
+/** Version 2: a map of the flags that are on. */
+function buildDecideV2 ({ outcomes, hasErrors }: Evaluation): string {
+  const featureFlags = toMap(outcomes.filter(({ enabled }) => enabled).map(({ key, value }) => [key, value]))
+  return JSON.stringify({ ...DECIDE_FIELDS, featureFlags, ...errorsIfAny(hasErrors) })
+}
+
+/** Version 3: a map of all flags, their payloads, and whether some could not be computed. */
+function buildDecideV3 (evaluation: Evaluation, { requestId }: AnswerContext): string {
+  return JSON.stringify({ ...DECIDE_FIELDS, ...buildLegacyFlags(evaluation), requestId })
+}
+
+/** Version 4 of `/decide`: the details of `/flags` and the configuration. */
+function buildDecideV4 (evaluation: Evaluation, context: AnswerContext): string {
+  return mergeJson(JSON.stringify(DECIDE_FIELDS), buildFlagsV2(evaluation, { ...context, withConfig: true }))
+}
+
+/** Version 1 of `/flags`. */
+function buildFlagsV1 (evaluation: Evaluation, context: AnswerContext): string {
+  return JSON.stringify({
+    ...(context.withConfig ? buildRemoteConfig(context.token) : {}),
+    ...buildLegacyFlags(evaluation),
+    requestId: context.requestId,
+    evaluatedAt: context.evaluatedAt
+  })
+}
+
+/**
+ * Version 2 of `/flags`: details of each flag. Put together from JSON that was rendered when the flags were compiled:
+ * for a hundred flags it is some 25 KB, and rendering it would cost more than computing it.
+ */
+function buildFlagsV2 ({ outcomes, hasErrors }: Evaluation, context: AnswerContext): string {
+  let flags = ''
+  for (const { detailJson } of outcomes) flags += flags === '' ? detailJson : `,${detailJson}`
+  const answer = `{"flags":{${flags}},"errorsWhileComputingFlags":${hasErrors},"errorComputingFlags":${hasErrors},` +
+    `"requestId":"${context.requestId}","evaluatedAt":${context.evaluatedAt}}`
+  return context.withConfig ? mergeJson(JSON.stringify(buildRemoteConfig(context.token)), answer) : answer
+}
+
+/** Failed flags are left out: clients then keep what they had, which "false" would overwrite. */
+function buildLegacyFlags ({ outcomes, hasErrors }: Evaluation): Record<string, unknown> {
+  const computed = outcomes.filter(({ failed }) => !failed)
+  return {
+    featureFlags: toMap(computed.map(({ key, value }) => [key, value])),
+    featureFlagPayloads: toMap(computed
+      .filter(({ payload }) => payload !== undefined && payload !== null)
+      .map(({ key, payload }) => [key, payload])),
+    errorComputingFlags: hasErrors,
+    errorsWhileComputingFlags: hasErrors
+  }
+}
+
+/** The older versions have no such field; they get it when a set is not complete, so that nobody takes it for one. */
+function errorsIfAny (hasErrors: boolean): Record<string, boolean> {
+  return hasErrors ? { errorComputingFlags: true, errorsWhileComputingFlags: true } : {}
+}
+
+/** Keys are a client's: `__proto__` must be a key like any other. */
+function toMap (entries: Array<readonly [string, unknown]>): Record<string, unknown> {
+  return Object.fromEntries(entries)
+}
+
+/** Joins two non-empty objects of different keys without parsing them. */
+function mergeJson (first: string, second: string): string {
+  return `${first.slice(0, -1)},${second.slice(1)}`
+}

@@ -1,0 +1,125 @@
+import { HttpError } from '../../platform/errors.ts'
+import { isExactNumber } from '../../platform/http-body/exact-number.ts'
+import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity/identity.ts'
+import { type Properties } from '../flag-evaluation/subject.ts'
+
+/** A request for flags with every field checked. */
+export interface FlagRequest {
+  distinctId: string
+  anonDistinctId: string | null
+  deviceId: string | null
+  /** Group key by group type. */
+  groups: ReadonlyMap<string, string>
+  personProperties: Properties | null
+  /** Property overrides by group type. */
+  groupProperties: ReadonlyMap<string, Properties>
+  /** The only flags to answer; null: all. */
+  flagKeys: ReadonlySet<string> | null
+  /** The client wants the configuration only. */
+  disableFlags: boolean
+  /** Which side asks: flags for the other are left out. */
+  runtime: 'server' | 'client' | 'all'
+}
+
+type Body = Readonly<Record<string, unknown>>
+
+/** @throws {HttpError} 400 when the body is not a JSON object. */
+export function readBodyObject (body: unknown): Body {
+  if (isEmptyArray(body)) return {}
+  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Body
+  throw new HttpError(400, 'validation_error', 'invalid_input', 'The body must be a JSON object.', { attr: 'body' })
+}
+
+/** The key of a request, under any of the names that SDKs use; null when there is none. */
+export function readToken (body: Body, query: Body): string | null {
+  const token = body.token ?? body.$token ?? body.api_key ?? query.token ?? query.api_key
+  return typeof token === 'string' && token.trim() !== '' ? token.trim() : null
+}
+
+/**
+ * Reads what is asked about whom. Ids, group types and keys become what capture makes of them, so a flag is computed
+ * for the person and the group that events made; strings are clean already (`decodeBody`).
+ *
+ * @throws {HttpError} 400 with the field in `attr`.
+ */
+export function readFlagRequest (body: Body): FlagRequest {
+  const disableFlags = body.disable_flags === true
+  const personProperties = readProperties(body.person_properties ?? body.$properties, 'person_properties')
+  const distinctId = readId(body.distinct_id ?? body.$distinct_id, 'distinct_id')
+  if (distinctId === null && !disableFlags) {
+    throw new HttpError(400, 'validation_error', 'required', 'This field is required.', { attr: 'distinct_id' })
+  }
+  const anonDistinctId = readId(body.$anon_distinct_id ?? body.anon_distinct_id, '$anon_distinct_id')
+  return {
+    distinctId: distinctId ?? '',
+    anonDistinctId: anonDistinctId === '' || anonDistinctId === distinctId ? null : anonDistinctId,
+    deviceId: readId(body.$device_id ?? body.device_id ?? personProperties?.$device_id, '$device_id'),
+    groups: readGroups(body.groups ?? body.$groups),
+    personProperties,
+    groupProperties: readGroupProperties(body.group_properties ?? body.$group_properties),
+    flagKeys: readFlagKeys(body.flag_keys_to_evaluate ?? body.flag_keys),
+    disableFlags,
+    runtime: body.evaluation_runtime === 'server' || body.evaluation_runtime === 'client' ? body.evaluation_runtime : 'all'
+  }
+}
+
+/** An id may be a string or a number; absent and null are null, and so is a number beyond all doubles. */
+function readId (value: unknown, attr: string): string | null {
+  if (value == null) return null
+  if (!isStringOrNumber(value)) throw invalid(attr, 'This field must be a string or a number.')
+  const id = toDistinctId(value)
+  return id === '' && value !== '' ? null : id
+}
+
+function isStringOrNumber (value: unknown): boolean {
+  return typeof value === 'string' || typeof value === 'number' || isExactNumber(value)
+}
+
+function readGroups (value: unknown): Map<string, string> {
+  const groups = new Map<string, string>()
+  for (const [type, key] of Object.entries(readObject(value, 'groups') ?? {})) {
+    if (key === null) continue
+    if (!isStringOrNumber(key)) throw invalid(`groups__${type}`, 'The key of a group must be a string or a number.')
+    groups.set(toGroupType(type), toGroupKey(key))
+  }
+  return groups
+}
+
+function readProperties (value: unknown, attr: string): Properties | null {
+  return readObject(value, attr)
+}
+
+function readGroupProperties (value: unknown): Map<string, Properties> {
+  const byType = new Map<string, Properties>()
+  for (const [type, properties] of Object.entries(readObject(value, 'group_properties') ?? {})) {
+    const read = readObject(properties, `group_properties__${type}`)
+    if (read !== null) byType.set(toGroupType(type), read)
+  }
+  return byType
+}
+
+function readFlagKeys (value: unknown): Set<string> | null {
+  if (value == null) return null
+  if (!Array.isArray(value) || !value.every((key) => typeof key === 'string')) {
+    throw invalid('flag_keys_to_evaluate', 'This field must be an array of strings.')
+  }
+  return new Set(value)
+}
+
+function readObject (value: unknown, attr: string): Body | null {
+  if (value == null) return null
+  if (isEmptyArray(value)) return {}
+  if (typeof value !== 'object' || Array.isArray(value) || isExactNumber(value)) {
+    throw invalid(attr, 'This field must be an object.')
+  }
+  return value as Body
+}
+
+/** PHP writes an object without fields as an empty array. */
+function isEmptyArray (value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0
+}
+
+function invalid (attr: string, detail: string): HttpError {
+  return new HttpError(400, 'validation_error', 'invalid_input', detail, { attr: attr.slice(0, 200) })
+}

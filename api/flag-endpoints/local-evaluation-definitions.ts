@@ -1,0 +1,114 @@
+import { type FlagSet } from '../flag-evaluation/evaluate-flags.ts'
+
+type Json = Record<string, unknown>
+
+/** Tells SDKs that booleans equal their texts and nothing else; see `match-text.ts`. */
+const PROPERTY_MATCHING_VERSION = 2
+
+/**
+ * The definitions of a project for SDKs that evaluate locally. Deleted flags are not part of a set; flags whose
+ * filters are malformed are left out, so that SDKs ask the server, which says that they failed.
+ *
+ * @param withCohorts  False: cohorts that are simple lists of properties are put into the filters instead.
+ */
+export function describeForSdk (set: FlagSet, withCohorts: boolean): Json {
+  const { definitions: { flags, cohorts, groupTypes, projectId } } = set
+  const dynamic = new Map(cohorts.filter(({ isStatic }) => !isStatic).map(({ id, filters }) => [id, filters]))
+  const expand = (property: Json): Json[] => (withCohorts ? null : expandCohort(property, dynamic)) ?? [property]
+  return {
+    flags: flags.filter(({ key }) => !set.malformed.has(key)).map((flag) => ({
+      id: flag.id,
+      team_id: projectId,
+      name: flag.name,
+      key: flag.key,
+      filters: describeFilters(flag.filters, (property) => expand(property).map((item) => addChain(item, set))),
+      deleted: false,
+      active: flag.active,
+      ensure_experience_continuity: flag.ensureExperienceContinuity,
+      version: flag.version,
+      evaluation_runtime: flag.evaluationRuntime,
+      bucketing_identifier: flag.bucketingIdentifier,
+      has_experiment: flag.hasExperiment
+    })),
+    group_type_mapping: Object.fromEntries(groupTypes),
+    cohorts: withCohorts ? describeCohorts(dynamic, set) : {},
+    property_matching_version: PROPERTY_MATCHING_VERSION
+  }
+}
+
+/** Rewrites the properties of each condition. Filters of inactive flags may be anything, and stay as they are. */
+function describeFilters (filters: unknown, rewrite: (property: Json) => Json[]): unknown {
+  if (!isObject(filters)) return filters
+  const groups = Array.isArray(filters.groups) ? filters.groups : []
+  return {
+    ...filters,
+    ...describeHoldout(filters),
+    groups: groups.map((group: unknown) => {
+      if (!isObject(group) || !Array.isArray(group.properties)) return group
+      const properties = group.properties.flatMap((item: unknown) => (isObject(item) ? rewrite(item) : [item]))
+      return { ...group, properties }
+    })
+  }
+}
+
+/** SDKs know the newer form only. */
+function describeHoldout ({ holdout, holdout_groups: older }: Json): Json {
+  if (holdout != null || !Array.isArray(older) || !isObject(older[0])) return {}
+  const { variant, rollout_percentage: percentage } = older[0]
+  const id = /^holdout-(.+)$/.exec(String(variant))?.[1]
+  return id === undefined ? {} : { holdout: { id, exclusion_percentage: percentage ?? 100 } }
+}
+
+/** A property that asks for a flag carries the keys of all flags to compute for it, in order. */
+function addChain (property: Json, set: FlagSet): Json {
+  if (property.type !== 'flag') return property
+  const { key, chain } = readChain(set, String(property.key))
+  return { ...property, key, operator: 'flag_evaluates_to', dependency_chain: chain }
+}
+
+function describeCohorts (cohorts: ReadonlyMap<number, unknown>, set: FlagSet): Json {
+  const describe = (value: unknown): unknown => {
+    if (!isObject(value)) return value
+    if (Array.isArray(value.values)) return { ...value, values: value.values.map(describe) }
+    return isObject(value.properties) ? describe(value.properties) : addChain(value, set)
+  }
+  return Object.fromEntries([...cohorts].map(([id, filters]) => [id, describe(filters)]))
+}
+
+/** The properties of a cohort that is one list of them, all needed; null when it is more than that. */
+function expandCohort (property: Json, cohorts: ReadonlyMap<number, unknown>): Json[] | null {
+  if (property.type !== 'cohort' || property.operator === 'not_in') return null
+  let group = cohorts.get(Number(property.value))
+  while (isObject(group) && Array.isArray(group.values) && group.values.length === 1 && isObject(group.values[0]) &&
+    Array.isArray(group.values[0].values)) group = group.values[0]
+  if (!isObject(group) || !Array.isArray(group.values) || group.values.length === 0) return null
+  const isSimple = group.type !== 'OR' || group.values.length === 1
+  const leaves = group.values.filter((leaf): leaf is Json =>
+    isObject(leaf) && leaf.type !== 'cohort' && leaf.negation !== true && !('values' in leaf))
+  return isSimple && leaves.length === group.values.length ? leaves : null
+}
+
+function isObject (value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/**
+ * Lists the flags to compute for a flag that another asks for, in order, itself last: what SDKs that evaluate locally
+ * go through. Empty when the flag asks for itself; SDKs leave such flags to the server.
+ *
+ * @param reference  Key or id, as the filter gives it.
+ */
+function readChain (set: FlagSet, reference: string): { key: string, chain: string[] } {
+  const { flags } = set.definitions
+  const position = set.positions.get(reference)
+  if (position === undefined) return { key: reference, chain: [reference] }
+  const key = flags[position]!.key
+  if (set.flags[position]!.broken === 'dependency_cycle') return { key, chain: [] }
+  const chain = new Set<string>()
+  const visit = (at: number): void => {
+    for (const next of set.flags[at]!.dependencies) visit(next)
+    chain.add(flags[at]!.key)
+  }
+  visit(position)
+  return { key, chain: [...chain] }
+}

@@ -1,0 +1,50 @@
+import { isExactNumber } from '../../platform/http-body/exact-number.ts'
+import { type CompileTest, NEVER } from './property-test.ts'
+
+export const compileGreater = compileComparison((actual, bound) => actual > bound)
+export const compileGreaterOrEqual = compileComparison((actual, bound) => actual >= bound)
+export const compileLess = compileComparison((actual, bound) => actual < bound)
+export const compileLessOrEqual = compileComparison((actual, bound) => actual <= bound)
+
+/** `between`: a pair of bounds, both inclusive. */
+export const compileBetween = compileRange(false)
+/** `not_between`: outside of both bounds; a value that is not a number is neither. */
+export const compileNotBetween = compileRange(true)
+
+/** Numbers and texts that are wholly a number compare; anything else never passes. */
+function compileComparison (compare: (actual: number, bound: number) => boolean): CompileTest {
+  return (value, { invalid }) => {
+    const bound = readNumber(value)
+    if (Number.isNaN(bound)) {
+      invalid('The value must be a number.')
+      return NEVER
+    }
+    // NaN compares false with everything.
+    return { test: (actual) => compare(readNumber(actual), bound), whenAbsent: false }
+  }
+}
+
+function compileRange (negated: boolean): CompileTest {
+  return (value, { invalid }) => {
+    const bounds = Array.isArray(value) && value.length === 2 ? value.map(readNumber) : []
+    const [low = Number.NaN, high = Number.NaN] = bounds
+    if (!(low <= high)) {
+      invalid('The value must be a pair of numbers, the smaller one first.')
+      return NEVER
+    }
+    const test = (actual: unknown): boolean => {
+      const number = readNumber(actual)
+      return !Number.isNaN(number) && (number >= low && number <= high) !== negated
+    }
+    return { test, whenAbsent: negated }
+  }
+}
+
+const NUMBER_TEXT = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
+
+/** A number or a text that is wholly a number; NaN for anything else. */
+function readNumber (value: unknown): number {
+  if (typeof value === 'number') return value
+  if (isExactNumber(value)) return Number(value.rawJSON)
+  return typeof value === 'string' && NUMBER_TEXT.test(value) ? Number(value) : Number.NaN
+}

@@ -1,0 +1,90 @@
+import { type CompileTest, NEVER, propertyText } from './property-test.ts'
+
+/** Major, minor, patch. */
+type Version = readonly [number, number, number]
+
+export const compileSemverEqual = compileComparison((order) => order === 0)
+/** A missing version is not "another version": false, as for every other semver operator. */
+export const compileSemverNotEqual = compileComparison((order) => order !== 0)
+export const compileSemverGreater = compileComparison((order) => order > 0)
+export const compileSemverGreaterOrEqual = compileComparison((order) => order >= 0)
+export const compileSemverLess = compileComparison((order) => order < 0)
+export const compileSemverLessOrEqual = compileComparison((order) => order <= 0)
+
+/** `~1.2.3`: from there to below the next minor version. */
+export const compileSemverTilde = compileRange((text) => {
+  const from = parseVersion(text)
+  return from && [from, [from[0], from[1] + 1, 0]]
+})
+
+/** `^1.2.3`: from there to below the next version that may break, as npm reads it: 0.x and 0.0.x are narrower. */
+export const compileSemverCaret = compileRange((text) => {
+  const from = parseVersion(text)
+  if (from === null) return null
+  const [major, minor, patch] = from
+  if (major > 0) return [from, [major + 1, 0, 0]]
+  return minor > 0 ? [from, [0, minor + 1, 0]] : [from, [0, 0, patch + 1]]
+})
+
+/** `1.*` and `1.2.*`; a star alone takes every version. */
+export const compileSemverWildcard = compileRange((text) => {
+  const core = text.trim().replace(/^[vV]/, '').replace(/(?:\.?\*)+$/, '')
+  if (core === '') return text.includes('*') ? [[0, 0, 0], [Number.POSITIVE_INFINITY, 0, 0]] : null
+  const parts = core.split('.').map(parsePart)
+  const [major = null, minor] = parts
+  if (major === null || minor === null || parts.includes(null)) return null
+  return minor === undefined
+    ? [[major, 0, 0], [major + 1, 0, 0]]
+    : [[major, minor, 0], [major, minor + 1, 0]]
+})
+
+function compileComparison (passes: (order: number) => boolean): CompileTest {
+  return (value, { invalid }) => {
+    const expected = parseVersion(propertyText(value))
+    if (expected === null) {
+      invalid('The value must be a version like 1.2.3.')
+      return NEVER
+    }
+    const test = (actual: unknown): boolean => {
+      const version = parseVersion(propertyText(actual))
+      return version !== null && passes(compareVersions(version, expected))
+    }
+    return { test, whenAbsent: false }
+  }
+}
+
+function compileRange (parse: (text: string) => readonly [Version, Version] | null): CompileTest {
+  return (value, { invalid }) => {
+    const range = parse(propertyText(value))
+    if (range === null) {
+      invalid('The value must be a version like 1.2.3, or 1.2.* for a wildcard.')
+      return NEVER
+    }
+    const [from, below] = range
+    const test = (actual: unknown): boolean => {
+      const version = parseVersion(propertyText(actual))
+      return version !== null && compareVersions(version, from) >= 0 && compareVersions(version, below) < 0
+    }
+    return { test, whenAbsent: false }
+  }
+}
+
+/**
+ * Reads a version as SDKs send them: a leading v, pre-release and build are dropped, missing parts are 0, parts after
+ * the third ignored, leading zeros allowed. Null when a part is not a number.
+ */
+function parseVersion (text: string): Version | null {
+  const core = text.trim().replace(/^[vV]/, '').split(/[-+]/, 1)[0]!
+  if (core === '' || core.startsWith('.')) return null
+  const [major, minor, patch] = core.split('.', 3).map((part) => (part === '' ? 0 : parsePart(part)))
+  if (major === null || minor === null || patch === null) return null
+  return [major ?? 0, minor ?? 0, patch ?? 0]
+}
+
+function parsePart (part: string): number | null {
+  return /^\d+$/.test(part) ? Number(part) : null
+}
+
+function compareVersions (a: Version, b: Version): number {
+  return a[0] - b[0] || a[1] - b[1] || a[2] - b[2]
+}

@@ -1,0 +1,158 @@
+import { hash } from 'node:crypto'
+import { type FlagDefinition } from './flag-definition.ts'
+import { type Subject } from './subject.ts'
+
+/** The request names no group of the type that a condition counts by. */
+export const NO_GROUP = Symbol('no group')
+
+/** The flag counts by devices and the request names none. */
+export const NO_DEVICE = Symbol('no device')
+
+/** Only Postgres knows what was hashed for this person before. */
+export const UNREAD_IDENTIFIER = Symbol('unread identifier')
+
+export type Identifier = string | typeof NO_GROUP | typeof NO_DEVICE | typeof UNREAD_IDENTIFIER
+
+/** Gives what is hashed for a subject. */
+export type Identify = (subject: Subject) => Identifier
+
+/**
+ * Chooses what a condition counts by: the group's key, the device, or the person. For a flag with experience
+ * continuity a person is what was stored when it was first seen, else its anonymous id, else its distinct id.
+ *
+ * @param aggregation  Group type index; null: persons.
+ */
+export function compileIdentify (flag: FlagDefinition, aggregation: number | null): Identify {
+  if (aggregation !== null) {
+    return (subject) => {
+      const key = subject.groupKeys[aggregation]
+      return key === undefined || key === '' ? NO_GROUP : key
+    }
+  }
+  if (flag.bucketingIdentifier === 'device_id') {
+    return ({ deviceId }) => (deviceId === null || deviceId === '' ? NO_DEVICE : deviceId)
+  }
+  if (!flag.ensureExperienceContinuity) return ({ distinctId }) => distinctId
+  return (subject) => {
+    const { stored } = subject
+    if (stored === null) return UNREAD_IDENTIFIER
+    const override = stored.hashKeyOverrides.get(flag.key)
+    if (override === undefined && stored.hashKeysUnknown) return UNREAD_IDENTIFIER
+    return override ?? subject.anonDistinctId ?? subject.distinctId
+  }
+}
+
+/** Tells whether a condition that counts like this can be tried at all; hashing may not be needed for it. */
+export function isIdentified (subject: Subject, flag: FlagDefinition, aggregation: number | null): boolean {
+  if (aggregation !== null) return Boolean(subject.groupKeys[aggregation])
+  return flag.bucketingIdentifier !== 'device_id' || Boolean(subject.deviceId)
+}
+
+/** The protocol divides by fifteen hex digits F, which as a double is 2^60. */
+const SCALE = 2 ** 60
+
+/**
+ * Places an identifier on the line from 0 to 1 for one flag. The same key and identifier always fall on the same
+ * place, in every SDK: changing this function moves users between variants.
+ *
+ * @param key         Key of the flag.
+ * @param identifier  What the flag counts by: distinct id, group key or device id. Empty: 0, always in.
+ * @param salt        Empty for rollouts, `variant` for the choice of a variant.
+ */
+export function hashIdentifier (key: string, identifier: string, salt: '' | 'variant'): number {
+  return identifier === '' ? 0 : hashText(`${key}.${identifier}${salt}`)
+}
+
+/** The place of an identifier for holdouts: the same for every flag, so that one group is held out of all of them. */
+export function hashForHoldout (identifier: string): number {
+  return hashText(`holdout-${identifier}`)
+}
+
+function hashText (text: string): number {
+  if (text.length <= MAX_SHORT_TEXT) {
+    const bits = sha1TopBits(text)
+    if (bits >= 0) return bits / SCALE
+  }
+  return Number.parseInt(hash('sha1', text, 'hex').slice(0, 15), 16) / SCALE
+}
+
+/**
+ * SHA-1 for short ASCII texts, giving only the first 60 bits.
+ *
+ * A request evaluates up to hundreds of flags and each costs a hash of some 30 characters. The call into the
+ * platform's SHA-1 costs more than the hash itself: 416 ns against 244 ns here (Node 26, one core of an EPYC).
+ */
+
+/** A text of this length still fits one block of 64 bytes with its padding. */
+const MAX_SHORT_TEXT = 55
+
+/** The message schedule, reused by every call: the function never yields in between. */
+const schedule = new Int32Array(80)
+
+/**
+ * Returns the first 15 hex digits of SHA-1 as a number, or -1 when the text is not ASCII.
+ *
+ * @param text  At most {@link MAX_SHORT_TEXT} characters.
+ */
+function sha1TopBits (text: string): number {
+  if (!writeBlock(text)) return -1
+
+  const w = schedule
+  for (let t = 16; t < 80; t++) {
+    const x = w[t - 3]! ^ w[t - 8]! ^ w[t - 14]! ^ w[t - 16]!
+    w[t] = x << 1 | x >>> 31
+  }
+  let a = 0x67452301
+  let b = 0xefcdab89 | 0
+  let c = 0x98badcfe | 0
+  let d = 0x10325476
+  let e = 0xc3d2e1f0 | 0
+  let t = 0
+  for (; t < 20; t++) {
+    const next = ((a << 5 | a >>> 27) + (d ^ (b & (c ^ d))) + e + 0x5a827999 + w[t]!) | 0
+    e = d; d = c; c = b << 30 | b >>> 2; b = a; a = next
+  }
+  for (; t < 40; t++) {
+    const next = ((a << 5 | a >>> 27) + (b ^ c ^ d) + e + 0x6ed9eba1 + w[t]!) | 0
+    e = d; d = c; c = b << 30 | b >>> 2; b = a; a = next
+  }
+  for (; t < 60; t++) {
+    const next = ((a << 5 | a >>> 27) + ((b & c) | (d & (b | c))) + e - 0x70e44324 + w[t]!) | 0
+    e = d; d = c; c = b << 30 | b >>> 2; b = a; a = next
+  }
+  for (; t < 80; t++) {
+    const next = ((a << 5 | a >>> 27) + (b ^ c ^ d) + e - 0x359d3e2a + w[t]!) | 0
+    e = d; d = c; c = b << 30 | b >>> 2; b = a; a = next
+  }
+  const first = (0x67452301 + a) >>> 0
+  const second = ((0xefcdab89 | 0) + b) >>> 0
+  // 32 bits and the upper 28 of the next 32; one rounding to a double, as a conversion from a 64-bit integer has.
+  return first * 0x10000000 + (second >>> 4)
+}
+
+/** Lays the text and its padding into the first 16 words, big-endian; false when a character is not ASCII. */
+function writeBlock (text: string): boolean {
+  const length = text.length
+  const whole = length >> 2
+  let seen = 0
+  for (let i = 0; i < whole; i++) {
+    const at = i << 2
+    const c0 = text.charCodeAt(at)
+    const c1 = text.charCodeAt(at + 1)
+    const c2 = text.charCodeAt(at + 2)
+    const c3 = text.charCodeAt(at + 3)
+    seen |= c0 | c1 | c2 | c3
+    schedule[i] = c0 << 24 | c1 << 16 | c2 << 8 | c3
+  }
+  let tail = 0x80 << (24 - ((length & 3) << 3))
+  for (let at = whole << 2; at < length; at++) {
+    const code = text.charCodeAt(at)
+    seen |= code
+    tail |= code << (24 - ((at & 3) << 3))
+  }
+  if (seen > 0x7f) return false
+  schedule[whole] = tail
+  for (let i = whole + 1; i < 15; i++) schedule[i] = 0
+  schedule[15] = length << 3
+  return true
+}

@@ -1,0 +1,114 @@
+import { type FastifyInstance, type FastifyRequest } from 'fastify'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
+import { notFound } from '../http/errors.ts'
+import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
+import { featureFlagChangesSchema, type FeatureFlagFields, featureFlagSchema, type NewFeatureFlag, newFeatureFlagSchema } from './feature-flag.ts'
+import { type FeatureFlagQuery, findFeatureFlag, findPayload, listFeatureFlags } from './read-feature-flags.ts'
+import { createFeatureFlag, updateFeatureFlag } from './write-feature-flag.ts'
+
+const read = { scope: 'feature_flag:read' } as const
+const write = { scope: 'feature_flag:write' } as const
+const tags = ['feature flags']
+const one = { $ref: 'FeatureFlag#' }
+
+/** The largest id of the column; more is no flag. */
+const idParams = { type: 'object', properties: { id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } } as const
+
+interface FlagParams {
+  Params: { project_id: string, id: number }
+}
+
+const listQuery = {
+  type: 'object',
+  properties: {
+    ...pageQueryProperties,
+    ...searchQueryProperties,
+    active: { type: 'boolean', description: 'true: only active ones; false: only the others. Default: both.' },
+    ...cursorQueryProperties
+  }
+}
+
+/** Feature flags of a project. What is written here decides what `/decide` and `/flags` answer a moment later. */
+export async function featureFlagRoutes (app: FastifyInstance, deps: { sql: Sql, publicUrl: string }): Promise<void> {
+  const { sql } = deps
+  app.addSchema(featureFlagSchema)
+
+  app.get<{ Querystring: FeatureFlagQuery }>('/', {
+    config: read,
+    schema: {
+      tags, summary: 'List feature flags', description: 'Newest first.', querystring: listQuery,
+      response: { 200: pageSchema(one) }
+    }
+  }, async (request) => {
+    return buildPage(request, deps.publicUrl, await listFeatureFlags(sql, accessOf(request).projectId, request.query))
+  })
+
+  app.post<{ Body: NewFeatureFlag }>('/', {
+    config: write,
+    schema: { tags, summary: 'Create a feature flag', body: newFeatureFlagSchema, response: { 201: one } }
+  }, async (request, reply) => {
+    const { projectId, user } = accessOf(request)
+    return await reply.code(201).send(await createFeatureFlag(sql, { projectId, userId: user.id }, request.body))
+  })
+
+  app.get<FlagParams>('/:id', {
+    config: read,
+    schema: { tags, summary: 'Retrieve a feature flag', params: idParams, response: { 200: one } }
+  }, async (request) => await findFeatureFlag(sql, flagOf(request)))
+
+  app.patch<FlagParams & { Body: FeatureFlagFields }>('/:id', {
+    config: write,
+    schema: {
+      tags, summary: 'Update a feature flag', params: idParams, body: featureFlagChangesSchema, response: { 200: one }
+    }
+  }, async (request) => await updateFeatureFlag(sql, flagOf(request), request.body))
+
+  app.delete<FlagParams>('/:id', {
+    config: write,
+    schema: {
+      tags, summary: 'Delete a feature flag', params: idParams,
+      description: 'Its key may be used again. A flag that other flags depend on is refused.',
+      response: { 204: { type: 'null', description: 'Deleted.' } }
+    }
+  }, async (request, reply) => {
+    await updateFeatureFlag(sql, flagOf(request), { deleted: true })
+    return await reply.code(204).send()
+  })
+
+  app.get<{ Params: { key: string }, Querystring: { token?: string } }>('/:key/remote_config', {
+    config: { ...read, errorsWithoutBody: true },
+    schema: {
+      tags, summary: 'Retrieve the payload of a feature flag',
+      description: 'As SDKs fetch it for configuration. With a token, @current is the project of that key. ' +
+        'Errors have no body, because SDKs would take it for the payload.',
+      params: { type: 'object', properties: { key: { type: 'string', description: 'Key of the flag.' } } },
+      querystring: { type: 'object', properties: { token: { type: 'string', description: 'Project API key.' } } },
+      response: { 200: { description: 'The payload: any JSON.' } }
+    }
+  }, async (request, reply) => {
+    const payload = await findPayload(sql, await projectOf(request, sql), request.params.key)
+    // Serialised here: a bare text would be sent as it is, and SDKs parse the answer.
+    return await reply.type('application/json; charset=utf-8').send(JSON.stringify(payload))
+  })
+}
+
+function flagOf (request: FastifyRequest<FlagParams>): { projectId: number, id: number } {
+  return { projectId: accessOf(request).projectId, id: request.params.id }
+}
+
+/** The project of the path, or of the token that the SDK sends with `@current`. */
+async function projectOf (request: FastifyRequest, sql: Sql): Promise<number> {
+  const { projectId, projectIds } = accessOf(request)
+  const { token } = request.query as { token?: string }
+  if (token === undefined) return projectId
+  const [key] = await sql<Array<{ projectId: number }>>`
+    SELECT project_id AS "projectId" FROM project_api_keys
+    WHERE api_key = ${token} AND (expires_at IS NULL OR expires_at > now())`
+  const isCurrent = (request.params as { project_id: string }).project_id === '@current'
+  if (key === undefined || !(isCurrent ? projectIds?.includes(key.projectId) ?? true : key.projectId === projectId)) {
+    throw notFound()
+  }
+  return key.projectId
+}

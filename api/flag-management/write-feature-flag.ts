@@ -1,0 +1,191 @@
+import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { HttpError } from '../../platform/errors.ts'
+import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions, sameVariants, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
+import { isUniqueViolation } from '../http/classify-postgres-error.ts'
+import { notFound } from '../http/errors.ts'
+import { duplicateKey, findDependents, validateFlag } from './validate-flag.ts'
+import { type FeatureFlag, type FeatureFlagFields, type NewFeatureFlag, WRITABLE_FIELDS } from './feature-flag.ts'
+import { findFeatureFlag } from './read-feature-flags.ts'
+import { loadDefinitions } from './load-definitions.ts'
+
+/**
+ * Creates a flag.
+ *
+ * @throws {HttpError} 400 with the field at fault, nested by `__`.
+ */
+export async function createFeatureFlag (
+  sql: Sql, { projectId, userId }: { projectId: number, userId: number }, fields: NewFeatureFlag
+): Promise<FeatureFlag> {
+  const id = await write(sql, projectId, async (flags) => await flags.insert(fields, userId))
+  return await findFeatureFlag(sql, { projectId, id }, { deleted: true })
+}
+
+/**
+ * Changes the given fields and no others, and raises the version. `deleted: true` deletes; a flag that other flags ask
+ * for stays, and keeps its key; so does one that an experiment runs on, which keeps its variants too. It can be
+ * switched off all the same: that is how something harmful is stopped.
+ *
+ * @throws {HttpError} 404; 400 with the field at fault.
+ */
+export async function updateFeatureFlag (
+  sql: Sql, { projectId, id }: { projectId: number, id: number }, fields: FeatureFlagFields
+): Promise<FeatureFlag> {
+  await write(sql, projectId, async (flags) => {
+    const stored = findFlag(flags.definitions, id)
+    refuseDependents(stored, fields, flags.definitions)
+    await refuseUnderExperiment(stored, fields, flags)
+    await flags.change(id, fields)
+  })
+  return await findFeatureFlag(sql, { projectId, id }, { deleted: true })
+}
+
+async function write<T> (sql: Sql, projectId: number, work: (flags: FlagWriter) => Promise<T>): Promise<T> {
+  try {
+    return await sql.begin(async (tx) => await work(await openFlagWriter(tx, projectId))) as T
+  } catch (error) {
+    if (!(error instanceof MalformedFlagError)) throw error
+    throw new HttpError(400, 'validation_error', error.code, error.message, { attr: error.attr, cause: error })
+  }
+}
+
+function refuseDependents (stored: FlagDefinition, fields: FeatureFlagFields, others: ProjectDefinitions): void {
+  const attr = fields.deleted === true ? 'deleted' : 'key'
+  if (fields.deleted !== true && (fields.key === undefined || fields.key === stored.key)) return
+  const dependents = findDependents(stored, others)
+  if (dependents.length === 0) return
+  throw new HttpError(400, 'validation_error', 'has_dependents',
+    `Other feature flags depend on this flag: ${dependents.slice(0, 10).join(', ')}.`, { attr })
+}
+
+async function refuseUnderExperiment (
+  stored: FlagDefinition, fields: FeatureFlagFields, flags: FlagWriter
+): Promise<void> {
+  const attr = findBreakingField(stored, fields)
+  if (attr === undefined) return
+  const running = await flags.findRunning(stored.id)
+  if (running.length === 0) return
+  throw new HttpError(400, 'validation_error', 'flag_in_use',
+    `${describeRunning(running)} End it first; until then the flag keeps its key and variants.`, { attr })
+}
+
+/** The field of a change that would take the ground from a running experiment. */
+function findBreakingField (stored: FlagDefinition, { deleted, key, filters }: FeatureFlagFields): string | undefined {
+  if (deleted === true) return 'deleted'
+  if (key !== undefined && key !== stored.key) return 'key'
+  const changes = filters !== undefined && !sameVariants(variantsOfFlag(filters), variantsOfFlag(stored.filters))
+  return changes ? 'filters__multivariate__variants' : undefined
+}
+
+/** Ids begin at 1, so this is nobody's. */
+const NEW_ID = 0
+
+/** The one way in which flags are written, anyone who wants it: checked against everything else in the project. */
+export interface FlagWriter {
+  /** Everything in the project, as it was when the writer was opened. */
+  definitions: ProjectDefinitions
+  /**
+   * @returns the id of the new flag.
+   * @throws {MalformedFlagError} naming the field at fault.
+   */
+  insert: (fields: NewFeatureFlag, userId: number) => Promise<number>
+  /**
+   * Changes the given fields and no others, and raises the version.
+   *
+   * @throws {MalformedFlagError} naming the field at fault; {HttpError} 404 for a flag the project does not have.
+   */
+  change: (id: number, fields: FeatureFlagFields) => Promise<void>
+  /** The experiments that run on a flag: launched, not ended, not deleted. Who starts one takes a turn too. */
+  findRunning: (id: number) => Promise<RunningExperiment[]>
+}
+
+export interface RunningExperiment {
+  id: number
+  name: string
+}
+
+/**
+ * Opens the flags of a project for writing, until the transaction ends. Writers take turns, because two changes that
+ * are each right may be wrong together: two flags that begin to ask for each other, or one that deletes a flag and one
+ * that launches an experiment on it.
+ *
+ * @throws {HttpError} 404 for a project that does not exist.
+ */
+export async function openFlagWriter (tx: TransactionSql, projectId: number): Promise<FlagWriter> {
+  await tx`SELECT FROM projects WHERE id = ${projectId} FOR NO KEY UPDATE`
+  const definitions = await loadDefinitions(tx, projectId)
+  if (definitions === null) throw notFound()
+
+  return {
+    definitions,
+    async insert (fields, userId) {
+      validateFlag(toDefinition(NEW_ID, fields), definitions)
+      const columns = { ...toColumns(tx, fields), project_id: projectId, created_by: userId }
+      const [row] = await tx<Array<{ id: number }>>`INSERT INTO feature_flags ${tx(columns as never)} RETURNING id`
+        .catch(translate)
+      return row!.id
+    },
+    async change (id, fields) {
+      const stored = findFlag(definitions, id)
+      // What was stored once may be left as it is, or nobody could switch off a flag with malformed filters.
+      const isChecked = fields.deleted !== true && (fields.filters !== undefined || fields.key !== undefined)
+      if (isChecked) validateFlag(toDefinition(id, { ...toFields(stored), ...fields }), definitions)
+      const columns = { ...toColumns(tx, fields), updated_at: new Date() }
+      await tx`UPDATE feature_flags SET ${tx(columns as never)}, version = version + 1 WHERE id = ${id}`.catch(translate)
+    },
+    findRunning: async (id) => await tx<RunningExperiment[]>`
+      SELECT id, name FROM experiments
+      WHERE feature_flag_id = ${id} AND NOT deleted AND start_date IS NOT NULL AND (end_date IS NULL OR end_date > now())
+      ORDER BY id`
+  }
+}
+
+/** Says which experiments stand against a change. */
+export function describeRunning (running: readonly RunningExperiment[]): string {
+  const names = running.slice(0, 10).map(({ id, name }) => `"${name.slice(0, 100)}" (${id})`).join(', ')
+  return `${running.length === 1 ? 'An experiment runs' : 'Experiments run'} on this feature flag: ${names}.`
+}
+
+/** @throws {HttpError} 404. */
+function findFlag ({ flags }: ProjectDefinitions, id: number): FlagDefinition {
+  const flag = flags.find((candidate) => candidate.id === id)
+  if (flag === undefined) throw notFound()
+  return flag
+}
+
+/** Somebody else who does not take turns took the key. */
+function translate (error: unknown): never {
+  throw isUniqueViolation(error, 'feature_flags_key') ? duplicateKey() : error
+}
+
+function toDefinition (id: number, fields: FeatureFlagFields): FlagDefinition {
+  return {
+    id,
+    key: fields.key ?? '',
+    name: fields.name ?? '',
+    filters: fields.filters ?? { groups: [] },
+    active: fields.active ?? true,
+    ensureExperienceContinuity: fields.ensure_experience_continuity ?? false,
+    version: 1,
+    evaluationRuntime: fields.evaluation_runtime ?? 'all',
+    bucketingIdentifier: fields.bucketing_identifier ?? 'distinct_id',
+    hasExperiment: false
+  }
+}
+
+function toFields (flag: FlagDefinition): FeatureFlagFields {
+  return {
+    key: flag.key,
+    name: flag.name,
+    filters: flag.filters,
+    active: flag.active,
+    ensure_experience_continuity: flag.ensureExperienceContinuity,
+    evaluation_runtime: flag.evaluationRuntime,
+    bucketing_identifier: flag.bucketingIdentifier
+  }
+}
+
+function toColumns (tx: TransactionSql, fields: FeatureFlagFields): Record<string, unknown> {
+  const given = WRITABLE_FIELDS.filter((name) => fields[name] !== undefined)
+  return Object.fromEntries(given.map((name) =>
+    [name, name === 'filters' ? tx.json(fields.filters as never) : fields[name]]))
+}

@@ -1,0 +1,153 @@
+import { type AddressInfo } from 'node:net'
+import fastify, { type FastifyInstance } from 'fastify'
+import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { createMetrics, type Metrics } from '../../platform/metrics.ts'
+import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
+import { type TestContext } from '../../test/support/test-context.ts'
+import { answerUnknownRoutes, errorHandler } from '../http/errors.ts'
+import { createPersonalKey } from '../keys/personal-keys.ts'
+import { createPersonalKeyDirectory } from '../keys/key-directories.ts'
+import { createProject } from '../keys/projects.ts'
+import { createUser } from '../keys/users.ts'
+import { decideRoutes } from '../flag-endpoints/decide-routes.ts'
+import { createDefinitionCache, type DefinitionCache } from '../flag-endpoints/definition-cache.ts'
+import { createFlagTallies } from '../flag-endpoints/compute-flags.ts'
+import { createPersonReader, type PersonReader } from '../flag-endpoints/person-reader.ts'
+
+export interface TestDecide {
+  /** Straight to Postgres, whatever is put between it and the endpoints. */
+  sql: Sql
+  databaseUrl: string
+  app: FastifyInstance
+  /** Where it listens. */
+  url: string
+  projectId: number
+  projectKey: string
+  personalKey: string
+  definitions: DefinitionCache
+  metrics: Metrics
+  /** Calls to the store of persons so far, by kind. */
+  reads: { facts: number, hashKeys: number }
+  /** The same endpoints with a new project: the tests of a file share one database, and see nothing of each other. */
+  inNewProject: () => Promise<TestDecide>
+}
+
+/**
+ * Starts the public side of flags on a free port, over a Postgres database of its own with one project and its keys.
+ *
+ * @param options.via  Turns the address of Postgres into the one the endpoints use, to put a proxy in between.
+ */
+export async function createTestDecide (
+  t: TestContext, options: { via?: (url: string) => Promise<string> } = {}
+): Promise<TestDecide> {
+  const { url: directUrl, sql: direct } = await createTestPostgres(t)
+  const project = await createProject(direct, { name: 'Shop' })
+  await createUser(direct, { email: 'ann@example.com', firstName: 'Ann' })
+  const { key: personalKey } = await createPersonalKey(direct, {
+    email: 'ann@example.com', label: 'test', scopes: ['*'], projectIds: null, expiresAt: null
+  })
+
+  const databaseUrl = await options.via?.(directUrl) ?? directUrl
+  const sql = connectPostgres({ url: databaseUrl, max: 4 })
+  const logger = createLogger({ component: 'api', level: 'silent' })
+  const metrics = createMetrics('api')
+  const now = Date.now
+  const definitions = createDefinitionCache({ sql, databaseUrl, logger, tallies: createFlagTallies(metrics) })
+  const app = fastify({ routerOptions: { ignoreTrailingSlash: true, maxParamLength: 400 } })
+  app.setErrorHandler(errorHandler)
+  answerUnknownRoutes(app)
+  const reads = { facts: 0, hashKeys: 0 }
+  await app.register(decideRoutes, {
+    definitions, metrics, now, persons: countReads(createPersonReader(sql), reads),
+    personalKeys: createPersonalKeyDirectory({ sql, now })
+  })
+  t.teardown(async () => {
+    await app.close()
+    await definitions.stop()
+    await sql.end({ timeout: 1 })
+  })
+  await definitions.ready
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
+  const showIn = ({ id, apiKey }: { id: number, apiKey: string }): TestDecide => ({
+    sql: direct, databaseUrl: directUrl, app, url, personalKey, definitions, metrics, reads,
+    projectId: id,
+    projectKey: apiKey,
+    async inNewProject () {
+      const created = await createProject(direct, { name: 'Shop' })
+      await definitions.refresh()
+      return showIn(created)
+    }
+  })
+  return showIn(project)
+}
+
+function countReads (reader: PersonReader, reads: TestDecide['reads']): PersonReader {
+  return {
+    readForFlags (question) {
+      reads.facts++
+      return reader.readForFlags(question)
+    },
+    keepHashKeys (note) {
+      reads.hashKeys++
+      return reader.keepHashKeys(note)
+    }
+  }
+}
+
+/** Makes a person with distinct ids, as the pipeline would. */
+export async function addPerson (
+  { sql, projectId }: TestDecide, distinctIds: readonly string[], properties: Record<string, unknown> = {}
+): Promise<number> {
+  const [person] = await sql<Array<{ id: number }>>`
+    INSERT INTO persons (project_id, uuid, properties)
+    VALUES (${projectId}, gen_random_uuid(), ${sql.json(properties as never)}) RETURNING id`
+  for (const id of distinctIds) {
+    await sql`INSERT INTO person_distinct_ids ${sql({ project_id: projectId, distinct_id: id, person_id: person!.id })}`
+  }
+  return person!.id
+}
+
+/** A row of `feature_flags` for a test. */
+export interface TestFlag {
+  key: string
+  filters?: unknown
+  active?: boolean
+  deleted?: boolean
+  ensure_experience_continuity?: boolean
+  evaluation_runtime?: string
+  bucketing_identifier?: string
+}
+
+/** Writes flags straight into the table, malformed ones too, and waits until the endpoints know them. */
+export async function addFlags (decide: TestDecide, flags: readonly TestFlag[]): Promise<void> {
+  for (const { filters = { groups: [{}] }, ...flag } of flags) {
+    const row = { ...flag, project_id: decide.projectId, filters: decide.sql.json(filters as never) }
+    await decide.sql`INSERT INTO feature_flags ${decide.sql(row)}`
+  }
+  await decide.definitions.refresh()
+}
+
+export interface TestAnswer {
+  status: number
+  headers: Headers
+  body: any
+}
+
+/** Asks over HTTP; a body that is not a Buffer or text is sent as JSON. */
+export async function ask (
+  decide: TestDecide, path: string, body?: unknown, headers: Record<string, string> = {}
+): Promise<TestAnswer> {
+  const isRaw = typeof body === 'string' || Buffer.isBuffer(body)
+  const response = await fetch(decide.url + path, body === undefined
+    ? { headers }
+    : {
+        method: 'POST',
+        headers: isRaw ? headers : { 'content-type': 'application/json', ...headers },
+        body: isRaw ? body as string : JSON.stringify({ api_key: decide.projectKey, ...body as object })
+      })
+  const text = await response.text()
+  const isJson = response.headers.get('content-type')?.startsWith('application/json') ?? false
+  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }
+}

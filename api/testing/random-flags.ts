@@ -1,0 +1,170 @@
+import { pickOne, type Random } from '../../test/support/random.ts'
+import { type TestFlag } from './create-test-decide.ts'
+
+type Json = Record<string, any>
+
+/** Somebody to ask flags for. */
+export interface RandomUser {
+  distinctId: string
+  personProperties: Json
+  groups: Record<string, string>
+  groupProperties: Record<string, Json>
+}
+
+const PLANS = ['free', 'Pro', 'team', 'ENTERPRISE']
+const VERSIONS = ['1.2.3', 'v2.0.0', '1.10', '2.0.0-beta', '3.08.1', '0.2.9', '0.0.4', 'abc', '1.2.3.4', '2.5.0+7']
+const DATES = ['2024-01-31', '2026-03-01T10:00:00Z', '2025-06-15', '2026-11-20', '2023-02-28T23:59:59.500Z', 'soon', null]
+const NUMBERS = [0, 1, 17.5, '18', 42, '99.5', -3, null, '12 apples', 'many']
+
+/** Properties, each with the values that users have and the operators and values that flags ask for. */
+const PROPERTIES: Array<{ key: string, values: unknown[], asks: Array<[string, unknown[]]> }> = [
+  {
+    key: 'plan',
+    values: [...PLANS, true, 2.5, null, ['free', 'pro'], { tier: 'pro' }],
+    asks: [
+      ['exact', ['pro', ['Free', 'team'], 'enterprise', true, 'TRUE', 2.5, [], { tier: 'pro' }]],
+      ['is_not', ['pro', ['free', 'TEAM'], false, null]],
+      ['is_set', [null]],
+      ['is_not_set', [null]]
+    ]
+  },
+  {
+    key: 'email',
+    values: ['ann@example.com', 'BOB@Example.org', 'eve@test.io', 'x', 17.5, true, null],
+    asks: [
+      ['icontains', ['@EXAMPLE', 'test', 'e', 'null']],
+      ['not_icontains', ['example', '@']],
+      ['starts_with', ['ANN', 'b', '17']],
+      ['not_starts_with', ['bob', 'x']],
+      ['ends_with', ['.COM', 'io']],
+      ['not_ends_with', ['.org', 'e']],
+      ['regex', ['^[a-z]+@example', '@(example|test)\\.(com|io)$', '[A-Z]{3}', '\\d+', '(', '^x?$']],
+      ['not_regex', ['example', '^\\w+@', '[']]
+    ]
+  },
+  {
+    key: 'age',
+    values: NUMBERS,
+    asks: [['gt', [17, '18', 0]], ['gte', [18, '99.5']], ['lt', [42, '1']], ['lte', [0, -3, 17.5]]]
+  },
+  {
+    key: 'joined',
+    values: DATES,
+    asks: [
+      ['is_date_before', ['2025-06-15', '-30d', '2w', '-1y', '2026-03-01T09:59:59Z', '-18m']],
+      ['is_date_after', ['2024-01-31', '-400d', '-2y', '5000h', '2025-06-15T00:00:00.000Z']]
+    ]
+  },
+  {
+    key: 'version',
+    values: VERSIONS,
+    asks: [
+      ['semver_eq', ['1.2.3', '2.0']], ['semver_neq', ['1.2.3', 'v2']], ['semver_gt', ['1.2', '2.0.0-rc']],
+      ['semver_gte', ['1.10.0']], ['semver_lt', ['2', '1.9.9']], ['semver_lte', ['0.2.9']],
+      ['semver_tilde', ['1.2.0', '0.2.1']], ['semver_caret', ['1.2.0', '0.2.1', '0.0.4']],
+      ['semver_wildcard', ['1.*', '1.2.*', '2.*']]
+    ]
+  }
+]
+
+/** Operators that the SDK leaves to the server. */
+const SERVER_ONLY: Array<[string, string, unknown]> = [
+  ['age', 'between', [1, 20]], ['age', 'not_between', [1, 20]], ['email', 'icontains_multi', ['ann', 'bob']],
+  ['joined', 'is_date_exact', '2025-06-15']
+]
+
+const VARIANT_KEYS = ['control', 'test', 'other']
+
+export function buildRandomUser (random: Random, index: number): RandomUser {
+  const someOf = (share: number): Json => Object.fromEntries(PROPERTIES
+    .filter(() => random() < share)
+    .map(({ key, values }) => [key, pickOne(values, random)]))
+  const groups = random() < 0.6 ? { company: `company-${Math.floor(random() * 20)}` } : {}
+  return {
+    distinctId: `user-${index}`,
+    personProperties: { ...someOf(0.85), ...(random() < 0.5 ? { $device_id: `device-${index}` } : {}) },
+    groups,
+    groupProperties: 'company' in groups ? { company: someOf(0.85) } : {}
+  }
+}
+
+/** Property groups of dynamic cohorts. */
+export function buildRandomCohort (random: Random): Json {
+  const leaf = (): Json => ({ ...buildProperty(random, 'person'), ...(random() < 0.25 ? { negation: true } : {}) })
+  const inner = (): Json => ({ type: pickOne(['AND', 'OR'], random), values: [leaf(), ...(random() < 0.5 ? [leaf()] : [])] })
+  return { type: pickOne(['AND', 'OR'], random), values: random() < 0.5 ? [inner(), inner()] : [leaf(), leaf()] }
+}
+
+/**
+ * One flag of a row of them.
+ *
+ * Persons and groups are not mixed under a flag that counts by groups, because the SDK then takes a group's key and
+ * properties for conditions that count by persons.
+ *
+ * @param earlier    Flags it may ask for.
+ * @param cohortIds  Cohorts it may ask for.
+ */
+export function buildRandomFlag (
+  random: Random, index: number, { earlier, cohortIds }: { earlier: readonly TestFlag[], cohortIds: readonly number[] }
+): TestFlag {
+  const isServerOnly = random() < 0.04
+  const byGroup = !isServerOnly && random() < 0.2
+  const variants = random() < 0.4 ? pickOne([[50, 50], [33, 33, 34], [20, 30], [0, 100]], random) : []
+  const buildCondition = (): Json => {
+    const aggregation = byGroup ? undefined : random() < 0.1 ? 0 : undefined
+    const type = byGroup || aggregation === 0 ? 'group' : 'person'
+    const properties = Array.from({ length: Math.floor(random() * 3.5) }, () => {
+      if (earlier.length > 0 && random() < 0.12) return buildDependency(random, earlier)
+      if (type === 'person' && random() < 0.12) return { key: 'id', type: 'cohort', value: pickOne(cohortIds, random), operator: 'in' }
+      return buildProperty(random, type)
+    })
+    return {
+      properties,
+      ...(random() < 0.2 ? {} : { rollout_percentage: pickOne([0, 10, 33.3, 50, 75, 100, 100, 100], random) }),
+      ...(random() < 0.2 ? { variant: pickOne(VARIANT_KEYS, random) } : {}),
+      ...(aggregation === undefined ? {} : { aggregation_group_type_index: aggregation })
+    }
+  }
+  const [serverKey, serverOperator, serverValue] = pickOne(SERVER_ONLY, random)
+  const groups = isServerOnly
+    ? [{ properties: [{ key: serverKey, operator: serverOperator, value: serverValue, type: 'person' }] }]
+    : Array.from({ length: 1 + Math.floor(random() * 3) }, buildCondition)
+  return {
+    key: `flag-${index}`,
+    active: random() > 0.03,
+    ensure_experience_continuity: random() < 0.03,
+    ...(random() < 0.05 ? { bucketing_identifier: 'device_id' } : {}),
+    filters: {
+      groups,
+      ...(variants.length > 0 ? { multivariate: { variants: variants.map(asVariant) } } : {}),
+      ...(byGroup ? { aggregation_group_type_index: 0 } : {}),
+      ...(random() < 0.3 ? { payloads: { true: '{"on":1}', control: '"c"', test: '[1,2]' } } : {}),
+      ...(random() < 0.08 ? { early_exit: true } : {}),
+      ...(random() < 0.06 ? { holdout: { id: 3, exclusion_percentage: pickOne([0, 20, 100], random) } } : {})
+    }
+  }
+}
+
+function asVariant (percentage: number, index: number): Json {
+  return { key: VARIANT_KEYS[index], name: '', rollout_percentage: percentage }
+}
+
+function buildProperty (random: Random, type: 'person' | 'group'): Json {
+  const { key, asks } = pickOne(PROPERTIES, random)
+  const [operator, values] = pickOne(asks, random)
+  return {
+    key,
+    operator,
+    value: pickOne(values, random),
+    type,
+    ...(type === 'group' ? { group_type_index: 0 } : {})
+  }
+}
+
+function buildDependency (random: Random, earlier: readonly TestFlag[]): Json {
+  // What the SDK leaves to the server may not decide what it computes itself.
+  const target = pickOne(earlier.filter((flag) => flag.ensure_experience_continuity !== true), random)
+  return {
+    key: target.key, type: 'flag', operator: 'flag_evaluates_to', value: pickOne([true, true, false, 'control'], random)
+  }
+}
