@@ -10,24 +10,19 @@ import { loadPipelineConfig } from './config.ts'
 import { startQueryUsage } from './definitions/query-usage.ts'
 import { startRollUp } from './definitions/roll-up.ts'
 import { MissingCounter } from './health/count-missing.ts'
-import { describeHealth } from './health/describe-health.ts'
-import { createDuplicateFilters } from './duplicates/open-duplicate-filters.ts'
-import { startHealthServer } from './health/health-server.ts'
-import { findPartitions } from './partitions/find-partitions.ts'
-import { PartitionManager } from './partitions/partition-manager.ts'
-import { partitionKey } from './partitions/partition-record.ts'
-import { openPartitionRecords, openRecordBucket } from './partitions/partition-records.ts'
+import { describeHealth, startHealthServer } from './health/health-server.ts'
+import { createDuplicateFilters } from './writer/duplicates/duplicate-filter.ts'
+import { findPartitions, PartitionSupervisor } from './partitions/partition-supervisor.ts'
+import { openPartitionRecords, openRecordBucket, partitionKey } from './partitions/partition-records.ts'
 import { joinMembers } from './partitions/membership.ts'
-import { watchDisconnects } from './partitions/watch-disconnects.ts'
+import { watchDisconnects } from './partitions/ordered-pulls.ts'
 import { createPipelineMetrics } from './metrics.ts'
 import { startPersons } from './persons/start-persons.ts'
-import { startRetention } from './start-retention.ts'
-import { watchDeadLetters } from './health/watch-dead-letters.ts'
-import { watchDisks } from './health/watch-disks.ts'
-import { watchParts } from './health/watch-parts.ts'
-import { watchStreams } from './health/watch-streams.ts'
+import { startRetention } from './periodic-work.ts'
+import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
+import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
 import { createInsertFrames } from './writer/insert/insert-frames.ts'
-import { createProbeTable } from './writer/insert/probe-table.ts'
+import { createProbeTable } from './writer/insert/insert-errors.ts'
 import { runPartition } from './writer/run-partition.ts'
 
 /** Eight partitions of persons at once, their copies, the roll-up. */
@@ -36,19 +31,19 @@ const POSTGRES_CONNECTIONS = 10
 /**
  * The stages of an event from the stream to the column store, and what goes on beside it:
  *
- * 1. share the partitions among the processes      partitions/partition-manager.ts
+ * 1. share the partitions among the processes      partitions/partition-supervisor.ts
  * 2. read a partition in order, without gaps       writer/read/, stream-reader/
  * 3. choose a batch                           writer/batch/
  * 4. leave out what is stored already         duplicates/
- * 5. record the batch range                           partitions/claim-partition.ts
+ * 5. record the batch range                           partitions/partition-lease.ts
  * 6. insert its frames, as they are           writer/insert/
- * 7. search what is refused, dead-letter it     writer/partition-session.ts, writer/acknowledge/dead-letter-rows.ts
- * 8. acknowledge and acknowledge                   writer/acknowledge/partition-progress.ts
+ * 7. search what is refused, dead-letter it     writer/partition-session.ts, writer/dead-letter-rows.ts
+ * 8. acknowledge and acknowledge                   writer/partition-progress.ts
  *
  * Steps 2 to 8 of a partition follow each other in writer/partition-session.ts.
  *
  * Beside it: apply what events change about persons and groups (persons/), roll definitions up and count how often they
- * are asked for (definitions/), remove what retention lets go (start-retention.ts), answer the operator (health/).
+ * are asked for (definitions/), remove what retention lets go (periodic-work.ts), answer the operator (health/).
  */
 runProcess('pipeline', async () => {
   const config = loadPipelineConfig(process.env)
@@ -83,7 +78,7 @@ runProcess('pipeline', async () => {
     onDisconnect: watchDisconnects(connection),
     isAlive: (id: string) => membership.isAlive(id)
   }
-  const manager = new PartitionManager(partitions, {
+  const manager = new PartitionSupervisor(partitions, {
     membership,
     logger,
     runPartition: (partition, control) => {

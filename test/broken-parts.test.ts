@@ -1,4 +1,4 @@
-import { truncateSync, readdirSync, statSync } from 'node:fs'
+import { readdirSync, statSync, truncateSync } from 'node:fs'
 import path from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
@@ -6,7 +6,7 @@ import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { startTestServer, TEST_PASSWORDS } from '../deploy/local/clickhouse-server/testing/start-test-server.ts'
 import { waitFor } from './support/wait-for.ts'
-import { watchParts, type PartWatch } from '../pipeline/health/watch-parts.ts'
+import { watchParts, type PartWatch } from '../pipeline/health/watch-clickhouse.ts'
 
 t.test('a part that ClickHouse found broken when it started is an error in the log, in health and in the metrics', async (t) => {
   const server = await startTestServer(t)

@@ -2,7 +2,7 @@ import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
-import { startRounds } from '../start-rounds.ts'
+import { startRounds } from '../periodic-work.ts'
 import { listPromotions } from '../../platform/promoted-columns/promoted-column.ts'
 import { type LoggedQueries, readQueryLog } from '../../platform/query-log/read-query-log.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'

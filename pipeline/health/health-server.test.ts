@@ -1,6 +1,5 @@
 import t from 'tap'
-import { describeHealth, type PipelineState } from './describe-health.ts'
-import { startHealthServer } from './health-server.ts'
+import { describeHealth, type PipelineState, startHealthServer } from './health-server.ts'
 import { PartitionState } from '../partitions/partition-state.ts'
 import { createPipelineMetrics } from '../metrics.ts'
 

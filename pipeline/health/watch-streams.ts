@@ -4,13 +4,14 @@ import { type HealthPart } from '../../platform/health.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
+import { type DeadLetterFill, NEARLY_FULL, readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type MissingCounter, type MissingMessages } from './count-missing.ts'
 
 /** How often the streams are looked at, in milliseconds. */
 const POLL_INTERVAL_MS = 2000
 
 /** From here on a stream should be attended to: at 1 ingest spools. */
-const NEARLY_FULL = 0.8
+const STREAM_NEARLY_FULL = 0.8
 
 /** What waits in a stream. EVENTS and PERSONS are work queues, so all they hold is unacknowledged work. */
 interface StreamFill {
@@ -121,7 +122,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
   return {
     parts: () => [...fills].filter(hasPart).map(([stream, fill]) => ({
       name: `stream ${stream}`,
-      healthy: (fill.maxBytes <= 0 || fill.bytes < fill.maxBytes * NEARLY_FULL) && fill.lostBytes === 0 &&
+      healthy: (fill.maxBytes <= 0 || fill.bytes < fill.maxBytes * STREAM_NEARLY_FULL) && fill.lostBytes === 0 &&
         (stream !== EVENTS_STREAM || missingMessages() === 0),
       messages: fill.messages,
       bytes: fill.bytes,
@@ -159,4 +160,47 @@ export function findOldestAt (
 
 function ageMs ({ oldestAt }: StreamFill): number {
   return oldestAt === 0 ? 0 : Math.max(0, Date.now() - oldestAt)
+}
+
+/** How often the stream of dead letters is looked at, in milliseconds. */
+const DEAD_LETTERS_INTERVAL_MS = 5000
+
+/** While it is nearly full the log says so this often, in milliseconds. */
+const WARN_INTERVAL_MS = 60_000
+
+/** What is known of the dead letters, and with it whether NATS answers. */
+export interface DeadLetterWatch {
+  /** null until the first answer, and while NATS does not answer. */
+  fill: () => DeadLetterFill | null
+  stop: () => void
+}
+
+/**
+ * Watches how full the dead-letter stream is: once it is full, partitions with something to dead-lettered stand still.
+ */
+export function watchDeadLetters (deps: {
+  connection: NatsConnection, metrics: Metrics, logger: Logger
+}): DeadLetterWatch {
+  let fill: DeadLetterFill | null = null
+  let warnedAt = -Infinity
+  const { gaugeFrom } = deps.metrics
+  gaugeFrom('dead_letters', 'Letters in the dead-letter stream; NaN while NATS does not answer.', () => fill?.letters ?? Number.NaN)
+  gaugeFrom('dead_letters_fill_ratio', 'How full the dead-letter stream is, 0 to 1; NaN while NATS does not answer.', () => fill?.ratio ?? Number.NaN)
+
+  async function look (): Promise<void> {
+    try {
+      fill = await readDeadLetterFill(deps.connection)
+    } catch {
+      // NATS is unavailable, which the connection logs itself.
+      fill = null
+    }
+    if (fill !== null && fill.ratio >= NEARLY_FULL && performance.now() - warnedAt > WARN_INTERVAL_MS) {
+      warnedAt = performance.now()
+      deps.logger.warn({ ...fill }, 'the dead-letter stream is nearly full: replay or purge letters')
+    }
+  }
+
+  void look()
+  const timer = setInterval(() => { void look() }, DEAD_LETTERS_INTERVAL_MS)
+  return { fill: () => fill, stop: () => clearInterval(timer) }
 }

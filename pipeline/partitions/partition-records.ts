@@ -1,10 +1,99 @@
 import { JetStreamApiError } from '@nats-io/jetstream'
 import { type KV } from '@nats-io/kv'
+import { CUTS_BUCKET, EVENT_CLASSES, type EventClass } from '../../schema/streams.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
-import { CUTS_BUCKET, EVENT_CLASSES } from '../../schema/streams.ts'
-import { partitionKey, type Partition, type PartitionRecord } from './partition-record.ts'
+
+/** A partition of one class: what one writer owns at a time. */
+export interface Partition {
+  eventClass: EventClass
+  number: number
+}
+
+export function partitionKey (partition: Partition): string {
+  return `${partition.eventClass}.${partition.number}`
+}
+
+/**
+ * What is durably known about a partition: who writes it, how far it is acknowledged, and the insert that may be under
+ * way.
+ *
+ * ```
+ *   partition:   ... 40  41 | 44  45  47 | 48  51 ...        (sequences of the stream; gaps belong to other partitions)
+ *               acknowledged  range       still to come
+ *                    ^ done           first = 44, last = 47
+ * ```
+ *
+ * Every change is a compare-and-set on the record's revision, in this order:
+ * 1. `range` is recorded, 2. its rows are inserted, 3. `done` moves to its end (and the next batch range is recorded
+ * with it),
+ * 4. the messages are acknowledged. Anyone who finds a cut in the record therefore finds all its messages in the
+ * stream, and inserts exactly them again, with the same token.
+ */
+export interface PartitionRecord {
+  /** Process that writes the partition; empty when it was released. */
+  owner: string
+  /** Identity of the stream's sequence numbers (see `adoptRecord` in partition-lease.ts); part of every token. */
+  stream: string
+  /** Every message of the partition up to this sequence is stored, left out as a duplicate, or dead-lettered. */
+  done: number
+  /** When the stream received message `done`, epoch ms. A message at or below `done` that is younger is another one. */
+  doneAt: number
+  /**
+   * Rows of the message after `done` that are acknowledged too. Above 0 only while a refused message is split by row.
+   */
+  doneRows: number
+  /** The insert that was begun and not yet acknowledged. */
+  range: BatchRange | null
+  /** Absent in records of a version that did not count. */
+  counted?: AcknowledgedCount
+}
+
+/**
+ * How many messages of the partition were acknowledged, so that the stream's numbers can be compared with what was
+ * acknowledged: see `health/count-missing.ts`. Holds only while `done` is the record's own, as versions before do not
+ * count.
+ */
+export interface AcknowledgedCount {
+  /** Sequence after which the counting began. */
+  since: number
+  messages: number
+  done: number
+}
+
+/** The exact content of one insert. */
+export interface BatchRange {
+  /** First and last sequence, both included. */
+  first: number
+  last: number
+  /** How many messages they span: ClickHouse's memory of an insert depends on the number of blocks, too. */
+  messages: number
+  /** Rows of the message `first` = `last` that are meant, when it is split: `[from, to)`. */
+  rows?: [from: number, to: number]
+  /** Row layout of all its frames. */
+  layout: number
+  /** Version of `INSERT_SETTINGS`. */
+  settings: number
+  /** Rows that are not inserted because they are stored already: sequence, then pairs `from, to` (exclusive). */
+  leftOut: [sequence: number, ranges: number[]][]
+}
+
+export function newPartitionRecord (stream: string): PartitionRecord {
+  return { owner: '', stream, done: 0, doneAt: 0, doneRows: 0, range: null, counted: { since: 0, messages: 0, done: 0 } }
+}
+
+/** What was counted up to `record.done`; starts over where a version that does not count went on. */
+export function acknowledgedCount (record: PartitionRecord): AcknowledgedCount {
+  const { counted, done } = record
+  return counted?.done === done ? counted : { since: done, messages: 0, done }
+}
+
+/** The deduplication token of a batch range: same token, same rows. */
+export function batchRangeToken (partition: Partition, stream: string, range: BatchRange): string {
+  const rows = range.rows === undefined ? '' : `:${range.rows[0]}-${range.rows[1]}`
+  return `${stream}:${partitionKey(partition)}:${range.first}-${range.last}${rows}`
+}
 
 /** JetStream API error "wrong last sequence": another process wrote the key since it was read. */
 const WRONG_LAST_SEQUENCE = 10071

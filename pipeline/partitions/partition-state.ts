@@ -1,4 +1,4 @@
-import { partitionKey, type Partition } from './partition-record.ts'
+import { partitionKey, type Partition } from './partition-records.ts'
 
 /**
  * - `starting`: claims the partition, reads what is remembered of it.

@@ -3,9 +3,7 @@ import { type Status } from '@nats-io/transport-node'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { PERSONS_STREAM, personsConsumer, personsSubject } from '../../schema/streams.ts'
-import { type MessagePlace } from '../stream-reader/message-place.ts'
-import { OrderedPulls } from '../stream-reader/ordered-pulls.ts'
-import { recreateConsumer } from '../stream-reader/recreate-consumer.ts'
+import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'
 
 /** What one pull may bring. At most two pulls wait in memory. */
 const PULL_BYTES = 4_194_304

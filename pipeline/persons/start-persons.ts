@@ -58,7 +58,7 @@ interface Running {
  * Applies what events change about persons and groups, and copies the result to ClickHouse, until stopped:
  *
  * 1. share the partitions among the processes        start-persons.ts
- * 2. read a partition in order, without gaps         read/partition-reader.ts
+ * 2. read a partition in order, without gaps         partition-reader.ts
  * 3. read the updates of its messages                persons-message.ts
  * 4. begin a transaction, tried again or searched    run-partition.ts, apply/
  * 5. pass over what was applied before               progress/

@@ -8,16 +8,14 @@ import { createTestClickHouse, type TestClickHouse } from '../../test/support/cr
 import { startTestNats, type TestNats } from '../../test/support/start-test-nats.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { createDuplicateFilters } from '../duplicates/open-duplicate-filters.ts'
-import { type Partition } from '../partitions/partition-record.ts'
-import { openPartitionRecords } from '../partitions/partition-records.ts'
+import { createDuplicateFilters } from '../writer/duplicates/duplicate-filter.ts'
+import { openPartitionRecords, type Partition } from '../partitions/partition-records.ts'
 import { PartitionState } from '../partitions/partition-state.ts'
-import { watchDisconnects } from '../partitions/watch-disconnects.ts'
+import { watchDisconnects } from '../partitions/ordered-pulls.ts'
 import { createPipelineMetrics } from '../metrics.ts'
 import { createInsertFrames } from '../writer/insert/insert-frames.ts'
-import { createProbeTable } from '../writer/insert/probe-table.ts'
-import { runPartition } from '../writer/run-partition.ts'
-import { type PartitionDeps } from '../writer/run-partition-session.ts'
+import { createProbeTable } from '../writer/insert/insert-errors.ts'
+import { type PartitionDeps, runPartition } from '../writer/run-partition.ts'
 
 export interface TestStores {
   nats: TestNats

@@ -1,8 +1,16 @@
-import { FencedError } from '../partitions/partition-records.ts'
-import { partitionKey } from '../partitions/partition-record.ts'
-import { releasePartition } from '../partitions/release-partition.ts'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
-import { runPartitionSession, type PartitionDeps } from './run-partition-session.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { FencedError, type Partition, partitionKey, type PartitionRecords } from '../partitions/partition-records.ts'
+import { claimPartition, releasePartition } from '../partitions/partition-lease.ts'
+import { type PartitionState } from '../partitions/partition-state.ts'
+import { type OnDisconnect } from '../partitions/ordered-pulls.ts'
+import { type PipelineMetrics } from '../metrics.ts'
+import { type DuplicateFilter } from './duplicates/duplicate-filter.ts'
+import { type BatchLimits } from './batch-range.ts'
+import { type InsertFrames } from './insert/insert-frames.ts'
+import { PartitionSession } from './partition-session.ts'
+import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
 
 /** A session that lasted so long, in milliseconds, was healthy: the next failure starts with a short pause again. */
 const HEALTHY_AFTER_MS = 30_000
@@ -40,5 +48,77 @@ async function runSessions (deps: PartitionDeps): Promise<void> {
       logger.error({ err: error, partition: partitionKey(partition), attempt, waitMs }, 'partition starts over')
       await pause(waitMs, stop)
     }
+  }
+}
+
+/** What a partition needs from its process. */
+export interface PartitionDeps {
+  partition: Partition
+  state: PartitionState
+  /** Id of this process in partition records. */
+  owner: string
+  connection: NatsConnection
+  records: PartitionRecords
+  insertFrames: InsertFrames
+  /** Whether the table is as every frame expects it. */
+  probeTable: () => Promise<boolean>
+  limits: BatchLimits
+  metrics: PipelineMetrics
+  logger: Logger
+  isAlive: (owner: string) => boolean
+  /** Calls back when the connection is lost; returns how to stop that. */
+  onDisconnect: OnDisconnect
+  /** @param wasMine  What this process remembers of the partition is complete. */
+  openDuplicateFilter: (partition: Partition, options: { wasMine: boolean }) => Promise<DuplicateFilter>
+  /** Finish what was begun, release the partition and return. */
+  stop: AbortSignal
+  /** Abandon the running insert; the next owner repeats the recorded batch range. */
+  abort: AbortSignal
+  /** The process ends: return although the partition could not be released. */
+  giveUp: AbortSignal
+}
+
+/** How often the server is asked for the lag, in milliseconds. */
+const PENDING_INTERVAL_MS = 3000
+
+/**
+ * One session of a partition: claim it, repeat the batch range that was under way, then store what comes, until told to
+ * stop.
+ *
+ * @throws {FencedError} when the partition went to another owner; anything else that a fresh session may overcome.
+ */
+async function runPartitionSession (deps: PartitionDeps): Promise<void> {
+  const { partition, state } = deps
+  const claimed = await claimPartition(partition, deps)
+  if (claimed === null) {
+    state.phase = 'standby'
+    return
+  }
+  let reader: PartitionReader | null = null
+  let timer: NodeJS.Timeout | undefined
+  let forget = (): void => {}
+  try {
+    const filter = await deps.openDuplicateFilter(partition, claimed)
+    reader = await openPartitionReader(deps.connection, partition, { maxBytes: deps.limits.maxBytes })
+    const opened = reader
+    // What was on its way is lost; asking again beats waiting for a missing heartbeat.
+    forget = deps.onDisconnect(() => opened.fail('nats connection lost'))
+    timer = setInterval(() => { void refreshPending(opened, state) }, PENDING_INTERVAL_MS)
+    await new PartitionSession(deps, { lease: claimed.lease, reader, filter }).run()
+  } finally {
+    forget()
+    clearInterval(timer)
+    reader?.close()
+  }
+}
+
+async function refreshPending (reader: PartitionReader, state: PartitionState): Promise<void> {
+  try {
+    state.pendingMessages = await reader.readPending()
+    const { buffer, bufferedBytes } = reader
+    if (state.pendingMessages === 0) state.pendingBytes = 0
+    else if (buffer.length > 0) state.pendingBytes = Math.round(bufferedBytes / buffer.length * state.pendingMessages)
+  } catch {
+    // The lag is not known for a moment. What is wrong shows where the partition reads and writes.
   }
 }

@@ -3,8 +3,8 @@ import { type MsgHdrs } from '@nats-io/transport-node'
 import { DEAD_LETTER_STREAM, type DeadLetterStage, HEADER } from '../../schema/streams.ts'
 import { frameOf } from '../../schema/frame-message.ts'
 import { type NatsConnection } from '../nats/connect-nats.ts'
-import { decodeFrame } from '../native-block/frame-codec.ts'
-import { describeRows } from '../native-block/describe-rows.ts'
+import { decodeFrame } from '../clickhouse/frame-codec.ts'
+import { describeRows } from '../clickhouse/native-block.ts'
 import { DEAD_LETTER_HEADER, type DeadLetter, type DeadLetterFilter } from './dead-letter.ts'
 
 export interface ScanOptions extends DeadLetterFilter {

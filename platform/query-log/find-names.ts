@@ -1,5 +1,4 @@
-import { findScopes, isWord, resolveTables, type QueryScope } from './query-scopes.ts'
-import { tokeniseQuery, type QueryToken } from './tokenise-query.ts'
+import { findScopes, isWord, type QueryScope, type QueryToken, resolveTables, tokeniseQuery } from './query-scopes.ts'
 
 /** Whose property it is. */
 export type PropertyKind = 'event' | 'person' | 'group'

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import zlib from 'node:zlib'
-import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../../pipeline/writer/insert/insert-settings.ts'
+import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../../pipeline/writer/insert/insert-frames.ts'
 import { migrateClickHouse } from '../../../schema/migrate/migrate-clickhouse.ts'
 
 /**

@@ -2,13 +2,14 @@ import { createServer, type Socket } from 'node:net'
 import { once } from 'node:events'
 import t from 'tap'
 import { createClickHouseAgent } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { encodeFrame } from '../../../platform/native-block/frame-codec.ts'
-import { buildEventBlock } from '../../../platform/native-block/testing/build-event-block.ts'
+import { encodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
+import { buildEventBlock } from '../../../test/support/event-block.ts'
 import { createTestClickHouse } from '../../../test/support/create-test-clickhouse.ts'
 import { type TestContext } from '../../../test/support/test-context.ts'
-import { makeEvents } from '../../testing/publish-events.ts'
-import { createInsertFrames, type InsertError, type InsertFrames } from './insert-frames.ts'
-import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from './insert-settings.ts'
+import { makeEvents, publishEvents } from '../../testing/publish-events.ts'
+import { createPipelineMetrics } from '../../metrics.ts'
+import { countEvents, startTestPartition, startTestStores, waitUntilStored } from '../../testing/start-test-partition.ts'
+import { createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION, type InsertError, type InsertFrames } from './insert-frames.ts'
 
 const settings = INSERT_SETTINGS[INSERT_SETTINGS_VERSION]!
 const MONTH_MS = 31 * 86_400_000
@@ -100,3 +101,19 @@ async function startServer (t: TestContext, answer: (socket: Socket) => void): P
   t.teardown(() => server.close())
   return `http://127.0.0.1:${(server.address() as { port: number }).port}/x`
 }
+
+/** Above the 100 partitions that ClickHouse lets an insert touch by default. */
+const MONTHS = 120
+
+t.test('events of more months than ClickHouse lets an insert touch are one insert, refused by nobody', async (t) => {
+  const stores = await startTestStores(t)
+  const metrics = createPipelineMetrics(() => [])
+  const monthsAgo = (months: number): number => Date.UTC(2026, 9 - months, 5)
+  await publishEvents(stores.connection, makeEvents(MONTHS, (index) => ({ timestamp: monthsAgo(index) })))
+  await startTestPartition(t, stores, { metrics })
+  await waitUntilStored(stores)
+
+  t.match(await countEvents(stores), { rows: MONTHS, uuids: MONTHS, volume: MONTHS })
+  t.notMatch(await metrics.metrics.registry.metrics(), /batches_refused_total\{.*\} [1-9]/)
+  t.match(await metrics.metrics.registry.metrics(), /batches_stored_total\{partition="live.0"\} 1\n/)
+})

@@ -1,9 +1,8 @@
 import t from 'tap'
-import { type PartitionLease } from '../../partitions/claim-partition.ts'
+import { type PartitionLease } from '../../partitions/partition-lease.ts'
 import { FencedError } from '../../partitions/partition-records.ts'
 import { silentLogger } from '../../testing/start-test-partition.ts'
-import { InsertError, type FramesInsert } from './insert-frames.ts'
-import { INSERT_SETTINGS_VERSION } from './insert-settings.ts'
+import { type FramesInsert, INSERT_SETTINGS_VERSION, InsertError } from './insert-frames.ts'
 import { storeBatchRange, type StoreBatchRangeOptions, type StoreOutcome } from './store-batch-range.ts'
 
 const OVERLOADED = new InsertError('Code: 202. DB::Exception: Too many simultaneous queries', 202)

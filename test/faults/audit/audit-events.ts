@@ -1,6 +1,6 @@
 import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
-import { describeRows } from '../../../platform/native-block/describe-rows.ts'
-import { decodeFrame } from '../../../platform/native-block/frame-codec.ts'
+import { describeRows } from '../../../platform/clickhouse/native-block.ts'
+import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
 import { frameOf } from '../../../schema/frame-message.ts'
 import { type LoadLedger, type LoadPhase } from '../load/load-ledger.ts'
 import { SDK_DISTINCT_ID } from '../kinds/outage-faults.ts'

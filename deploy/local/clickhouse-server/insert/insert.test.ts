@@ -10,7 +10,7 @@ import { type HttpAnswer, startTestServer, TEST_PASSWORDS } from '../testing/sta
 const server = await startTestServer(t)
 const count = async (table: string): Promise<number> => Number((await server.ask(`SELECT count() FROM ${table}`)).text)
 
-/** The settings of the pipeline's inserts: see insert-settings.ts there. */
+/** The settings of the pipeline's inserts: see insert-frames.ts there. */
 const PINNED = {
   async_insert: '0',
   input_format_parallel_parsing: '0',

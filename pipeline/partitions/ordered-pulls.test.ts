@@ -1,0 +1,131 @@
+import { jetstream, jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
+import { pino } from 'pino'
+import t from 'tap'
+import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { startTestNats } from '../../test/support/start-test-nats.ts'
+import { type TestContext } from '../../test/support/test-context.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { OrderedPulls, recreateConsumer } from './ordered-pulls.ts'
+
+const STREAM = 'THINGS'
+const CONSUMER = 'reader'
+
+interface OpenedPulls {
+  pulls: OrderedPulls
+  read: string[]
+  /** Why it was lost, once for each time that it said so. */
+  lost: string[]
+}
+
+interface Stream {
+  connection: NatsConnection
+  manager: JetStreamManager
+  publish: (...texts: string[]) => Promise<void>
+  recreate: () => Promise<void>
+  /** Reads in pulls of ten messages and 1000 bytes. */
+  open: (hasRoom?: () => boolean) => OpenedPulls
+}
+
+async function startStream (t: TestContext): Promise<Stream> {
+  const { url } = await startTestNats(t)
+  const connection = await connectNats({ url, name: 'test', logger: pino({ level: 'silent' }) })
+  t.teardown(() => connection.close())
+  const manager = await jetstreamManager(connection)
+  await manager.streams.add({ name: STREAM, subjects: ['things'] })
+  const recreate = async (): Promise<void> => {
+    await recreateConsumer(manager, { stream: STREAM, name: CONSUMER, subject: 'things', ackWaitMs: 60_000 })
+  }
+  await recreate()
+  return {
+    connection,
+    manager,
+    recreate,
+    async publish (...texts) {
+      for (const text of texts) await jetstream(connection).publish('things', text)
+    },
+    open (hasRoom = () => true) {
+      const read: string[] = []
+      const lost: string[] = []
+      const pulls = new OrderedPulls({
+        connection,
+        stream: STREAM,
+        consumer: CONSUMER,
+        pull: { messages: 10, bytes: 1000 },
+        hasRoom,
+        onMessage: (message) => read.push(message.string()),
+        onLost: (why) => lost.push(why)
+      })
+      t.teardown(() => pulls.close())
+      return { pulls, read, lost }
+    }
+  }
+}
+
+t.test('brings every message in order, also what is larger than a pull', async (t) => {
+  const { publish, open } = await startStream(t)
+  const texts = Array.from({ length: 35 }, (_, i) => i === 17 ? 'x'.repeat(5000) : String(i))
+
+  await publish(...texts)
+  const { read, lost } = open()
+  await waitFor(() => read.length === texts.length)
+
+  t.same(read, texts)
+  t.same(lost, [])
+})
+
+t.test('asks for no more than there is room for', async (t) => {
+  const { publish, open } = await startStream(t)
+  await publish(...Array.from({ length: 25 }, (_, i) => String(i)))
+  let hasRoom = true
+
+  const { pulls, read } = open(() => hasRoom)
+  hasRoom = false
+  await waitFor(() => read.length === 10)
+  hasRoom = true
+  pulls.pullMore()
+  await waitFor(() => read.length === 25)
+
+  t.equal(pulls.deliveries, 25)
+})
+
+t.test('is lost, and ends every wait, when another reader re-creates the consumer', async (t) => {
+  const { publish, recreate, open } = await startStream(t)
+  const { pulls, read, lost } = open()
+  await publish('first')
+  await waitFor(() => read.length === 1)
+  const waited = pulls.waitForMore(60_000, new AbortController().signal)
+
+  await recreate()
+  await waited
+
+  t.match(lost, [/^the server says 409 .*deleted/i])
+  await pulls.waitForMore(60_000, new AbortController().signal)
+})
+
+t.test('is lost at the first delivery after one that went to somebody else', async (t) => {
+  const { connection, publish, open } = await startStream(t)
+  const thief = connection.subscribe('thief')
+  connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${STREAM}.${CONSUMER}`, '{"batch":1}', { reply: 'thief' })
+  await publish('stolen')
+  await waitFor(() => thief.getReceived() === 1)
+
+  const { read, lost } = open()
+  await publish('seen', 'never seen')
+  await waitFor(() => lost.length > 0)
+
+  t.same(lost, ['delivery 2 came instead of 1'])
+  t.same(read, [])
+})
+
+t.test('tells nothing once it is closed', async (t) => {
+  const { manager, publish, open } = await startStream(t)
+  const { pulls, read, lost } = open()
+
+  pulls.close()
+  await publish('late')
+  await manager.consumers.delete(STREAM, CONSUMER)
+  pulls.pullMore()
+  await pulls.waitForMore(60_000, new AbortController().signal)
+
+  t.same([...read, ...lost], [])
+})

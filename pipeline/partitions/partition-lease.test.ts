@@ -1,0 +1,72 @@
+import t from 'tap'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { makeEvents, publishEvents } from '../testing/publish-events.ts'
+import { startTestPartition, startTestStores, type TestStores, waitUntilStored } from '../testing/start-test-partition.ts'
+import { openPartitionRecords, type PartitionRecords } from './partition-records.ts'
+
+const PARTITION = { eventClass: 'live', number: 0 } as const
+
+interface SwitchedRecords {
+  real: PartitionRecords
+  /** What a partition gets. */
+  records: PartitionRecords
+  /** Questions without an answer so far. */
+  refused: () => number
+  setAway: (isUnavailable: boolean) => void
+}
+
+/** Partition records that can be out of reach. */
+async function openSwitchedRecords ({ connection }: TestStores): Promise<SwitchedRecords> {
+  const real = await openPartitionRecords(connection, { replicas: 1 })
+  let isUnavailable = false
+  let refused = 0
+  const pass = async <T>(ask: () => Promise<T>): Promise<T> => {
+    if (!isUnavailable) return await ask()
+    refused++
+    throw new Error('timeout')
+  }
+  return {
+    real,
+    records: {
+      list: async () => await pass(async () => await real.list()),
+      read: async (partition) => await pass(async () => await real.read(partition)),
+      replace: async (partition, record, revision) =>
+        await pass(async () => await real.replace(partition, record, revision))
+    },
+    refused: () => refused,
+    setAway: (next) => { isUnavailable = next }
+  }
+}
+
+t.test('a partition that is given up while NATS does not answer is released as soon as it does', async (t) => {
+  const stores = await startTestStores(t)
+  const { real, records, refused, setAway } = await openSwitchedRecords(stores)
+  const partition = await startTestPartition(t, stores, { records, giveUp: new AbortController().signal })
+  await publishEvents(stores.connection, makeEvents(3))
+  await waitUntilStored(stores)
+
+  setAway(true)
+  const stopped = partition.stop()
+  await waitFor(() => refused() > 3)
+  t.equal((await real.read(PARTITION)).record?.owner, 'test')
+  setAway(false)
+  await stopped
+
+  t.equal((await real.read(PARTITION)).record?.owner, '')
+})
+
+t.test('a process that ends does not wait for NATS', async (t) => {
+  const stores = await startTestStores(t)
+  const { records, refused, setAway } = await openSwitchedRecords(stores)
+  const giveUp = new AbortController()
+  const partition = await startTestPartition(t, stores, { records, giveUp: giveUp.signal })
+  await waitFor(() => partition.state.phase === 'running')
+
+  setAway(true)
+  const stopped = partition.stop()
+  await waitFor(() => refused() > 1)
+  giveUp.abort()
+
+  await stopped
+  t.ok(refused() > 1)
+})

@@ -1,0 +1,149 @@
+import { jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { pause, retryDelayMs } from '../../platform/intervals.ts'
+import { FencedError, newPartitionRecord, type Partition, partitionKey, type PartitionRecord, type PartitionRecords } from './partition-records.ts'
+
+/**
+ * How long a successful compare-and-set proves ownership, in milliseconds of the monotonic clock. Less than
+ * `DEAD_AFTER_MS`, after which another process takes a silent one's partitions: so a paused owner that wakes up finds
+ * its proof expired, asks again before it inserts, and is refused.
+ *
+ * A pause between that look at the clock and the bytes on the wire cannot be excluded by any clock. It is harmless:
+ * the new owner first repeats the recorded batch range with the same token, so ClickHouse drops whichever comes second.
+ */
+const PROOF_MS = 4000
+
+/** The right to write a partition: its record, and the revision that every change must name. */
+export class PartitionLease {
+  readonly partition: Partition
+  /** Last known durable state. */
+  record: PartitionRecord
+  readonly #records: PartitionRecords
+  #revision: number
+  #renewedAt: number
+
+  constructor (
+    partition: Partition, records: PartitionRecords,
+    stored: { record: PartitionRecord, revision: number, renewedAt: number }
+  ) {
+    this.partition = partition
+    this.#records = records
+    this.record = stored.record
+    this.#revision = stored.revision
+    this.#renewedAt = stored.renewedAt
+  }
+
+  /** @throws {FencedError} when the partition has another owner; any other error leaves open what is recorded. */
+  async write (record: PartitionRecord): Promise<void> {
+    const askedAt = performance.now()
+    this.#revision = await this.#records.replace(this.partition, record, this.#revision)
+    this.record = record
+    this.#renewedAt = askedAt
+  }
+
+  /** Makes sure that the partition is still held, asking NATS only when the last answer is too old. */
+  async renew (): Promise<void> {
+    if (!this.isProven()) await this.write(this.record)
+  }
+
+  isProven (): boolean {
+    return performance.now() - this.#renewedAt < PROOF_MS
+  }
+}
+
+/** What a process found when it took a partition. */
+export interface ClaimedPartition {
+  lease: PartitionLease
+  /** This process wrote the partition before and nobody else since: what it remembers of the partition is complete. */
+  wasMine: boolean
+}
+
+/**
+ * Takes a partition, or returns null while its owner is alive.
+ *
+ * @param options.isAlive  Tells whether the owner named in the record still works.
+ * @throws {FencedError} when another process was quicker.
+ */
+export async function claimPartition (partition: Partition, options: {
+  connection: NatsConnection
+  records: PartitionRecords
+  owner: string
+  isAlive: (owner: string) => boolean
+}): Promise<ClaimedPartition | null> {
+  const { records, owner } = options
+  const found = await records.read(partition)
+  const before = found.record
+  if (before !== null && before.owner !== '' && before.owner !== owner && options.isAlive(before.owner)) return null
+
+  const stream = await (await jetstreamManager(options.connection)).streams.info(EVENTS_STREAM)
+  const record = { ...adoptRecord(before, stream), owner }
+  const renewedAt = performance.now()
+  const revision = await records.replace(partition, record, found.revision)
+  const lease = new PartitionLease(partition, records, { record, revision, renewedAt })
+  return { lease, wasMine: before?.owner === owner }
+}
+
+/**
+ * Sequence numbers mean something only within one life of a stream. A stream that was re-created, or that lost its end
+ * (power loss with a server that does not sync), gives numbers out again: then nothing of the old record holds, and
+ * tokens must differ.
+ */
+function adoptRecord (record: PartitionRecord | null, stream: StreamInfo): PartitionRecord {
+  const life = Date.parse(stream.created).toString(36)
+  if (record === null || record.stream.split('~')[0] !== life) {
+    const { first_seq: first, last_seq: last } = stream.state
+    // A stream that never lost a message is counted from its start, any other from here.
+    return { ...newPartitionRecord(life), counted: { since: first > 1 ? last : 0, messages: 0, done: 0 } }
+  }
+  return record.done > stream.state.last_seq ? startNextLife(record, stream.state.last_seq) : record
+}
+
+/** The record after numbers above `done` were found to be given out a second time. */
+export function startNextLife (record: PartitionRecord, done: number): PartitionRecord {
+  const [life, count] = record.stream.split('~')
+  return { ...newPartitionRecord(`${life}~${Number(count ?? 0) + 1}`), owner: record.owner, done }
+}
+
+export interface ReleasePartitionOptions {
+  partition: Partition
+  /** This process. */
+  owner: string
+  records: PartitionRecords
+  logger: Logger
+  /** The process ends: the others see that it is gone. */
+  giveUp: AbortSignal
+}
+
+/**
+ * Takes the name of this process out of the record of a partition that it writes no more. The batch range that may be
+ * under way stays in it: the next owner repeats it.
+ *
+ * It tries for as long as NATS is unavailable. Nobody takes a partition from a living process, so a partition that was
+ * given up and still bears its name would stand still until this process ends.
+ */
+export async function releasePartition (options: ReleasePartitionOptions): Promise<void> {
+  const { giveUp } = options
+  if (giveUp.aborted) return
+  const { promise: givenUp, resolve } = Promise.withResolvers<void>()
+  const onAbort = (): void => resolve()
+  giveUp.addEventListener('abort', onAbort)
+  // Not even the question that is under way is waited for.
+  await Promise.race([keepReleasing(options), givenUp])
+  giveUp.removeEventListener('abort', onAbort)
+}
+
+async function keepReleasing ({ partition, owner, records, logger, giveUp }: ReleasePartitionOptions): Promise<void> {
+  for (let attempt = 0; !giveUp.aborted; attempt++) {
+    try {
+      const { record, revision } = await records.read(partition)
+      if (record !== null && record.owner === owner) await records.replace(partition, { ...record, owner: '' }, revision)
+      return
+    } catch (err) {
+      if (err instanceof FencedError) return
+      logger.warn({ err, partition: partitionKey(partition), attempt }, 'partition could not be released, will try again')
+      await pause(retryDelayMs(attempt), giveUp)
+    }
+  }
+}

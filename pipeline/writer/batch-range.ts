@@ -1,0 +1,81 @@
+import { decodeFrame, encodeFrame } from '../../platform/clickhouse/frame-codec.ts'
+import { pickRows } from '../../platform/clickhouse/native-block.ts'
+import { type BatchRange } from '../partitions/partition-records.ts'
+import { type PartitionMessage } from './partition-reader.ts'
+
+/** Bounds of one insert. */
+export interface BatchLimits {
+  /** Rows at most: keeps the insert one block (ClickHouse recognises a repeated insert block by block). */
+  maxRows: number
+  /** Compressed bytes at most: bounds the memory of both sides. */
+  maxBytes: number
+  /** Pause between two batch ranges while little comes, in milliseconds: few parts for ClickHouse, and fresh enough. */
+  maxAgeMs: number
+}
+
+/** How much of the partition may share an insert while a refused row is being searched for; otherwise unlimited. */
+export interface SearchLimits {
+  messages: number
+  rows: number
+}
+
+/** How many of the first messages make the next batch; `full` when waiting longer would not make it larger. */
+export interface ChosenBatch {
+  count: number
+  full: boolean
+}
+
+/**
+ * Chooses the longest run of messages from the start of the buffer that may share an insert: one row layout, within
+ * the limits. A message beyond all limits makes a batch of its own, as does one whose headers make no sense.
+ */
+export function chooseBatch (
+  buffer: readonly PartitionMessage[], limits: BatchLimits, search: SearchLimits
+): ChosenBatch {
+  const first = buffer[0]
+  if (first === undefined) return { count: 0, full: false }
+  let rows = 0
+  let bytes = 0
+  let count = 0
+  for (const message of buffer) {
+    rows += message.rows
+    bytes += message.frame.length
+    const fits = message.layout === first.layout && first.layout !== -1 &&
+      rows <= limits.maxRows && bytes <= limits.maxBytes && count < search.messages
+    if (count > 0 && !fits) return { count, full: true }
+    count++
+  }
+  return { count, full: rows >= limits.maxRows || bytes >= limits.maxBytes || count >= search.messages }
+}
+
+/**
+ * The frames of a batch range, in order: as they came, but for messages of which rows are left out or only a piece is
+ * meant. Those are encoded again, which gives the same bytes each time, so a repeated batch range is the same insert.
+ *
+ * A message of which nothing remains has no frame: ClickHouse refuses blocks without rows.
+ */
+export async function buildFrames (messages: readonly PartitionMessage[], range: BatchRange): Promise<Uint8Array[]> {
+  const leftOut = new Map(range.leftOut)
+  const frames: Uint8Array[] = []
+  for (const message of messages) {
+    const ranges = leftOut.get(message.sequence)
+    if (ranges === undefined && range.rows === undefined) {
+      frames.push(message.frame)
+      continue
+    }
+    const rows = listKeptRows(range.rows ?? [0, message.rows], ranges ?? [])
+    if (rows.length > 0) frames.push(await encodeFrame(pickRows(await decodeFrame(message.frame), rows)))
+  }
+  return frames
+}
+
+/** @param leftOut  Pairs `from, to` (exclusive), ascending. */
+function listKeptRows ([from, to]: readonly [number, number], leftOut: readonly number[]): number[] {
+  const rows: number[] = []
+  let next = 0
+  for (let row = from; row < to; row++) {
+    while (next < leftOut.length && row >= leftOut[next + 1]!) next += 2
+    if (next >= leftOut.length || row < leftOut[next]!) rows.push(row)
+  }
+  return rows
+}

@@ -1,0 +1,110 @@
+import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
+import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { uuidFromNative } from '../../../platform/clickhouse/native-block.ts'
+import { type PartitionMessage } from '../partition-reader.ts'
+
+/** What makes two rows the same event: an SDK that sends an event again sends all of this again. */
+export interface EventIdentity {
+  projectId: number
+  /** The 16 bytes as in the Native column, in hex. */
+  uuidHex: string
+  event: Uint8Array
+  distinctId: Uint8Array
+  /** Day of the timestamp, days since 1970. The corrected clock may move a repeated event: one day off is equal. */
+  day: number
+}
+
+/** Key under which equal events meet, whatever their day. */
+export function identityKey ({ projectId, uuidHex, event, distinctId }: EventIdentity): string {
+  return `${projectId} ${uuidHex} ${toHex(event)} ${toHex(distinctId)}`
+}
+
+/** Time of an uuid of version 7 in epoch milliseconds; Infinity for any other version, which tells no time. */
+export function uuidTime ({ uuidHex }: EventIdentity): number {
+  // Native keeps each half of the uuid with its bytes reversed: time is in bytes 7..2, the version in byte 1.
+  if (uuidHex[2] !== '7') return Infinity
+  return Number.parseInt(uuidHex.slice(14, 16) + uuidHex.slice(12, 14) + uuidHex.slice(10, 12) +
+    uuidHex.slice(8, 10) + uuidHex.slice(6, 8) + uuidHex.slice(4, 6), 16)
+}
+
+/**
+ * Reads the identities of all rows of a message.
+ *
+ * @returns null when the frame cannot be read; ClickHouse will refuse it too, and it is dead-lettered then.
+ */
+export async function readIdentities (message: PartitionMessage): Promise<EventIdentity[] | null> {
+  try {
+    const { rows, columns } = await decodeFrame(message.frame, { columns: IDENTITY_COLUMNS.length })
+    if (rows !== message.rows || columns.some(({ name }, index) => name !== IDENTITY_COLUMNS[index])) return null
+    const [project, uuid, event, distinctId, timestamp] = columns.map(({ cells }) => cells as Uint8Array[])
+    return Array.from({ length: rows }, (_, row) => ({
+      projectId: Buffer.from(project![row]!).readUInt32LE(),
+      uuidHex: toHex(uuid![row]!),
+      event: event![row]!,
+      distinctId: distinctId![row]!,
+      day: Math.floor(Number(Buffer.from(timestamp![row]!).readBigInt64LE()) / 86_400_000)
+    }))
+  } catch {
+    return null
+  }
+}
+
+/** The first columns of every layout, in this order. */
+const IDENTITY_COLUMNS = ['project_id', 'uuid', 'event', 'distinct_id', 'timestamp']
+
+function toHex (bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
+}
+
+/** Tells which of the events are stored, by `identityKey`. */
+export type LookUpEvents = (events: readonly EventIdentity[]) => Promise<Set<string>>
+
+/** Events per query: some 100 KB of text, and few enough granules that each query stays in milliseconds. */
+const EVENTS_PER_QUERY = 1000
+
+/**
+ * Creates the look-up of events in ClickHouse by the table's primary key.
+ *
+ * The text of the query is made of numbers and hexadecimal digits only, so there is nothing to escape; as parameters
+ * the same values would exceed what a URL may hold.
+ *
+ * @throws when ClickHouse does not answer; the batch waits then, as it could not be inserted either.
+ */
+export function createLookUpEvents (clickhouse: ClickHouse): LookUpEvents {
+  return async function lookUpEvents (events) {
+    const stored = new Set<string>()
+    for (let from = 0; from < events.length; from += EVENTS_PER_QUERY) {
+      const asked = events.slice(from, from + EVENTS_PER_QUERY)
+      const found = new Map<string, number[]>()
+      for (const row of await queryEvents(clickhouse, asked)) {
+        const key = `${row[0]} ${row[1]} ${row[2]} ${row[3]}`
+        found.set(key, [...found.get(key) ?? [], row[4]])
+      }
+      for (const event of asked) {
+        const days = found.get(identityKey(event))
+        if (days?.some((day) => Math.abs(day - event.day) <= 1)) stored.add(identityKey(event))
+      }
+    }
+    return stored
+  }
+}
+
+type StoredEvent = [projectId: number, uuidHex: string, eventHex: string, distinctIdHex: string, day: number]
+
+async function queryEvents (clickhouse: ClickHouse, events: readonly EventIdentity[]): Promise<StoredEvent[]> {
+  const list = (values: Iterable<string | number>): string => [...new Set(values)].join(', ')
+  const text = (bytes: Uint8Array): string => `unhex('${toHex(bytes)}')`
+  const query = `SELECT
+    project_id, lower(hex(reinterpretAsFixedString(uuid))), lower(hex(event)), lower(hex(distinct_id)),
+    toInt32(toDate32(timestamp)) AS day
+FROM events
+WHERE project_id IN (${list(events.map(({ projectId }) => projectId))})
+  AND toDate(timestamp) IN (${list(events.flatMap(({ day }) => [day - 1, day, day + 1].map((d) => `toDate(${d})`)))})
+  AND event IN (${list(events.map(({ event }) => text(event)))})
+  AND cityHash64(distinct_id) IN (${list(events.map(({ distinctId }) => `cityHash64(${text(distinctId)})`))})
+  AND uuid IN (${list(events.map(({ uuidHex }) => `'${uuidFromNative(Buffer.from(uuidHex, 'hex'))}'`))})`
+  const result = await clickhouse.query({
+    query, format: 'JSONCompactEachRow', clickhouse_settings: { max_query_size: '16777216' }
+  })
+  return await result.json<StoredEvent>()
+}

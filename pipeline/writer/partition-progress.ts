@@ -1,0 +1,120 @@
+import { type PartitionLease, startNextLife } from '../partitions/partition-lease.ts'
+import { acknowledgedCount, type BatchRange, type PartitionRecord } from '../partitions/partition-records.ts'
+import { type PartitionState } from '../partitions/partition-state.ts'
+import { type PipelineMetrics } from '../metrics.ts'
+import { type PartitionMessage, type PartitionReader } from './partition-reader.ts'
+
+/**
+ * How far a partition is acknowledged: in memory at once, in the partition's record with the next write, and only then
+ * towards the stream, which forgets what is acknowledged.
+ */
+export class PartitionProgress {
+  readonly #lease: PartitionLease
+  readonly #reader: PartitionReader
+  /** The record as it will be written next. */
+  #next: PartitionRecord
+  /** Settled messages that may be acknowledged once `#next` is written. */
+  #acknowledged: PartitionMessage[] = []
+
+  constructor (lease: PartitionLease, reader: PartitionReader) {
+    this.#lease = lease
+    this.#reader = reader
+    this.#next = lease.record
+  }
+
+  /** Identity of the stream's numbers, for tokens. */
+  get stream (): string {
+    return this.#next.stream
+  }
+
+  /** Rows of the first message that are acknowledged already. */
+  get doneRows (): number {
+    return this.#next.doneRows
+  }
+
+  /** The cut to be recorded with the next write. */
+  setRange (range: BatchRange | null): void {
+    this.#next = { ...this.#next, range }
+  }
+
+  /**
+   * The rows of the batch range are stored or dead-lettered.
+   *
+   * @returns the message that goes on, when the batch range was a piece of it.
+   */
+  acknowledge (messages: readonly PartitionMessage[], range: BatchRange): PartitionMessage | null {
+    const last = messages.at(-1)!
+    if (range.rows !== undefined && range.rows[1] < last.rows) {
+      this.#next = { ...this.#next, doneRows: range.rows[1], range: null }
+      return last
+    }
+    const { since, messages: before } = acknowledgedCount(this.#next)
+    this.#next = {
+      ...this.#next, done: last.sequence, doneAt: last.storedAt, doneRows: 0, range: null,
+      counted: { since, messages: before + messages.length, done: last.sequence }
+    }
+    this.#acknowledged.push(...messages)
+    return null
+  }
+
+  /** Makes what was acknowledged durable, then lets the stream forget it. */
+  async write (): Promise<void> {
+    if (this.#next === this.#lease.record) return
+    await this.#lease.write(this.#next)
+    this.#reader.acknowledge(this.#acknowledged)
+    this.#acknowledged = []
+  }
+
+  /**
+   * Acknowledges what an earlier session acknowledged but did not acknowledge any more.
+   *
+   * @returns the sequence at which the stream was found to count again, or null.
+   */
+  skipSettled (): number | null {
+    let count = 0
+    let repeated: number | null = null
+    for (const { sequence, storedAt } of this.#reader.buffer) {
+      if (sequence > this.#next.done) break
+      // Younger than the last acknowledged one, but with a lower number: the stream lost its end and counts again.
+      if (storedAt > this.#next.doneAt + 1) {
+        repeated = sequence
+        this.#next = startNextLife(this.#next, sequence - 1)
+        break
+      }
+      count++
+    }
+    if (count > 0) this.#reader.acknowledge(this.#reader.take(count))
+    return repeated
+  }
+}
+
+/** Counts a confirmed insert: its rows, those that were left out of it, and its time in milliseconds. */
+export function countStored ({ metrics, state }: { metrics: PipelineMetrics, state: PartitionState }, stored: {
+  messages: readonly PartitionMessage[], range: BatchRange, ms: number
+}): void {
+  const { messages, range } = stored
+  const partition = { partition: state.key }
+  const leftOut = countLeftOut(range)
+  const meant = range.rows === undefined
+    ? messages.reduce((sum, message) => sum + message.rows, 0)
+    : range.rows[1] - range.rows[0]
+  metrics.leftOutRows.inc(partition, leftOut)
+  metrics.storedRows.inc(partition, meant - leftOut)
+  metrics.storedBatches.inc(partition)
+  metrics.batchRows.observe(partition, meant - leftOut)
+  metrics.batchBytes.observe(partition, messages.reduce((sum, { payload }) => sum + payload.length, 0))
+  const receivedAt = messages.reduce((oldest, message) => Math.min(oldest, message.receivedAt), Infinity)
+  metrics.storedAgeSeconds.observe(partition, Math.max(0, Date.now() - receivedAt) / 1000)
+  metrics.insertSeconds.observe(partition, stored.ms / 1000)
+}
+
+/** Rows of the batch range that were left out; of a split message only those within its piece. */
+function countLeftOut ({ leftOut, rows: [from, to] = [0, Infinity] }: BatchRange): number {
+  let rows = 0
+  for (const [, ranges] of leftOut) {
+    for (let i = 0; i < ranges.length; i += 2) {
+      rows += Math.max(0, Math.min(ranges[i + 1]!, to) - Math.max(ranges[i]!, from))
+    }
+  }
+  return rows
+}

@@ -1,0 +1,200 @@
+import { type Msg } from '@nats-io/transport-node'
+import { jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
+import { FINGERPRINT_BYTES, frameOf } from '../../schema/frame-message.ts'
+import { EVENTS_STREAM, eventsSubject, HEADER, writerConsumer } from '../../schema/streams.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'
+import { type Partition } from '../partitions/partition-records.ts'
+
+/** A message of EVENTS as the writer sees it: nothing of its payload is decoded. */
+export interface PartitionMessage {
+  sequence: number
+  /** When the stream stored it, epoch milliseconds. */
+  storedAt: number
+  /** Rows of the frame; 0 when the headers make no sense, then the payload is not a frame to us. */
+  rows: number
+  /** Row layout; -1 when the headers make no sense. */
+  layout: number
+  /** When ingest received the first event of the message, epoch milliseconds. Old for a message that was spooled. */
+  receivedAt: number
+  /** Oldest time that an uuid of the message tells, epoch milliseconds; Infinity when none tells any. */
+  oldestUuidAt: number
+  /** Rows that were found to be duplicates, as pairs `from, to` (exclusive); undefined until that is decided. */
+  leftOut?: readonly number[]
+  payload: Uint8Array
+  /** The zstd frame: a view of the payload. */
+  frame: Uint8Array
+  headers: Record<string, string>
+  /** Subject that acknowledges it. */
+  ackSubject: string
+}
+
+/**
+ * Reads what the writer needs from a message of the events stream. Never throws: a message without sensible headers
+ * gets layout -1 and is dead-lettered in its turn.
+ */
+function readPartitionMessage (
+  message: Msg, { sequence, storedUs, ackSubject }: MessagePlace
+): PartitionMessage {
+  const storedAt = Math.floor(storedUs / 1000)
+  const headers: Record<string, string> = {}
+  for (const [name, values] of message.headers ?? []) headers[name] = values[0] ?? ''
+  const payload = message.data
+  const rows = readInteger(headers[HEADER.rows])
+  const layout = readInteger(headers[HEADER.layout])
+  const sane = rows > 0 && layout >= 0 && payload.length > rows * FINGERPRINT_BYTES
+  return {
+    sequence,
+    storedAt,
+    rows: sane ? rows : 0,
+    layout: sane ? layout : -1,
+    receivedAt: readInteger(headers[HEADER.received], storedAt),
+    oldestUuidAt: readInteger(headers[HEADER.oldestUuid], Infinity),
+    payload,
+    frame: sane ? frameOf(payload, rows) : payload,
+    headers,
+    ackSubject
+  }
+}
+
+function readInteger (text: string | undefined, otherwise = -1): number {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : otherwise
+}
+
+/** Messages of one pull. A round trip for a thousand is nothing; more would only blow memory up for tiny messages. */
+const PULL_MESSAGES = 1000
+
+/**
+ * JetStream hands a message out again after this long. It never needs to: a lost delivery shows as a gap in the
+ * delivery numbers, and then the consumer is re-created.
+ */
+const ACK_WAIT_MS = 6 * 3_600_000
+
+/** The reader lost its place; the partition starts over from its record. */
+export class ReaderError extends MillraceError {
+  constructor (message: string, cause?: unknown) {
+    super('PIPE_READER_LOST', message, { action: 'retry', cause })
+    this.name = 'ReaderError'
+  }
+}
+
+/**
+ * Reads one partition from its first unacknowledged message on, in order and without gaps.
+ *
+ * The durable consumer of the partition is re-created, so a previous owner's reader is cut off, and what it had taken
+ * without acknowledging comes again. All of it is lost and found again on every doubt: disconnection, a gap in the
+ * delivery numbers, a missing heartbeat.
+ */
+export class PartitionReader {
+  /** Messages that arrived and were not taken yet, in order. */
+  readonly buffer: PartitionMessage[] = []
+  bufferedBytes = 0
+  /** Set once the reader is of no use any more. */
+  failure: ReaderError | null = null
+
+  readonly #connection: NatsConnection
+  readonly #manager: JetStreamManager
+  readonly #consumer: string
+  readonly #pulls: OrderedPulls
+  #lastSequence = 0
+  #unacknowledged = 0
+  /** How many deliveries had arrived when the server spoke of more. */
+  #suspectedAt = -1
+
+  constructor (connection: NatsConnection, manager: JetStreamManager, from: { consumer: string, maxBytes: number }) {
+    this.#connection = connection
+    this.#manager = manager
+    this.#consumer = from.consumer
+    this.#pulls = new OrderedPulls({
+      connection,
+      stream: EVENTS_STREAM,
+      consumer: from.consumer,
+      pull: { messages: PULL_MESSAGES, bytes: from.maxBytes },
+      // This bounds the memory of the partition.
+      hasRoom: () => this.bufferedBytes < from.maxBytes && this.buffer.length < PULL_MESSAGES * 10,
+      onMessage: (message, place) => this.#receive(readPartitionMessage(message, place)),
+      onLost: (why, cause) => this.fail(why, cause)
+    })
+  }
+
+  close (): void {
+    this.failure ??= new ReaderError('closed')
+    this.#pulls.close()
+  }
+
+  fail (why: string, cause?: unknown): void {
+    this.failure ??= new ReaderError(`reader of partition lost its place: ${why}`, cause)
+    this.close()
+  }
+
+  /** Removes the first `count` messages of the buffer and makes room for more. */
+  take (count: number): PartitionMessage[] {
+    const taken = this.buffer.splice(0, count)
+    for (const message of taken) this.bufferedBytes -= message.payload.length
+    this.#pulls.pullMore()
+    return taken
+  }
+
+  /** Puts messages back that were taken, to be chosen again in smaller batches. */
+  putBack (messages: readonly PartitionMessage[]): void {
+    this.buffer.unshift(...messages)
+    for (const message of messages) this.bufferedBytes += message.payload.length
+  }
+
+  /** Acknowledges messages. A lost acknowledgement is harmless: the message comes again and is below `done` then. */
+  acknowledge (messages: readonly PartitionMessage[]): void {
+    for (const message of messages) this.#connection.publish(message.ackSubject)
+    this.#unacknowledged -= messages.length
+  }
+
+  /** Resolves when something arrived, the reader failed, the time is over, or the signal fired. Never rejects. */
+  async waitForMore (timeoutMs: number, signal: AbortSignal): Promise<void> {
+    await this.#pulls.waitForMore(timeoutMs, signal)
+  }
+
+  /**
+   * Asks the server how much is pending, and compares what it handed out with what arrived here: a delivery lost
+   * without a later one leaves no gap to see.
+   *
+   * @returns messages that nobody acknowledged yet, handed to this reader or waiting in the stream.
+   */
+  async readPending (): Promise<number> {
+    const expected = this.#pulls.deliveries
+    const { delivered, num_pending: waiting } = await this.#manager.consumers.info(EVENTS_STREAM, this.#consumer)
+    if (delivered.consumer_seq > expected && this.#pulls.deliveries === expected && this.failure === null) {
+      // Deliveries may be on their way; only when nothing moved between two questions they are lost.
+      if (this.#suspectedAt === expected) this.fail(`${delivered.consumer_seq - expected} deliveries never arrived`)
+      this.#suspectedAt = expected
+    } else {
+      this.#suspectedAt = -1
+    }
+    return waiting + this.#unacknowledged
+  }
+
+  #receive (message: PartitionMessage): void {
+    // Handed out again after the very long ack wait: this reader holds it, or acknowledged it.
+    if (message.sequence <= this.#lastSequence) return
+    this.#lastSequence = message.sequence
+    this.#unacknowledged++
+    this.buffer.push(message)
+    this.bufferedBytes += message.payload.length
+  }
+}
+
+/**
+ * Opens the reader of a partition, which from then on is the only one.
+ *
+ * @param options.maxBytes  Compressed bytes that may wait in memory, plus one pull of the same size.
+ * @throws when JetStream does not answer or the stream is missing.
+ */
+export async function openPartitionReader (
+  connection: NatsConnection, { eventClass, number }: Partition, options: { maxBytes: number }
+): Promise<PartitionReader> {
+  const manager = await jetstreamManager(connection)
+  const consumer = writerConsumer(eventClass, number)
+  await recreateConsumer(manager, {
+    stream: EVENTS_STREAM, name: consumer, subject: eventsSubject(eventClass, number), ackWaitMs: ACK_WAIT_MS
+  })
+  return new PartitionReader(connection, manager, { consumer, ...options })
+}

@@ -1,0 +1,45 @@
+import { type ColumnType, EVENT_COLUMNS } from '../../schema/event-row.ts'
+import { type NativeBlock, type NativeColumn, uuidToNative } from '../../platform/clickhouse/native-block.ts'
+
+/** One event by column, in plain values. What is absent is empty. */
+export interface PlainEvent {
+  project_id: number
+  uuid: string
+  event: string
+  distinct_id: string
+  /** Epoch milliseconds. */
+  timestamp: number
+  received_at?: number
+  groups?: Record<string, string>
+  properties?: string
+  property_types?: string
+  [column: string]: unknown
+}
+
+/** Builds a block of the current row layout from plain values. */
+export function buildEventBlock (events: readonly PlainEvent[]): NativeBlock {
+  return {
+    rows: events.length,
+    columns: EVENT_COLUMNS.map(({ name, type }) => ({
+      name, type, cells: events.map((event) => encodeCell(type, event[name]))
+    }) as NativeColumn)
+  }
+}
+
+function encodeCell (type: ColumnType, value: unknown): Uint8Array | Uint8Array[] {
+  switch (type) {
+    case 'UInt32': {
+      const bytes = Buffer.alloc(4)
+      bytes.writeUInt32LE(Number(value ?? 0))
+      return bytes
+    }
+    case 'DateTime64(3)': {
+      const bytes = Buffer.alloc(8)
+      bytes.writeBigInt64LE(BigInt(Number(value ?? 0)))
+      return bytes
+    }
+    case 'UUID': return uuidToNative(String(value))
+    case 'Map(String, String)': return Object.entries(value ?? {}).flat().map((text) => Buffer.from(String(text)))
+    default: return Buffer.from(String(value ?? ''))
+  }
+}
