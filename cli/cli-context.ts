@@ -5,7 +5,7 @@ import { checkService, pingClickHouse } from '../platform/health.ts'
 import { createLogger } from '../platform/logger.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import { type ServiceName, ServiceSilentError } from './run-cli.ts'
-import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-addresses.ts'
+import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-access.ts'
 
 /** What a command may use of the world; tests hand in their own. */
 export interface CliWorld {

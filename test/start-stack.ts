@@ -1,10 +1,10 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createClient } from '@clickhouse/client'
-import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-addresses.ts'
+import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-access.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
 import { withoutSettings } from './support/without-settings.ts'
 

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { mkdir, readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { readAddresses, type StackAddresses } from '../../deploy/local/data-dir/stack-addresses.ts'
+import { readAddresses, type StackAddresses } from '../../deploy/local/data-dir/stack-access.ts'
 import { type BackupFile, type BackupManifest, writeBackupFile, writeManifest } from './backup-folder.ts'
 import { freezeTables, removeFrozenTables } from './clickhouse-backup.ts'
 import { backUpDeadLetters } from './dead-letters-backup.ts'

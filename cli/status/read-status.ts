@@ -1,4 +1,4 @@
-import { readAddresses } from '../../deploy/local/data-dir/stack-addresses.ts'
+import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { type HealthReport } from '../../platform/health.ts'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'

@@ -6,7 +6,7 @@ import { parseMetrics, type MetricSamples } from '../../cli/status/read-status.t
 import { ALERT_FAULTS } from '../../test/alerts/alert-faults.ts'
 import { startStackOnSharedStores } from '../../test/start-stack-on-shared-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { readAddresses } from '../local/data-dir/stack-addresses.ts'
+import { readAddresses } from '../local/data-dir/stack-access.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
 const METRIC = /\bmillrace_(?:ingest|pipeline|api)_\w+/g

@@ -5,10 +5,10 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { chooseSettings, makeDataDir, runMain } from './testing/run-main.ts'
-import { canEnter } from './services/postgres/find-postgres.ts'
-import { isRoot, readNobodyUid } from './services/postgres/postgres-account.ts'
-import { readProcessIdentity } from './processes/process-identity.ts'
-import { readAddresses } from './data-dir/stack-addresses.ts'
+import { canEnter } from './services/find-postgres.ts'
+import { isRoot, readNobodyUid } from './services/postgres-cluster.ts'
+import { readProcessIdentity } from './processes/recorded-processes.ts'
+import { readAddresses } from './data-dir/stack-access.ts'
 
 const run = promisify(execFile)
 

@@ -1,20 +1,16 @@
-import { stat } from 'node:fs/promises'
+import { copyFile, readdir, stat, truncate } from 'node:fs/promises'
 import path from 'node:path'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
-import { checkPorts } from './check-ports.ts'
+import { checkPorts } from './ports.ts'
 import { createFirstProject } from './create-first-project.ts'
-import { loadCredentials, type Credentials } from './data-dir/credentials.ts'
-import { checkRoom, explainFailedStart, ROOM_OF_FIRST_START, ROOM_OF_START } from './data-dir/check-data-dir.ts'
+import { type Credentials, loadCredentials, removeAddresses, type StackAddresses, writeAddresses } from './data-dir/stack-access.ts'
+import { checkRoom, explainFailedStart, refuseUnfinishedRestore, ROOM_OF_FIRST_START, ROOM_OF_START } from './data-dir/check-data-dir.ts'
 import { lockDataDir } from './data-dir/data-dir-lock.ts'
 import { type Progress } from './progress.ts'
 import { endRecordedProcesses, openProcessRecord } from './processes/recorded-processes.ts'
-import { rotateLogs } from './data-dir/rotate-logs.ts'
-import { refuseUnfinishedRestore } from './data-dir/unfinished-restore.ts'
-import { removeAddresses, writeAddresses, type StackAddresses } from './data-dir/stack-addresses.ts'
-import { createStackParts } from './stack-parts.ts'
+import { createStackParts } from './processes/supervise.ts'
 import { type StackSettings } from './stack-settings.ts'
-import { startServices } from './services/start-services.ts'
-import { startTiers } from './tiers/start-tiers.ts'
+import { startServices, startTiers } from './start-parts.ts'
 
 /** The whole system on one machine, running. */
 export interface Stack {
@@ -103,4 +99,31 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
 async function hasCluster ({ dataDir, external }: StackSettings): Promise<boolean> {
   if (external.databaseUrl !== undefined) return true
   return await stat(path.join(dataDir, 'postgres', 'cluster')).then(() => true, () => false)
+}
+
+/** With one older copy of each, the logs of six processes stay below a gigabyte. */
+const MAX_LOG_BYTES = 64 * 1024 * 1024
+const ROTATE_INTERVAL_MS = 60_000
+
+/**
+ * Keeps the log files of the data directory from growing indefinitely: a large one is copied to `<name>.1` and emptied.
+ * The processes append to their files and go on without noticing; lines written in between are lost.
+ *
+ * @returns ends it.
+ */
+function rotateLogs (dataDir: string): () => void {
+  const folder = path.join(dataDir, 'logs')
+  // A log that cannot be copied, on a full disk for one, is tried again a minute later.
+  const timer = setInterval(() => { void rotateLarge(folder).catch(() => {}) }, ROTATE_INTERVAL_MS)
+  timer.unref()
+  return () => clearInterval(timer)
+}
+
+async function rotateLarge (folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const file = path.join(folder, name)
+    if (!name.endsWith('.log') || (await stat(file)).size < MAX_LOG_BYTES) continue
+    await copyFile(file, `${file}.1`)
+    await truncate(file)
+  }
 }

@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
-import { startNatsServer } from '../../deploy/local/services/nats/start-nats-server.ts'
+import { startNatsServer } from '../../deploy/local/services/start-nats-server.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { waitUntilIdle } from '../faults/system/wait-until-idle.ts'
 import { type Supervise, type SupervisedPart } from '../faults/system/supervise.ts'

@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { pickFreePort } from '../../deploy/local/processes/pick-free-port.ts'
-import { startTier, type TierName } from '../../deploy/local/tiers/start-tier.ts'
+import { pickFreePort } from '../../deploy/local/ports.ts'
+import { startTier, type TierName } from '../../deploy/local/start-parts.ts'
 import { type TestContext } from '../support/test-context.ts'
 
 /** What a tier is told, beside its port: its own login to each store. */

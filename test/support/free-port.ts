@@ -1,4 +1,4 @@
-import { pickFreePort } from '../../deploy/local/processes/pick-free-port.ts'
+import { pickFreePort } from '../../deploy/local/ports.ts'
 
 /** A port of 127.0.0.1 on which nobody listens. */
 export const freePort = pickFreePort

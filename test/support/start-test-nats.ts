@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { startNatsServer } from '../../deploy/local/services/nats/start-nats-server.ts'
-import { type Service } from '../../deploy/local/services/service.ts'
+import { startNatsServer } from '../../deploy/local/services/start-nats-server.ts'
+import { type Service } from '../../deploy/local/processes/service.ts'
 import { type TestContext } from './test-context.ts'
 import { waitUntilPaused } from './wait-until-paused.ts'
 

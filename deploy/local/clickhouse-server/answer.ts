@@ -2,6 +2,8 @@ import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { randomBytes } from 'node:crypto'
 import zlib from 'node:zlib'
 import { type ErrorAnswer } from './errors.ts'
+import { type EngineResult } from './engine/engine.ts'
+import { type QueryRecord } from './server-database.ts'
 
 /** The counts a server gives in `X-ClickHouse-Summary`. */
 export interface Summary {
@@ -129,4 +131,29 @@ function formatSummary (summary: Summary): string {
     result_bytes: String(summary.resultBytes),
     elapsed_ns: String(Math.round(summary.elapsedSeconds * 1e9))
   })
+}
+
+/** Counts of a query that gave rows; notes them in its record. */
+export function summarizeRows (record: QueryRecord, result: EngineResult): Summary {
+  const { rows, rowBytes, elapsedSeconds } = result
+  const readRows = Math.max(record.readRows, rows)
+  const readBytes = Math.max(record.readBytes, rowBytes)
+  Object.assign(record, { readRows, readBytes, resultRows: rows })
+  const written = { writtenRows: 0, writtenBytes: 0 }
+  return { readRows, readBytes, ...written, resultRows: rows, resultBytes: rowBytes, elapsedSeconds }
+}
+
+/** Counts of an insert of rows; notes them in its record. */
+export function summarizeInsert (record: QueryRecord, result: EngineResult): Summary {
+  const { rows, rowBytes, elapsedSeconds } = result
+  Object.assign(record, { readRows: rows, readBytes: rowBytes, writtenRows: rows })
+  return {
+    readRows: rows,
+    readBytes: rowBytes,
+    writtenRows: rows,
+    writtenBytes: rowBytes,
+    resultRows: rows,
+    resultBytes: rowBytes,
+    elapsedSeconds
+  }
 }

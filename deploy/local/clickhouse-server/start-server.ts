@@ -6,23 +6,18 @@ import path from 'node:path'
 import { type Logger } from 'pino'
 import { SettingsError } from '../../../platform/errors.ts'
 import { type LoginDigests } from './request/authenticate.ts'
-import { loadAllowList } from './analyst/allow-list.ts'
-import { closeServer } from './close-server.ts'
-import { openEngine } from './engine/engine.ts'
-import { forgetLostParts } from './recovery/forget-lost-parts.ts'
-import { type ServerParts } from './server-parts.ts'
-import { prepareSystemDatabase } from './engine/system-database.ts'
-import { createGuardAnalyst } from './analyst/guard-analyst.ts'
-import { KillQuery } from './watch/kill-query.ts'
-import { NamedSessions } from './engine/named-sessions.ts'
+import { type AllowList, loadAllowList } from './analyst/allow-list.ts'
+import { type Engine, openEngine } from './engine/engine.ts'
+import { forgetLostParts } from './insert/forget-lost-parts.ts'
+import { prepareSystemDatabase, QueryLog } from './server-database.ts'
+import { createGuardAnalyst, type GuardAnalyst } from './analyst/guard-analyst.ts'
+import { KillQuery, ProgressSampler, RunningQueries } from './running-queries.ts'
+import { NamedSessions } from './engine/lend-session.ts'
 import { ANALYST_PROFILE, GUARD_PROFILE, POOL_SIZES, PRODUCT_PROFILE } from './engine/profiles.ts'
-import { ResultPipe } from './statement/result-pipe.ts'
-import { QueryLog } from './watch/query-log.ts'
-import { RunningQueries } from './watch/running-queries.ts'
-import { ProgressSampler } from './watch/sample-progress.ts'
+import { ResultPipe } from './statement/run-select.ts'
 import { buildServer } from './server.ts'
 import { SessionPool } from './engine/session-pool.ts'
-import { openSpool } from './engine/spool.ts'
+import { openSpool, type Spool } from './engine/spool.ts'
 import { TokenFlusher } from './insert/flush-tokens.ts'
 
 export interface ServerOptions {
@@ -95,4 +90,64 @@ async function listen (server: Server, port: number): Promise<number> {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
     throw new SettingsError([`port ${port} is in use by another program; choose one by MILLRACE_CLICKHOUSE_PORT`])
   }
+}
+
+/** What the steps of a request share. */
+export interface ServerParts {
+  logger: Logger
+  engine: Engine
+  logins: LoginDigests
+  spool: Spool
+  tokens: TokenFlusher
+  pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool, guard: SessionPool }
+  named: NamedSessions
+  /** Pipes that no query uses; there are as many as sessions that may run. */
+  pipes: ResultPipe[]
+  killQuery: KillQuery
+  running: RunningQueries
+  queryLog: QueryLog
+  progress: ProgressSampler
+  allowList: AllowList
+  guardAnalyst: GuardAnalyst
+  displayName: string
+  closing: boolean
+}
+
+/** The process promises to be gone within three seconds; the engine needs some of them to close its tables. */
+const INSERTS_MAY_TAKE_MS = 2000
+const QUERIES_MAY_TAKE_MS = 300
+
+/**
+ * Stops the server: no new requests, reads are cancelled, running inserts may end.
+ *
+ * An insert that takes longer is cut off as by kill -9: its client gets no answer, and repeats it with its token.
+ */
+async function closeServer (parts: ServerParts, server: Server): Promise<void> {
+  parts.closing = true
+  const closed = once(server, 'close')
+  server.close()
+  server.closeIdleConnections()
+  parts.running.stopReads()
+  const ended = await endsWithin(INSERTS_MAY_TAKE_MS, () => parts.running.size === 0)
+  if (!ended) parts.logger.warn({ queries: parts.running.size }, 'stopping although queries still run')
+  server.closeAllConnections()
+  await Promise.race([closed, pause(QUERIES_MAY_TAKE_MS)])
+  parts.named.close()
+  await Promise.race([parts.queryLog.close(), pause(QUERIES_MAY_TAKE_MS)])
+  for (const pool of Object.values(parts.pools)) pool.close()
+  parts.spool.close()
+  if (ended) await parts.engine.close()
+}
+
+async function endsWithin (limitMs: number, isOver: () => boolean): Promise<boolean> {
+  const end = performance.now() + limitMs
+  while (!isOver()) {
+    if (performance.now() > end) return false
+    await pause(10)
+  }
+  return true
+}
+
+async function pause (ms: number): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, ms))
 }

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { freePorts } from '../../../test/support/free-port.ts'
 import { withoutSettings } from '../../../test/support/without-settings.ts'
-import { isRoot, readNobodyUid } from '../services/postgres/postgres-account.ts'
+import { isRoot, readNobodyUid } from '../services/postgres-cluster.ts'
 import { makeDataDir } from '../testing/run-main.ts'
 import { lockDataDir } from './data-dir-lock.ts'
 

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../../platform/errors.ts'
 import { tryLockFile, type FileLock } from '../../../platform/durable-folder.ts'
 import { explainUnusable } from './check-data-dir.ts'
-import { readProcessIdentity } from '../processes/process-identity.ts'
+import { readProcessIdentity } from '../processes/recorded-processes.ts'
 
 /** Another stack runs on the data directory. */
 export class DataDirLockedError extends MillraceError {

@@ -1,9 +1,8 @@
 import path from 'node:path'
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { readProcessIdentity } from './process-identity.ts'
+import { endRecordedProcesses, openProcessRecord, readProcessIdentity } from './recorded-processes.ts'
 import { spawnProcess } from './spawn-process.ts'
-import { endRecordedProcesses, openProcessRecord } from './recorded-processes.ts'
 
 t.test('ends what a killed stack left behind', async (t) => {
   const dataDir = t.testdir()

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { readProcessIdentity } from './process-identity.ts'
+import { readProcessIdentity } from './recorded-processes.ts'
 import { spawnProcess } from './spawn-process.ts'
 
 /** Ends only when it is killed. */

@@ -1,13 +1,11 @@
-import { mkdirSync, realpathSync } from 'node:fs'
+import { existsSync, mkdirSync, realpathSync } from 'node:fs'
 import path from 'node:path'
-import { findCompileCache } from '../data-dir/find-compile-cache.ts'
-import { startOnPort } from '../processes/pick-free-port.ts'
-import { type Service, type ServiceOptions } from './service.ts'
+import { findCompileCache } from '../data-dir/cache-dir.ts'
+import { startOnPort } from '../ports.ts'
+import { type Service, type ServiceOptions, ServiceStartError, waitUntilReady } from '../processes/service.ts'
 import { makeSpoolFolders, removeSpoolFolders } from '../clickhouse-server/engine/spool.ts'
 import { digestPassword } from '../clickhouse-server/request/authenticate.ts'
-import { type Command, confineCommand } from '../processes/confine.ts'
 import { type ManagedProcess, spawnProcess } from '../processes/spawn-process.ts'
-import { ServiceStartError, waitUntilReady } from '../processes/wait-until-ready.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..', '..', '..')
 const SERVER = path.join(ROOT, 'deploy/local/clickhouse-server/main.ts')
@@ -48,7 +46,7 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
       MILLRACE_LOG_LEVEL: options.logLevel ?? 'info'
     }
     const start = async (command: Command): Promise<ManagedProcess> =>
-      await startFront(command, { ...options, dataDir, port }, env)
+      await startServer(command, { ...options, dataDir, port }, env)
     const child = confined === undefined
       ? await start(program)
       : await startConfined(() => start(confined), () => start(program))
@@ -70,7 +68,7 @@ async function startConfined<P> (confined: () => Promise<P>, unconfined: () => P
 /** The server ended by itself, for a reason that its log tells. */
 class EndedBeforeReadyError extends ServiceStartError {}
 
-async function startFront (
+async function startServer (
   { command, args }: Command, options: ClickHouseOptions, env: NodeJS.ProcessEnv
 ): Promise<ManagedProcess> {
   const { dataDir, port } = options
@@ -122,4 +120,41 @@ async function answersPing (port: number): Promise<boolean> {
   const response = await fetch(`http://127.0.0.1:${port}/ping`, { signal: AbortSignal.timeout(2000) })
   await response.body?.cancel()
   return response.status === 200
+}
+
+export interface Confinement {
+  /** Files and folders the program may read and execute, with all below. */
+  read: readonly string[]
+  /** Folders in which it may do everything. They must exist. */
+  write: readonly string[]
+}
+
+interface Command {
+  command: string
+  args: readonly string[]
+}
+
+const SCRIPT = path.join(import.meta.dirname, 'confine.pl')
+const PERL = '/usr/bin/perl'
+
+/** What every program of this kind needs of a Linux: libraries, time zones, chance, and what it may know of itself. */
+const SYSTEM = [
+  '/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store', '/gnu/store', '/sys',
+  ...['ld.so.cache', 'ld.so.conf', 'localtime', 'timezone', 'nsswitch.conf', 'hosts', 'host.conf', 'resolv.conf', 'passwd', 'group', 'ssl/openssl.cnf', 'alternatives']
+    .map((name) => `/etc/${name}`),
+  // `/proc/self` of the process that is to be confined; other processes are out of reach.
+  ...['self', 'sys', 'meminfo', 'stat', 'cpuinfo', 'uptime', 'loadavg', 'version', 'filesystems', 'vmstat', 'diskstats'].map((name) => `/proc/${name}`),
+  '/dev/zero', '/dev/random', '/dev/urandom'
+]
+
+/**
+ * The command that runs a program confined by the kernel: it can open only what is named, reach no other process, and
+ * connect to no TCP port. The process keeps its id. See `confine.pl`, which runs it unconfined where the kernel cannot.
+ *
+ * @returns undefined where it cannot be tried: not Linux, or no Perl.
+ */
+function confineCommand (program: Command, { read, write }: Confinement): Command | undefined {
+  if (process.platform !== 'linux' || !existsSync(PERL)) return undefined
+  const rules = [...[...SYSTEM, ...read].map((file) => `r:${file}`), ...['/dev/null', ...write].map((file) => `w:${file}`)]
+  return { command: PERL, args: [SCRIPT, ...rules, '--', program.command, ...program.args] }
 }

@@ -1,7 +1,7 @@
 import { startClickHouse } from '../../../deploy/local/services/start-clickhouse.ts'
-import { type Service, type ServiceOptions } from '../../../deploy/local/services/service.ts'
-import { startNatsServer } from '../../../deploy/local/services/nats/start-nats-server.ts'
-import { startPostgres } from '../../../deploy/local/services/postgres/start-postgres.ts'
+import { type Service, type ServiceOptions } from '../../../deploy/local/processes/service.ts'
+import { startNatsServer } from '../../../deploy/local/services/start-nats-server.ts'
+import { startPostgres } from '../../../deploy/local/services/start-postgres.ts'
 import { waitUntilIdle } from './wait-until-idle.ts'
 import { type Supervise, type SupervisedPart } from './supervise.ts'
 

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { startTier } from '../../../deploy/local/tiers/start-tier.ts'
+import { startTier } from '../../../deploy/local/start-parts.ts'
 import { freePorts } from '../../support/free-port.ts'
 import { withoutSettings } from '../../support/without-settings.ts'
 import { waitUntilIdle } from './wait-until-idle.ts'

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { keepRunning } from '../../../deploy/local/processes/keep-running.ts'
+import { keepRunning } from '../../../deploy/local/processes/supervise.ts'
 import { type ManagedProcess } from '../../../deploy/local/processes/spawn-process.ts'
 import { waitFor } from '../../support/wait-for.ts'
 

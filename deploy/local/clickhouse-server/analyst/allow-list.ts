@@ -52,7 +52,7 @@ export const SYSTEM_TABLES: ReadonlySet<string> = new Set([
   'time_zones', 'tokenizers', 'unicode', 'zeros', 'zeros_mt'
 ])
 
-/** System tables that are shown through views without their paths; see `system-database.ts`. */
+/** System tables that are shown through views without their paths; see `server-database.ts`. */
 export const MASKED_SYSTEM_TABLES: ReadonlySet<string> = new Set(['databases', 'parts', 'tables'])
 
 /** The standard's views of the same, all harmless. */

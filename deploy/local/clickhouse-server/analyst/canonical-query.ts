@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import { type SessionPool } from '../engine/session-pool.ts'
-import { type SessionState } from '../engine/engine-session.ts'
+import { type SessionState } from '../engine/engine.ts'
 import { QueryError } from '../errors.ts'
-import { quoteString } from '../sql/quote-sql.ts'
+import { quoteString } from '../statement/lex-sql.ts'
 import { DATABASE_ENGINES } from './allow-list.ts'
 
 /**

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import chdb, { type Session } from 'chdb'
 import { SettingsError } from '../../../../platform/errors.ts'
-import { EngineSession, type Settings, type SettingsMap } from './engine-session.ts'
+import { quoteIdentifier, quoteString } from '../statement/lex-sql.ts'
 import { engineConfig } from './profiles.ts'
 
 /**
@@ -88,4 +88,108 @@ function readOwner (dataDir: string): number | undefined {
     // No lock file, or its process is gone: the folder could not be opened for another reason.
     return undefined
   }
+}
+
+export type Settings = Readonly<Record<string, string>>
+type SettingsMap = ReadonlyMap<string, string>
+
+/** What a query wants its session to be like. */
+export interface SessionState {
+  database: string
+  settings: SettingsMap
+}
+
+/** What the engine tells about a statement that has ended. */
+export interface EngineResult {
+  bytes: Uint8Array
+  /** Rows that a SELECT gave, or that an INSERT took from its file; bytes of these. */
+  rows: number
+  rowBytes: number
+  elapsedSeconds: number
+}
+
+/**
+ * One connection to the engine: runs one statement at a time and keeps a current database and settings.
+ *
+ * Settings of a request are brought in by SET, not by a SETTINGS clause: SET works for every statement, needs no
+ * place in the text, and costs 0.1 ms, nothing when the same client asks again with the same settings.
+ */
+export class EngineSession {
+  /** Marks the session's queries in system.processes, so that they can be killed. */
+  readonly mark: string
+  /** Set when a statement may have changed the session in a way only the engine knows. */
+  dirty = false
+  #session: Session
+  #database = 'default'
+  #settings = new Map<string, string>()
+
+  private constructor (session: Session, mark: string) {
+    this.#session = session
+    this.mark = mark
+  }
+
+  /**
+   * @param profile  Settings that are never taken back. `readonly` is set last, as it ends all SETs.
+   * @param settings  Settings of the first request, stronger than the profile.
+   */
+  static async open (
+    session: Session, mark: string, profile: Settings, settings: SettingsMap
+  ): Promise<EngineSession> {
+    const opened = new EngineSession(session, mark)
+    const { readonly, ...rest } = profile
+    const all = { ...rest, ...Object.fromEntries(settings), log_comment: mark }
+    await opened.run(`SET ${Object.entries(all).map(assign).join(', ')}`)
+    if (readonly !== undefined) await opened.run(`SET readonly = ${quoteString(readonly)}`)
+    opened.#settings = new Map(settings)
+    return opened
+  }
+
+  /** Whether a query with this state needs no change at all. */
+  isAt (state: SessionState): boolean {
+    return state.database === this.#database && this.#changes(state.settings).length === 0
+  }
+
+  /**
+   * Brings the session to a state.
+   *
+   * @throws the engine's error for an unknown database or setting; the session must be closed then.
+   */
+  async moveTo (state: SessionState): Promise<void> {
+    if (state.database !== this.#database) {
+      await this.run(`USE ${quoteIdentifier(state.database)}`)
+      this.#database = state.database
+    }
+    const changes = this.#changes(state.settings)
+    if (changes.length === 0) return
+    await this.run(`SET ${changes.join(', ')}`)
+    this.#settings = new Map(state.settings)
+  }
+
+  /** Gives the values of query parameters. They stay until overwritten: see `statement.ts`. */
+  async setParams (params: ReadonlyMap<string, string>): Promise<void> {
+    if (params.size === 0) return
+    await this.run(`SET ${[...params].map(([name, value]) => assign([`param_${name}`, value])).join(', ')}`)
+  }
+
+  /** @param format  Used when the statement has no FORMAT of its own. */
+  async run (sql: string, format = 'TabSeparated'): Promise<EngineResult> {
+    const result = await this.#session.queryAsync(sql, { format })
+    const { rowsRead, bytesRead, elapsed } = result
+    return { bytes: result.bytes(), rows: rowsRead, rowBytes: bytesRead, elapsedSeconds: elapsed }
+  }
+
+  close (): void {
+    this.#session.close()
+  }
+
+  #changes (wanted: SettingsMap): string[] {
+    const changes: string[] = []
+    for (const [name, value] of wanted) if (this.#settings.get(name) !== value) changes.push(assign([name, value]))
+    for (const name of this.#settings.keys()) if (!wanted.has(name)) changes.push(`${name} = DEFAULT`)
+    return changes
+  }
+}
+
+function assign ([name, value]: [string, string]): string {
+  return `${name} = ${quoteString(value)}`
 }

@@ -1,7 +1,7 @@
 import { totalmem } from 'node:os'
 import { type AllowList } from '../analyst/allow-list.ts'
 import { QueryError } from '../errors.ts'
-import { type Settings } from './engine-session.ts'
+import { type Settings } from './engine.ts'
 
 /** Sizes of the session pools; each session that runs needs one thread of the process (see `main.ts`). */
 export const POOL_SIZES = {

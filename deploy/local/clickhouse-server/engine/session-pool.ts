@@ -1,5 +1,4 @@
-import { type Engine } from './engine.ts'
-import { type EngineSession, type SessionState, type Settings } from './engine-session.ts'
+import { type Engine, type EngineSession, type SessionState, type Settings } from './engine.ts'
 import { QueryError } from '../errors.ts'
 
 export interface PoolOptions {

@@ -1,15 +1,12 @@
-import { buildSelectInto } from '../sql/build-statement.ts'
-import { checkParams } from '../sql/check-params.ts'
-import { type EngineSession } from '../engine/engine-session.ts'
+import { type EngineSession } from '../engine/engine.ts'
 import { QueryError } from '../errors.ts'
-import { fillParams } from '../sql/fill-params.ts'
-import { type ServerParts } from '../server-parts.ts'
-import { type Query, readOnlyMethodError } from '../handle-query.ts'
-import { replaceServerCommand } from './replace-server-command.ts'
-import { readStatement, type Statement } from '../sql/read-statement.ts'
+import { type ServerParts } from '../start-server.ts'
+import { type Query, readOnlyMethodError } from '../server.ts'
+import { summarizeRows } from '../answer.ts'
+import { withSession } from '../engine/lend-session.ts'
+import { buildSelectInto, checkParams, fillParams, readStatement, type Statement } from './statement.ts'
 import { runSelect } from './run-select.ts'
-import { summarizeRows } from '../summarize.ts'
-import { withSession } from '../engine/with-session.ts'
+import { quoteString } from './lex-sql.ts'
 
 const MAKES_TABLES = new Set(['ATTACH', 'RESTORE', 'REPLACE', 'UNDROP'])
 
@@ -91,4 +88,28 @@ function setFormatHeaders (parts: ServerParts, query: Query, format: string): vo
   query.answer.setHeader('X-ClickHouse-Format', format)
   query.answer.setHeader('X-ClickHouse-Timezone', timezone ?? parts.engine.timezone)
   query.answer.setHeader('Content-Type', parts.engine.contentTypes.get(format) ?? 'application/octet-stream')
+}
+
+/**
+ * Carries out the commands that concern what only the server knows, and puts a SELECT of their answer in their place:
+ * `KILL QUERY WHERE query_id = '...'` (the engine has other ids) and `SYSTEM FLUSH LOGS`.
+ */
+async function replaceServerCommand (parts: ServerParts, statement: Statement): Promise<Statement> {
+  const { tokens } = statement
+  const words = tokens.map((token) => token.text)
+  if (words.slice(0, 3).join(' ') === 'SYSTEM FLUSH LOGS') {
+    await parts.queryLog.flush()
+    return readStatement('SELECT 1 WHERE 0')
+  }
+  const id = tokens[5]
+  if (words.slice(0, 5).join(' ') !== 'KILL QUERY WHERE QUERY_ID =' || id?.kind !== 'string') return statement
+  const rest = words.slice(6).filter((word, i) => i > 0 || word !== 'ASYNC')
+  if (rest.length > 0 && rest[0] !== 'FORMAT') return statement
+
+  const queryId = id.text.slice(1, -1)
+  const killed = parts.running.kill(queryId)
+  const found = killed === undefined ? 0 : 1
+  const format = statement.format === undefined ? '' : `FORMAT ${statement.format.name}`
+  return readStatement(`SELECT 'waiting' AS kill_status, ${quoteString(queryId)} AS query_id,
+    ${quoteString(killed?.user ?? '')} AS user, ${quoteString(killed?.query ?? '')} AS query WHERE ${found} ${format}`)
 }

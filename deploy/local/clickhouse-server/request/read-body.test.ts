@@ -1,0 +1,41 @@
+import t from 'tap'
+import { findInsertData } from './read-body.ts'
+
+t.test('finds head, settings, format and rows of an insert', async (t) => {
+  const cases: Array<[string, string, string, string, string]> = [
+    ['INSERT INTO t FORMAT JSONEachRow', 'INSERT INTO t ', '', 'JSONEachRow', ''],
+    ['INSERT INTO t FORMAT CSV\n1,2', 'INSERT INTO t ', '', 'CSV', '1,2'],
+    ['insert into t(a, b) format TSV \t\r\n 1\t2', 'insert into t(a, b) ', '', 'TSV', ' 1\t2'],
+    ['INSERT INTO t FORMAT CSV 1,2', 'INSERT INTO t ', '', 'CSV', '1,2'],
+    ['INSERT INTO t FORMAT CSV;\n1', 'INSERT INTO t ', '', 'CSV', '1'],
+    ['INSERT INTO t VALUES (1), (2)', 'INSERT INTO t ', '', 'Values', ' (1), (2)'],
+    ['INSERT INTO t (a) VALUES', 'INSERT INTO t (a) ', '', 'Values', ''],
+    ['INSERT INTO `values` VALUES (1)', 'INSERT INTO `values` ', '', 'Values', ' (1)'],
+    ['INSERT INTO db.t (format) FORMAT Native', 'INSERT INTO db.t (format) ', '', 'Native', ''],
+    ['INSERT INTO t SETTINGS a = 1, b = \'x\' FORMAT CSV\n1', 'INSERT INTO t ', "SETTINGS a = 1, b = 'x' ", 'CSV', '1'],
+    ['/* c */ INSERT INTO TABLE t -- FORMAT X\n FORMAT CSV\n1', '/* c */ INSERT INTO TABLE t -- FORMAT X\n ', '', 'CSV', '1'],
+    ["INSERT INTO FUNCTION null('a UInt8') FORMAT CSV\n\n1", "INSERT INTO FUNCTION null('a UInt8') ", '', 'CSV', '\n1']
+  ]
+  for (const [text, head, settings, format, rows] of cases) {
+    const cut = findInsertData(text)
+    t.same(cut && {
+      head: text.slice(0, cut.headEnd), settings: cut.settings, format: cut.format, rows: text.slice(cut.dataStart)
+    }, { head, settings, format, rows }, text)
+  }
+})
+
+t.test('leaves every other statement alone', async (t) => {
+  for (const text of ['SELECT 1 FORMAT CSV', 'INSERT INTO t SELECT 1', 'INSERT INTO t (a) WITH 1 AS x SELECT x', 'INSERT INTO t', '', 'INSERT INTO t FORMAT']) {
+    t.equal(findInsertData(text), undefined, text)
+  }
+})
+
+t.test('refuses to read files of this machine', async (t) => {
+  t.throws(() => findInsertData("INSERT INTO t FROM INFILE '/etc/passwd' FORMAT CSV"), { code: 344 })
+})
+
+t.test('never looks at the rows', async (t) => {
+  const cut = findInsertData(`INSERT INTO t FORMAT RowBinary\n${"'\u0000\u00ff;/*".repeat(10)}`)
+
+  t.match(cut, { format: 'RowBinary' })
+})

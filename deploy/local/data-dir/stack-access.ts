@@ -1,0 +1,97 @@
+import { randomBytes } from 'node:crypto'
+import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { mintKey } from '../../../api/keys/key-text.ts'
+import { flushFolder } from '../../../platform/durable-folder.ts'
+import { type StackSettings } from '../stack-settings.ts'
+
+/** Keys and passwords of the embedded stack: generated once, kept in the data directory. */
+export interface Credentials {
+  /** Key of project 1; public, in every client. */
+  projectApiKey: string
+  /** Key of the first user, for management. */
+  personalApiKey: string
+  /** Of the superuser `millrace`; fixed once its files exist. */
+  postgresPassword: string
+  /** Of the ClickHouse user `millrace`. */
+  clickhousePassword: string
+  /** Of the read-only ClickHouse user `analyst`. */
+  analystPassword: string
+}
+
+/**
+ * Reads `credentials.json` of the data directory, or writes it on the first start. Only its owner may read it.
+ *
+ * Chosen keys count on an empty data directory only, as the database already holds the others; chosen ClickHouse
+ * passwords always count, as the embedded ClickHouse server learns them at each start.
+ */
+export async function loadCredentials (dataDir: string, chosen: StackSettings['chosen']): Promise<Credentials> {
+  const file = path.join(dataDir, 'credentials.json')
+  const stored = await readFile(file, 'utf8').then(
+    (text) => JSON.parse(text) as Credentials,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+      return undefined
+    }
+  )
+  const credentials = stored ?? {
+    projectApiKey: chosen.projectApiKey || mintKey('phc_'),
+    personalApiKey: chosen.personalApiKey || mintKey('phx_'),
+    postgresPassword: generatePassword(),
+    clickhousePassword: chosen.clickhousePassword || generatePassword(),
+    analystPassword: chosen.analystPassword || generatePassword()
+  }
+  if (stored === undefined) {
+    // On the disk before the stores are created with these passwords: nobody else knows them.
+    await writeFile(`${file}.new`, `${JSON.stringify(credentials, null, 2)}\n`, { mode: 0o600, flush: true })
+    await rename(`${file}.new`, file)
+    await flushFolder(dataDir)
+  }
+  await chmod(file, 0o600)
+  return {
+    ...credentials,
+    clickhousePassword: chosen.clickhousePassword || credentials.clickhousePassword,
+    analystPassword: chosen.analystPassword || credentials.analystPassword
+  }
+}
+
+/** 144 random bits in characters that need no quoting in a URL or a shell. */
+function generatePassword (): string {
+  return randomBytes(18).toString('base64url')
+}
+
+/** Where the parts of a running stack answer; passwords are part of the URLs. */
+export interface StackAddresses {
+  /** The process that holds the stack. */
+  pid: number
+  /** The one origin for SDKs and management. */
+  baseUrl: string
+  apiUrl: string
+  pipelineUrl: string
+  natsUrl: string
+  clickhouseUrl: string
+  databaseUrl: string
+}
+
+/**
+ * Leaves the addresses in `addresses.json` of the data directory, for tools on this machine. Only the owner may read
+ * it, and it is there only while the stack runs (or after it was killed).
+ */
+export async function writeAddresses (dataDir: string, addresses: StackAddresses): Promise<void> {
+  const file = addressesFile(dataDir)
+  await writeFile(`${file}.new`, `${JSON.stringify(addresses, null, 2)}\n`, { mode: 0o600 })
+  await rename(`${file}.new`, file)
+}
+
+/** @throws when no stack was started on the data directory. */
+export async function readAddresses (dataDir: string): Promise<StackAddresses> {
+  return JSON.parse(await readFile(addressesFile(dataDir), 'utf8')) as StackAddresses
+}
+
+export async function removeAddresses (dataDir: string): Promise<void> {
+  await rm(addressesFile(dataDir), { force: true })
+}
+
+function addressesFile (dataDir: string): string {
+  return path.join(dataDir, 'addresses.json')
+}

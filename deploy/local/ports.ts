@@ -1,0 +1,103 @@
+import { createServer } from 'node:net'
+import { SettingsError } from '../../platform/errors.ts'
+import { type SettingName } from '../../platform/settings.ts'
+import { type StackSettings } from './stack-settings.ts'
+import { ServiceStartError } from './processes/service.ts'
+
+interface WantedPort {
+  port: number
+  host: string
+  setting: SettingName
+  what: string
+}
+
+/**
+ * Looks whether every chosen port can be had, before anything is started. Port 0 is always free.
+ *
+ * @throws {SettingsError} naming every port that is taken and the setting that changes it.
+ */
+export async function checkPorts (settings: StackSettings): Promise<void> {
+  const wanted = listPorts(settings).filter(({ port }) => port !== 0)
+  const problems: string[] = []
+  for (const [index, { port, host, setting, what }] of wanted.entries()) {
+    const earlier = wanted.slice(0, index).find((other) => other.port === port)
+    if (earlier !== undefined) {
+      problems.push(`${setting} and ${earlier.setting} are both ${port}: every part needs a port of its own`)
+    } else if (!(await isPortFree(port, host))) {
+      problems.push(`port ${port} for ${what} is in use by another process: set ${setting} to a free one`)
+    }
+  }
+  if (problems.length > 0) throw new SettingsError(problems)
+}
+
+function listPorts ({ ports, host, external }: StackSettings): WantedPort[] {
+  const local = '127.0.0.1'
+  const wanted: WantedPort[] = [
+    { port: ports.origin, host, setting: 'MILLRACE_PORT', what: 'ingest, the origin for SDKs' },
+    { port: ports.api, host: local, setting: 'MILLRACE_API_PORT', what: 'the API' },
+    { port: ports.pipeline, host: local, setting: 'MILLRACE_PIPELINE_PORT', what: 'the pipeline' }
+  ]
+  if (external.clickhouseUrl === undefined) {
+    wanted.push({ port: ports.clickhouse, host: local, setting: 'MILLRACE_CLICKHOUSE_PORT', what: 'ClickHouse' })
+  }
+  if (external.natsUrl === undefined) {
+    wanted.push({ port: ports.nats, host: local, setting: 'MILLRACE_NATS_PORT', what: 'nats-server' })
+  }
+  if (external.databaseUrl === undefined) {
+    wanted.push({ port: ports.postgres, host: local, setting: 'MILLRACE_POSTGRES_PORT', what: 'Postgres' })
+  }
+  return wanted
+}
+
+/**
+ * Below the range from which Linux takes the ports of outgoing connections (32768 to 60999), so that none of those
+ * takes the port away between the test and its use.
+ */
+const FIRST_PORT = 20_000
+const PORTS = 12_000
+const ATTEMPTS = 50
+
+/** Each process begins so far from the next one. No divisor of `PORTS`: only the 12,000th begins there again. */
+const PORTS_PER_PROCESS = 37
+
+let picked = 0
+
+/**
+ * Finds a port of 127.0.0.1 on which nobody listens.
+ *
+ * Somebody may still take it before it is used. To make that rare, a process is not told the same port twice, and
+ * processes with ids near each other, such as stacks that start together, look at different ports.
+ */
+export async function pickFreePort (): Promise<number> {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const port = FIRST_PORT + (process.pid * PORTS_PER_PROCESS + picked++) % PORTS
+    if (await isPortFree(port, '127.0.0.1')) return port
+  }
+  throw new Error(`found no free port in ${ATTEMPTS} attempts between ${FIRST_PORT} and ${FIRST_PORT + PORTS}`)
+}
+
+/** Tells whether one could listen there now. */
+async function isPortFree (port: number, host: string): Promise<boolean> {
+  return await new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)))
+  })
+}
+
+/**
+ * Starts something on the given port, or for port 0 on a free one; then again on another when it could not start,
+ * because somebody else may have taken the port first.
+ */
+export async function startOnPort<T> (port: number, start: (port: number) => Promise<T>): Promise<T> {
+  if (port !== 0) return await start(port)
+  for (let attempt = 1; ; attempt++) {
+    const free = await pickFreePort()
+    try {
+      return await start(free)
+    } catch (error) {
+      const portWasTaken = error instanceof ServiceStartError && !(await isPortFree(free, '127.0.0.1'))
+      if (!portWasTaken || attempt === 3) throw error
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import { open } from 'node:fs/promises'
+import { setTimeout as delay } from 'node:timers/promises'
+import { MillraceError } from '../../../platform/errors.ts'
+import { type ManagedProcess } from './spawn-process.ts'
+
+/** A running part of the embedded stack. */
+export interface Service extends ManagedProcess {
+  /** What `NATS_URL`, `DATABASE_URL` or `CLICKHOUSE_URL` is set to in order to use it, password included. */
+  readonly url: string
+  readonly port: number
+}
+
+/** What every service is started with. */
+export interface ServiceOptions {
+  /** Keeps its files in a folder of its own below; several stacks use several folders. */
+  dataDir: string
+  /** Port on 127.0.0.1; 0 takes a free one. */
+  port: number
+  /** Gives the start up: what was started is stopped, and the start rejects. */
+  signal?: AbortSignal | undefined
+  /** Told of the process at once, before it is ready. */
+  onSpawn?: ((child: ManagedProcess) => void) | undefined
+  /** After this long an ending service is killed, in milliseconds. Default 8,000. */
+  stopTimeoutMs?: number | undefined
+}
+
+/** A process of the stack ended or hung before it was ready. The message carries the end of its log. */
+export class ServiceStartError extends MillraceError {
+  constructor (message: string, cause?: unknown) {
+    super('MILLRACE_SERVICE_START_FAILED', message, cause === undefined ? {} : { cause })
+    this.name = 'ServiceStartError'
+  }
+}
+
+const POLL_MS = 50
+const LOG_TAIL_BYTES = 3000
+
+export interface WaitUntilReadyOptions {
+  /** Asks once. A rejection counts as "not yet", except for a `ServiceStartError`, which no waiting repairs. */
+  isReady: () => Promise<boolean>
+  timeoutMs: number
+  /** Gives up. */
+  signal?: AbortSignal | undefined
+}
+
+/**
+ * Waits until a just started process answers, and stops it when it does not.
+ *
+ * @throws {ServiceStartError} when the process ended, or did not answer in time.
+ */
+export async function waitUntilReady (child: ManagedProcess, options: WaitUntilReadyOptions): Promise<void> {
+  const { isReady, timeoutMs, signal } = options
+  const outcome: { ended?: string } = {}
+  void child.exited.then(({ code, signal }) => { outcome.ended = `ended with ${signal ?? `code ${code}`}` })
+  const deadline = performance.now() + timeoutMs
+  let lastError: unknown
+  while (outcome.ended === undefined && performance.now() < deadline && signal?.aborted !== true) {
+    try {
+      if (await isReady()) return
+    } catch (error) {
+      lastError = error
+      if (error instanceof ServiceStartError) break
+    }
+    await delay(POLL_MS)
+  }
+  if (signal?.aborted === true || lastError instanceof ServiceStartError) {
+    await child.stop()
+    throw lastError instanceof ServiceStartError ? lastError : new ServiceStartError(`${child.name}: start given up`)
+  }
+  const what = outcome.ended ?? `was not ready within ${timeoutMs / 1000} s`
+  await child.stop()
+  const tail = await readLogTail(child.logFile)
+  throw new ServiceStartError(`${child.name} ${what}. End of its log ${child.logFile}:\n${tail}`, lastError)
+}
+
+/** The last lines of a log file; empty when there is none. */
+export async function readLogTail (file: string): Promise<string> {
+  try {
+    await using log = await open(file)
+    const { size } = await log.stat()
+    const start = Math.max(0, size - LOG_TAIL_BYTES)
+    const { buffer, bytesRead } = await log.read(Buffer.alloc(LOG_TAIL_BYTES), 0, LOG_TAIL_BYTES, start)
+    return buffer.toString('utf8', 0, bytesRead)
+  } catch {
+    // The log only helps to explain another failure; that one must not be hidden by this.
+    return ''
+  }
+}

@@ -1,0 +1,159 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Progress } from '../progress.ts'
+import { type ManagedProcess, type ProcessExit } from './spawn-process.ts'
+
+/**
+ * The order in which parts are stopped, in the direction of the data: first what takes events in, then what moves
+ * them on, then what stores them. Parts of one group stop together.
+ */
+export const STOP_ORDER = ['sources', 'pipeline', 'services'] as const
+export type StopGroup = (typeof STOP_ORDER)[number]
+
+/** How long each group may take before it is killed, in milliseconds; together less than the ten seconds promised. */
+export const STOP_TIMEOUT_MS: Record<StopGroup, number> = { sources: 4000, pipeline: 3000, services: 2500 }
+
+/** What the start of a part is given. */
+export interface PartHooks {
+  signal: AbortSignal
+  onSpawn: (child: ManagedProcess) => void
+  stopTimeoutMs: number
+}
+
+/** The processes of a stack: each kept running until all are stopped. */
+export interface StackParts {
+  /** Starts a part and keeps it running. Resolves with its first process once that is ready. */
+  start <P extends ManagedProcess>(
+    group: StopGroup, name: string, start: (hooks: PartHooks) => Promise<P>
+  ): Promise<P>
+  /** Stops everything in order. */
+  stop (): Promise<void>
+  /** Kills everything at once. */
+  kill (): void
+}
+
+export function createStackParts (
+  { progress, signal, onSpawn }: { progress: Progress, signal: AbortSignal, onSpawn: (child: ManagedProcess) => void }
+): StackParts {
+  const groups: Record<StopGroup, KeptProcess[]> = { sources: [], pipeline: [], services: [] }
+  const alive = new Set<ManagedProcess>()
+  const starting = new Set<Promise<unknown>>()
+  const stopping = new AbortController()
+  const giveUp = AbortSignal.any([signal, stopping.signal])
+
+  function watch (child: ManagedProcess): void {
+    alive.add(child)
+    void child.exited.then(() => alive.delete(child))
+    onSpawn(child)
+  }
+
+  return {
+    async start (group, name, start) {
+      const run = keepRunning({
+        start: async (signal) => await start({ signal, onSpawn: watch, stopTimeoutMs: STOP_TIMEOUT_MS[group] }),
+        onExit: (part, { code, signal }, restartInMs) => progress.note(
+          `  ${part} ended with ${signal ?? `code ${code}`}; starting it again in ${restartInMs / 1000} s`),
+        onFailedStart: (part, error, retryInMs) => progress.note(
+          `  ${part} could not be started, next try in ${retryInMs / 1000} s: ${describe(error)}`),
+        onRestart: (part) => progress.note(`  ${part} runs again`)
+      }, giveUp)
+      starting.add(run)
+      const { first, kept } = await progress.step(name, () => run).finally(() => starting.delete(run))
+      groups[group].push(kept)
+      return first
+    },
+    async stop () {
+      // A start that is given up ends its own process.
+      stopping.abort()
+      await Promise.allSettled(starting)
+      for (const group of STOP_ORDER) await Promise.all(groups[group].map(async (part) => { await part.stop() }))
+    },
+    kill () {
+      for (const { pid } of alive) killGroup(pid)
+    }
+  }
+}
+
+function describe (error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+function killGroup (pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // Ended in the meantime.
+  }
+}
+
+/** A process that is started again whenever it ends. */
+interface KeptProcess {
+  readonly name: string
+  /** Ends it for good; resolves when it is gone. */
+  stop (): Promise<void>
+}
+
+export interface KeepRunningOptions<P extends ManagedProcess> {
+  /** Starts it and waits until it is ready. */
+  start: (signal: AbortSignal) => Promise<P>
+  /** Told of each end that nobody asked for, and when it is started again. */
+  onExit: (name: string, exit: ProcessExit, restartInMs: number) => void
+  /** Told of each start that failed. */
+  onFailedStart: (name: string, error: unknown, retryInMs: number) => void
+  onRestart: (name: string) => void
+}
+
+/** A single crash costs a tenth of a second; a part that cannot run is tried every ten seconds. */
+const FIRST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 10_000
+/** A part that ran this long is no part that cannot run: the pause starts over. */
+const HEALTHY_AFTER_MS = 30_000
+
+/**
+ * Starts a process and keeps it running.
+ *
+ * @returns once the first start succeeded, with the first process.
+ * @throws what the first start throws; only later ones are tried again.
+ */
+export async function keepRunning<P extends ManagedProcess> (
+  options: KeepRunningOptions<P>, giveUp: AbortSignal
+): Promise<{ first: P, kept: KeptProcess }> {
+  const stopping = new AbortController()
+  const first = await options.start(AbortSignal.any([giveUp, stopping.signal]))
+  let current: P | undefined = first
+  const { name } = first
+  const loop = run()
+
+  async function run (): Promise<void> {
+    let pauseMs = FIRST_PAUSE_MS
+    while (current !== undefined) {
+      const startedAt = performance.now()
+      const exit = await current.exited
+      current = undefined
+      if (stopping.signal.aborted) return
+      if (performance.now() - startedAt > HEALTHY_AFTER_MS) pauseMs = FIRST_PAUSE_MS
+      options.onExit(name, exit, pauseMs)
+      while (current === undefined) {
+        await delay(pauseMs, undefined, { signal: stopping.signal }).catch(() => {})
+        if (stopping.signal.aborted) return
+        pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
+        current = await options.start(stopping.signal).catch((error: unknown) => {
+          if (!stopping.signal.aborted) options.onFailedStart(name, error, pauseMs)
+          return undefined
+        })
+        if (current !== undefined) options.onRestart(name)
+      }
+    }
+  }
+
+  return {
+    first,
+    kept: {
+      name,
+      async stop () {
+        stopping.abort()
+        await current?.stop()
+        await loop
+      }
+    }
+  }
+}

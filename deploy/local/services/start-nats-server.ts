@@ -1,0 +1,170 @@
+import { appendFile, mkdir, open, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import path from 'node:path'
+import { statSync } from 'node:fs'
+import { MAX_MESSAGE_BYTES } from '../../../schema/streams.ts'
+import { startOnPort } from '../ports.ts'
+import { type Service, type ServiceOptions, waitUntilReady } from '../processes/service.ts'
+import { type ManagedProcess, spawnProcess } from '../processes/spawn-process.ts'
+import { findNatsServer } from './find-nats-server.ts'
+
+/** Recovering streams of gigabytes after a crash reads them once. */
+const READY_TIMEOUT_MS = 60_000
+
+export interface NatsServerOptions extends ServiceOptions {
+  /** Path of the binary; absent or empty: found as `findNatsServer` says. */
+  binary?: string | undefined
+  /** Port of the monitoring pages (`/varz`, `/jsz`) on 127.0.0.1; absent: none. */
+  monitoringPort?: number
+  /**
+   * True flushes a stream to the disk before each acknowledgement, so that it survives a power loss. False survives a
+   * crash of the process, not of the machine, and is faster: tests. Default true.
+   */
+  durable?: boolean
+  /** Different for each server of a cluster. Default `millrace`. */
+  serverName?: string
+  /** Further lines of its configuration: cluster, logins, TLS. */
+  extraConfig?: string
+  /** Told before nats-server is fetched. */
+  onFetch?: (() => void) | undefined
+}
+
+/**
+ * Starts nats-server with JetStream in `<data directory>/nats`, on 127.0.0.1 only.
+ *
+ * @throws {ServiceStartError} when no binary is found or it does not come up.
+ */
+export async function startNatsServer (options: NatsServerOptions): Promise<Service> {
+  const { dataDir } = options
+  const binary = await findNatsServer({
+    chosen: options.binary, env: process.env, dataDir, onFetch: options.onFetch, signal: options.signal
+  })
+  const folder = path.resolve(dataDir, 'nats')
+  await mkdir(folder, { recursive: true })
+  return await startOnPort(options.port, async (port) => {
+    const configFile = path.join(folder, 'nats-server.conf')
+    await writeFile(configFile, renderConfig(folder, port, options))
+    const child = await spawnProcess({
+      name: 'nats-server',
+      command: binary,
+      args: ['--config', configFile],
+      env: { PATH: process.env.PATH },
+      cwd: folder,
+      logFile: path.resolve(dataDir, 'logs', 'nats-server.log'),
+      stopTimeoutMs: options.stopTimeoutMs,
+      onSpawn: options.onSpawn
+    })
+    const isReady = async (): Promise<boolean> => await hasJetStream(port)
+    await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
+    restartAfterFullDisk(child, folder)
+    return { ...child, port, url: `nats://127.0.0.1:${port}` }
+  })
+}
+
+function renderConfig (folder: string, port: number, options: NatsServerOptions): string {
+  const monitoring = options.monitoringPort === undefined ? '' : `http: "127.0.0.1:${options.monitoringPort}"\n`
+  return `listen: "127.0.0.1:${port}"
+${monitoring}server_name: ${options.serverName ?? 'millrace'}
+max_payload: ${MAX_MESSAGE_BYTES}
+# Four of the largest messages may wait for a slow reader before it is cut off.
+max_pending: ${4 * MAX_MESSAGE_BYTES}
+jetstream {
+  store_dir: ${JSON.stringify(folder)}
+  sync_interval: ${options.durable ?? true ? 'always' : '2m'}
+  # The sum of the streams' limits is reserved against this number, which by default follows the free space of the
+  # disk: streams of 12 GiB could then not be created on a small machine although they are empty. A full disk is
+  # noticed when it is full: publishes fail and ingest spools.
+  max_file_store: 1TB
+  max_memory_store: 64MB
+}
+${options.extraConfig ?? ''}`
+}
+
+/** The server greets with its properties; it does so only once JetStream has recovered its streams. */
+async function hasJetStream (port: number): Promise<boolean> {
+  const greeting = await new Promise<string>((resolve, reject) => {
+    const socket = connect({ port, host: '127.0.0.1', timeout: 1000 })
+    let text = ''
+    socket.setEncoding('utf8')
+    socket.once('error', reject)
+    socket.once('timeout', () => socket.destroy(new Error('no greeting within a second')))
+    socket.on('data', (chunk: string) => {
+      text += chunk
+      if (!text.includes('\r\n')) return
+      socket.destroy()
+      resolve(text)
+    })
+    socket.once('close', () => reject(new Error('closed without a greeting')))
+  })
+  return /^INFO .*"jetstream":\s*true/.test(greeting)
+}
+
+/** How ENOSPC and EDQUOT are worded in the logs of programs written in Go. */
+const DISK_FULL = /no space left on device|disk quota exceeded/
+
+const POLL_INTERVAL_MS = 1000
+
+/** Room that makes a new start worth while, in bytes: one block file of a stream. */
+const ROOM_BYTES = 8_388_608
+
+/** Of the log at a time; what is beyond is read by the next look. */
+const MAX_READ_BYTES = 1_048_576
+
+/**
+ * Ends a nats-server whose disk was full, once there is room again; anyone who keeps it running restarts it.
+ *
+ * nats-server (2.15.1 for one) does not write to a stream again after one write found no room: publishes stay without
+ * an answer until it is restarted, however much room there is. What it acknowledged is on the disk.
+ *
+ * @param folder  Where it stores its streams.
+ */
+export function restartAfterFullDisk (server: ManagedProcess, folder: string): void {
+  let isStuck = false
+  let isLooking = false
+  // What an earlier process left does not count.
+  let position = statSync(server.logFile).size
+  const look = async (): Promise<void> => {
+    const { text, end } = await readFrom(server.logFile, position)
+    position = end
+    isStuck ||= DISK_FULL.test(text)
+    if (!isStuck || !await hasRoom(folder)) return
+    clearInterval(timer)
+    await appendFile(server.logFile, 'millrace: the disk has room again; nats-server is restarted, ' +
+      'because it does not write to a stream again of which a write failed\n')
+    await server.stop()
+  }
+  const timer = setInterval(() => {
+    if (isLooking) return
+    isLooking = true
+    // Nothing can be read or written on a broken disk: the next look may.
+    void look().catch(() => {}).finally(() => { isLooking = false })
+  }, POLL_INTERVAL_MS)
+  timer.unref()
+  void server.exited.then(() => clearInterval(timer))
+}
+
+async function readFrom (file: string, from: number): Promise<{ text: string, end: number }> {
+  await using handle = await open(file, 'r')
+  const { size } = await handle.stat()
+  // A rotated log starts over.
+  const start = size < from ? 0 : from
+  const buffer = Buffer.alloc(Math.min(size - start, MAX_READ_BYTES))
+  const { bytesRead } = await handle.read({ buffer, position: start })
+  // A line that was only half there is read again.
+  const end = start + buffer.subarray(0, bytesRead).lastIndexOf('\n') + 1
+  return { text: buffer.toString('utf8', 0, end - start), end }
+}
+
+async function hasRoom (folder: string): Promise<boolean> {
+  const file = path.join(folder, 'room')
+  try {
+    await using handle = await open(file, 'w')
+    await handle.write(Buffer.alloc(ROOM_BYTES))
+    await handle.sync()
+    return true
+  } catch {
+    return false
+  } finally {
+    await rm(file, { force: true })
+  }
+}

