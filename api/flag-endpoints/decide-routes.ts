@@ -1,7 +1,7 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
 import { decodeBody } from '../../platform/http-body/decode-body.ts'
-import { normaliseContentType } from '../../platform/http-body/normalise-content-type.ts'
+import { normaliseContentType } from '../../platform/http-body/read-body.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { buildRemoteConfig, buildRemoteConfigScript, chooseAnswer, SUPPORTED_COMPRESSION } from './flag-answers.ts'
 import { createCircuitBreaker } from './circuit-breaker.ts'

@@ -1,6 +1,6 @@
 import { HttpError } from '../../platform/errors.ts'
-import { isExactNumber } from '../../platform/http-body/exact-number.ts'
-import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity/identity.ts'
+import { isExactNumber } from '../../platform/http-body/parse-json.ts'
+import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity.ts'
 import { type Properties } from '../flag-evaluation/subject.ts'
 
 /** A request for flags with every field checked. */

@@ -1,4 +1,4 @@
-import { parseStoredJson } from '../../platform/http-body/exact-number.ts'
+import { parseStoredJson } from '../../platform/http-body/parse-json.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Properties, type StoredFacts } from '../flag-evaluation/subject.ts'
 

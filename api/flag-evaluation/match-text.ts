@@ -1,5 +1,5 @@
 import { RE2JS } from 're2js'
-import { isExactNumber } from '../../platform/http-body/exact-number.ts'
+import { isExactNumber } from '../../platform/http-body/parse-json.ts'
 import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, type ValueTest } from './property-test.ts'
 
 /** `exact`: the same text whatever the case, or one of several. */

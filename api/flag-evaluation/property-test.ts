@@ -1,4 +1,4 @@
-import { isExactNumber, numberText } from '../../platform/http-body/exact-number.ts'
+import { isExactNumber, numberText } from '../../platform/http-body/parse-json.ts'
 import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
 
 /** Tells whether a property value passes; `nowMs` (Unix, milliseconds) is the time of the request. */

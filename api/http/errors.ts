@@ -1,6 +1,6 @@
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifySchemaValidationError } from 'fastify'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
-import { drainRequest } from '../../platform/http-body/drain-request.ts'
+import { drainRequest } from '../../platform/http-body/read-body.ts'
 import { classifyPostgresError } from './classify-postgres-error.ts'
 
 declare module 'fastify' {

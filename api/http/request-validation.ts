@@ -2,7 +2,7 @@ import { Ajv, type AnySchema, type ValidateFunction } from 'ajv'
 import ajvFormats from 'ajv-formats'
 import { type FastifyInstance, type FastifyRequest, type FastifySchemaCompiler } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
-import { normaliseContentType } from '../../platform/http-body/normalise-content-type.ts'
+import { normaliseContentType } from '../../platform/http-body/read-body.ts'
 import { isIsoDateTime } from './request-values.ts'
 import { malformedBody } from './errors.ts'
 

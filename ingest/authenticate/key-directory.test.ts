@@ -3,9 +3,9 @@ import t from 'tap'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
-import { type Project } from '../capture/request-context.ts'
+import { type Project } from '../capture/envelope.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
-import { createLoadKeys, type LoadKeys } from './load-keys.ts'
+import { createLoadKeys, type LoadKeys } from './read-keys.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
 

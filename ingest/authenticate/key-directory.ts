@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { HttpError } from '../../platform/errors.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { CAPTURE_SCOPE, requireScope } from '../../platform/scopes.ts'
-import { type Project } from '../capture/request-context.ts'
-import { type KeyTable, type LoadKeys } from './load-keys.ts'
+import { type Project } from '../capture/envelope.ts'
+import { type KeyTable, type LoadKeys } from './read-keys.ts'
 
 /**
  * Knows which project a key stands for, from a copy of the tables of keys (tens of rows).

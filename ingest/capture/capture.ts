@@ -1,19 +1,16 @@
 import { type IncomingMessage } from 'node:http'
 import { HttpError } from '../../platform/errors.ts'
-import { decodeBody } from '../../platform/http-body/decode-body.ts'
+import { type BodyHints, decodeBody } from '../../platform/http-body/decode-body.ts'
 import { readBody } from '../../platform/http-body/read-body.ts'
-import { type BodyHints } from '../../platform/http-body/unwrap-body.ts'
-import { type CaptureLarge } from '../large/capture-large.ts'
 import { type BodyBudget, type BodyLease } from '../large/body-budget.ts'
-import { storedAddress, type Sender } from './stored-address.ts'
-import { type IngestCounts } from './ingest-counts.ts'
 import { type KeyDirectory } from '../authenticate/key-directory.ts'
-import { type EventPartitions } from '../publish/event-partitions.ts'
+import { type EventPartitions, type PublishFrames } from '../publish/event-partitions.ts'
 import { type PersonsPartitions } from '../publish/persons-partitions.ts'
 import { type RateLimit } from '../authenticate/rate-limit.ts'
-import { findEvents, nameIdentify, readEnvelope, type Envelope } from './read-envelope.ts'
-import { type Project, type RequestContext } from './request-context.ts'
-import { RequestSink } from './request-sink.ts'
+import { type LargeBodyPool } from '../large/large-body-pool.ts'
+import { type Envelope, findEvents, nameIdentify, type Project, readEnvelope, type RequestContext, type Sender, storedAddress } from './envelope.ts'
+import { type DropReason, type IngestCounts } from './ingest-counts.ts'
+import { RequestSink } from './event-sinks.ts'
 import { type TakeEvent } from './take-event.ts'
 
 export interface CaptureDeps {
@@ -30,7 +27,7 @@ export interface CaptureDeps {
   now: () => number
 }
 
-export interface CaptureRequest {
+interface CaptureRequest {
   raw: IncomingMessage
   sender: Sender
   requestId: string
@@ -140,4 +137,58 @@ function hintsOf ({ raw, query }: CaptureRequest): BodyHints {
     contentEncoding: raw.headers['content-encoding'],
     compression: typeof query.compression === 'string' ? query.compression : undefined
   }
+}
+
+export interface CaptureLargeDeps {
+  pool: LargeBodyPool
+  keys: KeyDirectory
+  persons: PersonsPartitions
+  publishFrames: PublishFrames
+  rateLimit: RateLimit
+  counts: IngestCounts
+  maxDecompressedBytes: number
+  maxEventBytes: () => number
+  partitions: number
+}
+
+type CaptureLarge = (
+  request: CaptureRequest & { chunks: Buffer[], hints: BodyHints, receivedAt: number }
+) => Promise<void>
+
+/**
+ * The life of a large body: a worker thread takes it to finished frames, this thread looks up the key and publishes.
+ */
+export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
+  const { pool, keys, persons, publishFrames, rateLimit, counts } = deps
+
+  return async function captureLarge ({ sender, requestId, query, isEngage, chunks, hints, receivedAt }) {
+    let projectId = 0
+    const { frames, updates, received, dropped } = await pool.run({
+      chunks: chunks.map(ownMemory), hints, query, isEngage, requestId, receivedAt,
+      maxDecompressedBytes: deps.maxDecompressedBytes, maxEventBytes: deps.maxEventBytes(), partitions: deps.partitions
+    }, async (question) => {
+      const project = await keys.resolve(question.apiKey, question.projectId)
+      rateLimit.check(project.id)
+      projectId = project.id
+      return { project, ip: storedAddress(sender, query, project) }
+    })
+    rateLimit.spend(projectId, received)
+    counts.received += received
+    let refused = 0
+    for (const [reason, count] of Object.entries(dropped)) {
+      counts.dropped[reason as DropReason] += count
+      refused += count
+    }
+    counts.accepted += received - refused
+    const appended = updates.map(async (update) => await persons.append(update))
+    await Promise.all([publishFrames(frames, requestId), ...appended])
+  }
+}
+
+/** Bytes in memory that nothing else uses, as must be to hand them to another thread. */
+function ownMemory (bytes: Buffer): Uint8Array {
+  if (bytes.byteLength === bytes.buffer.byteLength) return bytes
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  copy.set(bytes)
+  return copy
 }

@@ -1,7 +1,6 @@
 import { EVENT_COLUMNS, type EventColumn } from '../../schema/event-row.ts'
 import { type EventRow } from '../normalise/event-row.ts'
-import { ColumnBuffer } from './column-buffer.ts'
-import { LowCardinalityColumn } from './low-cardinality-column.ts'
+import { ColumnBuffer, LowCardinalityColumn } from './columns.ts'
 
 const COLUMNS: readonly EventColumn[] = EVENT_COLUMNS
 

@@ -1,5 +1,5 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { type AnswerError } from './answer-error.ts'
+import { type AnswerError } from './app.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { type Capture } from '../capture/capture.ts'
 import { countAnswer, type IngestCounts } from '../capture/ingest-counts.ts'

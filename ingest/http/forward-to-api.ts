@@ -1,9 +1,9 @@
 import { type IncomingMessage } from 'node:http'
+import { PassThrough, type Readable } from 'node:stream'
 import proxy from '@fastify/http-proxy'
 import { type FastifyInstance } from 'fastify'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
-import { drainRequest } from '../../platform/http-body/drain-request.ts'
-import { detachBody } from './detach-body.ts'
+import { drainRequest } from '../../platform/http-body/read-body.ts'
 
 /** Paths of the reference that Millrace does not serve; a clear answer beats a puzzling one from behind. */
 const NOT_SERVED = ['/s', '/i/v0/ai', '/i/v0/ai/batch', '/i/v1/analytics/events', '/i/v1/ai/events', '/i/v1/logs']
@@ -66,4 +66,26 @@ async function refuseNotServed (app: FastifyInstance): Promise<void> {
       })
     }
   }
+}
+
+/** Smaller bodies have arrived, or are on their way into the buffers of the system, when forwarding fails. */
+const LARGE_BYTES = 16_384
+
+/**
+ * The body of a request as a stream that may be destroyed without harm to the request.
+ *
+ * A client of HTTP destroys the body it was given when its server goes away. On the request itself that would end
+ * the reading for good, and a client that sends everything before it looks for an answer would wait until the
+ * request times out.
+ *
+ * @returns the request itself when its body is small: nobody can get stuck on it.
+ */
+function detachBody (raw: IncomingMessage): Readable {
+  if (Number(raw.headers['content-length'] ?? Infinity) <= LARGE_BYTES) return raw
+  const body = new PassThrough()
+  raw.pipe(body)
+  raw.once('close', () => { if (!raw.complete) body.destroy(new Error('the client went away')) })
+  // Anyone who reads the body is told; nobody else needs to be.
+  body.on('error', () => {})
+  return body
 }

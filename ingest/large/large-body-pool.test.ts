@@ -1,8 +1,7 @@
 import t, { type Test } from 'tap'
 import { createLogger } from '../../platform/logger.ts'
 import { HttpError } from '../../platform/errors.ts'
-import { type KeyAnswer, type LargeBodyJob } from './large-body-job.ts'
-import { createLargeBodyPool, type LargeBodyPool } from './large-body-pool.ts'
+import { createLargeBodyPool, type KeyAnswer, type LargeBodyJob, type LargeBodyPool } from './large-body-pool.ts'
 
 function createPool (t: Test): LargeBodyPool {
   const logger = createLogger({ component: 'test', level: 'silent' })

@@ -1,12 +1,12 @@
 import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
-import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../platform/identity/identity.ts'
+import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../platform/identity.ts'
 import { PROMOTED_IP, type EventRow, type UuidWords } from './event-row.ts'
-import { type DropReason } from '../capture/drop-reason.ts'
-import { type RequestContext } from '../capture/request-context.ts'
-import { type SentEvent } from '../capture/validate-event.ts'
-import { mergePersonProperties, toObject } from './merge-person-properties.ts'
+import { type DropReason } from '../capture/ingest-counts.ts'
+import { type RequestContext } from '../capture/envelope.ts'
+import { type SentEvent } from '../capture/take-event.ts'
+import { mergePersonProperties, toObject } from './persons-updates.ts'
 import { type PropertyReader } from './read-properties.ts'
-import { resolveTimestamp } from './resolve-timestamp.ts'
+import { resolveTimestamp } from './timestamps.ts'
 import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
 
 /** Whatever the server allows, rows up to this many characters are taken. */

@@ -1,8 +1,7 @@
 import { GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR, PROPERTY_TYPE_CODES } from '../../schema/event-row.ts'
-import { isExactNumber } from '../../platform/http-body/exact-number.ts'
+import { isExactNumber } from '../../platform/http-body/parse-json.ts'
 import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
-import { toGroupType } from '../../platform/identity/identity.ts'
-import { cleanText, cutText } from '../../platform/identity/stored-text.ts'
+import { cleanText, cutText, toGroupType } from '../../platform/identity.ts'
 import { PROMOTED_PROPERTIES } from './event-row.ts'
 import { inferType, nameRuleOf, type NameRule, type PropertyType } from './infer-property-type.ts'
 

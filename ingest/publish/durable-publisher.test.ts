@@ -5,10 +5,10 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { createLogger } from '../../platform/logger.ts'
 import { loadIngestConfig } from '../config.ts'
 import { startIngest } from '../start-ingest.ts'
-import { createLogger } from '../../platform/logger.ts'
-import { takePersonsUpdates, takePublishedEvents, type StoredEvent } from '../testing/read-published-events.ts'
+import { type StoredEvent, takePersonsUpdates, takePublishedEvents } from '../testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest, type TestIngest } from '../testing/start-test-ingest.ts'
 
 const [ingest, clickhouse] = await Promise.all([startTestIngest(t), createTestClickHouse(t)])
@@ -135,4 +135,25 @@ t.test('persons updates keep their order through an outage', async (t) => {
   await connectionIsBack(ingest)
   const updates = await takePersonsUpdates(ingest.connection)
   t.same(updates.map((update) => 'set' in update ? update.set?.n : null), Array.from({ length: 15 }, (_, n) => n))
+})
+
+t.test('/_health names the stream and the spool from the first refused event until one is taken', async (t) => {
+  const ingest = await startTestIngest(t, { MILLRACE_SPOOL_MAX_BYTES: '1' })
+  const health = async (): Promise<unknown> => {
+    const response = await fetch(`${ingest.url}/_health`)
+    return [response.status, (await response.json() as { stuck: string[] }).stuck]
+  }
+  const send = async (): Promise<number> =>
+    (await ingest.post('/capture/', { api_key: PROJECT_KEY, event: 'e', distinct_id: 'u' })).status
+  t.equal(await send(), 200)
+  t.same(await health(), [200, []])
+
+  // Connected all the time, as a nats-server whose disk is full.
+  await ingest.nats.kill('SIGSTOP')
+  t.equal(await send(), 503)
+  t.same(await health(), [503, ['nats', 'spool']])
+
+  await ingest.nats.kill('SIGCONT')
+  await waitFor(async () => await send() === 200)
+  t.same(await health(), [200, []])
 })

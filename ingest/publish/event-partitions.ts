@@ -1,8 +1,9 @@
-import { EVENT_CLASSES, eventsSubject, type EventClass } from '../../schema/streams.ts'
+import { EVENT_CLASSES, type EventClass, eventsSubject } from '../../schema/streams.ts'
 import { type EventRow } from '../normalise/event-row.ts'
-import { type RequestContext } from '../capture/request-context.ts'
-import { GroupCommit, type GroupCommitOptions } from './group-commit.ts'
-import { hashText } from './hash-text.ts'
+import { type RequestContext } from '../capture/envelope.ts'
+import { type EncodedFrame } from '../encode/frame-encoder.ts'
+import { frameHeaders, GroupCommit, type GroupCommitOptions } from './group-commit.ts'
+import { type Publish } from './durable-publisher.ts'
 
 /**
  * Live events older than this take the historical partitions. So an insert of live events touches three monthly
@@ -38,5 +39,43 @@ export function createEventPartitions (partitions: number, options: Omit<GroupCo
       const { eventClass, partition } = routeRow(row, context, partitions)
       return (commits[eventClass][partition] as GroupCommit).append(row, context.requestId)
     }
+  }
+}
+
+/** FNV-1a over UTF-16 units: spreads ids over partitions and partitions; the same for every process and version. */
+function hashText (seed: number, text: string): number {
+  let hash = 0x811c9dc5 ^ seed
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
+  // FNV leaves the low bits weak for short texts.
+  hash ^= hash >>> 15
+  return Math.imul(hash, 0x2c1b3c6d) >>> 0
+}
+
+/** Frames of large bodies on their way at a time, so that those of small requests are not stuck behind megabytes. */
+const WINDOW = 4
+
+export type PublishFrames = (
+  frames: readonly (EncodedFrame & { eventClass: EventClass, partition: number })[], requestId: string
+) => Promise<void>
+
+/** Publishes finished frames, some at a time for all requests together; resolves when all are durable. */
+export function createPublishFrames (options: { publish: Publish, nextMessageId: () => string }): PublishFrames {
+  const { publish, nextMessageId } = options
+  const waiting: (() => void)[] = []
+  let free = WINDOW
+
+  return async function publishFrames (frames, requestId) {
+    await Promise.all(frames.map(async (frame) => {
+      if (free > 0) free--
+      else await new Promise<void>((resolve) => waiting.push(resolve))
+      try {
+        const subject = eventsSubject(frame.eventClass, frame.partition)
+        await publish({ subject, id: nextMessageId(), headers: frameHeaders(frame, requestId), payload: frame.payload })
+      } finally {
+        const next = waiting.shift()
+        if (next === undefined) free++
+        else next()
+      }
+    }))
   }
 }

@@ -1,9 +1,8 @@
 import { HEADER } from '../../schema/streams.ts'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
-import { type EncodedFrame, FrameEncoder } from '../encode/frame-encoder.ts'
+import { type EncodedFrame, FrameEncoder, isFull, needsNewMessage } from '../encode/frame-encoder.ts'
 import { type EventRow } from '../normalise/event-row.ts'
-import { isFull, needsNewMessage } from './message-limits.ts'
-import { type Publish } from './outgoing-message.ts'
+import { type Publish } from './durable-publisher.ts'
 
 export interface GroupCommitOptions {
   subject: string

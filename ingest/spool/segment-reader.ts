@@ -1,9 +1,8 @@
 import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { type Logger } from '../../platform/logger.ts'
-import { type OutgoingMessage } from '../publish/outgoing-message.ts'
-import { type SpoolPosition } from './segment-writer.ts'
-import { listSegments, segmentPath } from './segment-files.ts'
+import { type OutgoingMessage } from '../publish/durable-publisher.ts'
+import { listSegments, segmentPath, type SpoolPosition } from './segment-writer.ts'
 import { decodeSpoolRecord, MAGIC } from './spool-record.ts'
 
 /** Records are read and published in portions of about this size. */

@@ -1,8 +1,8 @@
-import { type FileHandle, open } from 'node:fs/promises'
+import { type FileHandle, open, readdir } from 'node:fs/promises'
+import path from 'node:path'
 import { flushFolder } from '../../platform/durable-folder.ts'
-import { type OutgoingMessage } from '../publish/outgoing-message.ts'
+import { type OutgoingMessage } from '../publish/durable-publisher.ts'
 import { encodeSpoolRecord } from './spool-record.ts'
-import { segmentPath } from './segment-files.ts'
 
 /** A new segment is begun beyond this size, so that drained ones can be removed piece by piece. */
 const SEGMENT_BYTES = 16_777_216
@@ -137,4 +137,19 @@ function dropBytes (pieces: Buffer[], bytes: number): Buffer[] {
   const rest = pieces.slice(index)
   if (bytes > 0) rest[0] = (rest[0] as Buffer).subarray(bytes)
   return rest
+}
+
+const SEGMENT_NAME = /^(\d{12})\.segment$/
+
+/** Numbers of the segments of a spool folder, oldest first. */
+export async function listSegments (folder: string): Promise<number[]> {
+  const names = await readdir(folder)
+  return names.flatMap((name) => {
+    const number = SEGMENT_NAME.exec(name)?.[1]
+    return number === undefined ? [] : [Number(number)]
+  }).sort((a, b) => a - b)
+}
+
+export function segmentPath (folder: string, number: number): string {
+  return path.join(folder, `${String(number).padStart(12, '0')}.segment`)
 }

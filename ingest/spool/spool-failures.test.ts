@@ -5,9 +5,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
 import { createLogger } from '../../platform/logger.ts'
-import { type OutgoingMessage } from '../publish/outgoing-message.ts'
-import { tryLockFolder } from './folder-lock.ts'
-import { adoptOrphanedSpools, openOwnSpool } from './open-spools.ts'
+import { type OutgoingMessage } from '../publish/durable-publisher.ts'
+import { adoptOrphanedSpools, openOwnSpool, tryLockFolder } from './spool-folders.ts'
 import { Spool } from './spool.ts'
 import { decodeSpoolRecord, encodeSpoolRecord, MAGIC } from './spool-record.ts'
 
@@ -44,7 +43,7 @@ async function drainIds (spool: Spool): Promise<string[]> {
 async function runLimited (limits: string, folder: string, script: string): Promise<string[]> {
   const code = `
     import { createLogger } from '${import.meta.dirname}/../../platform/logger.ts'
-    import { tryLockFolder } from '${import.meta.dirname}/folder-lock.ts'
+    import { tryLockFolder } from '${import.meta.dirname}/spool-folders.ts'
     import { Spool } from '${import.meta.dirname}/spool.ts'
     const folder = process.argv[1]
     const logger = createLogger({ component: 'test', level: 'silent' })

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
 import { createLogger } from '../../platform/logger.ts'
-import { type OutgoingMessage } from '../publish/outgoing-message.ts'
-import { tryLockFolder } from './folder-lock.ts'
-import { listSegments, segmentPath } from './segment-files.ts'
+import { type OutgoingMessage } from '../publish/durable-publisher.ts'
+import { tryLockFolder } from './spool-folders.ts'
+import { listSegments, segmentPath } from './segment-writer.ts'
 import { Spool } from './spool.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
@@ -144,7 +144,7 @@ t.test('a full spool refuses and keeps what it has', async (t) => {
 
 t.test('a folder belongs to one process until that process is gone, even by kill -9', async (t) => {
   const root = await createRoot(t)
-  const script = `import { tryLockFolder } from '${import.meta.dirname}/folder-lock.ts'
+  const script = `import { tryLockFolder } from '${import.meta.dirname}/spool-folders.ts'
     console.log(tryLockFolder(process.argv[1]) !== null); setInterval(() => {}, 1000)`
   const child = spawn(process.execPath, ['--input-type=module', '-e', script, root], { stdio: ['ignore', 'pipe', 'inherit'] })
   t.teardown(() => child.kill('SIGKILL'))

@@ -1,9 +1,8 @@
-import { isExactNumber, parseStoredJson } from '../../platform/http-body/exact-number.ts'
+import { isExactNumber, parseStoredJson } from '../../platform/http-body/parse-json.ts'
 import { splitJsonArray } from '../../platform/http-body/split-json-array.ts'
-import { cleanStrings, mayNeedCleaning } from '../../platform/identity/stored-text.ts'
+import { cleanStrings, MAX_GROUP_KEY_LENGTH, mayNeedCleaning } from '../../platform/identity.ts'
 import { type PersonsUpdate } from '../../schema/persons-update.ts'
 import { type RefusedUpdate } from './persons-outcome.ts'
-import { MAX_GROUP_KEY_LENGTH } from '../../platform/identity/identity.ts'
 
 /** A message of PERSONS, read. */
 export interface PersonsMessage {

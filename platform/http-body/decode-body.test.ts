@@ -1,8 +1,7 @@
 import zlib from 'node:zlib'
 import LZString from 'lz-string'
 import t from 'tap'
-import { decodeBody } from './decode-body.ts'
-import { type BodyHints } from './unwrap-body.ts'
+import { type BodyHints, decodeBody } from './decode-body.ts'
 
 const VALUE = { event: 'order paid', distinct_id: 'ünïcødé 日本 😀', properties: { a: [1, 2.5, null, true], text: 'a+b/c=d & e' } }
 const JSON_TEXT = JSON.stringify(VALUE)

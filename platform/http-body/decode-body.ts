@@ -1,7 +1,7 @@
-import { hasLongNumber } from './has-long-number.ts'
-import { parseJson } from './parse-json.ts'
-import { cleanStrings, mayNeedCleaning } from '../identity/stored-text.ts'
-import { unwrapBody, type BodyHints } from './unwrap-body.ts'
+import { cleanStrings, mayNeedCleaning } from '../identity.ts'
+import { hasLongNumber, parseJson } from './parse-json.ts'
+import { bodyError, type BodyErrorCode } from './read-body.ts'
+import { type ContentEncoding, inflateEncoded, inflateGzip, inflateLz64, isGzip } from './inflate.ts'
 
 /**
  * Turns the raw bytes of a body into the JSON value it carries, however the SDK wrapped it.
@@ -25,4 +25,117 @@ export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number, c
 function toText (bytes: Buffer): string {
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
   return bytes.toString('utf8', hasMark ? 3 : 0)
+}
+
+/** What the request says about its body. All of it are hints: the bytes decide. */
+export interface BodyHints {
+  contentType?: string | undefined
+  contentEncoding?: string | undefined
+  /** Query parameter `compression`. */
+  compression?: string | undefined
+}
+
+/** SDKs nest at most three (form, base64, gzip); a body that goes on is an attack. */
+const MAX_LAYERS = 5
+
+/**
+ * Takes one wrapping after the other off a body until JSON is left: gzip, another content encoding, a form with
+ * `data=`, lz64, base64. SDKs combine them, and name them wrongly or not at all, so each layer is recognised by its
+ * bytes where it can be; hints settle the rest.
+ *
+ * @param maxBytes  Largest body after decompression.
+ * @returns UTF-8 bytes that begin like a JSON object or array; not parsed yet.
+ * @throws {HttpError} 400 with a code that says what was wrong, 413 `body_too_large`.
+ */
+export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): Buffer {
+  let compression = (hints.compression ?? hints.contentEncoding ?? '').toLowerCase()
+  let encoding = encodingOf(hints.contentEncoding)
+  let isForm = /^\s*application\/x-www-form-urlencoded/i.test(hints.contentType ?? '')
+  for (let layer = 0; layer < MAX_LAYERS; layer++) {
+    if (bytes.length === 0) throw bodyError('empty_body', 'The body is empty.')
+    if (isGzip(bytes)) {
+      bytes = inflateGzip(bytes, maxBytes)
+    } else if (encoding !== undefined) {
+      bytes = inflateEncoded(bytes, encoding, maxBytes)
+      encoding = undefined
+    } else if (beginsLikeJson(bytes)) {
+      return bytes
+    } else if (isForm || looksLikeForm(bytes)) {
+      const form = readForm(bytes)
+      bytes = Buffer.from(form.data)
+      compression = form.compression ?? compression
+      isForm = false
+    } else if (compression === 'lz64' || compression === 'lz-string') {
+      bytes = Buffer.from(inflateLz64(bytes.toString('latin1').trimEnd(), maxBytes))
+      compression = ''
+    } else if (isJsonScalar(bytes)) {
+      throw bodyError('invalid_body', 'The body must be a JSON object or array, not a single value.')
+    } else if (looksLikeBase64(bytes)) {
+      bytes = Buffer.from(bytes.toString('latin1'), 'base64')
+    } else {
+      break
+    }
+  }
+  throw unrecognised(compression)
+}
+
+function encodingOf (header: string | undefined): ContentEncoding | undefined {
+  const name = header?.trim().toLowerCase()
+  return name === 'deflate' || name === 'br' || name === 'zstd' ? name : undefined
+}
+
+/** A brace or bracket after blanks and an optional byte order mark. */
+function beginsLikeJson (bytes: Buffer): boolean {
+  let at = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
+  while (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09) at++
+  return bytes[at] === 0x7b || bytes[at] === 0x5b
+}
+
+/** A text, number, `true`, `false` or `null`: JSON, but nothing that can carry an event. Some would pass for base64. */
+function isJsonScalar (bytes: Buffer): boolean {
+  const text = bytes.toString().trimStart()
+  if (!/^["\dtfn-]/.test(text)) return false
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const FORM_FIELD = /(?:^|&)(?:data|_|ip|compression)=/
+
+function looksLikeForm (bytes: Buffer): boolean {
+  return FORM_FIELD.test(bytes.toString('latin1', 0, 128))
+}
+
+function readForm (bytes: Buffer): { data: string, compression: string | undefined } {
+  const fields = new URLSearchParams(bytes.toString())
+  const data = fields.get('data')
+  if (data === null || data === '') throw bodyError('invalid_form', 'The form has no field data.')
+  // A plus sign of base64 that was not escaped arrives as a blank; JSON begins with a brace and keeps its blanks.
+  const isJson = /^\s*[{[]/.test(data)
+  return {
+    data: isJson ? data : data.replaceAll(' ', '+'),
+    compression: fields.get('compression')?.toLowerCase()
+  }
+}
+
+/** One character alone carries six bits, which are no byte. */
+const BASE64 = /^[A-Za-z0-9+/_-]{2,}={0,2}\s*$/
+
+function looksLikeBase64 (bytes: Buffer): boolean {
+  return BASE64.test(bytes.toString('latin1'))
+}
+
+/** Nothing fits: the error names what the request claimed to be. */
+function unrecognised (compression: string): Error {
+  const claims: Record<string, [BodyErrorCode, string]> = {
+    gzip: ['invalid_gzip', 'The body is not valid gzip.'],
+    'gzip-js': ['invalid_gzip', 'The body is not valid gzip.'],
+    base64: ['invalid_base64', 'The body is not valid base64.'],
+    b64: ['invalid_base64', 'The body is not valid base64.']
+  }
+  const [code, detail] = claims[compression] ?? ['invalid_json', 'The body is not valid JSON.']
+  return bodyError(code, detail)
 }

@@ -1,5 +1,5 @@
-import { parseExactly } from './exact-number.ts'
-import { bodyError } from './http-body-error.ts'
+import { randomUUID } from 'node:crypto'
+import { bodyError } from './read-body.ts'
 
 /**
  * Parses JSON text; `NaN` and `Infinity`, which some languages write, count as null.
@@ -29,4 +29,123 @@ const STRING_OR_NON_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN/gs
 
 function replaceNonNumbers (text: string): string {
   return text.replace(STRING_OR_NON_NUMBER, (match) => match.startsWith('"') ? match : 'null')
+}
+
+/** The shortest whole number that a double may not hold: 2^53 has as many digits. */
+const DIGITS = 16
+
+/**
+ * Whether JSON text may have a number that loses digits when it is parsed: a run of 16 digits anywhere.
+ *
+ * Looks at every 16th byte only, since a run of 16 covers one of them; about 0.1 us for an event of 600 bytes.
+ */
+export function hasLongNumber (bytes: Uint8Array): boolean {
+  for (let at = DIGITS - 1; at < bytes.length; at += DIGITS) {
+    if (!isDigit(bytes[at])) continue
+    let first = at
+    while (isDigit(bytes[first - 1])) first--
+    let last = at
+    while (isDigit(bytes[last + 1])) last++
+    if (last - first >= DIGITS - 1) return true
+  }
+  return false
+}
+
+function isDigit (byte: number | undefined): boolean {
+  return byte !== undefined && byte >= 0x30 && byte <= 0x39
+}
+
+/** A number of JSON text with all its digits, as `JSON.rawJSON` makes it: `JSON.stringify` writes it as it was. */
+export interface ExactNumber {
+  readonly rawJSON: string
+}
+
+interface ExactJson {
+  isRawJSON: (value: unknown) => boolean
+  rawJSON: (text: string) => ExactNumber
+}
+
+/** Not yet in the types of the language. */
+const json = JSON as unknown as ExactJson
+
+/** Fields of an event whose type decides what they mean; numbers there stay plain. */
+const PLAIN = new Set([
+  'batch', 'properties', 'timestamp', 'sent_at', 'offset', 'project_id', '$set', '$set_once', '$unset', '$groups', '$group_set'
+])
+
+export function isExactNumber (value: unknown): value is ExactNumber {
+  return json.isRawJSON(value)
+}
+
+/**
+ * Parses JSON text of any depth; whole numbers that a double cannot hold, such as 64-bit ids, become an `ExactNumber`.
+ * Ten times slower than `JSON.parse`: look for long numbers first.
+ *
+ * @throws {SyntaxError} as `JSON.parse` does.
+ */
+function parseExactly (text: string, reviver: Reviver = keepDigits): unknown {
+  try {
+    return JSON.parse(text, reviver as Parameters<typeof JSON.parse>[1]) as unknown
+  } catch (error) {
+    // Too deep for the reviver, which the parser itself is not.
+    if (error instanceof RangeError) return restoreNumbers(JSON.parse(markNumbers(text)), reviver)
+    throw error
+  }
+}
+
+/** Parses JSON that we wrote ourselves, and keeps the digits of every long number in it. */
+export function parseStoredJson (text: string): unknown {
+  return /\d{16}/.test(text) ? parseExactly(text, keepAllDigits) : JSON.parse(text) as unknown
+}
+
+type Reviver = (key: string, value: unknown, context: { source?: string }) => unknown
+
+/** For what a client sends. */
+function keepDigits (key: string, value: unknown, context: { source?: string }): unknown {
+  return PLAIN.has(key) ? value : keepAllDigits(key, value, context)
+}
+
+function keepAllDigits (_key: string, value: unknown, { source }: { source?: string }): unknown {
+  if (typeof value !== 'number' || source === undefined || Number.isSafeInteger(value)) return value
+  return /^-?\d+$/.test(source) && numberText(value) !== source ? json.rawJSON(source) : value
+}
+
+/**
+ * The text of a number, the same for equal numbers however they were sent (`1`, `1.0` and `1e0` are "1", -0 is "0"): a
+ * whole number has all its digits, where JavaScript writes an exponent from 1e21 on; others are as JavaScript has them.
+ */
+export function numberText (value: number | ExactNumber): string {
+  if (typeof value !== 'number') return value.rawJSON
+  const text = String(value)
+  if (!text.includes('e+')) return text
+  const [, first, rest = '', exponent] = /^(-?\d)(?:\.(\d+))?e\+(\d+)$/.exec(text) ?? []
+  return first === undefined ? text : first + rest.padEnd(Number(exponent), '0')
+}
+
+/** Begins the strings that stand for long numbers meanwhile; nobody outside can know it. */
+const MARK = `${randomUUID()}:`
+
+/** Strings are matched first, so that their content is never changed. */
+const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/gs
+
+function markNumbers (text: string): string {
+  return text.replace(STRING_OR_NUMBER, (token) => /^-?\d{16,}$/.test(token) ? `"${MARK}${token}"` : token)
+}
+
+/** Turns the marked strings into numbers, with a list of its own instead of the stack. */
+function restoreNumbers (parsed: unknown, reviver: Reviver): unknown {
+  const root = { value: parsed }
+  const todo: object[] = [root]
+  for (let at = todo.pop(); at !== undefined; at = todo.pop()) {
+    for (const [key, value] of Object.entries(at)) {
+      if (typeof value === 'object' && value !== null) {
+        todo.push(value as object)
+      } else if (typeof value === 'string' && value.startsWith(MARK)) {
+        const source = value.slice(MARK.length)
+        const number = reviver(key, Number(source), { source })
+        Object.defineProperty(at, key, { value: number, writable: true, enumerable: true, configurable: true })
+      }
+    }
+  }
+  return root.value
 }

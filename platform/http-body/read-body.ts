@@ -1,6 +1,5 @@
-import { type IncomingMessage } from 'node:http'
+import { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { HttpError } from '../errors.ts'
-import { bodyTooLarge } from './http-body-error.ts'
 
 export interface ReadBodyOptions {
   /** Largest body on the wire. */
@@ -56,4 +55,75 @@ export function readBody (request: IncomingMessage, options: ReadBodyOptions): P
       reject(error)
     }
   })
+}
+
+/** What can be wrong with the bytes of a body; the `code` of the answer. */
+export type BodyErrorCode =
+  | 'empty_body'
+  | 'invalid_body'
+  | 'invalid_json'
+  | 'invalid_gzip'
+  | 'invalid_encoding'
+  | 'invalid_base64'
+  | 'invalid_lz64'
+  | 'invalid_form'
+
+/** A body that cannot be decoded: answered with 400, nothing of it is used. */
+export function bodyError (code: BodyErrorCode, detail: string, cause?: unknown): HttpError {
+  return new HttpError(400, 'validation_error', code, detail, cause === undefined ? {} : { cause })
+}
+
+/** A body that is too large on the wire, or that inflates to more than is allowed: answered with 413. */
+export function bodyTooLarge (what: string, maxBytes: number): HttpError {
+  return new HttpError(413, 'validation_error', 'body_too_large', `${what} is larger than ${maxBytes} bytes.`)
+}
+
+/** What a proxy in front passes on at most; anyone who sends more is not listening for the answer. */
+const MAX_BYTES = 20_971_520
+const MAX_MS = 5000
+
+/**
+ * Reads the rest of a request and forgets it. A client that is still sending does not see an answer given meanwhile:
+ * the connection breaks under it, and a proxy reports the server as gone.
+ */
+export async function drainRequest (raw: IncomingMessage): Promise<void> {
+  const { 'content-length': length = '0', 'transfer-encoding': encoding } = raw.headers
+  const hasBody = length !== '0' || encoding !== undefined
+  if (!hasBody || raw.readableEnded || raw.destroyed) return
+  const { promise, resolve } = Promise.withResolvers<undefined>()
+  const done = (): void => resolve(undefined)
+  let bytes = 0
+  const count = (chunk: Buffer): void => {
+    bytes += chunk.length
+    if (bytes > MAX_BYTES) done()
+  }
+  const timer = setTimeout(done, MAX_MS)
+  raw.on('data', count).once('end', done).once('close', done).once('error', done)
+  // Anyone who was reading may have paused it.
+  raw.resume()
+  await promise
+  clearTimeout(timer)
+  raw.off('data', count)
+}
+
+const TOKEN = "[\\w!#$%&'*+.^`|~-]+"
+
+/** What the framework takes for a media type (RFC 9110, 8.3.1). */
+const VALID = new RegExp(`^\\s*${TOKEN}/${TOKEN}\\s*(?:;|$)`)
+const FIRST = new RegExp(`${TOKEN}/${TOKEN}`)
+
+/**
+ * Makes a header `content-type` that is no media type one. Clients and proxies send `json`, an empty one, or the same
+ * one twice (`application/json, application/json`), and the framework answers 415 before a parser is asked; here the
+ * bytes of a body decide what it is, and the header is a hint.
+ *
+ * @param headers  Of the request; changed in place, so that what is forwarded is understood as well.
+ */
+export function normaliseContentType (headers: IncomingHttpHeaders): void {
+  const type = headers['content-type']
+  // What nearly every client sends.
+  if (type === undefined || type === 'application/json' || VALID.test(type)) return
+  const text = type.trim().toLowerCase()
+  if (text === '') delete headers['content-type']
+  else headers['content-type'] = FIRST.exec(text)?.[0] ?? (text.includes('json') ? 'application/json' : 'application/octet-stream')
 }

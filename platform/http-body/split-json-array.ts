@@ -1,4 +1,4 @@
-import { bodyError } from './http-body-error.ts'
+import { bodyError } from './read-body.ts'
 import { parseJson } from './parse-json.ts'
 
 const QUOTE = 0x22

@@ -1,4 +1,4 @@
-import { isExactNumber } from './exact-number.ts'
+import { isExactNumber } from './parse-json.ts'
 
 /**
  * The JSON text of a parsed JSON value, fit to be stored: any depth, and every character has a UTF-8 form.

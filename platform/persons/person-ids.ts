@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { type Sql } from '../postgres/connect-postgres.ts'
-import { toDistinctId } from '../identity/identity.ts'
+import { toDistinctId } from '../identity.ts'
 import { MillraceError } from '../errors.ts'
 
 /** Namespace of person ids, as compatible systems use it; `events.person_id` computes the same in ClickHouse. */

@@ -1,8 +1,8 @@
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
-import { parseStoredJson } from '../http-body/exact-number.ts'
+import { parseStoredJson } from '../http-body/parse-json.ts'
 import { type Sql } from '../postgres/connect-postgres.ts'
 import { personUuid } from './person-ids.ts'
-import { toDistinctId } from '../identity/identity.ts'
+import { toDistinctId } from '../identity.ts'
 
 /** All that is known of one person. */
 export interface Person {

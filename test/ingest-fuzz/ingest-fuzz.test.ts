@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import http from 'node:http'
 import t, { type Test } from 'tap'
-import { DROP_REASONS } from '../../ingest/capture/drop-reason.ts'
+import { DROP_REASONS } from '../../ingest/capture/ingest-counts.ts'
 import { storePublishedFrames } from '../../ingest/testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest, TEAM_KEY, type TestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import { createTestClickHouse } from '../support/create-test-clickhouse.ts'

@@ -1,7 +1,6 @@
 import t from 'tap'
 import { decodeBody } from './decode-body.ts'
-import { isExactNumber, parseStoredJson } from './exact-number.ts'
-import { hasLongNumber } from './has-long-number.ts'
+import { hasLongNumber, isExactNumber, parseStoredJson } from './parse-json.ts'
 
 const decode = (text: string): unknown => decodeBody(Buffer.from(text), {}, 1e6)
 

@@ -1,12 +1,45 @@
 import { type EventClass } from '../../schema/streams.ts'
-import { FrameEncoder } from '../encode/frame-encoder.ts'
 import { type EventRow } from '../normalise/event-row.ts'
-import { routeRow } from '../publish/event-partitions.ts'
-import { isFull, needsNewMessage } from '../publish/message-limits.ts'
-import { type EncodedUpdate } from '../publish/persons-partitions.ts'
-import { type RequestContext } from '../capture/request-context.ts'
-import { type EventSink } from '../capture/take-event.ts'
-import { type RoutedFrame } from './large-body-job.ts'
+import { type IsAnnounced } from '../normalise/persons-updates.ts'
+import { type EventPartitions, routeRow } from '../publish/event-partitions.ts'
+import { type EncodedUpdate, type PersonsPartitions } from '../publish/persons-partitions.ts'
+import { FrameEncoder, isFull, needsNewMessage } from '../encode/frame-encoder.ts'
+import { type RoutedFrame } from '../large/large-body-pool.ts'
+import { type RequestContext } from './envelope.ts'
+import { type EventSink } from './take-event.ts'
+
+/** Puts the events of one request into the open messages, and remembers which messages those are. */
+export class RequestSink implements EventSink {
+  readonly #partitions: EventPartitions
+  readonly #persons: PersonsPartitions
+  readonly isAnnounced: IsAnnounced
+  readonly #messages: Promise<void>[] = []
+
+  constructor (partitions: EventPartitions, persons: PersonsPartitions) {
+    this.#partitions = partitions
+    this.#persons = persons
+    this.isAnnounced = persons.isAnnounced
+  }
+
+  appendRow (row: EventRow, context: RequestContext): void {
+    this.#await(this.#partitions.append(row, context))
+  }
+
+  appendUpdate (update: EncodedUpdate): void {
+    this.#await(this.#persons.append(update))
+  }
+
+  /** Settles when every message that carries something of the request is durable. */
+  settled (): Promise<unknown> {
+    const [first] = this.#messages
+    return first !== undefined && this.#messages.length === 1 ? first : Promise.all(this.#messages)
+  }
+
+  #await (message: Promise<void>): void {
+    // Neighbours mostly share a message; a repeated entry would only be awaited twice.
+    if (this.#messages.at(-1) !== message) this.#messages.push(message)
+  }
+}
 
 /** Collects the events of one large body into frames of their own, which are published when the body proved good. */
 export class FrameSink implements EventSink {

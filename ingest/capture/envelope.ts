@@ -1,5 +1,6 @@
+import { isIP } from 'node:net'
 import { HttpError } from '../../platform/errors.ts'
-import { parseTimestamp } from '../normalise/parse-timestamp.ts'
+import { parseTimestamp } from '../normalise/timestamps.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -106,4 +107,56 @@ function readSentAt (sentAt: unknown, query: Fields): number | null {
     if (time !== null && time >= EARLIEST_SENT_AT_MS) return time
   }
   return null
+}
+
+/** A project that events can be stored for. */
+export interface Project {
+  id: number
+  /** The addresses of its clients are not stored. */
+  anonymizeIps: boolean
+}
+
+/** What the events of one request have in common. */
+export interface RequestContext {
+  project: Project
+  /** Id of the request, for tracing. */
+  requestId: string
+  /** Epoch milliseconds. */
+  receivedAt: number
+  /** When the SDK says it sent the request, epoch milliseconds. */
+  sentAt: number | null
+  /** Address of the client; empty when it is not to be stored. */
+  ip: string
+  /** An import, as the request says: its events take the historical partitions. */
+  historical: boolean
+}
+
+/** Who sent a request. Its address is looked up only when it is asked for. */
+export interface Sender {
+  /** As the trusted proxies say (`MILLRACE_TRUSTED_PROXIES`); that of the connection when there are none. */
+  readonly ip: string
+  readonly socket: { readonly remoteAddress?: string | undefined }
+}
+
+/** An address with a port, as some proxies write it: `10.1.2.3:4567`, `[2001:db8::1]:4567`, or without its port. */
+const WITH_PORT = /^(?:\[([^\]]+)\](?::\d+)?|([\d.]+):\d+)$/
+
+/**
+ * The address to store with the events of a request; empty when the project or the request (`ip=0`) wants none.
+ *
+ * It decides nothing. What a trusted proxy passed on that is no address (`unknown`) gives way to the connection's own.
+ */
+export function storedAddress (
+  sender: Sender, query: Readonly<Record<string, unknown>>, project: Project
+): string {
+  if (project.anonymizeIps || query.ip === '0') return ''
+  return toAddress(sender.ip) ?? toAddress(sender.socket.remoteAddress) ?? ''
+}
+
+function toAddress (text: string | undefined): string | undefined {
+  if (text === undefined) return undefined
+  const [, bracketed, beforePort] = WITH_PORT.exec(text) ?? []
+  const address = bracketed ?? beforePort ?? text
+  if (isIP(address) === 0) return undefined
+  return address.startsWith('::ffff:') ? address.slice(7) : address
 }

@@ -1,8 +1,7 @@
-import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity/identity.ts'
+import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity.ts'
 import { type PersonsUpdate } from '../../schema/persons-update.ts'
+import { type SentEvent } from '../capture/take-event.ts'
 import { type EventRow } from './event-row.ts'
-import { automaticPersonProperties } from './automatic-person-properties.ts'
-import { isObject, toObject, unsetNames } from './merge-person-properties.ts'
 import { formatUuid } from './uuid.ts'
 
 type Properties = Record<string, unknown>
@@ -90,4 +89,64 @@ function changesOf (properties: Properties): { set?: Properties, setOnce?: Prope
 
 function originOf (row: EventRow): { projectId: number, uuid: string, timestamp: number } {
   return { projectId: row.projectId, uuid: formatUuid(row.uuid), timestamp: row.timestamp }
+}
+
+/** Event properties that also describe the person (docs/contract/sdks.md 5.3). */
+const COPIED = [
+  '$app_build', '$app_name', '$app_namespace', '$app_version', '$browser', '$browser_version', '$device_type',
+  '$current_url', '$pathname', '$os', '$os_name', '$os_version', '$referrer', '$referring_domain', '$screen_height',
+  '$screen_width', '$viewport_height', '$viewport_width', '$raw_user_agent',
+  'utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_name', 'utm_term',
+  'gclid', 'gad_source', 'gclsrc', 'dclid', 'gbraid', 'wbraid', 'fbclid', 'msclkid', 'twclid', 'li_fat_id', 'mc_cid',
+  'igshid', 'ttclid', 'rdt_cid', 'irclid', '_kx', 'epik', 'qclid', 'sccid'
+].map((name) => ({ name, initial: `$initial_${name.replace(/^\$/, '')}` }))
+
+/** What an event says about its person by the way: the latest as `set`, the first as `setOnce` of `$initial_...`. */
+function automaticPersonProperties (
+  properties: Record<string, unknown>
+): { set: Record<string, unknown>, setOnce: Record<string, unknown> } {
+  const set: Record<string, unknown> = {}
+  const setOnce: Record<string, unknown> = {}
+  for (const { name, initial } of COPIED) {
+    const value = properties[name]
+    if (value === undefined || value === null) continue
+    set[name] = value
+    setOnce[initial] = value
+  }
+  return { set, setOnce }
+}
+
+/**
+ * Moves `$set`, `$set_once` and `$unset` from beside the properties into them, where the top level wins over the same
+ * key inside. Returns the given object untouched when there is nothing to move.
+ */
+export function mergePersonProperties (sent: SentEvent, properties: Properties): Properties {
+  if (sent.$set === undefined && sent.$set_once === undefined && sent.$unset === undefined) return properties
+  const merged: Properties = { ...properties }
+  if (isObject(sent.$set)) merged.$set = merge(properties.$set, sent.$set)
+  if (isObject(sent.$set_once)) merged.$set_once = merge(properties.$set_once, sent.$set_once)
+  const unset = [...unsetNames(properties.$unset), ...unsetNames(sent.$unset)]
+  if (sent.$unset !== undefined && unset.length > 0) merged.$unset = [...new Set(unset)]
+  return merged
+}
+
+/** Names to unset: a list of names, or the keys of an object. */
+function unsetNames (value: unknown): string[] {
+  if (Array.isArray(value)) return value.filter((name) => typeof name === 'string')
+  return isObject(value) ? Object.keys(value) : []
+}
+
+function isObject (value: unknown): value is Properties {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** An absent object is an empty one, and so is an empty array: PHP writes an object without fields as `[]`. */
+export function toObject<T> (value: T | readonly [] | null | undefined): T | Properties {
+  if (value === undefined || value === null) return {}
+  return Array.isArray(value) && value.length === 0 ? {} : value as T
+}
+
+/** Spread copies an own key named `__proto__` as data, which assignment would not. */
+function merge (inside: unknown, top: Properties): Properties {
+  return isObject(inside) ? { ...inside, ...top } : top
 }

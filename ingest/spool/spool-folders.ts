@@ -1,0 +1,96 @@
+import { mkdir, readdir } from 'node:fs/promises'
+import path from 'node:path'
+import { mkdirSync } from 'node:fs'
+import { type Logger } from '../../platform/logger.ts'
+import { type FileLock, flushFolder, tryLockFile } from '../../platform/durable-folder.ts'
+import { type StreamLink } from '../publish/stream-link.ts'
+import { listSegments } from './segment-writer.ts'
+import { drainSpool, Spool } from './spool.ts'
+
+interface OpenSpoolsOptions {
+  /** Folder of all spools of this machine: one numbered folder for each ingest process that ran at a time. */
+  root: string
+  maxBytes: number
+  logger: Logger
+}
+
+/** More ingest processes than this on one data directory are a mistake. */
+const MAX_SPOOLS = 256
+
+/**
+ * Takes the first spool folder that no living process has. After a crash that is the one of the crashed process, and
+ * what it left is published by its successor.
+ */
+export async function openOwnSpool ({ root, maxBytes, logger }: OpenSpoolsOptions): Promise<Spool> {
+  await mkdir(root, { recursive: true })
+  for (let slot = 0; slot < MAX_SPOOLS; slot++) {
+    const folder = path.join(root, String(slot))
+    const lock = tryLockFolder(folder)
+    if (lock === null) continue
+    // Segments flush themselves and their names; the folders they are in must outlast a power failure, too.
+    for (const parent of [root, path.dirname(root)]) await flushFolder(parent)
+    return await Spool.open({ folder, lock, maxBytes, logger })
+  }
+  throw new Error(`all ${MAX_SPOOLS} spool folders of ${root} are in use`)
+}
+
+/** Takes every folder that holds messages and whose process is gone. The caller drains and closes them. */
+export async function adoptOrphanedSpools ({ root, logger }: OpenSpoolsOptions): Promise<Spool[]> {
+  const adopted: Spool[] = []
+  for (const name of await readdir(root)) {
+    if (!/^\d+$/.test(name)) continue
+    const folder = path.join(root, name)
+    if ((await listSegments(folder)).length === 0) continue
+    const lock = tryLockFolder(folder)
+    if (lock === null) continue
+    logger.warn({ folder }, 'took over the spool of a process that is gone')
+    // Nothing is appended to it here.
+    adopted.push(await Spool.open({ folder, lock, maxBytes: 0, logger }))
+  }
+  return adopted
+}
+
+/**
+ * Takes the folder for this process, if no living process has it; creates it when it is missing.
+ *
+ * @returns null when another process has the folder.
+ */
+export function tryLockFolder (folder: string): FileLock | null {
+  mkdirSync(folder, { recursive: true })
+  return tryLockFile(path.join(folder, 'lock'))
+}
+
+/** How often to look for spools of processes that are gone. */
+const ADOPT_INTERVAL_MS = 10_000
+
+/** Publishes, in the background, what processes left that no longer run. */
+export function adoptSpools (options: OpenSpoolsOptions & { link: StreamLink }): { stop (): Promise<void> } {
+  const { link, logger } = options
+  const stopped = new AbortController()
+  let looking: Promise<void> = look()
+  const timer = setInterval(() => { looking = looking.then(look) }, ADOPT_INTERVAL_MS)
+  timer.unref()
+
+  return {
+    async stop () {
+      clearInterval(timer)
+      stopped.abort()
+      await looking
+    }
+  }
+
+  async function look (): Promise<void> {
+    if (stopped.signal.aborted || !link.isUp()) return
+    try {
+      for (const spool of await adoptOrphanedSpools(options)) await drain(spool)
+    } catch (err) {
+      logger.error({ err }, 'orphaned spools could not be taken over')
+    }
+  }
+
+  async function drain (spool: Spool): Promise<void> {
+    const publish = link.publish
+    await drainSpool({ spool, publish, onProgress: () => {}, logger, signal: stopped.signal })
+    await spool.close()
+  }
+}
