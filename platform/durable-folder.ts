@@ -1,6 +1,7 @@
-import { DatabaseSync } from 'node:sqlite'
+/** Folders with state (data directory, spool, backup): for one process at a time, and whole after a power failure. */
 import { open, readdir } from 'node:fs/promises'
 import path from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 
 /** Ends when the process does, however it ends. */
 export interface FileLock {

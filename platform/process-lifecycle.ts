@@ -1,6 +1,15 @@
 import { SettingsError } from './errors.ts'
 import { type Logger } from './logger.ts'
 
+/** A step of the shutdown, named for the log. */
+export interface ShutdownStep {
+  name: string
+  run: () => unknown
+}
+
+/** The embedded stack promises to be gone within ten seconds; each tier leaves it a second of slack. */
+const SHUTDOWN_TIMEOUT_MS = 8000
+
 /**
  * Runs the composition root of one process: a failed start says why once on standard error and exits non-zero; so
  * does an unhandled rejection later, because a process in an unknown state must not go on acknowledging events.
@@ -17,20 +26,11 @@ function fail (what: string, error: unknown): never {
   process.exit(1)
 }
 
-/** A step of the shutdown, named for the log. */
-export interface ShutdownStep {
-  name: string
-  run: () => unknown
-}
-
-/** The embedded stack promises to be gone within ten seconds; each tier leaves it a second of slack. */
-const SHUTDOWN_TIMEOUT_MS = 8000
-
 /**
  * Ends the process in the order of the data flow when SIGTERM or SIGINT arrives: close the source first.
  *
  * A step that fails is logged and the next one runs. The process exits non-zero when a step failed or when the
- * whole took longer than eight seconds; what was not settled by then is redelivered to the next process.
+ * whole took longer than eight seconds; what was not acknowledged by then is redelivered to the next process.
  */
 export function onShutdown (logger: Logger, steps: readonly ShutdownStep[]): void {
   let started = false

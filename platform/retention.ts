@@ -1,9 +1,9 @@
-import { type Sql, type TransactionSql } from './postgres/connect-postgres.ts'
-import { MillraceError } from './errors.ts'
 import { onCluster, onEachShard, systemTable } from './clickhouse/cluster-sql.ts'
-import { type ClickHouse } from './clickhouse/connect-clickhouse.ts'
-import { type NatsConnection } from './nats/connect-nats.ts'
+import { queryRows, type ClickHouse } from './clickhouse/connect-clickhouse.ts'
 import { purgeDeadLetters } from './dead-letters/replay-and-purge.ts'
+import { MillraceError } from './errors.ts'
+import { type NatsConnection } from './nats/connect-nats.ts'
+import { type Sql, type TransactionSql } from './postgres/connect-postgres.ts'
 
 /** What is kept: events, of the deployment or of a project, and dead letters. */
 export type RetentionSubject = 'events' | 'dead_letters'
@@ -15,6 +15,38 @@ interface RetentionRule {
   /** Full days; null: indefinitely. */
   days: number | null
 }
+
+export interface RetentionDeps {
+  sql: Sql
+  clickhouse: ClickHouse
+  connection: NatsConnection
+  /** Name of the ClickHouse cluster; empty: one node. */
+  cluster?: string
+  /** Epoch milliseconds. */
+  now: () => number
+}
+
+export interface RetentionOutcome {
+  /** Another process is at it; nothing was done. */
+  skipped: boolean
+  /** Months of which nobody keeps anything: dropped as whole partitions. */
+  partitions: number
+  /** Events beyond those, ordered to be deleted. */
+  events: number
+  deadLetters: number
+}
+
+/** Projects whose events end at the same day. */
+interface RetentionGroup {
+  projectIds: number[]
+  /** Events of an earlier day go: `YYYY-MM-DD`. null: none goes. */
+  before: string | null
+}
+
+/** Any number, the same in every version: the advisory lock that lets one process at a time do it. */
+const RETENTION_LOCK = 4_725_373
+
+const DAY_MS = 86_400_000
 
 /** All rules; what has none is kept indefinitely. */
 export async function listRetention (sql: Sql | TransactionSql): Promise<RetentionRule[]> {
@@ -42,62 +74,6 @@ export async function clearRetention (sql: Sql, { what, projectId }: Omit<Retent
   return removed.count > 0
 }
 
-/** Projects whose events end at the same day. */
-interface RetentionGroup {
-  projectIds: number[]
-  /** Events of an earlier day go: `YYYY-MM-DD`. null: none goes. */
-  before: string | null
-}
-
-const MS_PER_DAY = 86_400_000
-
-/**
- * Groups the projects by the day before which their events go. Today counts as the first day kept, so `days` full days
- * before it are kept as well.
- *
- * @param now  Epoch milliseconds.
- */
-export function groupByCutoff (
-  rules: readonly RetentionRule[], projectIds: readonly number[], now: number
-): RetentionGroup[] {
-  const ofEvents = rules.filter(({ what }) => what === 'events')
-  const common = ofEvents.find(({ projectId }) => projectId === null)?.days ?? null
-  const groups = new Map<number | null, number[]>()
-  for (const id of projectIds) {
-    const own = ofEvents.find(({ projectId }) => projectId === id)
-    const days = own === undefined ? common : own.days
-    groups.set(days, [...groups.get(days) ?? [], id])
-  }
-  return [...groups].map(([days, ids]) => ({
-    projectIds: ids, before: days === null ? null : new Date(now - days * MS_PER_DAY).toISOString().slice(0, 10)
-  }))
-}
-
-/** Any number, the same in every version: the advisory lock that lets one process at a time do it. */
-const RETENTION_LOCK = 4_725_373
-
-const DAY_MS = 86_400_000
-
-export interface RetentionDeps {
-  sql: Sql
-  clickhouse: ClickHouse
-  connection: NatsConnection
-  /** Name of the ClickHouse cluster; empty: one node. */
-  cluster?: string
-  /** Epoch milliseconds. */
-  now: () => number
-}
-
-export interface RetentionOutcome {
-  /** Another process is at it; nothing was done. */
-  skipped: boolean
-  /** Months of which nobody keeps anything: dropped as whole partitions. */
-  partitions: number
-  /** Events beyond those, ordered to be deleted. */
-  events: number
-  deadLetters: number
-}
-
 /**
  * Removes what is older than the rules say: whole months by dropping their partitions, which costs nothing; the rest
  * by lightweight deletes, which mark rows and leave the rewriting to later merges. Volumes by day and definitions stay.
@@ -119,12 +95,34 @@ export async function applyRetention (deps: RetentionDeps): Promise<RetentionOut
   })
 }
 
+/**
+ * Groups the projects by the day before which their events go. Today counts as the first day kept, so `days` full days
+ * before it are kept as well.
+ *
+ * @param now  Epoch milliseconds.
+ */
+export function groupByCutoff (
+  rules: readonly RetentionRule[], projectIds: readonly number[], now: number
+): RetentionGroup[] {
+  const ofEvents = rules.filter(({ what }) => what === 'events')
+  const common = ofEvents.find(({ projectId }) => projectId === null)?.days ?? null
+  const groups = new Map<number | null, number[]>()
+  for (const id of projectIds) {
+    const own = ofEvents.find(({ projectId }) => projectId === id)
+    const days = own === undefined ? common : own.days
+    groups.set(days, [...groups.get(days) ?? [], id])
+  }
+  return [...groups].map(([days, ids]) => ({
+    projectIds: ids, before: days === null ? null : new Date(now - days * DAY_MS).toISOString().slice(0, 10)
+  }))
+}
+
 /** A month goes as a whole when every project's events of it go. */
 async function dropPartitions ({ clickhouse, cluster = '' }: RetentionDeps, groups: readonly RetentionGroup[]): Promise<number> {
   const days = groups.map(({ before }) => before)
   if (days.length === 0 || days.includes(null)) return 0
   const earliest = (days as string[]).sort()[0]!
-  const found = await ask<{ partition: string }>(clickhouse, `
+  const found = await queryRows<{ partition: string }>(clickhouse, `
     SELECT DISTINCT partition FROM ${systemTable(cluster, 'parts')}
     WHERE active AND database = currentDatabase() AND table = 'events'
       AND toDate(addMonths(toDate(concat(partition, '01')), 1)) <= {earliest: Date}`, { earliest })
@@ -139,7 +137,7 @@ async function deleteEvents ({ clickhouse, cluster = '' }: RetentionDeps, { proj
   // By the key of the table, so that only the granules in question are read.
   const where = 'project_id IN {ids: Array(UInt32)} AND toDate(timestamp) < {before: Date}'
   const params = { ids: projectIds, before }
-  const [row] = await ask<{ count: string }>(clickhouse, `
+  const [row] = await queryRows<{ count: string }>(clickhouse, `
     SELECT count() AS count FROM ${onEachShard(cluster, 'events')} WHERE ${where} SETTINGS final = 0`, params)
   const count = Number(row?.count)
   // A delete of nothing would still look at every part.
@@ -157,8 +155,4 @@ async function purge ({ connection, now }: RetentionDeps, rules: readonly Retent
   const days = rules.find(({ what }) => what === 'dead_letters')?.days ?? null
   if (days === null) return 0
   return (await purgeDeadLetters(connection, { to: new Date(now() - days * DAY_MS) })).purged
-}
-
-async function ask<T> (clickhouse: ClickHouse, query: string, params: Record<string, unknown>): Promise<T[]> {
-  return await (await clickhouse.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
 }

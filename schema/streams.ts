@@ -4,8 +4,8 @@
  * ```
  * EVENTS       events.live.<partition>        events as they happen
  *              events.historical.<partition>  imports (`historical_migration: true`), which must not delay live ones
- * PERSONS       persons.<partition>        what changes persons and groups, in order per project
- * DEAD_LETTER  dead.<stage>.<reason>     what could not be stored, replayable
+ * PERSONS      persons.<partition>            what changes persons and groups, in order per project
+ * DEAD_LETTER  dead.<stage>.<reason>          what could not be stored, replayable
  * ```
  *
  * EVENTS and PERSONS are work queues: a message leaves the stream when its consumer acknowledged it, so a full stream

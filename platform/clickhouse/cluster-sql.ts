@@ -1,3 +1,7 @@
+import { quoteText } from '../../schema/migrate/clickhouse-topology.ts'
+
+export { quoteText } from '../../schema/migrate/clickhouse-topology.ts'
+
 /** `ON CLUSTER ...` of a statement that changes tables; nothing on one node. */
 export function onCluster (cluster: string): string {
   return cluster === '' ? '' : `ON CLUSTER ${quoteText(cluster)}`
@@ -16,11 +20,6 @@ export function onEachShard (cluster: string, table: string): string {
 /** A table of ours with the rows that any replica of any shard still has: for making sure that rows are gone. */
 export function onEachReplica (cluster: string, table: string): string {
   return cluster === '' ? table : `clusterAllReplicas(${quoteText(cluster)}, currentDatabase(), ${table})`
-}
-
-/** A text as a string literal of ClickHouse, for statements that take no parameters. */
-export function quoteText (text: string): string {
-  return `'${text.replaceAll(/['\\]/g, '\\$&')}'`
 }
 
 /** A name as an identifier of ClickHouse. */

@@ -26,6 +26,13 @@ export function connectClickHouse (options: { url: string, requestTimeoutMs?: nu
   })
 }
 
+/** The rows of a query, each an object by the names of its columns. */
+export async function queryRows<T> (
+  clickhouse: Pick<ClickHouse, 'query'>, query: string, params: Record<string, unknown> = {}
+): Promise<T[]> {
+  return await (await clickhouse.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
+}
+
 /** The parts of a ClickHouse URL, for code that speaks HTTP to it directly. */
 export interface ClickHouseAddress {
   origin: string

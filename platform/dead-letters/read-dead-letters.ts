@@ -24,6 +24,47 @@ export interface ScannedDeadLetter {
   body: Uint8Array
 }
 
+export interface ListOptions extends DeadLetterFilter {
+  /** Letters at most. */
+  limit?: number
+  /** Letters to pass over first. */
+  offset?: number
+}
+
+/** Dead letters of one stage, reason and project. */
+export interface DeadLetterCount {
+  stage: string
+  reason: string
+  /** null: about no project, or about several. */
+  project: number | null
+  count: number
+  bytes: number
+  /** ISO 8601. */
+  oldest: string
+  newest: string
+}
+
+/** A dead letter with everything in it. */
+export interface OpenedDeadLetter extends DeadLetter {
+  /** Headers of the original message and of the letter. */
+  headers: Record<string, string>
+  /** The body as it came, base64. */
+  bodyBase64: string
+  /** The body decoded: rows of events, or JSON; null when it is neither, which may be why it is here. */
+  content: unknown
+}
+
+/** How full the dead-letter stream is. */
+export interface DeadLetterFill {
+  letters: number
+  bytes: number
+  maxBytes: number
+  /** 0 to 1. From 0.8 on it should be attended to: at 1 partitions wait. */
+  ratio: number
+}
+
+export const NEARLY_FULL = 0.8
+
 /** Silence of the server after which a scan fails, in milliseconds. */
 const SCAN_TIMEOUT_MS = 10_000
 
@@ -56,6 +97,62 @@ export async function * scanDeadLetters (
     }
     if (got === 0) throw new Error(`the dead-letter stream did not answer in ${SCAN_TIMEOUT_MS} ms`)
   }
+}
+
+/** Lists matching dead letters, oldest first. For a page of an API, see `count` of `countDeadLetters`. */
+export async function listDeadLetters (connection: NatsConnection, options: ListOptions = {}): Promise<DeadLetter[]> {
+  const { limit = Infinity, offset = 0 } = options
+  const letters: DeadLetter[] = []
+  let position = 0
+  if (limit <= 0) return letters
+  for await (const { letter } of scanDeadLetters(connection, options)) {
+    if (position++ < offset) continue
+    letters.push(letter)
+    if (letters.length >= limit) break
+  }
+  return letters
+}
+
+/** Counts matching dead letters by stage, reason and project. */
+export async function countDeadLetters (
+  connection: NatsConnection, filter: DeadLetterFilter = {}
+): Promise<DeadLetterCount[]> {
+  const counts = new Map<string, DeadLetterCount>()
+  for await (const { letter, bodyBytes } of scanDeadLetters(connection, filter)) {
+    const { stage, reason, project, time } = letter
+    const key = `${stage} ${reason} ${project}`
+    const known = counts.get(key)
+    if (known === undefined) {
+      counts.set(key, { stage, reason, project, count: 1, bytes: bodyBytes, oldest: time, newest: time })
+      continue
+    }
+    known.count++
+    known.bytes += bodyBytes
+    if (time < known.oldest) known.oldest = time
+    if (time > known.newest) known.newest = time
+  }
+  return [...counts.values()]
+}
+
+/** Reads one dead letter with its body; null when there is none of that id. */
+export async function readDeadLetterById (connection: NatsConnection, id: number): Promise<OpenedDeadLetter | null> {
+  const message = await (await jetstreamManager(connection)).streams.getMessage(DEAD_LETTER_STREAM, { seq: id })
+  if (message === null) return null
+  const headers = readHeaders(message.header)
+  const letter = readDeadLetter(id, message.subject, headers, message.time)
+  return {
+    ...letter,
+    headers,
+    bodyBase64: Buffer.from(message.data).toString('base64'),
+    content: await decodeContent(message.data, letter.rows)
+  }
+}
+
+/** @throws while NATS does not answer. */
+export async function readDeadLetterFill (connection: NatsConnection): Promise<DeadLetterFill> {
+  const { state, config } = await (await jetstreamManager(connection)).streams.info(DEAD_LETTER_STREAM)
+  const maxBytes = config.max_bytes > 0 ? config.max_bytes : Infinity
+  return { letters: state.messages, bytes: state.bytes, maxBytes, ratio: state.bytes / maxBytes }
 }
 
 async function findNewest (connection: NatsConnection): Promise<number> {
@@ -110,85 +207,6 @@ function readDeadLetter (id: number, subject: string, headers: Record<string, st
   }
 }
 
-export interface ListOptions extends DeadLetterFilter {
-  /** Letters at most. */
-  limit?: number
-  /** Letters to pass over first. */
-  offset?: number
-}
-
-/** Lists matching dead letters, oldest first. For a page of an API, see `count` of `countDeadLetters`. */
-export async function listDeadLetters (connection: NatsConnection, options: ListOptions = {}): Promise<DeadLetter[]> {
-  const { limit = Infinity, offset = 0 } = options
-  const letters: DeadLetter[] = []
-  let position = 0
-  if (limit <= 0) return letters
-  for await (const { letter } of scanDeadLetters(connection, options)) {
-    if (position++ < offset) continue
-    letters.push(letter)
-    if (letters.length >= limit) break
-  }
-  return letters
-}
-
-/** Dead letters of one stage, reason and project. */
-export interface DeadLetterCount {
-  stage: string
-  reason: string
-  /** null: about no project, or about several. */
-  project: number | null
-  count: number
-  bytes: number
-  /** ISO 8601. */
-  oldest: string
-  newest: string
-}
-
-/** Counts matching dead letters by stage, reason and project. */
-export async function countDeadLetters (
-  connection: NatsConnection, filter: DeadLetterFilter = {}
-): Promise<DeadLetterCount[]> {
-  const counts = new Map<string, DeadLetterCount>()
-  for await (const { letter, bodyBytes } of scanDeadLetters(connection, filter)) {
-    const { stage, reason, project, time } = letter
-    const key = `${stage} ${reason} ${project}`
-    const known = counts.get(key)
-    if (known === undefined) {
-      counts.set(key, { stage, reason, project, count: 1, bytes: bodyBytes, oldest: time, newest: time })
-      continue
-    }
-    known.count++
-    known.bytes += bodyBytes
-    if (time < known.oldest) known.oldest = time
-    if (time > known.newest) known.newest = time
-  }
-  return [...counts.values()]
-}
-
-/** A dead letter with everything in it. */
-export interface OpenedDeadLetter extends DeadLetter {
-  /** Headers of the original message and of the letter. */
-  headers: Record<string, string>
-  /** The body as it came, base64. */
-  bodyBase64: string
-  /** The body decoded: rows of events, or JSON; null when it is neither, which may be why it is here. */
-  content: unknown
-}
-
-/** Reads one dead letter with its body; null when there is none of that id. */
-export async function readDeadLetterById (connection: NatsConnection, id: number): Promise<OpenedDeadLetter | null> {
-  const message = await (await jetstreamManager(connection)).streams.getMessage(DEAD_LETTER_STREAM, { seq: id })
-  if (message === null) return null
-  const headers = readHeaders(message.header)
-  const letter = readDeadLetter(id, message.subject, headers, message.time)
-  return {
-    ...letter,
-    headers,
-    bodyBase64: Buffer.from(message.data).toString('base64'),
-    content: await decodeContent(message.data, letter.rows)
-  }
-}
-
 async function decodeContent (body: Uint8Array, rows: number | null): Promise<unknown> {
   try {
     return rows === null
@@ -198,21 +216,4 @@ async function decodeContent (body: Uint8Array, rows: number | null): Promise<un
     // What cannot be decoded is shown as bytes.
     return null
   }
-}
-
-/** How full the dead-letter stream is. */
-export interface DeadLetterFill {
-  letters: number
-  bytes: number
-  maxBytes: number
-  /** 0 to 1. From 0.8 on it should be attended to: at 1 partitions wait. */
-  ratio: number
-}
-
-export const NEARLY_FULL = 0.8
-
-export async function readDeadLetterFill (connection: NatsConnection): Promise<DeadLetterFill> {
-  const { state, config } = await (await jetstreamManager(connection)).streams.info(DEAD_LETTER_STREAM)
-  const maxBytes = config.max_bytes > 0 ? config.max_bytes : Infinity
-  return { letters: state.messages, bytes: state.bytes, maxBytes, ratio: state.bytes / maxBytes }
 }

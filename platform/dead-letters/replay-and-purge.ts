@@ -26,6 +26,12 @@ export interface ReplayResult {
   skipped: number
 }
 
+export interface PurgeResult {
+  /** Letters that match. */
+  matched: number
+  purged: number
+}
+
 /**
  * Publishes dead letters where they came from, each with the identity it had, and removes it once the stream has it.
  *
@@ -47,6 +53,21 @@ export async function replayDeadLetters (
     } else {
       result.skipped++
     }
+    options.onProgress?.(result.matched)
+  }
+  return result
+}
+
+/** Removes matching dead letters for good. */
+export async function purgeDeadLetters (
+  connection: NatsConnection, options: WorkOnDeadLettersOptions = {}
+): Promise<PurgeResult> {
+  const result: PurgeResult = { matched: 0, purged: 0 }
+  for await (const { letter } of selectDeadLetters(connection, options)) {
+    result.matched++
+    if (options.dryRun === true) continue
+    await removeDeadLetter(connection, letter.id)
+    result.purged++
     options.onProgress?.(result.matched)
   }
   return result
@@ -92,25 +113,4 @@ function findPersonsSubject (stage: string, body: Uint8Array): string | null {
   } catch {
     return null
   }
-}
-
-export interface PurgeResult {
-  /** Letters that match. */
-  matched: number
-  purged: number
-}
-
-/** Removes matching dead letters for good. */
-export async function purgeDeadLetters (
-  connection: NatsConnection, options: WorkOnDeadLettersOptions = {}
-): Promise<PurgeResult> {
-  const result: PurgeResult = { matched: 0, purged: 0 }
-  for await (const { letter } of selectDeadLetters(connection, options)) {
-    result.matched++
-    if (options.dryRun === true) continue
-    await removeDeadLetter(connection, letter.id)
-    result.purged++
-    options.onProgress?.(result.matched)
-  }
-  return result
 }

@@ -1,8 +1,23 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { refreshEventsWithPerson } from '../../schema/migrate/refresh-events-with-person.ts'
 import { onCluster, quoteName, quoteText, systemTable } from '../clickhouse/cluster-sql.ts'
-import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
-import { commentOf, describeColumn, listPromotedColumns, listPromotions, type PromotedColumn, type Promotion, PromotionError, readFill } from './promoted-column.ts'
+import { queryRows, type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import {
+  commentOf, describeColumn, listPromotedColumns, listPromotions, PromotionError, readFill, type PromotedColumn,
+  type Promotion
+} from './promoted-column.ts'
+
+interface FillOptions {
+  /** Name of the ClickHouse cluster; empty: one node. */
+  cluster?: string
+  /** Told now and then how many rows are stored, of how many; the ones that are being written count. */
+  onProgress?: (filledRows: number, rows: number) => void
+  /** Pause between two looks, in milliseconds. Default 500. */
+  pollMs?: number
+}
+
+/** ClickHouse tries work that fails again and again; after so many looks at what moves nothing, we stop waiting. */
+const MAX_FAILED_LOOKS = 40
 
 /**
  * Gives a property of events a column of its own, in `events` and `events_with_person`, for new and old events.
@@ -77,18 +92,6 @@ export async function demoteProperty (
   return promoted
 }
 
-interface FillOptions {
-  /** Name of the ClickHouse cluster; empty: one node. */
-  cluster?: string
-  /** Told now and then how many rows are stored, of how many; the ones that are being written count. */
-  onProgress?: (filledRows: number, rows: number) => void
-  /** Pause between two looks, in milliseconds. Default 500. */
-  pollMs?: number
-}
-
-/** ClickHouse tries work that fails again and again; after so many looks at what moves nothing, we stop waiting. */
-const MAX_FAILED_LOOKS = 40
-
 /**
  * Writes a promoted column into the parts that were written before it, and waits until it is done.
  *
@@ -144,17 +147,12 @@ async function waitForDrop (clickhouse: ClickHouse, column: string, cluster: str
 async function readWork (
   clickhouse: ClickHouse, pattern: string, cluster: string
 ): Promise<{ isOrdered: boolean, failure: string, writtenRows: number }> {
-  const result = await clickhouse.query({
-    query: `
-      SELECT countIf(NOT is_done) > 0 AS isOrdered, maxIf(latest_fail_reason, NOT is_done) AS failure,
-        (SELECT sum(rows_read) FROM ${systemTable(cluster, 'merges')}
-         WHERE is_mutation AND database = currentDatabase() AND table = 'events') AS writtenRows
-      FROM ${systemTable(cluster, 'mutations')}
-      WHERE database = currentDatabase() AND table = 'events' AND match(command, {pattern: String})`,
-    query_params: { pattern },
-    format: 'JSONEachRow'
-  })
-  const [row] = await result.json<{ isOrdered: number, failure: string, writtenRows: string }>()
+  const [row] = await queryRows<{ isOrdered: number, failure: string, writtenRows: string }>(clickhouse, `
+    SELECT countIf(NOT is_done) > 0 AS isOrdered, maxIf(latest_fail_reason, NOT is_done) AS failure,
+      (SELECT sum(rows_read) FROM ${systemTable(cluster, 'merges')}
+       WHERE is_mutation AND database = currentDatabase() AND table = 'events') AS writtenRows
+    FROM ${systemTable(cluster, 'mutations')}
+    WHERE database = currentDatabase() AND table = 'events' AND match(command, {pattern: String})`, { pattern })
   return { isOrdered: row?.isOrdered === 1, failure: row?.failure ?? '', writtenRows: Number(row?.writtenRows) }
 }
 

@@ -1,7 +1,7 @@
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 import { quoteText, systemTable } from '../clickhouse/cluster-sql.ts'
 import { MillraceError } from '../errors.ts'
-import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { queryRows, type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 
 /**
  * A property promoted by an operator is a column of `events` with a DEFAULT over `properties`: ClickHouse computes it
@@ -129,17 +129,13 @@ export async function listPromotedColumns (
 
 /** The promoted properties alone, by name of the column; every login may read them. */
 export async function listPromotions (clickhouse: ClickHouse): Promise<Promotion[]> {
-  const result = await clickhouse.query({
-    query: `
-      SELECT name, type, default_expression AS expression FROM system.columns
-      WHERE database = currentDatabase() AND table = 'events' AND default_kind = 'DEFAULT'
-        AND startsWith(name, {prefix: String})
-      ORDER BY name`,
-    query_params: { prefix: COLUMN_PREFIX },
-    format: 'JSONEachRow'
-  })
+  const columns = await queryRows<{ name: string, type: string, expression: string }>(clickhouse, `
+    SELECT name, type, default_expression AS expression FROM system.columns
+    WHERE database = currentDatabase() AND table = 'events' AND default_kind = 'DEFAULT'
+      AND startsWith(name, {prefix: String})
+    ORDER BY name`, { prefix: COLUMN_PREFIX })
   const promotions: Promotion[] = []
-  for (const { name, type, expression } of await result.json<{ name: string, type: string, expression: string }>()) {
+  for (const { name, type, expression } of columns) {
     const property = readProperty(expression)
     const known = (Object.keys(PROMOTED_TYPES) as PromotedType[]).find((key) => PROMOTED_TYPES[key].column === type)
     if (property === undefined || known === undefined) continue
@@ -153,16 +149,12 @@ export async function readFill (
   clickhouse: ClickHouse, column: string, options: { cluster?: string } = {}
 ): Promise<{ rows: number, filledRows: number, bytes: number }> {
   // Every part has project_id, so one look at the parts gives both numbers of the same moment.
-  const result = await clickhouse.query({
-    query: `
-      SELECT sumIf(rows, column = 'project_id') AS all_rows, sumIf(rows, column != 'project_id') AS filled_rows,
-        sumIf(column_bytes_on_disk, column != 'project_id') AS bytes
-      FROM ${systemTable(options.cluster ?? '', 'parts_columns')}
-      WHERE active AND database = currentDatabase() AND table = 'events' AND column IN ('project_id', {column: String})`,
-    query_params: { column },
-    format: 'JSONEachRow'
-  })
-  const [row] = await result.json<{ all_rows: string, filled_rows: string, bytes: string }>()
+  const [row] = await queryRows<{ all_rows: string, filled_rows: string, bytes: string }>(clickhouse, `
+    SELECT sumIf(rows, column = 'project_id') AS all_rows, sumIf(rows, column != 'project_id') AS filled_rows,
+      sumIf(column_bytes_on_disk, column != 'project_id') AS bytes
+    FROM ${systemTable(options.cluster ?? '', 'parts_columns')}
+    WHERE active AND database = currentDatabase() AND table = 'events' AND column IN ('project_id', {column: String})`,
+  { column })
   return { rows: Number(row?.all_rows), filledRows: Number(row?.filled_rows), bytes: Number(row?.bytes) }
 }
 

@@ -1,6 +1,6 @@
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 import { systemTable } from '../clickhouse/cluster-sql.ts'
-import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { queryRows, type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { findNames } from '../query-log/find-names.ts'
 import { readQueryLog } from '../query-log/read-query-log.ts'
 import { listPromotions, type PromotedType, PromotionError } from './promoted-column.ts'
@@ -98,7 +98,7 @@ interface Sizes {
 }
 
 async function readSizes (clickhouse: ClickHouse, cluster: string): Promise<Sizes> {
-  const [row] = await ask<Record<'all_rows' | 'text' | 'keys' | 'disk', string>>(clickhouse, `
+  const [row] = await queryRows<Record<'all_rows' | 'text' | 'keys' | 'disk', string>>(clickhouse, `
     SELECT sumIf(rows, column = 'properties') AS all_rows,
       sumIf(column_data_uncompressed_bytes, column = 'properties') AS text,
       sumIf(column_data_uncompressed_bytes, column != 'properties') AS keys,
@@ -116,7 +116,7 @@ const TYPES: Record<string, PromotedType> = { Numeric: 'Float64', Boolean: 'Bool
 async function describeProperty (
   clickhouse: ClickHouse, property: string
 ): Promise<{ type: PromotedType, valueBytes: number }> {
-  const [row] = await ask<{ type: string, bytes: number }>(clickhouse, `
+  const [row] = await queryRows<{ type: string, bytes: number }>(clickhouse, `
     SELECT
       (SELECT argMax(type, n) FROM (SELECT toString(type) AS type, sum(count) AS n FROM event_property_counts
        WHERE kind = 'event' AND property = {property: String} AND type != 'none' GROUP BY type)) AS type,
@@ -125,8 +125,4 @@ async function describeProperty (
   const type = TYPES[row?.type ?? ''] ?? 'String'
   // Of an empty table there is no average.
   return { type, valueBytes: type === 'String' ? Number(row?.bytes) || 1 : 9 }
-}
-
-async function ask<T> (clickhouse: ClickHouse, query: string, params: Record<string, unknown> = {}): Promise<T[]> {
-  return await (await clickhouse.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
 }

@@ -21,7 +21,7 @@ const WINDOW_SECONDS = 604_800
  */
 export function renderClickHouseSql (sql: string, { cluster }: ClickHouseTopology): string {
   const values: Record<string, string> = {
-    on_cluster: cluster === undefined ? '' : `ON CLUSTER '${cluster.replaceAll(/['\\]/g, '\\$&')}'`,
+    on_cluster: cluster === undefined ? '' : `ON CLUSTER ${quoteText(cluster)}`,
     replicated: cluster === undefined ? '' : 'Replicated',
     every_node: cluster === undefined ? '' : "'/clickhouse/tables/{uuid}/all', '{shard}-{replica}', ",
     deduplication_window: cluster === undefined
@@ -49,6 +49,8 @@ const SHARDED: Readonly<Record<string, string>> = {
 
 /** Tables that every node holds whole (`{{every_node}}`). Merge, and no view, because they are read with FINAL. */
 const WHOLE = ['persons', 'person_distinct_ids', 'person_overrides', 'groups'] as const
+
+const CREATE_VIEW = /^CREATE VIEW IF NOT EXISTS (\w+)/m
 
 export interface DistributedTablesOptions {
   cluster: string
@@ -82,8 +84,7 @@ ENGINE = Merge(${local}, ${quoteText(`^${table}$`)})`),
   ].map(render)
 }
 
-const CREATE_VIEW = /^CREATE VIEW IF NOT EXISTS (\w+)/m
-
-function quoteText (text: string): string {
+/** A text as a string literal of ClickHouse, for statements that take no parameters. */
+export function quoteText (text: string): string {
   return `'${text.replaceAll(/['\\]/g, '\\$&')}'`
 }

@@ -1,12 +1,14 @@
 import path from 'node:path'
-import { Client } from 'pg'
 import { runner } from 'node-pg-migrate'
-import { migrateClickHouse } from './migrate-clickhouse.ts'
+import { Client } from 'pg'
 import { type ClickHouseTopology } from './clickhouse-topology.ts'
+import { migrateClickHouse } from './migrate-clickhouse.ts'
 import { type AppliedMigration, readMigrations, selectPending } from './read-migrations.ts'
 
 /** Any number, the same in every version: the advisory lock that makes migrating processes take turns. */
 const MIGRATION_LOCK = 4_725_371
+
+const POSTGRES_FOLDER = path.join(import.meta.dirname, '..', 'postgres')
 
 export interface MigrateOptions {
   databaseUrl: string
@@ -36,12 +38,10 @@ export async function migrateAll (options: MigrateOptions): Promise<string[]> {
   }
 }
 
-const FOLDER = path.join(import.meta.dirname, '..', 'postgres')
-
 /**
- * Applies the pending Postgres migrations, each in a transaction of its own together with the row that says so.
+ * Applies the pending Postgres migrations, each in a transaction of its own together with the row that records it.
  *
- * The caller holds the migration lock (see `migrateAll`), so no second process is at it.
+ * The caller holds the migration lock (see `migrateAll`), so no other process migrates meanwhile.
  *
  * @returns the names of the applied migrations.
  */
@@ -50,13 +50,13 @@ export async function migratePostgres (client: Client): Promise<string[]> {
     name text PRIMARY KEY,
     checksum text NOT NULL
   )`)
-  const migrations = await readMigrations(FOLDER)
+  const migrations = await readMigrations(POSTGRES_FOLDER)
   const { rows } = await client.query<AppliedMigration>('SELECT name, checksum FROM schema_migration_checksums')
   if (selectPending('postgres', migrations, rows).length === 0) return []
 
   const applied = await runner({
     dbClient: client,
-    dir: FOLDER,
+    dir: POSTGRES_FOLDER,
     direction: 'up',
     migrationsTable: 'schema_migrations',
     singleTransaction: false,

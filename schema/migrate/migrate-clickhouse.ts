@@ -1,10 +1,41 @@
 import path from 'node:path'
 import { type ClickHouseClient, createClient } from '@clickhouse/client'
-import { type ClickHouseTopology, databaseOfAllShards, distributedTables, renderClickHouseSql } from './clickhouse-topology.ts'
+import {
+  databaseOfAllShards, distributedTables, renderClickHouseSql, type ClickHouseTopology
+} from './clickhouse-topology.ts'
 import { type AppliedMigration, type Migration, readMigrations, selectPending } from './read-migrations.ts'
 import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
 
 const FOLDER = path.join(import.meta.dirname, '..', 'clickhouse')
+
+/**
+ * Settings with which a table answers an insert only when its rows are on the disk.
+ *
+ * - `fsync_after_insert`, `fsync_part_directory`: files of the new part, then its name.
+ * - `min_*_to_fsync_after_merge`: 1 is "always". A merged or mutated part takes the place of flushed ones, which are
+ *   removed minutes later, whether or not the kernel has written the new one by then.
+ * - `min_compressed_bytes_to_fsync_after_fetch`: the same for a part that a replica copied from another one.
+ */
+export const FLUSH_SETTINGS: Readonly<Record<string, number>> = {
+  fsync_after_insert: 1,
+  fsync_part_directory: 1,
+  min_rows_to_fsync_after_merge: 1,
+  min_compressed_bytes_to_fsync_after_merge: 1,
+  min_compressed_bytes_to_fsync_after_fetch: 1
+}
+
+const CREATE_STATE = `CREATE TABLE IF NOT EXISTS schema_migrations {{on_cluster}}
+(
+    name String COMMENT 'File of schema/clickhouse without its ending',
+    checksum String COMMENT 'SHA-256 of the file, in hex',
+    applied_at DateTime DEFAULT now() COMMENT 'When it was applied'
+)
+ENGINE = {{replicated}}ReplacingMergeTree
+ORDER BY name
+COMMENT 'Migrations that this database has'`
+
+const VIEW = /^(?:CREATE MATERIALIZED VIEW IF NOT EXISTS|ALTER TABLE) (\w+_view)\b/m
+const CREATE_TABLE = /^CREATE TABLE IF NOT EXISTS (\w+)/m
 
 /**
  * Creates the database when it is missing and applies the pending ClickHouse migrations.
@@ -64,24 +95,12 @@ async function showAllShards (serverUrl: string, options: { cluster: string, dat
   }
 }
 
-const CREATE_STATE = `CREATE TABLE IF NOT EXISTS schema_migrations {{on_cluster}}
-(
-    name String COMMENT 'File of schema/clickhouse without its ending',
-    checksum String COMMENT 'SHA-256 of the file, in hex',
-    applied_at DateTime DEFAULT now() COMMENT 'When it was applied'
-)
-ENGINE = {{replicated}}ReplacingMergeTree
-ORDER BY name
-COMMENT 'Migrations that this database has'`
-
 function splitDatabase (text: string): { serverUrl: string, database: string } {
   const url = new URL(text)
   const database = url.pathname.slice(1) || 'millrace'
   url.pathname = '/'
   return { serverUrl: url.href, database }
 }
-
-const VIEW = /^(?:CREATE MATERIALIZED VIEW IF NOT EXISTS|ALTER TABLE) (\w+_view)\b/m
 
 /** Name of the materialized view that a migration creates or alters; null when it does neither. */
 export function findMaterializedView (sql: string): string | null {
@@ -113,24 +132,6 @@ async function attachLeftOver (client: ClickHouseClient, view: string, onCluster
   })
   if ((await detached.json()).length > 0) await client.command({ query: `ATTACH TABLE ${view} ${onCluster}` })
 }
-
-/**
- * Settings with which a table answers an insert only when its rows are on the disk.
- *
- * - `fsync_after_insert`, `fsync_part_directory`: files of the new part, then its name.
- * - `min_*_to_fsync_after_merge`: 1 is "always". A merged or mutated part takes the place of flushed ones, which are
- *   removed minutes later, whether or not the kernel has written the new one by then.
- * - `min_compressed_bytes_to_fsync_after_fetch`: the same for a part that a replica copied from another one.
- */
-export const FLUSH_SETTINGS: Readonly<Record<string, number>> = {
-  fsync_after_insert: 1,
-  fsync_part_directory: 1,
-  min_rows_to_fsync_after_merge: 1,
-  min_compressed_bytes_to_fsync_after_merge: 1,
-  min_compressed_bytes_to_fsync_after_fetch: 1
-}
-
-const CREATE_TABLE = /^CREATE TABLE IF NOT EXISTS (\w+)/m
 
 /**
  * Makes every table of the migrations flush what is inserted, before the insert is answered: JetStream and the outbox

@@ -1,5 +1,5 @@
 import { type createClient } from '@clickhouse/client'
-import { renderClickHouseSql, type ClickHouseTopology } from './clickhouse-topology.ts'
+import { quoteText, renderClickHouseSql, type ClickHouseTopology } from './clickhouse-topology.ts'
 
 const VIEW = 'events_with_person'
 
@@ -38,11 +38,11 @@ export async function refreshEventsWithPerson (
     .map((column) => column.name === 'person_id' ? { ...column, comment: PERSON_COMMENT } : column)
   if (JSON.stringify(wanted) === JSON.stringify(await readColumns(client, VIEW))) return false
 
-  const list = wanted.map(({ name, type, comment }) => `\`${name}\` ${type} COMMENT ${quote(comment)}`)
+  const list = wanted.map(({ name, type, comment }) => `\`${name}\` ${type} COMMENT ${quoteText(comment)}`)
   await client.command({
     query: `${renderClickHouseSql(`CREATE OR REPLACE VIEW ${VIEW} {{on_cluster}}`, topology)} (${list.join(', ')})
 AS ${view.as_select}
-COMMENT ${quote(view.comment)}`
+COMMENT ${quoteText(view.comment)}`
   })
   return true
 }
@@ -56,8 +56,4 @@ async function readColumns (client: ReturnType<typeof createClient>, table: stri
 
 async function ask<T> (client: ReturnType<typeof createClient>, query: string): Promise<T[]> {
   return await (await client.query({ query, format: 'JSONEachRow' })).json<T>()
-}
-
-function quote (text: string): string {
-  return `'${text.replaceAll(/['\\]/g, '\\$&')}'`
 }
