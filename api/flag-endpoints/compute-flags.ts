@@ -23,6 +23,15 @@ export interface ComputeFlagsParams {
 }
 
 /**
+ * Counts evaluations by project, flag and value. Requests add to plain numbers; the metrics read them when they are
+ * scraped.
+ */
+export interface FlagTallies {
+  /** The counters of a project; they outlive the definitions that are compiled with them. */
+  forProject: (projectId: number) => FindTally
+}
+
+/**
  * Answers a request for flags: computes what the request suffices for, reads stored facts once if an answer depends on
  * them, and marks as failed what could not be computed. Never throws for a store that is unavailable.
  */
@@ -110,15 +119,6 @@ async function readFacts (
 
 /** Series at most: beyond, new flags and variants are counted together, so that no client can exhaust the memory. */
 const MAX_SERIES = 10_000
-
-/**
- * Counts evaluations by project, flag and value. Requests add to plain numbers; the metrics read them when they are
- * scraped.
- */
-export interface FlagTallies {
-  /** The counters of a project; they outlive the definitions that are compiled with them. */
-  forProject: (projectId: number) => FindTally
-}
 
 export function createFlagTallies (metrics: Metrics): FlagTallies {
   const series = new Map<string, { labels: Record<string, string>, tally: Tally }>()

@@ -31,12 +31,12 @@ type Query = Readonly<Record<string, unknown>>
  * The public side of flags: `/decide`, `/flags`, the remote configuration, and definitions for local evaluation. To
  * answer for flags:
  *
- * 1. read the request: body, key, fields (`request/`)
- * 2. take the flags of its project, which are in memory (`load/`)
- * 3. compute them, with what is stored of the person if an answer depends on it (`compute/`)
- * 4. write the answer in the shape of the version that was asked for (`answer/`)
+ * 1. read the request: body, fields (`flag-request.ts`), the project of its key (`resolve-project.ts`)
+ * 2. take the flags of that project, which are in memory (`definition-cache.ts`)
+ * 3. compute them, with what is stored of the person if an answer depends on it (`compute-flags.ts`)
+ * 4. write the answer in the shape of the version that was asked for (`flag-answers.ts`)
  *
- * SDKs that evaluate by themselves are served from `local-evaluation/`.
+ * SDKs that evaluate by themselves are served by `local-evaluation-routes.ts`.
  */
 export async function decideRoutes (app: FastifyInstance, options: DecideOptions): Promise<void> {
   const { metrics, now } = options

@@ -1,6 +1,16 @@
 import { type Evaluation } from '../flag-evaluation/evaluate-flags.ts'
 import { parseInteger } from '../http/request-validation.ts'
 
+/** What an answer says besides the flags. */
+interface AnswerContext {
+  token: string
+  requestId: string
+  /** Unix milliseconds. */
+  evaluatedAt: number
+  /** Merge the remote configuration into the answer. */
+  withConfig: boolean
+}
+
 export type BuildAnswer = (evaluation: Evaluation, context: AnswerContext) => string
 
 const DECIDE = [buildDecideV1, buildDecideV2, buildDecideV3, buildDecideV4]
@@ -31,52 +41,6 @@ function readVersion (text: unknown): number | null {
 
 /** How SDKs may compress; the contract lists gzip and lz64. */
 export const SUPPORTED_COMPRESSION = ['gzip', 'gzip-js', 'lz64'] as const
-
-/**
- * What browser SDKs ask for when they start: which products are on. Millrace takes events and answers flags, so
- * recordings, surveys and the like are off. Keys are as the SDKs read them.
- */
-export function buildRemoteConfig (token: string): Record<string, unknown> {
-  return {
-    token,
-    hasFeatureFlags: true,
-    supportedCompression: SUPPORTED_COMPRESSION,
-    analytics: { endpoint: '/e/' },
-    autocapture_opt_out: false,
-    autocaptureExceptions: false,
-    captureDeadClicks: false,
-    capturePerformance: false,
-    defaultIdentifiedOnly: true,
-    elementsChainAsString: true,
-    errorTracking: { autocaptureExceptions: false },
-    heatmaps: false,
-    isAuthenticated: false,
-    sessionRecording: false,
-    siteApps: [],
-    surveys: false,
-    toolbarParams: {}
-  }
-}
-
-/** The same as a script, for pages that load it before the SDK. */
-export function buildRemoteConfigScript (token: string): string {
-  // JSON in a script: a "<" could end it, and the two line separators once were no JavaScript.
-  const quote = (value: unknown): string => JSON.stringify(value)
-    .replaceAll('<', '\\u003c').replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
-  const entry = `{"config":${quote(buildRemoteConfig(token))},"siteApps":[]}`
-  return '(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};' +
-    `window._POSTHOG_REMOTE_CONFIG[${quote(token)}]=${entry}})();\n`
-}
-
-/** What an answer says besides the flags. */
-interface AnswerContext {
-  token: string
-  requestId: string
-  /** Unix milliseconds. */
-  evaluatedAt: number
-  /** Merge the remote configuration into the answer. */
-  withConfig: boolean
-}
 
 /** Fields of every answer of `/decide` (docs/contract/service.md 4.6), and two that old SDKs expect. */
 const DECIDE_FIELDS = {
@@ -158,4 +122,40 @@ function toMap (entries: Array<readonly [string, unknown]>): Record<string, unkn
 /** Joins two non-empty objects of different keys without parsing them. */
 function mergeJson (first: string, second: string): string {
   return `${first.slice(0, -1)},${second.slice(1)}`
+}
+
+/**
+ * What browser SDKs ask for when they start: which products are on. Millrace takes events and answers flags, so
+ * recordings, surveys and the like are off. Keys are as the SDKs read them.
+ */
+export function buildRemoteConfig (token: string): Record<string, unknown> {
+  return {
+    token,
+    hasFeatureFlags: true,
+    supportedCompression: SUPPORTED_COMPRESSION,
+    analytics: { endpoint: '/e/' },
+    autocapture_opt_out: false,
+    autocaptureExceptions: false,
+    captureDeadClicks: false,
+    capturePerformance: false,
+    defaultIdentifiedOnly: true,
+    elementsChainAsString: true,
+    errorTracking: { autocaptureExceptions: false },
+    heatmaps: false,
+    isAuthenticated: false,
+    sessionRecording: false,
+    siteApps: [],
+    surveys: false,
+    toolbarParams: {}
+  }
+}
+
+/** The same as a script, for pages that load it before the SDK. */
+export function buildRemoteConfigScript (token: string): string {
+  // JSON in a script: a "<" could end it, and the two line separators once were no JavaScript.
+  const quote = (value: unknown): string => JSON.stringify(value)
+    .replaceAll('<', '\\u003c').replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
+  const entry = `{"config":${quote(buildRemoteConfig(token))},"siteApps":[]}`
+  return '(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};' +
+    `window._POSTHOG_REMOTE_CONFIG[${quote(token)}]=${entry}})();\n`
 }

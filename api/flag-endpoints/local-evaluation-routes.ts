@@ -8,6 +8,13 @@ import { type FlagSet } from '../flag-evaluation/evaluate-flags.ts'
 import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
 import { describeForSdk } from './local-evaluation-definitions.ts'
 
+/** The definitions of a project as SDKs that evaluate locally want them. */
+interface LocalEvaluation {
+  json: string
+  /** Weak: equal definitions have equal ones, on every process. */
+  etag: string
+}
+
 /** Definitions for SDKs that evaluate locally, under the name of today and the older one. */
 export async function localEvaluationRoutes (app: FastifyInstance, deps: ResolveProjectDeps): Promise<void> {
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
@@ -78,13 +85,6 @@ function isKnown (header: string | undefined, etag: string): boolean {
   if (header === undefined) return false
   const bare = etag.replace(/^W\//, '')
   return header.split(',').some((candidate) => candidate.trim() === '*' || candidate.trim().replace(/^W\//, '') === bare)
-}
-
-/** The definitions of a project as SDKs that evaluate locally want them. */
-export interface LocalEvaluation {
-  json: string
-  /** Weak: equal definitions have equal ones, on every process. */
-  etag: string
 }
 
 /**

@@ -1,6 +1,7 @@
 import { parseStoredJson } from '../../platform/http-body/parse-json.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Properties, type StoredFacts } from '../flag-evaluation/subject.ts'
+import { type CancellableWork } from './circuit-breaker.ts'
 
 /** What a request wants to know about its subject from the store of persons and groups. */
 interface PersonQuery {
@@ -26,14 +27,9 @@ interface HashKeyRecord {
 /** Where the flags read persons and groups. Both calls reject when the store is unavailable. */
 export interface PersonReader {
   /** Everything about a subject at once. A person or group that does not exist has no properties. */
-  readForFlags: (question: PersonQuery) => Cancellable<StoredFacts>
+  readForFlags: (question: PersonQuery) => CancellableWork<StoredFacts>
   /** Keeps hash keys that do not exist yet. Resolves to those that count now, by flag key: the first one stays. */
-  keepHashKeys: (note: HashKeyRecord) => Cancellable<ReadonlyMap<string, string>>
-}
-
-export interface Cancellable<T> {
-  answer: Promise<T>
-  cancel: () => void
+  keepHashKeys: (note: HashKeyRecord) => CancellableWork<ReadonlyMap<string, string>>
 }
 
 /** Properties come as text: the driver would round the long numbers in them. */

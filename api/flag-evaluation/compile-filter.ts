@@ -4,6 +4,16 @@ import { type Outcome } from './flag-outcome.ts'
 import { type ParsedProperty, parseProperty, readArray, readObject } from './parse-filters.ts'
 import { ABSENT, compileGroupLookup, compilePersonLookup, type Subject, UNREAD } from './subject.ts'
 
+/** Answer of a filter. UNSURE means that it depends on something stored that has not been read. */
+export type Truth = typeof NO | typeof YES | typeof UNSURE
+
+export const NO = 0
+const YES = 1
+export const UNSURE = 2
+
+/** A compiled filter of a condition, a cohort or a whole group of them. */
+type Filter = (subject: Subject) => Truth
+
 /** What the filters of one flag may refer to, and what they turned out to refer to. */
 export interface FilterContext {
   timezone: string
@@ -107,6 +117,7 @@ function compileCohort (
   return compileGroup(cohort.filters, attr, { context, cohorts: [...outer, id], depth: 0 })
 }
 
+/** Where in a cohort a group stands. */
 interface GroupPlace {
   context: FilterContext
   cohorts: readonly number[]
@@ -140,15 +151,6 @@ function compileNestedCohort (reference: unknown, operator: string, attr: string
   const isIn = compileCohort(reference, attr, place.context, place.cohorts)
   return operator === 'not_in' ? not(isIn) : isIn
 }
-
-/** Answer of a filter. UNSURE means that it depends on something stored that has not been read. */
-export type Truth = typeof NO | typeof YES | typeof UNSURE
-export const NO = 0
-const YES = 1
-export const UNSURE = 2
-
-/** A compiled filter of a condition, a cohort or a whole group of them. */
-type Filter = (subject: Subject) => Truth
 
 /** All must pass; one that surely does not decides, whatever the unsure ones would say. */
 export function allOf (filters: readonly Filter[]): Filter {

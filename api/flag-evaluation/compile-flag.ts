@@ -25,6 +25,11 @@ export interface CompiledFlag {
 type MakeOutcome = (parts: OutcomeParts) => Outcome
 
 /**
+ * A step before the condition sets: an outcome decides, null lets the next step decide, `unsure` needs stored facts.
+ */
+type EarlyStep = (subject: Subject) => Outcome | 'unsure' | null
+
+/**
  * Compiles a flag into functions that are run for each request. In order: the opt-in of early access, the holdout,
  * then the condition sets, of which the first that matches decides.
  *
@@ -85,28 +90,6 @@ function compileFilters (
   }
 }
 
-/** The first condition that matches decides; without one the highest of the reasons is reported. */
-function compileFirstMatch (
-  conditions: readonly Condition[], earlyExit: boolean, make: MakeOutcome
-): CompiledFlag['evaluate'] {
-  const none = make({ enabled: false, reason: 'no_condition_match' })
-  const misses = conditions.map((_, conditionIndex) => ({
-    no_group_type: make({ enabled: false, reason: 'no_group_type', conditionIndex }),
-    no_condition_match: make({ enabled: false, reason: 'no_condition_match', conditionIndex }),
-    out_of_rollout_bound: make({ enabled: false, reason: 'out_of_rollout_bound', conditionIndex })
-  }))
-  return (subject) => {
-    let miss = none
-    for (let i = 0; i < conditions.length; i++) {
-      const result = conditions[i]!(subject)
-      if (result === undefined || typeof result === 'object') return result
-      if (miss === none || outranks(result, miss.reason as Reason)) miss = misses[i]![result]
-      if (earlyExit && result === 'out_of_rollout_bound') return miss
-    }
-    return miss
-  }
-}
-
 /**
  * Compiles early access: persons who opted in or out have their own answer before everything else. Today's flags say
  * so with `feature_enrollment`, older ones with `super_groups`; both look at person properties, also for group flags.
@@ -152,11 +135,6 @@ function hasAny (values: ReadonlyArray<ReturnType<PropertyLookup>>): boolean | '
 }
 
 /**
- * A step before the condition sets: an outcome decides, null lets the next step decide, `unsure` needs stored facts.
- */
-type EarlyStep = (subject: Subject) => Outcome | 'unsure' | null
-
-/**
  * Compiles the holdout: a share of all identifiers, the same for every flag, sees none of a set of experiments.
  *
  * Stored identifiers of experience continuity are not used here, so that the same people are held out of every flag.
@@ -180,5 +158,27 @@ function compileHoldout (flag: FlagDefinition, filters: ParsedFilters, make: Mak
       : identify(subject)
     if (typeof identifier !== 'string') return null
     return share === 1 || hashForHoldout(identifier) <= share ? held : null
+  }
+}
+
+/** The first condition that matches decides; without one the highest of the reasons is reported. */
+function compileFirstMatch (
+  conditions: readonly Condition[], earlyExit: boolean, make: MakeOutcome
+): CompiledFlag['evaluate'] {
+  const none = make({ enabled: false, reason: 'no_condition_match' })
+  const misses = conditions.map((_, conditionIndex) => ({
+    no_group_type: make({ enabled: false, reason: 'no_group_type', conditionIndex }),
+    no_condition_match: make({ enabled: false, reason: 'no_condition_match', conditionIndex }),
+    out_of_rollout_bound: make({ enabled: false, reason: 'out_of_rollout_bound', conditionIndex })
+  }))
+  return (subject) => {
+    let miss = none
+    for (let i = 0; i < conditions.length; i++) {
+      const result = conditions[i]!(subject)
+      if (result === undefined || typeof result === 'object') return result
+      if (miss === none || outranks(result, miss.reason as Reason)) miss = misses[i]![result]
+      if (earlyExit && result === 'out_of_rollout_bound') return miss
+    }
+    return miss
   }
 }

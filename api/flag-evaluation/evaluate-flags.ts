@@ -4,6 +4,20 @@ import { compileBrokenFlag, type CompiledFlag, compileFlag } from './compile-fla
 import { type FilterContext } from './compile-filter.ts'
 import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions } from './flag-definition.ts'
 
+/** All flags of a project, compiled together because they may ask for one another. Immutable. */
+export interface FlagSet {
+  definitions: ProjectDefinitions
+  flags: readonly CompiledFlag[]
+  /** Positions of the flags by id and, which wins, by key. */
+  positions: ReadonlyMap<string, number>
+  /** Group type index by name. */
+  groupIndexes: ReadonlyMap<string, number>
+  /** Static cohorts that any flag asks for. */
+  staticCohorts: readonly number[]
+  /** Keys of the flags whose stored filters cannot be evaluated, with the field at fault. */
+  malformed: ReadonlyMap<string, string>
+}
+
 /** The outcomes asked for, in the order of the set, and whether one of them failed. */
 export interface Evaluation {
   outcomes: Outcome[]
@@ -12,9 +26,10 @@ export interface Evaluation {
 }
 
 /**
- * Evaluates flags for a subject. The filters of a flag were read (`parse/`) and turned into functions (`compile/`) when
- * it was loaded; here they are run: conditions compare properties (`operators/`), and rollouts and variants place
- * the subject on a line (`hash/`).
+ * Evaluates flags for a subject. The filters of a flag were read (`parse-filters.ts`) and turned into functions
+ * (`compile-flag.ts`, `compile-condition.ts`, `compile-filter.ts`) when it was loaded; here they are run: conditions
+ * compare properties (`property-operators.ts`), and rollouts and variants place the subject on a line
+ * (`rollout-hash.ts`).
  *
  * What Postgres knows is read only if an answer depends on it.
  *
@@ -47,29 +62,15 @@ export function tryFlags (set: FlagSet, subject: Subject, positions: readonly nu
   return isSure ? { outcomes, hasErrors } : null
 }
 
+/** Outcome of the flag at a position, remembered in the subject; undefined when it depends on stored facts. */
+function evaluateFlag (set: Pick<FlagSet, 'flags'>, position: number, subject: Subject): Outcome | undefined {
+  return (subject.outcomes[position] ??= set.flags[position]!.evaluate(subject))
+}
+
 function finish (set: FlagSet, subject: Subject, positions: readonly number[]): Evaluation {
   const outcomes = positions.map((position) =>
     evaluateFlag(set, position, subject) ?? set.flags[position]!.fail('database_error'))
   return { outcomes, hasErrors: outcomes.some(({ failed }) => failed) }
-}
-
-/** All flags of a project, compiled together because they may ask for one another. Immutable. */
-export interface FlagSet {
-  definitions: ProjectDefinitions
-  flags: readonly CompiledFlag[]
-  /** Positions of the flags by id and, which wins, by key. */
-  positions: ReadonlyMap<string, number>
-  /** Group type index by name. */
-  groupIndexes: ReadonlyMap<string, number>
-  /** Static cohorts that any flag asks for. */
-  staticCohorts: readonly number[]
-  /** Keys of the flags whose stored filters cannot be evaluated, with the field at fault. */
-  malformed: ReadonlyMap<string, string>
-}
-
-/** Outcome of the flag at a position, remembered in the subject; undefined when it depends on stored facts. */
-function evaluateFlag (set: Pick<FlagSet, 'flags'>, position: number, subject: Subject): Outcome | undefined {
-  return (subject.outcomes[position] ??= set.flags[position]!.evaluate(subject))
 }
 
 /** Compiles the flags of a project. A flag with malformed filters fails by itself and takes no other along. */

@@ -1,5 +1,22 @@
 import { type FlagDefinition } from './flag-definition.ts'
 
+/** Why a flag has its value, in the words of the protocol; the order of the list is the priority, highest first. */
+const REASONS = [
+  'super_condition_value',
+  'holdout_condition_value',
+  'condition_match',
+  'out_of_rollout_bound',
+  'no_condition_match',
+  'no_group_type',
+  'flag_disabled',
+  'missing_dependency'
+] as const
+
+export type Reason = (typeof REASONS)[number]
+
+/** Why a flag could not be computed. */
+export type Failure = 'database_error' | 'malformed_filters' | 'dependency_cycle' | 'dependency_failed'
+
 /**
  * What one flag came to for one subject. A flag has few outcomes, so each exists once and is shared by all requests:
  * its JSON is rendered once, and counting evaluations is adding to one number.
@@ -77,23 +94,6 @@ export function buildOutcome (flag: FlagDefinition, parts: OutcomeParts, findTal
 function payloadText (payload: unknown): string {
   return typeof payload === 'string' ? payload : JSON.stringify(payload)
 }
-
-/** Why a flag has its value, in the words of the protocol; the order of the list is the priority, highest first. */
-const REASONS = [
-  'super_condition_value',
-  'holdout_condition_value',
-  'condition_match',
-  'out_of_rollout_bound',
-  'no_condition_match',
-  'no_group_type',
-  'flag_disabled',
-  'missing_dependency'
-] as const
-
-export type Reason = (typeof REASONS)[number]
-
-/** Why a flag could not be computed. */
-export type Failure = 'database_error' | 'malformed_filters' | 'dependency_cycle' | 'dependency_failed'
 
 /** Of the reasons seen while conditions are tried the highest is reported; of equals the later. */
 export function outranks (next: Reason, current: Reason): boolean {

@@ -1,6 +1,8 @@
 import { MalformedFlagError } from './flag-definition.ts'
 import { findOperator, OPERATORS_WITHOUT_VALUE } from './property-operators.ts'
 
+type JsonObject = Readonly<Record<string, unknown>>
+
 /** The filters of a flag with every field known to be of its type, and defaults filled in. */
 export interface ParsedFilters {
   conditions: ParsedCondition[]
@@ -25,6 +27,21 @@ export interface ParsedCondition {
   /** Variant for all who match; must exist to count. */
   variant: string | null
   aggregation: number | null
+}
+
+/** One filter of a condition or a leaf of a cohort. */
+export interface ParsedProperty {
+  /** Where it stands, for messages. */
+  attr: string
+  /** Null: not said; then what the condition counts by. */
+  type: 'person' | 'group' | 'cohort' | 'flag' | null
+  /** Name of the property; for type flag the key (or id) of that flag. */
+  key: string
+  operator: string
+  value: unknown
+  groupTypeIndex: number | null
+  /** Leaves of cohorts may be turned round. */
+  negation: boolean
 }
 
 export interface ParsedVariant {
@@ -111,21 +128,6 @@ function parseHoldout (fields: JsonObject): ParsedHoldout | null {
   return { variant, percentage: readNumber(percentage, 'filters__holdout_groups__0__rollout_percentage', 100) }
 }
 
-/** One filter of a condition or a leaf of a cohort. */
-export interface ParsedProperty {
-  /** Where it stands, for messages. */
-  attr: string
-  /** Null: not said; then what the condition counts by. */
-  type: 'person' | 'group' | 'cohort' | 'flag' | null
-  /** Name of the property; for type flag the key (or id) of that flag. */
-  key: string
-  operator: string
-  value: unknown
-  groupTypeIndex: number | null
-  /** Leaves of cohorts may be turned round. */
-  negation: boolean
-}
-
 const TYPES: ReadonlySet<unknown> = new Set(['person', 'group', 'cohort', 'flag'])
 
 const COHORT_OPERATORS: ReadonlySet<string> = new Set(['in', 'not_in', 'exact'])
@@ -172,8 +174,6 @@ function readOperator (operator: unknown, type: unknown, attr: string): string {
   if (known) return name
   throw new MalformedFlagError('invalid_choice', `${attr}__operator`, `There is no operator ${JSON.stringify(name)}.`)
 }
-
-type JsonObject = Readonly<Record<string, unknown>>
 
 /** @throws {MalformedFlagError} when the value is not a JSON object. */
 export function readObject (value: unknown, attr: string): JsonObject {

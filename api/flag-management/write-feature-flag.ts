@@ -8,6 +8,30 @@ import { type FeatureFlag, type FeatureFlagFields, type NewFeatureFlag, WRITABLE
 import { findFeatureFlag } from './read-feature-flags.ts'
 import { loadDefinitions } from './load-definitions.ts'
 
+/** The one way in which flags are written, anyone who wants it: checked against everything else in the project. */
+export interface FlagWriter {
+  /** Everything in the project, as it was when the writer was opened. */
+  definitions: ProjectDefinitions
+  /**
+   * @returns the id of the new flag.
+   * @throws {MalformedFlagError} naming the field at fault.
+   */
+  insert: (fields: NewFeatureFlag, userId: number) => Promise<number>
+  /**
+   * Changes the given fields and no others, and raises the version.
+   *
+   * @throws {MalformedFlagError} naming the field at fault; {HttpError} 404 for a flag the project does not have.
+   */
+  change: (id: number, fields: FeatureFlagFields) => Promise<void>
+  /** The experiments that run on a flag: launched, not ended, not deleted. Who starts one takes a turn too. */
+  findRunning: (id: number) => Promise<RunningExperiment[]>
+}
+
+export interface RunningExperiment {
+  id: number
+  name: string
+}
+
 /**
  * Creates a flag.
  *
@@ -78,30 +102,6 @@ function findBreakingField (stored: FlagDefinition, { deleted, key, filters }: F
 
 /** Ids begin at 1, so this is nobody's. */
 const NEW_ID = 0
-
-/** The one way in which flags are written, anyone who wants it: checked against everything else in the project. */
-export interface FlagWriter {
-  /** Everything in the project, as it was when the writer was opened. */
-  definitions: ProjectDefinitions
-  /**
-   * @returns the id of the new flag.
-   * @throws {MalformedFlagError} naming the field at fault.
-   */
-  insert: (fields: NewFeatureFlag, userId: number) => Promise<number>
-  /**
-   * Changes the given fields and no others, and raises the version.
-   *
-   * @throws {MalformedFlagError} naming the field at fault; {HttpError} 404 for a flag the project does not have.
-   */
-  change: (id: number, fields: FeatureFlagFields) => Promise<void>
-  /** The experiments that run on a flag: launched, not ended, not deleted. Who starts one takes a turn too. */
-  findRunning: (id: number) => Promise<RunningExperiment[]>
-}
-
-export interface RunningExperiment {
-  id: number
-  name: string
-}
 
 /**
  * Opens the flags of a project for writing, until the transaction ends. Writers take turns, because two changes that
