@@ -3,9 +3,34 @@ import { parseIsoDateTime } from '../http/request-values.ts'
 import { notFound } from '../http/errors.ts'
 import { type FlagWriter } from '../flag-management/write-feature-flag.ts'
 import { sameVariants, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
-import { type ExperimentFields, invalidExperiment, type NewExperiment, refuseEndBeforeStart, refuseGlobalProperties, refuseUnknownFields } from './experiment-body.ts'
-import { linkOrCreateFlag, readVariants, setFlagVariants, switchOffFlag, switchOnFlag, writeExperiment } from './experiment-flag.ts'
+import {
+  type ExperimentFields, invalidExperiment, type NewExperiment, refuseEndBeforeStart, refuseGlobalProperties,
+  refuseUnknownFields
+} from './experiment-body.ts'
+import {
+  linkOrCreateFlag, readVariants, setFlagVariants, switchOffFlag, switchOnFlag, writeExperiment
+} from './experiment-flag.ts'
 import { type Experiment, findExperiment, MAX_ID } from './experiment.ts'
+
+interface Period {
+  start_date: Date | null
+  end_date: Date | null
+}
+
+interface Stored extends Period {
+  name: string
+  parameters: Record<string, unknown>
+  feature_flag_id: number
+  flag_key: string
+  flag_filters: unknown
+}
+
+/** Who changes which experiment. */
+interface Change {
+  projectId: number
+  userId: number
+  id: number
+}
 
 /**
  * Creates an experiment together with its flag. With a start date it is launched at once.
@@ -41,31 +66,6 @@ export async function createExperiment (
   return await findExperiment(sql, who.projectId, id)
 }
 
-/** The instant of a field that the schema let through; null for none. */
-function readDate (text: string | null | undefined): Date | null {
-  return text === null || text === undefined ? null : parseIsoDateTime(text) ?? null
-}
-
-interface Period {
-  start_date: Date | null
-  end_date: Date | null
-}
-
-interface Stored extends Period {
-  name: string
-  parameters: Record<string, unknown>
-  feature_flag_id: number
-  flag_key: string
-  flag_filters: unknown
-}
-
-/** Who changes which experiment. */
-interface Change {
-  projectId: number
-  userId: number
-  id: number
-}
-
 /**
  * Changes the given fields and no others. People who change experiments and flags of a project at once take turns, and
  * the flag follows the launch in the same transaction.
@@ -89,6 +89,19 @@ export async function updateExperiment (sql: Sql, change: Change, body: Experime
     await tx`UPDATE experiments SET ${tx(columns as never)}, updated_at = now() WHERE id = ${id}`
   })
   return await findExperiment(sql, change.projectId, id)
+}
+
+/**
+ * Deletes an experiment: it is gone from every answer. Its flag stays, because people may still see its variants.
+ *
+ * @throws {HttpError} 404.
+ */
+export async function deleteExperiment (sql: Sql, projectId: number, id: number): Promise<void> {
+  if (id > MAX_ID) throw notFound()
+  const deleted = await sql`
+    UPDATE experiments SET deleted = true, updated_at = now()
+    WHERE project_id = ${projectId} AND id = ${id} AND NOT deleted RETURNING id`
+  if (deleted.length === 0) throw notFound()
 }
 
 async function lockExperiment (tx: TransactionSql, id: number): Promise<Stored> {
@@ -171,15 +184,7 @@ function toColumns (
   return columns
 }
 
-/**
- * Deletes an experiment: it is gone from every answer. Its flag stays, because people may still see its variants.
- *
- * @throws {HttpError} 404.
- */
-export async function deleteExperiment (sql: Sql, projectId: number, id: number): Promise<void> {
-  if (id > MAX_ID) throw notFound()
-  const deleted = await sql`
-    UPDATE experiments SET deleted = true, updated_at = now()
-    WHERE project_id = ${projectId} AND id = ${id} AND NOT deleted RETURNING id`
-  if (deleted.length === 0) throw notFound()
+/** The instant of a field that the schema let through; null for none. */
+function readDate (text: string | null | undefined): Date | null {
+  return text === null || text === undefined ? null : parseIsoDateTime(text) ?? null
 }

@@ -4,7 +4,9 @@ import { accessOf } from '../http/personal-key-access.ts'
 import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
 import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
 import { createExperiment, deleteExperiment, updateExperiment } from './change-experiment.ts'
-import { experimentChangesSchema, newExperimentSchema, type ExperimentFields, type NewExperiment } from './experiment-body.ts'
+import {
+  experimentChangesSchema, newExperimentSchema, type ExperimentFields, type NewExperiment
+} from './experiment-body.ts'
 import { type ExperimentQuery, experimentSchema, findExperiment, listExperiments } from './experiment.ts'
 
 const read = { scope: 'experiment:read' } as const

@@ -1,5 +1,7 @@
-import { auditEvents, countEvents, cpuBetween, readMergeCpu, readTiers, type Tier, waitUntilVisible } from '../read-stack.ts'
-import { prepareLoad } from '../load/run-load.ts'
+import {
+  auditEvents, countEvents, cpuBetween, readMergeCpu, readTiers, type Tier, waitUntilVisible
+} from '../read-stack.ts'
+import { prepareLoad } from '../load/load-generator.ts'
 import { median, percentile, type BenchContext, type Figure, type Question } from '../question.ts'
 
 const EVENTS_PER_REQUEST = 100

@@ -5,8 +5,10 @@ import path from 'node:path'
 import { json } from 'node:stream/consumers'
 import { type Stack, startStack } from '../../test/start-stack.ts'
 import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
-import { auditEvents, countEvents, cpuBetween, readMergeCpu, readProcessCpu, readTiers, waitUntilVisible } from '../read-stack.ts'
-import { prepareLoad } from '../load/run-load.ts'
+import {
+  auditEvents, countEvents, cpuBetween, readMergeCpu, readProcessCpu, readTiers, waitUntilVisible
+} from '../read-stack.ts'
+import { prepareLoad } from '../load/load-generator.ts'
 import { type EventOptions } from '../load/prepare-events.ts'
 import { type BenchContext, type Figure, median, type Question } from '../question.ts'
 

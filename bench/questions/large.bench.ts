@@ -1,6 +1,6 @@
 import { auditEvents, countEvents, readTiers, waitUntilVisible } from '../read-stack.ts'
 import { createEventSource } from '../load/prepare-events.ts'
-import { prepareLoad } from '../load/run-load.ts'
+import { prepareLoad } from '../load/load-generator.ts'
 import { buildPost, sendRequests, type LoadResult } from '../load/send-requests.ts'
 import { percentile, type BenchContext, type Figure, type Question } from '../question.ts'
 

@@ -1,7 +1,9 @@
-import { auditEvents, countEvents, cpuBetween, readProcessCpu, readTiers, type Tier, waitUntilVisible } from '../read-stack.ts'
-import { prepareLoad } from '../load/run-load.ts'
+import {
+  auditEvents, countEvents, cpuBetween, readProcessCpu, readTiers, type Tier, waitUntilVisible
+} from '../read-stack.ts'
+import { prepareLoad } from '../load/load-generator.ts'
 import { type LoadResult } from '../load/send-requests.ts'
-import { startBareServer } from '../load/start-bare-server.ts'
+import { startBareServer } from '../load/bare-server.ts'
 import { median, percentile, type BenchContext, type Figure, type Question } from '../question.ts'
 
 const CONNECTIONS = 64

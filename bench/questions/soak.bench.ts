@@ -1,5 +1,5 @@
 import { auditEvents, countEvents, readTiers, type Tier, type TierReadings, waitUntilVisible } from '../read-stack.ts'
-import { prepareLoad } from '../load/run-load.ts'
+import { prepareLoad } from '../load/load-generator.ts'
 import { type BenchContext, type Figure, type Question } from '../question.ts'
 
 const MINUTES = 10

@@ -1,6 +1,6 @@
 import { auditEvents, countEvents, waitUntilVisible } from '../read-stack.ts'
 import { createEventSource } from '../load/prepare-events.ts'
-import { prepareLoad } from '../load/run-load.ts'
+import { prepareLoad } from '../load/load-generator.ts'
 import { percentile, type BenchContext, type Figure, type Question } from '../question.ts'
 
 /** Events a second of background load, and how many events a request of it carries. */

@@ -12,6 +12,55 @@ import { type Metric } from './read-metric.ts'
 import { type MetricResults } from './metric-results.ts'
 import { type MetricScope, queryMetric } from './query-metric.ts'
 
+/** An experiment that has begun. */
+export type LaunchedExperiment = Experiment & { start_date: Date }
+
+/**
+ * Lets only what has begun pass, before anything else is said of it: a draft may still lack its metric.
+ *
+ * @throws {HttpError} 400 `not_launched` for a draft, and for a start in the future.
+ */
+export function requireLaunched (experiment: Experiment, now: Date): LaunchedExperiment {
+  const { start_date: start } = experiment
+  if (start !== null && start <= now) return { ...experiment, start_date: start }
+  throw invalidExperiment('start_date', 'Experiment has not been launched yet.', 'not_launched')
+}
+
+/**
+ * Where and when to look for the events of an experiment.
+ *
+ * @throws {HttpError} 400 for a flag that lost its variants, and for a group type nobody has sent.
+ */
+export async function findScope (
+  sql: Sql, projectId: number, experiment: LaunchedExperiment, now: Date
+): Promise<{ scope: MetricScope, variants: Variant[] }> {
+  const { key, filters } = experiment.feature_flag
+  const variants = variantsOfFlag(filters)
+  if (variants.length < 2) {
+    throw invalidExperiment('feature_flag', 'Feature flag must have at least 2 variants (control and at least one test variant)')
+  }
+  const index = readGroupTypeIndex(experiment.parameters) ?? readGroupTypeIndex(filters)
+  const [row] = await sql<{ timezone: string, group_type: string | null }[]>`
+    SELECT p.timezone, g.group_type
+    FROM projects p LEFT JOIN group_types g ON g.project_id = p.id AND g.group_type_index = ${index ?? null}
+    WHERE p.id = ${projectId}`
+  if (index !== undefined && row?.group_type === null) {
+    throw invalidExperiment('parameters__aggregation_group_type_index', `The project has no group type ${index}.`)
+  }
+  return {
+    variants,
+    scope: {
+      projectId,
+      flagKey: key,
+      variants: variants.map((variant) => variant.key),
+      groupType: row?.group_type ?? null,
+      since: experiment.start_date,
+      until: experiment.end_date !== null && experiment.end_date < now ? experiment.end_date : now,
+      timezone: row?.timezone ?? 'UTC'
+    }
+  }
+}
+
 const DAY_MS = 86_400_000
 
 export interface ComputeOptions {
@@ -23,12 +72,12 @@ export interface ComputeOptions {
 }
 
 /**
- * Measures one metric (`read-metric.ts`) of an experiment (`compute-results.ts`) and says what it means:
+ * Measures one metric of an experiment and says what it means:
  *
  * 1. one query: what changed on which day, by variant   query-metric.ts
  * 2. add the days up to how things stood on each        daily-series.ts
- * 3. judge each day; the last one is the result         daily-series.ts, ../statistics/
- * 4. check the split, and say how long it has to run    ../statistics/check-sample-ratio.ts, compute-results.ts
+ * 3. judge each day; the last one is the result         daily-series.ts, ../statistics/analyse-metric.ts
+ * 4. check the split, and say how long it has to run    ../statistics/sample-ratio.ts, ../statistics/sample-size.ts
  *
  * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
@@ -86,55 +135,6 @@ function readPlannedSize ({ recommended_sample_size: size }: Record<string, unkn
 /** The day of an instant in a time zone, as `YYYY-MM-DD`. */
 function localDay (instant: Date, timeZone: string): string {
   return new Intl.DateTimeFormat('en-CA', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' }).format(instant)
-}
-
-/** An experiment that has begun. */
-export type LaunchedExperiment = Experiment & { start_date: Date }
-
-/**
- * Lets only what has begun pass, before anything else is said of it: a draft may still lack its metric.
- *
- * @throws {HttpError} 400 `not_launched` for a draft, and for a start in the future.
- */
-export function requireLaunched (experiment: Experiment, now: Date): LaunchedExperiment {
-  const { start_date: start } = experiment
-  if (start !== null && start <= now) return { ...experiment, start_date: start }
-  throw invalidExperiment('start_date', 'Experiment has not been launched yet.', 'not_launched')
-}
-
-/**
- * Where and when to look for the events of an experiment.
- *
- * @throws {HttpError} 400 for a flag that lost its variants, and for a group type nobody has sent.
- */
-export async function findScope (
-  sql: Sql, projectId: number, experiment: LaunchedExperiment, now: Date
-): Promise<{ scope: MetricScope, variants: Variant[] }> {
-  const { key, filters } = experiment.feature_flag
-  const variants = variantsOfFlag(filters)
-  if (variants.length < 2) {
-    throw invalidExperiment('feature_flag', 'Feature flag must have at least 2 variants (control and at least one test variant)')
-  }
-  const index = readGroupTypeIndex(experiment.parameters) ?? readGroupTypeIndex(filters)
-  const [row] = await sql<{ timezone: string, group_type: string | null }[]>`
-    SELECT p.timezone, g.group_type
-    FROM projects p LEFT JOIN group_types g ON g.project_id = p.id AND g.group_type_index = ${index ?? null}
-    WHERE p.id = ${projectId}`
-  if (index !== undefined && row?.group_type === null) {
-    throw invalidExperiment('parameters__aggregation_group_type_index', `The project has no group type ${index}.`)
-  }
-  return {
-    variants,
-    scope: {
-      projectId,
-      flagKey: key,
-      variants: variants.map((variant) => variant.key),
-      groupType: row?.group_type ?? null,
-      since: experiment.start_date,
-      until: experiment.end_date !== null && experiment.end_date < now ? experiment.end_date : now,
-      timezone: row?.timezone ?? 'UTC'
-    }
-  }
 }
 
 /** In percent of the baseline, when the experiment names none. */

@@ -153,25 +153,3 @@ export const secondaryResultsSchema = withExperiment({
     description: 'The same in full.'
   }
 })
-
-export const requiresFlagSchema = {
-  type: 'object',
-  required: ['result', 'events'],
-  properties: {
-    // The experiment's own fields; absent when the project has none.
-    ...experimentProperties,
-    result: { type: 'boolean', description: 'true when no event that was looked at carried the value of any flag.' },
-    events: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['event', 'looked_at', 'with_flags'],
-        properties: {
-          event: { type: 'string' },
-          looked_at: { type: 'integer', description: 'Events of the last seven days, 20 at most.' },
-          with_flags: { type: 'integer' }
-        }
-      }
-    }
-  }
-}

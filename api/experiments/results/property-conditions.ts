@@ -1,6 +1,20 @@
 import { RE2JS } from 're2js'
 import { invalidExperiment } from '../experiment-body.ts'
-import { type Operator, OPERATORS, type PropertyCondition } from './read-metric.ts'
+
+/** Operators of conditions, as in feature flags. */
+const OPERATORS = [
+  'exact', 'is_not', 'icontains', 'not_icontains', 'regex', 'not_regex', 'gt', 'gte', 'lt', 'lte', 'is_set', 'is_not_set'
+] as const
+
+type Operator = typeof OPERATORS[number]
+
+/** What a property of an event must be like for the event to count. */
+export interface PropertyCondition {
+  key: string
+  operator: Operator
+  /** Texts to compare with, one of which must fit; empty for `is_set` and `is_not_set`. */
+  values: string[]
+}
 
 /**
  * Reads conditions on the properties of an event: `[{ key, value, operator, type }]`, all of which must hold.

@@ -1,6 +1,6 @@
 import { type MetricKind } from '../statistics/variant-statistics.ts'
 import { invalidExperiment } from '../experiment-body.ts'
-import { readConditions } from './property-conditions.ts'
+import { type PropertyCondition, readConditions } from './property-conditions.ts'
 
 /** What an experiment measures, read from what a client wrote. */
 export interface Metric {
@@ -18,20 +18,6 @@ interface MetricStep {
   /** Name of the event; null is any. */
   event: string | null
   where: PropertyCondition[]
-}
-
-/** Operators of conditions, as in feature flags. */
-export const OPERATORS = [
-  'exact', 'is_not', 'icontains', 'not_icontains', 'regex', 'not_regex', 'gt', 'gte', 'lt', 'lte', 'is_set', 'is_not_set'
-] as const
-
-export type Operator = typeof OPERATORS[number]
-
-export interface PropertyCondition {
-  key: string
-  operator: Operator
-  /** Texts to compare with, one of which must fit; empty for `is_set` and `is_not_set`. */
-  values: string[]
 }
 
 /** The mask of steps has 32 bits; nobody reads longer funnels. */

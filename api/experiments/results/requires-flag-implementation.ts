@@ -2,9 +2,8 @@ import { type FastifyInstance } from 'fastify'
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
 import { readNameList } from '../../http/request-values.ts'
-import { type Experiment, findExperiment } from '../experiment.ts'
+import { type Experiment, experimentProperties, findExperiment } from '../experiment.ts'
 import { readMetric } from './read-metric.ts'
-import { requiresFlagSchema } from './metric-results.ts'
 import { type ResultsDeps } from './results-routes.ts'
 import { classifyClickHouseError, loadQuery } from './query-metric.ts'
 
@@ -13,11 +12,33 @@ interface Query {
   events?: string
 }
 
-const query = {
+const querystring = {
   type: 'object',
   properties: {
     id: { type: 'integer', minimum: 1, description: 'Experiment. Default: the newest one that is not archived.' },
     events: { type: 'string', maxLength: 100_000, description: 'Events to look at; a JSON array, or separated by commas. Default: those of the metric.' }
+  }
+}
+
+const answer = {
+  type: 'object',
+  required: ['result', 'events'],
+  properties: {
+    // The experiment's own fields; absent when the project has none.
+    ...experimentProperties,
+    result: { type: 'boolean', description: 'true when no event that was looked at carried the value of any flag.' },
+    events: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['event', 'looked_at', 'with_flags'],
+        properties: {
+          event: { type: 'string' },
+          looked_at: { type: 'integer', description: 'Events of the last seven days, 20 at most.' },
+          with_flags: { type: 'integer' }
+        }
+      }
+    }
   }
 }
 
@@ -26,9 +47,9 @@ export async function requiresFlagRoute (app: FastifyInstance, deps: ResultsDeps
   app.get<{ Querystring: Query }>('/requires_flag_implementation', {
     config: { scope: 'experiment:read' },
     schema: {
-      tags: ['experiments'], summary: 'Whether events lack the values of flags', querystring: query,
+      tags: ['experiments'], summary: 'Whether events lack the values of flags', querystring,
       description: 'Looks at up to 20 events of the last seven days for each event of the metric. The experiment looked at comes with the answer.',
-      response: { 200: requiresFlagSchema }
+      response: { 200: answer }
     }
   }, async (request) => {
     const { projectId } = accessOf(request)

@@ -8,7 +8,9 @@ import { invalidExperiment } from '../experiment-body.ts'
 import { findExperiment } from '../experiment.ts'
 import { computeResults, findScope, type LaunchedExperiment, requireLaunched } from './compute-results.ts'
 import { type Metric, readMetric, readSecondaryMetrics } from './read-metric.ts'
-import { type MetricResults, metricResultsSchema, resultsSchema, secondaryResultsSchema, toSnakeCase } from './metric-results.ts'
+import {
+  type MetricResults, metricResultsSchema, resultsSchema, secondaryResultsSchema, toSnakeCase
+} from './metric-results.ts'
 import { requiresFlagRoute } from './requires-flag-implementation.ts'
 
 export interface ResultsDeps {
@@ -121,17 +123,7 @@ interface Refreshed<T> {
   isCached: boolean
 }
 
-export interface ResultsCache<T> {
-  /**
-   * The value of a key: the remembered one while it is young, else computed now. Who asks while it is being computed
-   * waits for the same answer. A failure is not remembered.
-   *
-   * @param refresh  Compute it in any case.
-   */
-  get: (key: string, refresh: boolean, compute: () => Promise<T>) => Promise<Refreshed<T>>
-}
-
-export interface ResultsCacheOptions {
+interface CacheOptions {
   ttlMs: number
   /** The oldest go first. */
   maxEntries: number
@@ -139,7 +131,7 @@ export interface ResultsCacheOptions {
 }
 
 /** Remembers what is costly to compute, in this process. */
-function createResultsCache<T> ({ ttlMs, maxEntries, now }: ResultsCacheOptions): ResultsCache<T> {
+function createResultsCache<T> ({ ttlMs, maxEntries, now }: CacheOptions) {
   const entries = new Map<string, { value: T, at: number }>()
   const running = new Map<string, Promise<{ value: T, at: number }>>()
 
@@ -154,7 +146,13 @@ function createResultsCache<T> ({ ttlMs, maxEntries, now }: ResultsCacheOptions)
   }
 
   return {
-    async get (key, refresh, work) {
+    /**
+     * The value of a key: the remembered one while it is young, else computed now. Who asks while it is being computed
+     * waits for the same answer. A failure is not remembered.
+     *
+     * @param refresh  Compute it in any case.
+     */
+    async get (key: string, refresh: boolean, work: () => Promise<T>): Promise<Refreshed<T>> {
       const known = entries.get(key)
       if (!refresh && known !== undefined && now() - known.at < ttlMs) {
         return { value: known.value, lastRefresh: new Date(known.at), isCached: true }

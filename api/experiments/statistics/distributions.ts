@@ -1,6 +1,7 @@
 import { compiled, igam, igamc, incbet, lgam, ndtr, ndtri } from 'cephes'
 import { findQuantile } from './find-quantile.ts'
 
+// The functions of the library are WebAssembly, which nothing may call before it is ready.
 await compiled
 
 // Here the tail is 1e-316. The library gives 0 from 28 deviations on (1e-172), and no number when the square overflows.
@@ -27,8 +28,6 @@ export function normalTwoSided (z: number): number {
   return 2 * normalCumulative(-Math.abs(z))
 }
 
-await compiled
-
 // From here on the t and the normal distribution differ by less than 1e-6 of the tail, which no reader can tell.
 const NEARLY_NORMAL = 1e6
 
@@ -48,8 +47,6 @@ export function studentHalfWidth (level: number, degreesOfFreedom: number): numb
   return findQuantile((t) => 1 - studentTwoSided(t, degreesOfFreedom), level,
     { guess: normal, scale: 1, lowest: 0 })
 }
-
-await compiled
 
 /** Mean, standard deviation, skewness and excess kurtosis of a beta distribution. */
 export function betaMoments (alpha: number, beta: number) {
@@ -82,8 +79,6 @@ export function betaQuantile (probability: number, alpha: number, beta: number):
   return findQuantile((x) => betaCumulative(x, alpha, beta), probability,
     { guess: mean, scale: standardDeviation, lowest: 0, highest: 1 })
 }
-
-await compiled
 
 /** Probability that a gamma variable of this shape and of rate 1 is at most `x`. The shape must be above zero. */
 export function gammaCumulative (x: number, shape: number): number {

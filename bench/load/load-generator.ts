@@ -1,3 +1,4 @@
+import { fork } from 'node:child_process'
 import { gzipSync } from 'node:zlib'
 import { createEventSource, type EventOptions } from './prepare-events.ts'
 import { buildPost, type LoadResult, sendByFetch, sendRequests } from './send-requests.ts'
@@ -20,19 +21,54 @@ export interface LoadOrder {
   bodies?: string[]
 }
 
-export type LoadMessage = { kind: 'prepared', bytes: number } | { kind: 'done', result: LoadResult }
+type LoadMessage = { kind: 'prepared', bytes: number } | { kind: 'done', result: LoadResult }
 
-// The load generator is a process of its own, so that its CPU is never counted as the server's.
-process.once('message', (order: LoadOrder) => {
-  if (order.byFetch === true) return fetchAll(order)
-  const requests = prepareRequests(order)
-  report({ kind: 'prepared', bytes: requests.reduce((sum, request) => sum + request.length, 0) })
-  process.once('message', () => {
-    void sendRequests(requests, order).then((result) => {
-      report({ kind: 'done', result }, () => { process.disconnect?.() })
+/** A load generator that has prepared its bodies and waits. */
+export interface PreparedLoad {
+  /** Bytes that it will send. */
+  bytes: number
+  /** Sends everything and resolves with what came back. */
+  run (): Promise<LoadResult>
+}
+
+/** Starts a load generator process and resolves when its bodies are prepared. */
+export async function prepareLoad (order: LoadOrder): Promise<PreparedLoad> {
+  const child = fork(import.meta.filename)
+  const receive = async <K extends LoadMessage['kind']> (kind: K): Promise<Extract<LoadMessage, { kind: K }>> =>
+    await new Promise((resolve, reject) => {
+      child.once('exit', (code) => reject(new Error(`the load generator ended with ${code}`)))
+      child.on('message', (message: LoadMessage) => {
+        if (message.kind === kind) resolve(message as Extract<LoadMessage, { kind: K }>)
+      })
+    })
+  const prepared = receive('prepared')
+  child.send(order)
+  const { bytes } = await prepared
+  return {
+    bytes,
+    async run () {
+      const done = receive('done')
+      child.send('go')
+      return (await done).result
+    }
+  }
+}
+
+// A process of its own, started with this file, so that its CPU is never counted as the server's.
+if (process.argv[1] === import.meta.filename) awaitOrder()
+
+function awaitOrder (): void {
+  process.once('message', (order: LoadOrder) => {
+    if (order.byFetch === true) return fetchAll(order)
+    const requests = prepareRequests(order)
+    report({ kind: 'prepared', bytes: requests.reduce((sum, request) => sum + request.length, 0) })
+    process.once('message', () => {
+      void sendRequests(requests, order).then((result) => {
+        report({ kind: 'done', result }, () => { process.disconnect?.() })
+      })
     })
   })
-})
+}
 
 function fetchAll (order: LoadOrder): void {
   const nextEvent = createEventSource(order.seed, order.events)
