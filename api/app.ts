@@ -1,25 +1,25 @@
-import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, LogController } from 'fastify'
+import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
 import { type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
-import { type Sql } from '../platform/postgres/connect-postgres.ts'
+import { pingClickHouse } from '../platform/health.ts'
+import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/http-server.ts'
 import { type Logger } from '../platform/logger.ts'
 import { type Metrics } from '../platform/metrics.ts'
-import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/http-server.ts'
-import { pingClickHouse } from '../platform/health.ts'
-import { type DefinitionCache } from './flag-endpoints/definition-cache.ts'
-import { type NatsOnDemand } from './dead-letters/nats-on-demand.ts'
-import { type PersonalKeyDirectory, type ProjectDirectory } from './keys/key-directories.ts'
-import { decideRoutes } from './flag-endpoints/decide-routes.ts'
-import { createPersonReader } from './flag-endpoints/person-reader.ts'
-import { answerUnknownRoutes, errorHandler } from './http/errors.ts'
-import { healthRoutes, observeRequests } from './http/health-and-metrics.ts'
-import { createRequestValidation, readJsonBodies, refuseUnstorableText } from './http/request-validation.ts'
-import { describeApi } from './http/openapi.ts'
+import { type Sql } from '../platform/postgres/connect-postgres.ts'
 import { deadLetterRoutes } from './dead-letters/dead-letter-routes.ts'
+import { type NatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { eventDefinitionRoutes } from './event-definitions/event-definition-routes.ts'
 import { experimentRoutes } from './experiments/experiment-routes.ts'
 import { resultsRoutes } from './experiments/results/results-routes.ts'
+import { decideRoutes } from './flag-endpoints/decide-routes.ts'
+import { type DefinitionCache } from './flag-endpoints/definition-cache.ts'
+import { createPersonReader } from './flag-endpoints/person-reader.ts'
 import { featureFlagRoutes } from './flag-management/feature-flag-routes.ts'
+import { answerUnknownRoutes, errorHandler } from './http/errors.ts'
+import { healthRoutes, observeRequests } from './http/health-and-metrics.ts'
+import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, limitRate } from './http/personal-key-access.ts'
+import { createRequestValidation, readJsonBodies, refuseUnstorableText } from './http/request-validation.ts'
+import { type PersonalKeyDirectory, type ProjectDirectory } from './keys/key-directories.ts'
 import { personRoutes } from './person-routes.ts'
 import { propertyDefinitionRoutes } from './property-definitions/property-definition-routes.ts'
 
@@ -56,12 +56,13 @@ const REQUEST_TIMEOUT_MS = 30_000
  * Builds the API: it does not listen. Each part is a plugin that gets what it needs as options. A request is for one
  * of them:
  *
- * 1. health and metrics: `http/health-routes.ts`
+ * 1. health and metrics: `http/health-and-metrics.ts`
  * 2. flags, for SDKs with a project key: `flag-endpoints/`, which evaluates them with `flag-evaluation/`
- * 3. management, for people with a personal key: `app.ts`, then the folder of the resource
+ * 3. management, for people with a personal key: `managementRoutes` below, then the routes of the resource
  *
- * What all of them share is in `http/`: `access/`, reading the `request/`, `pages/` of lists, and `errors/`, in which
- * whatever goes wrong becomes an answer. What the routes say of themselves is served by `openapi/`.
+ * What management shares is in `http/`, in the order of a request: `personal-key-access.ts` (who asks, how often),
+ * `request-validation.ts` (reading and checking it), `list-queries.ts` and `pagination.ts` (lists), `errors.ts`
+ * (whatever goes wrong becomes an answer). `openapi.ts` serves what the routes say of themselves.
  */
 export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   const app = fastify({

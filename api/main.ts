@@ -1,14 +1,14 @@
 import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
-import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
-import { listenPostgres } from '../platform/postgres/listen-postgres.ts'
+import { loadSettings } from '../platform/load-settings.ts'
 import { createLogger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
+import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
+import { listenPostgres } from '../platform/postgres/listen-postgres.ts'
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
-import { loadSettings } from '../platform/load-settings.ts'
 import { buildApiApp } from './app.ts'
 import { createNatsOnDemand } from './dead-letters/nats-on-demand.ts'
-import { createDefinitionCache } from './flag-endpoints/definition-cache.ts'
 import { createFlagTallies } from './flag-endpoints/compute-flags.ts'
+import { createDefinitionCache } from './flag-endpoints/definition-cache.ts'
 import { createPersonalKeyDirectory, createProjectDirectory } from './keys/key-directories.ts'
 
 runProcess('api', async () => {
@@ -71,7 +71,7 @@ runProcess('api', async () => {
 })
 
 /** What the API process reads from its environment. */
-export interface ApiConfig {
+interface ApiConfig {
   host: string
   port: number
   logLevel: string

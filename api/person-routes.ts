@@ -1,12 +1,12 @@
 import { type FastifyInstance } from 'fastify'
 import { type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
-import { type Sql } from '../platform/postgres/connect-postgres.ts'
 import { HttpError, MillraceError } from '../platform/errors.ts'
 import { type Logger } from '../platform/logger.ts'
 import { deletePerson } from '../platform/persons/delete-person.ts'
+import { type Sql } from '../platform/postgres/connect-postgres.ts'
+import { notFound } from './http/errors.ts'
 import { accessOf } from './http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from './http/request-values.ts'
-import { notFound } from './http/errors.ts'
 
 /** How long a request waits until ClickHouse holds nothing of the person any more, in milliseconds. */
 const WAIT_MS = 20_000

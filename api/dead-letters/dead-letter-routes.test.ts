@@ -3,8 +3,8 @@ import t from 'tap'
 import { createLogger } from '../../platform/logger.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
-import { createNatsOnDemand } from './nats-on-demand.ts'
 import { plantDeadLetters } from '../testing/plant-dead-letters.ts'
+import { createNatsOnDemand } from './nats-on-demand.ts'
 
 async function createApiWith (t: Tap, url: string): Promise<TestApi> {
   return await createTestApi(t, { nats: createNatsOnDemand({ url, logger: createLogger({ component: 'test', level: 'silent' }) }) })

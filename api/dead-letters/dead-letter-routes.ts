@@ -1,16 +1,16 @@
 import { type FastifyInstance, type FastifyRequest } from 'fastify'
-import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type DeadLetter, type DeadLetterFilter } from '../../platform/dead-letters/dead-letter.ts'
+import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
-import { accessOf } from '../http/personal-key-access.ts'
-import { parseIsoDateTime } from '../http/request-values.ts'
 import { notFound } from '../http/errors.ts'
 import { buildPage, pageSchema, type PageQuery } from '../http/pagination.ts'
-import { askStream, type NatsOnDemand } from './nats-on-demand.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { parseIsoDateTime } from '../http/request-values.ts'
 import {
   deadLetterSchema, listQuerySchema, openedDeadLetterSchema, replayBodySchema, replayResultSchema, type FilterFields,
   type ReplayFields
 } from './dead-letter-schema.ts'
+import { askStream, type NatsOnDemand } from './nats-on-demand.ts'
 
 const read = { scope: 'dead_letter:read' } as const
 const write = { scope: 'dead_letter:write' } as const

@@ -1,7 +1,7 @@
 import { JetStreamApiError } from '@nats-io/jetstream'
-import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { type Logger } from '../../platform/logger.ts'
 import { HttpError } from '../../platform/errors.ts'
+import { type Logger } from '../../platform/logger.ts'
+import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 
 /** A connection that is made when it is first needed. */
 export interface NatsOnDemand {

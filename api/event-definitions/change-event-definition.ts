@@ -1,9 +1,8 @@
 import { HttpError } from '../../platform/errors.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isUniqueViolation } from '../http/classify-postgres-error.ts'
-import { type SqlFragment } from '../http/list-queries.ts'
-import { parseIsoDateTime } from '../http/request-values.ts'
 import { notFound } from '../http/errors.ts'
+import { parseIsoDateTime } from '../http/request-values.ts'
 import { type EventDefinition, type EventDefinitionChanges, findEventDefinition } from './event-definition.ts'
 
 /**
@@ -67,7 +66,7 @@ interface NamedRow {
   last_arrived_at: Date | null
 }
 
-function assignFields (sql: Sql, changes: EventDefinitionChanges): SqlFragment[] {
+function assignFields (sql: Sql, changes: EventDefinitionChanges): Statement[] {
   const { volume_30_day: volume, query_usage_30_day: usage, tags, post_to_slack: postToSlack } = changes
   const createdAt = readDate(changes.created_at)
   const lastSeenAt = readDate(changes.last_seen_at)

@@ -1,9 +1,9 @@
 import { type FastifyInstance } from 'fastify'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { accessOf } from '../http/personal-key-access.ts'
 import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
-import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { deleteEventDefinition, updateEventDefinition } from './change-event-definition.ts'
 import { type EventDefinitionChanges, eventDefinitionChangesSchema, eventDefinitionSchema, findEventDefinition } from './event-definition.ts'
 import {

@@ -1,7 +1,6 @@
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
-import { type SqlFragment } from '../http/list-queries.ts'
+import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
+import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
 
 /** An event definition as answers show it (docs/contract/service.md 2.5). */
 export interface EventDefinition {
@@ -21,11 +20,30 @@ export interface EventDefinition {
   post_to_slack: boolean
 }
 
+/** What PATCH may change; columns of the same names. */
+export interface EventDefinitionChanges {
+  name?: string
+  volume_30_day?: number
+  query_usage_30_day?: number
+  created_at?: string
+  last_seen_at?: string
+  tags?: string[]
+  post_to_slack?: boolean
+}
+
 /** The columns of an `EventDefinition`, for a query on `event_definitions AS d`. */
-export function selectEventDefinition (sql: Sql): SqlFragment {
+export function selectEventDefinition (sql: Sql): Statement {
   return sql`d.id, d.name, d.volume_30_day, d.query_usage_30_day, d.created_at, d.last_seen_at, d.last_updated_at, d.tags,
     'false' AS is_action, NULL AS action_id, false AS is_calculating, d.last_calculated_at, d.post_to_slack,
     ${selectCreatedBy(sql, sql`d.created_by`)}`
+}
+
+/** @throws {HttpError} 404 when the project has no such definition. */
+export async function findEventDefinition (sql: Sql, projectId: number, id: string): Promise<EventDefinition> {
+  const [definition] = await sql<EventDefinition[]>`
+    SELECT ${selectEventDefinition(sql)} FROM event_definitions d WHERE d.project_id = ${projectId} AND d.id = ${id} AND d.deleted_at IS NULL`
+  if (definition === undefined) throw notFound()
+  return definition
 }
 
 export const eventDefinitionSchema = {
@@ -87,22 +105,3 @@ export const eventDefinitionChangesSchema = {
     post_to_slack: { type: 'boolean' }
   }
 } as const
-
-/** What PATCH may change; columns of the same names. */
-export interface EventDefinitionChanges {
-  name?: string
-  volume_30_day?: number
-  query_usage_30_day?: number
-  created_at?: string
-  last_seen_at?: string
-  tags?: string[]
-  post_to_slack?: boolean
-}
-
-/** @throws {HttpError} 404 when the project has no such definition. */
-export async function findEventDefinition (sql: Sql, projectId: number, id: string): Promise<EventDefinition> {
-  const [definition] = await sql<EventDefinition[]>`
-    SELECT ${selectEventDefinition(sql)} FROM event_definitions d WHERE d.project_id = ${projectId} AND d.id = ${id} AND d.deleted_at IS NULL`
-  if (definition === undefined) throw notFound()
-  return definition
-}

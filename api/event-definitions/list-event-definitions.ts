@@ -1,5 +1,5 @@
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch, type SqlFragment } from '../http/list-queries.ts'
+import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
+import { type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { type PageContent, type PageQuery } from '../http/pagination.ts'
 import { selectEventDefinition, type EventDefinition } from './event-definition.ts'
 
@@ -53,18 +53,18 @@ export async function listEventDefinitions (
   return { ...page, asOf: totals[0]?.as_of ?? null }
 }
 
-function matchType (sql: Sql, type: EventDefinitionQuery['event_type']): SqlFragment {
+function matchType (sql: Sql, type: EventDefinitionQuery['event_type']): Statement {
   if (type === 'event_custom') return sql`d.name NOT LIKE '$%'`
   return type === 'event_posthog' ? sql`d.name LIKE '$%'` : sql`true`
 }
 
 interface Order {
   /** The value that comes first in the order. */
-  key: SqlFragment
+  key: Statement
   /** What the key is in a cursor. */
   kind: CursorKind
-  by: SqlFragment
-  isAfter: (cursor: string[]) => SqlFragment
+  by: Statement
+  isAfter: (cursor: string[]) => Statement
 }
 
 function buildOrder (sql: Sql, ordering: EventDefinitionQuery['ordering']): Order {
@@ -90,7 +90,7 @@ function buildOrder (sql: Sql, ordering: EventDefinitionQuery['ordering']): Orde
       return orderBy(sql`COALESCE(d.last_seen_at, '-infinity')`, 'time', (text) => sql`${text}::text::timestamptz`)
   }
 
-  function orderBy (key: SqlFragment, kind: CursorKind, read: (text: string) => SqlFragment): Order {
+  function orderBy (key: Statement, kind: CursorKind, read: (text: string) => Statement): Order {
     return {
       key,
       kind,

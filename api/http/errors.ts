@@ -1,4 +1,6 @@
-import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifySchemaValidationError } from 'fastify'
+import {
+  type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifySchemaValidationError
+} from 'fastify'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { drainRequest } from '../../platform/http-body/read-body.ts'
 import { classifyPostgresError } from './classify-postgres-error.ts'
@@ -53,8 +55,7 @@ function describeFastifyError (error: FastifyError): HttpError | undefined {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return new HttpError(413, 'validation_error', 'request_too_large', 'The request body is too large.', { attr: 'body' })
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return new HttpError(415, 'invalid_request', 'unsupported_media_type',
-        'Unsupported media type; send application/json.', { attr: 'content-type' })
+      return unsupportedMediaType()
     case 'FST_ERR_CTP_INVALID_JSON_BODY':
     case 'FST_ERR_CTP_EMPTY_JSON_BODY':
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
@@ -65,11 +66,6 @@ function describeFastifyError (error: FastifyError): HttpError | undefined {
         return new HttpError(error.statusCode, 'invalid_request', 'invalid_request', 'The request could not be read.')
       }
   }
-}
-
-/** The body is not the JSON it claims to be. */
-export function malformedBody (): HttpError {
-  return new HttpError(400, 'validation_error', 'malformed_request', 'The request body is not valid JSON.', { attr: 'body' })
 }
 
 /**
@@ -116,11 +112,6 @@ function unescapePointer (segment: string): string {
   return segment.replaceAll('~1', '/').replaceAll('~0', '~')
 }
 
-/** The answer for every thing that does not exist, or that the key at hand must not know of. */
-export function notFound (): HttpError {
-  return new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
-}
-
 /**
  * Answers unknown paths with 404 and known paths asked with another method with 405 and `Allow`, in the contract's
  * shape. Call it before routes are registered: it learns them as they come.
@@ -156,4 +147,20 @@ function toPattern (url: string): RegExp {
     .map((segment) => segment.startsWith(':') ? '[^/]+' : segment === '*' ? '.*' : RegExp.escape(segment))
     .join('/')
   return new RegExp(`^${body}/?$`)
+}
+
+/** The body is not the JSON it claims to be. */
+export function malformedBody (): HttpError {
+  return new HttpError(400, 'validation_error', 'malformed_request', 'The request body is not valid JSON.', { attr: 'body' })
+}
+
+/** The body is of another type than JSON. */
+export function unsupportedMediaType (): HttpError {
+  return new HttpError(415, 'invalid_request', 'unsupported_media_type',
+    'Unsupported media type; send application/json.', { attr: 'content-type' })
+}
+
+/** The answer for every thing that does not exist, or that the key at hand must not know of. */
+export function notFound (): HttpError {
+  return new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
 }

@@ -1,11 +1,14 @@
-import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 import { HttpError } from '../../platform/errors.ts'
-import { isIsoDateTime } from './request-values.ts'
-import { parseInteger } from './request-validation.ts'
+import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 import { type PageContent } from './pagination.ts'
+import { parseInteger } from './request-validation.ts'
+import { isIsoDateTime } from './request-values.ts'
 
 /** A part of a query, to be put into a larger one. */
 export type SqlFragment = Statement
+
+/** What a query casts a value of a cursor to; a forged one must not reach the query. */
+export type CursorKind = 'text' | 'integer' | 'time'
 
 /** Query parameter of lists that can be searched by name. */
 export const searchQueryProperties = {
@@ -19,7 +22,7 @@ export const searchQueryProperties = {
  * A condition that is true when all words of a search occur in a column. The words are compared as they are: `%`,
  * `_`, regular expressions and SQL have no meaning here.
  */
-export function matchSearch (sql: Sql, column: SqlFragment, search: string | undefined): SqlFragment {
+export function matchSearch (sql: Sql, column: Statement, search: string | undefined): Statement {
   const words = (search ?? '').split(/\s+/).filter((word) => word !== '')
   if (words.length === 0) return sql`true`
   return sql`(SELECT bool_and(strpos(lower(${column}), lower(word)) > 0) FROM unnest(${words}::text[]) AS word)`
@@ -38,9 +41,6 @@ export const cursorQueryProperties = {
 export function encodeCursor (order: string, values: readonly string[]): string {
   return Buffer.from(JSON.stringify([order, ...values])).toString('base64url')
 }
-
-/** What a value of a cursor is, which a query casts it to; a forged one must not reach the query. */
-export type CursorKind = 'text' | 'integer' | 'time'
 
 /**
  * Reads the `after` of a request.

@@ -2,6 +2,13 @@ import swagger, { type SwaggerTransform } from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import { type FastifyInstance } from 'fastify'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Parts of the route's schema that are for the OpenAPI document only: they check and write nothing. */
+    described?: Record<string, unknown>
+  }
+}
+
 /**
  * Serves the OpenAPI 3.1 document at `/api/schema`, made from the very schemas that check requests and write answers,
  * and a page to browse it at `/docs`, which needs no other host.
@@ -37,13 +44,6 @@ export async function describeApi (app: FastifyInstance): Promise<void> {
   await app.register(swaggerUi, { routePrefix: '/docs', uiConfig: { docExpansion: 'list', tryItOutEnabled: true } })
 
   app.get('/api/schema', { schema: { hide: true } }, async () => app.swagger())
-}
-
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Parts of the route's schema that are for the OpenAPI document only: they check and write nothing. */
-    described?: Record<string, unknown>
-  }
 }
 
 type Schema = Record<string, unknown>
@@ -143,7 +143,7 @@ function describePath (summary: string, body: object): object {
   }
 }
 
-/** The body of every error answer (docs/contract/service.md 7). */
+/** Body of every error answer (docs/contract/service.md 7). */
 const errorSchema = {
   $id: 'Error',
   type: 'object',

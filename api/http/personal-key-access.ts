@@ -1,10 +1,10 @@
-import { fastifyPlugin } from 'fastify-plugin'
-import { type FastifyInstance, type FastifyRequest } from 'fastify'
 import rateLimit from '@fastify/rate-limit'
+import { type FastifyInstance, type FastifyRequest } from 'fastify'
+import { fastifyPlugin } from 'fastify-plugin'
 import { HttpError } from '../../platform/errors.ts'
 import { requireScope, type Scope } from '../../platform/scopes.ts'
-import { type PersonalKey } from '../keys/personal-keys.ts'
 import { type PersonalKeyDirectory, type ProjectDirectory } from '../keys/key-directories.ts'
+import { type PersonalKey } from '../keys/personal-keys.ts'
 import { type UserSummary } from '../keys/users.ts'
 import { notFound } from './errors.ts'
 

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { createLogger } from '../../platform/logger.ts'
-import { plantDeadLetters } from '../testing/plant-dead-letters.ts'
+import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { createNatsOnDemand } from '../dead-letters/nats-on-demand.ts'
 import { createTestApi, send, type TestAnswer, type TestApi } from '../testing/create-test-api.ts'
+import { plantDeadLetters } from '../testing/plant-dead-letters.ts'
 
 /** A parameter as the OpenAPI document describes it. */
 interface Parameter {

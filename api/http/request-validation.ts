@@ -3,13 +3,70 @@ import ajvFormats from 'ajv-formats'
 import { type FastifyInstance, type FastifyRequest, type FastifySchemaCompiler } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
 import { normaliseContentType } from '../../platform/http-body/read-body.ts'
+import { malformedBody, unsupportedMediaType } from './errors.ts'
 import { isIsoDateTime } from './request-values.ts'
-import { malformedBody } from './errors.ts'
 
-interface SchemaObject { properties?: Record<string, { type?: unknown }> }
+const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
 
 /**
- * Compiles the schemas of requests. Two rules, because the parts of a request differ:
+ * Reads JSON bodies of the scope, whatever their content type says: clients name many for the same JSON, or none. An
+ * empty body is no body, because clients send the content type with DELETE too; `__proto__` and
+ * `constructor.prototype` are refused rather than obeyed.
+ */
+export function readJsonBodies (app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.addHook('onRequest', async ({ headers }) => normaliseContentType(headers))
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'string' }, (request, body, done) => {
+    if (body === '') {
+      done(null, undefined)
+      return
+    }
+    void parse(request, body as string, (error, value) => error === null ? done(null, value) : done(refusal(request)))
+  })
+}
+
+/** A body that is not JSON is malformed only if it was meant to be some. */
+function refusal ({ headers }: FastifyRequest): HttpError {
+  const type = headers['content-type']
+  if (type === undefined || JSON_TYPE.test(type)) return malformedBody()
+  return unsupportedMediaType()
+}
+
+/** Deeper JSON is refused by Postgres (jsonb) and read by nobody. */
+const MAX_DEPTH = 64
+
+/**
+ * Refuses texts that Postgres cannot hold (NUL, lone surrogates) and bodies nested beyond reason, with the name of
+ * the field, before they turn into an error of the database. A `preValidation` hook.
+ */
+export async function refuseUnstorableText (request: FastifyRequest): Promise<void> {
+  check(request.query, [])
+  check(request.params, [])
+  check(request.body, [])
+}
+
+function check (value: unknown, path: string[]): void {
+  if (typeof value === 'string') {
+    if (value.includes('\0')) throw unstorable(path, 'must not contain NUL characters')
+    if (!value.isWellFormed()) throw unstorable(path, 'must be well-formed Unicode')
+  } else if (typeof value === 'object' && value !== null) {
+    if (path.length >= MAX_DEPTH) throw unstorable(path, `must not be nested deeper than ${MAX_DEPTH} levels`)
+    for (const [key, item] of Object.entries(value)) {
+      if (key.includes('\0') || !key.isWellFormed()) throw unstorable(path, 'must not have names with NUL or broken Unicode')
+      check(item, [...path, key])
+    }
+  }
+}
+
+function unstorable (path: string[], why: string): HttpError {
+  const field = path.slice(0, 8).join('__') || 'body'
+  return new HttpError(400, 'validation_error', 'invalid_input', `${path[0] ?? 'body'} ${why}.`, { attr: field })
+}
+
+/**
+ * Compiles the schemas of requests, which check what the two above let through. Two rules, because the parts of a
+ * request differ:
  *
  * - A body is JSON with types of its own: nothing is converted, so `tags: "a"` is an error and not `["a"]`, and no
  *   unknown field is dropped silently (the schemas decide whether it is refused).
@@ -44,6 +101,8 @@ export function parseBoolean (text: string): boolean | undefined {
 const BOOLEANS: Record<string, boolean> = {
   true: true, false: false, 1: true, 0: false, True: true, False: false, TRUE: true, FALSE: false
 }
+
+interface SchemaObject { properties?: Record<string, { type?: unknown }> }
 
 /** As Postgres and the tables of ClickHouse write it; the package's own format also allows `urn:uuid:` before it. */
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i
@@ -87,63 +146,4 @@ function readTexts (validate: ValidateFunction, schema: SchemaObject): ValidateF
   }
   wrapped.errors = null as ValidateFunction['errors']
   return wrapped as unknown as ValidateFunction
-}
-
-const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
-
-/**
- * Reads JSON bodies of the scope, whatever their content type says: clients name many for the same JSON, or none. An
- * empty body is no body, because clients send the content type with DELETE too; `__proto__` and
- * `constructor.prototype` are refused rather than obeyed.
- */
-export function readJsonBodies (app: FastifyInstance): void {
-  const parse = app.getDefaultJsonParser('error', 'error')
-  app.addHook('onRequest', async ({ headers }) => normaliseContentType(headers))
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'string' }, (request, body, done) => {
-    if (body === '') {
-      done(null, undefined)
-      return
-    }
-    void parse(request, body as string, (error, value) => error === null ? done(null, value) : done(refusal(request)))
-  })
-}
-
-/** A body that is not JSON is malformed only if it was meant to be some. */
-function refusal ({ headers }: FastifyRequest): HttpError {
-  const type = headers['content-type']
-  if (type === undefined || JSON_TYPE.test(type)) return malformedBody()
-  return new HttpError(415, 'invalid_request', 'unsupported_media_type',
-    'Unsupported media type; send application/json.', { attr: 'content-type' })
-}
-
-/** Deeper JSON is refused by Postgres (jsonb) and read by nobody. */
-const MAX_DEPTH = 64
-
-/**
- * Refuses texts that Postgres cannot hold (NUL, lone surrogates) and bodies nested beyond reason, with the name of
- * the field, before they turn into an error of the database. A `preValidation` hook.
- */
-export async function refuseUnstorableText (request: FastifyRequest): Promise<void> {
-  check(request.query, [])
-  check(request.params, [])
-  check(request.body, [])
-}
-
-function check (value: unknown, path: string[]): void {
-  if (typeof value === 'string') {
-    if (value.includes('\0')) throw unstorable(path, 'must not contain NUL characters')
-    if (!value.isWellFormed()) throw unstorable(path, 'must be well-formed Unicode')
-  } else if (typeof value === 'object' && value !== null) {
-    if (path.length >= MAX_DEPTH) throw unstorable(path, `must not be nested deeper than ${MAX_DEPTH} levels`)
-    for (const [key, item] of Object.entries(value)) {
-      if (key.includes('\0') || !key.isWellFormed()) throw unstorable(path, 'must not have names with NUL or broken Unicode')
-      check(item, [...path, key])
-    }
-  }
-}
-
-function unstorable (path: string[], why: string): HttpError {
-  const field = path.slice(0, 8).join('__') || 'body'
-  return new HttpError(400, 'validation_error', 'invalid_input', `${path[0] ?? 'body'} ${why}.`, { attr: field })
 }

@@ -62,11 +62,10 @@ function parseJson (text: string): unknown {
   }
 }
 
-/** Path parameters of one thing that has a UUID: what the id must look like, and its type for the route. */
+/** Path parameters of one thing that has a UUID. `openapi.ts` describes the project of every path. */
 export const uuidParams = {
   type: 'object',
   properties: {
-    project_id: { type: 'string', description: 'Id of the project, or @current for the first one the key opens.' },
     id: { type: 'string', format: 'uuid' }
   }
 } as const

@@ -1,22 +1,29 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createExpiringCache } from './expiring-cache.ts'
-import { findPersonalKey, type PersonalKey } from './personal-keys.ts'
 import { hashPersonalKey } from './key-text.ts'
+import { findPersonalKey, type PersonalKey } from './personal-keys.ts'
+
+/** The personal keys of this installation, in memory for a while. */
+export interface PersonalKeyDirectory {
+  /** The stored key with this text, also when it is expired or revoked. */
+  find: (key: string) => Promise<PersonalKey | undefined>
+  /** Records that the key is in use. Never waits and never fails: no answer depends on it. */
+  recordUse: (key: PersonalKey) => void
+  invalidate: () => void
+}
+
+/** Which projects exist, in memory for a while. */
+export interface ProjectDirectory {
+  /** Ids of all projects, ascending. */
+  listIds: () => Promise<readonly number[]>
+  invalidate: () => void
+}
 
 /** Changes arrive by NOTIFY at once; this bounds what a missed notification and a passed expiry can do. */
 const TTL_MS = 30_000
 
 /** `last_used_at` is for people who clean up: an hour is exact enough, and keeps requests free of writes. */
 const LAST_USED_RESOLUTION_MS = 3_600_000
-
-/** The personal keys of this installation, as authentication needs them. */
-export interface PersonalKeyDirectory {
-  /** The stored key with this text, also when it is expired or revoked. */
-  find: (key: string) => Promise<PersonalKey | undefined>
-  /** Records that the key is in use. Never waits and never fails: it is a note, not a condition. */
-  recordUse: (key: PersonalKey) => void
-  invalidate: () => void
-}
 
 export function createPersonalKeyDirectory (
   deps: { sql: Sql, now: () => number, onLookup?: (outcome: 'hit' | 'miss') => void }
@@ -42,21 +49,12 @@ export function createPersonalKeyDirectory (
   }
 }
 
-const PROJECTS_TTL_MS = 30_000
-
-/** Which projects exist, without asking the database for each request. */
-export interface ProjectDirectory {
-  /** Ids of all projects, ascending. */
-  listIds: () => Promise<readonly number[]>
-  invalidate: () => void
-}
-
 export function createProjectDirectory (
   deps: { sql: Sql, now: () => number, onLookup?: (outcome: 'hit' | 'miss') => void }
 ): ProjectDirectory {
   const cache = createExpiringCache<number[]>({
     load: async () => (await deps.sql<{ id: number }[]>`SELECT id FROM projects ORDER BY id`).map(({ id }) => id),
-    ttlMs: PROJECTS_TTL_MS,
+    ttlMs: TTL_MS,
     maxEntries: 1,
     now: deps.now,
     ...(deps.onLookup === undefined ? {} : { onLookup: deps.onLookup })

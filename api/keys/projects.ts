@@ -1,5 +1,5 @@
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { MillraceError } from '../../platform/errors.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { mintKey } from './key-text.ts'
 
 export interface NewProject {

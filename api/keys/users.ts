@@ -1,8 +1,7 @@
-import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 import { MillraceError } from '../../platform/errors.ts'
-import { type SqlFragment } from '../http/list-queries.ts'
+import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 
-/** A person as answers show them, in `created_by` (docs/contract/service.md 2.2). */
+/** A user as answers show them, in `created_by` (docs/contract/service.md 2.2). */
 export interface UserSummary {
   id: number
   uuid: string
@@ -12,13 +11,7 @@ export interface UserSummary {
   is_email_verified: boolean
 }
 
-/** A `UserSummary` of the table `users AS u`, as a column of a query. */
-export function selectUserSummary (sql: Sql): Statement {
-  return sql`json_build_object('id', u.id, 'uuid', u.uuid, 'distinct_id', u.distinct_id, 'first_name', u.first_name,
-    'email', u.email, 'is_email_verified', u.is_email_verified)`
-}
-
-/** Schema of `created_by`; null when the user is gone or a process made the thing. */
+/** Schema of `created_by`. */
 export const userSummarySchema = {
   type: ['object', 'null'],
   description: 'Who created it; null when that is not a user or the user is gone.',
@@ -33,12 +26,18 @@ export const userSummarySchema = {
   }
 } as const
 
+/** A `UserSummary` of the table `users AS u`, as a column of a query. */
+export function selectUserSummary (sql: Sql): Statement {
+  return sql`json_build_object('id', u.id, 'uuid', u.uuid, 'distinct_id', u.distinct_id, 'first_name', u.first_name,
+    'email', u.email, 'is_email_verified', u.is_email_verified)`
+}
+
 /**
  * The column `created_by` of a resource, as docs/contract/service.md 2.2 shows a user; null without one.
  *
  * @param userId  The resource's own column.
  */
-export function selectCreatedBy (sql: Sql, userId: SqlFragment): SqlFragment {
+export function selectCreatedBy (sql: Sql, userId: Statement): Statement {
   return sql`(
     SELECT ${selectUserSummary(sql)} FROM users u WHERE u.id = ${userId}
   ) AS created_by`
@@ -70,6 +69,7 @@ export interface ListedUser extends UserSummary {
   keys: number
 }
 
+/** Lists all users, oldest first. */
 export async function listUsers (sql: Sql): Promise<ListedUser[]> {
   return await sql<ListedUser[]>`
     SELECT u.id, u.uuid, u.distinct_id, u.first_name, u.email, u.is_email_verified,

@@ -1,7 +1,6 @@
 import { HttpError } from '../../platform/errors.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isUniqueViolation } from '../http/classify-postgres-error.ts'
-import { type SqlFragment } from '../http/list-queries.ts'
 import { notFound } from '../http/errors.ts'
 import { findPropertyDefinition, type PropertyDefinition, type PropertyDefinitionChanges } from './property-definition.ts'
 
@@ -80,7 +79,7 @@ function refuseContradiction ({ property_type: type, is_numerical: isNumerical }
     'is_numerical must be true exactly when property_type is Numeric.', { attr: 'is_numerical' })
 }
 
-function assignFields (sql: Sql, { tags, query_usage_30_day: usage }: PropertyDefinitionChanges): SqlFragment[] {
+function assignFields (sql: Sql, { tags, query_usage_30_day: usage }: PropertyDefinitionChanges): Statement[] {
   return [
     ...(tags === undefined ? [] : [sql`tags = ${[...new Set(tags)]}::text[]`]),
     ...(usage === undefined ? [] : [sql`query_usage_30_day = ${usage}, query_usage_written_at = clock_timestamp()`])
@@ -88,7 +87,7 @@ function assignFields (sql: Sql, { tags, query_usage_30_day: usage }: PropertyDe
 }
 
 /** A type that a person chose is marked as such; null gives it back to inference. */
-function assignType (sql: Sql, changes: PropertyDefinitionChanges): SqlFragment[] {
+function assignType (sql: Sql, changes: PropertyDefinitionChanges): Statement[] {
   const { property_type: type, is_numerical: isNumerical } = changes
   if (type !== undefined) return [sql`property_type = ${type}`, sql`property_type_is_manual = ${type !== null}`]
   if (isNumerical === undefined) return []

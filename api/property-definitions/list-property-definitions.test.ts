@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createTestApi } from '../testing/create-test-api.ts'
-import { HIDDEN_EVENT_PROPERTIES } from './property-query.ts'
 import { createRandom, listByModel, randomFilters, toQuery, type ModelProperty } from '../testing/property-model.ts'
+import { HIDDEN_EVENT_PROPERTIES } from './property-query.ts'
 
 const EVENTS = ['paid', 'cart', '$pageview', 'name, with "comma"']
 const GROUP_TYPES = ['company', 'team']

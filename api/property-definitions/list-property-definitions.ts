@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { cutPage, decodeCursor, encodeCursor, matchSearch, type SqlFragment } from '../http/list-queries.ts'
+import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
+import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { type PageContent } from '../http/pagination.ts'
 import { selectPropertyDefinition, type PropertyDefinition } from './property-definition.ts'
 import { readPropertyFilter, type PropertyDefinitionQuery, type PropertyFilter } from './property-query.ts'
@@ -52,14 +52,14 @@ function nameOrder ({ eventNames }: PropertyFilter): string {
   return `seen,name:${hash('sha1', JSON.stringify(eventNames ?? null), 'base64url')}`
 }
 
-function selectIsSeen (sql: Sql, { eventNames }: PropertyFilter): SqlFragment {
+function selectIsSeen (sql: Sql, { eventNames }: PropertyFilter): Statement {
   if (eventNames === undefined) return sql`NULL::boolean`
   return sql`EXISTS (
     SELECT FROM event_properties e
     WHERE e.project_id = d.project_id AND e.property = d.name AND e.event = ANY(${eventNames}::text[]))`
 }
 
-function buildCondition (sql: Sql, projectId: number, filter: PropertyFilter): SqlFragment {
+function buildCondition (sql: Sql, projectId: number, filter: PropertyFilter): Statement {
   // A group type nobody has seen has no properties: the comparison with NULL is never true.
   const groupType = filter.groupTypeIndex === undefined
     ? sql`''`
@@ -73,7 +73,7 @@ function buildCondition (sql: Sql, projectId: number, filter: PropertyFilter): S
     AND ${filter.mustBeSeen ? selectIsSeen(sql, filter) : sql`true`}`
 }
 
-function matchFeatureFlag (sql: Sql, isFeatureFlag: boolean | undefined): SqlFragment {
+function matchFeatureFlag (sql: Sql, isFeatureFlag: boolean | undefined): Statement {
   if (isFeatureFlag === undefined) return sql`true`
   return isFeatureFlag ? sql`d.name LIKE '$feature/%'` : sql`d.name NOT LIKE '$feature/%'`
 }

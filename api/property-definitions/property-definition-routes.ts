@@ -1,11 +1,11 @@
 import { type FastifyInstance } from 'fastify'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { buildPage, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
-import { buildPage, pageSchema } from '../http/pagination.ts'
 import { deletePropertyDefinition, updatePropertyDefinition } from './change-property-definition.ts'
-import { findPropertyDefinition, type PropertyDefinitionChanges, propertyDefinitionChangesSchema, propertyDefinitionSchema } from './property-definition.ts'
 import { listPropertyDefinitions } from './list-property-definitions.ts'
+import { findPropertyDefinition, type PropertyDefinitionChanges, propertyDefinitionChangesSchema, propertyDefinitionSchema } from './property-definition.ts'
 import { propertyDefinitionQuerySchema, type PropertyDefinitionQuery } from './property-query.ts'
 
 const read = { scope: 'property_definition:read' } as const

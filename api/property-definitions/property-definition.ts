@@ -1,5 +1,4 @@
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type SqlFragment } from '../http/list-queries.ts'
+import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
 
 export const PROPERTY_TYPES = ['DateTime', 'String', 'Numeric', 'Boolean'] as const
@@ -17,6 +16,15 @@ export interface PropertyDefinition {
   is_seen_on_filtered_events: 'true' | 'false' | null
 }
 
+/** What PATCH may change. */
+export interface PropertyDefinitionChanges {
+  name?: string
+  is_numerical?: boolean
+  query_usage_30_day?: number
+  property_type?: PropertyType | null
+  tags?: string[]
+}
+
 /**
  * The columns of a `PropertyDefinition`, for a query on `property_definitions AS d`.
  *
@@ -24,9 +32,18 @@ export interface PropertyDefinition {
  *
  * @param isSeen  Boolean: whether the property was seen on the events of the request; null when it names none.
  */
-export function selectPropertyDefinition (sql: Sql, isSeen: SqlFragment): SqlFragment {
+export function selectPropertyDefinition (sql: Sql, isSeen: Statement): Statement {
   return sql`d.id, d.name, d.property_type IS NOT DISTINCT FROM 'Numeric' AS is_numerical, d.query_usage_30_day,
     d.property_type, d.tags, (${isSeen})::text AS is_seen_on_filtered_events`
+}
+
+/** @throws {HttpError} 404 when the project has no such definition. */
+export async function findPropertyDefinition (sql: Sql, projectId: number, id: string): Promise<PropertyDefinition> {
+  const [definition] = await sql<PropertyDefinition[]>`
+    SELECT ${selectPropertyDefinition(sql, sql`NULL::boolean`)}
+    FROM property_definitions d WHERE d.project_id = ${projectId} AND d.id = ${id} AND d.deleted_at IS NULL`
+  if (definition === undefined) throw notFound()
+  return definition
 }
 
 export const propertyDefinitionSchema = {
@@ -79,21 +96,3 @@ export const propertyDefinitionChangesSchema = {
     tags: { type: 'array', maxItems: 1000, items: { type: 'string', minLength: 1, maxLength: 255 } }
   }
 } as const
-
-/** What PATCH may change. */
-export interface PropertyDefinitionChanges {
-  name?: string
-  is_numerical?: boolean
-  query_usage_30_day?: number
-  property_type?: PropertyType | null
-  tags?: string[]
-}
-
-/** @throws {HttpError} 404 when the project has no such definition. */
-export async function findPropertyDefinition (sql: Sql, projectId: number, id: string): Promise<PropertyDefinition> {
-  const [definition] = await sql<PropertyDefinition[]>`
-    SELECT ${selectPropertyDefinition(sql, sql`NULL::boolean`)}
-    FROM property_definitions d WHERE d.project_id = ${projectId} AND d.id = ${id} AND d.deleted_at IS NULL`
-  if (definition === undefined) throw notFound()
-  return definition
-}

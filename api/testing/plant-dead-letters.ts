@@ -1,13 +1,13 @@
-import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type NewDeadLetter, publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
-import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { createLogger } from '../../platform/logger.ts'
+import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { startTestNats } from '../../test/support/start-test-nats.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 
 const TEN_MEGABYTES = 10_485_760
 
-/** Starts a NATS with the streams, and sets the given letters aside. For tests. */
+/** Starts a NATS with the streams, and dead-letters the given messages. */
 export async function plantDeadLetters (
   t: TestContext, letters: Partial<NewDeadLetter>[]
 ): Promise<{ url: string, connection: NatsConnection }> {
