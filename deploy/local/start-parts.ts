@@ -1,3 +1,4 @@
+/** The parts of a stack: the services NATS, ClickHouse and Postgres, and the tiers pipeline, API and ingest. */
 import { once } from 'node:events'
 import http from 'node:http'
 import path from 'node:path'
@@ -21,12 +22,47 @@ export interface ServiceUrls {
   databaseUrl: string
 }
 
+export interface TierUrls {
+  baseUrl: string
+  apiUrl: string
+  pipelineUrl: string
+}
+
 interface StartServicesOptions {
   settings: StackSettings
   credentials: Credentials
   parts: StackParts
   progress: Progress
 }
+
+interface StartTiersOptions {
+  settings: StackSettings
+  urls: ServiceUrls
+  parts: StackParts
+}
+
+export type TierName = 'ingest' | 'pipeline' | 'api'
+
+export interface TierOptions {
+  name: TierName
+  /** Where it answers `GET /_readiness`. */
+  port: number
+  host: string
+  /** Its whole environment. */
+  env: NodeJS.ProcessEnv
+  dataDir: string
+  /** After this long an ending tier is killed, in milliseconds. What it had not settled is redelivered. */
+  stopTimeoutMs: number
+  signal: AbortSignal
+  onSpawn: (child: ManagedProcess) => void
+}
+
+const ROOT = path.resolve(import.meta.dirname, '..', '..')
+
+const LOCAL = '127.0.0.1'
+
+/** Draining a full spool, or taking over a partition whose owner was killed, comes before readiness. */
+const READY_TIMEOUT_MS = 60_000
 
 /** Starts the three services at once, except those that the operator replaced by a URL. */
 export async function startServices (options: StartServicesOptions): Promise<ServiceUrls> {
@@ -55,34 +91,6 @@ export async function startServices (options: StartServicesOptions): Promise<Ser
   ])
   return { natsUrl, clickhouseUrl, databaseUrl }
 }
-
-/** A service that is started again keeps the port of its first start, which its clients know. */
-async function startKept (
-  parts: StackParts, name: string, wanted: number, start: (port: number, hooks: PartHooks) => Promise<Service>
-): Promise<string> {
-  let port = wanted
-  const { url } = await parts.start('services', name, async (hooks) => {
-    const service = await start(port, hooks)
-    port = service.port
-    return service
-  })
-  return url
-}
-
-interface StartTiersOptions {
-  settings: StackSettings
-  urls: ServiceUrls
-  parts: StackParts
-  progress: Progress
-}
-
-export interface TierUrls {
-  baseUrl: string
-  apiUrl: string
-  pipelineUrl: string
-}
-
-const LOCAL = '127.0.0.1'
 
 /**
  * Starts the three tiers. Ingest comes after the API, for it is the origin of both: anyone who waits for the origin may
@@ -119,27 +127,6 @@ export async function startTiers ({ settings, urls, parts }: StartTiersOptions):
   return { baseUrl: toClientUrl(host, ports.ingest), apiUrl, pipelineUrl: toClientUrl(LOCAL, ports.pipeline) }
 }
 
-export type TierName = 'ingest' | 'pipeline' | 'api'
-
-export interface TierOptions {
-  name: TierName
-  /** Where it answers `GET /_readiness`. */
-  port: number
-  host: string
-  /** Its whole environment. */
-  env: NodeJS.ProcessEnv
-  dataDir: string
-  /** After this long an ending tier is killed, in milliseconds. What it had not settled is redelivered. */
-  stopTimeoutMs: number
-  signal: AbortSignal
-  onSpawn: (child: ManagedProcess) => void
-}
-
-const ROOT = path.resolve(import.meta.dirname, '..', '..')
-
-/** Draining a full spool, or taking over a partition whose owner was killed, comes before readiness. */
-const READY_TIMEOUT_MS = 60_000
-
 /**
  * Starts one tier as a process of its own, as it runs in a cluster, and waits until it is ready.
  *
@@ -161,6 +148,19 @@ export async function startTier (options: TierOptions): Promise<ManagedProcess> 
   const isReady = async (): Promise<boolean> => await answersAs(url, child.pid)
   await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
   return child
+}
+
+/** A service that is started again keeps the port of its first start, which its clients know. */
+async function startKept (
+  parts: StackParts, name: string, wanted: number, start: (port: number, hooks: PartHooks) => Promise<Service>
+): Promise<string> {
+  let port = wanted
+  const { url } = await parts.start('services', name, async (hooks) => {
+    const service = await start(port, hooks)
+    port = service.port
+    return service
+  })
+  return url
 }
 
 /** Whether the process answers that it is ready. Another one may answer on a port that both share. */

@@ -34,6 +34,10 @@ export interface StartStackOptions {
   onForce?: (force: () => void) => void
 }
 
+/** With one older copy of each, the logs of six processes stay below a gigabyte. */
+const MAX_LOG_BYTES = 64 * 1024 * 1024
+const ROTATE_INTERVAL_MS = 60_000
+
 /**
  * Starts everything, in this order:
  *
@@ -78,7 +82,7 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
       ...urls, topology: settings.clickhouseCluster === '' ? {} : { cluster: settings.clickhouseCluster }
     }))
     const project = await createFirstProject({ ...credentials, databaseUrl: urls.databaseUrl })
-    const tierUrls = await startTiers({ settings, urls, parts, progress })
+    const tierUrls = await startTiers({ settings, urls, parts })
     const addresses = { pid: process.pid, ...tierUrls, ...urls }
     await writeAddresses(dataDir, addresses)
     return {
@@ -100,10 +104,6 @@ async function hasCluster ({ dataDir, external }: StackSettings): Promise<boolea
   if (external.databaseUrl !== undefined) return true
   return await stat(path.join(dataDir, 'postgres', 'cluster')).then(() => true, () => false)
 }
-
-/** With one older copy of each, the logs of six processes stay below a gigabyte. */
-const MAX_LOG_BYTES = 64 * 1024 * 1024
-const ROTATE_INTERVAL_MS = 60_000
 
 /**
  * Keeps the log files of the data directory from growing indefinitely: a large one is copied to `<name>.1` and emptied.

@@ -1,5 +1,5 @@
-import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { randomBytes } from 'node:crypto'
+import { type IncomingMessage, type ServerResponse } from 'node:http'
 import zlib from 'node:zlib'
 import { type ErrorAnswer } from './errors.ts'
 import { type EngineResult } from './engine/engine.ts'
@@ -120,19 +120,6 @@ export class Answer {
   }
 }
 
-function formatSummary (summary: Summary): string {
-  return JSON.stringify({
-    read_rows: String(summary.readRows),
-    read_bytes: String(summary.readBytes),
-    written_rows: String(summary.writtenRows),
-    written_bytes: String(summary.writtenBytes),
-    total_rows_to_read: '0',
-    result_rows: String(summary.resultRows),
-    result_bytes: String(summary.resultBytes),
-    elapsed_ns: String(Math.round(summary.elapsedSeconds * 1e9))
-  })
-}
-
 /** Counts of a query that gave rows; notes them in its record. */
 export function summarizeRows (record: QueryRecord, result: EngineResult): Summary {
   const { rows, rowBytes, elapsedSeconds } = result
@@ -156,4 +143,17 @@ export function summarizeInsert (record: QueryRecord, result: EngineResult): Sum
     resultBytes: rowBytes,
     elapsedSeconds
   }
+}
+
+function formatSummary (summary: Summary): string {
+  return JSON.stringify({
+    read_rows: String(summary.readRows),
+    read_bytes: String(summary.readBytes),
+    written_rows: String(summary.writtenRows),
+    written_bytes: String(summary.writtenBytes),
+    total_rows_to_read: '0',
+    result_rows: String(summary.resultRows),
+    result_bytes: String(summary.resultBytes),
+    elapsed_ns: String(Math.round(summary.elapsedSeconds * 1e9))
+  })
 }

@@ -1,3 +1,4 @@
+/** Queries while they run: found by their id, ended on demand, and their progress sampled. */
 import { type Logger } from 'pino'
 import { QueryError } from './errors.ts'
 import { type QueryRecord } from './server-database.ts'
@@ -12,8 +13,24 @@ export interface Stops {
   killed: AbortController
 }
 
+/** What a running query has used so far. */
+export interface QueryProgress {
+  readRows: number
+  readBytes: number
+  memoryUsage: number
+}
+
 /** Requests in hand at once, uploads of bodies included; each may hold a file of the spool. */
 const MAX_REQUESTS = 256
+
+const FIRST_PAUSE_MS = 50
+const LONGEST_PAUSE_MS = 2000
+
+/** Most queries are over before the first sample, and cost nothing here. */
+const SAMPLE_INTERVAL_MS = 500
+
+const SELECT_PROGRESS = `SELECT Settings['log_comment'], read_rows, read_bytes, peak_memory_usage
+FROM system.processes WHERE elapsed > 0.2`
 
 /** The queries that run, by the id their client gave them or was told. The engine knows other ids. */
 export class RunningQueries {
@@ -53,9 +70,6 @@ export class RunningQueries {
   }
 }
 
-const FIRST_PAUSE_MS = 50
-const LONGEST_PAUSE_MS = 2000
-
 /** Ends queries of other sessions from a session of its own. */
 export class KillQuery {
   #control: EngineSession
@@ -93,20 +107,6 @@ export class KillQuery {
     }
   }
 }
-
-async function pause (ms: number): Promise<false> {
-  return await new Promise((resolve) => { setTimeout(() => resolve(false), ms).unref() })
-}
-
-/** What a running query has used so far. */
-export interface QueryProgress {
-  readRows: number
-  readBytes: number
-  memoryUsage: number
-}
-
-/** Most queries are over before the first sample, and cost nothing here. */
-const SAMPLE_INTERVAL_MS = 500
 
 /**
  * Asks the engine now and then what the running queries have read.
@@ -154,5 +154,6 @@ export class ProgressSampler {
   }
 }
 
-const SELECT_PROGRESS = `SELECT Settings['log_comment'], read_rows, read_bytes, peak_memory_usage
-FROM system.processes WHERE elapsed > 0.2`
+async function pause (ms: number): Promise<false> {
+  return await new Promise((resolve) => { setTimeout(() => resolve(false), ms).unref() })
+}

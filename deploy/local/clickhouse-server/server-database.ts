@@ -1,3 +1,4 @@
+/** The server's own database `millrace_server`: its query log, and system tables without the paths of this machine. */
 import { rmSync, writeFileSync } from 'node:fs'
 import { type Logger } from 'pino'
 import { type EngineSession } from './engine/engine.ts'
@@ -5,16 +6,39 @@ import { buildInsertFrom } from './statement/statement.ts'
 import { quoteString } from './statement/lex-sql.ts'
 import { type Spool } from './engine/spool.ts'
 
-/**
- * The server's own database: its query log, and system tables without the paths of this machine.
- *
- * Re-created at each start: the views follow the columns of the engine's version.
- */
-export async function prepareSystemDatabase (session: EngineSession): Promise<void> {
-  await session.run('CREATE DATABASE IF NOT EXISTS millrace')
-  await session.run('CREATE DATABASE IF NOT EXISTS millrace_server')
-  for (const statement of [...VIEWS, QUERY_LOG]) await session.run(statement)
+/** One query that has ended. */
+export interface QueryRecord {
+  startedAt: Date
+  durationMs: number
+  user: string
+  query: string
+  /** First word of the query. */
+  kind: string
+  queryId: string
+  database: string
+  /** As sampled while the query ran, or what it gave. */
+  readRows: number
+  readBytes: number
+  memoryUsage: number
+  writtenRows: number
+  resultRows: number
+  resultBytes: number
+  /** 0 when the query succeeded. */
+  exceptionCode: number
+  exception: string
+  userAgent: string
+  logComment: string
 }
+
+/** As often as servers write theirs. */
+const FLUSH_INTERVAL_MS = 7500
+/** Rows that wait for the next flush; beyond, the newest are dropped and counted: a log must not fill memory. */
+const MAX_WAITING_ROWS = 10_000
+const MAX_QUERY_CHARACTERS = 16_384
+/** The table may take this much disk; then its oldest days go. */
+const MAX_TABLE_BYTES = 268_435_456
+/** Queries of the product itself are logged only when they took longer: it polls. */
+const SLOW_MS = 1000
 
 const VIEWS = [
   `CREATE OR REPLACE VIEW millrace_server.tables AS
@@ -60,39 +84,15 @@ TTL event_date + INTERVAL 35 DAY
 SETTINGS ttl_only_drop_parts = 1
 COMMENT 'Queries of analysts, failed queries and slow queries; inserts of events are not logged'`
 
-/** One query that has ended. */
-export interface QueryRecord {
-  startedAt: Date
-  durationMs: number
-  user: string
-  query: string
-  /** First word of the query. */
-  kind: string
-  queryId: string
-  database: string
-  /** As sampled while the query ran, or what it gave. */
-  readRows: number
-  readBytes: number
-  memoryUsage: number
-  writtenRows: number
-  resultRows: number
-  resultBytes: number
-  /** 0 when the query succeeded. */
-  exceptionCode: number
-  exception: string
-  userAgent: string
-  logComment: string
-}
+const SELECT_OLDEST_PARTITION = `SELECT sum(bytes_on_disk), min(partition_id) FROM system.parts
+WHERE database = 'millrace_server' AND table = 'query_log' AND active`
 
-/** As often as servers write theirs. */
-const FLUSH_INTERVAL_MS = 7500
-/** Rows that wait for the next flush; beyond, the newest are dropped and counted: a log must not fill memory. */
-const MAX_WAITING_ROWS = 10_000
-const MAX_QUERY_CHARACTERS = 16_384
-/** The table may take this much disk; then its oldest days go. */
-const MAX_TABLE_BYTES = 268_435_456
-/** Queries of the product itself are logged only when they took longer: it polls. */
-const SLOW_MS = 1000
+/** Creates the database. Views are re-created at each start: they follow the columns of the engine's version. */
+export async function prepareSystemDatabase (session: EngineSession): Promise<void> {
+  await session.run('CREATE DATABASE IF NOT EXISTS millrace')
+  await session.run('CREATE DATABASE IF NOT EXISTS millrace_server')
+  for (const statement of [...VIEWS, QUERY_LOG]) await session.run(statement)
+}
 
 /**
  * The server's query log, in the table `millrace_server.query_log`; the engine has none of its own.
@@ -161,9 +161,6 @@ export class QueryLog {
     await this.#session.run(`ALTER TABLE millrace_server.query_log DROP PARTITION ID ${quoteString(partition)}`)
   }
 }
-
-const SELECT_OLDEST_PARTITION = `SELECT sum(bytes_on_disk), min(partition_id) FROM system.parts
-WHERE database = 'millrace_server' AND table = 'query_log' AND active`
 
 function toRow (record: QueryRecord): object {
   const endedAt = new Date(record.startedAt.getTime() + record.durationMs)

@@ -1,3 +1,4 @@
+/** ClickHouse's HTTP interface: what a request asks for, and the steps of a query from request to answer. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createAuthenticate, type User } from './request/authenticate.ts'
 import { QueryError, toErrorAnswer } from './errors.ts'
@@ -12,6 +13,24 @@ import { type QueryRecord } from './server-database.ts'
 import { readBody } from './request/read-body.ts'
 import { runStatement } from './statement/run-statement.ts'
 import { type Stops } from './running-queries.ts'
+
+/** A request with the place of its answer. */
+interface Exchange {
+  request: IncomingMessage
+  response: ServerResponse
+  url: URL
+}
+
+/** One query on its way: who asks, for what, and where the answer goes. */
+export interface Query {
+  user: User
+  request: QueryRequest
+  state: SessionState
+  answer: Answer
+  stops: Stops
+  /** What the query log will tell; filled in on the way. */
+  record: QueryRecord
+}
 
 /** Statements, settings and parameters travel in the URL; servers allow a mebibyte as well. */
 const MAX_HEADER_BYTES = 1_048_576
@@ -80,24 +99,6 @@ function isLengthUnknown (request: IncomingMessage): boolean {
 function sendText (response: ServerResponse, status: number, text: string): void {
   response.writeHead(status, { 'Content-Type': 'text/plain; charset=UTF-8' })
   response.end(text)
-}
-
-/** A request with the place of its answer. */
-export interface Exchange {
-  request: IncomingMessage
-  response: ServerResponse
-  url: URL
-}
-
-/** One query on its way: who asks, for what, and where the answer goes. */
-export interface Query {
-  user: User
-  request: QueryRequest
-  state: SessionState
-  answer: Answer
-  stops: Stops
-  /** What the query log will tell; filled in on the way. */
-  record: QueryRecord
 }
 
 /** Runs the query of one request and answers it. Never throws: every error becomes an answer. */

@@ -1,3 +1,4 @@
+/** The life of the server: from the parts that its requests share, through listening, to its orderly end. */
 import { once } from 'node:events'
 import { type Server } from 'node:http'
 import { type AddressInfo } from 'node:net'
@@ -35,7 +36,32 @@ export interface RunningServer {
   close: () => Promise<void>
 }
 
+/** What the steps of a request share. */
+export interface ServerParts {
+  logger: Logger
+  engine: Engine
+  logins: LoginDigests
+  spool: Spool
+  tokens: TokenFlusher
+  pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool, guard: SessionPool }
+  named: NamedSessions
+  /** Pipes that no query uses; there are as many as sessions that may run. */
+  pipes: ResultPipe[]
+  killQuery: KillQuery
+  running: RunningQueries
+  queryLog: QueryLog
+  progress: ProgressSampler
+  allowList: AllowList
+  guardAnalyst: GuardAnalyst
+  displayName: string
+  closing: boolean
+}
+
 const NO_SETTINGS = new Map<string, string>()
+
+/** The process promises to be gone within three seconds; the engine needs some of them to close its tables. */
+const INSERTS_MAY_TAKE_MS = 2000
+const QUERIES_MAY_TAKE_MS = 300
 
 /**
  * Starts the server in this process: opens the engine and the spool, makes the pools of sessions, repairs what a crash
@@ -91,31 +117,6 @@ async function listen (server: Server, port: number): Promise<number> {
     throw new SettingsError([`port ${port} is in use by another program; choose one by MILLRACE_CLICKHOUSE_PORT`])
   }
 }
-
-/** What the steps of a request share. */
-export interface ServerParts {
-  logger: Logger
-  engine: Engine
-  logins: LoginDigests
-  spool: Spool
-  tokens: TokenFlusher
-  pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool, guard: SessionPool }
-  named: NamedSessions
-  /** Pipes that no query uses; there are as many as sessions that may run. */
-  pipes: ResultPipe[]
-  killQuery: KillQuery
-  running: RunningQueries
-  queryLog: QueryLog
-  progress: ProgressSampler
-  allowList: AllowList
-  guardAnalyst: GuardAnalyst
-  displayName: string
-  closing: boolean
-}
-
-/** The process promises to be gone within three seconds; the engine needs some of them to close its tables. */
-const INSERTS_MAY_TAKE_MS = 2000
-const QUERIES_MAY_TAKE_MS = 300
 
 /**
  * Stops the server: no new requests, reads are cancelled, running inserts may end.

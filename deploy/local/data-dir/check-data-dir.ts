@@ -1,3 +1,4 @@
+/** Whether a stack may start on a data directory: it can be written to, has room, and is not half restored. */
 import { access, constants, open, readFile, rm, stat, statfs } from 'node:fs/promises'
 import path from 'node:path'
 import { MillraceError } from '../../../platform/errors.ts'
@@ -18,6 +19,12 @@ export const ROOM_OF_FIRST_START: Room = { bytes: 100_000_000, files: 2500 }
 
 /** Postgres replays its log before it is ready, in files of 16 MB; logs and pid files are some dozen. */
 export const ROOM_OF_START: Room = { bytes: 20_000_000, files: 100 }
+
+/**
+ * In a data directory from the first byte of a restore to its last: anyone who finds it knows that the rest is a part
+ * of a backup only.
+ */
+export const UNFINISHED_RESTORE = 'restore-unfinished.json'
 
 /** How the errors of programs, Node and SQLite word a disk that takes nothing. */
 const DISK_FULL = /no space left on device|disk quota exceeded|ENOSPC|EDQUOT|disk is full/i
@@ -66,38 +73,6 @@ export async function explainFailedStart (dataDir: string, error: unknown): Prom
   return isDisk ? await explainUnusable(dataDir, error).catch(() => error) : error
 }
 
-async function readRoom (folder: string): Promise<Room> {
-  const { bavail, bsize, files, ffree } = await statfs(folder)
-  return { bytes: bavail * bsize, files: files === 0 ? Infinity : ffree }
-}
-
-/** The folder itself, or the nearest one above that is there. */
-async function findExisting (folder: string): Promise<string> {
-  const isThere = await stat(folder).then(() => true, () => false)
-  return isThere || path.dirname(folder) === folder ? folder : await findExisting(path.dirname(folder))
-}
-
-/** The code that writing to it would fail with; undefined when nothing forbids it. */
-async function probe (found: string): Promise<string | undefined> {
-  if (!(await stat(found)).isDirectory()) return 'ENOTDIR'
-  return await access(found, constants.W_OK | constants.X_OK)
-    .then(() => undefined, (error: NodeJS.ErrnoException) => error.code)
-}
-
-function full (why: string, cause?: unknown): MillraceError {
-  return new MillraceError('MILLRACE_DATA_DIR_FULL', why, cause === undefined ? {} : { cause })
-}
-
-function describe ({ bytes, files }: Room): string {
-  return `${(bytes / 1e6).toFixed(1)} MB${Number.isFinite(files) ? ` and ${files} files (inodes)` : ''}`
-}
-
-/**
- * In a data directory from the first byte of a restore to its last: anyone who finds it knows that the rest is a part
- * of a backup only.
- */
-export const UNFINISHED_RESTORE = 'restore-unfinished.json'
-
 /**
  * Marks a data directory as half restored, before anything else is put there.
  *
@@ -130,6 +105,32 @@ export async function refuseUnfinishedRestore (dataDir: string): Promise<void> {
   throw new MillraceError('MILLRACE_RESTORE_UNFINISHED', `the data directory ${dataDir} holds a part of a backup only: ` +
     `its restore was interrupted. Run "npx millrace restore ${readFolder(mark)}" again, which starts over, or remove ` +
     'the data directory')
+}
+
+async function readRoom (folder: string): Promise<Room> {
+  const { bavail, bsize, files, ffree } = await statfs(folder)
+  return { bytes: bavail * bsize, files: files === 0 ? Infinity : ffree }
+}
+
+/** The folder itself, or the nearest one above that is there. */
+async function findExisting (folder: string): Promise<string> {
+  const isThere = await stat(folder).then(() => true, () => false)
+  return isThere || path.dirname(folder) === folder ? folder : await findExisting(path.dirname(folder))
+}
+
+/** The code that writing to it would fail with; undefined when nothing forbids it. */
+async function probe (found: string): Promise<string | undefined> {
+  if (!(await stat(found)).isDirectory()) return 'ENOTDIR'
+  return await access(found, constants.W_OK | constants.X_OK)
+    .then(() => undefined, (error: NodeJS.ErrnoException) => error.code)
+}
+
+function full (why: string, cause?: unknown): MillraceError {
+  return new MillraceError('MILLRACE_DATA_DIR_FULL', why, cause === undefined ? {} : { cause })
+}
+
+function describe ({ bytes, files }: Room): string {
+  return `${(bytes / 1e6).toFixed(1)} MB${Number.isFinite(files) ? ` and ${files} files (inodes)` : ''}`
 }
 
 function readFolder (mark: string): string {

@@ -1,3 +1,4 @@
+/** How a stack is reached: its keys and passwords (`credentials.json`), and its URLs (`addresses.json`). */
 import { randomBytes } from 'node:crypto'
 import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -17,6 +18,19 @@ export interface Credentials {
   clickhousePassword: string
   /** Of the read-only ClickHouse user `analyst`. */
   analystPassword: string
+}
+
+/** Where the parts of a running stack answer; passwords are part of the URLs. */
+export interface StackAddresses {
+  /** The process that holds the stack. */
+  pid: number
+  /** The one origin for SDKs and management. */
+  baseUrl: string
+  apiUrl: string
+  pipelineUrl: string
+  natsUrl: string
+  clickhouseUrl: string
+  databaseUrl: string
 }
 
 /**
@@ -55,24 +69,6 @@ export async function loadCredentials (dataDir: string, chosen: StackSettings['c
   }
 }
 
-/** 144 random bits in characters that need no quoting in a URL or a shell. */
-function generatePassword (): string {
-  return randomBytes(18).toString('base64url')
-}
-
-/** Where the parts of a running stack answer; passwords are part of the URLs. */
-export interface StackAddresses {
-  /** The process that holds the stack. */
-  pid: number
-  /** The one origin for SDKs and management. */
-  baseUrl: string
-  apiUrl: string
-  pipelineUrl: string
-  natsUrl: string
-  clickhouseUrl: string
-  databaseUrl: string
-}
-
 /**
  * Leaves the addresses in `addresses.json` of the data directory, for tools on this machine. Only the owner may read
  * it, and it is there only while the stack runs (or after it was killed).
@@ -90,6 +86,11 @@ export async function readAddresses (dataDir: string): Promise<StackAddresses> {
 
 export async function removeAddresses (dataDir: string): Promise<void> {
   await rm(addressesFile(dataDir), { force: true })
+}
+
+/** 144 random bits in characters that need no quoting in a URL or a shell. */
+function generatePassword (): string {
+  return randomBytes(18).toString('base64url')
 }
 
 function addressesFile (dataDir: string): string {

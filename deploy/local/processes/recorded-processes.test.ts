@@ -1,5 +1,5 @@
-import path from 'node:path'
 import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
 import t from 'tap'
 import { endRecordedProcesses, openProcessRecord, readProcessIdentity } from './recorded-processes.ts'
 import { spawnProcess } from './spawn-process.ts'

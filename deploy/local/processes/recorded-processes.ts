@@ -1,7 +1,8 @@
+/** The processes of a stack on record, so that the next start can end what a killed one left running. */
+import { execFile } from 'node:child_process'
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { type ManagedProcess } from './spawn-process.ts'
 
@@ -21,6 +22,8 @@ export interface ProcessRecord {
 
 /** As long as Ctrl-C may take. */
 const END_TIMEOUT_MS = 10_000
+
+const run = promisify(execFile)
 
 export function openProcessRecord (dataDir: string): ProcessRecord {
   const file = fileIn(dataDir)
@@ -73,6 +76,17 @@ export async function endRecordedProcesses (dataDir: string): Promise<string[]> 
   return leftover.map(({ name }) => name)
 }
 
+/**
+ * Names a process in a way that survives the reuse of its number: a pid alone may belong to somebody else by the
+ * time a file with it is read again, after a crash or a reboot.
+ *
+ * @returns boot id and start time on Linux, start time elsewhere; undefined when no such process runs (a zombie has
+ *   ended, it only waits to be collected).
+ */
+export async function readProcessIdentity (pid: number): Promise<string | undefined> {
+  return process.platform === 'linux' ? await readLinuxIdentity(pid) : await readPosixIdentity(pid)
+}
+
 function fileIn (dataDir: string): string {
   return path.join(dataDir, 'processes.json')
 }
@@ -97,19 +111,6 @@ function send (pid: number, signal: NodeJS.Signals): void {
   } catch {
     // Ended in the meantime.
   }
-}
-
-const run = promisify(execFile)
-
-/**
- * Names a process in a way that survives the reuse of its number: a pid alone may belong to somebody else by the
- * time a file with it is read again, after a crash or a reboot.
- *
- * @returns boot id and start time on Linux, start time elsewhere; undefined when no such process runs (a zombie has
- *   ended, it only waits to be collected).
- */
-export async function readProcessIdentity (pid: number): Promise<string | undefined> {
-  return process.platform === 'linux' ? await readLinuxIdentity(pid) : await readPosixIdentity(pid)
 }
 
 async function readLinuxIdentity (pid: number): Promise<string | undefined> {

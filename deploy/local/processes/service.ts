@@ -1,3 +1,4 @@
+/** What all services have in common: their options, and the wait until they answer. */
 import { open } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../../platform/errors.ts'
@@ -24,23 +25,23 @@ export interface ServiceOptions {
   stopTimeoutMs?: number | undefined
 }
 
+interface WaitUntilReadyOptions {
+  /** Asks once. A rejection counts as "not yet", except for a `ServiceStartError`, which no waiting repairs. */
+  isReady: () => Promise<boolean>
+  timeoutMs: number
+  /** Gives up. */
+  signal?: AbortSignal | undefined
+}
+
+const POLL_MS = 50
+const LOG_TAIL_BYTES = 3000
+
 /** A process of the stack ended or hung before it was ready. The message carries the end of its log. */
 export class ServiceStartError extends MillraceError {
   constructor (message: string, cause?: unknown) {
     super('MILLRACE_SERVICE_START_FAILED', message, cause === undefined ? {} : { cause })
     this.name = 'ServiceStartError'
   }
-}
-
-const POLL_MS = 50
-const LOG_TAIL_BYTES = 3000
-
-export interface WaitUntilReadyOptions {
-  /** Asks once. A rejection counts as "not yet", except for a `ServiceStartError`, which no waiting repairs. */
-  isReady: () => Promise<boolean>
-  timeoutMs: number
-  /** Gives up. */
-  signal?: AbortSignal | undefined
 }
 
 /**
@@ -74,7 +75,7 @@ export async function waitUntilReady (child: ManagedProcess, options: WaitUntilR
 }
 
 /** The last lines of a log file; empty when there is none. */
-export async function readLogTail (file: string): Promise<string> {
+async function readLogTail (file: string): Promise<string> {
   try {
     await using log = await open(file)
     const { size } = await log.stat()

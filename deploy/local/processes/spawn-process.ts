@@ -1,3 +1,4 @@
+/** Child processes that never outlive this one, whatever ends it. */
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import path from 'node:path'
@@ -47,6 +48,14 @@ export interface SpawnProcessOptions {
   /** Told of the process at once. */
   onSpawn?: ((child: ManagedProcess) => void) | undefined
 }
+
+/** Ends a process when the process that watches over it is gone. */
+interface ProcessGuard {
+  /** Lets the process be: it has ended, or somebody else ends it. Resolves when the guard itself is gone. */
+  release (): Promise<void>
+}
+
+const GUARD = path.join(import.meta.dirname, 'process-guard.sh')
 
 /**
  * Starts a process in a session of its own: Ctrl-C in a terminal reaches every process of the foreground group at
@@ -103,22 +112,6 @@ export async function spawnProcess (options: SpawnProcessOptions): Promise<Manag
   return managed
 }
 
-function killGroup (pid: number): void {
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch {
-    // Gone in the meantime.
-  }
-}
-
-/** Ends a process when the process that watches over it is gone. */
-export interface ProcessGuard {
-  /** Lets the process be: it has ended, or somebody else ends it. Resolves when the guard itself is gone. */
-  release (): Promise<void>
-}
-
-const GUARD = path.join(import.meta.dirname, 'process-guard.sh')
-
 /**
  * Makes sure that a child does not outlive this process, whatever ends it, kill -9 included.
  *
@@ -150,5 +143,14 @@ function startProcessGuard (options: { pid: number, signal: NodeJS.Signals, time
       guard.stdin.end('released\n')
       await gone
     }
+  }
+}
+
+/** Kills a process that leads a group of its own, with all its children. */
+export function killGroup (pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // Gone in the meantime.
   }
 }

@@ -1,6 +1,7 @@
+/** Supervises the processes of a stack: starts each again when it ends, and stops all in order. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Progress } from '../progress.ts'
-import { type ManagedProcess, type ProcessExit } from './spawn-process.ts'
+import { killGroup, type ManagedProcess, type ProcessExit } from './spawn-process.ts'
 
 /**
  * The order in which parts are stopped, in the direction of the data: first what takes events in, then what moves
@@ -30,6 +31,29 @@ export interface StackParts {
   /** Kills everything at once. */
   kill (): void
 }
+
+/** A process that is started again whenever it ends. */
+interface KeptProcess {
+  readonly name: string
+  /** Ends it for good; resolves when it is gone. */
+  stop (): Promise<void>
+}
+
+interface KeepRunningOptions<P extends ManagedProcess> {
+  /** Starts it and waits until it is ready. */
+  start: (signal: AbortSignal) => Promise<P>
+  /** Told of each end that nobody asked for, and when it is started again. */
+  onExit: (name: string, exit: ProcessExit, restartInMs: number) => void
+  /** Told of each start that failed. */
+  onFailedStart: (name: string, error: unknown, retryInMs: number) => void
+  onRestart: (name: string) => void
+}
+
+/** A single crash costs a tenth of a second; a part that cannot run is tried every ten seconds. */
+const FIRST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 10_000
+/** A part that ran this long is no part that cannot run: the pause starts over. */
+const HEALTHY_AFTER_MS = 30_000
 
 export function createStackParts (
   { progress, signal, onSpawn }: { progress: Progress, signal: AbortSignal, onSpawn: (child: ManagedProcess) => void }
@@ -72,41 +96,6 @@ export function createStackParts (
     }
   }
 }
-
-function describe (error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
-}
-
-function killGroup (pid: number): void {
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch {
-    // Ended in the meantime.
-  }
-}
-
-/** A process that is started again whenever it ends. */
-interface KeptProcess {
-  readonly name: string
-  /** Ends it for good; resolves when it is gone. */
-  stop (): Promise<void>
-}
-
-export interface KeepRunningOptions<P extends ManagedProcess> {
-  /** Starts it and waits until it is ready. */
-  start: (signal: AbortSignal) => Promise<P>
-  /** Told of each end that nobody asked for, and when it is started again. */
-  onExit: (name: string, exit: ProcessExit, restartInMs: number) => void
-  /** Told of each start that failed. */
-  onFailedStart: (name: string, error: unknown, retryInMs: number) => void
-  onRestart: (name: string) => void
-}
-
-/** A single crash costs a tenth of a second; a part that cannot run is tried every ten seconds. */
-const FIRST_PAUSE_MS = 100
-const LONGEST_PAUSE_MS = 10_000
-/** A part that ran this long is no part that cannot run: the pause starts over. */
-const HEALTHY_AFTER_MS = 30_000
 
 /**
  * Starts a process and keeps it running.
@@ -156,4 +145,8 @@ export async function keepRunning<P extends ManagedProcess> (
       }
     }
   }
+}
+
+function describe (error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

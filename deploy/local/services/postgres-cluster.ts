@@ -1,8 +1,9 @@
+/** The cluster of the embedded Postgres: its folder, its owner when this process is root, its creation. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { closeSync, constants, openSync } from 'node:fs'
 import { chown, lchown, mkdir, readdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { flushFolder } from '../../../platform/durable-folder.ts'
 import { ServiceStartError } from '../processes/service.ts'
 import { canEnter } from './find-postgres.ts'
@@ -18,6 +19,22 @@ export interface ClusterFolder {
   uid: number | undefined
   close (): void
 }
+
+interface CreateClusterOptions {
+  /** Folder with `initdb`. */
+  bin: string
+  folder: ClusterFolder
+  /** Password of the superuser `millrace`. */
+  password: string
+  /** False skips flushing to the disk, and hashes the password in one round instead of 4,096: tests. */
+  durable: boolean
+}
+
+/**
+ * Postgres refuses to run as root, so root hands over to this user number. It has no entry in the list of users and
+ * lies in a range that distributions leave alone, hence it shares its files with nobody.
+ */
+export const POSTGRES_UID = 61_000
 
 /**
  * Opens the folder for a server that may run as another user.
@@ -50,22 +67,6 @@ export async function openClusterFolder (dataDir: string): Promise<ClusterFolder
   }
 }
 
-/** A cluster that exists is run by its owner, who may be the user that started Millrace before root did. */
-async function readOwner (cluster: string): Promise<number> {
-  const uid = await stat(cluster).then((info) => info.uid, () => 0)
-  return uid === 0 ? POSTGRES_UID : uid
-}
-
-export interface CreateClusterOptions {
-  /** Folder with `initdb`. */
-  bin: string
-  folder: ClusterFolder
-  /** Password of the superuser `millrace`. */
-  password: string
-  /** False skips flushing to the disk, and hashes the password in one round instead of 4,096: tests. */
-  durable: boolean
-}
-
 /**
  * Creates the cluster unless it exists. It is made under another name and renamed at the end, so that an interrupted
  * first start starts over.
@@ -94,6 +95,29 @@ export async function createCluster (options: CreateClusterOptions): Promise<voi
   if (folder.uid !== undefined) await giveTo(folder.path, folder.uid)
   await rename(unfinished, cluster)
   if (options.durable) await flushFolder(folder.path)
+}
+
+/** True when this process has to run Postgres as somebody else. */
+export function isRoot (): boolean {
+  return process.getuid?.() === 0
+}
+
+/**
+ * The user as whom root creates a cluster. Unlike the server, `initdb` insists on a user with a name; the files are
+ * given to `POSTGRES_UID` afterwards.
+ */
+export async function readNobodyUid (): Promise<number> {
+  const users = await readFile('/etc/passwd', 'utf8')
+  const uid = Number(users.match(/^nobody:[^:]*:(\d+):/m)?.[1] ?? Number.NaN)
+  if (Number.isInteger(uid) && uid !== 0) return uid
+  throw new ServiceStartError('Postgres does not run as root, and this machine has no user "nobody" to begin with: ' +
+    'start Millrace as another user, or set DATABASE_URL')
+}
+
+/** A cluster that exists is run by its owner, who may be the user that started Millrace before root did. */
+async function readOwner (cluster: string): Promise<number> {
+  const uid = await stat(cluster).then((info) => info.uid, () => 0)
+  return uid === 0 ? POSTGRES_UID : uid
 }
 
 async function runInitdb ({ bin, folder, durable }: CreateClusterOptions, uid: number | undefined): Promise<void> {
@@ -129,27 +153,4 @@ async function giveTo (folder: string, uid: number): Promise<void> {
   for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
     await lchown(path.join(entry.parentPath, entry.name), uid, uid)
   }
-}
-
-/**
- * Postgres refuses to run as root, so root hands over to this user number. It has no entry in the list of users and
- * lies in a range that distributions leave alone, hence it shares its files with nobody.
- */
-export const POSTGRES_UID = 61_000
-
-/** True when this process has to run Postgres as somebody else. */
-export function isRoot (): boolean {
-  return process.getuid?.() === 0
-}
-
-/**
- * The user as whom root creates a cluster. Unlike the server, `initdb` insists on a user with a name; the files are
- * given to `POSTGRES_UID` afterwards.
- */
-export async function readNobodyUid (): Promise<number> {
-  const users = await readFile('/etc/passwd', 'utf8')
-  const uid = Number(users.match(/^nobody:[^:]*:(\d+):/m)?.[1] ?? Number.NaN)
-  if (Number.isInteger(uid) && uid !== 0) return uid
-  throw new ServiceStartError('Postgres does not run as root, and this machine has no user "nobody" to begin with: ' +
-    'start Millrace as another user, or set DATABASE_URL')
 }

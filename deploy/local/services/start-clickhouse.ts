@@ -7,15 +7,6 @@ import { makeSpoolFolders, removeSpoolFolders } from '../clickhouse-server/engin
 import { digestPassword } from '../clickhouse-server/request/authenticate.ts'
 import { type ManagedProcess, spawnProcess } from '../processes/spawn-process.ts'
 
-const ROOT = path.resolve(import.meta.dirname, '..', '..', '..')
-const SERVER = path.join(ROOT, 'deploy/local/clickhouse-server/main.ts')
-
-/** Loading the engine takes a second or two, attaching tables with thousands of parts some more. */
-const READY_TIMEOUT_MS = 60_000
-
-/** The database of Millrace's tables. */
-const DATABASE = 'millrace'
-
 export interface ClickHouseOptions extends ServiceOptions {
   /** Password of the user `millrace`, who may do everything. */
   password: string
@@ -24,6 +15,40 @@ export interface ClickHouseOptions extends ServiceOptions {
   /** Lowest level of the log. Default `info`. */
   logLevel?: string
 }
+
+interface Command {
+  command: string
+  args: readonly string[]
+}
+
+interface Confinement {
+  /** Files and folders the program may read and execute, with all below. */
+  read: readonly string[]
+  /** Folders in which it may do everything. They must exist. */
+  write: readonly string[]
+}
+
+const ROOT = path.resolve(import.meta.dirname, '..', '..', '..')
+const SERVER = path.join(ROOT, 'deploy/local/clickhouse-server/main.ts')
+
+const SCRIPT = path.join(import.meta.dirname, 'confine.pl')
+const PERL = '/usr/bin/perl'
+
+/** What every program of this kind needs of a Linux: libraries, time zones, chance, and what it may know of itself. */
+const SYSTEM = [
+  '/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store', '/gnu/store', '/sys',
+  ...['ld.so.cache', 'ld.so.conf', 'localtime', 'timezone', 'nsswitch.conf', 'hosts', 'host.conf', 'resolv.conf', 'passwd', 'group', 'ssl/openssl.cnf', 'alternatives']
+    .map((name) => `/etc/${name}`),
+  // `/proc/self` of the process that is to be confined; other processes are out of reach.
+  ...['self', 'sys', 'meminfo', 'stat', 'cpuinfo', 'uptime', 'loadavg', 'version', 'filesystems', 'vmstat', 'diskstats'].map((name) => `/proc/${name}`),
+  '/dev/zero', '/dev/random', '/dev/urandom'
+]
+
+/** The database of Millrace's tables. */
+const DATABASE = 'millrace'
+
+/** Loading the engine takes a second or two, attaching tables with thousands of parts some more. */
+const READY_TIMEOUT_MS = 60_000
 
 /**
  * Starts the ClickHouse engine behind its HTTP server, with its tables in `<data directory>/clickhouse`.
@@ -97,6 +122,18 @@ async function startServer (
   }
 }
 
+async function answersPing (port: number): Promise<boolean> {
+  const response = await fetch(`http://127.0.0.1:${port}/ping`, { signal: AbortSignal.timeout(2000) })
+  await response.body?.cancel()
+  return response.status === 200
+}
+
+/** Settings of Millrace that are meant for other processes stay with those. */
+function pickSystemVariables (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const names = ['PATH', 'HOME', 'TZ', 'TMPDIR', 'UV_THREADPOOL_SIZE']
+  return Object.fromEntries(names.flatMap((name) => env[name] === undefined ? [] : [[name, env[name]]]))
+}
+
 /** What the server itself is made of. Not the whole folder of Millrace: the data directory is often in it. */
 function readable (): string[] {
   return ['node_modules', 'package.json', 'platform', 'schema', 'deploy'].map((name) => path.join(ROOT, name))
@@ -109,43 +146,6 @@ function makeFolders (dataDir: string, compileCache: string): string[] {
   for (const folder of folders) mkdirSync(folder, { recursive: true })
   return [...folders, ...makeSpoolFolders(dataDir)]
 }
-
-/** Settings of Millrace that are meant for other processes stay with those. */
-function pickSystemVariables (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const names = ['PATH', 'HOME', 'TZ', 'TMPDIR', 'UV_THREADPOOL_SIZE']
-  return Object.fromEntries(names.flatMap((name) => env[name] === undefined ? [] : [[name, env[name]]]))
-}
-
-async function answersPing (port: number): Promise<boolean> {
-  const response = await fetch(`http://127.0.0.1:${port}/ping`, { signal: AbortSignal.timeout(2000) })
-  await response.body?.cancel()
-  return response.status === 200
-}
-
-export interface Confinement {
-  /** Files and folders the program may read and execute, with all below. */
-  read: readonly string[]
-  /** Folders in which it may do everything. They must exist. */
-  write: readonly string[]
-}
-
-interface Command {
-  command: string
-  args: readonly string[]
-}
-
-const SCRIPT = path.join(import.meta.dirname, 'confine.pl')
-const PERL = '/usr/bin/perl'
-
-/** What every program of this kind needs of a Linux: libraries, time zones, chance, and what it may know of itself. */
-const SYSTEM = [
-  '/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store', '/gnu/store', '/sys',
-  ...['ld.so.cache', 'ld.so.conf', 'localtime', 'timezone', 'nsswitch.conf', 'hosts', 'host.conf', 'resolv.conf', 'passwd', 'group', 'ssl/openssl.cnf', 'alternatives']
-    .map((name) => `/etc/${name}`),
-  // `/proc/self` of the process that is to be confined; other processes are out of reach.
-  ...['self', 'sys', 'meminfo', 'stat', 'cpuinfo', 'uptime', 'loadavg', 'version', 'filesystems', 'vmstat', 'diskstats'].map((name) => `/proc/${name}`),
-  '/dev/zero', '/dev/random', '/dev/urandom'
-]
 
 /**
  * The command that runs a program confined by the kernel: it can open only what is named, reach no other process, and

@@ -1,15 +1,12 @@
+import { statSync } from 'node:fs'
 import { appendFile, mkdir, open, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import path from 'node:path'
-import { statSync } from 'node:fs'
 import { MAX_MESSAGE_BYTES } from '../../../schema/streams.ts'
 import { startOnPort } from '../ports.ts'
 import { type Service, type ServiceOptions, waitUntilReady } from '../processes/service.ts'
 import { type ManagedProcess, spawnProcess } from '../processes/spawn-process.ts'
 import { findNatsServer } from './find-nats-server.ts'
-
-/** Recovering streams of gigabytes after a crash reads them once. */
-const READY_TIMEOUT_MS = 60_000
 
 export interface NatsServerOptions extends ServiceOptions {
   /** Path of the binary; absent or empty: found as `findNatsServer` says. */
@@ -28,6 +25,20 @@ export interface NatsServerOptions extends ServiceOptions {
   /** Told before nats-server is fetched. */
   onFetch?: (() => void) | undefined
 }
+
+/** Recovering streams of gigabytes after a crash reads them once. */
+const READY_TIMEOUT_MS = 60_000
+
+/** How ENOSPC and EDQUOT are worded in the logs of programs written in Go. */
+const DISK_FULL = /no space left on device|disk quota exceeded/
+
+const POLL_INTERVAL_MS = 1000
+
+/** Room that makes a new start worth while, in bytes: one block file of a stream. */
+const ROOM_BYTES = 8_388_608
+
+/** Of the log at a time; what is beyond is read by the next look. */
+const MAX_READ_BYTES = 1_048_576
 
 /**
  * Starts nats-server with JetStream in `<data directory>/nats`, on 127.0.0.1 only.
@@ -98,17 +109,6 @@ async function hasJetStream (port: number): Promise<boolean> {
   })
   return /^INFO .*"jetstream":\s*true/.test(greeting)
 }
-
-/** How ENOSPC and EDQUOT are worded in the logs of programs written in Go. */
-const DISK_FULL = /no space left on device|disk quota exceeded/
-
-const POLL_INTERVAL_MS = 1000
-
-/** Room that makes a new start worth while, in bytes: one block file of a stream. */
-const ROOM_BYTES = 8_388_608
-
-/** Of the log at a time; what is beyond is read by the next look. */
-const MAX_READ_BYTES = 1_048_576
 
 /**
  * Ends a nats-server whose disk was full, once there is room again; anyone who keeps it running restarts it.

@@ -3,8 +3,8 @@
  * process group (Ctrl-C would reach Postgres first), installs exit hooks of its own, calls `useradd` for root, passes
  * the password in a file that all users can read, and knows a server by its log text only.
  */
-import path from 'node:path'
 import { readdir, readFile, readlink, rm } from 'node:fs/promises'
+import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client } from 'pg'
 import { startOnPort } from '../ports.ts'
@@ -12,15 +12,6 @@ import { type Service, type ServiceOptions, ServiceStartError, waitUntilReady } 
 import { spawnProcess } from '../processes/spawn-process.ts'
 import { type ClusterFolder, createCluster, openClusterFolder } from './postgres-cluster.ts'
 import { findPostgres } from './find-postgres.ts'
-
-/** After a crash the server first replays its log. */
-const READY_TIMEOUT_MS = 60_000
-
-/** SQLSTATE of a wrong password. */
-const WRONG_PASSWORD = '28P01'
-
-/** The database of Millrace's metadata. */
-const DATABASE = 'millrace'
 
 export interface PostgresOptions extends ServiceOptions {
   /** Password of the superuser `millrace`. Set when the data directory is empty; must be the same ever after. */
@@ -33,6 +24,18 @@ export interface PostgresOptions extends ServiceOptions {
   /** Default 100. */
   maxConnections?: number
 }
+
+/** The database of Millrace's metadata. */
+const DATABASE = 'millrace'
+
+/** After a crash the server first replays its log. */
+const READY_TIMEOUT_MS = 60_000
+
+/** SQLSTATE of a wrong password. */
+const WRONG_PASSWORD = '28P01'
+
+/** A server that shuts down fast needs about as long as one checkpoint. */
+const POLITE_MS = 5000
 
 /**
  * Starts Postgres on 127.0.0.1 with its files in `<data directory>/postgres`, as an unprivileged user when this
@@ -112,9 +115,6 @@ async function ensureDatabase (url: string): Promise<boolean> {
     await client.end().catch(() => {})
   }
 }
-
-/** A server that shuts down fast needs about as long as one checkpoint. */
-const POLITE_MS = 5000
 
 /**
  * Makes way for a new server on a cluster whose last one was not stopped.

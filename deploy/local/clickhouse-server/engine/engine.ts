@@ -1,3 +1,4 @@
+/** The ClickHouse engine in this process, and the sessions that run statements in it. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import chdb, { type Session } from 'chdb'
@@ -21,6 +22,24 @@ export interface Engine {
   openSession: (profile: Settings, settings: SettingsMap) => Promise<EngineSession>
   close: () => Promise<void>
 }
+
+/** What the engine tells about a statement that has ended. */
+export interface EngineResult {
+  bytes: Uint8Array
+  /** Rows that a SELECT gave, or that an INSERT took from its file; bytes of these. */
+  rows: number
+  rowBytes: number
+  elapsedSeconds: number
+}
+
+/** What a query wants its session to be like. */
+export interface SessionState {
+  database: string
+  settings: SettingsMap
+}
+
+export type Settings = Readonly<Record<string, string>>
+type SettingsMap = ReadonlyMap<string, string>
 
 /**
  * Opens the engine on a folder.
@@ -65,47 +84,6 @@ export async function openEngine (dataDir: string, backupsDir: string): Promise<
       await chdb.drainPending()
     }
   }
-}
-
-function openFirst (dataDir: string, configPath: string): Session {
-  try {
-    return new chdb.Session(dataDir, { connectionArgs: [`--config-file=${configPath}`] })
-  } catch (cause) {
-    const owner = readOwner(dataDir)
-    if (owner === undefined) throw cause
-    throw new SettingsError([`MILLRACE_DATA_DIR: the ClickHouse data directory ${dataDir} is in use by process ${owner}`])
-  }
-}
-
-/** The engine says only on standard error why it cannot open a folder; its lock file holds the owner's process id. */
-function readOwner (dataDir: string): number | undefined {
-  try {
-    const owner = Number(/^PID: (\d+)/.exec(readFileSync(path.join(dataDir, 'status'), 'utf8'))?.[1])
-    if (owner === process.pid) return undefined
-    process.kill(owner, 0)
-    return owner
-  } catch {
-    // No lock file, or its process is gone: the folder could not be opened for another reason.
-    return undefined
-  }
-}
-
-export type Settings = Readonly<Record<string, string>>
-type SettingsMap = ReadonlyMap<string, string>
-
-/** What a query wants its session to be like. */
-export interface SessionState {
-  database: string
-  settings: SettingsMap
-}
-
-/** What the engine tells about a statement that has ended. */
-export interface EngineResult {
-  bytes: Uint8Array
-  /** Rows that a SELECT gave, or that an INSERT took from its file; bytes of these. */
-  rows: number
-  rowBytes: number
-  elapsedSeconds: number
 }
 
 /**
@@ -187,6 +165,29 @@ export class EngineSession {
     for (const [name, value] of wanted) if (this.#settings.get(name) !== value) changes.push(assign([name, value]))
     for (const name of this.#settings.keys()) if (!wanted.has(name)) changes.push(`${name} = DEFAULT`)
     return changes
+  }
+}
+
+function openFirst (dataDir: string, configPath: string): Session {
+  try {
+    return new chdb.Session(dataDir, { connectionArgs: [`--config-file=${configPath}`] })
+  } catch (cause) {
+    const owner = readOwner(dataDir)
+    if (owner === undefined) throw cause
+    throw new SettingsError([`MILLRACE_DATA_DIR: the ClickHouse data directory ${dataDir} is in use by process ${owner}`])
+  }
+}
+
+/** The engine says only on standard error why it cannot open a folder; its lock file holds the owner's process id. */
+function readOwner (dataDir: string): number | undefined {
+  try {
+    const owner = Number(/^PID: (\d+)/.exec(readFileSync(path.join(dataDir, 'status'), 'utf8'))?.[1])
+    if (owner === process.pid) return undefined
+    process.kill(owner, 0)
+    return owner
+  } catch {
+    // No lock file, or its process is gone: the folder could not be opened for another reason.
+    return undefined
   }
 }
 

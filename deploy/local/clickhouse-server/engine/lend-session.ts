@@ -1,9 +1,16 @@
+/** The session of a query: the one that its client keeps by `session_id`, or any of its pool. */
 import { type ServerParts } from '../start-server.ts'
 import { type Query } from '../server.ts'
 import { QueryError } from '../errors.ts'
 import { type SessionRequest } from '../request/parse-request.ts'
 import { type EngineSession } from './engine.ts'
 import { type SessionPool } from './session-pool.ts'
+
+interface Kept {
+  session: EngineSession
+  busy: boolean
+  timer: NodeJS.Timeout | undefined
+}
 
 type Work<T> = (session: EngineSession) => Promise<T>
 
@@ -21,24 +28,6 @@ export async function withSession<T> (parts: ServerParts, query: Query, pool: Se
   } finally {
     pool.leave()
   }
-}
-
-async function withNamedSession<T> (parts: ServerParts, query: Query, pool: SessionPool, work: Work<T>): Promise<T> {
-  const wanted = query.request.session!
-  const key = `${query.user} ${wanted.id}`
-  const session = await parts.named.take(key, wanted, async () => await pool.open(query.state))
-  try {
-    await session.moveTo(query.state)
-    return await work(session)
-  } finally {
-    parts.named.give(key, wanted.timeoutSeconds)
-  }
-}
-
-interface Kept {
-  session: EngineSession
-  busy: boolean
-  timer: NodeJS.Timeout | undefined
 }
 
 /**
@@ -98,5 +87,17 @@ export class NamedSessions {
     this.#kept.delete(key)
     clearTimeout(kept?.timer)
     kept?.session?.close()
+  }
+}
+
+async function withNamedSession<T> (parts: ServerParts, query: Query, pool: SessionPool, work: Work<T>): Promise<T> {
+  const wanted = query.request.session!
+  const key = `${query.user} ${wanted.id}`
+  const session = await parts.named.take(key, wanted, async () => await pool.open(query.state))
+  try {
+    await session.moveTo(query.state)
+    return await work(session)
+  } finally {
+    parts.named.give(key, wanted.timeoutSeconds)
   }
 }

@@ -1,8 +1,9 @@
+/** Files between HTTP and the engine: bodies of inserts, long results, and pipes for rows. */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { accessSync, constants, copyFileSync, mkdirSync, readdirSync, rmdirSync, rmSync, statfsSync, writeSync } from 'node:fs'
-import path from 'node:path'
 import { type FileHandle, open } from 'node:fs/promises'
+import path from 'node:path'
 import { QueryError } from '../errors.ts'
 import { type InsertRows } from '../request/read-body.ts'
 
@@ -16,6 +17,12 @@ export interface Spool {
   /** Paths of named pipes, ready to use. */
   makePipes: (count: number) => string[]
   close: () => void
+}
+
+export interface SpooledBody {
+  path: string
+  bytes: number
+  remove: () => void
 }
 
 const SHARED_MEMORY = '/dev/shm'
@@ -75,47 +82,11 @@ export function removeSpoolFolders (dataDir: string): void {
   }
 }
 
-function empty (folder: string): void {
-  for (const name of readdirSync(folder)) rmSync(path.join(folder, name), { recursive: true, force: true })
-}
-
 /** The folders of a data directory's spool; one and the same where there is no shared memory. */
 export function spoolFolders (dataDir: string): { disk: string, memory: string } {
   const disk = path.join(dataDir, 'clickhouse-spool')
   const memory = path.join(SHARED_MEMORY, `millrace-${hash(path.resolve(dataDir))}`)
   return { disk, memory: hasSharedMemory() ? memory : disk }
-}
-
-function hasSharedMemory (): boolean {
-  try {
-    accessSync(SHARED_MEMORY, constants.W_OK | constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
-}
-
-function hash (text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 16)
-}
-
-function cacheForMs (lifetimeMs: number, read: () => number): () => number {
-  let value = 0
-  let readAt = -Infinity
-  return () => {
-    const now = performance.now()
-    if (now - readAt > lifetimeMs) {
-      value = read()
-      readAt = now
-    }
-    return value
-  }
-}
-
-export interface SpooledBody {
-  path: string
-  bytes: number
-  remove: () => void
 }
 
 /**
@@ -199,5 +170,35 @@ export class SpoolFile {
       rmSync(from, { force: true })
     }
     this.#handle = await open(this.path, 'r+')
+  }
+}
+
+function empty (folder: string): void {
+  for (const name of readdirSync(folder)) rmSync(path.join(folder, name), { recursive: true, force: true })
+}
+
+function hasSharedMemory (): boolean {
+  try {
+    accessSync(SHARED_MEMORY, constants.W_OK | constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function hash (text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16)
+}
+
+function cacheForMs (lifetimeMs: number, read: () => number): () => number {
+  let value = 0
+  let readAt = -Infinity
+  return () => {
+    const now = performance.now()
+    if (now - readAt > lifetimeMs) {
+      value = read()
+      readAt = now
+    }
+    return value
   }
 }

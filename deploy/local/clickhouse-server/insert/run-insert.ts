@@ -11,6 +11,9 @@ import { withSession } from '../engine/lend-session.ts'
 import { type User } from '../request/authenticate.ts'
 import { POOL_SIZES } from '../engine/profiles.ts'
 
+/** Anyone who holds inserts has that long; writers wait meanwhile and time out much later. */
+const HOLD_MS = 30_000
+
 /**
  * Runs an INSERT whose rows came with the request: the rows go to a file unread, and the engine reads the file.
  *
@@ -34,17 +37,6 @@ export async function runInsert (parts: ServerParts, query: Query, insert: Inser
     body.remove()
   }
 }
-
-async function spoolRows (parts: ServerParts, rows: InsertRows): Promise<SpooledBody> {
-  const { encoding } = rows
-  if (encoding !== undefined && ENGINE_COMPRESSIONS[encoding] === undefined) {
-    throw new QueryError(344, `Content-Encoding ${encoding} is not supported`)
-  }
-  return await spoolBody(parts.spool, rows)
-}
-
-/** Anyone who holds inserts has that long; writers wait meanwhile and time out much later. */
-const HOLD_MS = 30_000
 
 /**
  * `POST /hold-inserts`: waits until no insert runs, answers `held`, and lets no insert begin until the client closes
@@ -74,4 +66,12 @@ export async function holdInserts (parts: ServerParts, user: User, response: Ser
   } finally {
     for (; permits > 0; permits--) parts.pools.insert.leave()
   }
+}
+
+async function spoolRows (parts: ServerParts, rows: InsertRows): Promise<SpooledBody> {
+  const { encoding } = rows
+  if (encoding !== undefined && ENGINE_COMPRESSIONS[encoding] === undefined) {
+    throw new QueryError(344, `Content-Encoding ${encoding} is not supported`)
+  }
+  return await spoolBody(parts.spool, rows)
 }

@@ -24,6 +24,17 @@ export interface InsertRows {
   expectedBytes: number
 }
 
+/** Where an INSERT that carries its rows inline is cut into statement and data. */
+interface InsertCut {
+  /** The end of `INSERT INTO t [(columns)]`. */
+  headEnd: number
+  /** The SETTINGS clause between head and format, or nothing. */
+  settings: string
+  format: string
+  /** Where the rows begin. */
+  dataStart: number
+}
+
 /** A head longer than this holds no INSERT that the engine would take (its own limit is 256 KiB). */
 const MAX_INSERT_HEAD_BYTES = 262_144
 /** Statements may be long (lists of ids), but they are held in memory. */
@@ -65,63 +76,6 @@ export async function readBody (request: IncomingMessage, queryInUrl: string): P
       throw new QueryError(229, `Query is too large: more than ${MAX_STATEMENT_BYTES} bytes that are no data of an INSERT`)
     }
   }
-}
-
-function findCut (bytes: Buffer): InsertCut | undefined {
-  return findInsertData(bytes.subarray(0, MAX_INSERT_HEAD_BYTES).toString('latin1'))
-}
-
-function toInsert (bytes: Buffer, cut: InsertCut, rows: InsertRows): QueryBody {
-  const head = bytes.toString('utf8', 0, cut.headEnd)
-  const settings = bytes.toString('utf8', cut.headEnd, cut.headEnd + cut.settings.length)
-  return { kind: 'insert', head, settings, format: cut.format, rows }
-}
-
-function isBlank (bytes: Buffer): boolean {
-  return bytes.toString('latin1').trim() === ''
-}
-
-function readEncoding (request: IncomingMessage): string | undefined {
-  const encoding = (request.headers['content-encoding'] ?? '').trim().toLowerCase()
-  return encoding === '' || encoding === 'identity' ? undefined : encoding
-}
-
-function decode (request: Readable, encoding: string): Readable {
-  const decoder = createDecoder(encoding)
-  // The error surfaces where the decoder is read.
-  pipeline(request, decoder, () => {})
-  return decoder
-}
-
-function createDecoder (encoding: string): zlib.Gunzip | zlib.Inflate | zlib.BrotliDecompress | zlib.ZstdDecompress {
-  if (encoding === 'gzip' || encoding === 'x-gzip') return zlib.createGunzip()
-  if (encoding === 'deflate') return zlib.createInflate()
-  if (encoding === 'br') return zlib.createBrotliDecompress()
-  if (encoding === 'zstd') return zlib.createZstdDecompress()
-  throw new QueryError(344, `Content-Encoding ${encoding} is supported for the rows of an INSERT only, with the statement in the URL`)
-}
-
-function emptyStream (): Readable {
-  return new PassThrough().end()
-}
-
-async function * iterate (iterator: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
-  for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) yield next.value
-}
-
-function streamOf (iterator: AsyncIterator<Buffer>): Readable {
-  return iterate(iterator) as unknown as Readable
-}
-
-/** Where an INSERT that carries its rows inline is cut into statement and data. */
-interface InsertCut {
-  /** The end of `INSERT INTO t [(columns)]`. */
-  headEnd: number
-  /** The SETTINGS clause between head and format, or nothing. */
-  settings: string
-  format: string
-  /** Where the rows begin. */
-  dataStart: number
 }
 
 /**
@@ -171,4 +125,50 @@ function skipToData (text: string, from: number): number {
   if (text[at] === '\r') at++
   if (text[at] === '\n') at++
   return at
+}
+
+function findCut (bytes: Buffer): InsertCut | undefined {
+  return findInsertData(bytes.subarray(0, MAX_INSERT_HEAD_BYTES).toString('latin1'))
+}
+
+function toInsert (bytes: Buffer, cut: InsertCut, rows: InsertRows): QueryBody {
+  const head = bytes.toString('utf8', 0, cut.headEnd)
+  const settings = bytes.toString('utf8', cut.headEnd, cut.headEnd + cut.settings.length)
+  return { kind: 'insert', head, settings, format: cut.format, rows }
+}
+
+function isBlank (bytes: Buffer): boolean {
+  return bytes.toString('latin1').trim() === ''
+}
+
+function readEncoding (request: IncomingMessage): string | undefined {
+  const encoding = (request.headers['content-encoding'] ?? '').trim().toLowerCase()
+  return encoding === '' || encoding === 'identity' ? undefined : encoding
+}
+
+function decode (request: Readable, encoding: string): Readable {
+  const decoder = createDecoder(encoding)
+  // The error surfaces where the decoder is read.
+  pipeline(request, decoder, () => {})
+  return decoder
+}
+
+function createDecoder (encoding: string): zlib.Gunzip | zlib.Inflate | zlib.BrotliDecompress | zlib.ZstdDecompress {
+  if (encoding === 'gzip' || encoding === 'x-gzip') return zlib.createGunzip()
+  if (encoding === 'deflate') return zlib.createInflate()
+  if (encoding === 'br') return zlib.createBrotliDecompress()
+  if (encoding === 'zstd') return zlib.createZstdDecompress()
+  throw new QueryError(344, `Content-Encoding ${encoding} is supported for the rows of an INSERT only, with the statement in the URL`)
+}
+
+function emptyStream (): Readable {
+  return new PassThrough().end()
+}
+
+async function * iterate (iterator: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
+  for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) yield next.value
+}
+
+function streamOf (iterator: AsyncIterator<Buffer>): Readable {
+  return iterate(iterator) as unknown as Readable
 }

@@ -1,6 +1,6 @@
 import { closeSync, constants, createReadStream, openSync } from 'node:fs'
-import { type Readable } from 'node:stream'
 import { Socket } from 'node:net'
+import { type Readable } from 'node:stream'
 import { type Answer, summarizeRows, type Summary } from '../answer.ts'
 import { type EngineSession } from '../engine/engine.ts'
 import { QueryError } from '../errors.ts'

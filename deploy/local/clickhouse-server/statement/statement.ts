@@ -1,3 +1,4 @@
+/** A statement without rows: what kind it is, its format, its parameters, and where its result goes. */
 import { QueryError } from '../errors.ts'
 import { lexSql, quoteString, type Token } from './lex-sql.ts'
 
@@ -16,8 +17,26 @@ export interface Statement {
   format: { name: string, start: number, end: number } | undefined
 }
 
+export interface InsertParts {
+  /** `INSERT INTO t [(columns)]`, as the client wrote it. */
+  head: string
+  /** The client's SETTINGS clause, which the grammar wants between file and format. */
+  settings: string
+  format: string
+}
+
 const SHOW = new Set(['SHOW', 'DESCRIBE', 'DESC', 'EXPLAIN', 'EXISTS', 'CHECK'])
 const TRANSACTION = new Set(['BEGIN', 'COMMIT', 'ROLLBACK'])
+
+/** Types whose values stand in SQL as they are sent. */
+const PLAIN = /^(U?INT\d+|FLOAT\d+|DECIMAL\w*|BOOL|IDENTIFIER|ARRAY|MAP|TUPLE)$/
+
+const ESCAPES: Record<string, string> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f', 0: '\0' }
+
+/** The compressions the engine can undo while it reads a file, by the name HTTP has for them. */
+export const ENGINE_COMPRESSIONS: Readonly<Record<string, string>> = {
+  gzip: 'gzip', 'x-gzip': 'gzip', deflate: 'deflate', br: 'br', zstd: 'zstd', xz: 'xz', lz4: 'lz4', snappy: 'snappy'
+}
 
 /**
  * Reads a statement that carries no inline data.
@@ -42,6 +61,66 @@ export function readStatement (text: string): Statement {
   refuseDangerous(tokens)
   const sql = semicolon === -1 ? text : text.slice(0, all[semicolon]!.start)
   return { sql, tokens, kind: classify(tokens), format: findFormat(tokens, sql) }
+}
+
+/**
+ * A SELECT whose rows go into a file of the server's own. APPEND, because the engine would write anything else to a
+ * temporary name first, which is no pipe.
+ */
+export function buildSelectInto (statement: Statement, format: string, path: string): string {
+  const { sql } = statement
+  const into = `\nINTO OUTFILE ${quoteString(path)} APPEND FORMAT ${format}\n`
+  if (statement.format === undefined) return sql + into
+  return sql.slice(0, statement.format.start) + into + sql.slice(statement.format.end)
+}
+
+/**
+ * An INSERT whose rows are in a file of the server's own.
+ *
+ * @param compression  The engine's name of the compression of the file, or `none`.
+ */
+export function buildInsertFrom (insert: InsertParts, path: string, compression: string): string {
+  const { head, settings, format } = insert
+  return `${head}\nFROM INFILE ${quoteString(path)} COMPRESSION ${quoteString(compression)}\n${settings}\nFORMAT ${format}`
+}
+
+/**
+ * Refuses a statement that names a parameter (`{name:Type}`) the request does not give.
+ *
+ * The engine would say the same, but its sessions are shared: a parameter that an earlier request left there must not
+ * be seen by a later one.
+ *
+ * @throws {QueryError} 456 for a parameter without a value, 36 for a value whose name cannot be one.
+ */
+export function checkParams (sql: string, tokens: readonly Token[], params: ReadonlyMap<string, string>): void {
+  for (const name of params.keys()) {
+    if (!/^\w{1,128}$/.test(name)) throw new QueryError(36, `Query parameter name '${name}' is not valid`)
+  }
+  tokens.forEach((token, i) => {
+    const name = tokens[i + 1]
+    if (token.text !== '{' || name?.kind !== 'word' || tokens[i + 2]?.text !== ':') return
+    const text = sql.slice(name.start, name.end)
+    if (!params.has(text)) throw new QueryError(456, `Query parameter \`${text}\` was not set`)
+  })
+}
+
+/**
+ * The statement with the values of its parameters in their places, as a server writes it into its log. For people and
+ * statistics: it is never run.
+ */
+export function fillParams (sql: string, tokens: readonly Token[], params: ReadonlyMap<string, string>): string {
+  let text = ''
+  let at = 0
+  tokens.forEach((token, i) => {
+    const [, name, colon, type] = tokens.slice(i, i + 4)
+    if (token.text !== '{' || name?.kind !== 'word' || colon?.text !== ':' || type === undefined) return
+    const close = tokens.slice(i + 4).find(({ text }) => text === '}')
+    const value = params.get(sql.slice(name.start, name.end))
+    if (close === undefined || value === undefined) return
+    text += sql.slice(at, token.start) + (PLAIN.test(type.text) ? value : quoteString(unescapeValue(value)))
+    at = close.end
+  })
+  return text + sql.slice(at)
 }
 
 function classify (tokens: Token[]): Statement['kind'] {
@@ -75,7 +154,7 @@ function refuseDangerous (tokens: Token[]): void {
 }
 
 /** Whether two words follow each other anywhere in the statement. */
-export function hasSequence (tokens: readonly Token[], first: string, second: string): boolean {
+function hasSequence (tokens: readonly Token[], first: string, second: string): boolean {
   return tokens.some((token, i) => token.kind === 'word' && token.text === first && tokens[i + 1]?.text === second)
 }
 
@@ -88,84 +167,6 @@ function findFormat (tokens: Token[], sql: string): Statement['format'] {
   if (at === -1 || name === undefined || (after !== undefined && after.text !== 'SETTINGS')) return undefined
   return { name: sql.slice(name.start, name.end), start: tokens[at]!.start, end: name.end }
 }
-
-/**
- * A SELECT whose rows go into a file of the server's own. APPEND, because the engine would write anything else to a
- * temporary name first, which is no pipe.
- */
-export function buildSelectInto (statement: Statement, format: string, path: string): string {
-  const { sql } = statement
-  const into = `\nINTO OUTFILE ${quoteString(path)} APPEND FORMAT ${format}\n`
-  if (statement.format === undefined) return sql + into
-  return sql.slice(0, statement.format.start) + into + sql.slice(statement.format.end)
-}
-
-/** The compressions the engine can undo while it reads a file, by the name HTTP has for them. */
-export const ENGINE_COMPRESSIONS: Readonly<Record<string, string>> = {
-  gzip: 'gzip', 'x-gzip': 'gzip', deflate: 'deflate', br: 'br', zstd: 'zstd', xz: 'xz', lz4: 'lz4', snappy: 'snappy'
-}
-
-export interface InsertParts {
-  /** `INSERT INTO t [(columns)]`, as the client wrote it. */
-  head: string
-  /** The client's SETTINGS clause, which the grammar wants between file and format. */
-  settings: string
-  format: string
-}
-
-/**
- * An INSERT whose rows are in a file of the server's own.
- *
- * @param compression  The engine's name of the compression of the file, or `none`.
- */
-export function buildInsertFrom (insert: InsertParts, path: string, compression: string): string {
-  const { head, settings, format } = insert
-  return `${head}\nFROM INFILE ${quoteString(path)} COMPRESSION ${quoteString(compression)}\n${settings}\nFORMAT ${format}`
-}
-
-/**
- * Refuses a statement that names a parameter (`{name:Type}`) the request does not give.
- *
- * The engine would say the same, but its sessions are shared: a parameter that an earlier request left there must not
- * be seen by a later one.
- *
- * @throws {QueryError} 456 for a parameter without a value, 36 for a value whose name cannot be one.
- */
-export function checkParams (sql: string, tokens: readonly Token[], params: ReadonlyMap<string, string>): void {
-  for (const name of params.keys()) {
-    if (!/^\w{1,128}$/.test(name)) throw new QueryError(36, `Query parameter name '${name}' is not valid`)
-  }
-  tokens.forEach((token, i) => {
-    const name = tokens[i + 1]
-    if (token.text !== '{' || name?.kind !== 'word' || tokens[i + 2]?.text !== ':') return
-    const text = sql.slice(name.start, name.end)
-    if (!params.has(text)) throw new QueryError(456, `Query parameter \`${text}\` was not set`)
-  })
-}
-
-/** Types whose values stand in SQL as they are sent. */
-const PLAIN = /^(U?INT\d+|FLOAT\d+|DECIMAL\w*|BOOL|IDENTIFIER|ARRAY|MAP|TUPLE)$/
-
-/**
- * The statement with the values of its parameters in their places, as a server writes it into its log. For people and
- * statistics: it is never run.
- */
-export function fillParams (sql: string, tokens: readonly Token[], params: ReadonlyMap<string, string>): string {
-  let text = ''
-  let at = 0
-  tokens.forEach((token, i) => {
-    const [, name, colon, type] = tokens.slice(i, i + 4)
-    if (token.text !== '{' || name?.kind !== 'word' || colon?.text !== ':' || type === undefined) return
-    const close = tokens.slice(i + 4).find(({ text }) => text === '}')
-    const value = params.get(sql.slice(name.start, name.end))
-    if (close === undefined || value === undefined) return
-    text += sql.slice(at, token.start) + (PLAIN.test(type.text) ? value : quoteString(unescapeValue(value)))
-    at = close.end
-  })
-  return text + sql.slice(at)
-}
-
-const ESCAPES: Record<string, string> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f', 0: '\0' }
 
 /** Values come escaped as in a file of format TSV. */
 function unescapeValue (value: string): string {
