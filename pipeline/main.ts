@@ -1,46 +1,47 @@
 import { nuid } from '@nats-io/transport-node'
 import { allShardsUrl, connectClickHouse, createClickHouseAgent } from '../platform/clickhouse/connect-clickhouse.ts'
-import { connectNats } from '../platform/nats/connect-nats.ts'
-import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import { checkService, pingClickHouse } from '../platform/health.ts'
-import { ensureStreams, retryAtStart } from '../platform/nats/prepare-jetstream.ts'
 import { createLogger } from '../platform/logger.ts'
+import { connectNats } from '../platform/nats/connect-nats.ts'
+import { ensureStreams, retryAtStart } from '../platform/nats/prepare-jetstream.ts'
+import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { loadPipelineConfig } from './config.ts'
 import { startQueryUsage } from './definitions/query-usage.ts'
 import { startRollUp } from './definitions/roll-up.ts'
 import { MissingCounter } from './health/count-missing.ts'
 import { describeHealth, startHealthServer } from './health/health-server.ts'
-import { createDuplicateFilters } from './writer/duplicates/duplicate-filter.ts'
-import { findPartitions, PartitionSupervisor } from './partitions/partition-supervisor.ts'
-import { openPartitionRecords, openRecordBucket, partitionKey } from './partitions/partition-records.ts'
+import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
+import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
+import { createPipelineMetrics } from './metrics.ts'
 import { joinMembers } from './partitions/membership.ts'
 import { watchDisconnects } from './partitions/ordered-pulls.ts'
-import { createPipelineMetrics } from './metrics.ts'
-import { startPersons } from './persons/start-persons.ts'
+import { openPartitionRecords, openRecordBucket, partitionKey } from './partitions/partition-records.ts'
+import { findPartitions, PartitionSupervisor } from './partitions/partition-supervisor.ts'
 import { startRetention } from './periodic-work.ts'
-import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
-import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
-import { createInsertFrames } from './writer/insert/insert-frames.ts'
+import { startPersons } from './persons/start-persons.ts'
+import { createDuplicateFilters } from './writer/duplicates/duplicate-filter.ts'
 import { createProbeTable } from './writer/insert/insert-errors.ts'
+import { createInsertFrames } from './writer/insert/insert-frames.ts'
 import { runPartition } from './writer/run-partition.ts'
 
 /** Eight partitions of persons at once, their copies, the roll-up. */
 const POSTGRES_CONNECTIONS = 10
 
 /**
- * The stages of an event from the stream to the column store, and what goes on beside it:
+ * The life of an event from the stream to the column store, and what goes on beside it:
  *
- * 1. share the partitions among the processes      partitions/partition-supervisor.ts
- * 2. read a partition in order, without gaps       writer/read/, stream-reader/
- * 3. choose a batch                           writer/batch/
- * 4. leave out what is stored already         duplicates/
- * 5. record the batch range                           partitions/partition-lease.ts
- * 6. insert its frames, as they are           writer/insert/
- * 7. search what is refused, dead-letter it     writer/partition-session.ts, writer/dead-letter-rows.ts
- * 8. acknowledge and acknowledge                   writer/partition-progress.ts
+ * 1. share the partitions among the processes        partitions/partition-supervisor.ts, partitions/membership.ts
+ * 2. take the lease of one                           partitions/partition-lease.ts
+ * 3. read it in order, without gaps                  writer/partition-reader.ts, partitions/ordered-pulls.ts
+ * 4. choose a batch                                  writer/batch-range.ts
+ * 5. find what is stored already                     writer/duplicates/
+ * 6. record the batch range                          writer/partition-progress.ts, partitions/partition-records.ts
+ * 7. insert its frames, as they are                  writer/batch-range.ts, writer/insert/
+ * 8. search for the row that is refused, dead-letter it   writer/partition-session.ts, writer/dead-letter-rows.ts
+ * 9. record progress, acknowledge                    writer/partition-progress.ts
  *
- * Steps 2 to 8 of a partition follow each other in writer/partition-session.ts.
+ * Steps 3 to 9 of a partition follow each other in writer/partition-session.ts, which writer/run-partition.ts runs.
  *
  * Beside it: apply what events change about persons and groups (persons/), roll definitions up and count how often they
  * are asked for (definitions/), remove what retention lets go (periodic-work.ts), answer the operator (health/).

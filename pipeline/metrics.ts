@@ -1,7 +1,7 @@
 import { createMetrics, type Counter, type Histogram, type Metrics } from '../platform/metrics.ts'
 import { type PartitionState } from './partitions/partition-state.ts'
-import { CLICKHOUSE_ERRORS } from './writer/insert/insert-errors.ts'
 import { WRITER_REFUSALS } from './writer/dead-letter-rows.ts'
+import { CLICKHOUSE_ERRORS } from './writer/insert/insert-errors.ts'
 
 /** What a pipeline process counts. Every outcome of an event has a counter: stored, left out, dead-lettered. */
 export interface PipelineMetrics {

@@ -1,7 +1,8 @@
+/** Work that is done at intervals; retention is all that stands here itself. */
 import { setTimeout as delay } from 'node:timers/promises'
+import { type Logger } from '../platform/logger.ts'
 import { type Counter, type Metrics } from '../platform/metrics.ts'
 import { applyRetention, type RetentionDeps } from '../platform/retention.ts'
-import { type Logger } from '../platform/logger.ts'
 
 /** How long the end of the process waits for a round, in milliseconds: each is repeatable, so nothing is lost by it. */
 const STOP_MS = 1000

@@ -8,8 +8,8 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { openPartitionRecords, openRecordBucket } from '../partitions/partition-records.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { startTestPartition, startTestStores, type TestStores } from '../testing/start-test-partition.ts'
-import { findOldestAt } from './watch-streams.ts'
 import { MissingCounter, type MissingReading } from './count-missing.ts'
+import { findOldestAt } from './watch-streams.ts'
 
 const MESSAGES = 400
 

@@ -1,8 +1,8 @@
 import { jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
 import { type KV } from '@nats-io/kv'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENTS_STREAM, eventsSubject, writerConsumer, type EventClass } from '../../schema/streams.ts'
 import { acknowledgedCount, type PartitionRecord, type PartitionRecords } from '../partitions/partition-records.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 
 /** Key of what was found, beside the records of the partitions. */
 const KEY = 'missing'

@@ -1,8 +1,9 @@
+/** What a pipeline process answers to the operator, and where. */
 import http from 'node:http'
 import { type AddressInfo } from 'node:net'
+import { type DeadLetterFill, NEARLY_FULL } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type HealthPart, healthStatusCode, reportHealth } from '../../platform/health.ts'
 import { type Registry } from '../../platform/metrics.ts'
-import { type DeadLetterFill, NEARLY_FULL } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type PartitionState } from '../partitions/partition-state.ts'
 import { type PersonsPartitionState } from '../persons/run-partition.ts'
 

@@ -1,3 +1,4 @@
+/** Watches the disks and the parts of ClickHouse. */
 import { type Logger } from 'pino'
 import { systemTable } from '../../platform/clickhouse/cluster-sql.ts'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'

@@ -1,10 +1,11 @@
+/** Watches the streams of NATS: how much waits, how old it is, what vanished, how full the dead letters are. */
 import { jetstreamManager, type StreamState } from '@nats-io/jetstream'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { type DeadLetterFill, NEARLY_FULL, readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type HealthPart } from '../../platform/health.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
-import { type DeadLetterFill, NEARLY_FULL, readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type MissingCounter, type MissingMessages } from './count-missing.ts'
 
 /** How often the streams are looked at, in milliseconds. */
@@ -12,6 +13,18 @@ const POLL_INTERVAL_MS = 2000
 
 /** From here on a stream should be attended to: at 1 ingest spools. */
 const STREAM_NEARLY_FULL = 0.8
+
+/** How often what was given out is compared with what was acknowledged, in milliseconds. */
+const COUNT_MS = 10_000
+
+/** Messages that were found missing are an alert for so long, in milliseconds: a day, so that somebody sees it. */
+const MISSING_MS = 86_400_000
+
+/** How often the stream of dead letters is looked at, in milliseconds. */
+const DEAD_LETTERS_INTERVAL_MS = 5000
+
+/** While it is nearly full the log says so this often, in milliseconds. */
+const WARN_INTERVAL_MS = 60_000
 
 /** What waits in a stream. EVENTS and PERSONS are work queues, so all they hold is unacknowledged work. */
 interface StreamFill {
@@ -25,12 +38,6 @@ interface StreamFill {
   /** Bytes of messages that nats-server could not read when it started. It tells until its next start. */
   lostBytes: number
 }
-
-/** How often what was given out is compared with what was acknowledged, in milliseconds. */
-const COUNT_MS = 10_000
-
-/** Messages that were found missing are an alert for so long, in milliseconds: a day, so that somebody sees it. */
-const MISSING_MS = 86_400_000
 
 /** What is known of the streams. */
 export interface StreamWatch {
@@ -161,12 +168,6 @@ export function findOldestAt (
 function ageMs ({ oldestAt }: StreamFill): number {
   return oldestAt === 0 ? 0 : Math.max(0, Date.now() - oldestAt)
 }
-
-/** How often the stream of dead letters is looked at, in milliseconds. */
-const DEAD_LETTERS_INTERVAL_MS = 5000
-
-/** While it is nearly full the log says so this often, in milliseconds. */
-const WARN_INTERVAL_MS = 60_000
 
 /** What is known of the dead letters, and with it whether NATS answers. */
 export interface DeadLetterWatch {

@@ -1,14 +1,29 @@
-import { createInbox, type Msg, type Subscription } from '@nats-io/transport-node'
+/** Reads a durable consumer of a stream, in order and without gaps: what the readers of events and of persons share. */
 import { AckPolicy, DeliverPolicy, type JetStreamManager } from '@nats-io/jetstream'
+import { createInbox, type Msg, type Subscription } from '@nats-io/transport-node'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MAX_MESSAGE_BYTES } from '../../schema/streams.ts'
 
 /** How long a pull waits for messages, and how often the server says that it is still there, in milliseconds. */
 const PULL_EXPIRES_MS = 30_000
+
 const HEARTBEAT_MS = 5000
 
 /** Larger than any message with its headers: for the message that does not fit into a usual pull. */
 const LARGEST_PULL_BYTES = MAX_MESSAGE_BYTES + 1_048_576
+
+/** Where a delivered message stands. */
+export interface MessagePlace {
+  sequence: number
+  /** When the stream stored it, epoch microseconds. */
+  storedUs: number
+  /** Position in the deliveries of its consumer, from 1 without gaps. */
+  delivery: number
+  /** Messages of the consumer behind it. */
+  pending: number
+  /** Subject that acknowledges it. */
+  ackSubject: string
+}
 
 export interface OrderedPullsOptions {
   connection: NatsConnection
@@ -147,19 +162,6 @@ export class OrderedPulls {
   #watch (): void {
     if (this.#pullLeft > 0 && performance.now() - this.#lastSignAt > 3 * HEARTBEAT_MS) this.#lose('no heartbeat came')
   }
-}
-
-/** Where a delivered message stands. */
-export interface MessagePlace {
-  sequence: number
-  /** When the stream stored it, epoch microseconds. */
-  storedUs: number
-  /** Position in the deliveries of its consumer, from 1 without gaps. */
-  delivery: number
-  /** Messages of the consumer behind it. */
-  pending: number
-  /** Subject that acknowledges it. */
-  ackSubject: string
 }
 
 /**

@@ -1,8 +1,9 @@
+/** The right to write a partition of events: how it is taken, proven before each insert, and given back. */
 import { jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
+import { pause, retryDelayMs } from '../../platform/intervals.ts'
+import { type Logger } from '../../platform/logger.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
-import { type Logger } from '../../platform/logger.ts'
-import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { FencedError, newPartitionRecord, type Partition, partitionKey, type PartitionRecord, type PartitionRecords } from './partition-records.ts'
 
 /**

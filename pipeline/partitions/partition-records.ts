@@ -1,9 +1,10 @@
+/** What is durably known about each partition of events, and the bucket in NATS that keeps it. */
 import { JetStreamApiError } from '@nats-io/jetstream'
 import { type KV } from '@nats-io/kv'
-import { CUTS_BUCKET, EVENT_CLASSES, type EventClass } from '../../schema/streams.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MillraceError } from '../../platform/errors.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
+import { CUTS_BUCKET, EVENT_CLASSES, type EventClass } from '../../schema/streams.ts'
 
 /** A partition of one class: what one writer owns at a time. */
 export interface Partition {
@@ -21,15 +22,19 @@ export function partitionKey (partition: Partition): string {
  *
  * ```
  *   partition:   ... 40  41 | 44  45  47 | 48  51 ...        (sequences of the stream; gaps belong to other partitions)
- *               acknowledged  range       still to come
+ *               acknowledged  range        still to come
  *                    ^ done           first = 44, last = 47
  * ```
  *
  * Every change is a compare-and-set on the record's revision, in this order:
- * 1. `range` is recorded, 2. its rows are inserted, 3. `done` moves to its end (and the next batch range is recorded
- * with it),
- * 4. the messages are acknowledged. Anyone who finds a cut in the record therefore finds all its messages in the
- * stream, and inserts exactly them again, with the same token.
+ *
+ * 1. `range` is recorded,
+ * 2. its rows are inserted,
+ * 3. `done` moves to its end, and the next batch range is recorded with it,
+ * 4. the messages are acknowledged.
+ *
+ * Anyone who finds a batch range in the record therefore finds all its messages in the stream, and inserts exactly them
+ * again, with the same token.
  */
 export interface PartitionRecord {
   /** Process that writes the partition; empty when it was released. */

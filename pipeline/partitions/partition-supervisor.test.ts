@@ -1,10 +1,10 @@
 import t from 'tap'
-import { waitFor } from '../../test/support/wait-for.ts'
 import { EVENT_CLASSES } from '../../schema/streams.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import { silentLogger } from '../testing/start-test-partition.ts'
-import { assignPartitions, PartitionSupervisor } from './partition-supervisor.ts'
 import { type Membership } from './membership.ts'
 import { type Partition } from './partition-records.ts'
+import { assignPartitions, PartitionSupervisor } from './partition-supervisor.ts'
 
 const PARTITIONS = [{ eventClass: 'live', number: 0 }, { eventClass: 'live', number: 1 }] as const
 

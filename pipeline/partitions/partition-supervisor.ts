@@ -2,9 +2,9 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { type Logger } from '../../platform/logger.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENT_CLASSES, EVENTS_STREAM, eventsSubject } from '../../schema/streams.ts'
+import { type Membership } from './membership.ts'
 import { type Partition, partitionKey } from './partition-records.ts'
 import { PartitionState } from './partition-state.ts'
-import { type Membership } from './membership.ts'
 
 /** How often the distribution of partitions is looked at, in milliseconds. */
 const TICK_MS = 500

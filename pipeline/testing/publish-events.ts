@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto'
 import { constants, zstdCompressSync } from 'node:zlib'
 import { jetstream } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
+import { encodeNativeBlock } from '../../platform/clickhouse/frame-codec.ts'
+import { uuidToNative } from '../../platform/clickhouse/native-block.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
 import { FINGERPRINT_BYTES, writeFingerprint } from '../../schema/frame-message.ts'
 import { eventsSubject, HEADER, type EventClass } from '../../schema/streams.ts'
 import { buildEventBlock, type PlainEvent } from '../../test/support/event-block.ts'
-import { encodeNativeBlock } from '../../platform/clickhouse/frame-codec.ts'
-import { uuidToNative } from '../../platform/clickhouse/native-block.ts'
 
 /** Makes an event for tests; everything may be overridden. */
 export function makeEvent (overrides: Partial<PlainEvent> = {}): PlainEvent {

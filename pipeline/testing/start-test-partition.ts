@@ -8,13 +8,13 @@ import { createTestClickHouse, type TestClickHouse } from '../../test/support/cr
 import { startTestNats, type TestNats } from '../../test/support/start-test-nats.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { createDuplicateFilters } from '../writer/duplicates/duplicate-filter.ts'
+import { createPipelineMetrics } from '../metrics.ts'
+import { watchDisconnects } from '../partitions/ordered-pulls.ts'
 import { openPartitionRecords, type Partition } from '../partitions/partition-records.ts'
 import { PartitionState } from '../partitions/partition-state.ts'
-import { watchDisconnects } from '../partitions/ordered-pulls.ts'
-import { createPipelineMetrics } from '../metrics.ts'
-import { createInsertFrames } from '../writer/insert/insert-frames.ts'
+import { createDuplicateFilters } from '../writer/duplicates/duplicate-filter.ts'
 import { createProbeTable } from '../writer/insert/insert-errors.ts'
+import { createInsertFrames } from '../writer/insert/insert-frames.ts'
 import { type PartitionDeps, runPartition } from '../writer/run-partition.ts'
 
 export interface TestStores {

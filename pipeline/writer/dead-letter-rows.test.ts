@@ -4,11 +4,11 @@ import t from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { startTestNats } from '../../test/support/start-test-nats.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { createPipelineMetrics } from '../metrics.ts'
 import { type Partition } from '../partitions/partition-records.ts'
 import { PartitionState } from '../partitions/partition-state.ts'
-import { createPipelineMetrics } from '../metrics.ts'
-import { type PartitionMessage } from './partition-reader.ts'
 import { deadLetterRows } from './dead-letter-rows.ts'
+import { type PartitionMessage } from './partition-reader.ts'
 
 t.test('keeps what it cannot dead-lettered: it waits while no stream takes the letter, and says so when it stops', async (t) => {
   const { url } = await startTestNats(t)

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
-import { listDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { listDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import {

@@ -1,7 +1,8 @@
+/** What follows a confirmed insert: the record moves on, messages are acknowledged, rows are counted. */
+import { type PipelineMetrics } from '../metrics.ts'
 import { type PartitionLease, startNextLife } from '../partitions/partition-lease.ts'
 import { acknowledgedCount, type BatchRange, type PartitionRecord } from '../partitions/partition-records.ts'
 import { type PartitionState } from '../partitions/partition-state.ts'
-import { type PipelineMetrics } from '../metrics.ts'
 import { type PartitionMessage, type PartitionReader } from './partition-reader.ts'
 
 /**
@@ -32,7 +33,7 @@ export class PartitionProgress {
     return this.#next.doneRows
   }
 
-  /** The cut to be recorded with the next write. */
+  /** The batch range to be recorded with the next write. */
   setRange (range: BatchRange | null): void {
     this.#next = { ...this.#next, range }
   }

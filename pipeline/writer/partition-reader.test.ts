@@ -1,6 +1,6 @@
 import { jetstreamManager } from '@nats-io/jetstream'
-import t from 'tap'
 import { pino } from 'pino'
+import t from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { EVENTS_STREAM, writerConsumer } from '../../schema/streams.ts'

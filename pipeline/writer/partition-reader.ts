@@ -1,11 +1,21 @@
-import { type Msg } from '@nats-io/transport-node'
+/** The messages of one partition of events, from the stream to the memory of the writer, and their acknowledgement. */
 import { jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
+import { type Msg } from '@nats-io/transport-node'
+import { MillraceError } from '../../platform/errors.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { FINGERPRINT_BYTES, frameOf } from '../../schema/frame-message.ts'
 import { EVENTS_STREAM, eventsSubject, HEADER, writerConsumer } from '../../schema/streams.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { MillraceError } from '../../platform/errors.ts'
 import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'
 import { type Partition } from '../partitions/partition-records.ts'
+
+/** Messages of one pull. A round trip for a thousand is nothing; more would only blow memory up for tiny messages. */
+const PULL_MESSAGES = 1000
+
+/**
+ * JetStream hands a message out again after this long. It never needs to: a lost delivery shows as a gap in the
+ * delivery numbers, and then the consumer is re-created.
+ */
+const ACK_WAIT_MS = 6 * 3_600_000
 
 /** A message of EVENTS as the writer sees it: nothing of its payload is decoded. */
 export interface PartitionMessage {
@@ -29,47 +39,6 @@ export interface PartitionMessage {
   /** Subject that acknowledges it. */
   ackSubject: string
 }
-
-/**
- * Reads what the writer needs from a message of the events stream. Never throws: a message without sensible headers
- * gets layout -1 and is dead-lettered in its turn.
- */
-function readPartitionMessage (
-  message: Msg, { sequence, storedUs, ackSubject }: MessagePlace
-): PartitionMessage {
-  const storedAt = Math.floor(storedUs / 1000)
-  const headers: Record<string, string> = {}
-  for (const [name, values] of message.headers ?? []) headers[name] = values[0] ?? ''
-  const payload = message.data
-  const rows = readInteger(headers[HEADER.rows])
-  const layout = readInteger(headers[HEADER.layout])
-  const sane = rows > 0 && layout >= 0 && payload.length > rows * FINGERPRINT_BYTES
-  return {
-    sequence,
-    storedAt,
-    rows: sane ? rows : 0,
-    layout: sane ? layout : -1,
-    receivedAt: readInteger(headers[HEADER.received], storedAt),
-    oldestUuidAt: readInteger(headers[HEADER.oldestUuid], Infinity),
-    payload,
-    frame: sane ? frameOf(payload, rows) : payload,
-    headers,
-    ackSubject
-  }
-}
-
-function readInteger (text: string | undefined, otherwise = -1): number {
-  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : otherwise
-}
-
-/** Messages of one pull. A round trip for a thousand is nothing; more would only blow memory up for tiny messages. */
-const PULL_MESSAGES = 1000
-
-/**
- * JetStream hands a message out again after this long. It never needs to: a lost delivery shows as a gap in the
- * delivery numbers, and then the consumer is re-created.
- */
-const ACK_WAIT_MS = 6 * 3_600_000
 
 /** The reader lost its place; the partition starts over from its record. */
 export class ReaderError extends MillraceError {
@@ -197,4 +166,36 @@ export async function openPartitionReader (
     stream: EVENTS_STREAM, name: consumer, subject: eventsSubject(eventClass, number), ackWaitMs: ACK_WAIT_MS
   })
   return new PartitionReader(connection, manager, { consumer, ...options })
+}
+
+/**
+ * Reads what the writer needs from a message of the events stream. Never throws: a message without sensible headers
+ * gets layout -1 and is dead-lettered in its turn.
+ */
+function readPartitionMessage (
+  message: Msg, { sequence, storedUs, ackSubject }: MessagePlace
+): PartitionMessage {
+  const storedAt = Math.floor(storedUs / 1000)
+  const headers: Record<string, string> = {}
+  for (const [name, values] of message.headers ?? []) headers[name] = values[0] ?? ''
+  const payload = message.data
+  const rows = readInteger(headers[HEADER.rows])
+  const layout = readInteger(headers[HEADER.layout])
+  const sane = rows > 0 && layout >= 0 && payload.length > rows * FINGERPRINT_BYTES
+  return {
+    sequence,
+    storedAt,
+    rows: sane ? rows : 0,
+    layout: sane ? layout : -1,
+    receivedAt: readInteger(headers[HEADER.received], storedAt),
+    oldestUuidAt: readInteger(headers[HEADER.oldestUuid], Infinity),
+    payload,
+    frame: sane ? frameOf(payload, rows) : payload,
+    headers,
+    ackSubject
+  }
+}
+
+function readInteger (text: string | undefined, otherwise = -1): number {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : otherwise
 }

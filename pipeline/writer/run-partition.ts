@@ -1,55 +1,23 @@
+/** Runs a partition of events, one session after the other. */
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type Logger } from '../../platform/logger.ts'
-import { FencedError, type Partition, partitionKey, type PartitionRecords } from '../partitions/partition-records.ts'
-import { claimPartition, releasePartition } from '../partitions/partition-lease.ts'
-import { type PartitionState } from '../partitions/partition-state.ts'
-import { type OnDisconnect } from '../partitions/ordered-pulls.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type PipelineMetrics } from '../metrics.ts'
-import { type DuplicateFilter } from './duplicates/duplicate-filter.ts'
+import { type OnDisconnect } from '../partitions/ordered-pulls.ts'
+import { claimPartition, releasePartition } from '../partitions/partition-lease.ts'
+import { FencedError, type Partition, partitionKey, type PartitionRecords } from '../partitions/partition-records.ts'
+import { type PartitionState } from '../partitions/partition-state.ts'
 import { type BatchLimits } from './batch-range.ts'
+import { type DuplicateFilter } from './duplicates/duplicate-filter.ts'
 import { type InsertFrames } from './insert/insert-frames.ts'
-import { PartitionSession } from './partition-session.ts'
 import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
+import { PartitionSession } from './partition-session.ts'
 
 /** A session that lasted so long, in milliseconds, was healthy: the next failure starts with a short pause again. */
 const HEALTHY_AFTER_MS = 30_000
 
-/**
- * Writes one partition until it is stopped or belongs to another process. Whatever goes wrong ends the session; the
- * next one starts from the partition's record, which is the same way that a new owner takes.
- *
- * @param deps.stop    Finish what was begun, release the partition and return.
- * @param deps.abort   Abandon the running insert; the next owner repeats the recorded batch range.
- * @param deps.giveUp  The process ends: return although the partition could not be released.
- */
-export async function runPartition (deps: PartitionDeps): Promise<void> {
-  await runSessions(deps)
-  if (deps.stop.aborted) await releasePartition(deps)
-}
-
-async function runSessions (deps: PartitionDeps): Promise<void> {
-  const { partition, logger, state, stop } = deps
-  for (let attempt = 0; !stop.aborted; attempt++) {
-    const startedAt = performance.now()
-    try {
-      await runPartitionSession(deps)
-      if (state.phase === 'standby') return
-    } catch (error) {
-      if (deps.abort.aborted) return
-      if (error instanceof FencedError) {
-        logger.warn({ partition: partitionKey(partition) }, 'partition was taken by another process')
-        state.phase = 'standby'
-        return
-      }
-      state.fail(error)
-      if (performance.now() - startedAt > HEALTHY_AFTER_MS) attempt = 0
-      const waitMs = retryDelayMs(attempt)
-      logger.error({ err: error, partition: partitionKey(partition), attempt, waitMs }, 'partition starts over')
-      await pause(waitMs, stop)
-    }
-  }
-}
+/** How often the server is asked for the lag, in milliseconds. */
+const PENDING_INTERVAL_MS = 3000
 
 /** What a partition needs from its process. */
 export interface PartitionDeps {
@@ -78,8 +46,37 @@ export interface PartitionDeps {
   giveUp: AbortSignal
 }
 
-/** How often the server is asked for the lag, in milliseconds. */
-const PENDING_INTERVAL_MS = 3000
+/**
+ * Writes one partition until it is stopped or belongs to another process. Whatever goes wrong ends the session; the
+ * next one starts from the partition's record, which is the same way that a new owner takes.
+ */
+export async function runPartition (deps: PartitionDeps): Promise<void> {
+  await runSessions(deps)
+  if (deps.stop.aborted) await releasePartition(deps)
+}
+
+async function runSessions (deps: PartitionDeps): Promise<void> {
+  const { partition, logger, state, stop } = deps
+  for (let attempt = 0; !stop.aborted; attempt++) {
+    const startedAt = performance.now()
+    try {
+      await runPartitionSession(deps)
+      if (state.phase === 'standby') return
+    } catch (error) {
+      if (deps.abort.aborted) return
+      if (error instanceof FencedError) {
+        logger.warn({ partition: partitionKey(partition) }, 'partition was taken by another process')
+        state.phase = 'standby'
+        return
+      }
+      state.fail(error)
+      if (performance.now() - startedAt > HEALTHY_AFTER_MS) attempt = 0
+      const waitMs = retryDelayMs(attempt)
+      logger.error({ err: error, partition: partitionKey(partition), attempt, waitMs }, 'partition starts over')
+      await pause(waitMs, stop)
+    }
+  }
+}
 
 /**
  * One session of a partition: claim it, repeat the batch range that was under way, then store what comes, until told to

@@ -1,3 +1,4 @@
+/** Frames to blocks and back: zstd around ClickHouse's `FORMAT Native`. For rare paths and tests. */
 import { promisify } from 'node:util'
 import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
 import { type ColumnType } from '../../schema/event-row.ts'

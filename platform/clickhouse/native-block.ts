@@ -1,3 +1,4 @@
+/** Blocks of ClickHouse's Native format in memory. */
 import { type ColumnType } from '../../schema/event-row.ts'
 
 /**

@@ -18,8 +18,8 @@ export type Duplicates = Map<PartitionMessage, number[]>
  * Tells for suspicious rows of one batch range whether they are duplicates of stored events, or of events earlier in
  * the batch range. Equal fingerprints, or an old uuid, are no proof; identities are compared.
  *
- * @param range       All messages of the cut in order: the first copy of a pair may be in an unsuspicious one.
- * @param onLookUp  Told how many rows are looked up.
+ * @param range             All its messages in order: the first copy of a pair may be in an unsuspicious one.
+ * @param options.onLookUp  Told how many rows are looked up.
  */
 export async function confirmDuplicates (range: readonly PartitionMessage[], options: {
   suspicions: readonly Suspicion[]

@@ -1,11 +1,12 @@
+/** Finds events that are stored already, so that an insert leaves them out. */
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { type BatchRange, type Partition, partitionKey } from '../../partitions/partition-records.ts'
 import { type PipelineMetrics } from '../../metrics.ts'
+import { type BatchRange, type Partition, partitionKey } from '../../partitions/partition-records.ts'
 import { type PartitionMessage } from '../partition-reader.ts'
+import { confirmDuplicates, type Suspicion } from './confirm-duplicates.ts'
 import { type KnownUuids } from './known-uuids.ts'
 import { loadKnownUuids } from './load-known-uuids.ts'
 import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
-import { confirmDuplicates, type Suspicion } from './confirm-duplicates.ts'
 
 /** Knows which events of a partition are stored already. */
 export interface DuplicateFilter {
@@ -30,6 +31,13 @@ export interface DuplicateFilters {
   close: (partition: Partition) => void
 }
 
+export interface DuplicateFilterDeps {
+  known: KnownUuids
+  lookUpEvents: LookUpEvents
+  /** Told how many rows are looked up in ClickHouse. */
+  onLookUp: (rows: number) => void
+}
+
 export function createDuplicateFilters (deps: { clickhouse: ClickHouse, metrics: PipelineMetrics }): DuplicateFilters {
   const memories = new Map<string, KnownUuids>()
   const lookUpEvents = createLookUpEvents(deps.clickhouse)
@@ -44,13 +52,6 @@ export function createDuplicateFilters (deps: { clickhouse: ClickHouse, metrics:
     },
     close: (partition) => { memories.delete(partitionKey(partition)) }
   }
-}
-
-export interface DuplicateFilterDeps {
-  known: KnownUuids
-  lookUpEvents: LookUpEvents
-  /** Told how many rows are looked up in ClickHouse. */
-  onLookUp: (rows: number) => void
 }
 
 /**

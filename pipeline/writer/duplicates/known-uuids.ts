@@ -1,7 +1,14 @@
+/** The memory of a partition: fingerprints of the events that were stored last. */
 import { FINGERPRINT_BYTES } from '../../../schema/frame-message.ts'
 
 /** Fingerprints of one generation: three quarters of 2^22 slots, 32 MB. */
 const MAX_GENERATION = 3_145_728
+
+/** Entries per slot at most: beyond, runs of occupied slots get long and a look costs several cache lines. */
+const MAX_LOAD = 0.75
+
+const SMALLEST_SLOTS = 4096
+const NONE: readonly number[] = []
 
 /**
  * Remembers which events of a partition were stored, by fingerprint, for as long as its memory lasts.
@@ -75,13 +82,6 @@ export class KnownUuids {
     this.#youngSince = storedAt
   }
 }
-
-const NONE: readonly number[] = []
-
-/** Entries per slot at most: beyond, runs of occupied slots get long and a look costs several cache lines. */
-const MAX_LOAD = 0.75
-
-const SMALLEST_SLOTS = 4096
 
 /**
  * A set of 64-bit fingerprints in one flat array, eight bytes a slot.

@@ -1,8 +1,8 @@
 import { type Readable } from 'node:stream'
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { writeFingerprint } from '../../../schema/frame-message.ts'
-import { KnownUuids } from './known-uuids.ts'
 import { readSql } from '../../read-sql.ts'
+import { KnownUuids } from './known-uuids.ts'
 
 const FIND_SPAN = readSql(import.meta.dirname, 'find-remembered-span.sql')
 const READ_UUIDS = readSql(import.meta.dirname, 'read-stored-uuids.sql')

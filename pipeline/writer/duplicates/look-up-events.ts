@@ -1,7 +1,14 @@
-import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
+/** Looks events up in ClickHouse by all that makes two rows the same event. */
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
 import { uuidFromNative } from '../../../platform/clickhouse/native-block.ts'
 import { type PartitionMessage } from '../partition-reader.ts'
+
+/** Events per query: some 100 KB of text, and few enough granules that each query stays in milliseconds. */
+const EVENTS_PER_QUERY = 1000
+
+/** The first columns of every layout, in this order. */
+const IDENTITY_COLUMNS = ['project_id', 'uuid', 'event', 'distinct_id', 'timestamp']
 
 /** What makes two rows the same event: an SDK that sends an event again sends all of this again. */
 export interface EventIdentity {
@@ -14,53 +21,8 @@ export interface EventIdentity {
   day: number
 }
 
-/** Key under which equal events meet, whatever their day. */
-export function identityKey ({ projectId, uuidHex, event, distinctId }: EventIdentity): string {
-  return `${projectId} ${uuidHex} ${toHex(event)} ${toHex(distinctId)}`
-}
-
-/** Time of an uuid of version 7 in epoch milliseconds; Infinity for any other version, which tells no time. */
-export function uuidTime ({ uuidHex }: EventIdentity): number {
-  // Native keeps each half of the uuid with its bytes reversed: time is in bytes 7..2, the version in byte 1.
-  if (uuidHex[2] !== '7') return Infinity
-  return Number.parseInt(uuidHex.slice(14, 16) + uuidHex.slice(12, 14) + uuidHex.slice(10, 12) +
-    uuidHex.slice(8, 10) + uuidHex.slice(6, 8) + uuidHex.slice(4, 6), 16)
-}
-
-/**
- * Reads the identities of all rows of a message.
- *
- * @returns null when the frame cannot be read; ClickHouse will refuse it too, and it is dead-lettered then.
- */
-export async function readIdentities (message: PartitionMessage): Promise<EventIdentity[] | null> {
-  try {
-    const { rows, columns } = await decodeFrame(message.frame, { columns: IDENTITY_COLUMNS.length })
-    if (rows !== message.rows || columns.some(({ name }, index) => name !== IDENTITY_COLUMNS[index])) return null
-    const [project, uuid, event, distinctId, timestamp] = columns.map(({ cells }) => cells as Uint8Array[])
-    return Array.from({ length: rows }, (_, row) => ({
-      projectId: Buffer.from(project![row]!).readUInt32LE(),
-      uuidHex: toHex(uuid![row]!),
-      event: event![row]!,
-      distinctId: distinctId![row]!,
-      day: Math.floor(Number(Buffer.from(timestamp![row]!).readBigInt64LE()) / 86_400_000)
-    }))
-  } catch {
-    return null
-  }
-}
-
-/** The first columns of every layout, in this order. */
-const IDENTITY_COLUMNS = ['project_id', 'uuid', 'event', 'distinct_id', 'timestamp']
-
-function toHex (bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
-}
-
 /** Tells which of the events are stored, by `identityKey`. */
 export type LookUpEvents = (events: readonly EventIdentity[]) => Promise<Set<string>>
-
-/** Events per query: some 100 KB of text, and few enough granules that each query stays in milliseconds. */
-const EVENTS_PER_QUERY = 1000
 
 /**
  * Creates the look-up of events in ClickHouse by the table's primary key.
@@ -107,4 +69,43 @@ WHERE project_id IN (${list(events.map(({ projectId }) => projectId))})
     query, format: 'JSONCompactEachRow', clickhouse_settings: { max_query_size: '16777216' }
   })
   return await result.json<StoredEvent>()
+}
+
+/**
+ * Reads the identities of all rows of a message.
+ *
+ * @returns null when the frame cannot be read; ClickHouse will refuse it too, and it is dead-lettered then.
+ */
+export async function readIdentities (message: PartitionMessage): Promise<EventIdentity[] | null> {
+  try {
+    const { rows, columns } = await decodeFrame(message.frame, { columns: IDENTITY_COLUMNS.length })
+    if (rows !== message.rows || columns.some(({ name }, index) => name !== IDENTITY_COLUMNS[index])) return null
+    const [project, uuid, event, distinctId, timestamp] = columns.map(({ cells }) => cells as Uint8Array[])
+    return Array.from({ length: rows }, (_, row) => ({
+      projectId: Buffer.from(project![row]!).readUInt32LE(),
+      uuidHex: toHex(uuid![row]!),
+      event: event![row]!,
+      distinctId: distinctId![row]!,
+      day: Math.floor(Number(Buffer.from(timestamp![row]!).readBigInt64LE()) / 86_400_000)
+    }))
+  } catch {
+    return null
+  }
+}
+
+/** Key under which equal events meet, whatever their day. */
+export function identityKey ({ projectId, uuidHex, event, distinctId }: EventIdentity): string {
+  return `${projectId} ${uuidHex} ${toHex(event)} ${toHex(distinctId)}`
+}
+
+/** Time of an uuid of version 7 in epoch milliseconds; Infinity for any other version, which tells no time. */
+export function uuidTime ({ uuidHex }: EventIdentity): number {
+  // Native keeps each half of the uuid with its bytes reversed: time is in bytes 7..2, the version in byte 1.
+  if (uuidHex[2] !== '7') return Infinity
+  return Number.parseInt(uuidHex.slice(14, 16) + uuidHex.slice(12, 14) + uuidHex.slice(10, 12) +
+    uuidHex.slice(8, 10) + uuidHex.slice(6, 8) + uuidHex.slice(4, 6), 16)
+}
+
+function toHex (bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
 }

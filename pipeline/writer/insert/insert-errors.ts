@@ -1,3 +1,4 @@
+/** What a failed insert means: wait for ClickHouse, or search for the row that it refuses. */
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { EVENT_COLUMNS } from '../../../schema/event-row.ts'
 import { type InsertError } from './insert-frames.ts'

@@ -1,3 +1,4 @@
+/** One insert of frames over HTTP, and the settings under which ClickHouse recognises its repetition. */
 import http from 'node:http'
 import https from 'node:https'
 import { parseClickHouseUrl } from '../../../platform/clickhouse/connect-clickhouse.ts'

@@ -1,8 +1,8 @@
+import { pause, retryDelayMs } from '../../../platform/intervals.ts'
 import { type Logger } from '../../../platform/logger.ts'
 import { type PartitionLease } from '../../partitions/partition-lease.ts'
 import { classifyClickHouseError } from './insert-errors.ts'
 import { INSERT_SETTINGS, InsertError, type InsertFrames } from './insert-frames.ts'
-import { pause, retryDelayMs } from '../../../platform/intervals.ts'
 
 /** How often an error that nobody knows is tried again before the batch counts as refused. */
 const UNKNOWN_TRIES = 5
