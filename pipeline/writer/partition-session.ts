@@ -1,52 +1,33 @@
 import { MillraceError } from '../../platform/errors.ts'
-import { pause, retryDelayMs } from '../../platform/intervals.ts'
+import { pause } from '../../platform/intervals.ts'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
 import { HEADER } from '../../schema/streams.ts'
 import { type PartitionLease } from '../partitions/partition-lease.ts'
 import { batchRangeToken, type BatchRange } from '../partitions/partition-records.ts'
-import { buildFrames, chooseBatch, type SearchLimits } from './batch-range.ts'
-import { openBlock, deadLetterRows } from './dead-letter-rows.ts'
+import { buildFrames, chooseBatch } from './batch-range.ts'
+import { deadLetterRows } from './dead-letter-rows.ts'
 import { type DuplicateFilter } from './duplicates/duplicate-filter.ts'
-import { classifyClickHouseError } from './insert/insert-errors.ts'
 import { INSERT_SETTINGS_VERSION, type InsertError } from './insert/insert-frames.ts'
 import { storeBatchRange } from './insert/store-batch-range.ts'
 import { countStored, PartitionProgress } from './partition-progress.ts'
 import { type PartitionMessage, type PartitionReader } from './partition-reader.ts'
+import { RefusedRowSearch, type RefusedPiece } from './refused-rows.ts'
 import { type PartitionDeps } from './run-partition.ts'
 
 /** How long an idle partition waits at most before it looks around again, in milliseconds. */
 const IDLE_MS = 3000
 
-/**
- * With an error that nobody knows, and without any success in between, nothing is dead-lettered for so long, in
- * milliseconds: it may be ClickHouse that is ill, not the row.
- */
-const UNKNOWN_PATIENCE_MS = 120_000
-
-const UNLIMITED: SearchLimits = { messages: Infinity, rows: Infinity }
-
-/**
- * Takes messages, chooses batch ranges, inserts and acknowledges them, one batch range at a time.
- *
- * When ClickHouse refuses a batch range for its rows, nothing of it is stored, and the partition searches: the next
- * batch range is half as large, then half of that, down to one message and within it to one row, which is
- * dead-lettered. Each piece is a recorded batch range with a token of its own, so a crash anywhere in the search is
- * repeated like any other. With every success the batch ranges grow again.
- */
+/** Takes messages, chooses batch ranges, inserts and acknowledges them, one batch range at a time. */
 export class PartitionSession {
   readonly #deps: PartitionDeps
   readonly #reader: PartitionReader
   readonly #lease: PartitionLease
   readonly #filter: DuplicateFilter
   readonly #progress: PartitionProgress
-  #search = UNLIMITED
-  /** When the search began, on the monotonic clock, and whether anything was stored since. */
-  #searchedSince = 0
-  #storedSince = false
+  readonly #search: RefusedRowSearch
   #lastBatchAt = -Infinity
   /** Messages up to here belong to a batch range that cannot be repeated exactly: every row of them is looked up. */
   #lookUpTo = 0
-  #waits = 0
 
   constructor (
     deps: PartitionDeps, parts: { lease: PartitionLease, reader: PartitionReader, filter: DuplicateFilter }
@@ -56,6 +37,7 @@ export class PartitionSession {
     this.#reader = parts.reader
     this.#filter = parts.filter
     this.#progress = new PartitionProgress(parts.lease, parts.reader)
+    this.#search = new RefusedRowSearch(deps)
   }
 
   async run (): Promise<void> {
@@ -134,7 +116,8 @@ export class PartitionSession {
   #countDue (): number {
     // What remains of a split message goes alone: in a batch range with others its acknowledged rows would be inserted
     // again.
-    const search = this.#progress.doneRows > 0 ? { ...this.#search, messages: 1 } : this.#search
+    const { limits } = this.#search
+    const search = this.#progress.doneRows > 0 ? { ...limits, messages: 1 } : limits
     const { count, full } = chooseBatch(this.#reader.buffer, this.#deps.limits, search)
     return full || this.#msUntilDue() <= 0 ? count : 0
   }
@@ -150,7 +133,7 @@ export class PartitionSession {
     this.#deps.state.oldestStoredAt = messages[0]!.storedAt
     const range = await this.#planRange(messages)
     if (range.layout === -1) {
-      await this.#deadLetterRows(messages, range, null)
+      await this.#deadLetter(messages, range, { error: null })
       return
     }
     this.#progress.setRange(range)
@@ -161,12 +144,13 @@ export class PartitionSession {
   async #planRange (messages: readonly PartitionMessage[]): Promise<BatchRange> {
     const first = messages[0]!
     const { doneRows } = this.#progress
-    const isPiece = messages.length === 1 && (doneRows > 0 || this.#search.rows < first.rows)
+    const { rows } = this.#search.limits
+    const isPiece = messages.length === 1 && (doneRows > 0 || rows < first.rows)
     return {
       first: first.sequence,
       last: messages.at(-1)!.sequence,
       messages: messages.length,
-      ...(isPiece ? { rows: [doneRows, Math.min(doneRows + this.#search.rows, first.rows)] } : {}),
+      ...(isPiece ? { rows: [doneRows, Math.min(doneRows + rows, first.rows)] } : {}),
       layout: first.layout,
       settings: INSERT_SETTINGS_VERSION,
       leftOut: await this.#filter.decide(messages, { lookUpAll: first.sequence <= this.#lookUpTo })
@@ -201,10 +185,7 @@ export class PartitionSession {
       return
     }
     countStored(this.#deps, { messages, range, ms: performance.now() - startedAt })
-    // A limit that was not reached has served its time.
-    const isReached = messages.length >= this.#search.messages
-    this.#search = { messages: isReached ? this.#search.messages * 2 : Infinity, rows: this.#search.rows * 2 }
-    this.#storedSince = true
+    this.#search.widen(messages.length)
     this.#acknowledge(messages, range)
   }
 
@@ -215,53 +196,28 @@ export class PartitionSession {
   }
 
   async #searchRefused (messages: PartitionMessage[], range: BatchRange, error: InsertError): Promise<void> {
-    if (this.#search.messages === Infinity && this.#search.rows === Infinity) {
-      this.#searchedSince = performance.now()
-      this.#storedSince = false
-    }
-    const rows = range.rows === undefined ? messages[0]!.rows : range.rows[1] - range.rows[0]
-    if (messages.length > 1) {
-      this.#search = { ...this.#search, messages: Math.ceil(messages.length / 2) }
-    } else {
-      const block = await openBlock(messages[0]!)
-      if (await this.#mayBeClickHouse(error, block === null)) {
-        this.#deps.logger.error({ err: error }, 'nothing is stored at the moment, the partition waits')
-        this.#deps.state.fail(error)
-        await pause(retryDelayMs(this.#waits++), this.#deps.stop)
-      } else if (rows > 1 && block !== null) {
-        this.#search = { messages: 1, rows: Math.ceil(rows / 2) }
-      } else {
-        await this.#deadLetterRows(messages, range, error)
-        return
-      }
+    const found = await this.#search.narrow(messages, range, error)
+    if (found !== null) {
+      await this.#deadLetter(messages, range, { ...found, error })
+      return
     }
     this.#progress.setRange(null)
     this.#reader.putBack(messages)
   }
 
-  /** Whether the refusal may be no fault of the rows. */
-  async #mayBeClickHouse (error: InsertError, isMalformed: boolean): Promise<boolean> {
-    if (!await this.#deps.probeTable()) return true
-    if (isMalformed || this.#storedSince || classifyClickHouseError(error).action !== 'unknown') return false
-    return performance.now() - this.#searchedSince < UNKNOWN_PATIENCE_MS
-  }
-
-  async #deadLetterRows (messages: PartitionMessage[], range: BatchRange, error: InsertError | null): Promise<void> {
-    const message = messages[0]!
-    const isRow = error !== null && await openBlock(message) !== null
-    const taken = await deadLetterRows(this.#deps, {
-      message, error, token: this.#tokenOf(range), ...(isRow ? { row: range.rows?.[0] ?? 0 } : {})
-    })
+  async #deadLetter (
+    messages: PartitionMessage[], range: BatchRange, refused: RefusedPiece & { error: InsertError | null }
+  ): Promise<void> {
+    const taken = await deadLetterRows(this.#deps, { message: messages[0]!, token: this.#tokenOf(range), ...refused })
     if (taken) this.#acknowledge(messages, range)
   }
 
   #acknowledge (messages: PartitionMessage[], range: BatchRange): void {
-    this.#waits = 0
     // Not before: a refusal may be ClickHouse's that is ill, and health would call the partition well while it asks.
     this.#deps.state.phase = 'running'
     const remaining = this.#progress.acknowledge(messages, range)
     if (remaining !== null) this.#reader.putBack([remaining])
-    else if (range.rows !== undefined) this.#search = { ...this.#search, rows: Infinity }
+    this.#search.goOn(remaining === null && range.rows !== undefined)
   }
 
   #tokenOf (range: BatchRange): string {
