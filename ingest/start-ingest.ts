@@ -1,13 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { type ListenOptions } from 'node:net'
 import { availableParallelism } from 'node:os'
-import { type FastifyInstance, type FastifyListenOptions } from 'fastify'
+import { type FastifyInstance } from 'fastify'
 import { type Logger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { type ShutdownStep } from '../platform/process-lifecycle.ts'
 import { buildIngestApp } from './http/app.ts'
 import { createCapture, createCaptureLarge } from './capture/capture.ts'
-import { closeGracefully } from './http/close-gracefully.ts'
+import { closeGracefully, listen } from './http/listen.ts'
 import { type IngestConfig } from './config.ts'
 import { createIngestCounts } from './capture/ingest-counts.ts'
 import { CAPTURE_PATHS } from './http/capture-routes.ts'
@@ -100,14 +99,6 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
       { name: 'close the keys', run: closeKeys }
     ]
   }
-}
-
-/** Two processes may share the port, so that one can be replaced without a refused connection. */
-async function listen (app: FastifyInstance, http: { host: string, port: number }): Promise<number> {
-  const options: FastifyListenOptions & ListenOptions = { ...http, reusePort: true }
-  await app.listen(options)
-  const address = app.server.address()
-  return typeof address === 'object' && address !== null ? address.port : http.port
 }
 
 /** One core stays for the event loop; more than two threads would only take memory from everything else. */

@@ -5,6 +5,16 @@ import { type Metrics } from '../../platform/metrics.ts'
 import { type Project } from '../capture/envelope.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
 
+/** A copy of all keys that may send events. */
+export interface KeyTable {
+  projects: Map<number, Project>
+  projectKeys: Map<string, { project: Project, expiresAt: number }>
+  /** By stored value: `sha256$` and the hash in hex. */
+  personalKeys: Map<string, { scopes: readonly string[], projectIds: readonly number[] | null, expiresAt: number }>
+}
+
+export type LoadKeys = () => Promise<KeyTable>
+
 /** The keys, kept current, and how to end that. */
 export interface OpenKeys {
   keys: KeyDirectory
@@ -31,16 +41,6 @@ export function openKeys (databaseUrl: string, { logger, metrics }: { logger: Lo
     }
   }
 }
-
-/** A copy of all keys that may send events. */
-export interface KeyTable {
-  projects: Map<number, Project>
-  projectKeys: Map<string, { project: Project, expiresAt: number }>
-  /** By stored value: `sha256$` and the hash in hex. */
-  personalKeys: Map<string, { scopes: readonly string[], projectIds: readonly number[] | null, expiresAt: number }>
-}
-
-export type LoadKeys = () => Promise<KeyTable>
 
 /** Reads the keys from Postgres. Times are epoch milliseconds, `Infinity` for keys without an end. */
 export function createLoadKeys (sql: Sql): LoadKeys {

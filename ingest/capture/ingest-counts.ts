@@ -28,13 +28,6 @@ export interface IngestCounts {
   bytes: number
 }
 
-/** Counts an answer. */
-export function countAnswer ({ answers }: IngestCounts, path: string, status: number): void {
-  let statuses = answers.get(path)
-  if (statuses === undefined) answers.set(path, statuses = new Map<number, number>())
-  statuses.set(status, (statuses.get(status) ?? 0) + 1)
-}
-
 /** Statuses that capture answers with; their counters are there before the first answer. */
 const CAPTURE_STATUSES = [200, 204, 400, 401, 413, 429, 500, 503] as const
 
@@ -56,4 +49,11 @@ export function createIngestCounts (metrics: Metrics, paths: readonly string[]):
       [...statuses].map(([status, count]) => [{ path, status: String(status) }, count] as const)))
   metrics.counterFrom('body_bytes_total', 'Bytes of request bodies on the wire.', () => counts.bytes)
   return counts
+}
+
+/** Counts an answer. */
+export function countAnswer ({ answers }: IngestCounts, path: string, status: number): void {
+  let statuses = answers.get(path)
+  if (statuses === undefined) answers.set(path, statuses = new Map<number, number>())
+  statuses.set(status, (statuses.get(status) ?? 0) + 1)
 }

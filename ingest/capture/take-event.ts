@@ -16,6 +16,21 @@ export interface EventSink {
 
 export type TakeEvent = (value: unknown, context: RequestContext, sink: EventSink) => DropReason | null
 
+/** An event that fits `schema/event.schema.json`; everything but the name and the properties may be of any type. */
+export interface SentEvent {
+  event: string
+  /** An array is an empty one. */
+  properties?: Record<string, unknown> | readonly [] | null
+  distinct_id?: unknown
+  $distinct_id?: unknown
+  uuid?: unknown
+  timestamp?: unknown
+  offset?: unknown
+  $set?: unknown
+  $set_once?: unknown
+  $unset?: unknown
+}
+
 /**
  * The life of one event through ingest: validate, normalise, encode, derive what it
  * changes about persons and groups. A bad event is dropped with its reason and leaves
@@ -42,21 +57,6 @@ export function createTakeEvent (normaliseEvent: NormaliseEvent, onUnexpected: (
       return 'not_storable'
     }
   }
-}
-
-/** An event that fits `schema/event.schema.json`; everything but the name and the properties may be of any type. */
-export interface SentEvent {
-  event: string
-  /** An array is an empty one. */
-  properties?: Record<string, unknown> | readonly [] | null
-  distinct_id?: unknown
-  $distinct_id?: unknown
-  uuid?: unknown
-  timestamp?: unknown
-  offset?: unknown
-  $set?: unknown
-  $set_once?: unknown
-  $unset?: unknown
 }
 
 /** Tells whether a value of a batch is an event that can be stored: null when it is, else why not. */

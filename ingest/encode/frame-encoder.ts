@@ -61,16 +61,6 @@ export class FrameEncoder {
   }
 }
 
-/** Reads the time of each uuid of version 7: its first 48 bits. A column keeps both halves of an uuid reversed. */
-function findOldestUuid (uuids: DataView, rows: number): number {
-  let oldest = Infinity
-  for (let at = 0; at < rows * 16; at += 16) {
-    const low = uuids.getUint32(at, true)
-    if (((low >>> 12) & 0xf) === 7) oldest = Math.min(oldest, uuids.getUint32(at + 4, true) * 0x10000 + (low >>> 16))
-  }
-  return oldest
-}
-
 /** A message is closed at whichever comes first; JetStream is cheapest around a megabyte before compression. */
 const MAX_ROWS = 1000
 const MAX_BLOCK_BYTES = 786_432
@@ -86,4 +76,14 @@ export function isFull (encoder: FrameEncoder): boolean {
 /** Whether the open message should leave before this row is added. */
 export function needsNewMessage (row: EventRow): boolean {
   return row.properties.length > LARGE_ROW_BYTES
+}
+
+/** Reads the time of each uuid of version 7: its first 48 bits. A column keeps both halves of an uuid reversed. */
+function findOldestUuid (uuids: DataView, rows: number): number {
+  let oldest = Infinity
+  for (let at = 0; at < rows * 16; at += 16) {
+    const low = uuids.getUint32(at, true)
+    if (((low >>> 12) & 0xf) === 7) oldest = Math.min(oldest, uuids.getUint32(at + 4, true) * 0x10000 + (low >>> 16))
+  }
+  return oldest
 }

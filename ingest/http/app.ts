@@ -3,13 +3,11 @@ import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../pla
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { normaliseContentType } from '../../platform/http-body/read-body.ts'
 import { type Logger } from '../../platform/logger.ts'
-import { type Metrics } from '../../platform/metrics.ts'
 import { CAPTURE_PATHS, captureRoutes, type CaptureRoutesOptions, methodNotAllowed } from './capture-routes.ts'
 import { forwardToApi } from './forward-to-api.ts'
 import { healthRoutes, type HealthRoutesOptions } from './health-routes.ts'
 
 export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerError'>, HealthRoutesOptions {
-  metrics: Metrics
   logger: Logger
   /** Where everything that is not capture goes. */
   apiUrl: string
@@ -72,10 +70,6 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   })
   await app.register(healthRoutes, options)
   await app.register(captureRoutes, { ...options, answerError })
-  app.get('/metrics', async (_request, reply) => {
-    const { registry } = options.metrics
-    return await reply.type(registry.contentType).send(await registry.metrics())
-  })
   await app.register(forwardToApi, { apiUrl: options.apiUrl })
   return app
 }

@@ -1,5 +1,6 @@
 import { type FastifyInstance } from 'fastify'
 import { API_READINESS_CHECK_MS, checkService, type HealthPart, healthStatusCode, reportHealth } from '../../platform/health.ts'
+import { type Metrics } from '../../platform/metrics.ts'
 
 export interface HealthRoutesOptions {
   /** False as soon as the process begins to shut down, so that load balancers turn away first. */
@@ -8,6 +9,7 @@ export interface HealthRoutesOptions {
   apiUrl: string
   /** Read at each request of `/_health`. */
   parts: () => HealthPart[]
+  metrics: Metrics
 }
 
 /**
@@ -15,9 +17,10 @@ export interface HealthRoutesOptions {
  * several may share a port, and whether the API behind it is ready. That takes no part in the status: events are
  * answered with 200 without the API, and a balancer that turned away would take that from clients too. `/_health`: each
  * part by name and which are stuck; 503 when one is, although events are taken as long as the spool has room.
+ * `/metrics`: what Prometheus reads.
  */
 export async function healthRoutes (
-  app: FastifyInstance, { isReady, apiUrl, parts }: HealthRoutesOptions
+  app: FastifyInstance, { isReady, apiUrl, parts, metrics: { registry } }: HealthRoutesOptions
 ): Promise<void> {
   app.get('/_liveness', async () => ({ status: 'ok' }))
   app.get('/_readiness', async (_request, reply) => {
@@ -32,6 +35,8 @@ export async function healthRoutes (
     const report = reportHealth(parts())
     return await reply.code(healthStatusCode(report)).send(report)
   })
+  app.get('/metrics', async (_request, reply) =>
+    await reply.type(registry.contentType).send(await registry.metrics()))
 }
 
 async function askApi (apiUrl: string): Promise<void> {

@@ -16,9 +16,6 @@ export interface OutgoingMessage {
 /** Publishes a message and resolves when it is durable. */
 export type Publish = (message: OutgoingMessage) => Promise<void>
 
-/** Bytes handed to the stream and not yet acknowledged; beyond, messages take the way through the spool. */
-const MAX_IN_FLIGHT_BYTES = 67_108_864
-
 export interface DurablePublisherOptions {
   link: StreamLink
   spool: Spool
@@ -56,6 +53,25 @@ export interface PublishFailures {
   /** Also null when the stream takes messages again: the spool is not needed then. */
   spool: string | null
 }
+
+/** What became of messages: plain numbers, read when somebody asks for the metrics. */
+interface PublishCounts {
+  /** Acknowledged by the stream at once. */
+  published: number
+  /** Kept on the disk instead. */
+  spooled: number
+  /** Published from the spool later. */
+  drained: number
+  /** Neither the stream nor the spool took them: answered with 503. */
+  refused: number
+  /** Handed to the stream and not yet acknowledged. */
+  inFlightBytes: number
+  /** Time from handing over to acknowledgement of a message published directly, milliseconds. */
+  observeAckMs (ms: number): void
+}
+
+/** Bytes handed to the stream and not yet acknowledged; beyond, messages take the way through the spool. */
+const MAX_IN_FLIGHT_BYTES = 67_108_864
 
 export function createDurablePublisher (options: DurablePublisherOptions, counts: PublishCounts): DurablePublisher {
   const { link, spool, logger } = options
@@ -148,22 +164,6 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
 function codeOf (error: unknown): string {
   const { code, name } = error as { code?: unknown, name?: unknown }
   return typeof code === 'string' ? code : String(name)
-}
-
-/** What became of messages: plain numbers, read when somebody asks for the metrics. */
-interface PublishCounts {
-  /** Acknowledged by the stream at once. */
-  published: number
-  /** Kept on the disk instead. */
-  spooled: number
-  /** Published from the spool later. */
-  drained: number
-  /** Neither the stream nor the spool took them: answered with 503. */
-  refused: number
-  /** Handed to the stream and not yet acknowledged. */
-  inFlightBytes: number
-  /** Time from handing over to acknowledgement of a message published directly, milliseconds. */
-  observeAckMs (ms: number): void
 }
 
 export function createPublishCounts (metrics: Metrics, spool: Pick<Spool, 'bytes'>): PublishCounts {

@@ -11,22 +11,15 @@ import { type Publish } from './durable-publisher.ts'
  */
 const HISTORICAL_AFTER_MS = 30 * 86_400_000
 
-/** Chooses the class and partition of a row. */
-export function routeRow (
-  row: EventRow, context: RequestContext, partitions: number
-): { eventClass: EventClass, partition: number } {
-  const isOld = row.timestamp < context.receivedAt - HISTORICAL_AFTER_MS
-  return {
-    eventClass: context.historical || isOld ? 'historical' : 'live',
-    partition: partitions === 1 ? 0 : hashText(row.projectId, row.distinctId) % partitions
-  }
-}
-
 /** The open messages of all partitions of both classes. */
 export interface EventPartitions {
   /** Adds a row to the open message of its partition; the promise resolves with that message. */
   append (row: EventRow, context: RequestContext): Promise<void>
 }
+
+export type PublishFrames = (
+  frames: readonly (EncodedFrame & { eventClass: EventClass, partition: number })[], requestId: string
+) => Promise<void>
 
 export function createEventPartitions (partitions: number, options: Omit<GroupCommitOptions, 'subject'>): EventPartitions {
   const commits = Object.fromEntries(EVENT_CLASSES.map((eventClass) =>
@@ -42,7 +35,18 @@ export function createEventPartitions (partitions: number, options: Omit<GroupCo
   }
 }
 
-/** FNV-1a over UTF-16 units: spreads ids over partitions and partitions; the same for every process and version. */
+/** Chooses the class and partition of a row. */
+export function routeRow (
+  row: EventRow, context: RequestContext, partitions: number
+): { eventClass: EventClass, partition: number } {
+  const isOld = row.timestamp < context.receivedAt - HISTORICAL_AFTER_MS
+  return {
+    eventClass: context.historical || isOld ? 'historical' : 'live',
+    partition: partitions === 1 ? 0 : hashText(row.projectId, row.distinctId) % partitions
+  }
+}
+
+/** FNV-1a over UTF-16 units: spreads ids evenly over partitions; the same for every process and version. */
 function hashText (seed: number, text: string): number {
   let hash = 0x811c9dc5 ^ seed
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
@@ -51,18 +55,14 @@ function hashText (seed: number, text: string): number {
   return Math.imul(hash, 0x2c1b3c6d) >>> 0
 }
 
-/** Frames of large bodies on their way at a time, so that those of small requests are not stuck behind megabytes. */
-const WINDOW = 4
-
-export type PublishFrames = (
-  frames: readonly (EncodedFrame & { eventClass: EventClass, partition: number })[], requestId: string
-) => Promise<void>
+/** Frames of large bodies in flight at a time, so that messages of small requests do not wait behind megabytes. */
+const MAX_FRAMES_IN_FLIGHT = 4
 
 /** Publishes finished frames, some at a time for all requests together; resolves when all are durable. */
 export function createPublishFrames (options: { publish: Publish, nextMessageId: () => string }): PublishFrames {
   const { publish, nextMessageId } = options
   const waiting: (() => void)[] = []
-  let free = WINDOW
+  let free = MAX_FRAMES_IN_FLIGHT
 
   return async function publishFrames (frames, requestId) {
     await Promise.all(frames.map(async (frame) => {

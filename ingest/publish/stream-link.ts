@@ -7,11 +7,6 @@ import { type Logger } from '../../platform/logger.ts'
 import { MAX_MESSAGE_BYTES, type StreamLimits } from '../../schema/streams.ts'
 import { type OutgoingMessage } from './durable-publisher.ts'
 
-/** Room for subject, headers and the protocol within the server's largest message. */
-const ENVELOPE_BYTES = 4096
-
-const LONGEST_PAUSE_MS = 5000
-
 export interface StreamLinkOptions {
   url: string
   limits: StreamLimits
@@ -38,6 +33,19 @@ export interface StreamLink {
   repair (): Promise<void>
   close (): Promise<void>
 }
+
+/** Publishes on one connection and waits for the stream's acknowledgements. */
+interface AcknowledgedPublisher {
+  /** @throws {MillraceError} `MILLRACE_STREAM_REFUSED`, `MILLRACE_STREAM_MISSING`, `MILLRACE_STREAM_SILENT`. */
+  publish (message: OutgoingMessage): Promise<void>
+  /** Rejects everything that waits: its acknowledgements will never come. */
+  abandon (error: Error): void
+}
+
+/** Room for subject, headers and the protocol within the server's largest message. */
+const ENVELOPE_BYTES = 4096
+
+const LONGEST_PAUSE_MS = 5000
 
 export function openStreamLink (options: StreamLinkOptions): StreamLink {
   const { logger } = options
@@ -118,14 +126,6 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
 
 function unavailable (why: string): MillraceError {
   return new MillraceError('MILLRACE_STREAM_AWAY', why, { action: 'retry' })
-}
-
-/** Publishes on one connection and waits for the stream's acknowledgements. */
-interface AcknowledgedPublisher {
-  /** @throws {MillraceError} `MILLRACE_STREAM_REFUSED`, `MILLRACE_STREAM_MISSING`, `MILLRACE_STREAM_SILENT`. */
-  publish (message: OutgoingMessage): Promise<void>
-  /** Rejects everything that waits: its acknowledgements will never come. */
-  abandon (error: Error): void
 }
 
 interface Waiting {

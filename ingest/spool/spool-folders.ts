@@ -17,6 +17,9 @@ interface OpenSpoolsOptions {
 /** More ingest processes than this on one data directory are a mistake. */
 const MAX_SPOOLS = 256
 
+/** How often to look for spools of processes that are gone. */
+const ADOPT_INTERVAL_MS = 10_000
+
 /**
  * Takes the first spool folder that no living process has. After a crash that is the one of the crashed process, and
  * what it left is published by its successor.
@@ -33,35 +36,6 @@ export async function openOwnSpool ({ root, maxBytes, logger }: OpenSpoolsOption
   }
   throw new Error(`all ${MAX_SPOOLS} spool folders of ${root} are in use`)
 }
-
-/** Takes every folder that holds messages and whose process is gone. The caller drains and closes them. */
-export async function adoptOrphanedSpools ({ root, logger }: OpenSpoolsOptions): Promise<Spool[]> {
-  const adopted: Spool[] = []
-  for (const name of await readdir(root)) {
-    if (!/^\d+$/.test(name)) continue
-    const folder = path.join(root, name)
-    if ((await listSegments(folder)).length === 0) continue
-    const lock = tryLockFolder(folder)
-    if (lock === null) continue
-    logger.warn({ folder }, 'took over the spool of a process that is gone')
-    // Nothing is appended to it here.
-    adopted.push(await Spool.open({ folder, lock, maxBytes: 0, logger }))
-  }
-  return adopted
-}
-
-/**
- * Takes the folder for this process, if no living process has it; creates it when it is missing.
- *
- * @returns null when another process has the folder.
- */
-export function tryLockFolder (folder: string): FileLock | null {
-  mkdirSync(folder, { recursive: true })
-  return tryLockFile(path.join(folder, 'lock'))
-}
-
-/** How often to look for spools of processes that are gone. */
-const ADOPT_INTERVAL_MS = 10_000
 
 /** Publishes, in the background, what processes left that no longer run. */
 export function adoptSpools (options: OpenSpoolsOptions & { link: StreamLink }): { stop (): Promise<void> } {
@@ -93,4 +67,30 @@ export function adoptSpools (options: OpenSpoolsOptions & { link: StreamLink }):
     await drainSpool({ spool, publish, onProgress: () => {}, logger, signal: stopped.signal })
     await spool.close()
   }
+}
+
+/** Takes every folder that holds messages and whose process is gone. The caller drains and closes them. */
+export async function adoptOrphanedSpools ({ root, logger }: OpenSpoolsOptions): Promise<Spool[]> {
+  const adopted: Spool[] = []
+  for (const name of await readdir(root)) {
+    if (!/^\d+$/.test(name)) continue
+    const folder = path.join(root, name)
+    if ((await listSegments(folder)).length === 0) continue
+    const lock = tryLockFolder(folder)
+    if (lock === null) continue
+    logger.warn({ folder }, 'took over the spool of a process that is gone')
+    // Nothing is appended to it here.
+    adopted.push(await Spool.open({ folder, lock, maxBytes: 0, logger }))
+  }
+  return adopted
+}
+
+/**
+ * Takes the folder for this process, if no living process has it; creates it when it is missing.
+ *
+ * @returns null when another process has the folder.
+ */
+export function tryLockFolder (folder: string): FileLock | null {
+  mkdirSync(folder, { recursive: true })
+  return tryLockFile(path.join(folder, 'lock'))
 }

@@ -17,6 +17,15 @@ export interface SpoolOptions {
   logger: Logger
 }
 
+export interface DrainOptions {
+  spool: Spool
+  publish: Publish
+  /** Called after each portion that arrived. */
+  onProgress: () => void
+  logger: Logger
+  signal: AbortSignal
+}
+
 /** What is appended but not yet published, in a folder that belongs to this process. */
 export class Spool {
   readonly #options: SpoolOptions
@@ -116,8 +125,8 @@ export class Spool {
   }
 }
 
-/** How many messages of a portion are on their way at once. */
-const WINDOW = 8
+/** Spooled messages in flight at a time. */
+const MAX_IN_FLIGHT = 8
 
 /**
  * Publishes until one fails. Events may overtake each other, some at a time; persons updates may not.
@@ -140,22 +149,13 @@ async function publishInOrder (
 
 /** One persons update, or as many events as follow each other. */
 function takeWindow (spooled: readonly SpooledMessage[], start: number): readonly SpooledMessage[] {
-  const window = spooled.slice(start, start + WINDOW)
+  const window = spooled.slice(start, start + MAX_IN_FLIGHT)
   const ordered = window.findIndex(({ message }) => message.subject.startsWith('persons.'))
   return ordered === -1 ? window : window.slice(0, Math.max(ordered, 1))
 }
 
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 2000
-
-export interface DrainOptions {
-  spool: Spool
-  publish: Publish
-  /** Called after each portion that arrived. */
-  onProgress: () => void
-  logger: Logger
-  signal: AbortSignal
-}
 
 /**
  * Publishes what a spool holds until it is empty, however often the stream refuses; pauses double up to two seconds.

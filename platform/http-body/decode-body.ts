@@ -3,6 +3,14 @@ import { hasLongNumber, parseJson } from './parse-json.ts'
 import { bodyError, type BodyErrorCode } from './read-body.ts'
 import { type ContentEncoding, inflateEncoded, inflateGzip, inflateLz64, isGzip } from './inflate.ts'
 
+/** What the request says about its body. All of it are hints: the bytes decide. */
+export interface BodyHints {
+  contentType?: string | undefined
+  contentEncoding?: string | undefined
+  /** Query parameter `compression`. */
+  compression?: string | undefined
+}
+
 /**
  * Turns the raw bytes of a body into the JSON value it carries, however the SDK wrapped it.
  *
@@ -25,14 +33,6 @@ export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number, c
 function toText (bytes: Buffer): string {
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
   return bytes.toString('utf8', hasMark ? 3 : 0)
-}
-
-/** What the request says about its body. All of it are hints: the bytes decide. */
-export interface BodyHints {
-  contentType?: string | undefined
-  contentEncoding?: string | undefined
-  /** Query parameter `compression`. */
-  compression?: string | undefined
 }
 
 /** SDKs nest at most three (form, base64, gzip); a body that goes on is an attack. */

@@ -1,6 +1,21 @@
 import { randomUUID } from 'node:crypto'
 import { bodyError } from './read-body.ts'
 
+/** A number of JSON text with all its digits, as `JSON.rawJSON` makes it: `JSON.stringify` writes it as it was. */
+export interface ExactNumber {
+  readonly rawJSON: string
+}
+
+type Reviver = (key: string, value: unknown, context: { source?: string }) => unknown
+
+interface ExactJson {
+  isRawJSON: (value: unknown) => boolean
+  rawJSON: (text: string) => ExactNumber
+}
+
+/** Not yet in the types of the language. */
+const json = JSON as unknown as ExactJson
+
 /**
  * Parses JSON text; `NaN` and `Infinity`, which some languages write, count as null.
  *
@@ -32,7 +47,7 @@ function replaceNonNumbers (text: string): string {
 }
 
 /** The shortest whole number that a double may not hold: 2^53 has as many digits. */
-const DIGITS = 16
+const LONG_DIGITS = 16
 
 /**
  * Whether JSON text may have a number that loses digits when it is parsed: a run of 16 digits anywhere.
@@ -40,13 +55,13 @@ const DIGITS = 16
  * Looks at every 16th byte only, since a run of 16 covers one of them; about 0.1 us for an event of 600 bytes.
  */
 export function hasLongNumber (bytes: Uint8Array): boolean {
-  for (let at = DIGITS - 1; at < bytes.length; at += DIGITS) {
+  for (let at = LONG_DIGITS - 1; at < bytes.length; at += LONG_DIGITS) {
     if (!isDigit(bytes[at])) continue
     let first = at
     while (isDigit(bytes[first - 1])) first--
     let last = at
     while (isDigit(bytes[last + 1])) last++
-    if (last - first >= DIGITS - 1) return true
+    if (last - first >= LONG_DIGITS - 1) return true
   }
   return false
 }
@@ -54,19 +69,6 @@ export function hasLongNumber (bytes: Uint8Array): boolean {
 function isDigit (byte: number | undefined): boolean {
   return byte !== undefined && byte >= 0x30 && byte <= 0x39
 }
-
-/** A number of JSON text with all its digits, as `JSON.rawJSON` makes it: `JSON.stringify` writes it as it was. */
-export interface ExactNumber {
-  readonly rawJSON: string
-}
-
-interface ExactJson {
-  isRawJSON: (value: unknown) => boolean
-  rawJSON: (text: string) => ExactNumber
-}
-
-/** Not yet in the types of the language. */
-const json = JSON as unknown as ExactJson
 
 /** Fields of an event whose type decides what they mean; numbers there stay plain. */
 const PLAIN = new Set([
@@ -97,8 +99,6 @@ function parseExactly (text: string, reviver: Reviver = keepDigits): unknown {
 export function parseStoredJson (text: string): unknown {
   return /\d{16}/.test(text) ? parseExactly(text, keepAllDigits) : JSON.parse(text) as unknown
 }
-
-type Reviver = (key: string, value: unknown, context: { source?: string }) => unknown
 
 /** For what a client sends. */
 function keepDigits (key: string, value: unknown, context: { source?: string }): unknown {

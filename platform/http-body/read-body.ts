@@ -79,8 +79,8 @@ export function bodyTooLarge (what: string, maxBytes: number): HttpError {
 }
 
 /** What a proxy in front passes on at most; anyone who sends more is not listening for the answer. */
-const MAX_BYTES = 20_971_520
-const MAX_MS = 5000
+const MAX_DRAINED_BYTES = 20_971_520
+const MAX_DRAIN_MS = 5000
 
 /**
  * Reads the rest of a request and forgets it. A client that is still sending does not see an answer given meanwhile:
@@ -95,9 +95,9 @@ export async function drainRequest (raw: IncomingMessage): Promise<void> {
   let bytes = 0
   const count = (chunk: Buffer): void => {
     bytes += chunk.length
-    if (bytes > MAX_BYTES) done()
+    if (bytes > MAX_DRAINED_BYTES) done()
   }
-  const timer = setTimeout(done, MAX_MS)
+  const timer = setTimeout(done, MAX_DRAIN_MS)
   raw.on('data', count).once('end', done).once('close', done).once('error', done)
   // Anyone who was reading may have paused it.
   raw.resume()
@@ -106,11 +106,11 @@ export async function drainRequest (raw: IncomingMessage): Promise<void> {
   raw.off('data', count)
 }
 
-const TOKEN = "[\\w!#$%&'*+.^`|~-]+"
+const MEDIA_TOKEN = "[\\w!#$%&'*+.^`|~-]+"
 
 /** What the framework takes for a media type (RFC 9110, 8.3.1). */
-const VALID = new RegExp(`^\\s*${TOKEN}/${TOKEN}\\s*(?:;|$)`)
-const FIRST = new RegExp(`${TOKEN}/${TOKEN}`)
+const MEDIA_TYPE = new RegExp(`^\\s*${MEDIA_TOKEN}/${MEDIA_TOKEN}\\s*(?:;|$)`)
+const FIRST_MEDIA_TYPE = new RegExp(`${MEDIA_TOKEN}/${MEDIA_TOKEN}`)
 
 /**
  * Makes a header `content-type` that is no media type one. Clients and proxies send `json`, an empty one, or the same
@@ -122,8 +122,8 @@ const FIRST = new RegExp(`${TOKEN}/${TOKEN}`)
 export function normaliseContentType (headers: IncomingHttpHeaders): void {
   const type = headers['content-type']
   // What nearly every client sends.
-  if (type === undefined || type === 'application/json' || VALID.test(type)) return
+  if (type === undefined || type === 'application/json' || MEDIA_TYPE.test(type)) return
   const text = type.trim().toLowerCase()
   if (text === '') delete headers['content-type']
-  else headers['content-type'] = FIRST.exec(text)?.[0] ?? (text.includes('json') ? 'application/json' : 'application/octet-stream')
+  else headers['content-type'] = FIRST_MEDIA_TYPE.exec(text)?.[0] ?? (text.includes('json') ? 'application/json' : 'application/octet-stream')
 }

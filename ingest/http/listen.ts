@@ -1,11 +1,23 @@
-import net from 'node:net'
+import net, { type ListenOptions } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises'
-import { type FastifyInstance } from 'fastify'
+import { type FastifyInstance, type FastifyListenOptions } from 'fastify'
 
 /** A turn of the event loop that takes less had nothing to do, in milliseconds. */
 const QUIET_TURN_MS = 0.1
 /** How long a process under load looks for such a turn, in milliseconds; none of some hundred took over 30 turns. */
 const MAX_WAIT_MS = 200
+
+/**
+ * Opens the port. Two processes may share it, so that one can be replaced without a refused connection.
+ *
+ * @returns the port; the one that the system chose when 0 was asked for.
+ */
+export async function listen (app: FastifyInstance, http: { host: string, port: number }): Promise<number> {
+  const options: FastifyListenOptions & ListenOptions = { ...http, reusePort: true }
+  await app.listen(options)
+  const address = app.server.address()
+  return typeof address === 'object' && address !== null ? address.port : http.port
+}
 
 /**
  * Ends an app without failing a request: no new connections, a time in which each answer asks its client to connect
