@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from 'commander'
 import { parseIsoDateTime } from '../api/http/request-values.ts'
+import { cutText, isStorableText } from '../platform/storable-text.ts'
 
 const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 }
 
@@ -38,10 +39,10 @@ export function readTimezone (text: string): string {
   }
 }
 
-/** Reads a text within the limit of its column. */
+/** Reads a text that its column can hold: `maxLength` is in characters, as Postgres counts. */
 export function readText (maxLength: number): (text: string) => string {
   return (text) => {
-    if (text.trim() === '' || text.length > maxLength || text.includes('\0')) {
+    if (text.trim() === '' || cutText(text, maxLength) !== text || !isStorableText(text)) {
       throw new InvalidArgumentError(`Give 1 to ${maxLength} characters.`)
     }
     return text

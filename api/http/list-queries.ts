@@ -1,5 +1,6 @@
 import { HttpError } from '../../platform/errors.ts'
 import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
+import { isStorableText } from '../../platform/storable-text.ts'
 import { type PageContent } from './pagination.ts'
 import { parseInteger } from './request-validation.ts'
 import { isIsoDateTime } from './request-values.ts'
@@ -62,7 +63,7 @@ export function decodeCursor (
 }
 
 function isOfKind (value: unknown, kind: CursorKind): boolean {
-  if (typeof value !== 'string' || value.includes('\0') || !value.isWellFormed()) return false
+  if (typeof value !== 'string' || !isStorableText(value)) return false
   if (kind === 'integer') return parseInteger(value) !== undefined
   return kind === 'text' || value === '-infinity' || isIsoDateTime(value)
 }

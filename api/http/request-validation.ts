@@ -3,6 +3,7 @@ import ajvFormats from 'ajv-formats'
 import { type FastifyInstance, type FastifyRequest, type FastifySchemaCompiler } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
 import { normaliseContentType } from '../../platform/http-body/read-body.ts'
+import { isStorableText } from '../../platform/storable-text.ts'
 import { malformedBody, unsupportedMediaType } from './errors.ts'
 import { isIsoDateTime } from './request-values.ts'
 
@@ -37,7 +38,7 @@ function refusal ({ headers }: FastifyRequest): HttpError {
 const MAX_DEPTH = 64
 
 /**
- * Refuses texts that Postgres cannot hold (NUL, lone surrogates) and bodies nested beyond reason, with the name of
+ * Refuses texts that cannot be stored (NUL, lone surrogates) and bodies nested beyond reason, with the name of
  * the field, before they turn into an error of the database. A `preValidation` hook.
  */
 export async function refuseUnstorableText (request: FastifyRequest): Promise<void> {
@@ -48,12 +49,11 @@ export async function refuseUnstorableText (request: FastifyRequest): Promise<vo
 
 function check (value: unknown, path: string[]): void {
   if (typeof value === 'string') {
-    if (value.includes('\0')) throw unstorable(path, 'must not contain NUL characters')
-    if (!value.isWellFormed()) throw unstorable(path, 'must be well-formed Unicode')
+    if (!isStorableText(value)) throw unstorable(path, 'must not contain NUL characters or lone surrogates')
   } else if (typeof value === 'object' && value !== null) {
     if (path.length >= MAX_DEPTH) throw unstorable(path, `must not be nested deeper than ${MAX_DEPTH} levels`)
     for (const [key, item] of Object.entries(value)) {
-      if (key.includes('\0') || !key.isWellFormed()) throw unstorable(path, 'must not have names with NUL or broken Unicode')
+      if (!isStorableText(key)) throw unstorable(path, 'must not have names with NUL characters or lone surrogates')
       check(item, [...path, key])
     }
   }

@@ -1,4 +1,5 @@
 import { HttpError } from '../../platform/errors.ts'
+import { isStorableText } from '../../platform/storable-text.ts'
 
 const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,]\d{1,9})?)?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?$/
 
@@ -47,7 +48,7 @@ export function readNameList (parameter: string, text: string | undefined): stri
   if (text === undefined || text.trim() === '') return undefined
   if (!text.trimStart().startsWith('[')) return text.split(',').map((name) => name.trim()).filter((name) => name !== '')
   const names = parseJson(text)
-  if (!Array.isArray(names) || !names.every((name) => typeof name === 'string' && !name.includes('\0') && name.isWellFormed())) {
+  if (!Array.isArray(names) || !names.every((name) => typeof name === 'string' && isStorableText(name))) {
     throw new HttpError(400, 'validation_error', 'invalid_input', `${parameter} must be a JSON array of names.`, { attr: parameter })
   }
   return names as string[]

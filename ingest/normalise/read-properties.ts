@@ -1,7 +1,8 @@
 import { GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR, PROPERTY_TYPE_CODES } from '../../schema/event-row.ts'
 import { isExactNumber } from '../../platform/http-body/parse-json.ts'
 import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
-import { cleanText, cutText, toGroupType } from '../../platform/identity.ts'
+import { toGroupType } from '../../platform/identity.ts'
+import { cutText, REPLACEMENT, toStorableText } from '../../platform/storable-text.ts'
 import { PROMOTED_PROPERTIES } from './event-row.ts'
 import { inferType, nameRuleOf, type NameRule, type PropertyType } from './infer-property-type.ts'
 
@@ -147,8 +148,8 @@ function textOf (shape: Shape): string {
 
 /** The name as persons and groups have it, so without NUL. A group's must not hold the separator before it, either. */
 function cleanEntry (text: string, kind: Kind): string {
-  const cleaned = cleanText(text)
+  const cleaned = toStorableText(text)
   if (kind !== 'g') return cleaned
   const [type, ...name] = cleaned.split(GROUP_TYPE_SEPARATOR)
-  return `${type}${GROUP_TYPE_SEPARATOR}${name.join('\ufffd')}`
+  return `${type}${GROUP_TYPE_SEPARATOR}${name.join(REPLACEMENT)}`
 }

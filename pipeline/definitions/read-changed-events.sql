@@ -2,7 +2,7 @@
 -- so reading one twice is harmless. Reads one row per project, event and day.
 --
 -- Nobody has seen an event before it arrived, nor later than now: times of clients and of clocks that were ahead by more
--- than a minute become the time of arrival. Postgres has no NUL in texts: U+FFFD stands for it (cleanText), before
+-- than a minute become the time of arrival. Postgres has no NUL in texts: U+FFFD stands for it (platform/storable-text.ts), before
 -- anything is counted.
 WITH least(last_inserted, now64(3)) AS arrived
 SELECT

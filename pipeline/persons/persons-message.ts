@@ -1,6 +1,7 @@
 import { isExactNumber, parseStoredJson } from '../../platform/http-body/parse-json.ts'
 import { splitJsonArray } from '../../platform/http-body/split-json-array.ts'
-import { cleanStrings, MAX_GROUP_KEY_LENGTH, mayNeedCleaning } from '../../platform/identity.ts'
+import { MAX_GROUP_KEY_LENGTH } from '../../platform/identity.ts'
+import { mayHoldUnstorableText, toStorableJson } from '../../platform/storable-text.ts'
 import { type PersonsUpdate } from '../../schema/persons-update.ts'
 import { type RefusedUpdate } from './persons-outcome.ts'
 
@@ -33,7 +34,7 @@ export function readPersonsMessage (
     return message
   }
   // Postgres stores neither NUL nor lone surrogates.
-  if (mayNeedCleaning(text)) items = cleanStrings(items)
+  if (mayHoldUnstorableText(text)) items = toStorableJson(items)
   for (const [i, item] of (items as unknown[]).entries()) {
     const problem = checkUpdate(item)
     if (problem === null) message.updates.push(item as PersonsUpdate)

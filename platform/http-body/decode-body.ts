@@ -1,4 +1,4 @@
-import { cleanStrings, mayNeedCleaning } from '../identity.ts'
+import { mayHoldUnstorableText, toStorableJson } from '../storable-text.ts'
 import { hasLongNumber, parseJson } from './parse-json.ts'
 import { bodyError, type BodyErrorCode } from './read-body.ts'
 import { type ContentEncoding, inflateEncoded, inflateGzip, inflateLz64, isGzip } from './inflate.ts'
@@ -19,14 +19,14 @@ export interface BodyHints {
  * Whole numbers that a double cannot hold become an `ExactNumber`.
  *
  * @param maxBytes  Largest body after decompression.
- * @param cleansStrings  All strings and names become what is stored of them (`cleanText`). For who compares
+ * @param asStored  All strings and names become what is stored of them (`toStorableText`), for callers that compare
  *   them with what is stored.
  * @throws {HttpError} 400 with a code that says what was wrong, 413 `body_too_large`.
  */
-export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number, cleansStrings = false): unknown {
+export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number, asStored = false): unknown {
   const json = unwrapBody(bytes, hints, maxBytes)
   const value = parseJson(toText(json), hasLongNumber(json))
-  return cleansStrings && mayNeedCleaning(json) ? cleanStrings(value) : value
+  return asStored && mayHoldUnstorableText(json) ? toStorableJson(value) : value
 }
 
 /** Bytes that are not UTF-8 become U+FFFD; a byte order mark goes. */

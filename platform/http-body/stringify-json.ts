@@ -1,3 +1,4 @@
+import { replaceLoneSurrogates } from '../storable-text.ts'
 import { isExactNumber } from './parse-json.ts'
 
 /**
@@ -9,8 +10,7 @@ import { isExactNumber } from './parse-json.ts'
  * functions for numbers read, too.
  */
 export function stringifyJson (value: unknown): string {
-  let text = stringifyAnyDepth(value)
-  if (text.includes('\\ud')) text = replaceLoneSurrogates(text)
+  const text = replaceLoneSurrogates(stringifyAnyDepth(value))
   return mayHoldHugeNumber(text) ? quoteHugeNumbers(text) : text
 }
 
@@ -51,14 +51,6 @@ function isHuge (token: string): boolean {
   if (token.length > 21) return true
   const number = BigInt(token)
   return number > LARGEST || number < SMALLEST
-}
-
-/** Escapes are taken one after the other, so that a backslash that is itself escaped begins none. */
-const ESCAPE = /\\(?:ud[89a-f][0-9a-f]{2}|.)/g
-
-/** In the output of `JSON.stringify` an escaped surrogate is always a lone one. */
-function replaceLoneSurrogates (text: string): string {
-  return text.replace(ESCAPE, (escape) => escape.startsWith('\\ud') ? '\ufffd' : escape)
 }
 
 function stringifyAnyDepth (value: unknown): string {
