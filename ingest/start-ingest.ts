@@ -14,9 +14,9 @@ import { BodyBudget } from './large/body-budget.ts'
 import { createLargeBodyPool } from './large/large-body-pool.ts'
 import { createPropertyReader } from './normalise/read-properties.ts'
 import { createNormaliseEvent } from './normalise/normalise-event.ts'
-import { openKeys } from './authenticate/read-keys.ts'
+import { openKeys } from '../platform/keys/read-keys.ts'
 import { openPublishing } from './publish/open-publishing.ts'
-import { createRateLimit } from './authenticate/rate-limit.ts'
+import { createRateLimit } from './capture/rate-limit.ts'
 import { createTakeEvent } from './capture/take-event.ts'
 
 /** A running ingest tier. */
@@ -39,7 +39,7 @@ const CLOSE_GRACE_MS = 2000
  *
  * 1. `http/`: take the request, answer it
  * 2. `capture/`: find its events and its key, take each event; `large/` does it in a thread for large bodies
- * 3. `authenticate/`: which project is it, and has it sent too much
+ * 3. `platform/keys/`: which project is it; `capture/rate-limit.ts`: has it sent too much
  * 4. `normalise/`: from what was sent to a row, and to what it changes about persons
  * 5. `encode/`: from rows to a frame
  * 6. `publish/`: messages to the stream; `spool/` keeps them while it is unavailable

@@ -1,6 +1,6 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createExpiringCache } from './expiring-cache.ts'
-import { hashPersonalKey } from './key-text.ts'
+import { hashPersonalKey } from '../../platform/keys/key-text.ts'
 import { findPersonalKey, type PersonalKey } from './personal-keys.ts'
 
 /** The personal keys of this installation, in memory for a while. */

@@ -1,7 +1,7 @@
 import { MillraceError } from '../../platform/errors.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { isScope, SCOPE_OBJECTS } from '../../platform/scopes.ts'
-import { hashPersonalKey, maskKey, mintKey } from './key-text.ts'
+import { hashPersonalKey, maskKey, mintKey } from '../../platform/keys/key-text.ts'
 import { selectUserSummary, type UserSummary } from './users.ts'
 
 /** A stored personal key with its owner. */

@@ -1,6 +1,6 @@
 import { MillraceError } from '../../platform/errors.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { mintKey } from './key-text.ts'
+import { mintKey } from '../../platform/keys/key-text.ts'
 
 export interface NewProject {
   name: string

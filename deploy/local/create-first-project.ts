@@ -1,4 +1,4 @@
-import { hashPersonalKey, maskKey } from '../../api/keys/key-text.ts'
+import { hashPersonalKey, maskKey } from '../../platform/keys/key-text.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 
 export interface FirstProject {

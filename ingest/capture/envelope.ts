@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import { HttpError } from '../../platform/errors.ts'
+import { type Project } from '../../platform/keys/read-keys.ts'
 import { parseTimestamp } from '../normalise/timestamps.ts'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -107,13 +108,6 @@ function readSentAt (sentAt: unknown, query: Fields): number | null {
     if (time !== null && time >= EARLIEST_SENT_AT_MS) return time
   }
   return null
-}
-
-/** A project that events can be stored for. */
-export interface Project {
-  id: number
-  /** The addresses of its clients are not stored. */
-  anonymizeIps: boolean
 }
 
 /** What the events of one request have in common. */

@@ -6,7 +6,7 @@ import { type EventClass } from '../../schema/streams.ts'
 import { type DropReason } from '../capture/ingest-counts.ts'
 import { type EncodedFrame } from '../encode/frame-encoder.ts'
 import { type EncodedUpdate } from '../publish/persons-partitions.ts'
-import { type Project } from '../capture/envelope.ts'
+import { type Project } from '../../platform/keys/read-keys.ts'
 
 export interface LargeBodyPoolOptions {
   /** Bodies worked on at the same time. */

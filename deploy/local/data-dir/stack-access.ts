@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { mintKey } from '../../../api/keys/key-text.ts'
+import { mintKey } from '../../../platform/keys/key-text.ts'
 import { flushFolder } from '../../../platform/durable-folder.ts'
 import { type StackSettings } from '../stack-settings.ts'
 

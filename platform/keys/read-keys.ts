@@ -1,9 +1,15 @@
-import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { listenPostgres } from '../../platform/postgres/listen-postgres.ts'
-import { type Logger } from '../../platform/logger.ts'
-import { type Metrics } from '../../platform/metrics.ts'
-import { type Project } from '../capture/envelope.ts'
+import { connectPostgres, type Sql } from '../postgres/connect-postgres.ts'
+import { listenPostgres } from '../postgres/listen-postgres.ts'
+import { type Logger } from '../logger.ts'
+import { type Metrics } from '../metrics.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
+
+/** A project that events can be stored for. */
+export interface Project {
+  id: number
+  /** The addresses of its clients are not stored. */
+  anonymizeIps: boolean
+}
 
 /** A copy of all keys that may send events. */
 export interface KeyTable {

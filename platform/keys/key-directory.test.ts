@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
-import { createLogger } from '../../platform/logger.ts'
+import { connectPostgres } from '../postgres/connect-postgres.ts'
+import { createLogger } from '../logger.ts'
 import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
-import { type Project } from '../capture/envelope.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
-import { createLoadKeys, type LoadKeys } from './read-keys.ts'
+import { createLoadKeys, type LoadKeys, type Project } from './read-keys.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
 

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto'
-import { HttpError } from '../../platform/errors.ts'
-import { type Logger } from '../../platform/logger.ts'
-import { CAPTURE_SCOPE, requireScope } from '../../platform/scopes.ts'
-import { type Project } from '../capture/envelope.ts'
-import { type KeyTable, type LoadKeys } from './read-keys.ts'
+import { HttpError } from '../errors.ts'
+import { type Logger } from '../logger.ts'
+import { CAPTURE_SCOPE, requireScope } from '../scopes.ts'
+import { type KeyTable, type LoadKeys, type Project } from './read-keys.ts'
 
 /**
  * Knows which project a key stands for, from a copy of the tables of keys (tens of rows).
