@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { personUuid } from '../platform/persons/person-ids.ts'
-import { createTestClickHouse } from '../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../test/support/test-stores.ts'
 import { createTestApi, type TestApi } from './testing/create-test-api.ts'
 
 async function insertPerson ({ sql, projectId }: TestApi, distinctId: string): Promise<string> {

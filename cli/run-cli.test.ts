@@ -5,7 +5,7 @@ import t from 'tap'
 import { findPersonalKey } from '../api/keys/personal-keys.ts'
 import { hashPersonalKey } from '../platform/keys/key-text.ts'
 import { type Sql } from '../platform/postgres/connect-postgres.ts'
-import { createTestPostgres } from '../test/support/create-test-postgres.ts'
+import { createTestPostgres } from '../test/support/test-stores.ts'
 import { type TestContext } from '../test/support/test-context.ts'
 import { runCaptured, type Captured } from './testing/run-captured.ts'
 

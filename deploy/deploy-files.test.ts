@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
 import { settings } from '../platform/settings.ts'
-import { createTestClickHouse } from '../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../test/support/test-stores.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
 const PORTS = { ingest: 'MILLRACE_PORT', pipeline: 'MILLRACE_PIPELINE_PORT', api: 'MILLRACE_API_PORT' } as const

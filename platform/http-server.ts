@@ -30,7 +30,8 @@ export function answerClientError (error: Error & { code?: string }, socket: Soc
  * allows. By itself, Node ends such a connection without the answer, while the request is worked on all the same: its
  * client would send it again. A client that is gone for good costs one answer that nobody reads.
  *
- * Node has no documented option for it; `test/half-closed-clients.test.ts` tells when the property means nothing more.
+ * Node has no documented option for it; `test/events/half-closed-clients.test.ts` tells when the property means
+ * nothing more.
  */
 export function answerHalfClosed (server: Server): void {
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { createTestPostgres } from '../test/support/create-test-postgres.ts'
+import { createTestPostgres } from '../test/support/test-stores.ts'
 import { decodeBody } from './http-body/decode-body.ts'
 import { cutText, isStorableText, mayHoldUnstorableText, toStorableJson, toStorableText } from './storable-text.ts'
 

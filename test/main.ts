@@ -3,7 +3,7 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { tapEnvironment } from './support/tap-environment.ts'
+import { tapEnvironment } from './support/environments.ts'
 
 const tap = spawn('tap', process.argv.slice(2), { env: tapEnvironment(), stdio: 'inherit' })
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => tap.kill(signal))

@@ -6,7 +6,9 @@ import path from 'node:path'
 import { createClient } from '@clickhouse/client'
 import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-access.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
-import { withoutSettings } from './support/without-settings.ts'
+import { withoutSettings } from './support/environments.ts'
+import { createTestClickHouse, createTestPostgres } from './support/test-stores.ts'
+import { type TestContext } from './support/test-context.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'deploy', 'local', 'main.ts')
 const READY_TIMEOUT_MS = 60_000
@@ -109,4 +111,18 @@ async function end (supervisor: ChildProcess): Promise<void> {
   const exited = once(supervisor, 'exit')
   supervisor.kill('SIGTERM')
   await exited
+}
+
+/**
+ * The whole system with databases of its own in the Postgres and ClickHouse of the run, so that it starts neither. For
+ * tests that break neither. It is gone after the test.
+ *
+ * @param env  Further settings.
+ */
+export async function startStackOnSharedStores (t: TestContext, env: Record<string, string> = {}): Promise<Stack> {
+  const { url: databaseUrl } = await createTestPostgres(t)
+  const { url: clickhouseUrl } = await createTestClickHouse(t)
+  const stack = await startStack({ env: { DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl, ...env } })
+  t.teardown(async () => { await stack.stop() })
+  return stack
 }

@@ -2,7 +2,7 @@ import { type NewDeadLetter, publishDeadLetter } from '../../platform/dead-lette
 import { createLogger } from '../../platform/logger.ts'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
-import { startTestNats } from '../../test/support/start-test-nats.ts'
+import { startTestNats } from '../../test/support/test-processes.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 
 const TEN_MEGABYTES = 10_485_760

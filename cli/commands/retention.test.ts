@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
+import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
 t.test('shows how long what is kept, also without any rule, and takes rules that make sense', async (t) => {

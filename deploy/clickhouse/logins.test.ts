@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { ANALYST_PROFILE } from '../local/clickhouse-server/engine/profiles.ts'
 
 const FOLDER = import.meta.dirname

@@ -4,7 +4,7 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { parseMetrics, type MetricSamples } from '../../cli/status/read-status.ts'
 import { ALERT_FAULTS } from '../../test/alerts/alert-faults.ts'
-import { startStackOnSharedStores } from '../../test/start-stack-on-shared-stores.ts'
+import { startStackOnSharedStores } from '../../test/start-stack.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { readAddresses } from '../local/data-dir/stack-access.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
+import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { createFirstProject } from './create-first-project.ts'
 
 const keys = { projectApiKey: 'phc_first', personalApiKey: 'phx_first' }

@@ -6,7 +6,7 @@ import t from 'tap'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { readPromotion } from '../../platform/promoted-columns/promoted-column.ts'
 import { promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 
 const FOLDER = import.meta.dirname
 const ROOT = path.join(FOLDER, '..', '..')

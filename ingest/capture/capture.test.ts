@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { PROJECT_KEY, startTestIngest, TEAM_KEY } from '../testing/start-test-ingest.ts'
 import { discardPublished, takePersonsUpdates, takePublishedEvents } from '../testing/read-published-events.ts'
 

@@ -4,8 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { fastify } from 'fastify'
 import t, { type Test } from 'tap'
-import { freePort } from '../../test/support/free-port.ts'
-import { sendRaw } from '../../test/support/send-raw.ts'
+import { freePort, sendRaw } from '../../test/support/local-ports.ts'
 import { forwardToApi } from './forward-to-api.ts'
 
 /** More than the buffers of two sockets hold. */

@@ -1,6 +1,6 @@
 import zlib from 'node:zlib'
 import t from 'tap'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { discardPublished, takeMessages, takePersonsUpdates, takePublishedEvents } from '../testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'

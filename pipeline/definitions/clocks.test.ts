@@ -1,6 +1,5 @@
 import t from 'tap'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
-import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
+import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import { clockLead, compareClocks } from './clocks.ts'
 
 t.test('finds no difference between the clocks of one machine', async (t) => {

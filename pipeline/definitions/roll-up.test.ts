@@ -1,10 +1,9 @@
 import t from 'tap'
 import { pino } from 'pino'
 import { createMetrics } from '../../platform/metrics.ts'
-import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
+import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
 import { rollUpDefinitions, startRollUp } from './roll-up.ts'
 
 const DAY_MS = 86_400_000

@@ -2,7 +2,7 @@ import { jetstream, jetstreamManager, type JetStreamManager } from '@nats-io/jet
 import { pino } from 'pino'
 import t from 'tap'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { startTestNats } from '../../test/support/start-test-nats.ts'
+import { startTestNats } from '../../test/support/test-processes.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { OrderedPulls, recreateConsumer } from './ordered-pulls.ts'

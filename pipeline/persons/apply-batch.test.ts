@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
+import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { loadRecentUpdates, openProgress } from './persons-progress.ts'
 import { readPersonsMessage } from './persons-message.ts'
 import { origin, readPersons } from './testing/start-persons-stores.ts'

@@ -4,7 +4,7 @@ import t from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { personsSubject } from '../../schema/streams.ts'
-import { startTestNats } from '../../test/support/start-test-nats.ts'
+import { startTestNats } from '../../test/support/test-processes.ts'
 import { openPersonsPartitionReader } from './partition-reader.ts'
 
 /** More than two pulls bring. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { onCluster, onEachReplica, onEachShard, systemTable } from './cluster-sql.ts'
 
 /** A name that has to be quoted. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { buildEventBlock, type PlainEvent } from '../../test/support/event-block.ts'
 import { decodeNativeBlock, encodeNativeBlock } from './frame-codec.ts'
 import { describeRows, pickRows, uuidFromNative, uuidToNative } from './native-block.ts'

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import t from 'tap'
 import { connectPostgres } from '../postgres/connect-postgres.ts'
 import { createLogger } from '../logger.ts'
-import { createTestPostgres } from '../../test/support/create-test-postgres.ts'
+import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
 import { createLoadKeys, type LoadKeys, type Project } from './read-keys.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { personUuid } from './person-ids.ts'
 
 t.test('gives the ids of the specification', async (t) => {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { describeExpression, listPromotedColumns, PROMOTED_TYPES, type PromotedType, readPromotion } from './promoted-column.ts'
 import { demoteProperty, promoteProperty } from './promote-property.ts'
 

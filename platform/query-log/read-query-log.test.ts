@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { readLog, SYSTEM_LOG, type LoggedQueries } from './read-query-log.ts'
 
 // The columns of a server's system.query_log that are read, with its types; the embedded engine has no such table.

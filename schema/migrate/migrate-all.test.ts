@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { Client } from 'pg'
 import t, { type Test } from 'tap'
-import { askForService } from '../../test/support/ask-for-service.ts'
+import { askForService } from '../../test/support/shared-services.ts'
 import { migrateAll, type MigrateOptions } from './migrate-all.ts'
 
 interface Databases extends MigrateOptions {

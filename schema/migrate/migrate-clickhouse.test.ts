@@ -1,6 +1,6 @@
 import { type ClickHouseClient } from '@clickhouse/client'
 import t from 'tap'
-import { createTestClickHouse } from '../../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { findMaterializedView, FLUSH_SETTINGS, flushInserts, migrateClickHouse } from './migrate-clickhouse.ts'
 import { type Migration } from './read-migrations.ts'
 

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { parse, stringify } from 'yaml'
 import { findCacheDir } from '../../deploy/local/data-dir/cache-dir.ts'
 import { fetchDebianPackage } from '../../deploy/local/services/fetch-debian-package.ts'
-import { freePort } from '../support/free-port.ts'
+import { freePort } from '../support/local-ports.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const run = promisify(execFile)

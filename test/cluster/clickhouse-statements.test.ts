@@ -3,7 +3,7 @@ import t from 'tap'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { distributedTables, renderClickHouseSql } from '../../schema/migrate/clickhouse-topology.ts'
 import { readMigrations } from '../../schema/migrate/read-migrations.ts'
-import { createTestClickHouse } from '../support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../support/test-stores.ts'
 
 const FOLDER = path.join(import.meta.dirname, '..', '..', 'schema', 'clickhouse')
 /** A name that has to be quoted. */

@@ -1,11 +1,9 @@
 import t from 'tap'
 import { CUTS_BUCKET, DEAD_LETTER_STREAM, EVENTS_STREAM, MEMBERS_BUCKET, PERSONS_STREAM } from '../../schema/streams.ts'
 import { createRandom } from '../support/random.ts'
-import { startSdkLoad } from '../faults/load/sdk-load.ts'
+import { startSdkLoad } from '../faults/sdk-load.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { auditCluster } from './audit-cluster.ts'
-import { readReplicas } from './start-nats-cluster.ts'
-import { CLUSTER_PROJECT_KEY, startClusterSystem } from './start-cluster-system.ts'
+import { auditCluster, CLUSTER_PROJECT_KEY, readReplicas, startClusterSystem } from './cluster-system.ts'
 
 const REPLICATED = [EVENTS_STREAM, PERSONS_STREAM, DEAD_LETTER_STREAM, `KV_${CUTS_BUCKET}`, `KV_${MEMBERS_BUCKET}`]
 

@@ -1,10 +1,9 @@
 import t from 'tap'
 import { createRandom } from '../support/random.ts'
-import { startSdkLoad } from '../faults/load/sdk-load.ts'
-import { countLivePartitions } from '../faults/system/find-partition-owner.ts'
+import { startSdkLoad } from '../faults/sdk-load.ts'
+import { countLivePartitions } from '../faults/system/fault-processes.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { auditCluster } from './audit-cluster.ts'
-import { CLUSTER_PROJECT_KEY, startClusterSystem, type TierProcess } from './start-cluster-system.ts'
+import { auditCluster, CLUSTER_PROJECT_KEY, startClusterSystem, type TierProcess } from './cluster-system.ts'
 
 for (const partitions of [1, 4]) {
   t.test(`stores every event once while the owners of ${partitions} partitions are killed, join and leave`, async (t) => {

@@ -1,9 +1,8 @@
 import t from 'tap'
 import { createRandom } from '../support/random.ts'
-import { startSdkLoad } from '../faults/load/sdk-load.ts'
+import { startSdkLoad } from '../faults/sdk-load.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { auditCluster } from './audit-cluster.ts'
-import { CLUSTER_PERSONAL_KEY, CLUSTER_PROJECT_KEY, startClusterSystem } from './start-cluster-system.ts'
+import { auditCluster, CLUSTER_PERSONAL_KEY, CLUSTER_PROJECT_KEY, startClusterSystem } from './cluster-system.ts'
 
 t.test('two processes of every tier work side by side as one system', async (t) => {
   const system = await startClusterSystem(t, { natsNodes: 1, partitions: 2, ingest: 2, pipeline: 2, api: 2 })

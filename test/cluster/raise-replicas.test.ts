@@ -8,7 +8,7 @@ import { ensureStreams, openBucket, retryAtStart } from '../../platform/nats/pre
 import { CUTS_BUCKET, EVENTS_STREAM } from '../../schema/streams.ts'
 import { supervise, type SupervisedPart } from '../faults/system/supervise.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { readReplicas, startNatsCluster } from './start-nats-cluster.ts'
+import { readReplicas, startNatsCluster } from './cluster-system.ts'
 
 t.test('streams and buckets that were made with one replica get three when they are asked for', async (t) => {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-replicas-'))

@@ -1,13 +1,9 @@
 import t from 'tap'
-import { startStackOnSharedStores } from '../start-stack-on-shared-stores.ts'
+import { startStackOnSharedStores } from '../start-stack.ts'
 import { createContractClient } from './contract-client.ts'
-import { walkBeyondContract } from './walk-beyond-contract.ts'
-import { walkCapture } from './walk-capture.ts'
-import { walkDecide } from './walk-decide.ts'
-import { walkEventDefinitions } from './walk-event-definitions.ts'
-import { walkExperiments } from './walk-experiments.ts'
-import { walkManagement } from './walk-management.ts'
-import { walkPropertyDefinitions } from './walk-property-definitions.ts'
+import { walkBeyondContract, walkExperiments, walkManagement } from './walk-management.ts'
+import { walkCapture, walkDecide } from './walk-capture.ts'
+import { walkEventDefinitions, walkPropertyDefinitions } from './walk-definitions.ts'
 
 /**
  * Walks the contract (docs/contract/service.md), table by table, over HTTP to the whole system. Names of tests begin

@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { type Test } from 'tap'
-import { type ContractSystem } from './contract-client.ts'
-import { insertEvent, insertProperty } from './insert-definition.ts'
+import { connectNats } from '../../platform/nats/connect-nats.ts'
+import { publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { type Stack } from '../start-stack.ts'
+import { type ContractSystem, DATE_TIME, insertEvent, insertProperty, typeOf, typesOf, UUID } from './contract-client.ts'
 
 /** Sections 4, 5, 7 and 9: what all of management shares. */
 export async function walkManagement (t: Test, { stack, client }: ContractSystem): Promise<void> {
@@ -90,4 +93,102 @@ export async function walkManagement (t: Test, { stack, client }: ContractSystem
     t.match(page.headers.get('content-type'), /text\/html/)
     t.notMatch(await page.text(), /https?:\/\/(?!127\.0\.0\.1)/, 'the page loads nothing from other hosts')
   })
+}
+
+/** Sections 2.2, 2.3 and 4.1: experiments, with the user who created one and the flag it is linked to. */
+export async function walkExperiments (t: Test, { client }: ContractSystem): Promise<void> {
+  await t.test('2.2 User summary', async (t) => {
+    const { body: { created_by: user } } = await client.call(t, 'POST', '~/experiments/', { name: 'By', feature_flag_key: 'by' })
+
+    t.same(Object.keys(user).sort(), ['distinct_id', 'email', 'first_name', 'id', 'is_email_verified', 'uuid'])
+    t.equal(typeOf(user.id), 'integer', 'id')
+    t.match(user.uuid, UUID, 'uuid')
+    t.equal(typeOf(user.distinct_id), 'string', 'distinct_id')
+    t.equal(typeOf(user.first_name), 'string', 'first_name')
+    t.match(user.email, /.+@.+/, 'email')
+    t.equal(typeOf(user.is_email_verified), 'boolean', 'is_email_verified')
+  })
+
+  await t.test('2.3 Experiment and its linked flag', async (t) => {
+    const written = {
+      name: 'Whole', description: 'All fields', start_date: '2026-01-01T00:00:00.000Z', end_date: '2026-02-01T00:00:00.000Z',
+      feature_flag_key: 'whole', parameters: { any: 'key' }, secondary_metrics: { any: { key: 1 } }, filters: { any: ['key'] },
+      archived: true
+    }
+
+    const { body: experiment } = await client.call(t, 'POST', '~/experiments/', written)
+
+    t.same(typesOf(experiment), {
+      id: 'integer', name: 'string', description: 'string', start_date: 'string', end_date: 'string',
+      feature_flag_key: 'string', feature_flag: 'object', parameters: 'object', secondary_metrics: 'object',
+      filters: 'object', archived: 'boolean', created_by: 'object', created_at: 'string', updated_at: 'string'
+    })
+    for (const [field, value] of Object.entries(written)) t.same(experiment[field], value, `${field} is writable`)
+    for (const field of ['created_at', 'updated_at']) t.match(experiment[field], DATE_TIME, field)
+    t.same(typesOf(experiment.feature_flag), {
+      id: 'integer', team_id: 'integer', name: 'string', key: 'string', filters: 'object', deleted: 'boolean',
+      active: 'boolean', ensure_experience_continuity: 'boolean'
+    })
+  })
+
+  await t.test('4.1 Experiments: every operation', async (t) => {
+    const { status, body: created } = await client.call(t, 'POST', '~/experiments/', { name: 'Example', feature_flag_key: 'example' })
+    t.equal(status, 201, 'create')
+
+    t.match(await client.call(t, 'GET', '~/experiments/?limit=1&offset=0'), { status: 200, body: { results: [{ id: created.id }] } }, 'list')
+    t.match(await client.call(t, 'GET', `~/experiments/${created.id}/`), { status: 200, body: created }, 'retrieve')
+    t.match(await client.call(t, 'PATCH', `~/experiments/${created.id}/`, { description: 'Partial' }), {
+      status: 200, body: { name: 'Example', description: 'Partial' }
+    }, 'update')
+    await client.call(t, 'PATCH', `~/experiments/${created.id}/`, {
+      start_date: '2026-01-01', filters: { insight: 'FUNNELS', events: [{ id: 'paid' }] }, secondary_metrics: [{ kind: 'count', event: 'paid' }]
+    })
+    t.match(await client.call(t, 'GET', `~/experiments/${created.id}/results/`), {
+      status: 200, body: { id: created.id, name: 'Example', result: { significance_code: 'not_enough_exposure' } }
+    }, 'results')
+    t.match(await client.call(t, 'GET', `~/experiments/${created.id}/secondary_results/`), {
+      status: 200, body: { id: created.id, result: [{ control: null, test: null }] }
+    }, 'secondary results')
+    t.match(await client.call(t, 'GET', '~/experiments/requires_flag_implementation/'), {
+      status: 200, body: { id: created.id, result: true }
+    }, 'requires flag implementation')
+    t.match(await client.call(t, 'DELETE', `~/experiments/${created.id}/`), { status: 204, body: undefined }, 'delete')
+    t.equal((await client.call(t, 'GET', `~/experiments/${created.id}/`)).status, 404)
+  })
+}
+
+/** What the product has beyond the contract: feature flags, dead letters, persons. */
+export async function walkBeyondContract (t: Test, { stack, client }: ContractSystem): Promise<void> {
+  await t.test('Beyond the contract: feature flags, dead letters, persons', async (t) => {
+    const filters = { groups: [{ properties: [], rollout_percentage: 100 }], payloads: { true: '{"a": 1}' } }
+    const { status, body: { id } } = await client.call(t, 'POST', '~/feature_flags/', { key: 'beyond', filters })
+    t.equal(status, 201)
+    t.match(await client.call(t, 'GET', '~/feature_flags/?search=beyond'), { status: 200, body: { count: 1 } })
+    t.match(await client.call(t, 'GET', `~/feature_flags/${id}/`), { status: 200, body: { key: 'beyond' } })
+    t.match(await client.call(t, 'PATCH', `~/feature_flags/${id}/`, { name: 'n' }), { status: 200, body: { version: 2 } })
+    t.match(await client.call(t, 'GET', '~/feature_flags/beyond/remote_config/'), { status: 200, body: '{"a": 1}' })
+    t.match(await client.call(t, 'DELETE', `~/feature_flags/${id}/`), { status: 204 })
+
+    await plantDeadLetter(stack)
+    const [{ id: letter }] = (await client.call(t, 'GET', '~/dead_letters/')).body.results
+    t.match(await client.call(t, 'GET', '~/dead_letters/'), { status: 200, body: { results: [{ id: letter }] } })
+    t.match(await client.call(t, 'GET', `~/dead_letters/${letter}/`), { status: 200, body: { error: 'planted' } })
+    t.match(await client.call(t, 'POST', '~/dead_letters/replay/', { dry_run: true }), { status: 200, body: { matched: 1 } })
+    t.match(await client.call(t, 'POST', `~/dead_letters/${letter}/replay/`), { status: 200, body: { replayed: 1 } })
+
+    const person = randomUUID()
+    await stack.sql`INSERT INTO persons (project_id, uuid) VALUES (1, ${person})`
+    t.match(await client.call(t, 'DELETE', `~/persons/${person}/`), { status: /^20[24]$/ })
+  })
+}
+
+/** Sets a message aside as the pipeline does, one that comes to nothing when it is replayed. */
+async function plantDeadLetter (stack: Stack): Promise<void> {
+  const logger = createLogger({ component: 'test', level: 'silent' })
+  const connection = await connectNats({ url: stack.natsUrl, name: 'test', logger })
+  await publishDeadLetter(connection, {
+    stage: 'persons', reason: 'refused', error: 'planted', subject: 'persons.0', sequence: 1, headers: {},
+    body: Buffer.from('{}'), id: randomUUID(), project: 1
+  })
+  await connection.close()
 }

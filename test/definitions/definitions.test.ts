@@ -4,11 +4,10 @@ import t from 'tap'
 import {
   createRandom, listByModel, randomFilters, toQuery, type ModelProperty
 } from '../../api/testing/property-model.ts'
-import { startStackOnSharedStores } from '../start-stack-on-shared-stores.ts'
+import { startStackOnSharedStores } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { listEventsByModel, randomEventFilters } from './event-model.ts'
-import { createEventSource, EVENT_NAMES, keyOf, PROPERTIES, typeOf } from './made-up-events.ts'
-import { sendBatches } from './send-batches.ts'
+import { createEventSource, EVENT_NAMES, keyOf, listEventsByModel, PROPERTIES, randomEventFilters, typeOf } from './made-up-events.ts'
+import { sendBatches } from './definition-system.ts'
 
 /**
  * Definitions through the whole system: 200,000 events of 300 names and 2,000 properties go in over HTTP, and what

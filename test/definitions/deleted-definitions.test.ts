@@ -1,6 +1,6 @@
 import t from 'tap'
 import { waitFor } from '../support/wait-for.ts'
-import { createDefinitionSystem, type DefinitionSystem } from './create-definition-system.ts'
+import { createDefinitionSystem, type DefinitionSystem } from './definition-system.ts'
 
 /** What a person deleted or renamed stays so until an event of that name arrives, whatever the roll-up reads. */
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { startStackOnSharedStores } from '../start-stack-on-shared-stores.ts'
-import { startTestPipeline } from '../support/start-test-pipeline.ts'
+import { startStackOnSharedStores } from '../start-stack.ts'
+import { startTestPipeline } from '../support/test-processes.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** Deletion as clients see it, of the whole system while it runs. */

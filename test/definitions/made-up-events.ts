@@ -1,5 +1,5 @@
-import { createRandom, type ModelProperty } from '../../api/testing/property-model.ts'
-import { makeUpProperties, type CountedType, type MadeUpProperty } from './made-up-properties.ts'
+import { createRandom, type ModelProperty, type Random } from '../../api/testing/property-model.ts'
+import { type CountedType, type MadeUpProperty, makeUpProperties } from './made-up-properties.ts'
 
 export const EVENT_NAMES = 300
 export const PROPERTIES = 2000
@@ -9,7 +9,7 @@ const PROPERTIES_PER_SHAPE = 7
 const DAY_MS = 86_400_000
 
 /** What is known about an event name from the events made so far. */
-export interface KnownEvent {
+interface KnownEvent {
   /** During the last 30 days. */
   volume: number
   /** Epoch milliseconds. */
@@ -138,4 +138,37 @@ export function keyOf ({ type, group_type: groupType, name }: Pick<ModelProperty
 export function typeOf ({ counts }: KnownProperty): Exclude<CountedType, null> | null {
   const ranked = [...counts].filter(([type]) => type !== null).sort(([, a], [, b]) => b - a)
   return ranked[0]?.[0] ?? null
+}
+
+export interface EventFilters {
+  search: string | undefined
+  eventType: string | undefined
+  ordering: string | undefined
+}
+
+/** What a list of event definitions must hold, in its order and without pages. */
+export function listEventsByModel (
+  events: ReadonlyMap<string, KnownEvent>, { search = '', eventType, ordering = 'name' }: EventFilters
+): string[] {
+  const words = search.toLowerCase().split(/\s+/)
+  const field = ordering.replace(/^-/, '')
+  const sign = ordering.startsWith('-') ? -1 : 1
+  const byName = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b))
+  const valueOf = (known: KnownEvent): number => field === 'volume_30_day' ? known.volume : known.lastSeen
+  return [...events]
+    .filter(([name]) => words.every((word) => name.toLowerCase().includes(word)))
+    .filter(([name]) => eventType !== 'event_posthog' || name.startsWith('$'))
+    .filter(([name]) => eventType !== 'event_custom' || !name.startsWith('$'))
+    .sort(([a, known], [b, other]) => field === 'name'
+      ? sign * byName(a, b)
+      : sign * (valueOf(known) - valueOf(other)) || byName(a, b))
+    .map(([name]) => name)
+}
+
+export function randomEventFilters (random: Random, searches: readonly string[]): EventFilters {
+  return {
+    search: random.pick([undefined, ...searches]),
+    eventType: random.pick([undefined, 'all', 'event', 'event_custom', 'event_posthog']),
+    ordering: random.pick([undefined, 'name', '-name', 'volume_30_day', '-volume_30_day', 'last_seen_at', '-last_seen_at'])
+  }
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createDefinitionSystem } from './create-definition-system.ts'
+import { createDefinitionSystem } from './definition-system.ts'
 
 /** A value that a person wrote stays until an event of that name arrives, whatever the roll-up reads meanwhile. */
 

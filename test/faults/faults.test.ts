@@ -2,10 +2,9 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { isClean, renderReport } from './audit/fault-report.ts'
 import { FAULTS } from './kinds/faults.ts'
-import { openFaultSystem } from './system/open-fault-system.ts'
+import { FAULT_PROJECT_KEY, type FaultSystem, openFaultSystem } from './system/fault-system.ts'
 import { createRandom } from '../support/random.ts'
 import { runFaults } from './run-faults.ts'
-import { FAULT_PROJECT_KEY, type FaultSystem } from './system/start-fault-system.ts'
 import { waitUntilDrained } from './audit/wait-until-recovered.ts'
 
 /** Some of each group that are over soon; `npm run faults` runs all of them, and longer. */

@@ -21,12 +21,12 @@ import { Command, InvalidArgumentError } from 'commander'
 import { readCount } from '../../cli/read-arguments.ts'
 import { chooseExitStatus, isClean, renderReport } from './audit/fault-report.ts'
 import { FAULTS } from './kinds/faults.ts'
-import { enterMountNamespace } from './system/mount-namespace.ts'
+import { enterMountNamespace } from './system/small-disk.ts'
 import { stopFlushing } from './kinds/power-faults.ts'
-import { openFaultSystem } from './system/open-fault-system.ts'
+import { openFaultSystem } from './system/fault-system.ts'
 import { createRandom } from '../support/random.ts'
 import { runFaults } from './run-faults.ts'
-import { tamper } from './audit/tamper.ts'
+import { tamper } from './audit/audit-events.ts'
 
 /** From here on pauses last 30 s and outages 60 s. */
 const LONG_RUN_MINUTES = 8

@@ -1,14 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
-import { auditCounts } from './audit/audit-counts.ts'
-import { auditEvents, type EventAudit } from './audit/audit-events.ts'
+import { auditCounts, auditEvents, type EventAudit } from './audit/audit-events.ts'
 import { FaultUnavailableError, type Expectation, type Fault } from './kinds/fault.ts'
 import { type FaultReport, type FaultRow } from './audit/fault-report.ts'
-import { describeFailures, type LoadLedger, type LoadPhase } from './load/load-ledger.ts'
+import { describeFailures, type LoadLedger, type LoadPhase } from './load-ledger.ts'
 import { shuffle, type Random } from '../support/random.ts'
-import { startSdkLoad, type SdkLoad } from './load/sdk-load.ts'
+import { startSdkLoad, type SdkLoad } from './sdk-load.ts'
 import { type SmallDisk } from './system/small-disk.ts'
-import { FAULT_PROJECT_KEY, type FaultSystem } from './system/start-fault-system.ts'
+import { FAULT_PROJECT_KEY, type FaultSystem } from './system/fault-system.ts'
 import { waitUntilDrained, waitUntilRecovered } from './audit/wait-until-recovered.ts'
 
 export interface RunFaultsOptions {

@@ -1,6 +1,6 @@
 import { PostHog } from 'posthog-node'
 import t from 'tap'
-import { startStackOnSharedStores } from '../start-stack-on-shared-stores.ts'
+import { startStackOnSharedStores } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { openPage } from './open-page.ts'
 

@@ -2,12 +2,12 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { createRequire } from 'node:module'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { existsSync } from 'node:fs'
 import chromium from '@sparticuz/chromium'
-import { chromium as browserType, type Browser, type Page } from 'playwright-core'
-import { unpackBrowser } from './unpack-browser.ts'
+import { type Browser, chromium as browserType, type Page } from 'playwright-core'
 
 const require = createRequire(import.meta.url)
 const SDK_FILE = path.join(path.dirname(require.resolve('posthog-js/package.json')), 'dist', 'array.full.no-external.js')
@@ -76,4 +76,42 @@ async function serveShop (): Promise<Server> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return server
+}
+
+/** Among the leftovers of test runs, which git ignores; by version, so that an update is unpacked again. */
+const FOLDER = path.join(import.meta.dirname, '..', '..', '.tap', `chromium-${readVersion()}`)
+
+/**
+ * Path of the browser, which its package brings compressed: it is unpacked by the first test that asks for it.
+ *
+ * The package would unpack it into the folder for temporary files and take the file for whole as soon as it exists,
+ * while another test is still writing it. Here the whole folder gets its name when it is complete.
+ */
+async function unpackBrowser (): Promise<string> {
+  if (!existsSync(FOLDER)) await unpackInto(FOLDER)
+  return path.join(FOLDER, 'chromium')
+}
+
+async function unpackInto (folder: string): Promise<void> {
+  await mkdir(path.dirname(folder), { recursive: true })
+  const unfinished = await mkdtemp(`${folder}-`)
+  const { TMPDIR } = process.env
+  process.env.TMPDIR = unfinished
+  try {
+    await chromium.executablePath()
+    await rename(unfinished, folder)
+  } catch (error) {
+    await rm(unfinished, { recursive: true, force: true })
+    // Another test was faster.
+    if (!existsSync(folder)) throw error
+  } finally {
+    if (TMPDIR === undefined) delete process.env.TMPDIR
+    else process.env.TMPDIR = TMPDIR
+  }
+}
+
+function readVersion (): string {
+  const require = createRequire(import.meta.url)
+  const main = require.resolve('@sparticuz/chromium')
+  return (require(path.join(main, '..', '..', '..', 'package.json')) as { version: string }).version
 }

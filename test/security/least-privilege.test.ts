@@ -9,11 +9,9 @@ import { createFirstProject } from '../../deploy/local/create-first-project.ts'
 import { startNatsServer } from '../../deploy/local/services/start-nats-server.ts'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { createTestClickHouse } from '../support/create-test-clickhouse.ts'
-import { createTestPostgres } from '../support/create-test-postgres.ts'
+import { createTestClickHouse, createTestPostgres } from '../support/test-stores.ts'
 import { type TestContext } from '../support/test-context.ts'
-import { startSecuredTiers } from './start-secured-tiers.ts'
-import { walkAnEvent } from './walk-an-event.ts'
+import { startSecuredTiers, walkAnEvent } from './secured-tiers.ts'
 
 const DEPLOY = path.join(import.meta.dirname, '..', '..', 'deploy')
 const TIERS = ['ingest', 'pipeline', 'api'] as const

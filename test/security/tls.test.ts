@@ -13,10 +13,9 @@ import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
-import { createTestClickHouse } from '../support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../support/test-stores.ts'
 import { type TestContext } from '../support/test-context.ts'
-import { startSecuredTiers } from './start-secured-tiers.ts'
-import { walkAnEvent } from './walk-an-event.ts'
+import { startSecuredTiers, walkAnEvent } from './secured-tiers.ts'
 
 const CERTIFICATES = path.join(import.meta.dirname, 'certificates')
 const AUTHORITY = path.join(CERTIFICATES, 'authority.pem')

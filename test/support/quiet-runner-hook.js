@@ -1,7 +1,7 @@
 /**
  * Loaded before anything else into each process of a run of the tests, and so before the runner's own hook, which
  * notes every file that a process loads and reads its source map, for coverage and for watching. The runs that
- * `tap-environment.ts` is for do neither.
+ * `environments.ts` is for do neither.
  */
 import { registerHooks } from 'node:module'
 

@@ -19,7 +19,7 @@ import { startClickHouse } from '../../deploy/local/services/start-clickhouse.ts
 import { startPostgres } from '../../deploy/local/services/start-postgres.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { migratePostgres } from '../../schema/migrate/migrate-all.ts'
-import { TEMPLATE_DATABASE } from './template-database.ts'
+import { TEMPLATE_DATABASE } from './test-stores.ts'
 
 const [addressFile = '', watched = ''] = process.argv.slice(2)
 const watchedPid = Number(watched)

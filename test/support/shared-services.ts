@@ -2,12 +2,13 @@ import { spawn } from 'node:child_process'
 import { mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import http from 'node:http'
 
 const FOLDER = path.resolve(import.meta.dirname, '..', '..', '.tap')
 const START_TIMEOUT_MS = 20_000
 
 /** Where the process that holds the services listens. */
-export interface ServicesAddress {
+interface ServicesAddress {
   port: number
   pid: number
 }
@@ -55,4 +56,34 @@ export async function startSharedServices (watchedPid: number): Promise<Services
     await delay(20)
   }
   throw new Error(`the services of the tests did not start; see ${logFile}`)
+}
+
+let address: Promise<ServicesAddress> | undefined
+
+/**
+ * The URL of a service that the tests of this run share; it is started now if no test asked before.
+ *
+ * Under the test runner the services belong to the run. A test file that is started alone (`node x.test.ts`) starts
+ * them for itself, once.
+ *
+ * @throws when the service cannot run here, with the reason. Tests never skip silently.
+ */
+export async function askForService (name: 'postgres' | 'clickhouse'): Promise<string> {
+  address ??= Promise.resolve(readServicesAddress(process.ppid) ?? startSharedServices(process.pid))
+  const { port } = await address
+  const { url, error } = await getJson(`http://127.0.0.1:${port}/${name}`)
+  if (url === undefined) throw new Error(`${name} is needed by this test and did not start: ${error}`)
+  return url
+}
+
+async function getJson (url: string): Promise<{ url?: string, error?: string }> {
+  return await new Promise((resolve, reject) => {
+    // No pool: an idle connection would keep the test process alive.
+    http.get(url, { agent: false }, (response) => {
+      let text = ''
+      response.setEncoding('utf8')
+      response.on('data', (chunk: string) => { text += chunk })
+      response.on('end', () => resolve(JSON.parse(text) as { url?: string, error?: string }))
+    }).once('error', reject)
+  })
 }

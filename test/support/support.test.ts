@@ -5,10 +5,9 @@ import { connect } from '@nats-io/transport-node'
 import t from 'tap'
 import { connectClickHouse, type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
-import { askForService } from './ask-for-service.ts'
-import { createTestClickHouse } from './create-test-clickhouse.ts'
-import { createTestPostgres } from './create-test-postgres.ts'
-import { startTestNats } from './start-test-nats.ts'
+import { askForService } from './shared-services.ts'
+import { createTestClickHouse, createTestPostgres } from './test-stores.ts'
+import { startTestNats } from './test-processes.ts'
 import { waitFor } from './wait-for.ts'
 
 t.test('gives each test a migrated Postgres database of its own', async (t) => {

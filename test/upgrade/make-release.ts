@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { freePort } from '../support/free-port.ts'
+import { freePort } from '../support/local-ports.ts'
 import { type TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
 

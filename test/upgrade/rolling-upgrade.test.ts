@@ -4,7 +4,7 @@ import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { countEvents, startTestStores, waitUntilStored } from '../../pipeline/testing/start-test-partition.ts'
-import { createTestPostgres } from '../support/create-test-postgres.ts'
+import { createTestPostgres } from '../support/test-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { makeRelease, thisRelease } from './make-release.ts'
 

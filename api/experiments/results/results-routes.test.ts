@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { createTestClickHouse } from '../../../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { createTestApi } from '../../testing/create-test-api.ts'
 
 const START = Date.parse('2026-01-01T00:00:00Z')

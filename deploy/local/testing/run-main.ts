@@ -1,11 +1,11 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chown, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { freePorts } from '../../../test/support/free-port.ts'
+import { freePorts } from '../../../test/support/local-ports.ts'
 import { type TestContext } from '../../../test/support/test-context.ts'
-import { withoutSettings } from '../../../test/support/without-settings.ts'
+import { withoutSettings } from '../../../test/support/environments.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'main.ts')
 const READY_TIMEOUT_MS = 60_000

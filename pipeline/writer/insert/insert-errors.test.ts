@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createTestClickHouse } from '../../../test/support/create-test-clickhouse.ts'
+import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { classifyClickHouseError, CLICKHOUSE_ERRORS } from './insert-errors.ts'
 import { InsertError } from './insert-frames.ts'
 

@@ -2,9 +2,10 @@ import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letter
 import { describeRows } from '../../../platform/clickhouse/native-block.ts'
 import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
 import { frameOf } from '../../../schema/frame-message.ts'
-import { type LoadLedger, type LoadPhase } from '../load/load-ledger.ts'
+import { type LoadLedger, type LoadPhase } from '../load-ledger.ts'
 import { SDK_DISTINCT_ID } from '../kinds/outage-faults.ts'
-import { type FaultSystem } from '../system/start-fault-system.ts'
+import { type FaultSystem } from '../system/fault-system.ts'
+import { LATE_EVENT } from '../kinds/event-faults.ts'
 
 /** What became of the events of the load. */
 export interface EventAudit {
@@ -94,4 +95,78 @@ async function readUuids (body: Uint8Array, rows: number | null): Promise<string
     // Broken bytes: a poisoned message, which has no event of the load in it.
     return []
   }
+}
+
+interface Counts {
+  event: string
+  rows: number
+  volume: number
+  byProperty: number
+}
+
+/** A property that every event of the load has. */
+const PROPERTY = 'index'
+
+/**
+ * Compares everything that is counted beside `events` with it: the volumes by day, the properties by event, and the
+ * definitions in Postgres.
+ *
+ * @returns what differs, one line each.
+ */
+export async function auditCounts ({ select, sql }: Pick<FaultSystem, 'select' | 'sql'>): Promise<string[]> {
+  const counts = await select<Counts>(
+    `SELECT event, toUInt32(sum(rows)) AS rows, toUInt32(sum(volume)) AS volume, toUInt32(sum(by_property)) AS byProperty
+     FROM (
+       SELECT toString(event) AS event, count() AS rows, 0 AS volume, 0 AS by_property FROM events GROUP BY event
+       UNION ALL
+       SELECT toString(event), 0, sum(volume), 0 FROM event_volumes_by_day GROUP BY event
+       UNION ALL
+       SELECT toString(event), 0, 0, sum(count) FROM event_property_counts
+       WHERE kind = 'event' AND property = '${PROPERTY}' GROUP BY event
+     ) GROUP BY event ORDER BY event`)
+  const definitions = await sql<{ name: string, volume_30_day: number }[]>`
+    SELECT name, volume_30_day FROM event_definitions`
+  const defined = new Map(definitions.map((row) => [row.name, row.volume_30_day]))
+  const differences = counts.flatMap(({ event, rows, volume, byProperty }) => [
+    ...volume === rows ? [] : [`${event}: ${rows} rows, but a volume of ${volume}`],
+    ...byProperty === rows ? [] : [`${event}: ${rows} rows, but property ${PROPERTY} ${byProperty} times`],
+    ...event === LATE_EVENT || defined.get(event) === rows ? [] : [`${event}: ${rows} rows, but its definition says ${defined.get(event)}`]
+  ])
+  const [sum] = await select<{ events: number, volumes: number }>(
+    `SELECT toUInt32((SELECT count() FROM events)) AS events,
+       toUInt32((SELECT sum(volume) FROM event_volumes_by_day)) AS volumes`)
+  if (sum?.events !== sum?.volumes) differences.push(`${sum?.events} events, but volumes sum up to ${sum?.volumes}`)
+  return [...differences, ...await auditPersons({ select, sql })]
+}
+
+/** The first event of each batch sets a property, so its sender is a person. */
+async function auditPersons ({ select, sql }: Pick<FaultSystem, 'select' | 'sql'>): Promise<string[]> {
+  const senders = await select<{ id: string }>(
+    "SELECT DISTINCT distinct_id AS id FROM events WHERE JSONHas(properties, '$set')")
+  const known = await sql<{ distinct_id: string }[]>`SELECT distinct_id FROM person_distinct_ids`
+  const persons = new Set(known.map((row) => row.distinct_id))
+  const missing = senders.filter(({ id }) => !persons.has(id))
+  return missing.length === 0 ? [] : [`${missing.length} distinct ids set person properties, but have no person`]
+}
+
+/**
+ * Removes one acknowledged event behind the system's back, and stores another one a second time. The comparison that
+ * follows must tell both; one that does not is worth nothing.
+ */
+export async function tamper ({ command }: Pick<FaultSystem, 'command'>, ledger: LoadLedger): Promise<void> {
+  const [removed, repeated] = findAcknowledged(ledger, 2)
+  await command(`ALTER TABLE events DELETE WHERE uuid = '${removed}' SETTINGS mutations_sync = 2`)
+  // A copy that is equal in all columns of the order could be merged away before it is looked for.
+  await command(`INSERT INTO events SELECT * REPLACE(concat(distinct_id, ' again') AS distinct_id) FROM events
+    WHERE uuid = '${repeated}'`)
+}
+
+function findAcknowledged (ledger: LoadLedger, count: number): string[] {
+  const found: string[] = []
+  for (const uuid of ledger.uuids()) {
+    if (found.length === count) break
+    if (ledger.phaseOf(uuid) != null) found.push(uuid)
+  }
+  if (found.length < count) throw new Error(`fewer than ${count} events were acknowledged`)
+  return found
 }

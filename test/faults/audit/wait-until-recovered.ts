@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { EVENTS_STREAM, PERSONS_STREAM } from '../../../schema/streams.ts'
-import { type SdkLoad } from '../load/sdk-load.ts'
-import { type FaultSystem } from '../system/start-fault-system.ts'
+import { type SdkLoad } from '../sdk-load.ts'
+import { type FaultSystem } from '../system/fault-system.ts'
 import { type SupervisedPart } from '../system/supervise.ts'
 
 const LOOK_EVERY_MS = 100

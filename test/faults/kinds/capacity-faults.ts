@@ -5,8 +5,8 @@ import { DEAD_LETTER_STREAM, EVENTS_STREAM } from '../../../schema/streams.ts'
 import { countPoison, publishPoison } from './event-faults.ts'
 import { type Fault } from './fault.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { PARTITIONS } from '../system/start-fault-tiers.ts'
-import { type FaultSystem } from '../system/start-fault-system.ts'
+import { PARTITIONS } from '../system/fault-processes.ts'
+import { type FaultSystem } from '../system/fault-system.ts'
 
 /** A subject of the stream that nobody reads. Lowering its limit would not do: ingest puts that right. */
 const FILLER_SUBJECT = 'events.filler.0'

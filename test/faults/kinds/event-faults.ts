@@ -9,9 +9,9 @@ import { eventsSubject, HEADER } from '../../../schema/streams.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { type Fault } from './fault.ts'
 import { pickOne } from '../../support/random.ts'
-import { REFUSABLE_EVENT } from '../load/sdk-load.ts'
+import { REFUSABLE_EVENT } from '../sdk-load.ts'
 import { SDK_DISTINCT_ID } from './outage-faults.ts'
-import { FAULT_PROJECT_KEY, type FaultSystem } from '../system/start-fault-system.ts'
+import { FAULT_PROJECT_KEY, type FaultSystem } from '../system/fault-system.ts'
 
 /** Travels with the message into its dead letter. */
 export const POISON_HEADER = 'Fault-Poison'

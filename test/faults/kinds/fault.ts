@@ -1,5 +1,5 @@
-import { type FaultSystem } from '../system/start-fault-system.ts'
-import { type LoadLedger } from '../load/load-ledger.ts'
+import { type FaultSystem } from '../system/fault-system.ts'
+import { type LoadLedger } from '../load-ledger.ts'
 import { type Random } from '../../support/random.ts'
 import { type SmallDisk } from '../system/small-disk.ts'
 

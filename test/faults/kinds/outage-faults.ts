@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { PostHog } from 'posthog-node'
 import { type Fault, type FaultContext } from './fault.ts'
-import { FAULT_PROJECT_KEY, type FaultSystem } from '../system/start-fault-system.ts'
+import { FAULT_PROJECT_KEY, type FaultSystem } from '../system/fault-system.ts'
 
 /** Events captured with the stock SDK in each outage. */
 export const SDK_EVENTS = 20

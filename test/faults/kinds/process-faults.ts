@@ -1,8 +1,7 @@
 import { type Fault, type FaultContext } from './fault.ts'
-import { describeFailures } from '../load/load-ledger.ts'
-import { countLivePartitions, findPartitionOwner } from '../system/find-partition-owner.ts'
+import { describeFailures } from '../load-ledger.ts'
+import { countLivePartitions, findPartitionOwner, PARTITIONS } from '../system/fault-processes.ts'
 import { pickOne } from '../../support/random.ts'
-import { PARTITIONS } from '../system/start-fault-tiers.ts'
 import { type SupervisedPart } from '../system/supervise.ts'
 
 type Choose = (context: FaultContext) => SupervisedPart | Promise<SupervisedPart>

@@ -1,6 +1,6 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { chmod, mkdtemp, open, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { constants, tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { waitFor } from '../../support/wait-for.ts'
@@ -106,4 +106,26 @@ async function isWritten (write: () => Promise<unknown>): Promise<boolean> {
     if ((error as NodeJS.ErrnoException).code === 'ENOSPC') return false
     throw error
   }
+}
+
+/** Set in the process that runs inside. */
+const INSIDE = 'MILLRACE_TEST_MOUNT_NAMESPACE'
+
+/**
+ * Runs this program again where its mounts are seen by it and its children only, and vanish with the last of them,
+ * whatever ends them. For root on Linux; anybody else cannot mount anyway.
+ *
+ * @returns the exit code of that run; undefined in it, and where there is no such thing.
+ */
+export async function enterMountNamespace (): Promise<number | undefined> {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0 || process.env[INSIDE] !== undefined) return undefined
+  const child = spawn('unshare', [
+    '--mount', '--propagation', 'private', process.execPath, ...process.execArgv, ...process.argv.slice(1)
+  ], { stdio: 'inherit', env: { ...process.env, [INSIDE]: '1' } })
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal))
+  return await new Promise((resolve) => {
+    // No unshare here: the disk that cannot be mounted is reported.
+    child.once('error', () => resolve(undefined))
+    child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal ?? 'SIGKILL']))
+  })
 }

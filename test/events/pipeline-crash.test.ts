@@ -1,0 +1,120 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import t from 'tap'
+import { openPartitionRecords } from '../../pipeline/partitions/partition-records.ts'
+import { makeEvents, publishEvents } from '../../pipeline/testing/publish-events.ts'
+import { countEvents, startTestStores, type TestStores, waitUntilStored } from '../../pipeline/testing/start-test-partition.ts'
+import { createTestPostgres } from '../support/test-stores.ts'
+import { startTestPipeline, type TestPipeline } from '../support/test-processes.ts'
+import { type TestContext } from '../support/test-context.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const PARTITION = { eventClass: 'live', number: 0 } as const
+
+interface Stores extends TestStores {
+  startPipeline: () => Promise<TestPipeline>
+  /** The process that writes the partition. */
+  readOwner: () => Promise<string | undefined>
+  /** Resolves while an insert is under way. */
+  waitForRange: () => Promise<void>
+}
+
+async function startStores (t: TestContext): Promise<Stores> {
+  const [stores, postgres] = await Promise.all([startTestStores(t), createTestPostgres(t)])
+  const records = await openPartitionRecords(stores.connection, { replicas: 1 })
+  return {
+    ...stores,
+    startPipeline: async () => await startTestPipeline(t, {
+      natsUrl: stores.nats.url,
+      clickhouseUrl: stores.clickhouse.url,
+      databaseUrl: postgres.url,
+      env: { MILLRACE_BATCH_MAX_AGE_MS: '10', MILLRACE_BATCH_MAX_ROWS: '2000' }
+    }),
+    readOwner: async () => (await records.read(PARTITION)).record?.owner,
+    waitForRange: async () => {
+      const isRecorded = async (): Promise<boolean> => (await records.read(PARTITION)).record?.range != null
+      await waitFor(isRecorded, { everyMs: 1, timeoutMs: 20_000 })
+    }
+  }
+}
+
+/** Pause between two messages, in milliseconds: more comes than a starting pipeline takes, and little is left to do. */
+const PUBLISH_EVERY_MS = 20
+
+/** Publishes events in three months until told to stop; answers how many. */
+function publishSteadily ({ connection }: TestStores): { stop: () => Promise<number> } {
+  const stopped = new AbortController()
+  const sent = (async () => {
+    let count = 0
+    for (; !stopped.signal.aborted; count += 200) {
+      await publishEvents(connection, makeEvents(200, (i) => ({ timestamp: Date.now() - (i % 3) * 31 * 86_400_000 })))
+      await delay(PUBLISH_EVERY_MS)
+    }
+    return count
+  })()
+  return {
+    stop: async () => {
+      stopped.abort()
+      return await sent
+    }
+  }
+}
+
+t.test('counts every event once, in all views, when it is killed ten times in the middle of an insert', async (t) => {
+  const stores = await startStores(t)
+  const load = publishSteadily(stores)
+
+  for (let round = 0; round < 10; round++) {
+    const pipeline = await stores.startPipeline()
+    await stores.waitForRange()
+    await delay(round * 4)
+    await pipeline.kill('SIGKILL')
+  }
+  const sent = await load.stop()
+  await stores.startPipeline()
+  await waitUntilStored(stores, 30_000)
+
+  t.ok(sent > 1000)
+  t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
+})
+
+t.test('lets another process, ten seconds after it is ready at most, take over from a paused one, and inserts nothing twice', async (t) => {
+  const stores = await startStores(t)
+  const load = publishSteadily(stores)
+  const paused = await stores.startPipeline()
+  await stores.waitForRange()
+  const owner = await stores.readOwner()
+  t.ok(owner, 'it writes the partition')
+  await paused.kill('SIGSTOP')
+  const before = (await countEvents(stores)).rows
+
+  await stores.startPipeline()
+  await waitFor(async () => ![owner, undefined, ''].includes(await stores.readOwner()), { timeoutMs: 10_000 })
+  await waitFor(async () => (await countEvents(stores)).rows > before + 2000, { timeoutMs: 5000 })
+  await paused.kill('SIGCONT')
+  await waitFor(async () => (await fetch(`${paused.url}/_health`)).status === 200)
+  const sent = await load.stop()
+  await waitUntilStored(stores, 30_000)
+
+  t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
+})
+
+t.test('hands its partitions over at once when it is told to stop, and loses nothing', async (t) => {
+  const stores = await startStores(t)
+  const load = publishSteadily(stores)
+  const first = await stores.startPipeline()
+  const second = await stores.startPipeline()
+  await stores.waitForRange()
+
+  const toldAt = performance.now()
+  await Promise.all([first.kill('SIGTERM')])
+  t.ok(performance.now() - toldAt < 8000)
+  t.equal(first.child.exitCode, 0)
+  await stores.waitForRange()
+  t.ok(performance.now() - toldAt < 10_000)
+  await second.kill('SIGTERM')
+  const sent = await load.stop()
+  await stores.startPipeline()
+  await waitUntilStored(stores, 30_000)
+
+  t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
+})

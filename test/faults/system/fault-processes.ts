@@ -1,0 +1,144 @@
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import { startTier } from '../../../deploy/local/start-parts.ts'
+import { startClickHouse } from '../../../deploy/local/services/start-clickhouse.ts'
+import { type Service, type ServiceOptions } from '../../../deploy/local/processes/service.ts'
+import { startNatsServer } from '../../../deploy/local/services/start-nats-server.ts'
+import { startPostgres } from '../../../deploy/local/services/start-postgres.ts'
+import { freePorts } from '../../support/local-ports.ts'
+import { withoutSettings } from '../../support/environments.ts'
+import { waitFor } from '../../support/wait-for.ts'
+import { pickOne, type Random } from '../../support/random.ts'
+import { type Supervise, type SupervisedPart } from './supervise.ts'
+import { type FaultSystem } from './fault-system.ts'
+
+/** An ingest or pipeline process, and where it answers. */
+interface TierPart extends SupervisedPart {
+  readonly port: number
+}
+
+export type Pair = readonly [TierPart, TierPart]
+
+export interface FaultTiersOptions {
+  dataDir: string
+  natsUrl: string
+  clickhouseUrl: string
+  databaseUrl: string
+  /** Both ingest processes listen on one port. */
+  sharedPort: boolean
+  /** Further settings; read at each start of a tier. */
+  settings: Readonly<Record<string, string>>
+  /** Of a tier; see `shift-clock.ts`. */
+  clockFile: (tier: string) => string
+}
+
+/** Two partitions, so that each of the two pipeline processes has one. */
+export const PARTITIONS = 2
+
+/** As long as Ctrl-C may take. */
+const STOP_TIMEOUT_MS = 9500
+
+/** Starts two pipeline and two ingest processes. */
+export async function startFaultTiers (
+  options: FaultTiersOptions, supervise: Supervise
+): Promise<{ ingest: Pair, pipeline: Pair }> {
+  const env = {
+    ...withoutSettings(process.env),
+    NATS_URL: options.natsUrl,
+    CLICKHOUSE_URL: options.clickhouseUrl,
+    DATABASE_URL: options.databaseUrl,
+    MILLRACE_PARTITIONS: String(PARTITIONS),
+    NODE_OPTIONS: `--import=${path.join(import.meta.dirname, 'shift-clock.ts')}`
+  }
+  const start = async (name: 'ingest' | 'pipeline', index: number, port: number): Promise<TierPart> => {
+    const dataDir = path.join(options.dataDir, `${name}-${index}`)
+    await mkdir(dataDir, { recursive: true })
+    const portSetting = name === 'ingest' ? 'MILLRACE_PORT' : 'MILLRACE_PIPELINE_PORT'
+    const part = await supervise(`${name} ${index}`, async (signal, onSpawn) => await startTier({
+      name, port, host: '127.0.0.1', dataDir, signal, onSpawn, stopTimeoutMs: STOP_TIMEOUT_MS,
+      env: {
+        ...env,
+        MILLRACE_DATA_DIR: dataDir,
+        MILLRACE_TEST_CLOCK_FILE: options.clockFile(name),
+        [portSetting]: String(port),
+        ...options.settings
+      }
+    }))
+    return Object.assign(part, { port })
+  }
+  const ports = await freePorts(4)
+  const [ingest0, ingest1, pipeline0, pipeline1] = await waitUntilIdle<[TierPart, TierPart, TierPart, TierPart]>([
+    start('ingest', 0, ports[0]!), start('ingest', 1, options.sharedPort ? ports[0]! : ports[1]!),
+    start('pipeline', 0, ports[2]!), start('pipeline', 1, ports[3]!)
+  ])
+  return { ingest: [ingest0, ingest1], pipeline: [pipeline0, pipeline1] }
+}
+
+/** A service, and where it answers itself, past all proxies. */
+export interface FaultService {
+  part: SupervisedPart
+  port: number
+  url: string
+}
+
+/** Starts nats-server, ClickHouse and Postgres on free ports, as `npm start` does. */
+export async function startFaultServices (
+  dataDir: string, supervise: Supervise
+): Promise<{ nats: FaultService, clickhouse: FaultService, postgres: FaultService }> {
+  const keep = async (name: string, start: (options: ServiceOptions) => Promise<Service>): Promise<FaultService> => {
+    // A service that is started again keeps the port of its first start, which its clients know.
+    let address = { port: 0, url: '' }
+    const part = await supervise(name, async (signal, onSpawn) => {
+      const service = await start({ dataDir, port: address.port, signal, onSpawn })
+      address = { port: service.port, url: service.url }
+      return service
+    })
+    return { part, ...address }
+  }
+  const [nats, clickhouse, postgres] = await waitUntilIdle<[FaultService, FaultService, FaultService]>([
+    keep('nats', startNatsServer),
+    keep('clickhouse', async (options) =>
+      await startClickHouse({ ...options, password: 'faults', analystPassword: 'analyst' })),
+    keep('postgres', async (options) => await startPostgres({ ...options, password: 'faults' }))
+  ])
+  return { nats, clickhouse, postgres }
+}
+
+/**
+ * Like `Promise.all`, but rejects only when all are acknowledged: nothing is still being started behind the back of
+ * anyone who cleans up.
+ */
+export async function waitUntilIdle<T extends readonly unknown[]> (
+  promises: { readonly [K in keyof T]: Promise<T[K]> }
+): Promise<T> {
+  const results = await Promise.allSettled(promises)
+  const failed = results.find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+  return results.map((result) => (result as PromiseFulfilledResult<unknown>).value) as unknown as T
+}
+
+interface Health {
+  parts: { name: string, phase?: string }[]
+}
+
+/** A pipeline process that writes a partition of live events at the moment. */
+export async function findPartitionOwner ({ pipeline }: Pick<FaultSystem, 'pipeline'>, random: Random): Promise<TierPart> {
+  return await waitFor(async () => {
+    const partitions = await Promise.all(pipeline.map(countLivePartitions))
+    const owners = pipeline.filter((_, index) => (partitions[index] ?? 0) > 0)
+    if (owners.length === 0) throw new Error('no process owns a partition')
+    return pickOne(owners, random)
+  }, { timeoutMs: 30_000, everyMs: 200 })
+}
+
+/** Partitions of live events that a pipeline process writes; 0 when it does not answer. */
+export async function countLivePartitions ({ port }: { port: number }): Promise<number> {
+  try {
+    const response = await fetch(`http://127.0.0.1:${port}/_health`, { signal: AbortSignal.timeout(2000) })
+    const { parts } = await response.json() as Health
+    return parts.filter(({ name, phase }) => name.startsWith('partition live.') && phase === 'running').length
+  } catch {
+    // Away or paused.
+    return 0
+  }
+}

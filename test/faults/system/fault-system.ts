@@ -1,0 +1,206 @@
+import path from 'node:path'
+import { cp, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
+import { pino } from 'pino'
+import { createFirstProject } from '../../../deploy/local/create-first-project.ts'
+import { connectNats, type NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import { connectPostgres, type Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { migrateAll } from '../../../schema/migrate/migrate-all.ts'
+import { type ClickHouseFaultProxy, startClickHouseFaultProxy } from './clickhouse-fault-proxy.ts'
+import { type FaultService, type Pair, startFaultServices, startFaultTiers } from './fault-processes.ts'
+import { supervise, type Supervise, type SupervisedPart } from './supervise.ts'
+import { startTcpFaultProxy, type TcpFaultProxy } from './tcp-fault-proxy.ts'
+import { mountSmallDisk, type SmallDisk } from './small-disk.ts'
+
+/** Project key of the load. */
+export const FAULT_PROJECT_KEY = 'phc_fault_project_key'
+
+/** Small, so that a fault can fill the stream; a minute of the load needs a sixth of it. */
+export const FAULT_STREAM_BYTES = 67_108_864
+
+/** Everything a fault may hit, and connections past the proxies for those who look on. */
+export interface FaultSystem {
+  dataDir: string
+  nats: SupervisedPart
+  clickhouse: SupervisedPart
+  postgres: SupervisedPart
+  ingest: Pair
+  pipeline: Pair
+  parts: readonly SupervisedPart[]
+  proxies: { nats: TcpFaultProxy, postgres: TcpFaultProxy, clickhouse: ClickHouseFaultProxy }
+  /** Further settings of the tiers; they hold from the next start of each. */
+  tierSettings: Record<string, string>
+  /** Says in milliseconds how far the clock of a tier is off. */
+  clockFile: (tier: string) => string
+  /** Ends and failed starts that no fault caused on purpose. */
+  surprises: string[]
+  connection: NatsConnection
+  sql: Sql
+  /** Rows of a query. */
+  select <T>(query: string, params?: Record<string, unknown>): Promise<T[]>
+  /** Runs a statement of ClickHouse. */
+  command (statement: string): Promise<void>
+  stop (): Promise<void>
+}
+
+export interface FaultSystemOptions {
+  /** Exists; its owner removes it. */
+  dataDir: string
+  /** Gives the start up. */
+  signal: AbortSignal
+  sharedPort?: boolean
+}
+
+/** Ends what one step of the start brought up. */
+type Closer = () => Promise<unknown>
+
+/**
+ * Starts the three services, proxies in front of them, two ingest and two pipeline processes behind the proxies.
+ *
+ * @throws when a part does not come up; what was started is ended first.
+ */
+async function startFaultSystem (options: FaultSystemOptions): Promise<FaultSystem> {
+  const closers: Closer[] = []
+  const stop = async (): Promise<void> => {
+    for (const close of closers.splice(0).reverse()) await close()
+  }
+  try {
+    return { ...await start(options, closers), stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+async function start (
+  { dataDir, signal, sharedPort = false }: FaultSystemOptions, closers: Closer[]
+): Promise<Omit<FaultSystem, 'stop'>> {
+  const parts: SupervisedPart[] = []
+  const surprises: string[] = []
+  /** Parts that are started together are ended together. */
+  const superviseAs = (): Supervise => {
+    const stage: SupervisedPart[] = []
+    closers.push(async () => await Promise.all(stage.map((part) => part.stop())))
+    return async (name, startPart) => {
+      const onSurprise = (what: string): unknown => surprises.push(what)
+      const part = await supervise({ name, start: startPart, giveUp: signal, onSurprise })
+      stage.push(part)
+      parts.push(part)
+      return part
+    }
+  }
+
+  const services = await startFaultServices(dataDir, superviseAs())
+  const { nats, clickhouse, postgres } = services
+  await migrateAll({ databaseUrl: postgres.url, clickhouseUrl: clickhouse.url })
+  await createFirstProject({
+    databaseUrl: postgres.url, projectApiKey: FAULT_PROJECT_KEY, personalApiKey: 'phx_fault_personal_key'
+  })
+  const proxies = await startProxies(services, closers)
+  const tierSettings = {
+    MILLRACE_STREAM_MAX_BYTES: String(FAULT_STREAM_BYTES),
+    MILLRACE_DEAD_LETTER_MAX_BYTES: String(FAULT_STREAM_BYTES / 4)
+  }
+  const clockFile = (tier: string): string => path.join(dataDir, `clock-shift-${tier}`)
+  const tiers = await startFaultTiers({
+    dataDir,
+    natsUrl: `nats://127.0.0.1:${proxies.nats.port}`,
+    clickhouseUrl: proxies.clickhouse.url,
+    databaseUrl: withPort(postgres.url, proxies.postgres.port),
+    sharedPort,
+    settings: tierSettings,
+    clockFile
+  }, superviseAs())
+  return {
+    dataDir, nats: nats.part, clickhouse: clickhouse.part, postgres: postgres.part, ...tiers, parts, proxies,
+    tierSettings, clockFile, surprises, ...await connectAudit(services, closers)
+  }
+}
+
+async function startProxies (
+  { nats, clickhouse, postgres }: Record<'nats' | 'clickhouse' | 'postgres', FaultService>, closers: Closer[]
+): Promise<FaultSystem['proxies']> {
+  const proxies = {
+    nats: await startTcpFaultProxy(nats),
+    postgres: await startTcpFaultProxy(postgres),
+    clickhouse: await startClickHouseFaultProxy(clickhouse.url)
+  }
+  closers.push(async () => await Promise.all(Object.values(proxies).map((proxy) => proxy.close())))
+  return proxies
+}
+
+/** Connections of those who look on. */
+async function connectAudit (
+  { nats, clickhouse, postgres }: Record<'nats' | 'clickhouse' | 'postgres', FaultService>, closers: Closer[]
+): Promise<Pick<FaultSystem, 'connection' | 'sql' | 'select' | 'command'>> {
+  const connection = await connectNats({ url: nats.url, name: 'fault-audit', logger: pino({ level: 'silent' }) })
+  const sql = connectPostgres({ url: postgres.url, max: 2 })
+  // It is asked while it is unavailable, too.
+  const client = createClient({ url: clickhouse.url, request_timeout: 60_000, log: { level: ClickHouseLogLevel.OFF } })
+  closers.push(async () => await Promise.all([connection.close(), sql.end({ timeout: 1 }), client.close()]))
+  return {
+    connection,
+    sql,
+    async select<T> (query: string, params: Record<string, unknown> = {}) {
+      return await (await client.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
+    },
+    async command (query) { await client.command({ query }) }
+  }
+}
+
+function withPort (url: string, port: number): string {
+  const changed = new URL(url)
+  changed.port = String(port)
+  return changed.href
+}
+
+export interface OpenFaultSystemOptions {
+  /** Gives the start up. */
+  signal: AbortSignal
+  /** Both ingest processes listen on one port. */
+  sharedPort?: boolean
+  /** All data is to be on a small disk; where none can be mounted, it is on the usual one. */
+  wantsSmallDisk?: boolean
+}
+
+/** A running system on a data directory of its own, which goes with it. */
+export interface OpenedFaultSystem extends AsyncDisposable {
+  system: FaultSystem
+  /** null: not wanted, or not allowed here. */
+  disk: SmallDisk | null
+  /** Copies the logs to where they stay, and tells where. */
+  keepLogs (): Promise<string>
+  /** Ends everything and removes the data directory. */
+  close (): Promise<void>
+}
+
+export async function openFaultSystem (options: OpenFaultSystemOptions): Promise<OpenedFaultSystem> {
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-faults-'))
+  // Anyone who looks at the table learns that the fault was not run.
+  const disk = options.wantsSmallDisk === true ? await mountSmallDisk(dataDir).catch(() => null) : null
+  let system: FaultSystem | undefined
+  const close = async (): Promise<void> => {
+    await disk?.free()
+    await system?.stop()
+    await disk?.unmount()
+    await rm(dataDir, { recursive: true, force: true })
+  }
+  try {
+    system = await startFaultSystem({ dataDir, ...options })
+  } catch (error) {
+    const logs = await copyLogs(dataDir)
+    await close()
+    throw new Error(`the system did not start; its logs are in ${logs}`, { cause: error })
+  }
+  return { system, disk, keepLogs: async () => await copyLogs(dataDir), close, [Symbol.asyncDispose]: close }
+}
+
+async function copyLogs (dataDir: string): Promise<string> {
+  const kept = await mkdtemp(path.join(tmpdir(), 'millrace-faults-logs-'))
+  for (const folder of ['.', ...await readdir(dataDir)]) {
+    // Not every folder has logs.
+    await cp(path.join(dataDir, folder, 'logs'), path.join(kept, folder), { recursive: true }).catch(() => {})
+  }
+  return kept
+}
