@@ -3,12 +3,12 @@ import { type PartitionState } from './partitions/partition-state.ts'
 import { WRITER_REFUSALS } from './writer/dead-letter-rows.ts'
 import { CLICKHOUSE_ERRORS } from './writer/insert/insert-errors.ts'
 
-/** What a pipeline process counts. Every outcome of an event has a counter: stored, left out, dead-lettered. */
+/** What a pipeline process counts. Every outcome of an event has a counter: stored, deduplicated, dead-lettered. */
 export interface PipelineMetrics {
   metrics: Metrics
   storedRows: Counter<'partition'>
   storedBatches: Counter<'partition'>
-  leftOutRows: Counter<'partition'>
+  deduplicatedRows: Counter<'partition'>
   deadLetters: Counter<'stage' | 'reason'>
   deadLettersWaiting: Counter<'partition'>
   insertRetries: Counter<'partition' | 'code'>
@@ -33,7 +33,7 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
   const byPartition = {
     storedRows: metrics.counter('rows_stored_total', 'Rows that ClickHouse confirmed.', ofPartition),
     storedBatches: metrics.counter('batches_stored_total', 'Inserts that ClickHouse confirmed.', ofPartition),
-    leftOutRows: metrics.counter('rows_deduplicated_total', 'Rows left out because the same event is stored already.', ofPartition),
+    deduplicatedRows: metrics.counter('rows_deduplicated_total', 'Rows not inserted because the same event is already stored.', ofPartition),
     deadLettersWaiting: metrics.counter('dead_letter_refusals_total', 'Dead letters that the full stream refused; the partition waits.', ofPartition),
     confirmedRows: metrics.counter('rows_confirmed_total', 'Rows looked up in ClickHouse before they were inserted.', ofPartition)
   }

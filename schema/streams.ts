@@ -74,8 +74,8 @@ export const HEADER = {
   oldestUuid: 'Millrace-Oldest-Uuid'
 } as const
 
-/** The NATS key-value bucket with the recorded cut of each partition. */
-export const CUTS_BUCKET = 'millrace_cuts'
+/** The NATS key-value bucket with the record of each partition: its owner, its progress, the batch range under way. */
+export const PARTITIONS_BUCKET = 'millrace_partitions'
 
 /** The NATS key-value bucket in which every pipeline process shows that it is alive. */
 export const MEMBERS_BUCKET = 'millrace_members'

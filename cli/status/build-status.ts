@@ -39,7 +39,7 @@ export interface Status {
   /** Empty while the pipeline does not know. */
   streams: Record<string, { messages: number, bytes: number, maxBytes: number, oldestSeconds: number }>
   pipeline: {
-    storedPerSecond: number | null, stored: number | null, leftOut: number | null
+    storedPerSecond: number | null, stored: number | null, deduplicated: number | null
     insertMs: number | null, rowsPerInsert: number | null
     partitions: Record<string, { pendingMessages: number, pendingBytes: number, lagSeconds: number, healthy: boolean }>
     deadLetters: number | null, deadLetterFill: number | null, definitionsAgeSeconds: number | null
@@ -129,7 +129,7 @@ export function buildStatus (before: Reading, now: Reading): Status {
     pipeline: {
       storedPerSecond: rate('pipeline', `${pipeline}_rows_stored_total`),
       stored: total('pipeline', `${pipeline}_rows_stored_total`),
-      leftOut: total('pipeline', `${pipeline}_rows_deduplicated_total`),
+      deduplicated: total('pipeline', `${pipeline}_rows_deduplicated_total`),
       insertMs: mean('pipeline', `${pipeline}_insert_seconds`, 1000),
       rowsPerInsert: mean('pipeline', `${pipeline}_batch_rows`, 1),
       partitions: Object.fromEntries([...by('pipeline', `${pipeline}_partition_pending_messages`, 'partition')].map(([partition, pendingMessages]) => [partition, {

@@ -33,7 +33,7 @@ export function drawStatus (status: Status): string {
     ])),
     row('pipeline', state('pipeline'), [
       `${number(pipeline.storedPerSecond)} rows/s stored`, `insert ${ms(pipeline.insertMs)}`,
-      `${pipeline.rowsPerInsert === null ? '-' : number(pipeline.rowsPerInsert)} rows/insert`, `${number(pipeline.leftOut)} duplicates left out`
+      `${pipeline.rowsPerInsert === null ? '-' : number(pipeline.rowsPerInsert)} rows/insert`, `${number(pipeline.deduplicated)} deduplicated`
     ]),
     ...Object.entries(pipeline.partitions).map(([partition, { pendingMessages, pendingBytes, lagSeconds, healthy }]) =>
       row(`  ${partition}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),

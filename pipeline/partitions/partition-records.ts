@@ -4,7 +4,7 @@ import { type KV } from '@nats-io/kv'
 import { MillraceError } from '../../platform/errors.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
-import { CUTS_BUCKET, EVENT_CLASSES, type EventClass } from '../../schema/streams.ts'
+import { PARTITIONS_BUCKET, EVENT_CLASSES, type EventClass } from '../../schema/streams.ts'
 
 /** A partition of one class: what one writer owns at a time. */
 export interface Partition {
@@ -81,7 +81,7 @@ export interface BatchRange {
   /** Version of `INSERT_SETTINGS`. */
   settings: number
   /** Rows that are not inserted because they are stored already: sequence, then pairs `from, to` (exclusive). */
-  leftOut: [sequence: number, ranges: number[]][]
+  deduplicated: [sequence: number, ranges: number[]][]
 }
 
 export function newPartitionRecord (stream: string): PartitionRecord {
@@ -134,7 +134,7 @@ export interface PartitionRecords {
 /** Opens the bucket of the records, and makes it when it is missing. */
 export async function openRecordBucket (connection: NatsConnection, { replicas }: { replicas: number }): Promise<KV> {
   // Direct reads may come from a replica that lags; a record is read rarely, so it is always asked of the leader.
-  return await openBucket(connection, CUTS_BUCKET, { history: 1, replicas, allow_direct: false })
+  return await openBucket(connection, PARTITIONS_BUCKET, { history: 1, replicas, allow_direct: false })
 }
 
 export async function openPartitionRecords (

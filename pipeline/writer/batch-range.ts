@@ -56,10 +56,10 @@ export function chooseBatch (
  * A message of which nothing remains has no frame: ClickHouse refuses blocks without rows.
  */
 export async function buildFrames (messages: readonly PartitionMessage[], range: BatchRange): Promise<Uint8Array[]> {
-  const leftOut = new Map(range.leftOut)
+  const deduplicated = new Map(range.deduplicated)
   const frames: Uint8Array[] = []
   for (const message of messages) {
-    const ranges = leftOut.get(message.sequence)
+    const ranges = deduplicated.get(message.sequence)
     if (ranges === undefined && range.rows === undefined) {
       frames.push(message.frame)
       continue
@@ -70,13 +70,13 @@ export async function buildFrames (messages: readonly PartitionMessage[], range:
   return frames
 }
 
-/** @param leftOut  Pairs `from, to` (exclusive), ascending. */
-function listKeptRows ([from, to]: readonly [number, number], leftOut: readonly number[]): number[] {
+/** @param deduplicated  Pairs `from, to` (exclusive), ascending. */
+function listKeptRows ([from, to]: readonly [number, number], deduplicated: readonly number[]): number[] {
   const rows: number[] = []
   let next = 0
   for (let row = from; row < to; row++) {
-    while (next < leftOut.length && row >= leftOut[next + 1]!) next += 2
-    if (next >= leftOut.length || row < leftOut[next]!) rows.push(row)
+    while (next < deduplicated.length && row >= deduplicated[next + 1]!) next += 2
+    if (next >= deduplicated.length || row < deduplicated[next]!) rows.push(row)
   }
   return rows
 }

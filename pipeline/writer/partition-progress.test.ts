@@ -34,7 +34,7 @@ function message (sequence: number, storedAt = sequence * 1000): PartitionMessag
 }
 
 function cutOf (last: number, rows?: [number, number]): BatchRange {
-  return { first: last, last, messages: 1, layout: 1, settings: 1, leftOut: [], ...(rows && { rows }) }
+  return { first: last, last, messages: 1, layout: 1, settings: 1, deduplicated: [], ...(rows && { rows }) }
 }
 
 t.test('lets the stream forget a message only after its record says that it is acknowledged', async (t) => {

@@ -95,14 +95,14 @@ export function countStored ({ metrics, state }: { metrics: PipelineMetrics, sta
 }): void {
   const { messages, range } = stored
   const partition = { partition: state.key }
-  const leftOut = countLeftOut(range)
+  const deduplicated = countDeduplicated(range)
   const meant = range.rows === undefined
     ? messages.reduce((sum, message) => sum + message.rows, 0)
     : range.rows[1] - range.rows[0]
-  metrics.leftOutRows.inc(partition, leftOut)
-  metrics.storedRows.inc(partition, meant - leftOut)
+  metrics.deduplicatedRows.inc(partition, deduplicated)
+  metrics.storedRows.inc(partition, meant - deduplicated)
   metrics.storedBatches.inc(partition)
-  metrics.batchRows.observe(partition, meant - leftOut)
+  metrics.batchRows.observe(partition, meant - deduplicated)
   metrics.batchBytes.observe(partition, messages.reduce((sum, { payload }) => sum + payload.length, 0))
   const receivedAt = messages.reduce((oldest, message) => Math.min(oldest, message.receivedAt), Infinity)
   metrics.storedAgeSeconds.observe(partition, Math.max(0, Date.now() - receivedAt) / 1000)
@@ -110,9 +110,9 @@ export function countStored ({ metrics, state }: { metrics: PipelineMetrics, sta
 }
 
 /** Rows of the batch range that were left out; of a split message only those within its piece. */
-function countLeftOut ({ leftOut, rows: [from, to] = [0, Infinity] }: BatchRange): number {
+function countDeduplicated ({ deduplicated, rows: [from, to] = [0, Infinity] }: BatchRange): number {
   let rows = 0
-  for (const [, ranges] of leftOut) {
+  for (const [, ranges] of deduplicated) {
     for (let i = 0; i < ranges.length; i += 2) {
       rows += Math.max(0, Math.min(ranges[i + 1]!, to) - Math.max(ranges[i]!, from))
     }

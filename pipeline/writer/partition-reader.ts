@@ -31,7 +31,7 @@ export interface PartitionMessage {
   /** Oldest time that an uuid of the message tells, epoch milliseconds; Infinity when none tells any. */
   oldestUuidAt: number
   /** Rows that were found to be duplicates, as pairs `from, to` (exclusive); undefined until that is decided. */
-  leftOut?: readonly number[]
+  deduplicated?: readonly number[]
   payload: Uint8Array
   /** The zstd frame: a view of the payload. */
   frame: Uint8Array

@@ -153,7 +153,7 @@ export class PartitionSession {
       ...(isPiece ? { rows: [doneRows, Math.min(doneRows + rows, first.rows)] } : {}),
       layout: first.layout,
       settings: INSERT_SETTINGS_VERSION,
-      leftOut: await this.#filter.decide(messages, { lookUpAll: first.sequence <= this.#lookUpTo })
+      deduplicated: await this.#filter.decide(messages, { lookUpAll: first.sequence <= this.#lookUpTo })
     }
   }
 
@@ -192,7 +192,7 @@ export class PartitionSession {
   /** These rows may be stored under the token of the batch range; other tokens would not recognise them. */
   #doubt (messages: readonly PartitionMessage[]): void {
     this.#lookUpTo = Math.max(this.#lookUpTo, messages.at(-1)!.sequence)
-    for (const message of messages) delete message.leftOut
+    for (const message of messages) delete message.deduplicated
   }
 
   async #searchRefused (messages: PartitionMessage[], range: BatchRange, error: InsertError): Promise<void> {

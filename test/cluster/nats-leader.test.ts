@@ -1,11 +1,11 @@
 import t from 'tap'
-import { CUTS_BUCKET, DEAD_LETTER_STREAM, EVENTS_STREAM, MEMBERS_BUCKET, PERSONS_STREAM } from '../../schema/streams.ts'
+import { PARTITIONS_BUCKET, DEAD_LETTER_STREAM, EVENTS_STREAM, MEMBERS_BUCKET, PERSONS_STREAM } from '../../schema/streams.ts'
 import { createRandom } from '../support/random.ts'
 import { startSdkLoad } from '../faults/sdk-load.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { auditCluster, CLUSTER_PROJECT_KEY, readReplicas, startClusterSystem } from './cluster-system.ts'
 
-const REPLICATED = [EVENTS_STREAM, PERSONS_STREAM, DEAD_LETTER_STREAM, `KV_${CUTS_BUCKET}`, `KV_${MEMBERS_BUCKET}`]
+const REPLICATED = [EVENTS_STREAM, PERSONS_STREAM, DEAD_LETTER_STREAM, `KV_${PARTITIONS_BUCKET}`, `KV_${MEMBERS_BUCKET}`]
 
 t.test('loses and doubles nothing when the leaders of the events and of the batch ranges are killed under load', async (t) => {
   const system = await startClusterSystem(t, { natsNodes: 3, partitions: 2, ingest: 2, pipeline: 2 })
@@ -21,7 +21,7 @@ t.test('loses and doubles nothing when the leaders of the events and of the batc
   t.teardown(async () => { await load.stop() })
 
   const killed: string[] = []
-  for (const stream of [EVENTS_STREAM, `KV_${CUTS_BUCKET}`]) {
+  for (const stream of [EVENTS_STREAM, `KV_${PARTITIONS_BUCKET}`]) {
     await load.nextAcknowledged()
     const { leader } = await readReplicas(connection, stream)
     await nats.nodes.find(({ name }) => name === leader)!.kill()

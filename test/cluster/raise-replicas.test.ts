@@ -5,7 +5,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams, openBucket, retryAtStart } from '../../platform/nats/prepare-jetstream.ts'
-import { CUTS_BUCKET, EVENTS_STREAM } from '../../schema/streams.ts'
+import { PARTITIONS_BUCKET, EVENTS_STREAM } from '../../schema/streams.ts'
 import { supervise, type SupervisedPart } from '../faults/system/supervise.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { readReplicas, startNatsCluster } from './cluster-system.ts'
@@ -31,15 +31,15 @@ t.test('streams and buckets that were made with one replica get three when they 
       await ensureStreams(connection, { replicas, eventsMaxBytes: 1e7, deadLetterMaxBytes: 1e7 })
     }, logger)
     const bucket = await retryAtStart(
-      async () => await openBucket(connection, CUTS_BUCKET, { history: 1, replicas }), logger)
+      async () => await openBucket(connection, PARTITIONS_BUCKET, { history: 1, replicas }), logger)
     await retryAtStart(async () => await bucket.put('kept', 'a record'), logger)
   }
 
   await open(1)
-  t.same((await readReplicas(connection, `KV_${CUTS_BUCKET}`)).followers, [])
+  t.same((await readReplicas(connection, `KV_${PARTITIONS_BUCKET}`)).followers, [])
   await open(3)
 
-  for (const stream of [EVENTS_STREAM, `KV_${CUTS_BUCKET}`]) {
+  for (const stream of [EVENTS_STREAM, `KV_${PARTITIONS_BUCKET}`]) {
     await waitFor(async () => {
       const { followers } = await readReplicas(connection, stream)
       return followers.length === 2 && followers.every(({ current }) => current)

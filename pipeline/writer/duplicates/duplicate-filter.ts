@@ -16,7 +16,7 @@ export interface DuplicateFilter {
    *
    * @param options.lookUpAll  Trust nothing that is remembered; ask ClickHouse about every row.
    */
-  decide: (messages: readonly PartitionMessage[], options: { lookUpAll: boolean }) => Promise<BatchRange['leftOut']>
+  decide: (messages: readonly PartitionMessage[], options: { lookUpAll: boolean }) => Promise<BatchRange['deduplicated']>
   /** Takes the events of messages as stored, whose decision was made before. */
   remember: (messages: readonly PartitionMessage[]) => void
 }
@@ -65,7 +65,7 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
       const suspicions: Suspicion[] = []
       for (const message of messages) {
         // Chosen before, in a larger batch that was refused: the decision stands.
-        if (message.leftOut !== undefined || message.rows === 0) continue
+        if (message.deduplicated !== undefined || message.rows === 0) continue
         const coveredSince = known.coveredSince
         const knownRows = known.addPayload(message.payload, message.rows, message.storedAt)
         const madeBefore = lookUpAll || message.receivedAt < coveredSince
@@ -74,8 +74,8 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
         if (knownRows.length > 0 || madeBefore !== -Infinity) suspicions.push({ message, knownRows, madeBefore })
       }
       const duplicates = suspicions.length === 0 ? null : await confirmDuplicates(messages, { ...deps, suspicions })
-      for (const message of messages) message.leftOut ??= toRanges(duplicates?.get(message) ?? [])
-      return messages.filter(({ leftOut }) => leftOut!.length > 0).map(toLeftOut)
+      for (const message of messages) message.deduplicated ??= toRanges(duplicates?.get(message) ?? [])
+      return messages.filter(({ deduplicated }) => deduplicated!.length > 0).map(toDeduplicated)
     },
 
     remember (messages) {
@@ -84,8 +84,8 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
   }
 }
 
-function toLeftOut ({ sequence, leftOut }: PartitionMessage): BatchRange['leftOut'][number] {
-  return [sequence, [...leftOut!]]
+function toDeduplicated ({ sequence, deduplicated }: PartitionMessage): BatchRange['deduplicated'][number] {
+  return [sequence, [...deduplicated!]]
 }
 
 /** Ascending rows as pairs `from, to` (exclusive): a batch that was sent twice is one pair, not thousands of rows. */
