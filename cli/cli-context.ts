@@ -1,13 +1,13 @@
+import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-access.ts'
 import { type ClickHouse, connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
+import { MillraceError } from '../platform/errors.ts'
+import { checkService, pingClickHouse } from '../platform/health.ts'
+import { loadSettings } from '../platform/load-settings.ts'
+import { createLogger } from '../platform/logger.ts'
 import { connectNats, type NatsConnection } from '../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
-import { checkService, pingClickHouse } from '../platform/health.ts'
-import { createLogger } from '../platform/logger.ts'
-import { loadSettings } from '../platform/load-settings.ts'
-import { type ServiceName, ServiceSilentError } from './run-cli.ts'
-import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-access.ts'
 
-/** What a command may use of the world; tests hand in their own. */
+/** What a command uses of its process; tests pass their own. */
 export interface CliWorld {
   env: NodeJS.ProcessEnv
   stdout: { write: (text: string) => unknown }
@@ -16,46 +16,56 @@ export interface CliWorld {
   now: () => number
 }
 
+/** The services that commands use, each with the setting that has its address. */
+export const SERVICE_SETTINGS = { postgres: 'DATABASE_URL', clickhouse: 'CLICKHOUSE_URL', nats: 'NATS_URL' } as const
+export type ServiceName = keyof typeof SERVICE_SETTINGS
+
 /** How a command uses a service. */
 export interface ServiceUse {
-  /** Default true: the command fails when the service is silent for longer than `--timeout`. */
+  /** Default true: the command fails when the service does not answer for longer than `--timeout`. */
   isWatched?: boolean
 }
 
-/** A `CliWorld` with the connections of one run: opened when a command asks, closed when it is done. */
+/** A `CliWorld` with the connections of one command: opened on demand, closed at its end. */
 export interface CliContext extends CliWorld {
   postgres: (use?: ServiceUse) => Promise<Sql>
   clickhouse: (use?: ServiceUse) => Promise<ClickHouse>
   nats: (use?: ServiceUse) => Promise<NatsConnection>
-  /** Name of the ClickHouse cluster whose nodes hold the tables; empty: one node. */
+  /** Name of the ClickHouse cluster that has the tables; empty: one node. */
   cluster: () => string
-  /** Rejects with a `ServiceSilentError` when a watched service is silent for too long; never resolves. */
+  /** Rejects with a `ServiceSilentError` when a watched service does not answer for too long; never resolves. */
   readonly silence: Promise<never>
-  /** The services that the command has asked for and that do not answer now. Takes a second at most. */
+  /** Which services of the command do not answer now. Takes a second at most. */
   findUnavailable: () => Promise<ServiceName[]>
-  /** Milliseconds for which a service may be silent. */
+  /** How long a service may not answer, in milliseconds. */
   timeoutMs: number
   close: () => Promise<void>
 }
 
-/** Silence of a service that a command bears by default, in milliseconds: ten times what a loaded one needs. */
+/** Default of `--timeout`, in milliseconds: ten times what a service under load needs to answer. */
 export const DEFAULT_TIMEOUT_MS = 10_000
 
-/** Between two questions to a service, in milliseconds. Most commands are done before the first. */
-const ASK_EVERY_MS = 1000
+/** Interval of pinging the services, in milliseconds. Most commands end before the first ping. */
+const PING_INTERVAL_MS = 1000
 
-/** How long a connection may take to close, in milliseconds; the process ends anyway. */
+/** Maximum wait for connections to close, in milliseconds; the process ends anyway. */
 const CLOSE_MS = 1000
 
+export type AddressName = 'DATABASE_URL' | 'CLICKHOUSE_URL' | 'NATS_URL'
+
+const IN_STACK = {
+  DATABASE_URL: 'databaseUrl', CLICKHOUSE_URL: 'clickhouseUrl', NATS_URL: 'natsUrl'
+} as const satisfies Record<AddressName, keyof StackAddresses>
+
 /**
- * Each service that a command uses is asked every second whether it answers, on the side: a long operation may take
- * its time, and a service that hangs ends the command, whatever call waits for it.
+ * Creates the context of one command. It pings each service that the command uses every second: a long operation may
+ * take its time, while a service that hangs ends the command, whatever call waits for it.
  */
 export function createCliContext (world: CliWorld): CliContext {
   const closers: (() => Promise<unknown> | unknown)[] = []
   const logger = createLogger({ component: 'cli', level: 'silent' })
-  const { promise: silence, reject: tellSilence } = Promise.withResolvers<never>()
-  // Nobody listens when a run is over.
+  const { promise: silence, reject: reportSilence } = Promise.withResolvers<never>()
+  // Without a listener, a rejection after the command's end would be unhandled.
   silence.catch(() => {})
 
   const pings = new Map<ServiceName, () => Promise<unknown>>()
@@ -63,16 +73,16 @@ export function createCliContext (world: CliWorld): CliContext {
   function watch (service: ServiceName, { isWatched = true }: ServiceUse, ping: () => Promise<unknown>): void {
     pings.set(service, ping)
     if (!isWatched) return
-    let heardAt = performance.now()
-    let isAsking = false
+    let answeredAt = performance.now()
+    let isPinging = false
     const timer = setInterval(() => {
       const { timeoutMs } = context
-      if (performance.now() - heardAt > timeoutMs) tellSilence(new ServiceSilentError(service, timeoutMs))
-      if (isAsking) return
-      isAsking = true
-      // What it says is the business of the command; an error is no heartbeat.
-      ping().then(() => { heardAt = performance.now() }, () => {}).finally(() => { isAsking = false })
-    }, ASK_EVERY_MS)
+      if (performance.now() - answeredAt > timeoutMs) reportSilence(new ServiceSilentError(service, timeoutMs))
+      if (isPinging) return
+      isPinging = true
+      // A failed ping is not an answer; its error is reported by the command's own calls.
+      ping().then(() => { answeredAt = performance.now() }, () => {}).finally(() => { isPinging = false })
+    }, PING_INTERVAL_MS)
     closers.push(() => { clearInterval(timer) })
   }
 
@@ -81,17 +91,17 @@ export function createCliContext (world: CliWorld): CliContext {
     silence,
     async findUnavailable () {
       const checks = [...pings].map(async ([service, ping]) =>
-        (await checkService(service, ping, ASK_EVERY_MS)).healthy ? [] : [service])
+        (await checkService(service, ping, PING_INTERVAL_MS)).healthy ? [] : [service])
       return (await Promise.all(checks)).flat()
     },
     timeoutMs: DEFAULT_TIMEOUT_MS,
     async postgres (use = {}) {
       const url = await findAddress(world.env, 'DATABASE_URL')
       const sql = connectPostgres({ url, max: 1, pipeline: false })
-      // The connection of the command may be busy for long.
-      const aside = connectPostgres({ url, max: 1 })
-      watch('postgres', use, async () => await aside`SELECT 1`)
-      closers.push(async () => await sql.end({ timeout: 1 }), async () => await aside.end({ timeout: 0 }))
+      // A connection of its own, because that of the command may be busy for long.
+      const pinging = connectPostgres({ url, max: 1 })
+      watch('postgres', use, async () => await pinging`SELECT 1`)
+      closers.push(async () => await sql.end({ timeout: 1 }), async () => await pinging.end({ timeout: 0 }))
       return sql
     },
     async clickhouse (use = {}) {
@@ -120,14 +130,17 @@ export function createCliContext (world: CliWorld): CliContext {
   return context
 }
 
-export type AddressName = 'DATABASE_URL' | 'CLICKHOUSE_URL' | 'NATS_URL'
-
-const IN_STACK = {
-  DATABASE_URL: 'databaseUrl', CLICKHOUSE_URL: 'clickhouseUrl', NATS_URL: 'natsUrl'
-} as const satisfies Record<AddressName, keyof StackAddresses>
+/** A service that a command uses does not answer. */
+export class ServiceSilentError extends MillraceError {
+  constructor (service: ServiceName, timeoutMs: number) {
+    super('MILLRACE_SERVICE_SILENT', `${service} has not answered for ${timeoutMs / 1000} s; what this command asked for ` +
+      'is not known, and what it began may be done or not')
+    this.name = 'ServiceSilentError'
+  }
+}
 
 /**
- * Where a command finds a service: the variable of that name, else the embedded stack that runs on the data directory
+ * Finds the address of a service: the setting of that name, else the embedded stack that runs on the data directory
  * (`MILLRACE_DATA_DIR`), else the default of the setting.
  */
 async function findAddress (env: NodeJS.ProcessEnv, name: AddressName): Promise<string> {
@@ -136,7 +149,7 @@ async function findAddress (env: NodeJS.ProcessEnv, name: AddressName): Promise<
   try {
     return (await readAddresses(dataDir))[IN_STACK[name]]
   } catch {
-    // No stack was started here: the default may still be right, and the connection says when it is not.
+    // No stack runs on the data directory: try the default.
     return fallback
   }
 }

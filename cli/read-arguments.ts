@@ -8,7 +8,7 @@ const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, 
 export function readDuration (text: string): number {
   const [, amount = '', unit = 's'] = /^(\d{1,9})([smhdw])?$/.exec(text) ?? []
   const seconds = Number(amount) * (UNIT_SECONDS[unit] ?? Number.NaN)
-  // A century is beyond every use, and keeps dates inside what databases hold.
+  // A century at most, which keeps dates within the range of the databases.
   if (amount === '' || seconds > 3_155_760_000) throw new InvalidArgumentError('Give a number with s, m, h, d or w, such as 90d.')
   return seconds
 }
@@ -20,13 +20,13 @@ export function readId (text: string): number {
   return id
 }
 
-/** For options that may be given several times. */
+/** Reads ids of an option that may be repeated. */
 export function collectIds (text: string, before: number[] = []): number[] {
   return [...before, readId(text)]
 }
 
-/** For options that may be given several times, or once with commas. */
-export function collectTexts (text: string, before: string[] = []): string[] {
+/** Reads values of an option that may be repeated, or list several with commas. */
+export function collectStrings (text: string, before: string[] = []): string[] {
   return [...before, ...text.split(',').map((item) => item.trim()).filter((item) => item !== '')]
 }
 
@@ -39,8 +39,8 @@ export function readTimezone (text: string): string {
   }
 }
 
-/** Reads a text that its column can hold: `maxLength` is in characters, as Postgres counts. */
-export function readText (maxLength: number): (text: string) => string {
+/** Reads a string that its column can store; `maxLength` is in characters, as Postgres counts. */
+export function readString (maxLength: number): (text: string) => string {
   return (text) => {
     if (text.trim() === '' || cutText(text, maxLength) !== text || !isStorableText(text)) {
       throw new InvalidArgumentError(`Give 1 to ${maxLength} characters.`)

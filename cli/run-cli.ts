@@ -1,16 +1,16 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
-import { type CliContext, type CliWorld, createCliContext, DEFAULT_TIMEOUT_MS } from './cli-context.ts'
+import { isUnavailable, MillraceError } from '../platform/errors.ts'
+import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceSilentError, type CliContext, type CliWorld, type ServiceName } from './cli-context.ts'
 import { addBackupCommands } from './commands/backup.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
-import { addKeysCommands, addProjectsCommands, addUsersCommands } from './commands/projects-and-keys.ts'
 import { addPersonsCommands } from './commands/persons.ts'
+import { addKeysCommands, addProjectsCommands, addUsersCommands } from './commands/projects-and-keys.ts'
 import { addPropertiesCommands } from './commands/properties.ts'
 import { addRetentionCommands } from './commands/retention.ts'
 import { addStatusCommands } from './commands/status.ts'
-import { isUnavailable, MillraceError } from '../platform/errors.ts'
 import { readDuration } from './read-arguments.ts'
 
-/** Adds the commands of one group, such as `keys create`. A new group is one file, and one line below. */
+/** Adds the commands of one group, such as `keys create`. A new group is one file, and one name in `GROUPS`. */
 export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
@@ -18,10 +18,29 @@ const GROUPS: readonly CommandGroup[] = [
   addBackupCommands, addRetentionCommands, addPropertiesCommands
 ]
 
+/** Exit codes of `npx millrace`; documented in docs/operations.md. */
+export const EXIT = {
+  done: 0,
+  /** The command was refused or failed; the message says why. */
+  failed: 1,
+  /** The command line is wrong; nothing was done. */
+  wrongCommandLine: 2,
+  /** A service refuses connections or does not answer: changes may be done or not. */
+  noAnswer: 3
+} as const
+
+/** What the operator does about some codes of Postgres. */
+const POSTGRES_CODES: Record<string, string> = {
+  '28P01': 'the database refused the password',
+  '3D000': 'the database does not exist',
+  '42P01': 'the database has not been migrated; run npm run migrate',
+  23514: 'a value is longer than allowed'
+}
+
 /**
  * Runs one command line.
  *
- * @param args  Without the runtime and the file.
+ * @param args  The arguments after the runtime and the file.
  * @returns the exit code, one of `EXIT`.
  */
 export async function runCli (args: readonly string[], world: CliWorld): Promise<number> {
@@ -31,7 +50,7 @@ export async function runCli (args: readonly string[], world: CliWorld): Promise
     await Promise.race([program.parseAsync(args, { from: 'user' }), context.silence])
     return EXIT.done
   } catch (error) {
-    // Commander has written its message itself; help and version are no failures.
+    // Commander has written its own message; help and version are not failures.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.wrongCommandLine
     const unavailable = isUnavailable(error) ? await context.findUnavailable() : []
     const { exitCode, message } = describeFailure(error, unavailable)
@@ -65,40 +84,8 @@ function readTimeout (text: string): number {
   return seconds
 }
 
-/** Exit codes of `npx millrace`; listed in docs/operations.md. */
-export const EXIT = {
-  done: 0,
-  /** Refused, or failed for a reason that is told. */
-  failed: 1,
-  /** Nothing was tried: the command line is wrong. */
-  wrongCommandLine: 2,
-  /** A service refuses connections or hangs: what was asked is unknown, what was begun may be done or not. */
-  noAnswer: 3
-} as const
-
-/** The services that commands use, each with the setting that says where it is. */
-const SERVICE_SETTINGS = { postgres: 'DATABASE_URL', clickhouse: 'CLICKHOUSE_URL', nats: 'NATS_URL' } as const
-export type ServiceName = keyof typeof SERVICE_SETTINGS
-
-/** A service that a command uses hangs. */
-export class ServiceSilentError extends MillraceError {
-  constructor (service: ServiceName, timeoutMs: number) {
-    super('MILLRACE_SERVICE_SILENT', `${service} has not answered for ${timeoutMs / 1000} s; what this command asked for ` +
-      'is not known, and what it began may be done or not')
-    this.name = 'ServiceSilentError'
-  }
-}
-
-/** Codes of Postgres that an operator can do something about. */
-const POSTGRES_CODES: Record<string, string> = {
-  '28P01': 'the database refused the password',
-  '3D000': 'the database does not exist',
-  '42P01': 'the database has not been migrated; run npm run migrate',
-  23514: 'a value is longer than allowed'
-}
-
 /**
- * The exit code of a failure, and what went wrong, in one line for the person at the terminal.
+ * Describes a failure in one line, with its exit code.
  *
  * @param unavailable  Services of the command that do not answer: errors of sockets and time-outs do not name them.
  */

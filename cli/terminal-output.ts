@@ -1,18 +1,27 @@
 import { type CliContext } from './cli-context.ts'
 
-/** A column of a table: its title, and what it shows of a row. */
+/** A column of a table: its title, and the value it shows of a row. */
 export type Column<T> = readonly [title: string, show: (row: T) => unknown]
 
-/** Option of every command that answers with data. */
-export const JSON_OPTION = ['--json', 'write JSON instead of a table'] as const
-
-/** How a command answers. */
+/** How a command prints its result. */
 export interface Output {
   json?: boolean
 }
 
+/** Shows the progress of work of known size: a bar on a terminal, one line at the end otherwise. */
+export interface ProgressBar {
+  add: (amount: number) => void
+  end: () => void
+}
+
+/** Option of every command that prints data. */
+export const JSON_OPTION = ['--json', 'write JSON instead of a table'] as const
+
+const WIDTH = 30
+const REDRAW_MS = 100
+
 /**
- * Writes rows for people as a table, or for programs as a JSON array with `--json`.
+ * Writes rows as a table, or as a JSON array with `--json`.
  */
 export function printRows<T> (
   context: CliContext, rows: readonly T[], columns: readonly Column<T>[], options: Output
@@ -29,7 +38,7 @@ export function printRows<T> (
   }
 }
 
-/** Writes one thing: its fields one a line, or a JSON object. */
+/** Writes the fields of one thing, one per line, or as a JSON object with `--json`. */
 export function printFields (context: CliContext, fields: Record<string, unknown>, options: Output): void {
   if (options.json === true) {
     context.stdout.write(`${JSON.stringify(fields, null, 2)}\n`)
@@ -45,20 +54,11 @@ function toText (value: unknown): string {
   if (value === null || value === undefined) return '-'
   if (value instanceof Date) return value.toISOString().replace(/\.\d+Z$/, 'Z')
   if (Array.isArray(value)) return value.length === 0 ? '-' : value.join(', ')
-  // Control characters of a name would otherwise reach the terminal.
+  // A name may contain control characters, which must not reach the terminal.
   return String(value).replaceAll(/\p{Cc}/gu, '?')
 }
 
-/** Shows how far something of known size has come: a bar on a terminal, a line at the end elsewhere. */
-export interface ProgressBar {
-  add: (amount: number) => void
-  end: () => void
-}
-
-const WIDTH = 30
-const REDRAW_MS = 100
-
-/** @param describe  Shows an amount; by default bytes, as megabytes. */
+/** @param describe  Formats an amount; by default bytes, as megabytes. */
 export function startProgressBar (
   context: CliContext, title: string, total: number, describe: (amount: number) => string = megabytes
 ): ProgressBar {

@@ -7,20 +7,67 @@ import { pipeline } from 'node:stream/promises'
 import { MillraceError } from '../../platform/errors.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
 
-/** A file of a backup, by its path in the folder. */
+/** A file of a backup; its path is relative to the folder. */
 export interface BackupFile {
   path: string
   bytes: number
   sha256: string
 }
 
-/** Told of bytes that were read, for a progress bar. */
+/** Called with the number of bytes read, for a progress bar. */
 export type OnBytes = (bytes: number) => void
 
+/** Contents of a backup. Written last: only a folder with a manifest is a complete backup. */
+export interface BackupManifest {
+  format: 1
+  /** Version of Millrace that wrote it. */
+  version: string
+  /** Every event acknowledged before this time is in the backup. ISO 8601. */
+  startedAt: string
+  /** Time of the snapshot of both databases: no later event is in the backup. ISO 8601. */
+  cutAt: string
+  clickhouse: { version: string, migrations: string[], tables: Record<string, ClickHouseTable> }
+  postgres: { version: string, migrations: string[], tables: Record<string, PostgresTable>, sequences: Sequence[] }
+  deadLetters: number
+  files: BackupFile[]
+}
+
+export interface ClickHouseTable {
+  rows: number
+  parts: string[]
+  columns: ClickHouseColumn[]
+}
+
+/** The declaration of a column. */
+export interface ClickHouseColumn {
+  name: string
+  type: string
+  /** `DEFAULT` and the like, with its expression; empty without one. */
+  kind: string
+  expression: string
+  /** Absent in backups of earlier versions. */
+  comment?: string
+  /** `CODEC(...)`; empty for the default. Absent in backups of earlier versions. */
+  codec?: string
+}
+
+export interface PostgresTable {
+  columns: string[]
+  rows: number
+}
+
+export interface Sequence {
+  name: string
+  /** null when it was never used. */
+  last: string | null
+}
+
+const FILE = 'manifest.json'
+
 /**
- * Writes one file of a backup and flushes it to the disk; nobody but the owner may read it.
+ * Writes one file of a backup, readable only by its owner, and flushes it to the disk.
  *
- * @param transforms  What the bytes go through on the way to the file, such as compression.
+ * @param options.transforms  Applied to the bytes on the way to the file, such as compression.
  */
 export async function writeBackupFile (
   folder: string, name: string, source: Readable, options: { transforms?: Transform[], onBytes?: OnBytes } = {}
@@ -35,9 +82,9 @@ export async function writeBackupFile (
 }
 
 /**
- * Reads every file again.
+ * Verifies the checksum of every file.
  *
- * @throws {MillraceError} `MILLRACE_BACKUP_DAMAGED` naming the first file that is missing or not what was written.
+ * @throws {MillraceError} `MILLRACE_BACKUP_DAMAGED` naming the first file that is missing or differs.
  */
 export async function verifyBackupFiles (
   folder: string, files: readonly BackupFile[], onBytes: OnBytes
@@ -57,7 +104,7 @@ export async function verifyBackupFiles (
   }
 }
 
-/** Passes bytes on, counts them and computes their checksum. */
+/** Passes bytes on, and computes their number and checksum. */
 class ByteTap extends Transform {
   bytes = 0
   readonly #hash: Hash = createHash('sha256')
@@ -80,56 +127,9 @@ class ByteTap extends Transform {
   }
 }
 
-/** What a backup holds. Written last: a folder with it is a complete backup, one without it is none. */
-export interface BackupManifest {
-  format: 1
-  /** Version of Millrace that wrote it. */
-  version: string
-  /** Every event acknowledged until then is in it. ISO 8601. */
-  startedAt: string
-  /** When both databases were cut: of later events none is in it. */
-  cutAt: string
-  clickhouse: { version: string, migrations: string[], tables: Record<string, ClickHouseTable> }
-  postgres: { version: string, migrations: string[], tables: Record<string, PostgresTable>, sequences: Sequence[] }
-  deadLetters: number
-  files: BackupFile[]
-}
-
-export interface ClickHouseTable {
-  rows: number
-  parts: string[]
-  columns: ClickHouseColumn[]
-}
-
-/** A column as it was declared. */
-export interface ClickHouseColumn {
-  name: string
-  type: string
-  /** `DEFAULT` and the like, with its expression; empty without one. */
-  kind: string
-  expression: string
-  /** Absent in backups of earlier versions. */
-  comment?: string
-  /** `CODEC(...)`; empty for the default. Absent in backups of earlier versions. */
-  codec?: string
-}
-
-export interface PostgresTable {
-  columns: string[]
-  rows: number
-}
-
-export interface Sequence {
-  name: string
-  /** null: never used. */
-  last: string | null
-}
-
-const FILE = 'manifest.json'
-
 /**
- * Makes the folder a backup, as the last thing that is done for it: flushes the names of all its files to the disk, and
- * only then puts the manifest there, under its name at once and whole.
+ * Completes a backup: flushes the folders of all its files to the disk, then writes the manifest under another name and
+ * renames it, so that it is there as a whole or not at all.
  */
 export async function writeManifest (folder: string, manifest: BackupManifest): Promise<void> {
   const folders = new Set([path.dirname(folder), folder])
@@ -148,7 +148,11 @@ export async function writeManifest (folder: string, manifest: BackupManifest): 
   await flushFolder(folder)
 }
 
-/** @throws {MillraceError} `MILLRACE_BACKUP_INCOMPLETE` when there is no complete backup that this version reads. */
+/**
+ * Reads the manifest of a backup.
+ *
+ * @throws {MillraceError} `MILLRACE_BACKUP_INCOMPLETE` when the folder has no complete backup that this version reads.
+ */
 export async function readManifest (folder: string): Promise<BackupManifest> {
   const text = await readFile(path.join(folder, FILE), 'utf8').catch((cause: unknown) => {
     const why = `${folder} holds no complete backup: it has no ${FILE}, which is written last. Use another backup`
@@ -166,7 +170,7 @@ export async function readManifest (folder: string): Promise<BackupManifest> {
   return manifest
 }
 
-/** undefined for what no version ever wrote. */
+/** @returns undefined when the text is not a manifest of any version. */
 function parseManifest (text: string): BackupManifest | undefined {
   try {
     const manifest = JSON.parse(text) as BackupManifest | null

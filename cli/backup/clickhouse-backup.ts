@@ -6,25 +6,24 @@ import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import { MillraceError } from '../../platform/errors.ts'
 import { type BackupFile, type BackupManifest, type ClickHouseColumn, type ClickHouseTable, type OnBytes, writeBackupFile } from './backup-folder.ts'
 
-/** The parts of all tables as they were at one moment: hard links, which cost nothing and are not changed any more. */
+/** A snapshot of the parts of all tables: hard links, which cost no space and never change. */
 export interface FrozenTables {
   about: BackupManifest['clickhouse']
-  /** Bytes of all parts. */
+  /** Total size of all parts. */
   bytes: number
   copyTo: (folder: string, onBytes: OnBytes) => Promise<BackupFile[]>
-  /** Removes the links. */
+  /** Removes the hard links. */
   release: () => Promise<void>
 }
 
-/** Begins the names of what backups freeze; an operator may freeze, too. */
+/** Prefix of the names of snapshots by backups; an operator may make others. */
 const FROZEN_BY_BACKUP = 'backup_'
 
 /**
- * Freezes every table with data, one after the other: nobody may insert meanwhile (`/hold-inserts` of the embedded
- * ClickHouse server).
+ * Freezes all tables, one after the other. No insert may run meanwhile (see quiesce.ts).
  *
- * @param dataDir  Folder of the engine, on this machine.
- * @param id  Tells it from other backups; letters, digits and `_`, which the engine does not escape.
+ * @param dataDir  Data folder of ClickHouse, on this machine.
+ * @param id       Unique to this backup; letters, digits and `_`, which ClickHouse does not escape.
  */
 export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id: string): Promise<FrozenTables> {
   const name = `${FROZEN_BY_BACKUP}${id}`
@@ -70,13 +69,13 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id:
 }
 
 /**
- * Removes the links of backups that were killed: they would keep the bytes of parts that are merged away long since.
+ * Removes the hard links of killed backups, which keep parts on the disk after they were merged away.
  *
- * @param dataDir  Folder of the engine. No other backup of it may be under way.
+ * @param dataDir  Data folder of ClickHouse. No other backup of it may be running.
  */
 export async function removeFrozenTables (dataDir: string): Promise<void> {
   const shadow = path.join(dataDir, 'shadow')
-  // The engine makes the folder when something is frozen for the first time.
+  // ClickHouse creates the folder with the first snapshot.
   const names = await readdir(shadow).catch(() => [])
   for (const name of names.filter((name) => name.startsWith(FROZEN_BY_BACKUP))) {
     await rm(path.join(shadow, name), { recursive: true, force: true })
@@ -84,15 +83,15 @@ export async function removeFrozenTables (dataDir: string): Promise<void> {
 }
 
 /**
- * Attaches the parts of a backup to the empty tables of a migrated database. Views are not fed by it: their tables have
- * parts of their own.
+ * Attaches the parts of a backup to the empty tables of a migrated database. Attaching does not trigger materialized
+ * views: their tables have parts of their own in the backup.
  *
- * @throws {MillraceError} `MILLRACE_RESTORE_FAILED` when a table has another number of rows afterwards.
+ * @throws {MillraceError} `MILLRACE_RESTORE_FAILED` when a table is missing or has another number of rows afterwards.
  */
 export async function restoreTables (
   clickhouse: ClickHouse, folder: string, about: BackupManifest['clickhouse'], onPart: (part: string) => Promise<void>
 ): Promise<void> {
-  // Merges would change the numbers of rows before they are compared; they go on with the next start of the engine.
+  // Merges would change the row counts before they are compared; they resume with the next start of ClickHouse.
   await clickhouse.command({ query: 'SYSTEM STOP MERGES' })
   const targets = new Map((await listTables(clickhouse)).map(({ table, dataPath }) => [table, dataPath]))
   for (const [table, { parts, rows, columns }] of Object.entries(about.tables)) {
@@ -110,13 +109,13 @@ export async function restoreTables (
   }
 }
 
-/** The migrations that the database has, in order. */
+/** Names of the applied migrations, in order. */
 async function listClickHouseMigrations (clickhouse: ClickHouse): Promise<string[]> {
   const rows = await ask<{ name: string }>(clickhouse, 'SELECT DISTINCT name FROM schema_migrations ORDER BY name')
   return rows.map(({ name }) => name)
 }
 
-/** An empty table is frozen without a folder. */
+/** Parts in the snapshot of a table; an empty table has no folder. */
 async function readParts (clickhouse: ClickHouse, table: string, folder: string): Promise<string[]> {
   const names = await readdir(folder).catch(() => [])
   if (names.length === 0 && await countRows(clickhouse, table) > 0) {
@@ -136,7 +135,7 @@ async function listColumns (clickhouse: ClickHouse, table: string): Promise<Clic
     FROM system.columns WHERE database = currentDatabase() AND table = {table: String} ORDER BY position`, { table })
 }
 
-/** Promoted properties are columns that no migration made. */
+/** Adds columns that no migration creates: those of promoted properties. */
 async function addMissingColumns (clickhouse: ClickHouse, table: string, columns: ClickHouseColumn[]): Promise<void> {
   const present = new Set((await listColumns(clickhouse, table)).map(({ name }) => name))
   for (const { name, type, kind, expression, comment = '', codec = '' } of columns) {

@@ -15,24 +15,24 @@ import { startProgressBar } from '../terminal-output.ts'
 export interface CreateBackupOptions {
   /** Data directory of the running stack. */
   dataDir: string
-  /** Folder of the backup: empty, or not there yet. */
+  /** Folder of the backup: empty or missing. */
   folder: string
-  /** How long to wait for what was acknowledged before, in milliseconds. */
+  /** Maximum wait until the events acknowledged so far are stored, in milliseconds. */
   storeMs: number
 }
 
-/** Letters that were there at the begin, and those dead-lettered until the cut. */
+/** Dead letters that existed at the start of the backup, and those that were added until the snapshot. */
 export const DEAD_LETTER_FILES = ['dead-letters-1.jsonl.zst', 'dead-letters-2.jsonl.zst'] as const
 
 /**
- * Backs the running embedded stack up:
+ * Backs up the running embedded stack:
  *
- * 1. wait until everything acknowledged so far is stored or dead-lettered   quiesce.ts
- * 2. hold inserts; cut both databases at one moment; let inserts go on  quiesce.ts
- * 3. copy what was cut, and the dead letters                            *-backup.ts
- * 4. when all that is done, write the manifest, which makes the folder a backup
+ * 1. wait until all events acknowledged so far are stored or dead-lettered        quiesce.ts
+ * 2. hold inserts back; take a snapshot of both databases; let inserts go on      quiesce.ts, clickhouse-backup.ts
+ * 3. copy the snapshot and the dead letters                                       *-backup.ts
+ * 4. write the manifest, which makes the folder a complete backup                 backup-folder.ts
  *
- * Events are accepted all the time. Inserts wait for step 2 only, some tens of milliseconds.
+ * Ingest accepts events all the time. Inserts wait only during step 2, for some tens of milliseconds.
  */
 export async function createBackup (context: CliContext, options: CreateBackupOptions): Promise<BackupManifest> {
   const { dataDir, folder } = options
@@ -42,7 +42,7 @@ export async function createBackup (context: CliContext, options: CreateBackupOp
     await makeEmptyFolder(folder)
     await removeFrozenTables(path.join(dataDir, 'clickhouse'))
     const manifest = await copyAll(context, addresses, options)
-    // Nothing may go wrong after it, or a backup that says it failed would look like one.
+    // Last: if a later step failed, a failed backup would look complete.
     await writeManifest(folder, manifest)
     return manifest
   } finally {
@@ -50,21 +50,21 @@ export async function createBackup (context: CliContext, options: CreateBackupOp
   }
 }
 
-/** Copies everything into the folder, and gives up what was frozen for it. */
+/** Copies everything into the folder, and removes the snapshot. */
 async function copyAll (
   context: CliContext, addresses: StackAddresses, { dataDir, folder, storeMs }: CreateBackupOptions
 ): Promise<BackupManifest> {
   const [nats, sql, clickhouse] = [await context.nats(), await context.postgres(), await context.clickhouse()]
   const startedAt = new Date(context.now()).toISOString()
 
-  // Letters that are replayed from now on may be gone later, so those that are there come first.
+  // First, because a dead letter that is replayed meanwhile may be gone later.
   const letters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[0], 1)
   await waitUntilStored({
     connection: nats, readSpoolBytes: async () => await readSpoolBytes(dataDir), timeoutMs: storeMs
   })
   return await sql.begin('isolation level repeatable read read only', async (transaction) => {
     const frozen = await whileInsertsAreHeld(addresses.clickhouseUrl, async () => {
-      // The first statement is what a repeatable-read transaction sees for good.
+      // The first statement takes the snapshot of a repeatable-read transaction.
       await transaction`SELECT 1`
       return await freezeTables(clickhouse, path.join(dataDir, 'clickhouse'), context.now().toString(36))
     })
@@ -90,14 +90,14 @@ async function copyAll (
   })
 }
 
-/** One backup at a time: the next one removes what a killed one had frozen. */
+/** Admits one backup at a time, because each removes the snapshots of killed ones. */
 function lockBackups (dataDir: string): FileLock {
   const lock = tryLockFile(path.join(dataDir, 'backup.lock'))
   if (lock !== null) return lock
   throw new MillraceError('MILLRACE_BACKUP_RUNNING', `another backup of ${dataDir} is being made: wait until it is done`)
 }
 
-/** Version of Millrace in this folder. */
+/** Version of this installation. */
 export async function readVersion (): Promise<string> {
   const manifest = path.join(import.meta.dirname, '..', '..', 'package.json')
   return (JSON.parse(await readFile(manifest, 'utf8')) as { version: string }).version
@@ -115,7 +115,7 @@ async function findStack (dataDir: string): Promise<StackAddresses> {
   return addresses
 }
 
-/** Creates the folder for the owner alone; keys and personal data go there. */
+/** Creates the folder, readable only by its owner: it gets keys and personal data. */
 export async function makeEmptyFolder (folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   if ((await readdir(folder)).length > 0) {
@@ -127,12 +127,12 @@ async function copyCredentials (dataDir: string, folder: string): Promise<Backup
   return [await writeBackupFile(folder, 'credentials.json', createReadStream(path.join(dataDir, 'credentials.json')))]
 }
 
-/** Bytes in the spools of all ingest processes on the data directory, those that are gone included. */
+/** Bytes in the spools of all ingest processes on the data directory, also of those that have ended. */
 async function readSpoolBytes (dataDir: string): Promise<number> {
   const files = await readdir(path.join(dataDir, 'spool'), { recursive: true, withFileTypes: true }).catch(() => [])
   let bytes = 0
   for (const { name, parentPath } of files) {
-    // Drained segments are removed.
+    // A segment is removed when it is drained.
     if (name.endsWith('.segment')) bytes += (await stat(path.join(parentPath, name)).catch(() => ({ size: 0 }))).size
   }
   return bytes

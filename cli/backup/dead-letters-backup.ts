@@ -10,7 +10,7 @@ import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { scanDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type BackupFile, writeBackupFile } from './backup-folder.ts'
 
-/** One letter, one JSON line. */
+/** A line of the file: one dead letter as JSON. */
 interface StoredLetter {
   subject: string
   headers: Record<string, string>
@@ -19,9 +19,9 @@ interface StoredLetter {
 }
 
 /**
- * Copies the dead letters from `fromId` on to a file.
+ * Copies the dead letters from `fromId` on into a file.
  *
- * @returns the file, how many letters, and the id after the newest.
+ * @returns the file, the number of dead letters, and the id after the newest.
  */
 export async function backUpDeadLetters (
   connection: NatsConnection, folder: string, name: string, fromId: number
@@ -41,7 +41,7 @@ export async function backUpDeadLetters (
   return { file, letters, nextId }
 }
 
-/** Publishes the letters of a file again, under numbers of their own. Returns how many. */
+/** Publishes the dead letters of a file again; they get new ids. @returns how many. */
 export async function restoreDeadLetters (connection: NatsConnection, folder: string, name: string): Promise<number> {
   const lines = createInterface({ input: createReadStream(path.join(folder, name)).pipe(createZstdDecompress()) })
   const client = jetstream(connection)

@@ -5,7 +5,7 @@ import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type BackupFile, type BackupManifest, type OnBytes, type Sequence, writeBackupFile } from './backup-folder.ts'
 
-/** The migrations write these themselves. */
+/** Tables that the migrations of a restore fill. */
 const OF_MIGRATIONS = ['schema_migrations', 'schema_migration_checksums']
 
 export interface PostgresBackup {
@@ -13,7 +13,7 @@ export interface PostgresBackup {
   files: BackupFile[]
 }
 
-/** Copies every table as the transaction sees it, which must be repeatable read. */
+/** Copies every table as the transaction sees it. The transaction must be repeatable read. */
 export async function backUpPostgres (sql: TransactionSql, folder: string, onBytes: OnBytes): Promise<PostgresBackup> {
   const [{ version } = { version: '' }] = await sql<{ version: string }[]>`SELECT current_setting('server_version') AS version`
   const tables: BackupManifest['postgres']['tables'] = {}
@@ -29,17 +29,17 @@ export async function backUpPostgres (sql: TransactionSql, folder: string, onByt
   return { about: { version, migrations: await listPostgresMigrations(sql), tables, sequences: [...sequences] }, files }
 }
 
-/** The migrations that the database has, in order. */
+/** Names of the applied migrations, in order. */
 async function listPostgresMigrations (sql: Sql | TransactionSql): Promise<string[]> {
   return (await sql<{ name: string }[]>`SELECT name FROM schema_migration_checksums ORDER BY name`).map(({ name }) => name)
 }
 
-/** Fills a migrated database: whatever is in it goes. One transaction: all of it, or nothing. */
+/** Replaces the contents of a migrated database by those of the backup, in one transaction. */
 export async function restorePostgres (
   sql: Sql, folder: string, about: BackupManifest['postgres'], onBytes: OnBytes
 ): Promise<void> {
   await sql.begin(async (transaction) => {
-    // No triggers and no checks of references while rows come table by table; they were consistent together.
+    // Disables triggers and foreign keys, as rows arrive table by table; together they are consistent.
     await transaction`SET LOCAL session_replication_role = replica`
     const names = Object.keys(about.tables)
     await transaction.unsafe(`TRUNCATE ${quoteAll(names)}`)

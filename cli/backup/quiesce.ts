@@ -1,29 +1,33 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstreamManager } from '@nats-io/jetstream'
-import { EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { MillraceError } from '../../platform/errors.ts'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
 
-const POLL_INTERVAL_MS = 100
-
-export interface WaitUntilSettledOptions {
+export interface WaitUntilStoredOptions {
   connection: NatsConnection
-  /** Bytes that wait in the spools of ingest. */
+  /** Bytes in the spools of ingest. */
   readSpoolBytes: () => Promise<number>
   /** Gives up after this long, in milliseconds. */
   timeoutMs: number
 }
 
+/** Interval of polling the spools and the streams, in milliseconds. */
+const POLL_INTERVAL_MS = 100
+
+/** Maximum wait for running inserts to end, in milliseconds. */
+const WAIT_MS = 60_000
+
 /**
- * Resolves when every event acknowledged before the call is in the databases, or dead-lettered: the spools
- * were empty once, and what the streams held then is acknowledged.
+ * Resolves when every event acknowledged before the call is stored or dead-lettered: the spools were empty once, and
+ * all messages that were in the streams then are acknowledged.
  *
- * Both streams are work queues: a message leaves when it is acknowledged, so the first one tells how far they are.
+ * Both streams are work queues: a message leaves when it is acknowledged, so the first sequence is their progress.
  *
- * @throws {MillraceError} `MILLRACE_BACKUP_NOT_SETTLED` saying what still waits.
+ * @throws {MillraceError} `MILLRACE_BACKUP_NOT_SETTLED` when `timeoutMs` is over; the message names what still waits.
  */
-export async function waitUntilStored (options: WaitUntilSettledOptions): Promise<void> {
+export async function waitUntilStored (options: WaitUntilStoredOptions): Promise<void> {
   const { connection, readSpoolBytes, timeoutMs } = options
   const deadline = performance.now() + timeoutMs
   const waitFor = async (what: string, isDone: () => Promise<boolean>): Promise<void> => {
@@ -49,14 +53,11 @@ export async function waitUntilStored (options: WaitUntilSettledOptions): Promis
   }
 }
 
-/** Inserts that wait for others before us are finished by then, or something is wrong. */
-const WAIT_MS = 60_000
-
 /**
- * Does work while no insert runs on the embedded ClickHouse. They wait meanwhile, for 30 s at most.
+ * Runs some work while the embedded ClickHouse server holds inserts back, for 30 s at most.
  *
- * @throws {MillraceError} `MILLRACE_BACKUP_NOT_HELD` when the embedded ClickHouse server does not hold them, or did not
- * until the end.
+ * @throws {MillraceError} `MILLRACE_BACKUP_NOT_HELD` when the embedded ClickHouse server does not hold them back, or
+ *   stopped before the work was done.
  */
 export async function whileInsertsAreHeld<T> (clickhouseUrl: string, work: () => Promise<T>): Promise<T> {
   const { origin, headers } = parseClickHouseUrl(clickhouseUrl)
@@ -68,11 +69,11 @@ export async function whileInsertsAreHeld<T> (clickhouseUrl: string, work: () =>
   const reader = response.body!.getReader()
   await reader.read()
   let lost = false
-  // Only ends when the embedded ClickHouse server gives the hold up.
+  // The answer ends only when the server stops holding inserts back.
   const ended = reader.read().then(() => { lost = true }, () => { lost = true })
   try {
     const result = await work()
-    // A hold that ended in the meantime has ended in the connection, too, before this turn of the event loop is over.
+    // If the server stopped in the meantime, the end of the answer is read within this turn of the event loop.
     await Promise.race([ended, new Promise((resolve) => setImmediate(resolve))])
     if (lost) throw notHeld('the hold ended early')
     return result

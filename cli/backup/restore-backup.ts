@@ -27,19 +27,19 @@ import { DEAD_LETTER_FILES } from './create-backup.ts'
 import { startProgressBar } from '../terminal-output.ts'
 
 /**
- * Restores a backup into an empty data directory: verifies every checksum, starts the services on it without the
- * tiers, loads, compares the counts, and stops the services again. `npm start` then runs on it.
+ * Restores a backup into an empty data directory: verifies every checksum, starts the services on the directory without
+ * the tiers, loads the data, compares the counts, and stops the services. `npm start` then runs on the directory.
  *
- * From its first byte to its last the directory is marked as half restored. When this process is killed, `npm start`
- * refuses the directory, and the next restore starts over.
+ * Until it is complete the directory is marked as unfinished: if this process is killed, `npm start` refuses the
+ * directory, and the next restore starts over.
  *
- * @throws {MillraceError} and leaves the data directory empty, when anything is not as the manifest says.
+ * @throws {MillraceError} when anything differs from the manifest; the data directory is then empty.
  */
 export async function restoreBackup (
   context: CliContext, { dataDir, folder }: { dataDir: string, folder: string }
 ): Promise<BackupManifest> {
   const manifest = await readManifest(folder)
-  // What is refused anyway is refused before gigabytes are read.
+  // Refuse before gigabytes are read.
   await refuseUnlessEmpty(dataDir)
   await refuseOtherVersion(manifest)
   const verifying = startProgressBar(context, 'verifying', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
@@ -62,13 +62,15 @@ interface Filling {
   manifest: BackupManifest
 }
 
-/** Fills an empty data directory, or leaves it empty: half a restore must not be taken for the whole. */
+/**
+ * Fills an empty data directory; on failure leaves it empty, so that a partial restore is not taken for a whole one.
+ */
 async function fill (context: CliContext, filling: Filling): Promise<void> {
   const { dataDir, folder } = filling
   try {
     await beginRestore(dataDir, folder)
     await startAndLoad(context, filling)
-    // What was copied may still be in memory only.
+    // Copied files may still be in the page cache only.
     await flushTree(dataDir)
     await endRestore(dataDir)
   } catch (error) {
@@ -92,7 +94,7 @@ async function startAndLoad (context: CliContext, { dataDir, folder, manifest }:
         'NATS_URL, CLICKHOUSE_URL and DATABASE_URL must not be set: this restores the embedded services')
     }
     const credentials = await loadCredentials(dataDir, settings.chosen)
-    // Nobody else needs to reach them yet.
+    // Any free ports: no client connects during a restore.
     const ports = { origin: 0, api: 0, pipeline: 0, clickhouse: 0, nats: 0, postgres: 0 }
     const urls = await startServices({ settings: { ...settings, ports }, credentials, parts, progress })
     await load(context, urls, { folder, manifest })
@@ -129,7 +131,7 @@ async function load (
   }
 }
 
-/** Bytes by `clickhouse/<table>/<part>`. */
+/** Bytes of each part, by `clickhouse/<table>/<part>`. */
 function sumByPart ({ files }: BackupManifest): Map<string, number> {
   const sums = new Map<string, number>()
   for (const file of files) {
@@ -139,26 +141,26 @@ function sumByPart ({ files }: BackupManifest): Map<string, number> {
   return sums
 }
 
-/** Removes everything but the lock, which is ours; the mark of a half restored directory last. */
+/** Removes everything but our lock; the mark of an unfinished restore last. */
 async function clear (dataDir: string): Promise<void> {
   for (const name of await listData(dataDir)) await rm(path.join(dataDir, name), { recursive: true, force: true })
   await endRestore(dataDir)
 }
 
-/** Under the lock: ends and removes what an interrupted restore left, and refuses anything else. */
+/** Ends the processes and removes the data of an interrupted restore; refuses any other data. Needs the lock. */
 async function makeEmpty (dataDir: string): Promise<void> {
   await refuseUnlessEmpty(dataDir)
   await endRecordedProcesses(dataDir)
   await clear(dataDir)
 }
 
-/** What is in a data directory, without locks, the mark of a restore, and the folder that mkfs makes on a new disk. */
+/** Entries of a data directory, without locks, the mark of a restore, and the folder that mkfs creates. */
 async function listData (dataDir: string): Promise<string[]> {
   const names = await readdir(dataDir).catch(() => [])
   return names.filter((name) => !/^lock(\..*)?$/.test(name) && name !== UNFINISHED_RESTORE && name !== 'lost+found')
 }
 
-/** Files are loaded into the tables they came from: both schemas must be those of this version. */
+/** Refuses a backup of another schema: its files fit only the tables that they came from. */
 async function refuseOtherVersion ({ version, postgres, clickhouse }: BackupManifest): Promise<void> {
   const schemas = { postgres: postgres.migrations, clickhouse: clickhouse.migrations }
   for (const [database, wanted] of Object.entries(schemas)) {
@@ -178,7 +180,7 @@ function loadStreamLimits (env: NodeJS.ProcessEnv): Parameters<typeof ensureStre
   }
 }
 
-/** A directory that a restore was interrupted in counts as empty. */
+/** Refuses a data directory with data, unless an interrupted restore left it. */
 async function refuseUnlessEmpty (dataDir: string): Promise<void> {
   const isUnfinished = await stat(path.join(dataDir, UNFINISHED_RESTORE)).then(() => true, () => false)
   if (!isUnfinished && (await listData(dataDir)).length > 0) {

@@ -26,7 +26,7 @@ interface WorkOptions extends FilterOptions {
 export function addDeadLettersCommands (program: Command, context: CliContext): void {
   const group = program.command('dead-letters').description('what could not be stored: look at it, send it back, remove it')
 
-  addFilters(group.command('list').description('list dead letters, oldest first'))
+  addFilterOptions(group.command('list').description('list dead letters, oldest first'))
     .option('--limit <number>', 'letters at most', readCount, 100)
     .action(async (options: FilterOptions) => {
       const letters = await listDeadLetters(await context.nats(), { ...toFilter(options), limit: options.limit ?? 100 })
@@ -51,7 +51,7 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
       context.stdout.write(`${JSON.stringify(letter, null, 2)}\n`)
     })
 
-  addFilters(group.command('stats').description('count dead letters by stage, reason and project'))
+  addFilterOptions(group.command('stats').description('count dead letters by stage, reason and project'))
     .action(async (options: FilterOptions) => {
       printRows(context, await countDeadLetters(await context.nats(), toFilter(options)), [
         ['stage', ({ stage }) => stage],
@@ -64,14 +64,14 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
       ], options)
     })
 
-  addWork(group.command('replay').description('send dead letters back where they came from; replaying twice stores once'))
+  addWorkOptions(group.command('replay').description('send dead letters back where they came from; replaying twice stores once'))
     .action(async (id: number | undefined, options: WorkOptions) => {
       const result = await replayDeadLetters(await context.nats(), { ...toFilter(options), ...toWork(id, options) })
       if (id !== undefined && result.matched === 0) throw unknownLetter(id)
       printFields(context, { ...result }, options)
     })
 
-  addWork(group.command('purge').description('remove dead letters for good'))
+  addWorkOptions(group.command('purge').description('remove dead letters for good'))
     .option('--yes', 'do it; without, letters are only counted')
     .action(async (id: number | undefined, options: WorkOptions) => {
       const dryRun = options.dryRun === true || options.yes !== true
@@ -83,7 +83,7 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
     })
 }
 
-function addFilters (command: Command): Command {
+function addFilterOptions (command: Command): Command {
   return command
     .option('--project <id>', 'only letters about this project', readId)
     .option('--event <name>', 'only letters about this event')
@@ -94,8 +94,8 @@ function addFilters (command: Command): Command {
     .option(...JSON_OPTION)
 }
 
-function addWork (command: Command): Command {
-  return addFilters(command.argument('[id]', 'one letter; without, all that match', readCount))
+function addWorkOptions (command: Command): Command {
+  return addFilterOptions(command.argument('[id]', 'one letter; without, all that match', readCount))
     .option('--limit <number>', 'letters at most', readCount)
     .option('--dry-run', 'only count them')
 }
@@ -121,7 +121,7 @@ function toWork (
   }
 }
 
-/** A reason becomes a part of a subject, where dots and stars mean something. */
+/** A reason becomes part of a subject, where dots and stars have a meaning. */
 function readReason (text: string): string {
   if (!/^[a-z0-9_]+$/.test(text)) throw new InvalidArgumentError('Give a reason as "dead-letters stats" shows it.')
   return text

@@ -96,7 +96,7 @@ async function findPerson (context: CliContext, id: string, options: OneOptions)
   return { person, events: await countEventsOfPerson(await context.clickhouse(), options.project, person) }
 }
 
-/** ClickHouse is asked only for what may be an id from before a merge. */
+/** Asks ClickHouse only for an id that may be from before a merge. */
 async function findUuid (context: CliContext, id: string, { project, distinctId }: OneOptions): Promise<string> {
   const sql = await context.postgres()
   const uuid = distinctId === true
@@ -122,7 +122,7 @@ function inProject (command: Command): Command {
   return command.requiredOption('--project <id>', 'id of the project', readId).option(...JSON_OPTION)
 }
 
-/** Whatever an SDK may send; the search makes of it what is stored. */
+/** Any non-blank string: the search normalises it as capture does. */
 function readDistinctId (text: string): string {
   if (text.trim() === '') throw new InvalidArgumentError('Give the beginning of a distinct id.')
   return text

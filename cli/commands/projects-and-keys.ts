@@ -1,12 +1,20 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { createProject, listProjects, rotateProjectKey } from '../../api/keys/projects.ts'
-import { type CliContext } from '../cli-context.ts'
-import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
-import { collectIds, collectTexts, readDuration, readId, readText, readTimezone } from '../read-arguments.ts'
-import { createUser, listUsers } from '../../api/keys/users.ts'
 import { createPersonalKey, listPersonalKeys, revokePersonalKey } from '../../api/keys/personal-keys.ts'
+import { createProject, listProjects, rotateProjectKey } from '../../api/keys/projects.ts'
+import { createUser, listUsers } from '../../api/keys/users.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type CliContext } from '../cli-context.ts'
+import { collectIds, collectStrings, readDuration, readId, readString, readTimezone } from '../read-arguments.ts'
+import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+
+interface CreateKeyOptions extends Output {
+  user?: string
+  label: string
+  scope?: string[]
+  project?: number[]
+  expires?: number
+}
 
 /** `millrace projects create|list|rotate-key`. */
 export function addProjectsCommands (program: Command, context: CliContext): void {
@@ -14,7 +22,7 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
 
   projects.command('create')
     .description('create a project and show its API key')
-    .argument('<name>', 'name of the project', readText(200))
+    .argument('<name>', 'name of the project', readString(200))
     .option('--timezone <zone>', 'days of reports begin at its midnight', readTimezone, 'UTC')
     .option(...JSON_OPTION)
     .action(async (name: string, { timezone, ...output }: Output & { timezone: string }) => {
@@ -54,8 +62,8 @@ export function addUsersCommands (program: Command, context: CliContext): void {
 
   users.command('create')
     .description('create a user')
-    .argument('<email>', 'e-mail address', readText(254))
-    .option('--first-name <name>', 'shown as the author of what the user creates', readText(150), '')
+    .argument('<email>', 'e-mail address', readString(254))
+    .option('--first-name <name>', 'shown as the author of what the user creates', readString(150), '')
     .option(...JSON_OPTION)
     .action(async (email: string, { firstName, ...output }: Output & { firstName: string }) => {
       printFields(context, { ...await createUser(await context.postgres(), { email, firstName }) }, output)
@@ -74,14 +82,6 @@ export function addUsersCommands (program: Command, context: CliContext): void {
     })
 }
 
-interface CreateKeyOptions extends Output {
-  user?: string
-  label: string
-  scope?: string[]
-  project?: number[]
-  expires?: number
-}
-
 /** `millrace keys create|list|revoke`. */
 export function addKeysCommands (program: Command, context: CliContext): void {
   const keys = program.command('keys').description('personal API keys, for the management API')
@@ -89,8 +89,8 @@ export function addKeysCommands (program: Command, context: CliContext): void {
   keys.command('create')
     .description('create a personal API key and show it, this once')
     .option('--user <email>', 'owner of the key; may be left out while there is one user')
-    .option('--label <text>', 'what the key is for', readText(40), '')
-    .option('--scope <scope>', 'what it may do, such as experiment:read; several times or with commas (default: *)', collectTexts)
+    .option('--label <text>', 'what the key is for', readString(40), '')
+    .option('--scope <scope>', 'what it may do, such as experiment:read; several times or with commas (default: *)', collectStrings)
     .option('--project <id>', 'the only projects it opens; several times (default: all)', collectIds)
     .option('--expires <duration>', 'how long it is valid, such as 90d (default: indefinitely)', readValidity)
     .option(...JSON_OPTION)

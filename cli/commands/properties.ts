@@ -67,7 +67,7 @@ export function addPropertiesCommands (program: Command, context: CliContext): v
     })
 }
 
-/** What would be saved, and how to save it. */
+/** What a promotion would save, and the command for it. */
 function describeSuggestion ({ savedSeconds, ...suggestion }: Suggestion): {
   property: string, queries: number, seconds: number, seconds_saved: number, bytes: number, do: string
 } {
@@ -101,7 +101,7 @@ function describe ({ property, column, type, rows, filledRows, bytes }: Promoted
   return { property, column, type, events: rows, filled: rows === 0 ? 1 : filledRows / rows, bytes }
 }
 
-/** The bar begins with the first look at the table, which tells how long it is. */
+/** The bar starts with the first progress report, which has the number of rows. */
 function showFill (context: CliContext): { show: (filled: number, rows: number) => void, end: () => void } {
   let bar: ProgressBar | undefined
   let shown = 0

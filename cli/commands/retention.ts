@@ -62,7 +62,7 @@ function readSubject ({ project, deadLetters }: RuleOptions): { what: 'events' |
   return { what: 'dead_letters', projectId: null }
 }
 
-/** For options that are wrong together; commander itself only knows one at a time. */
+/** An error about several options together; commander checks each alone. */
 function wrong (message: string): MillraceError {
   return new MillraceError('MILLRACE_OPTIONS_WRONG', message)
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Command } from 'commander'
 import { type CliContext } from '../cli-context.ts'
-import { collectTexts } from '../read-arguments.ts'
+import { collectStrings } from '../read-arguments.ts'
 import { buildStatus, type Reading } from '../status/build-status.ts'
 import { drawStatus } from '../status/draw-status.ts'
 import { createReadStores, findTiers, readTier, type TierName, type TierUrls } from '../status/read-status.ts'
@@ -16,25 +16,25 @@ interface StatusOptions {
 
 const REFRESH_MS = 1000
 
-/** Home, then clear what was there. */
+/** Terminal codes: cursor to the top left, clear the screen. */
 const CLEAR = '\u001b[H\u001b[J'
 
-/** `millrace status`: the whole life of an event, live. */
+/** `millrace status`: throughput, backlogs and failures of all stages, live. */
 export function addStatusCommands (program: Command, context: CliContext): void {
   program.command('status')
     .description('show what flows, what waits and what is stuck, refreshed each second')
     .option('--once', 'show it once; so it is without a terminal')
     .option('--json', 'write it once as JSON')
-    .option('--ingest <url>', 'an ingest process; several with commas', collectTexts)
-    .option('--pipeline <url>', 'a pipeline process; several with commas', collectTexts)
-    .option('--api <url>', 'an API process; several with commas', collectTexts)
+    .option('--ingest <url>', 'an ingest process; several with commas', collectStrings)
+    .option('--pipeline <url>', 'a pipeline process; several with commas', collectStrings)
+    .option('--api <url>', 'an API process; several with commas', collectStrings)
     .action(async ({ json, once, ...given }: StatusOptions) => {
-      const look = createLook(await findTiers(context.env, given), context)
+      const poll = createPoll(await findTiers(context.env, given), context)
       const isLive = json !== true && once !== true && (context.stdout as { isTTY?: boolean }).isTTY === true
-      let before = await look()
+      let before = await poll()
       for (;;) {
         await delay(REFRESH_MS)
-        const now = await look()
+        const now = await poll()
         const status = buildStatus(before, now)
         if (json === true) context.stdout.write(`${JSON.stringify(status, null, 2)}\n`)
         else context.stdout.write(`${isLive ? CLEAR : ''}${drawStatus(status)}`)
@@ -44,9 +44,9 @@ export function addStatusCommands (program: Command, context: CliContext): void 
     })
 }
 
-function createLook (urls: TierUrls, context: CliContext): () => Promise<Reading> {
+function createPoll (urls: TierUrls, context: CliContext): () => Promise<Reading> {
   const readStores = createReadStores({
-    // One that hangs is what the status is about, no reason to end.
+    // Not watched: the status shows a service that hangs, and goes on.
     nats: async () => await context.nats({ isWatched: false }),
     clickhouse: async () => await context.clickhouse({ isWatched: false }),
     postgres: async () => await context.postgres({ isWatched: false })

@@ -1,8 +1,8 @@
 import { type StoresReading, type TierName, type TierReading } from './read-status.ts'
 
 /**
- * What clients feel. Captures are `answered`; `spooled`: answered, and kept on the disk of ingest; `refused`: some got
- * 503 between the two looks; or get `no answer` from any process.
+ * What clients see. Captures are `answered`; `spooled`: answered, and stored on the disk of ingest; `refused`: some got
+ * 503 between the two readings; or they get `no answer` from any process.
  */
 export interface ClientView {
   captures: 'answered' | 'spooled' | 'refused' | 'no answer'
@@ -10,22 +10,22 @@ export interface ClientView {
 }
 
 /**
- * The life of an event at one moment: what `millrace status --json` writes. Rates are per second. A figure is null when
- * it is unknown: the process that has it does not answer, or does not know it itself. A mean is null without a sample.
+ * What `millrace status --json` writes. Rates are per second. A figure is null when it is unknown: the process that has
+ * it does not answer, or does not know it itself. A mean is null without a sample.
  */
 export interface Status {
   /**
-   * `down`: captures are refused or get no answer. `degraded`: clients are served, and something is stuck or
-   * unavailable. `behind`: everything works, and something waits for long.
+   * `down`: captures are refused or get no answer. `degraded`: clients are served, but something is stuck or
+   * unavailable. `behind`: everything works, but something has old work.
    */
   status: 'ok' | 'behind' | 'degraded' | 'down'
   clients: ClientView
-  /** What is stuck, as `<tier>: <part>`, the tiers in the order of the data. */
+  /** What is stuck, as `<tier>: <part>`, in the order in which events flow. */
   stuck: string[]
-  /** What has old work to do, as `<tier>: <part>`, with its age; the oldest first. */
+  /** What has old work, as `<tier>: <part>`, with its age; the oldest first. */
   behind: { part: string, lagSeconds: number }[]
   time: string
-  /** Of all processes: more than one in the middle of an upgrade. */
+  /** Versions of all processes; several during an upgrade. */
   version: string
   tiers: {
     tier: TierName, url: string, status: 'ok' | 'behind' | 'degraded' | 'down', stuck: string[]
@@ -48,17 +48,17 @@ export interface Status {
   stores: StoresReading
 }
 
-/** One look at everything. */
+/** One reading of all tiers and stores. */
 export interface Reading {
   time: Date
   tiers: readonly TierReading[]
   stores: StoresReading
 }
 
-/** Computes the status from two looks: totals from the second, rates from both. Several processes of a tier add up. */
+/** Computes the status from two readings: totals from the second, rates from both. Processes of a tier add up. */
 export function buildStatus (before: Reading, now: Reading): Status {
   const of = (reading: Reading, tier: TierName): TierReading[] => reading.tiers.filter((each) => each.tier === tier)
-  /** Values of a metric, one a process that knows it. */
+  /** Values of a metric, one per process that has it. */
   const values = (tier: TierName, name: string, labels?: Record<string, string>): number[] =>
     of(now, tier).filter(({ metrics }) => metrics.names().has(name)).map(({ metrics }) => metrics.sum(name, labels))
       .filter((value) => !Number.isNaN(value))
@@ -155,7 +155,7 @@ export function buildStatus (before: Reading, now: Reading): Status {
 function findBehind ({ tiers }: Reading): Status['behind'] {
   const lags = new Map<string, number>()
   for (const { tier, health } of tiers) {
-    // A process of the version before does not say it.
+    // Processes of earlier versions do not report it.
     for (const { name, lagMs } of health?.behind ?? []) {
       const part = `${tier}: ${name}`
       lags.set(part, Math.max(lags.get(part) ?? 0, lagMs / 1000))
@@ -171,7 +171,7 @@ function viewOfClients (
   const answers = (tier: TierName): boolean => tiers.some((each) => each.tier === tier && each.status !== 'down')
   return {
     captures: !answers('ingest') ? 'no answer' : refusedPerSecond > 0 ? 'refused' : spoolBytes > 0 ? 'spooled' : 'answered',
-    // They come in through ingest, too.
+    // Requests for flags pass through ingest.
     flags: answers('ingest') && answers('api') ? 'answered' : 'no answer'
   }
 }
@@ -180,7 +180,7 @@ function extreme (choose: (...values: number[]) => number, values: readonly numb
   return values.length === 0 ? null : choose(...values)
 }
 
-/** A counter that went back belongs to a process that was started again: its whole value is new. */
+/** A counter that decreased belongs to a restarted process: its whole value is new. */
 function rateOf (now: TierReading, before: Reading, name: string, labels?: Record<string, string>): number {
   const earlier = before.tiers.find(({ tier, url }) => tier === now.tier && url === now.url)
   if (earlier === undefined || earlier.health === null || now.health === null) return 0

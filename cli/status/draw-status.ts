@@ -7,10 +7,10 @@ const CLIENTS = {
   'no answer': 'captures get no answer'
 } as const
 
-/** What stands for a figure that nobody knows at the moment. */
+/** Shown for a figure that is unknown. */
 const UNKNOWN = 'unknown'
 
-/** Draws the life of an event from left to right, one stage a line. */
+/** Draws the status as text, one line per stage. */
 export function drawStatus (status: Status): string {
   const { ingest, pipeline, api, stores, streams } = status
   const state = (tier: string): string => {

@@ -1,16 +1,61 @@
 import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
-import { loadSettings } from '../../platform/load-settings.ts'
-import { type HealthReport } from '../../platform/health.ts'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type HealthReport } from '../../platform/health.ts'
+import { loadSettings } from '../../platform/load-settings.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 
-/** Where the processes of each tier answer. */
+export type TierName = 'ingest' | 'pipeline' | 'api'
+
+/** Addresses of the processes of each tier. */
 export type TierUrls = Record<TierName, readonly string[]>
 
+/** Health and metrics of one process. */
+export interface TierReading {
+  tier: TierName
+  url: string
+  /** Monotonic milliseconds of the reading. */
+  readAt: number
+  /** null: the process does not answer. */
+  health: HealthReport | null
+  metrics: MetricSamples
+}
+
+/** The metrics of one process. */
+export interface MetricSamples {
+  /** Sum over all samples of the name whose labels match; 0 when there is none. */
+  sum: (name: string, labels?: Record<string, string>) => number
+  /** Sums by the values of one label. */
+  by: (name: string, label: string) => Map<string, number>
+  names: () => Set<string>
+}
+
+/** Version and size of each service; null: it does not answer. */
+export interface StoresReading {
+  nats: { version: string } | null
+  clickhouse: { version: string, events: number, bytes: number, freeBytes: number } | null
+  postgres: { version: string, bytes: number } | null
+}
+
+export interface StoreConnections {
+  nats: () => Promise<NatsConnection>
+  clickhouse: () => Promise<ClickHouse>
+  postgres: () => Promise<Sql>
+}
+
+const TIER_TIMEOUT_MS = 4000
+
+const STORE_TIMEOUT_MS = 3000
+
+const CLICKHOUSE_QUERY = `
+  SELECT version() AS version,
+    (SELECT sum(rows) FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events') AS events,
+    (SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase()) AS bytes,
+    (SELECT min(free_space) FROM system.disks) AS freeBytes`
+
 /**
- * Finds the tiers: as given, else those of the embedded stack that runs on the data directory, else by the settings of
- * ports on this machine.
+ * Finds the tiers: those given as options, else those of the embedded stack that runs on the data directory, else those
+ * at the ports of the settings.
  */
 export async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls>): Promise<TierUrls> {
   const settings = loadSettings(env, ['MILLRACE_DATA_DIR', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_PIPELINE_PORT'])
@@ -22,22 +67,7 @@ export async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls
   return { ingest: [found.baseUrl], pipeline: [found.pipelineUrl], api: [found.apiUrl], ...given }
 }
 
-export type TierName = 'ingest' | 'pipeline' | 'api'
-
-/** What one process said about itself. */
-export interface TierReading {
-  tier: TierName
-  url: string
-  /** Monotonic milliseconds of the reading. */
-  readAt: number
-  /** null: the process does not answer. */
-  health: HealthReport | null
-  metrics: MetricSamples
-}
-
-const TIER_TIMEOUT_MS = 4000
-
-/** Asks a process for its health and its metrics. Never rejects: one that does not answer is a finding. */
+/** Reads health and metrics of a process. Never rejects: `health` is null when it does not answer. */
 export async function readTier (tier: TierName, url: string): Promise<TierReading> {
   const readAt = performance.now()
   try {
@@ -50,26 +80,11 @@ export async function readTier (tier: TierName, url: string): Promise<TierReadin
 
 async function ask (url: string, path: string): Promise<string> {
   const response = await fetch(new URL(path, url), { signal: AbortSignal.timeout(TIER_TIMEOUT_MS) })
-  // 503 of /_health carries the answer.
+  // Not only 200: a 503 of /_health has a report as well.
   return await response.text()
 }
 
-/** The samples of one process as Prometheus would read them. */
-export interface MetricSamples {
-  /** Sum over all samples of the name whose labels match; 0 when there is none. */
-  sum: (name: string, labels?: Record<string, string>) => number
-  /** Values by one label. */
-  by: (name: string, label: string) => Map<string, number>
-  names: () => Set<string>
-}
-
-interface Sample {
-  name: string
-  labels: Record<string, string>
-  value: number
-}
-
-/** Reads the text that `/metrics` answers. Lines that are no samples are passed over. */
+/** Parses the text of `/metrics`; skips lines that are not samples. */
 export function parseMetrics (text: string): MetricSamples {
   const samples = text.split('\n').map(parseLine).filter((sample) => sample !== null)
   const names = new Set(samples.map(({ name }) => name))
@@ -90,6 +105,12 @@ export function parseMetrics (text: string): MetricSamples {
   }
 }
 
+interface Sample {
+  name: string
+  labels: Record<string, string>
+  value: number
+}
+
 function parseLine (line: string): Sample | null {
   const [, name, labelText = '', value] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line) ?? []
   if (name === undefined) return null
@@ -98,29 +119,8 @@ function parseLine (line: string): Sample | null {
   return { name, labels, value: Number(value) }
 }
 
-/** Version and size of the services; null: it does not answer. */
-export interface StoresReading {
-  nats: { version: string } | null
-  clickhouse: { version: string, events: number, bytes: number, freeBytes: number } | null
-  postgres: { version: string, bytes: number } | null
-}
-
-export interface StoreConnections {
-  nats: () => Promise<NatsConnection>
-  clickhouse: () => Promise<ClickHouse>
-  postgres: () => Promise<Sql>
-}
-
-const STORE_TIMEOUT_MS = 3000
-
-const CLICKHOUSE_QUERY = `
-  SELECT version() AS version,
-    (SELECT sum(rows) FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events') AS events,
-    (SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase()) AS bytes,
-    (SELECT min(free_space) FROM system.disks) AS freeBytes`
-
 /**
- * Returns a function that asks the services over connections it keeps. Never rejects.
+ * Returns a function that reads version and size of the services, over connections that it reuses. Never rejects.
  */
 export function createReadStores (connections: StoreConnections): () => Promise<StoresReading> {
   const open: Partial<{ [K in keyof StoreConnections]: ReturnType<StoreConnections[K]> }> = {}

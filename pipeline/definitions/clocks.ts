@@ -1,17 +1,17 @@
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 
-/** The clock of ClickHouse, which stamps what arrives, beside that of Postgres, which stamps what people do. */
+/** The clock of ClickHouse, which stamps events, compared with that of Postgres, which stamps what users do. */
 export interface Clocks {
-  /** ClickHouse's, epoch milliseconds. */
+  /** Time of ClickHouse, epoch milliseconds. */
   nowMs: number
-  /** ClickHouse's day, such as 2026-01-31. */
+  /** Day of ClickHouse, such as 2026-01-31. */
   today: string
   /** How far the clock of ClickHouse is ahead of that of Postgres, in whole milliseconds; negative when behind. */
   clockLeadMs: number
 }
 
-/** Asks both stores for their time. */
+/** Reads the clocks of both stores. */
 export async function compareClocks (clickhouse: ClickHouse, sql: Sql): Promise<Clocks> {
   const beforeMs = await readPostgresClock(sql)
   const result = await clickhouse.query({
@@ -24,12 +24,12 @@ export async function compareClocks (clickhouse: ClickHouse, sql: Sql): Promise<
 }
 
 /**
- * The smallest lead of one clock over another that agrees with what was read: 0 unless they certainly differ. So clocks
- * of one machine are compared exactly, however long the question took, and others to the time of one question.
+ * The smallest lead of one clock over another that fits the readings: 0 unless they certainly differ. Clocks of one
+ * machine thus differ by 0 however long the query took; those of two machines are compared to the time of one query.
  *
- * @param times.beforeMs  The other clock before the question.
- * @param times.nowMs     The clock in question, cut to whole milliseconds.
- * @param times.afterMs   The other clock after the answer.
+ * @param times.beforeMs  The other clock before the query.
+ * @param times.nowMs     The clock that was queried, in whole milliseconds.
+ * @param times.afterMs   The other clock after the query.
  * @returns whole milliseconds.
  */
 export function clockLead ({ beforeMs, nowMs, afterMs }: { beforeMs: number, nowMs: number, afterMs: number }): number {
@@ -39,8 +39,8 @@ export function clockLead ({ beforeMs, nowMs, afterMs }: { beforeMs: number, now
 }
 
 /**
- * Moves what people did in the future to now: the clock of Postgres went back since. Otherwise a deletion would hold
- * until that time comes.
+ * Sets the times of what users did to now where they are in the future, because the clock of Postgres was set back.
+ * Otherwise a deletion would hold until that time comes.
  */
 export async function forgetFuture (sql: Sql): Promise<void> {
   await sql`

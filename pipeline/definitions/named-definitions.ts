@@ -1,22 +1,14 @@
-import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 import { type Promotion } from '../../platform/promoted-columns/promoted-column.ts'
 import { findNames, type NamesInQuery } from '../../platform/query-log/find-names.ts'
-
-/** What may be named: definitions of one kind, by name, with the projects that have one. */
-export type Vocabulary = Record<UsageKind, ReadonlyMap<string, ReadonlySet<number>>>
+import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 
 export type UsageKind = 'event' | 'event_property' | 'person_property' | 'group_property'
 
-/** Columns that hold a property, by name. */
-export type PropertyColumns = ReadonlyMap<string, string>
+/** All definitions: by kind and name, the projects that have one. */
+export type Vocabulary = Record<UsageKind, ReadonlyMap<string, ReadonlySet<number>>>
 
-/** The columns filled at ingest, and those that an operator promoted. */
-export function propertyColumns (promoted: readonly Promotion[]): PropertyColumns {
-  return new Map([
-    ...EVENT_COLUMNS.flatMap((column) => 'promotes' in column ? [[column.name, column.promotes] as const] : []),
-    ...promoted.map(({ column, property }) => [column, property] as const)
-  ])
-}
+/** The property of each column that has one, by column. */
+export type PropertyColumns = ReadonlyMap<string, string>
 
 /** A definition that a query names. */
 export interface NamedDefinition {
@@ -34,13 +26,21 @@ const EVENT_TABLES = new Set([
 /** Tables with the columns of properties. */
 const COLUMN_TABLES = new Set(['events', 'events_with_person'])
 
+/** The columns that ingest fills, and those of promoted properties. */
+export function propertyColumns (promoted: readonly Promotion[]): PropertyColumns {
+  return new Map([
+    ...EVENT_COLUMNS.flatMap((column) => 'promotes' in column ? [[column.name, column.promotes] as const] : []),
+    ...promoted.map(({ column, property }) => [column, property] as const)
+  ])
+}
+
 /**
- * The definitions that a SELECT names, each once however often it does:
+ * The definitions that a SELECT names, each once:
  *
  * - an event: a string literal equal to its name, in a query that reads a table with events;
- * - a property: the literal by which a function for JSON takes it out of `properties`, of the table it belongs to, or
- *   the name of its column;
- * - of the projects that the query compares `project_id` with, of all when it names none.
+ * - a property: the literal by which a JSON function reads it from `properties` of its table, or its column.
+ *
+ * Only those of the projects that the query compares `project_id` with; those of all projects when it names none.
  */
 export function nameDefinitions (
   query: string, vocabulary: Vocabulary, columns: PropertyColumns

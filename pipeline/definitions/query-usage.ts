@@ -1,20 +1,35 @@
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
-import { startRounds } from '../periodic-work.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { listPromotions } from '../../platform/promoted-columns/promoted-column.ts'
 import { type LoggedQueries, readQueryLog } from '../../platform/query-log/read-query-log.ts'
+import { startRounds } from '../periodic-work.ts'
+import { readSql } from '../read-sql.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'
 import { type NamedDefinition, nameDefinitions, propertyColumns, type UsageKind, type Vocabulary } from './named-definitions.ts'
-import { readSql } from '../read-sql.ts'
 
-/** The embedded ClickHouse server writes its log every 7.5 s, as servers do; a count reads two days of it. */
+/** What one count did. `no log`: ClickHouse has no query log that this user may read; earlier counts stay. */
+export type UsageOutcome = { kind: 'skipped' } | { kind: 'no log' } | { kind: 'done', queries: number, named: number }
+
+/** Interval of counting. ClickHouse writes its query log every 7.5 s; a count reads two days of it. */
 const INTERVAL_MS = 60_000
 
+/** Key of the advisory lock that admits one counting process at a time. Arbitrary; must never change. */
+const USAGE_LOCK = 4_725_374
+
+/** Days that `query_usage_30_day` covers, today included. */
+const DAYS = 30
+
+/** Name of the row of `roll_up_state` with the time of the last count. */
+const SOURCE = 'query usage'
+
+const DAY_MS = 86_400_000
+const ROWS_PER_INSERT = 2000
+
 /**
- * Counts once a minute how often analysts named events and properties. Every pipeline process runs this; a lock in
- * Postgres lets one at a time do it. It is no stage of the life of an event: while it fails, counts stand still.
+ * Counts once a minute how often analysts' queries named events and properties. Every pipeline process runs this; a
+ * lock in Postgres admits one at a time. Events do not wait for it: while it fails, the counts are stale.
  */
 export function startQueryUsage ({ metrics, logger, ...stores }: {
   clickhouse: ClickHouse, sql: Sql, cluster: string, metrics: Metrics, logger: Logger
@@ -33,30 +48,15 @@ export function startQueryUsage ({ metrics, logger, ...stores }: {
   })
 }
 
-/** Any number, the same in every version: the advisory lock that lets one process count at a time. */
-const USAGE_LOCK = 4_725_374
-
-/** `query_usage_30_day` of definitions is about so many days, today included. */
-const DAYS = 30
-
-/** Name under which the time of the last count is kept in `roll_up_state`. */
-const SOURCE = 'query usage'
-
-const DAY_MS = 86_400_000
-const ROWS_PER_INSERT = 2000
-
-/** `no log`: ClickHouse keeps none, or not for us; what was counted before is kept. */
-export type UsageOutcome = { kind: 'skipped' } | { kind: 'no log' } | { kind: 'done', queries: number, named: number }
-
 /**
- * Counts how often SELECTs of analysts named the definitions, and writes `query_usage_30_day` of all of them.
+ * Counts how often SELECTs of analysts named the definitions, and writes `query_usage_30_day` of all definitions.
  *
- * Days are counted as a whole, from the one before the last count on: repeating it changes nothing, and what was
- * logged late is found. A day's count never shrinks, because logs lose their oldest rows. A value that a person wrote
- * stays until a query names the definition after that.
+ * Counts whole days, from the day before the last count on: repeating it changes nothing, and queries logged late are
+ * found. A day's count never shrinks, because logs lose their oldest rows. A value that a user wrote stays until a
+ * query names the definition after that.
  *
- * @param options.minPauseMs  Skip when a count of any process ended less than this ago.
- * @throws when a store does not answer. Nothing has changed then.
+ * @param options.minPauseMs  Skip when a count of any process ended less than this long ago.
+ * @throws when a store is unavailable. Nothing has changed then.
  */
 export async function countQueryUsage (
   stores: { clickhouse: ClickHouse, sql: Sql, cluster?: string }, options: { minPauseMs: number }
@@ -92,7 +92,7 @@ export async function countQueryUsage (
 interface UsageRow extends NamedDefinition {
   day: string
   queries: number
-  /** Of the latest, by ClickHouse's clock. */
+  /** Time of the latest query, by ClickHouse's clock. */
   lastAtSeconds: number
 }
 

@@ -1,9 +1,9 @@
 -- Volume and times of the events whose counts changed since the given moment; since 1970 for all. Counts are absolute,
 -- so reading one twice is harmless. Reads one row per project, event and day.
 --
--- Nobody has seen an event before it arrived, nor later than now: times of clients and of clocks that were ahead by more
--- than a minute become the time of arrival. Postgres has no NUL in texts: U+FFFD stands for it (platform/storable-text.ts), before
--- anything is counted.
+-- An event cannot have occurred after it arrived: times more than a minute later, from clocks that were ahead, become
+-- the time of arrival. NUL, which Postgres cannot store, becomes U+FFFD before anything is counted, as in
+-- platform/storable-text.ts.
 WITH least(last_inserted, now64(3)) AS arrived
 SELECT
     project_id,

@@ -1,18 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
-import { pause, retryDelayMs } from '../../platform/intervals.ts'
-import { compareClocks, forgetFuture } from './clocks.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { readSql } from '../read-sql.ts'
-
-const STOP_MS = 1000
+import { compareClocks, forgetFuture } from './clocks.ts'
 
 export interface RollUpDeps {
   clickhouse: ClickHouse
   sql: Sql
-  /** Pause between two rounds, in milliseconds. */
+  /** Interval of the rounds, in milliseconds. */
   intervalMs: number
   metrics: Metrics
   logger: Logger
@@ -22,13 +20,64 @@ export interface RollUpDeps {
 export interface RollUp {
   /** Why the last round failed, or null. */
   lastError: () => string | null
-  /** Resolves when the round under way ended, or after a second: it is a transaction, and repeats harmlessly. */
+  /** Resolves when the running round has ended, or after a second: a round is a transaction, safe to repeat. */
   stop: () => Promise<void>
 }
 
+/** What one round did. `skipped`: another process runs one, or has just ended one. */
+export type RollUpOutcome = { kind: 'skipped' } | { kind: 'done', definitions: number, swept: boolean }
+
+/** Maximum wait for a running round at shutdown, in milliseconds. */
+const STOP_MS = 1000
+
+/** Key of the advisory lock that admits one process at a time. Arbitrary; must never change. */
+const ROLL_UP_LOCK = 4_725_372
+
 /**
- * Rolls definitions up until stopped. Every pipeline process runs this; a lock in Postgres lets one at a time do it.
- * While a store is unavailable the rounds fail and the pauses grow; afterwards it catches up by itself.
+ * How far back each round reads again, in milliseconds: rows have the time at which their insert began, but are visible
+ * only when it ends. The daily sweep finds those of even slower inserts.
+ */
+const OVERLAP_MS = 120_000
+
+/** Names of the rows of `roll_up_state` with the day of the last sweep, and the time up to which was read. */
+const SWEEP = 'daily sweep'
+const RECENT = 'recent changes'
+
+/** Maximum rows of one statement in Postgres. */
+const ROWS_PER_UPSERT = 2000
+
+/** A table of counts in ClickHouse and its table of definitions in Postgres. */
+export interface RollUpSource {
+  name: string
+  /** Query of what changed since a time, in absolute values. */
+  read: string
+  /** Statement that writes it. Parameters: the rows as JSON, and the time of ClickHouse's clock in epoch ms. */
+  upsert: string
+}
+
+/** All that is rolled up, in this order. */
+const ROLL_UP_SOURCES: readonly RollUpSource[] = [
+  {
+    name: 'events',
+    read: readSql(import.meta.dirname, 'read-changed-events.sql'),
+    upsert: readSql(import.meta.dirname, 'upsert-event-definitions.sql')
+  },
+  {
+    name: 'properties',
+    read: readSql(import.meta.dirname, 'read-changed-properties.sql'),
+    upsert: readSql(import.meta.dirname, 'upsert-property-definitions.sql')
+  },
+  {
+    name: 'event properties',
+    read: readSql(import.meta.dirname, 'read-changed-event-properties.sql'),
+    upsert: readSql(import.meta.dirname, 'upsert-event-properties.sql')
+  }
+]
+
+/**
+ * Rolls definitions up until stopped: copies what ClickHouse has counted by name to the definitions in Postgres. Every
+ * pipeline process runs this; a lock in Postgres admits one at a time. While a store is unavailable the rounds fail
+ * with growing pauses; the next successful one catches up.
  */
 export function startRollUp (deps: RollUpDeps): RollUp {
   const stopped = new AbortController()
@@ -69,32 +118,16 @@ export function startRollUp (deps: RollUpDeps): RollUp {
   }
 }
 
-/** Any number, the same in every version: the advisory lock that lets one process roll up at a time. */
-const ROLL_UP_LOCK = 4_725_372
-
 /**
- * An insert shows the time of its begin but is visible at its end; so much of the past is read again, in milliseconds.
- * What takes even longer is found by the daily sweep.
- */
-const OVERLAP_MS = 120_000
-
-/** Name under which the day of the last sweep is kept in `roll_up_state`. */
-const SWEEP = 'daily sweep'
-const RECENT = 'recent changes'
-
-/** What one round did. `skipped`: another process is at it, or was a moment ago. */
-export type RollUpOutcome = { kind: 'skipped' } | { kind: 'done', definitions: number, swept: boolean }
-
-/**
- * Reads what changed in ClickHouse's counts and writes it to the definitions in Postgres. Values are absolute and the
- * place up to which was read is written in the same transaction, so a crash anywhere repeats work and nothing else.
+ * Runs one round: reads the counts that changed in ClickHouse, and writes them to the definitions in Postgres. Values
+ * are absolute, and the time up to which was read is written in the same transaction: a crash only repeats work.
  *
- * Once a day everything is read: volumes of 30 days shrink also without a new event. What a person did to a definition
- * (deleted it, renamed it, wrote a value) holds until an event of its name arrives after that; reading what is older
- * again does not touch it (docs/decisions/0013-what-a-person-did-holds-until-an-event-arrives.md).
+ * Once a day it reads everything (the sweep), because volumes of 30 days shrink without new events. What a user did to
+ * a definition (deleted it, renamed it, wrote a value) holds until an event of its name arrives after that; reading
+ * older events again does not change it (docs/decisions/0013-what-a-person-did-holds-until-an-event-arrives.md).
  *
- * @param options.minPauseMs  Skip when a round of any process ended less than this ago.
- * @throws when a store does not answer. Nothing has changed then.
+ * @param options.minPauseMs  Skip when a round of any process ended less than this long ago.
+ * @throws when a store is unavailable. Nothing has changed then.
  */
 export async function rollUpDefinitions (
   stores: { clickhouse: ClickHouse, sql: Sql }, options: { minPauseMs: number }
@@ -106,10 +139,10 @@ export async function rollUpDefinitions (
     if (state.recentAgeMs < options.minPauseMs) return { kind: 'skipped' }
 
     await forgetFuture(sql)
-    // Before anything is read, and by the clock that stamped the rows.
+    // Before anything is read, by the clock that stamps the rows.
     const { nowMs, today, clockLeadMs } = await compareClocks(stores.clickhouse, sql)
     const sweep = state.sweptDay !== today
-    // A clock that went back stamps what is new with times from before the last round.
+    // A clock that was set back stamps new rows with times before the last round.
     const since = sweep ? 0 : Math.max(0, Math.min(state.readUpTo, nowMs) - OVERLAP_MS)
     let definitions = 0
     for (const source of ROLL_UP_SOURCES) {
@@ -126,10 +159,39 @@ async function tryLock (sql: Sql): Promise<boolean> {
   return row!.locked
 }
 
+/** The time from which a round reads; by ClickHouse's clock, epoch milliseconds. */
+export interface RollUpSpan {
+  /** 0 for everything. */
+  since: number
+  nowMs: number
+  /** How far the clock of ClickHouse is ahead of that of Postgres, in milliseconds. */
+  clockLeadMs: number
+}
+
+/**
+ * Writes the changes of one source to its definitions.
+ *
+ * @returns how many definitions were read.
+ */
+async function rollUpSource (
+  source: RollUpSource, stores: { clickhouse: ClickHouse, sql: Sql }, span: RollUpSpan
+): Promise<number> {
+  const result = await stores.clickhouse.query({
+    query: source.read,
+    query_params: { since: span.since, clock_lead_ms: span.clockLeadMs },
+    format: 'JSONEachRow'
+  })
+  const rows = await result.json<Record<string, string | number>>()
+  for (let from = 0; from < rows.length; from += ROWS_PER_UPSERT) {
+    await stores.sql.unsafe(source.upsert, [JSON.stringify(rows.slice(from, from + ROWS_PER_UPSERT)), span.nowMs])
+  }
+  return rows.length
+}
+
 interface RollUpState {
-  /** Up to where recent changes were read, in ClickHouse's time, epoch ms; 0 at first. */
+  /** Changes up to this time are read; by ClickHouse's clock, epoch milliseconds, 0 at first. */
   readUpTo: number
-  /** How long ago that was, by Postgres' clock. */
+  /** Age of `readUpTo`, by Postgres' clock, in milliseconds. */
   recentAgeMs: number
   /** Day of the last sweep, such as 2026-01-31. */
   sweptDay: string | null
@@ -151,64 +213,4 @@ async function readState (sql: Sql): Promise<RollUpState> {
 async function writeState (sql: Sql, source: string, readUpTo: string): Promise<void> {
   await sql`INSERT INTO roll_up_state (source, read_up_to) VALUES (${source}, ${readUpTo})
     ON CONFLICT (source) DO UPDATE SET read_up_to = excluded.read_up_to`
-}
-
-/** One table of counts in ClickHouse, and the table of definitions that follows it. */
-export interface RollUpSource {
-  name: string
-  /** Reads what changed since a moment, in absolute values. */
-  read: string
-  /** Writes it; takes the rows as one JSON text, and now by ClickHouse's clock in epoch milliseconds. */
-  upsert: string
-}
-
-/** Everything that is rolled up, in this order. */
-const ROLL_UP_SOURCES: readonly RollUpSource[] = [
-  {
-    name: 'events',
-    read: readSql(import.meta.dirname, 'read-changed-events.sql'),
-    upsert: readSql(import.meta.dirname, 'upsert-event-definitions.sql')
-  },
-  {
-    name: 'properties',
-    read: readSql(import.meta.dirname, 'read-changed-properties.sql'),
-    upsert: readSql(import.meta.dirname, 'upsert-property-definitions.sql')
-  },
-  {
-    name: 'event properties',
-    read: readSql(import.meta.dirname, 'read-changed-event-properties.sql'),
-    upsert: readSql(import.meta.dirname, 'upsert-event-properties.sql')
-  }
-]
-
-/** Rows per statement to Postgres. */
-const ROWS_PER_UPSERT = 2000
-
-/** From where a round reads. Times in the clock of ClickHouse, epoch milliseconds. */
-export interface RollUpSpan {
-  /** 0 for everything. */
-  since: number
-  nowMs: number
-  /** How far the clock of ClickHouse is ahead of that of Postgres, in milliseconds. */
-  clockLeadMs: number
-}
-
-/**
- * Brings the definitions of one source up to date with what changed since the given moment.
- *
- * @returns how many definitions were read.
- */
-async function rollUpSource (
-  source: RollUpSource, stores: { clickhouse: ClickHouse, sql: Sql }, span: RollUpSpan
-): Promise<number> {
-  const result = await stores.clickhouse.query({
-    query: source.read,
-    query_params: { since: span.since, clock_lead_ms: span.clockLeadMs },
-    format: 'JSONEachRow'
-  })
-  const rows = await result.json<Record<string, string | number>>()
-  for (let from = 0; from < rows.length; from += ROWS_PER_UPSERT) {
-    await stores.sql.unsafe(source.upsert, [JSON.stringify(rows.slice(from, from + ROWS_PER_UPSERT)), span.nowMs])
-  }
-  return rows.length
 }

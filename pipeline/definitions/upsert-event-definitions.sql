@@ -1,9 +1,9 @@
 -- $1: what read-changed-events.sql found, as JSON. $2: now by ClickHouse's clock, in epoch milliseconds.
--- Rows whose project is gone are passed over; rows that would not change are not written.
+-- Skips rows whose project is deleted, and rows that would not change.
 --
--- What a person did (deleted the definition, wrote a value) holds until events of the name have arrived after it: there
--- are more of them than at the last look, and the latest is younger. Their number keeps a clock that was ahead, whose
--- times stay in ClickHouse indefinitely, from passing for a new event at every look.
+-- What a user did (deleted the definition, wrote a value) holds until events of the name have arrived after it: their
+-- number is larger than in the last round, and the latest is newer. The number is compared as well because times of a
+-- clock that was ahead stay in ClickHouse, and would look like a new event in every round.
 INSERT INTO event_definitions AS known
   (project_id, name, volume_30_day, created_at, last_seen_at, last_calculated_at, counted_events, last_arrived_at)
 SELECT
@@ -15,7 +15,7 @@ FROM jsonb_to_recordset($1::text::jsonb) AS found (
   counted_events bigint, arrived_ms bigint
 )
 JOIN projects ON projects.id = found.project_id
--- Always in the same order, so that two writers could not wait for each other.
+-- Always in the same order, which prevents deadlocks.
 ORDER BY found.project_id, found.name COLLATE "C"
 ON CONFLICT (project_id, name) DO UPDATE SET
   (
@@ -32,7 +32,7 @@ ON CONFLICT (project_id, name) DO UPDATE SET
         WHEN holds.last_seen THEN known.last_seen_at
         WHEN known.last_seen_written_at IS NOT NULL OR known.last_seen_at IS NULL OR known.last_seen_at > latest.possible
           THEN excluded.last_seen_at
-        -- Without a new event a time from the future would read as now at each look.
+        -- Without a new event, a time from the future would become the current time in each round.
         WHEN arrived.since THEN greatest(known.last_seen_at, excluded.last_seen_at)
         ELSE known.last_seen_at
       END,

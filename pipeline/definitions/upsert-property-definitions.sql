@@ -1,6 +1,6 @@
 -- $1: what read-changed-properties.sql found, as JSON. $2: now by ClickHouse's clock, in epoch milliseconds.
--- Rows whose project is gone are passed over; rows that would not change are not written. A type that a person chose
--- stays. A deletion and a rename hold until an event carries the property after them, as in upsert-event-definitions.sql.
+-- Skips rows whose project is deleted, and rows that would not change. A type that a user chose stays. A deletion and a
+-- rename hold until an event with the property arrives after them, as in upsert-event-definitions.sql.
 INSERT INTO property_definitions AS known
   (project_id, type, group_type, name, property_type, created_at, last_seen_at, counted_events, last_arrived_at)
 SELECT
@@ -12,7 +12,7 @@ FROM jsonb_to_recordset($1::text::jsonb) AS found (
   first_seen_ms bigint, last_seen_ms bigint, counted_events bigint, arrived_ms bigint
 )
 JOIN projects ON projects.id = found.project_id
--- Always in the same order, so that two writers could not wait for each other.
+-- Always in the same order, which prevents deadlocks.
 ORDER BY found.project_id, found.kind COLLATE "C", found.group_type COLLATE "C", found.name COLLATE "C"
 ON CONFLICT (project_id, type, group_type, name) DO UPDATE SET
   (deleted_at, created_at, property_type, renamed_at, last_seen_at, counted_events, last_arrived_at) = (

@@ -1,5 +1,5 @@
--- Definitions that nobody names any more go back to 0; rows that would not change are not written. A written value stays
--- until a query names the definition in a later second: the log knows no shorter time.
+-- Definitions that no query names any more go back to 0. Skips rows that would not change. A value that a user wrote
+-- stays until a query names the definition in a later second: the query log has whole seconds.
 UPDATE event_definitions AS known SET query_usage_30_day = counted.queries, query_usage_written_at = NULL
 FROM (
   SELECT definition.id, coalesce(sum(usage.queries), 0) AS queries, max(usage.last_query_at) AS last_query_at

@@ -32,7 +32,7 @@ t.test('applies nothing by a memory that another process made incomplete', async
   const applied = await applyBatch(batchOf(2, update, person('b')), {
     ...mine, recent: await loadRecentUpdates(sql, PARTITION)
   })
-  t.match(applied, { repeated: 1, applied: { person: 1 } })
+  t.match(applied, { deduplicated: 1, applied: { person: 1 } })
 })
 
 t.test('changes nothing while what it refuses cannot be kept', async (t) => {

@@ -1,5 +1,5 @@
-import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { MillraceError } from '../../platform/errors.ts'
+import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type PersonsUpdate } from '../../schema/persons-update.ts'
 import { applyUpdates, classifyPostgresError, isolateUpdates } from './apply-updates.ts'
 import { type Fingerprint, fingerprintUpdate } from './fingerprints.ts'
@@ -19,8 +19,8 @@ export interface PersonsBatch {
 export interface AppliedBatch extends PersonsOutcome {
   /** Updates applied now, by kind. */
   applied: Record<PersonsUpdate['kind'], number>
-  /** Updates left out because the same ones were applied before. */
-  repeated: number
+  /** Updates that were not applied because the same ones were applied before. */
+  deduplicated: number
   /** Characters of properties read from Postgres. */
   propertiesLength: number
 }
@@ -28,19 +28,19 @@ export interface AppliedBatch extends PersonsOutcome {
 export interface ApplyBatchDeps {
   sql: Sql
   recent: RecentUpdates
-  /** Of a project. Default: no limit. */
+  /** Maximum group types of a project. Default: no limit. */
   maxGroupTypes?: number
-  /** Keeps what was refused; resolves once it is durable. May be called again for the same ones. */
+  /** Stores refused updates as dead letters; resolves once they are durable. May be called again for the same ones. */
   deadLetterUpdates: (batch: PersonsBatch, refused: readonly RefusedUpdate[]) => Promise<void>
 }
 
 /**
- * Applies a batch, once: the changes, the copies for ClickHouse and the position in the stream commit together, so
- * whatever part of the batch was applied before is passed over.
+ * Applies a batch exactly once: the changes, the copies for ClickHouse and the position in the stream commit in one
+ * transaction, so whatever part of the batch was applied before is skipped.
  *
- * What can never be applied is found and kept as a dead letter, the rest is applied.
+ * Updates that can never be applied become dead letters; all others are applied.
  *
- * @throws when Postgres, or the stream of dead letters, cannot do it now. Nothing has changed then.
+ * @throws when Postgres or the dead-letter stream is unavailable. Nothing has changed then.
  */
 export async function applyBatch (batch: PersonsBatch, deps: ApplyBatchDeps): Promise<AppliedBatch> {
   try {
@@ -60,7 +60,7 @@ async function applyOnce (
     const progress = await lockProgress(transaction, batch.partition)
     if (progress.lastSequence !== recent.lastSequence) throw staleMemory(batch.partition)
     const messages = batch.messages.filter((message) => isUnapplied(message, progress, batch.streamCreated))
-    const { updates, repeated } = leaveOutRepeated(messages, recent)
+    const { updates, deduplicated } = deduplicateUpdates(messages, recent)
 
     const { propertiesLength, ...outcome } = await apply(transaction, updates, maxGroupTypes)
     outcome.refused.unshift(...messages.flatMap((message) => message.refused))
@@ -68,7 +68,7 @@ async function applyOnce (
     await recordWarnings(transaction, outcome.warnings)
     const fingerprints = fingerprintAccepted(updates, outcome.refused)
     await recordProgress(transaction, batch, messages, fingerprints)
-    const result: AppliedBatch = { ...outcome, applied: countKinds(updates), repeated, propertiesLength }
+    const result: AppliedBatch = { ...outcome, applied: countKinds(updates), deduplicated, propertiesLength }
     return { result, fingerprints, lastSequence: messages.at(-1)?.sequence ?? progress.lastSequence }
   })
   recent.add(fingerprints)
@@ -76,7 +76,7 @@ async function applyOnce (
   return result
 }
 
-/** A process that is paused in a transaction must not keep others from the rows it locked indefinitely. */
+/** Postgres ends the transaction of a paused process, which would otherwise block everyone else on its locked rows. */
 async function boundTransaction (transaction: TransactionSql): Promise<void> {
   await transaction`SELECT set_config('idle_in_transaction_session_timeout', '30s', true)`
 }
@@ -87,23 +87,23 @@ function staleMemory (partition: number): MillraceError {
     { action: 'retry' })
 }
 
-function leaveOutRepeated (
+function deduplicateUpdates (
   messages: readonly PersonsMessage[], recent: RecentUpdates
-): { updates: PersonsUpdate[], repeated: number } {
+): { updates: PersonsUpdate[], deduplicated: number } {
   const updates: PersonsUpdate[] = []
   const seen = new Set<string>()
-  let repeated = 0
+  let deduplicated = 0
   for (const update of messages.flatMap((message) => message.updates)) {
     const fingerprint = fingerprintUpdate(update)
     const key = `${fingerprint.high}:${fingerprint.low}`
     if (seen.has(key) || recent.has(fingerprint)) {
-      repeated++
+      deduplicated++
       continue
     }
     seen.add(key)
     updates.push(update)
   }
-  return { updates, repeated }
+  return { updates, deduplicated }
 }
 
 /** A refused update is not remembered: its dead letter may be replayed in a minute, and is to be applied then. */

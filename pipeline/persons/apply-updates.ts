@@ -1,24 +1,46 @@
 import pg from 'pg'
+import { lockPersons } from '../../platform/persons/lock-persons.ts'
 import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type PersonsUpdate } from '../../schema/persons-update.ts'
-import { lockPersons } from '../../platform/persons/lock-persons.ts'
 import { foldUpdates } from './fold-updates.ts'
 import { loadAll } from './load-persons.ts'
 import { type PersonsOutcome, type RefusedUpdate, refuseUpdate } from './persons-outcome.ts'
 import { writePersons } from './write-persons.ts'
 
-/** What became of updates, and what it took. */
+/** What became of some updates, and how much was read for them. */
 interface AppliedUpdates extends PersonsOutcome {
   /** Characters of properties read from Postgres. */
   propertiesLength: number
 }
 
 /**
- * Applies updates in the given transaction: load whom they name, change them in memory in order, write the result.
+ * What to do when applying a batch failed.
  *
- * Holds the persons lock of their projects from here on.
+ * - `retry`: Postgres is unavailable, or an operator has to repair it. Try the same batch again later; updates wait in
+ *   the stream.
+ * - `isolate`: some update of the batch can never be applied. Find it, dead-letter it, apply the rest.
+ */
+export type PostgresFailure = 'retry' | 'isolate'
+
+/**
+ * Classes of SQLSTATE (its first two characters) that blame the data. Every other class blames the server, the
+ * connection, the schema or rights, for which no update may be refused.
+ */
+const DATA_CLASSES = new Set([
+  '21', // cardinality violation
+  '22', // data exception: a string that is not jsonb, a number out of range, an invalid time
+  '23', // integrity constraint violation
+  '44', // with check option violation
+  '54' // program limit exceeded: nested too deep, too long for an index
+])
+
+/**
+ * Applies updates in the given transaction: loads the persons and groups they name, changes them in memory in order,
+ * and writes the result.
  *
- * @param maxGroupTypes  Of a project; further ones are ignored with a warning.
+ * Takes the persons lock of their projects, which the transaction keeps to its end.
+ *
+ * @param maxGroupTypes  Maximum group types of a project; further ones are ignored with a warning.
  */
 export async function applyUpdates (
   transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number
@@ -36,10 +58,10 @@ export async function applyUpdates (
 }
 
 /**
- * Applies updates of which some can never be applied: halves them, in order, each half from a savepoint, down to the
- * single updates that fail by themselves. Those are refused, all others are applied.
+ * Applies updates of which some can never be applied. Tries them in a savepoint; when that fails, tries each half, in
+ * order, down to the single updates that fail alone. Those are refused, all others are applied.
  *
- * @throws when Postgres cannot do it now.
+ * @throws when Postgres is unavailable.
  */
 export async function isolateUpdates (
   transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number
@@ -64,42 +86,21 @@ export async function isolateUpdates (
   }
 }
 
-/** The message of Postgres names the rule, not the values; those are in the error's detail, which is not told. */
+/** Postgres puts values only into the error's `detail`, which is dropped here: its `message` names the rule alone. */
 function refuse (update: PersonsUpdate, error: unknown): RefusedUpdate {
   const { code, message } = error as { code?: string, message?: string }
   const refused = refuseUpdate(update, 'not_applicable', message ?? String(error))
   return code === undefined ? refused : { ...refused, code }
 }
 
-/**
- * What to do when applying a batch failed.
- *
- * - `retry`: Postgres could not do it now, or someone has to repair it: wait and try the same batch again. Nothing is
- *   lost meanwhile, updates wait in the stream.
- * - `isolate`: something in the batch can never be applied: find it, dead-letter it, apply the rest.
- */
-export type PostgresFailure = 'retry' | 'isolate'
-
-/**
- * Classes of SQLSTATE (its first two characters) that speak about the data. Everything else speaks about the server,
- * the connection, the schema or rights, which must never cost a healthy update.
- */
-const DATA_CLASSES = new Set([
-  '21', // cardinality violation
-  '22', // data exception: a text that is no jsonb, a number out of range, a time that is none
-  '23', // integrity constraint violation
-  '44', // with check option violation
-  '54' // program limit exceeded: nested too deep, too long for an index
-])
-
-/** Total. What is neither Postgres nor the connection is a bug that something in the batch provokes. */
+/** Decides for every error. One from neither Postgres nor the connection is a bug that some update provokes. */
 export function classifyPostgresError (error: unknown): PostgresFailure {
   if (error instanceof pg.DatabaseError) {
     return DATA_CLASSES.has(error.code?.slice(0, 2) ?? '') ? 'isolate' : 'retry'
   }
-  // Those of `connectPostgres` (CONNECTION_CLOSED, ...) and those of the socket (ECONNREFUSED, ...).
+  // Codes of `connectPostgres` (CONNECTION_CLOSED, ...) and of the socket (ECONNREFUSED, ...).
   const code = (error as { code?: unknown } | null)?.code
   if (typeof code === 'string' && /^(CONNECT|E[A-Z]+$)/.test(code)) return 'retry'
-  const isMistake = error instanceof RangeError || error instanceof TypeError || error instanceof SyntaxError
-  return isMistake ? 'isolate' : 'retry'
+  const isBug = error instanceof RangeError || error instanceof TypeError || error instanceof SyntaxError
+  return isBug ? 'isolate' : 'retry'
 }

@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Properties, type PropertyOwner } from './persons-state.ts'
 
 /**
- * Bytes that the properties of one person or group may have, as JSON text. Each change rewrites all of them, here and
- * in ClickHouse; the reference system draws its line near the same place.
+ * Maximum bytes of the properties of one person or group, as JSON. Each change rewrites all of them, here and in
+ * ClickHouse; PostHog's limit is near the same size.
  */
 export const MAX_PROPERTIES_BYTES = 524_288
 
@@ -14,7 +14,7 @@ export interface PropertyChange {
   unset?: readonly string[]
 }
 
-/** Makes a change, unless the properties would become too large: then none of it. */
+/** Makes a change, or none of it when the properties would become larger than `MAX_PROPERTIES_BYTES`. */
 export function changeProperties (owner: PropertyOwner, change: PropertyChange): 'done' | 'too_large' {
   const sizeBound = owner.sizeBound + boundSize(change.set) + boundSize(change.setOnce)
   if (sizeBound <= MAX_PROPERTIES_BYTES) {
@@ -32,7 +32,7 @@ export function changeProperties (owner: PropertyOwner, change: PropertyChange):
   return 'done'
 }
 
-/** Exact size in bytes as JSON text. */
+/** Exact size as JSON, in bytes. */
 export function measureProperties (properties: Properties): number {
   return Buffer.byteLength(JSON.stringify(properties))
 }
@@ -74,12 +74,12 @@ function putProperty (properties: Properties, name: string, value: unknown): voi
   }
 }
 
-/** Order of keys does not count: Postgres has its own. */
+/** Ignores the order of keys: Postgres has its own. */
 function isSame (a: unknown, b: unknown): boolean {
   return a === b || (typeof a === 'object' && typeof b === 'object' && isDeepStrictEqual(a, b))
 }
 
-/** Never less than what the properties add to the JSON text. An escaped character takes six bytes. */
+/** An upper bound of the bytes that the properties add to the JSON. An escaped character takes six bytes. */
 function boundSize (properties: Properties | undefined): number {
   if (properties === undefined) return 0
   let bytes = 0

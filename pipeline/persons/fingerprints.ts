@@ -6,11 +6,18 @@ export interface Fingerprint {
   low: number
 }
 
+/** How long fingerprints stay in Postgres, in seconds. posthog-js retries for up to half an hour. */
+export const REMEMBERED_SECONDS = 3600
+
+const FINGERPRINT_BYTES = 8
+
+const FIRST_SLOTS = 1024
+
 /**
- * 64 bits of what makes an update the same one when it comes again: project, kind, subject and the uuid of its event.
- * One event may have several updates, and clients have been seen to give one uuid to different events.
+ * A 64-bit hash of what identifies an update when it is sent again: project, kind, subject and the uuid of its event.
+ * The uuid alone is not enough: one event may have several updates, and some clients give one uuid to different events.
  *
- * With a million remembered ones, a new update is taken for a known one once in 10^13 times.
+ * Among a million remembered updates, a new one is taken for a known one with a probability of 10^-13.
  */
 export function fingerprintUpdate (update: PersonsUpdate): Fingerprint {
   const text = `${update.projectId}:${update.kind}:${update.uuid}:${subjectOf(update)}`
@@ -39,7 +46,24 @@ function avalanche (x: number): number {
   return x ^ (x >>> 16)
 }
 
-const FIRST_SLOTS = 1024
+/** Encodes fingerprints for the table `persons_recent_updates`: two little-endian 32-bit words each. */
+export function encodeFingerprints (fingerprints: readonly Fingerprint[]): Buffer {
+  const bytes = Buffer.allocUnsafe(fingerprints.length * FINGERPRINT_BYTES)
+  for (const [i, { high, low }] of fingerprints.entries()) {
+    bytes.writeUInt32LE(high, i * FINGERPRINT_BYTES)
+    bytes.writeUInt32LE(low, i * FINGERPRINT_BYTES + 4)
+  }
+  return bytes
+}
+
+/** Decodes what `encodeFingerprints` wrote. */
+export function decodeFingerprints (bytes: Buffer): Fingerprint[] {
+  const fingerprints: Fingerprint[] = []
+  for (let at = 0; at + FINGERPRINT_BYTES <= bytes.length; at += FINGERPRINT_BYTES) {
+    fingerprints.push({ high: bytes.readUInt32LE(at), low: bytes.readUInt32LE(at + 4) })
+  }
+  return fingerprints
+}
 
 /**
  * A growing set of 64-bit fingerprints: open addressing in one typed array, because half a million entries of a
@@ -67,7 +91,7 @@ export class FingerprintSet {
     if (this.size * 2 > this.#slots) this.#grow()
   }
 
-  /** Position of the fingerprint, or of the free slot where it belongs. `low` is never zero, see `fingerprint`. */
+  /** Position of the fingerprint, or of the free slot where it belongs. `low` is never zero, see `Fingerprint`. */
   #find (high: number, low: number): number {
     let slot = low & (this.#slots - 1)
     for (;;) {
@@ -90,27 +114,4 @@ export class FingerprintSet {
       this.#words[to + 1] = low
     }
   }
-}
-
-const FINGERPRINT_BYTES = 8
-
-/** How long fingerprints stay in Postgres, in seconds. posthog-js tries again for up to half an hour. */
-export const REMEMBERED_SECONDS = 3600
-
-/** Fingerprints as `persons_recent_updates` holds them. */
-export function encodeFingerprints (fingerprints: readonly Fingerprint[]): Buffer {
-  const bytes = Buffer.allocUnsafe(fingerprints.length * FINGERPRINT_BYTES)
-  for (const [i, { high, low }] of fingerprints.entries()) {
-    bytes.writeUInt32LE(high, i * FINGERPRINT_BYTES)
-    bytes.writeUInt32LE(low, i * FINGERPRINT_BYTES + 4)
-  }
-  return bytes
-}
-
-export function decodeFingerprints (bytes: Buffer): Fingerprint[] {
-  const fingerprints: Fingerprint[] = []
-  for (let at = 0; at + FINGERPRINT_BYTES <= bytes.length; at += FINGERPRINT_BYTES) {
-    fingerprints.push({ high: bytes.readUInt32LE(at), low: bytes.readUInt32LE(at + 4) })
-  }
-  return fingerprints
 }

@@ -1,14 +1,14 @@
 import { type GroupTypeUpdate, type GroupUpdate, type MergeUpdate, type PersonsUpdate, type PersonUpdate } from '../../schema/persons-update.ts'
 import { changeProperties, MAX_PROPERTIES_BYTES } from './change-properties.ts'
 import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
-import { foldMerge } from './merge-persons.ts'
+import { mergePersons } from './merge-persons.ts'
 import { type PersonsOutcome, refuseUpdate } from './persons-outcome.ts'
 
 /**
- * Applies updates to persons and groups in memory, one after the other, in order.
+ * Applies updates to persons and groups in memory, one by one, in order.
  *
  * All ids that the updates name must have been loaded into the state. The result does not depend on how a sequence of
- * updates is cut into batches.
+ * updates is split into batches.
  */
 export function foldUpdates (state: PersonsState, updates: readonly PersonsUpdate[]): PersonsOutcome {
   const outcome: PersonsOutcome = { merges: [], refused: [], warnings: [] }
@@ -28,7 +28,7 @@ function foldPersonUpdate (state: PersonsState, update: PersonUpdate, outcome: P
 }
 
 function foldMergeUpdate (state: PersonsState, update: MergeUpdate, outcome: PersonsOutcome): void {
-  foldMerge(state, update, outcome)
+  mergePersons(state, update, outcome)
   const person = state.findPerson(update.projectId, update.distinctId) ?? createPerson(state, update)
   foldProperties(person, update, outcome)
 }
@@ -38,13 +38,13 @@ function foldProperties (person: PersonState, update: PersonUpdate | MergeUpdate
   const { set, setOnce, unset, ...rest } = update
   const { projectId, uuid, timestamp, distinctId } = rest
   const change = { ...(set && { set }), ...(setOnce && { setOnce }), ...(unset && { unset }) }
-  // The ids were merged already: replaying must not try that again.
+  // The dead letter carries properties only: the ids are merged already, and a replay must not merge them again.
   outcome.refused.push(refuseUpdate({ kind: 'person', projectId, uuid, timestamp, distinctId, ...change },
     'properties_too_large', `the properties of the person would exceed ${MAX_PROPERTIES_BYTES} bytes`))
   outcome.warnings.push({ projectId, reason: 'properties_too_large', example: { uuid, distinctId } })
 }
 
-/** No dead letter for what is ignored: anybody can name group types, and the stream of dead letters is bounded. */
+/** Ignored group types make no dead letters: anyone with the public key can name them, and that stream is bounded. */
 function indexGroupType (
   state: PersonsState, update: GroupUpdate | GroupTypeUpdate, outcome: PersonsOutcome
 ): number | null {

@@ -7,9 +7,9 @@ import { PersonsState, type PersonState, type Properties } from './persons-state
 const MAX_BYTES_PER_UNIT = 3
 
 /**
- * Loads the persons, groups and group types that updates name, in three queries whatever their number.
+ * Loads the persons, groups and group types that updates name, in a fixed number of queries.
  *
- * The caller holds the persons lock of their projects, so what is loaded stays true until its transaction ends.
+ * The caller has the persons lock of their projects, so what is loaded stays true until its transaction ends.
  *
  * @returns the state, and how many characters of properties were read for it.
  */
@@ -111,7 +111,7 @@ async function loadGroups (
   ])
   for (const { projectId, groupType, index } of typeRows) state.loadGroupType(projectId, groupType, index)
   for (const { projectId, count } of counts) state.loadGroupTypeCount(projectId, count)
-  // The planner takes the list for a hundred rows whatever its length: LATERAL makes it look up each of them.
+  // The planner estimates a hundred rows for any list: LATERAL makes it use the index for each item.
   const groupRows = await transaction<GroupRow[]>`
     SELECT p AS "projectId", t AS "groupType", i AS "groupTypeIndex", k AS "groupKey", properties::text AS properties,
       created_at AS "createdAt"
@@ -137,10 +137,10 @@ async function loadGroups (
 }
 
 /**
- * Runs statements that join a list with a large table, planned again each time: a plan kept from when the table was
- * empty would read all of it for each item of the list, for as long as nobody analysed the table.
+ * Runs statements that join a list with a large table, and has Postgres plan them each time: a plan cached while the
+ * table was empty would scan all of it for each item of the list until the table is analysed.
  *
- * Only these: checks of foreign keys are planned a row at a time in this mode, which doubles the price of an insert.
+ * Not for inserts: in this mode Postgres also plans the foreign-key check of each row, which doubles their cost.
  */
 export async function planEachTime<T> (transaction: TransactionSql, run: () => Promise<T>): Promise<T> {
   await transaction`SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`

@@ -1,13 +1,21 @@
 import { type MergeUpdate } from '../../schema/persons-update.ts'
 import { MAX_PROPERTIES_BYTES, measureProperties } from './change-properties.ts'
-import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
 import { type MergeOutcome, type PersonsOutcome, refuseUpdate } from './persons-outcome.ts'
+import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
+
+/** What clients send when they have no id, in any letter case: merging by one would make strangers one person. */
+const ILLEGAL_IN_ANY_CASE = new Set([
+  'anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated', 'email', 'undefined', 'true', 'false'
+])
+
+/** The same, in exactly this letter case. */
+const ILLEGAL = new Set(['[object Object]', 'NaN', 'None', 'none', 'null', '0', 'undefined'])
 
 /**
- * Makes the persons of two distinct ids one, as far as the rules allow. The properties of the update itself are the
- * caller's business.
+ * Merges the persons of two distinct ids into one, if the rules of docs/persons.md allow it. The caller applies the
+ * properties of the update itself.
  */
-export function foldMerge (state: PersonsState, update: MergeUpdate, outcome: PersonsOutcome): void {
+export function mergePersons (state: PersonsState, update: MergeUpdate, outcome: PersonsOutcome): void {
   const result = mergeIds(state, update, outcome)
   outcome.merges.push(result)
   if (result === 'illegal_distinct_id' || result === 'already_identified') {
@@ -41,7 +49,7 @@ function mergeIds (state: PersonsState, update: MergeUpdate, outcome: PersonsOut
   return 'merged'
 }
 
-/** The target keeps its id and its properties; the source's fill the gaps. */
+/** The target keeps its id and its properties; the source's properties fill the gaps. */
 function absorbPerson (target: PersonState, source: PersonState, update: MergeUpdate, outcome: PersonsOutcome): void {
   const united = { ...source.properties, ...target.properties }
   let sizeBound = target.sizeBound + source.sizeBound
@@ -50,7 +58,7 @@ function absorbPerson (target: PersonState, source: PersonState, update: MergeUp
     target.properties = united
     target.sizeBound = sizeBound
   } else {
-    keepAside(source, update, outcome)
+    deadLetterProperties(source, update, outcome)
   }
   target.createdAt = Math.min(target.createdAt, source.createdAt)
   target.changed = true
@@ -58,8 +66,8 @@ function absorbPerson (target: PersonState, source: PersonState, update: MergeUp
   source.mergedInto = target
 }
 
-/** What does not fit is no reason to keep two persons apart; it waits in the dead letters. */
-function keepAside (source: PersonState, update: MergeUpdate, outcome: PersonsOutcome): void {
+/** Properties that do not fit do not stop the merge: they become a dead letter. */
+function deadLetterProperties (source: PersonState, update: MergeUpdate, outcome: PersonsOutcome): void {
   const { projectId, uuid, timestamp, distinctId } = update
   const asUpdate = { kind: 'person', projectId, uuid, timestamp, distinctId, setOnce: source.properties } as const
   outcome.refused.push(refuseUpdate(asUpdate, 'properties_too_large',
@@ -67,14 +75,7 @@ function keepAside (source: PersonState, update: MergeUpdate, outcome: PersonsOu
   outcome.warnings.push({ projectId, reason: 'properties_too_large', example: { uuid, distinctId } })
 }
 
-/** What clients send when they have no id at all: merging by one would make strangers one person. */
-const ILLEGAL_IN_ANY_CASE = new Set([
-  'anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated', 'email', 'undefined', 'true', 'false'
-])
-
-const ILLEGAL = new Set(['[object Object]', 'NaN', 'None', 'none', 'null', '0', 'undefined'])
-
-/** Whether a distinct id must never be part of a merge; the same in quotes, and blanks. */
+/** Whether a distinct id must never be part of a merge: one of the above, also in quotes, or blank. */
 export function isIllegalDistinctId (distinctId: string): boolean {
   const bare = unquote(distinctId.trim())
   return bare.trim() === '' || ILLEGAL.has(bare) || ILLEGAL_IN_ANY_CASE.has(bare.toLowerCase())

@@ -5,13 +5,13 @@ import { MillraceError } from '../../platform/errors.ts'
 import { PERSONS_STREAM, personsConsumer, personsSubject } from '../../schema/streams.ts'
 import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'
 
-/** What one pull may bring. At most two pulls wait in memory. */
+/** Limits of one pull. At most two pulls wait in memory. */
 const PULL_BYTES = 4_194_304
 const PULL_MESSAGES = 100
 
 /**
- * JetStream hands a message out again after this long. Only a last resort: a lost delivery shows as a gap in the
- * delivery numbers, and then the consumer is re-created.
+ * JetStream redelivers an unacknowledged message after this long. A last resort: a lost delivery shows as a gap in the
+ * delivery numbers, and the consumer is re-created at once.
  */
 const ACK_WAIT_MS = 60_000
 
@@ -23,12 +23,12 @@ export interface PartitionMessage extends MessagePlace {
 /**
  * Reads one partition from its first unacknowledged message on, in order and without gaps.
  *
- * The durable consumer was re-created, so that what a former owner had taken without acknowledging comes again, in its
- * place. For the same reason a reader is given up, never repaired, at the first doubt.
+ * The durable consumer is re-created for each reader, so that messages which a former owner took without acknowledging
+ * come again in their place. For the same reason a reader that may have missed one is closed, never repaired.
  */
 export class PersonsPartitionReader {
   readonly streamCreated: string
-  /** Bytes that arrived and were not taken yet. */
+  /** Bytes that have arrived and are not taken yet. */
   waitingBytes = 0
   readonly #partition: number
   readonly #connection: NatsConnection
@@ -58,16 +58,16 @@ export class PersonsPartitionReader {
   }
 
   /**
-   * Resolves when something arrived or waits already, the time is over, or the signal fired.
+   * Resolves when a message waits, the time is over, or the signal fires.
    *
-   * @throws when the reader lost its place; then it has to be opened again.
+   * @throws when the reader lost its place; then open a new one.
    */
   async waitForMessages (waitMs: number, signal: AbortSignal): Promise<void> {
     if (this.#waiting.length === 0) await this.#pulls.waitForMore(waitMs, signal)
     if (this.#waiting.length === 0 && this.#failure !== null) throw this.#failure
   }
 
-  /** Takes messages in order, as many as have the given bytes together, but at least one if any waits. */
+  /** Takes messages in order until they have `maxBytes` together; at least one if any waits. */
   take (maxBytes: number): PartitionMessage[] {
     let bytes = 0
     let count = 0
@@ -98,7 +98,7 @@ export class PersonsPartitionReader {
     this.#status.stop?.()
   }
 
-  /** What the server sent into a dying connection counts as delivered and would come again only much later. */
+  /** Messages sent into a dying connection count as delivered and would be redelivered only after `ACK_WAIT_MS`. */
   async #watchConnection (): Promise<void> {
     for await (const { type } of this.#status) {
       if (type === 'disconnect' || type === 'close') this.#fail('the connection was lost')
@@ -106,7 +106,7 @@ export class PersonsPartitionReader {
   }
 }
 
-/** Opens the reader of a partition, which from then on is the only one. */
+/** Opens the reader of a partition. Any earlier reader of it, in any process, receives nothing more. */
 export async function openPersonsPartitionReader (
   connection: NatsConnection, partition: number
 ): Promise<PersonsPartitionReader> {

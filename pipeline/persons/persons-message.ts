@@ -5,7 +5,7 @@ import { mayHoldUnstorableText, toStorableJson } from '../../platform/storable-t
 import { type PersonsUpdate } from '../../schema/persons-update.ts'
 import { type RefusedUpdate } from './persons-outcome.ts'
 
-/** A message of PERSONS, read. */
+/** A decoded message of the stream PERSONS. */
 export interface PersonsMessage {
   sequence: number
   /** When the stream stored it, in microseconds. */
@@ -14,8 +14,21 @@ export interface PersonsMessage {
   refused: RefusedUpdate[]
 }
 
+/** Ingest truncates ids to their limits in characters; in UTF-16 units no id is longer than this. */
+const MAX_ID_LENGTH = 2 * MAX_GROUP_KEY_LENGTH
+
+const MAX_PROJECT_ID = 2_147_483_647
+
+/** Deeper values overflow the stack of every reader, Postgres included. */
+const MAX_DEPTH = 200
+
+/** Latest time that ClickHouse can store, epoch milliseconds; the earliest is 0. */
+const LATEST = Date.UTC(2299, 0)
+
+type Fields = Record<string, unknown>
+
 /**
- * Reads the payload of a message. Never throws: what is no update is refused by itself, its neighbours are read.
+ * Decodes the payload of a message. Never throws: each item that is not an update is refused, all others are read.
  */
 export function readPersonsMessage (
   payload: Uint8Array, origin: { sequence: number, publishedUs: number }
@@ -38,37 +51,24 @@ export function readPersonsMessage (
   for (const [i, item] of (items as unknown[]).entries()) {
     const problem = checkUpdate(item)
     if (problem === null) message.updates.push(item as PersonsUpdate)
-    else message.refused.push({ reason: 'invalid_update', detail: problem, payload: cutItem(payload, i) })
+    else message.refused.push({ reason: 'invalid_update', detail: problem, payload: sliceItem(payload, i) })
   }
   return message
 }
 
-/** An item as it came, in a message of its own. Not by `JSON.stringify`: it may be nested too deep for that. */
-function cutItem (payload: Uint8Array, i: number): Uint8Array {
+/** The bytes of one item as a message of its own. Not by `JSON.stringify`: it may be nested too deep for that. */
+function sliceItem (payload: Uint8Array, i: number): Uint8Array {
   const ranges = splitJsonArray(payload, '').ranges ?? []
   return Buffer.concat([Buffer.from('['), payload.subarray(ranges[i * 2], ranges[i * 2 + 1]), Buffer.from(']')])
 }
 
-/** What the parser says quotes the text; its position is enough. */
+/** The parser's message quotes the payload, which must not be logged: keep only the position. */
 function describe (error: unknown): string {
   const position = /position (\d+)/.exec(String(error))?.[1]
   return position === undefined ? 'the message is not JSON' : `the message is not JSON at position ${position}`
 }
 
-/** Ingest cuts ids to their limits in characters; in UTF-16 units no id is longer than this. */
-const MAX_ID_LENGTH = 2 * MAX_GROUP_KEY_LENGTH
-
-const MAX_PROJECT_ID = 2_147_483_647
-
-/** Deeper values are no properties, and overflow the stack of anyone who reads them, Postgres included. */
-const MAX_DEPTH = 200
-
-/** Times outside are no times of events, and ClickHouse cannot store them: 1970 to 2299, epoch milliseconds. */
-const LATEST = Date.UTC(2299, 0)
-
-type Fields = Record<string, unknown>
-
-/** Tells what is wrong with something that claims to be a `PersonsUpdate`; null when nothing is. */
+/** What makes a value not a `PersonsUpdate`, in one sentence; null when it is one. */
 function checkUpdate (value: unknown): string | null {
   if (!isObject(value)) return 'an update must be an object'
   return checkOrigin(value) ?? checkKind(value)
@@ -79,7 +79,7 @@ function checkKind (update: Fields): string | null {
     case 'person':
       return checkId(update, 'distinctId') ?? checkProperties(update)
     case 'merge':
-      return checkId(update, 'distinctId') ?? checkText(update, 'otherDistinctId') ?? checkHow(update) ??
+      return checkId(update, 'distinctId') ?? checkString(update, 'otherDistinctId') ?? checkHow(update) ??
         checkProperties(update)
     case 'group':
       return checkId(update, 'groupType') ?? checkId(update, 'groupKey') ??
@@ -101,11 +101,11 @@ function checkOrigin ({ projectId, uuid, timestamp }: Fields): string | null {
 }
 
 function checkId (update: Fields, field: string): string | null {
-  return update[field] === '' ? `${field} must not be empty` : checkText(update, field)
+  return update[field] === '' ? `${field} must not be empty` : checkString(update, field)
 }
 
-/** An empty `otherDistinctId` is an illegal id, which a merge refuses by itself. */
-function checkText (update: Fields, field: string): string | null {
+/** An empty `otherDistinctId` passes: a merge refuses it as an illegal id and counts it. */
+function checkString (update: Fields, field: string): string | null {
   const value = update[field]
   if (typeof value !== 'string') return `${field} must be a string`
   return value.length > MAX_ID_LENGTH ? `${field} must have at most ${MAX_ID_LENGTH} characters` : null
@@ -122,7 +122,7 @@ function checkProperties ({ set, setOnce, unset }: Fields): string | null {
   return isList ? checkDepth(set) ?? checkDepth(setOnce) : 'unset must be an array of names'
 }
 
-/** Level by level, so that no depth is too much for the check itself. */
+/** Goes level by level: recursion would overflow the stack on the very values it refuses. */
 function checkDepth (properties: Fields | undefined): string | null {
   let level: unknown[] = properties === undefined ? [] : [properties]
   for (let depth = 0; level.length > 0; depth++) {

@@ -17,7 +17,7 @@ const UPDATE_KINDS: readonly PersonsUpdate['kind'][] = ['person', 'merge', 'grou
 
 export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
   const updates = metrics.counter('persons_updates_total', 'Updates of persons and groups that were applied.', { kind: UPDATE_KINDS })
-  const repeated = metrics.counter('persons_updates_repeated_total', 'Updates left out because the same ones were applied before.')
+  const deduplicated = metrics.counter('persons_updates_repeated_total', 'Updates left out because the same ones were applied before.')
   const merges = metrics.counter('persons_merges_total', 'Merges of persons, by how they ended.', { outcome: MERGE_OUTCOMES })
   const refused = metrics.counter('persons_dead_letters_total', 'Updates, or parts of them, dead-lettered.', { reason: PERSONS_REFUSALS })
   const ignored = metrics.counter('persons_group_types_ignored_total',
@@ -31,7 +31,7 @@ export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
         updates.inc({ kind }, count)
         sum += count
       }
-      repeated.inc(batch.repeated)
+      deduplicated.inc(batch.deduplicated)
       for (const outcome of batch.merges) merges.inc({ outcome })
       for (const { reason } of batch.refused) refused.inc({ reason })
       ignored.inc(batch.warnings.filter(({ reason }) => reason === 'too_many_group_types').length)

@@ -1,20 +1,20 @@
 import { hash } from 'node:crypto'
-import { type PersonsUpdate } from '../../schema/persons-update.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { type PersonsUpdate } from '../../schema/persons-update.ts'
 import { personsSubject } from '../../schema/streams.ts'
 import { type PersonsBatch } from './apply-batch.ts'
-import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 
 /** How a merge ended; label of the metric. */
 export const MERGE_OUTCOMES = [
-  /** Both ids had persons, which are one now. */
+  /** Both ids had persons, which are now one. */
   'merged',
-  /** One id had a person, the other one belongs to it now. */
+  /** One id had a person, to which the other one now belongs. */
   'added',
-  /** Neither had one: they share a new person. */
+  /** Neither had a person: they share a new one. */
   'created',
-  /** They were one person already. */
+  /** Both already had the same person. */
   'same',
   /** Refused: an id is one that clients send when they have none. */
   'illegal_distinct_id',
@@ -24,37 +24,37 @@ export const MERGE_OUTCOMES = [
 
 export type MergeOutcome = (typeof MERGE_OUTCOMES)[number]
 
-/** Why an update, or a part of it, went to the dead letters; part of the subject and label of the metric. */
+/** Why an update, or a part of it, was dead-lettered; part of the subject and label of the metric. */
 export const PERSONS_REFUSALS = [
-  /** The message is no JSON array. Its dead letter has the bytes as they came. */
+  /** The message is not a JSON array. Its dead letter has the bytes as they arrived. */
   'invalid_json',
-  /** The update has not the shape of a persons update. */
+  /** The update does not have the shape of a `PersonsUpdate`. */
   'invalid_update',
   /** The project was deleted. */
   'unknown_project',
   /** The properties would be larger than `MAX_PROPERTIES_BYTES`; the rest of the update was applied. */
   'properties_too_large',
-  /** Postgres, or this code, cannot apply it. */
+  /** Postgres or a bug refuses it each time. */
   'not_applicable'
 ] as const
 
 export type PersonsRefusal = (typeof PERSONS_REFUSALS)[number]
 
-/** An update, or what came instead of one, for the dead letters. */
+/** An update that is to be dead-lettered, or what came instead of one. */
 export interface RefusedUpdate {
   reason: PersonsRefusal
-  /** For persons; never a property value. */
+  /** What is wrong, for the operator; never a property value. */
   detail: string
-  /** Code of Postgres, if it was Postgres that refused. */
+  /** SQLSTATE, when Postgres refused it. */
   code?: string
-  /** Replayable content of a message of PERSONS. */
+  /** A message of PERSONS that a replay can publish. */
   payload: Uint8Array
-  /** Project and uuid of the event, when there is an update at all. */
+  /** Project and uuid of the event; absent when the message has no update. */
   projectId?: number
   uuid?: string
 }
 
-/** Something could not be done as an event asked; counted by day in `persons_warnings`. */
+/** Something that an event asked for and that was not done; counted by day in `persons_warnings`. */
 interface PersonsWarning {
   projectId: number
   reason: 'illegal_distinct_id' | 'already_identified' | 'properties_too_large' | 'too_many_group_types'
@@ -68,18 +68,18 @@ export interface PersonsOutcome {
   warnings: PersonsWarning[]
 }
 
-/** A refused update as it can be replayed: in the form of a message of PERSONS. */
+/** Refuses an update, in the form of a message of PERSONS that can be replayed. */
 export function refuseUpdate (update: PersonsUpdate, reason: PersonsRefusal, detail: string): RefusedUpdate {
   const { projectId, uuid } = update
   return { reason, detail, payload: Buffer.from(JSON.stringify([update])), projectId, uuid }
 }
 
 /**
- * Sets refused updates of a batch aside; resolves when the dead-letter stream has all of them.
+ * Dead-letters refused updates of a batch; resolves when the dead-letter stream has stored all of them.
  *
- * The id of a letter follows from its content, so that a transaction tried again does not leave a second one.
+ * The id of a dead letter is a hash of its content, so a repeated transaction does not store it twice.
  *
- * @throws when that stream is unavailable or full: then the partition waits, rather than forget what it refused.
+ * @throws when that stream is unavailable or full: the partition then waits, rather than lose a refused update.
  */
 export async function deadLetterUpdates (
   connection: NatsConnection, batch: PersonsBatch, refused: readonly RefusedUpdate[]
@@ -108,7 +108,7 @@ function findSequence ({ messages }: PersonsBatch, refused: RefusedUpdate): numb
   return (origin ?? messages[0])?.sequence ?? 0
 }
 
-/** Counts warnings by project, reason and day, with the latest as an example. */
+/** Adds warnings to `persons_warnings`, by project, reason and day, with the latest as an example. */
 export async function recordWarnings (
   transaction: TransactionSql, warnings: readonly PersonsWarning[]
 ): Promise<void> {

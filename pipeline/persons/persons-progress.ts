@@ -1,32 +1,34 @@
 import { type Sql, type SqlTemplates, type Statement, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { decodeFingerprints, encodeFingerprints, type Fingerprint, FingerprintSet, REMEMBERED_SECONDS } from './fingerprints.ts'
 
-interface MessagePosition {
-  sequence: number
-  publishedUs: number
-}
-
-/** Makes sure that the partition has a row, so that it can be locked. */
-export async function openProgress (sql: Sql, partition: number): Promise<void> {
-  await sql`
-    INSERT INTO persons_progress (partition, stream_created, last_sequence, last_published_us)
-    VALUES (${partition}, '', 0, 0) ON CONFLICT DO NOTHING`
-}
-
-/** How far a partition is applied. */
+/** The last message of a partition that was applied. */
 export interface Progress {
   streamCreated: string
   lastSequence: number
   lastPublishedUs: number
 }
 
-async function readProgress (sql: Sql, partition: number): Promise<Progress> {
-  return toProgress(partition, await sql<Progress[]>`${columns(sql)} WHERE partition = ${partition}`)
+interface MessagePosition {
+  sequence: number
+  publishedUs: number
+}
+
+/** Fingerprints in one of the two generations; 8 to 16 bytes each in memory. */
+const GENERATION_SIZE = 500_000
+
+/** Rows read at once from Postgres; one has the fingerprints of a transaction, up to some 100 KB. */
+const ROWS_PER_READ = 50
+
+/** Makes sure that the partition has a row in `persons_progress`, so that it can be locked. */
+export async function openProgress (sql: Sql, partition: number): Promise<void> {
+  await sql`
+    INSERT INTO persons_progress (partition, stream_created, last_sequence, last_published_us)
+    VALUES (${partition}, '', 0, 0) ON CONFLICT DO NOTHING`
 }
 
 /**
- * Takes the turn of applying messages of a partition, until the transaction ends. This, not the ownership of the
- * partition, is what keeps two processes that both believe to own it from applying a message twice.
+ * Locks a partition until the transaction ends. This lock, not the assignment of partitions, is what keeps two
+ * processes that both believe to own the partition from applying a message twice.
  */
 export async function lockProgress (transaction: TransactionSql, partition: number): Promise<Progress> {
   return toProgress(partition, await transaction<Progress[]>`
@@ -34,15 +36,15 @@ export async function lockProgress (transaction: TransactionSql, partition: numb
 }
 
 /**
- * Whether a message is still to be applied. One at or below the recorded sequence that is younger is another one: the
- * stream was re-created, or lost its end in a power cut.
+ * Whether a message is still to be applied. A message at or below the recorded sequence but published later is a new
+ * one: the stream was re-created, or lost its newest messages in a power failure.
  */
 export function isUnapplied (message: MessagePosition, progress: Progress, streamCreated: string): boolean {
   return progress.streamCreated !== streamCreated ||
     message.sequence > progress.lastSequence || message.publishedUs > progress.lastPublishedUs
 }
 
-/** Records that the messages are applied, with what is needed to recognise their updates when they are sent again. */
+/** Records that the messages are applied, with the fingerprints that recognise their updates when repeated. */
 export async function recordProgress (
   transaction: TransactionSql, { partition, streamCreated }: { partition: number, streamCreated: string },
   messages: readonly MessagePosition[], fingerprints: readonly Fingerprint[]
@@ -65,33 +67,15 @@ export async function recordProgress (
     VALUES (${partition}, ${encodeFingerprints(fingerprints)})`
 }
 
-function columns (sql: SqlTemplates): Statement {
-  return sql`
-    SELECT stream_created AS "streamCreated", last_sequence AS "lastSequence", last_published_us AS "lastPublishedUs"
-    FROM persons_progress`
-}
-
-function toProgress (partition: number, rows: readonly Progress[]): Progress {
-  const [progress] = rows
-  if (progress === undefined) throw new Error(`persons_progress has no row for partition ${partition}`)
-  return progress
-}
-
-/** Fingerprints of one of the two generations; 8 to 16 bytes each in memory. */
-const GENERATION_SIZE = 500_000
-
-/** Rows that are in memory at once while it is filled; one has the fingerprints of a transaction, up to some 100 KB. */
-const ROWS_PER_READ = 50
-
 /**
- * The updates of a partition that were applied lately: at least the last 500,000 that are not older than an hour.
+ * The recently applied updates of a partition, by fingerprint: at least the last 500,000 of the last hour.
  *
- * An SDK that got no answer sends its events again. The ingest tier recognises most of them; this memory recognises
- * those that came through another ingest process or after a restart, because a repeated `$set` must not undo a newer
- * one. It is filled from Postgres when a partition is taken over, where each transaction leaves its fingerprints.
+ * An SDK that got no answer sends its events again. The ingest tier recognises most of them; this set recognises those
+ * that came through another ingest process or after a restart, because a repeated `$set` must not undo a newer one.
+ * Each transaction stores its fingerprints in Postgres, from where the next owner of the partition loads them.
  */
 export class RecentUpdates {
-  /** The last applied sequence up to which the memory is complete. */
+  /** The set is complete up to this sequence. */
   lastSequence: number
   #current = new FingerprintSet()
   #previous = new FingerprintSet()
@@ -104,7 +88,7 @@ export class RecentUpdates {
     return this.#current.has(high, low) || this.#previous.has(high, low)
   }
 
-  /** Only for what is committed: an update of a transaction that failed must not be taken for a repetition. */
+  /** Only for committed updates: one whose transaction failed must not be taken for a duplicate. */
   add (fingerprints: readonly Fingerprint[]): void {
     for (const { high, low } of fingerprints) {
       this.#current.add(high, low)
@@ -115,9 +99,9 @@ export class RecentUpdates {
   }
 }
 
-/** Reads what former owners of the partition applied. */
+/** Loads the fingerprints that former owners of the partition stored. */
 export async function loadRecentUpdates (sql: Sql, partition: number): Promise<RecentUpdates> {
-  // Read first: what is applied in between makes the memory look stale, never complete.
+  // First, so that an update applied in between makes the set look stale, never complete.
   const recent = new RecentUpdates((await readProgress(sql, partition)).lastSequence)
   let lastId = 0
   while (true) {
@@ -129,4 +113,20 @@ export async function loadRecentUpdates (sql: Sql, partition: number): Promise<R
     if (rows.length < ROWS_PER_READ) return recent
     lastId = rows.at(-1)!.id
   }
+}
+
+async function readProgress (sql: Sql, partition: number): Promise<Progress> {
+  return toProgress(partition, await sql<Progress[]>`${columns(sql)} WHERE partition = ${partition}`)
+}
+
+function columns (sql: SqlTemplates): Statement {
+  return sql`
+    SELECT stream_created AS "streamCreated", last_sequence AS "lastSequence", last_published_us AS "lastPublishedUs"
+    FROM persons_progress`
+}
+
+function toProgress (partition: number, rows: readonly Progress[]): Progress {
+  const [progress] = rows
+  if (progress === undefined) throw new Error(`persons_progress has no row for partition ${partition}`)
+  return progress
 }

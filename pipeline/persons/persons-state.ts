@@ -1,13 +1,13 @@
-import { type MergeUpdate, type PersonUpdate } from '../../schema/persons-update.ts'
 import { personUuid } from '../../platform/persons/person-ids.ts'
+import { type MergeUpdate, type PersonUpdate } from '../../schema/persons-update.ts'
 
 /** Properties of a person or a group by name; values as JSON has them. */
 export type Properties = Record<string, unknown>
 
-/** Anyone who has properties. */
+/** A person or a group. */
 export interface PropertyOwner {
   properties: Properties
-  /** At least as many bytes as the properties have as JSON text; saves measuring them on each change. */
+  /** Upper bound of the bytes of the properties as JSON; saves measuring them on each change. */
   sizeBound: number
   /** Differs from what is stored. */
   changed: boolean
@@ -16,17 +16,16 @@ export interface PropertyOwner {
 /** A person while a batch is applied in memory. */
 export interface PersonState extends PropertyOwner {
   readonly projectId: number
-  /** Key in Postgres; null as long as the person exists in memory only. */
+  /** Primary key in Postgres; null for a person that is not stored yet. */
   id: number | null
   readonly uuid: string
   isIdentified: boolean
   /** Epoch milliseconds. */
   createdAt: number
-  /** Set when the person was merged away: who has its ids now (perhaps merged on itself). */
+  /** Set when the person was merged into another, which may be merged on in turn; see `finalPerson`. */
   mergedInto: PersonState | null
   /**
-   * Everybody merged into this person in this batch, also by way of others. Where two have a flag override for the
-   * same flag, the earlier in this list wins, as it would if the merges had been stored one by one.
+   * All persons merged into this one in this batch, also by way of others, in the order of the merges.
    */
   absorbed: PersonState[]
 }
@@ -45,7 +44,7 @@ interface GroupState extends PropertyOwner {
 export interface NewDistinctId {
   projectId: number
   distinctId: string
-  /** Its person when it was met; follow `mergedInto` for the person it has in the end. */
+  /** Its person at that update; see `finalPerson` for the person it has in the end. */
   person: PersonState
 }
 
@@ -55,15 +54,9 @@ export interface NewGroupType {
   groupTypeIndex: number
 }
 
-/** The person after all merges of the batch. */
-export function finalPerson (person: PersonState): PersonState {
-  while (person.mergedInto !== null) person = person.mergedInto
-  return person
-}
-
 /**
- * What is known of the persons and groups that a batch touches: first as loaded, then changed update by update,
- * finally written. Nothing in it is read from or written to a database.
+ * The persons and groups that a batch touches, in memory: loaded by load-persons.ts, changed update by update by
+ * fold-updates.ts, stored by write-persons.ts.
  */
 export class PersonsState {
   readonly persons: PersonState[] = []
@@ -76,7 +69,7 @@ export class PersonsState {
   readonly #groupTypeIndex = new Map<string, number>()
   readonly #nextGroupTypeIndex = new Map<number, number>()
 
-  /** @param maxGroupTypes  Of a project; those that are stored already stay beyond it. */
+  /** @param maxGroupTypes  Maximum group types of a project; stored ones beyond it stay. */
   constructor (maxGroupTypes = Infinity) {
     this.#maxGroupTypes = maxGroupTypes
   }
@@ -86,7 +79,7 @@ export class PersonsState {
     return person === undefined ? null : finalPerson(person)
   }
 
-  /** Takes in a stored person under one of its distinct ids. */
+  /** Adds a stored person under one of its distinct ids. */
   loadPerson (distinctId: string, person: PersonState): void {
     this.#personByDistinctId.set(`${person.projectId}:${distinctId}`, person)
   }
@@ -95,23 +88,23 @@ export class PersonsState {
     this.persons.push(person)
   }
 
-  /** Gives a distinct id without person to a person. */
+  /** Assigns a distinct id that has no person. */
   assignDistinctId (distinctId: string, person: PersonState): void {
     this.#personByDistinctId.set(`${person.projectId}:${distinctId}`, person)
     this.newIds.push({ projectId: person.projectId, distinctId, person })
   }
 
-  /** Takes in a stored group type; the next new one of its project gets a higher index than all loaded ones. */
+  /** Adds a stored group type. */
   loadGroupType (projectId: number, groupType: string, index: number): void {
     this.#groupTypeIndex.set(`${projectId}:${groupType}`, index)
   }
 
-  /** Tells how many group types a project has stored. */
+  /** How many group types a project has stored: the index of its next new one. */
   loadGroupTypeCount (projectId: number, count: number): void {
     this.#nextGroupTypeIndex.set(projectId, count)
   }
 
-  /** The index of a group type, new by order of appearance when it has none; null when its project has too many. */
+  /** The index of a group type; a new type gets the next one, or null when its project has too many. */
   indexGroupType (projectId: number, groupType: string): number | null {
     const key = `${projectId}:${groupType}`
     const known = this.#groupTypeIndex.get(key)
@@ -128,14 +121,20 @@ export class PersonsState {
     return this.#groupByKey.get(`${projectId}:${groupTypeIndex}:${groupKey}`) ?? null
   }
 
-  /** Takes in a group, stored or new. */
+  /** Adds a group, stored or new. */
   addGroup (group: GroupState): void {
     this.groups.push(group)
     this.#groupByKey.set(`${group.projectId}:${group.groupTypeIndex}:${group.groupKey}`, group)
   }
 }
 
-/** A new person whose first id is the update's. */
+/** The person after all merges of the batch. */
+export function finalPerson (person: PersonState): PersonState {
+  while (person.mergedInto !== null) person = person.mergedInto
+  return person
+}
+
+/** Adds a new person whose first distinct id is the update's. */
 export function createPerson (state: PersonsState, update: PersonUpdate | MergeUpdate): PersonState {
   const person: PersonState = {
     projectId: update.projectId, id: null, uuid: personUuid(update.projectId, update.distinctId),
@@ -147,6 +146,7 @@ export function createPerson (state: PersonsState, update: PersonUpdate | MergeU
   return person
 }
 
+/** Marks a person as identified: only `$merge_dangerously` can still merge it into another. */
 export function markIdentified (person: PersonState): void {
   if (person.isIdentified) return
   person.isIdentified = true

@@ -5,19 +5,19 @@ import { drainPersonsOutbox } from '../../platform/persons/persons-outbox.ts'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { type PersonsMetrics } from './persons-metrics.ts'
 
-/** Pause between two looks into the outbox when something was posted, in milliseconds: bounds the inserts a second. */
+/** Interval of reading the outbox after a transaction of this process, in milliseconds: limits the rate of inserts. */
 const BUSY_MS = 500
 
-/** The same when nothing was posted here: another process may have died before it copied. */
+/** The same while this process is idle: another one may have died before it copied. */
 const IDLE_MS = 5000
 
 /**
- * Compressed bytes that may wait in the outbox before partitions stop applying: an outage of ClickHouse must not fill
- * the disk of Postgres. Beyond, updates wait in the stream.
+ * Maximum compressed bytes in the outbox: an outage of ClickHouse must not fill the disk of Postgres. While it is
+ * exceeded, partitions pause and updates wait in the stream.
  */
 const MAX_WAITING_BYTES = 2_147_483_648
 
-/** Copies what the outbox holds to ClickHouse, as long as the process runs. */
+/** Copies the outbox to ClickHouse until stopped. */
 export class CopyRunner {
   lastError: string | null = null
   waitingBytes = 0
@@ -32,18 +32,18 @@ export class CopyRunner {
     this.#running = this.#run()
   }
 
-  /** To be called after a transaction that posted copies. */
+  /** Call after each transaction that wrote to the outbox. */
   notify (): void {
     this.#posted = true
     this.#wake?.abort()
   }
 
-  /** Resolves once the outbox has room, or the signal fired. */
+  /** Resolves once the outbox has room, or the signal fires. */
   async waitForRoom (signal: AbortSignal): Promise<void> {
     while (this.waitingBytes > MAX_WAITING_BYTES && !signal.aborted) await pause(BUSY_MS, signal)
   }
 
-  /** Ends after the copies that are under way; the rest stays in the outbox. */
+  /** Resolves when the current insert has ended; the rest stays in the outbox. */
   async stop (): Promise<void> {
     this.#aborted.abort()
     this.#wake?.abort()
@@ -64,7 +64,7 @@ export class CopyRunner {
         this.lastError = err instanceof Error ? err.message : String(err)
         const retryAfterMs = retryDelayMs(attempt++)
         this.#deps.logger.warn({ err, retryAfterMs }, 'copies of persons wait')
-        await this.#measure().catch(() => { /* told by the attempt that failed just now */ })
+        await this.#measure().catch(() => { /* the failed copy is logged already */ })
         await pause(retryAfterMs, signal)
       }
     }

@@ -50,7 +50,7 @@ t.test('finishes a deletion that ClickHouse was unavailable for, and deletes wha
   const { sql, clickhouse: { client }, connection } = stores
   const nobody = connectClickHouse({ url: `http://127.0.0.1:${await freePort()}/none` })
   t.teardown(() => nobody.close())
-  // A message that nobody has settled yet.
+  // A message that no consumer has acknowledged yet.
   await jetstream(connection).publish(eventsSubject('live', 0), 'on its way')
 
   const begun = await deletePerson(
@@ -58,7 +58,7 @@ t.test('finishes a deletion that ClickHouse was unavailable for, and deletes wha
   t.match(begun, { isDone: false })
 
   await stores.persons.stop()
-  stores.start({ lookAtDeletionsMs: 100 })
+  stores.start({ deletionsPollIntervalMs: 100 })
   await waitFor(async () => (await sql`SELECT 1 FROM person_deletions WHERE done_at IS NOT NULL`).length === 1)
   t.equal(await count(client, 'events', "project_id = 1 AND distinct_id IN ('jo', 'phone')"), 0)
 

@@ -7,10 +7,10 @@ import { finishPersonDeletion, type PersonDeletion, selectDeletion } from '../..
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { pause } from '../../platform/intervals.ts'
 
-/** Pause between two looks at open deletions, in milliseconds. They are rare, and a day is what the law asks for. */
+/** Interval of polling unfinished deletions, in milliseconds. They are rare, and the law gives days for them. */
 const POLL_INTERVAL_MS = 10_000
 
-/** How long one look waits for one deletion; ClickHouse goes on meanwhile, and the next look asks again. */
+/** Maximum wait for one deletion in one poll, in milliseconds; ClickHouse goes on, and the next poll asks again. */
 const WAIT_MS = 2000
 
 export interface DeletionDeps {
@@ -23,8 +23,8 @@ export interface DeletionDeps {
 }
 
 /**
- * Finishes deletions of persons that were interrupted, and deletes once more when the events that were on their way at
- * the time of the request have arrived. Runs until the signal fires; never rejects.
+ * Finishes interrupted deletions of persons, and deletes once more when the events that were in flight at the time of
+ * the request have been stored. Runs until the signal fires; never rejects.
  */
 export async function runDeletions (
   deps: DeletionDeps, signal: AbortSignal, pollIntervalMs = POLL_INTERVAL_MS
@@ -48,7 +48,7 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
   for (const deletion of open) {
     if (signal.aborted) return
     const isLast = !deletion.withEvents || deletion.requestedAt.getTime() < arrivedUntil
-    // What is done is not looked at again before there is a reason to.
+    // Deleted already; the last pass waits for the events in flight.
     if (deletion.doneAt !== null && !isLast) continue
     const { isDone, events } = await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS })
     logger.info({ deletion: deletion.id, isDone, isLast, events }, 'deletion of a person was looked at')
@@ -57,8 +57,8 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
 }
 
 /**
- * Events that reached the stream before this moment, in epoch milliseconds, are in ClickHouse, or in the dead letters:
- * messages leave the stream when they are settled.
+ * Events that reached the stream before this time, in epoch milliseconds, are stored or dead-lettered: messages leave
+ * the stream when they are acknowledged.
  */
 async function findArrivedUntil (connection: NatsConnection): Promise<number> {
   const askedAt = Date.now()

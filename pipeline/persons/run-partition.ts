@@ -8,18 +8,18 @@ import { readPersonsMessage } from './persons-message.ts'
 import { type PersonsMetrics } from './persons-metrics.ts'
 import { loadRecentUpdates, openProgress, type RecentUpdates } from './persons-progress.ts'
 
-/** Bytes of messages that one transaction may always apply, however large the persons are. */
+/** Lower limit of the bytes of messages in one transaction, however large the persons are. */
 const MIN_BATCH_BYTES = 16_384
 
-/** Characters of stored properties that one transaction should read: a person may be far larger than an update. */
+/** A transaction that reads more characters of stored properties makes the next ones smaller: persons may be large. */
 const MAX_PROPERTIES_LENGTH = 33_554_432
 
-/** How long a first message waits for company, in milliseconds: a transaction has a price whatever it applies. */
+/** How long the first message of a batch waits for more, in milliseconds: each transaction has a fixed cost. */
 const LINGER_MS = 50
 
 const IDLE_WAIT_MS = 5000
 
-/** What is known of a partition, for health and metrics. */
+/** State of a partition, for health and metrics. */
 export interface PersonsPartitionState {
   partition: number
   phase: 'starting' | 'running' | 'waiting' | 'failing'
@@ -32,22 +32,22 @@ export interface RunPartitionOptions {
   connection: NatsConnection
   sql: Sql
   metrics: PersonsMetrics
-  /** Of a project. */
+  /** Maximum group types of a project. */
   maxGroupTypes: number
   logger: Logger
   deadLetterUpdates: ApplyBatchDeps['deadLetterUpdates']
-  /** Resolves while there is room for copies; the partition waits before a batch otherwise. */
+  /** Resolves when the outbox has room for copies; awaited before each batch. */
   waitForRoom: (signal: AbortSignal) => Promise<void>
-  /** Called after each transaction that may have left copies. */
+  /** Called after each transaction that may have written copies to the outbox. */
   onCopies: () => void
-  /** Bytes of messages applied in one transaction at most. */
+  /** Maximum bytes of messages applied in one transaction. */
   maxBatchBytes: number
   signal: AbortSignal
 }
 
 /**
- * Applies a partition until the signal fires. Whatever goes wrong (Postgres or the stream unavailable, a lost place)
- * ends in a new start from what Postgres has recorded, after a growing pause; updates wait in the stream meanwhile.
+ * Applies a partition until the signal fires. After any failure (Postgres or the stream unavailable, a reader that lost
+ * its place) it pauses, each time longer, and starts again from what Postgres has recorded; updates wait in the stream.
  *
  * Never rejects.
  */
@@ -68,7 +68,7 @@ export async function runPersonsPartition (options: RunPartitionOptions): Promis
   }
 }
 
-/** From taking over the partition to the first error. */
+/** Takes over the partition and applies it until the first error. */
 async function runSession (options: RunPartitionOptions, onProgress: () => void): Promise<void> {
   const { state, connection, sql, maxBatchBytes, signal } = options
   state.phase = 'starting'
@@ -101,7 +101,7 @@ async function waitForRoom ({ state, waitForRoom, signal }: RunPartitionOptions)
   state.phase = 'running'
 }
 
-/** One transaction. Messages are acknowledged after its commit; a lost acknowledgement only brings them again. */
+/** Applies one batch. Messages are acknowledged after the commit; after a lost acknowledgement they come again. */
 async function applyNext (
   { state, sql, metrics, maxGroupTypes, deadLetterUpdates, onCopies }: RunPartitionOptions,
   reader: PersonsPartitionReader, recent: RecentUpdates, maxBytes: number

@@ -1,50 +1,51 @@
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
+import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { PERSONS_PARTITIONS } from '../../schema/streams.ts'
-import { deadLetterUpdates } from './persons-outcome.ts'
 import { createPersonsMetrics } from './persons-metrics.ts'
+import { deadLetterUpdates } from './persons-outcome.ts'
 import { CopyRunner } from './run-copies.ts'
 import { runDeletions } from './run-deletions.ts'
-import { runPersonsPartition, type PersonsPartitionState } from './run-partition.ts'
+import { type PersonsPartitionState, runPersonsPartition } from './run-partition.ts'
 
-/** Pause between two looks at who else is there, in milliseconds. */
+/** Interval of assigning partitions to the living processes, in milliseconds. */
 const ASSIGN_MS = 500
 
+/** Default of `maxBatchBytes`: some thousand updates. */
 const MAX_BATCH_BYTES = 2_097_152
 
 export interface PersonsDeps {
   connection: NatsConnection
-  /** Some connections are needed at once: one a busy partition, and one for the copies. */
+  /** Needs a connection for each busy partition, and one for the copies. */
   sql: Sql
   clickhouse: ClickHouse
-  /** Shares the partitions among processes. */
+  /** The pipeline processes among which the partitions are shared. */
   membership: {
     id: string
-    /** The living processes in an order on which all agree; null while that is not known. */
+    /** The living processes, in an order on which all agree; null while unknown. */
     living: () => readonly string[] | null
   }
   metrics: Metrics
   logger: Logger
   /** Name of the ClickHouse cluster whose nodes delete persons; empty: one node. */
   cluster?: string
-  /** Bytes of messages applied in one transaction at most. Default 2 MiB, some thousand updates. */
+  /** Maximum bytes of messages applied in one transaction. Default 2 MiB. */
   maxBatchBytes?: number
-  /** Group types of a project; events of further ones are stored, but they become no groups. Default: no limit. */
+  /** Maximum group types of a project; events with further ones are stored without the group. Default: no limit. */
   maxGroupTypes?: number
-  /** Pause between two looks at deletions of persons that are not finished. Default 10 s. */
-  lookAtDeletionsMs?: number
+  /** Interval of polling unfinished deletions of persons, in milliseconds. Default 10 s. */
+  deletionsPollIntervalMs?: number
 }
 
 /** The running person applier of one process. */
 export interface PersonApplier {
-  /** The partitions that this process applies at the moment. */
+  /** The partitions that this process applies now. */
   states: () => PersonsPartitionState[]
-  /** Why copies wait for ClickHouse, or null. */
+  /** Why copying to ClickHouse fails, or null. */
   copiesError: () => string | null
-  /** Resolves when the transactions under way ended. What was not applied stays in the stream. */
+  /** Resolves when the running transactions have ended. Unapplied updates stay in the stream. */
   stop: () => Promise<void>
 }
 
@@ -57,27 +58,28 @@ interface Running {
 /**
  * Applies what events change about persons and groups, and copies the result to ClickHouse, until stopped:
  *
- * 1. share the partitions among the processes        start-persons.ts
- * 2. read a partition in order, without gaps         partition-reader.ts
- * 3. read the updates of its messages                persons-message.ts
- * 4. begin a transaction, tried again or searched    run-partition.ts, apply/
- * 5. pass over what was applied before               progress/
- * 6. load whom the updates name                      load/
- * 7. change them in memory, in order                 fold/
- * 8. write what changed, and the copies, and commit  write/
- * 9. acknowledge                                     run-partition.ts
- * 10. move the copies to ClickHouse                  run-copies.ts
+ * 1. assign the partitions to the processes               start-persons.ts
+ * 2. read messages in order, without gaps                 partition-reader.ts
+ * 3. decode and check each update                         persons-message.ts
+ * 4. begin a transaction, lock the partition              run-partition.ts, apply-batch.ts
+ * 5. skip what was applied before                         persons-progress.ts, fingerprints.ts
+ * 6. load the persons and groups that the updates name    apply-updates.ts, load-persons.ts
+ * 7. change them in memory, in order                      fold-updates.ts, merge-persons.ts, change-properties.ts
+ * 8. write the changes and the copies, and commit         write-persons.ts, write-distinct-ids.ts
+ * 9. acknowledge                                          run-partition.ts
+ * 10. insert the copies into ClickHouse                   run-copies.ts
  *
- * Beside it: finish deletions of persons that were interrupted (run-deletions.ts).
+ * Updates that can never be applied are dead-lettered (apply-updates.ts, persons-outcome.ts). Interrupted deletions of
+ * persons are finished (run-deletions.ts).
  *
- * Two processes that believe to own a partition for a moment do no harm: see `lockProgress`.
+ * Two processes that both believe to own a partition do no harm: see `lockProgress`.
  */
 export function startPersons (deps: PersonsDeps): PersonApplier {
   const logger = deps.logger.child({ part: 'persons' })
   const metrics = createPersonsMetrics(deps.metrics)
   const copies = new CopyRunner({ sql: deps.sql, clickhouse: deps.clickhouse, metrics, logger })
   const stopping = new AbortController()
-  const deletions = runDeletions({ ...deps, logger }, stopping.signal, deps.lookAtDeletionsMs)
+  const deletions = runDeletions({ ...deps, logger }, stopping.signal, deps.deletionsPollIntervalMs)
   const running = new Map<number, Running>()
 
   function assign (): void {

@@ -1,18 +1,44 @@
-import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { type PersonState } from './persons-state.ts'
-import { planEachTime } from './load-persons.ts'
-import { type PersonsCopies } from '../../platform/persons/persons-outbox.ts'
 import { personUuid } from '../../platform/persons/person-ids.ts'
+import { type PersonsCopies } from '../../platform/persons/persons-outbox.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { planEachTime } from './load-persons.ts'
+import { finalPerson, type PersonsState, type PersonState } from './persons-state.ts'
+
+/** The version with which the changes of a project are stamped (see `lockPersons`). */
+export type VersionOf = (projectId: number) => number
+
+/** A distinct id and the person that it now belongs to. */
+interface AssignedDistinctId {
+  projectId: number
+  distinctId: string
+  personUuid: string
+  version: number
+}
+
+/** Writes the distinct ids that had no person before, and adds their copies. */
+export async function insertDistinctIds (
+  transaction: TransactionSql, state: PersonsState, versionOf: VersionOf, copies: PersonsCopies
+): Promise<void> {
+  if (state.newIds.length === 0) return
+  const rows = state.newIds.map(({ projectId, distinctId, person }) => {
+    const owner = finalPerson(person)
+    copyDistinctId(copies, { projectId, distinctId, personUuid: owner.uuid, version: versionOf(projectId) })
+    return { p: projectId, d: distinctId, id: owner.id, v: versionOf(projectId) }
+  })
+  await transaction`
+    INSERT INTO person_distinct_ids (project_id, distinct_id, person_id, version)
+    SELECT * FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS new (p integer, d text, id bigint, v bigint)`
+}
 
 /**
- * Gives what belonged to merged persons to those they were merged into: distinct ids and places in cohorts. The
- * identifiers that flags hash are kept by distinct id, and so need no move.
+ * Moves what belonged to merged persons to those they were merged into: distinct ids and memberships of cohorts. The
+ * identifiers that flags hash are stored by distinct id and need no move.
  *
- * @param alive  Persons that absorbed others have an id by now.
+ * @param alive  The persons that are left; each is stored by now.
  * @returns the moved distinct ids.
  */
 export async function moveDistinctIds (
-  transaction: TransactionSql, alive: readonly PersonState[], versionOf: (projectId: number) => number
+  transaction: TransactionSql, alive: readonly PersonState[], versionOf: VersionOf
 ): Promise<AssignedDistinctId[]> {
   const byTarget = new Map<number, PersonState>()
   const moves: { from: number, into: number, v: number }[] = []
@@ -27,7 +53,7 @@ export async function moveDistinctIds (
   const list = transaction`json_to_recordset(${JSON.stringify(moves)}::text::json)
     AS move ("from" bigint, "into" bigint, v bigint)`
 
-  // Members of cohorts are inserted without the persons lock; their foreign key needs a share of these rows.
+  // Cohort members are inserted without the persons lock: their foreign keys take share locks on these rows.
   await transaction`
     SELECT 1 FROM persons WHERE id = ANY (${moves.map(({ from }) => from)}::bigint[]) ORDER BY id FOR UPDATE`
   const moved = await planEachTime(transaction, async () => await transaction<{ distinctId: string, into: number }[]>`
@@ -44,15 +70,7 @@ export async function moveDistinctIds (
   })
 }
 
-/** A distinct id that belongs to another person than before. */
-interface AssignedDistinctId {
-  projectId: number
-  distinctId: string
-  personUuid: string
-  version: number
-}
-
-/** Adds the copies of an assignment: who the id belongs to, and the override when that is not its computed person. */
+/** Adds the copies of an assignment: the id's person, and an override when that is not its computed person. */
 export function copyDistinctId (copies: PersonsCopies, assigned: AssignedDistinctId): void {
   const { projectId, distinctId, version } = assigned
   const common = { project_id: projectId, person_id: assigned.personUuid, version, is_deleted: 0 } as const

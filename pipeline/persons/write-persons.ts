@@ -1,21 +1,21 @@
-import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type CopyRow, noCopies, type PersonsCopies, postCopies, toCopyTime } from '../../platform/persons/persons-outbox.ts'
-import { copyDistinctId, moveDistinctIds } from './write-distinct-ids.ts'
-import { finalPerson, type PersonsState, type PersonState } from './persons-state.ts'
+import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { planEachTime } from './load-persons.ts'
+import { type PersonsState, type PersonState } from './persons-state.ts'
+import { copyDistinctId, insertDistinctIds, moveDistinctIds, type VersionOf } from './write-distinct-ids.ts'
 
 /**
- * Writes what a batch changed, and the copies for ClickHouse, in a handful of statements whatever their number.
+ * Writes what a batch changed, and the copies for ClickHouse, in a fixed number of statements.
  *
- * @param versions  By project: with which all of its changes are stamped (see `lockPersons`).
+ * @param versions  By project: the version of all its changes (see `lockPersons`).
  */
 export async function writePersons (
   transaction: TransactionSql, state: PersonsState, versions: ReadonlyMap<number, number>
 ): Promise<void> {
-  const versionOf = (projectId: number): number => versions.get(projectId) as number
+  const versionOf: VersionOf = (projectId) => versions.get(projectId) as number
   const copies = noCopies()
   const alive = state.persons.filter((person) => person.mergedInto === null)
-  // Somebody who was created and merged away within this batch never was.
+  // A person that was created and merged into another within this batch was never stored.
   const gone = state.persons.filter((person) => person.mergedInto !== null && person.id !== null)
 
   await insertPersons(transaction, alive.filter((person) => person.id === null), versionOf)
@@ -30,8 +30,6 @@ export async function writePersons (
   await writeGroups(transaction, state, versionOf, copies)
   await postCopies(transaction, copies)
 }
-
-type VersionOf = (projectId: number) => number
 
 async function insertPersons (
   transaction: TransactionSql, persons: readonly PersonState[], versionOf: VersionOf
@@ -63,20 +61,6 @@ async function updatePersons (
     WHERE persons.id = changed.id`)
 }
 
-async function insertDistinctIds (
-  transaction: TransactionSql, state: PersonsState, versionOf: VersionOf, copies: PersonsCopies
-): Promise<void> {
-  if (state.newIds.length === 0) return
-  const rows = state.newIds.map(({ projectId, distinctId, person }) => {
-    const owner = finalPerson(person)
-    copyDistinctId(copies, { projectId, distinctId, personUuid: owner.uuid, version: versionOf(projectId) })
-    return { p: projectId, d: distinctId, id: owner.id, v: versionOf(projectId) }
-  })
-  await transaction`
-    INSERT INTO person_distinct_ids (project_id, distinct_id, person_id, version)
-    SELECT * FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS new (p integer, d text, id bigint, v bigint)`
-}
-
 function toRow (person: PersonState, versionOf: VersionOf): Record<string, unknown> {
   return {
     id: person.id,
@@ -99,9 +83,9 @@ function copyPerson (person: PersonState, versionOf: VersionOf, isDeleted: 0 | 1
   }
 }
 
-/** Writes new group types and changed groups, and adds their copies. */
+/** Writes new group types and changed groups, and adds the copies of the groups. */
 async function writeGroups (
-  transaction: TransactionSql, state: PersonsState, versionOf: (projectId: number) => number, copies: PersonsCopies
+  transaction: TransactionSql, state: PersonsState, versionOf: VersionOf, copies: PersonsCopies
 ): Promise<void> {
   if (state.newGroupTypes.length > 0) {
     const types = state.newGroupTypes.map(({ projectId, groupType, groupTypeIndex }) =>

@@ -1,26 +1,26 @@
 import { type Logger } from '../logger.ts'
-import { findPersonByUuid, personUuid } from './person-ids.ts'
-import { type DeletionProgress, type FinishDeletionDeps, finishPersonDeletion, type PersonDeletion, selectDeletion } from './finish-person-deletion.ts'
 import { type Sql, type TransactionSql } from '../postgres/connect-postgres.ts'
+import { type DeletionProgress, type FinishDeletionDeps, finishPersonDeletion, type PersonDeletion, selectDeletion } from './finish-person-deletion.ts'
 import { lockPersons } from './lock-persons.ts'
+import { findPersonByUuid, personUuid } from './person-ids.ts'
 import { noCopies, postCopies, toCopyTime } from './persons-outbox.ts'
 
 export interface DeletePersonRequest {
   projectId: number
-  /** The person's id as events or answers show it; one from before a merge will do. */
+  /** The person's id as events or answers show it, also one from before a merge. */
   uuid: string
-  /** Also delete the events received so far, of all its distinct ids. */
+  /** Also delete the events received so far, of all distinct ids of the person. */
   withEvents: boolean
 }
 
 /**
  * Deletes a person, and its events if asked.
  *
- * Once this returned the deletion cannot be undone nor forgotten: what is not done within `deps.waitMs`, or while
- * ClickHouse is unavailable, a pipeline process finishes.
+ * Once this returns, the deletion is recorded and cannot be undone: what is not deleted within `deps.waitMs`, or while
+ * ClickHouse is unavailable, a pipeline process deletes later.
  *
  * @returns null when there is no such person.
- * @throws when Postgres is unavailable, or ClickHouse while it is needed to find out who the id belongs to.
+ * @throws when Postgres is unavailable, or ClickHouse while it is needed to resolve an id from before a merge.
  */
 export async function deletePerson (
   request: DeletePersonRequest, deps: FinishDeletionDeps & { logger: Logger }
@@ -39,10 +39,10 @@ export async function deletePerson (
 }
 
 /**
- * Deletes a person in Postgres (with its distinct ids, flag overrides and places in cohorts) and records what is to
- * be deleted in ClickHouse; see `finishPersonDeletion`.
+ * Deletes a person in Postgres (with its distinct ids, hash keys of flags and memberships of cohorts) and records what
+ * is to be deleted in ClickHouse; see `finishPersonDeletion`.
  *
- * @param person.uuid  The person's present uuid; see `findPersonByUuid`.
+ * @param person.uuid  The person's current uuid; see `findPersonByUuid`.
  * @returns null when there is no such person.
  */
 async function beginPersonDeletion (
@@ -82,7 +82,7 @@ async function deleteDistinctIds (
   return distinctIds
 }
 
-/** Hides the person at once, long before its rows are gone. */
+/** Hides the person from queries at once, long before its rows are deleted. */
 async function postTombstone (
   transaction: TransactionSql, { projectId, uuid, version }: { projectId: number, uuid: string, version: number }
 ): Promise<void> {

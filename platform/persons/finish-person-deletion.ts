@@ -1,21 +1,46 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Sql } from '../postgres/connect-postgres.ts'
 import { onCluster, onEachReplica, onEachShard } from '../clickhouse/cluster-sql.ts'
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
 import { drainPersonsOutbox } from './persons-outbox.ts'
 
-/** A deletion of a person, begun and perhaps not finished. */
+/** A recorded deletion of a person: a row of `person_deletions`. */
 export interface PersonDeletion {
   id: number
   projectId: number
-  /** The person's uuid, and those computed from its distinct ids. */
+  /** The person's uuid, and those computed from each of its distinct ids. */
   personUuids: string[]
   withEvents: boolean
   requestedAt: Date
+  /** Copies of the person up to this version are deleted. */
   version: number
+  /** Copies up to this id of the outbox must arrive in ClickHouse before the deletion. */
   outboxId: number
   doneAt: Date | null
 }
+
+export interface FinishDeletionDeps {
+  sql: Sql
+  clickhouse: ClickHouse
+  /** Name of the ClickHouse cluster; empty: one node. */
+  cluster?: string
+  /** Maximum wait for ClickHouse, in milliseconds; it goes on deleting afterwards. */
+  waitMs: number
+}
+
+/** How far a deletion has come. */
+export interface DeletionProgress {
+  /** ClickHouse has no row of the person any more. */
+  isDone: boolean
+  /** Events found and being deleted. */
+  events: number
+}
+
+/** Uuids per statement: they are sent in the URL, which servers limit to a megabyte. */
+const CHUNK_UUIDS = 1000
+
+/** Interval of polling ClickHouse and the outbox, in milliseconds. */
+const POLL_INTERVAL_MS = 200
 
 /** The columns of a `PersonDeletion`, for a query on `person_deletions`. */
 export function selectDeletion (sql: Sql) {
@@ -23,35 +48,13 @@ export function selectDeletion (sql: Sql) {
     requested_at AS "requestedAt", version, outbox_id AS "outboxId", done_at AS "doneAt"`
 }
 
-/** Uuids of one statement: they travel in its URL, which servers bound at a megabyte. */
-const CHUNK_UUIDS = 1000
-
-const LOOK_AGAIN_MS = 200
-
-export interface FinishDeletionDeps {
-  sql: Sql
-  clickhouse: ClickHouse
-  /** Name of the ClickHouse cluster; empty: one node. */
-  cluster?: string
-  /** Gives up waiting for ClickHouse after this long, in milliseconds; the deletion goes on there. */
-  waitMs: number
-}
-
-/** How far a deletion has come. */
-export interface DeletionProgress {
-  /** ClickHouse holds nothing of the person any more. */
-  isDone: boolean
-  /** Events that were found and ordered to be deleted. */
-  events: number
-}
-
 /**
- * Deletes what ClickHouse holds of a deleted person: the copies and, if that was asked, all events that were received
- * before the deletion was requested, whatever distinct id of the person they have. Rows go, not only their visibility.
+ * Deletes the rows of a deleted person from ClickHouse: its copies and, if requested, the events of all its distinct
+ * ids received before the request.
  *
- * Says done only after it has counted that nothing is left. Safe to call again, and by several processes at once.
+ * Reports done only after counting that no row is left. Safe to repeat, and to run in several processes at once.
  *
- * @throws when Postgres or ClickHouse does not answer; the deletion stays recorded.
+ * @throws when Postgres or ClickHouse is unavailable; the deletion stays recorded.
  */
 export async function finishPersonDeletion (
   deletion: PersonDeletion, deps: FinishDeletionDeps
@@ -65,9 +68,9 @@ export async function finishPersonDeletion (
     let left = await countRows(deletion, deps, work, onEachReplica)
     if (left === 0) continue
     if (work.table === 'events') events = await countRows(deletion, deps, work, onEachShard)
-    await orderDelete(deletion, deps, work)
+    await startDelete(deletion, deps, work)
     while (left > 0 && !isLate()) {
-      await delay(LOOK_AGAIN_MS)
+      await delay(POLL_INTERVAL_MS)
       left = await countRows(deletion, deps, work, onEachReplica)
     }
     if (left > 0) return { isDone: false, events }
@@ -77,8 +80,8 @@ export async function finishPersonDeletion (
 }
 
 /**
- * Copies from before the deletion must have arrived before rows are deleted: one that another process has in hand
- * would appear again afterwards.
+ * Whether all copies from before the deletion have arrived. One that another process is still inserting would make the
+ * person reappear.
  */
 async function copiesHaveLeft (
   deletion: PersonDeletion, { sql, clickhouse }: FinishDeletionDeps, isLate: () => boolean
@@ -89,7 +92,7 @@ async function copiesHaveLeft (
       SELECT 1 FROM persons_outbox WHERE id <= ${deletion.outboxId} AND refused IS NULL LIMIT 1`
     if (waiting.length === 0) return true
     if (isLate()) return false
-    await delay(LOOK_AGAIN_MS)
+    await delay(POLL_INTERVAL_MS)
   }
 }
 
@@ -124,7 +127,7 @@ async function countRows (
   let count = 0
   for (const params of toParams(deletion)) {
     const result = await clickhouse.query({
-      // Not `final`: rows that it would hide are there, too.
+      // Without `final`, which would hide superseded rows.
       query: `SELECT count() AS count FROM ${everywhere(cluster, table)} WHERE ${where} SETTINGS final = 0`,
       query_params: params,
       format: 'JSONEachRow'
@@ -135,8 +138,8 @@ async function countRows (
   return count
 }
 
-/** A mutation: it runs in the background and rewrites the parts that hold such rows. */
-async function orderDelete (
+/** Starts a mutation, which rewrites the parts with such rows in the background. */
+async function startDelete (
   deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where }: Work
 ): Promise<void> {
   for (const params of toParams(deletion)) {

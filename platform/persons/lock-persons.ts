@@ -1,15 +1,15 @@
 import { type TransactionSql } from '../postgres/connect-postgres.ts'
 
 /**
- * Takes the turn of changing the persons and groups of projects, until the transaction ends.
+ * Locks the persons and groups of projects until the transaction ends.
  *
- * Every change of persons and groups is made under it, so that what a transaction read of them stays true until it
- * commits: a merge and everything else that touches either side come one after the other. The rows are locked in the
- * order of their ids, so two transactions never wait for each other in a circle.
+ * Every change of persons and groups takes this lock first, so what a transaction has read of them stays true until it
+ * commits: a merge and every other change of either side run one after the other. Projects are locked in the order of
+ * their ids, which prevents deadlocks.
  *
- * @returns the version with which all changes of a project are stamped. It rises with every turn, also when the clock
- *   goes back, and is the time in microseconds, so that it rises after a restored backup as well. Projects that do not
- *   exist are absent.
+ * @returns by project, the version of all changes under this lock. It grows with each lock, even if the clock goes
+ *   back, and it is the time in microseconds, so it also grows after a restored backup. Projects that do not exist are
+ *   absent.
  */
 export async function lockPersons (
   transaction: TransactionSql, projectIds: readonly number[]

@@ -1,16 +1,19 @@
 import { hash } from 'node:crypto'
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
-import { type Sql } from '../postgres/connect-postgres.ts'
-import { toDistinctId } from '../identity.ts'
 import { MillraceError } from '../errors.ts'
+import { toDistinctId } from '../identity.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
 
-/** Namespace of person ids, as compatible systems use it; `events.person_id` computes the same in ClickHouse. */
+/** Namespace of PostHog's person ids; ClickHouse computes `events.person_id` with the same. */
 const NAMESPACE = Buffer.from('932979b465c3442484670b66ec27bc22', 'hex')
 
+/** The variant digit of a UUID, by the digit of the hash. */
 const VARIANT = '89ab89ab89ab89ab'
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
 /**
- * The id of the person of a distinct id that was never merged: UUIDv5 of `<project>:<distinct id>`.
+ * The id of the person of a distinct id until a merge changes it: the UUIDv5 of `<project>:<distinct id>`.
  */
 export function personUuid (projectId: number, distinctId: string): string {
   const name = `${projectId}:${distinctId}`
@@ -22,14 +25,12 @@ export function personUuid (projectId: number, distinctId: string): string {
     `${VARIANT.charAt(parseInt(hex.charAt(16), 16))}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }
 
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
-
 /**
- * Finds a person by the id that events or answers show, also by one it had before it was merged into another.
+ * Finds a person by the id that events or answers show, also by one from before a merge.
  *
- * @returns the person's uuid now; null when there is no such person.
- * @throws {MillraceError} `MILLRACE_MERGED_PERSONS_UNKNOWN` when no person has the id and ClickHouse, which remembers
- *   those of merged persons, does not answer.
+ * @returns the person's current uuid; null when there is no such person.
+ * @throws {MillraceError} `MILLRACE_MERGED_PERSONS_UNKNOWN` when no person has the id and ClickHouse, which has the ids
+ *   of merged persons, does not answer.
  */
 export async function findPersonByUuid (
   deps: { sql: Sql, clickhouse: ClickHouse }, projectId: number, uuid: string
@@ -39,6 +40,17 @@ export async function findPersonByUuid (
   if (known !== null) return known
   const current = await readOverride(deps.clickhouse, projectId, uuid)
   return current === null ? null : await confirmPerson(deps.sql, projectId, current)
+}
+
+/** Finds the person of a distinct id as an SDK sends it; null when it has none. */
+export async function findPersonByDistinctId (
+  sql: Sql, projectId: number, distinctId: string
+): Promise<string | null> {
+  const [person] = await sql<{ uuid: string }[]>`
+    SELECT uuid FROM persons WHERE id = (
+      SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ${toDistinctId(distinctId)}
+    )`
+  return person?.uuid ?? null
 }
 
 async function readOverride (clickhouse: ClickHouse, projectId: number, uuid: string): Promise<string | null> {
@@ -55,17 +67,6 @@ async function readOverride (clickhouse: ClickHouse, projectId: number, uuid: st
     throw new MillraceError('MILLRACE_MERGED_PERSONS_UNKNOWN',
       'ClickHouse, which remembers the ids of merged persons, does not answer', { action: 'retry', cause })
   }
-}
-
-/** Finds the person of a distinct id as an SDK sends it; null when it has none. */
-export async function findPersonByDistinctId (
-  sql: Sql, projectId: number, distinctId: string
-): Promise<string | null> {
-  const [person] = await sql<{ uuid: string }[]>`
-    SELECT uuid FROM persons WHERE id = (
-      SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ${toDistinctId(distinctId)}
-    )`
-  return person?.uuid ?? null
 }
 
 async function confirmPerson (sql: Sql, projectId: number, uuid: string): Promise<string | null> {

@@ -1,10 +1,10 @@
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { parseStoredJson } from '../http-body/parse-json.ts'
+import { toDistinctId } from '../identity.ts'
 import { type Sql } from '../postgres/connect-postgres.ts'
 import { personUuid } from './person-ids.ts'
-import { toDistinctId } from '../identity.ts'
 
-/** All that is known of one person. */
+/** One person with its properties and distinct ids. */
 export interface Person {
   uuid: string
   isIdentified: boolean
@@ -13,60 +13,29 @@ export interface Person {
   properties: Record<string, unknown>
 }
 
-/** Uuids of one statement: they travel in its URL, which servers bound at a megabyte. */
-const CHUNK_UUIDS = 1000
-
-/** @param uuid  The person's present uuid; see `findPersonByUuid`. Null when there is no such person. */
-export async function readPerson (sql: Sql, projectId: number, uuid: string): Promise<Person | null> {
-  const [person] = await sql<(Omit<Person, 'properties'> & { properties: string })[]>`
-    SELECT uuid, is_identified AS "isIdentified", created_at AS "createdAt", properties::text AS properties, ARRAY(
-      SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id ORDER BY distinct_id
-    ) AS "distinctIds"
-    FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
-  if (person === undefined) return null
-  // The driver would round long numbers.
-  return { ...person, properties: parseStoredJson(person.properties) as Person['properties'] }
-}
-
-/** Counts the events of a person, those of all its distinct ids, also from before they were merged. */
-export async function countEventsOfPerson (
-  clickhouse: ClickHouse, projectId: number, { uuid, distinctIds }: Pick<Person, 'uuid' | 'distinctIds'>
-): Promise<number> {
-  const uuids = [...new Set([uuid, ...distinctIds.map((distinctId) => personUuid(projectId, distinctId))])]
-  let count = 0
-  for (let i = 0; i < uuids.length; i += CHUNK_UUIDS) {
-    const result = await clickhouse.query({
-      query: `SELECT count() AS count FROM events
-        WHERE project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)} SETTINGS final = 1`,
-      query_params: { project: projectId, uuids: uuids.slice(i, i + CHUNK_UUIDS) },
-      format: 'JSONEachRow'
-    })
-    const [row] = await result.json<{ count: string }>()
-    count += Number(row?.count)
-  }
-  return count
-}
-
 export interface PersonSummary {
   uuid: string
   isIdentified: boolean
   createdAt: Date
-  /** Some of its distinct ids, in the order of the alphabet. */
+  /** The first of its distinct ids, in alphabetical order. */
   distinctIds: string[]
   distinctIdCount: number
 }
 
-/** Which persons are listed; what is absent does not matter. */
+/** Which persons to list; absent fields match all. */
 export interface PersonFilter {
-  /** A distinct id of the person begins with it. */
+  /** Some distinct id of the person begins with it. */
   distinctIdPrefix?: string
-  /** A property that has this text as its value. Reads every person of the project. */
+  /** The property has this value, as text. Reads every person of the project. */
   property?: { name: string, value: string }
   limit: number
 }
 
-/** Distinct ids of one person that are shown in a list. */
+/** Maximum distinct ids of a person in a list. */
 const SHOWN_IDS = 3
+
+/** Uuids per statement: they are sent in the URL, which servers limit to a megabyte. */
+const CHUNK_UUIDS = 1000
 
 /** Lists persons of a project, newest first. */
 export async function listPersons (sql: Sql, projectId: number, filter: PersonFilter): Promise<PersonSummary[]> {
@@ -86,4 +55,40 @@ export async function listPersons (sql: Sql, projectId: number, filter: PersonFi
     WHERE project_id = ${projectId}
       ${hasId} ${hasProperty}
     ORDER BY id DESC LIMIT ${limit}`
+}
+
+/**
+ * Reads one person.
+ *
+ * @param uuid  The person's current uuid; see `findPersonByUuid`.
+ * @returns null when there is no such person.
+ */
+export async function readPerson (sql: Sql, projectId: number, uuid: string): Promise<Person | null> {
+  const [person] = await sql<(Omit<Person, 'properties'> & { properties: string })[]>`
+    SELECT uuid, is_identified AS "isIdentified", created_at AS "createdAt", properties::text AS properties, ARRAY(
+      SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id ORDER BY distinct_id
+    ) AS "distinctIds"
+    FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
+  if (person === undefined) return null
+  // `JSON.parse` of the driver would round long numbers.
+  return { ...person, properties: parseStoredJson(person.properties) as Person['properties'] }
+}
+
+/** Counts the events of all distinct ids of a person, also from before a merge. */
+export async function countEventsOfPerson (
+  clickhouse: ClickHouse, projectId: number, { uuid, distinctIds }: Pick<Person, 'uuid' | 'distinctIds'>
+): Promise<number> {
+  const uuids = [...new Set([uuid, ...distinctIds.map((distinctId) => personUuid(projectId, distinctId))])]
+  let count = 0
+  for (let i = 0; i < uuids.length; i += CHUNK_UUIDS) {
+    const result = await clickhouse.query({
+      query: `SELECT count() AS count FROM events
+        WHERE project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)} SETTINGS final = 1`,
+      query_params: { project: projectId, uuids: uuids.slice(i, i + CHUNK_UUIDS) },
+      format: 'JSONEachRow'
+    })
+    const [row] = await result.json<{ count: string }>()
+    count += Number(row?.count)
+  }
+  return count
 }
