@@ -1,5 +1,8 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
-import { isUnavailable, MillraceError } from '../platform/errors.ts'
+import { classifyClickHouseError } from '../platform/clickhouse/clickhouse-errors.ts'
+import { MillraceError } from '../platform/errors.ts'
+import { classifyPostgresError } from '../platform/postgres/postgres-errors.ts'
+import { isUnavailable } from '../platform/store-errors.ts'
 import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceSilentError, type CliContext, type CliWorld, type ServiceName } from './cli-context.ts'
 import { addBackupCommands } from './commands/backup.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
@@ -28,14 +31,6 @@ export const EXIT = {
   /** A service refuses connections or does not answer: changes may be done or not. */
   noAnswer: 3
 } as const
-
-/** What the operator does about some codes of Postgres. */
-const POSTGRES_CODES: Record<string, string> = {
-  '28P01': 'the database refused the password',
-  '3D000': 'the database does not exist',
-  '42P01': 'the database has not been migrated; run npm run migrate',
-  23514: 'a value is longer than allowed'
-}
 
 /**
  * Runs one command line.
@@ -96,9 +91,11 @@ function describeFailure (
     return { exitCode: EXIT.noAnswer, message: error.message }
   }
   if (error instanceof MillraceError || error instanceof InvalidArgumentError) return failed(error.message)
-  const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
-  const known = POSTGRES_CODES[code]
-  if (known !== undefined) return failed(known)
+  const message = error instanceof Error ? error.message : String(error)
+  const postgres = classifyPostgresError(error)
+  if (postgres.action === 'repair' || postgres.name === 'check_violation') return failed(`${postgres.why} (${message})`)
+  const clickhouse = classifyClickHouseError(error)
+  if (clickhouse.action === 'repair') return failed(`ClickHouse: ${clickhouse.why} (${message})`)
   if (isUnavailable(error)) {
     const [who, verb] = unavailable.length === 0
       ? ['a service', 'does']
@@ -111,7 +108,7 @@ function describeFailure (
       message: `${who} ${verb} not answer; look at npx millrace status, start Millrace (npm start), or set ${settings.join(' or ')}`
     }
   }
-  return failed(error instanceof Error ? error.message : String(error))
+  return failed(message)
 }
 
 function failed (message: string): { exitCode: number, message: string } {

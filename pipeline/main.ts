@@ -21,8 +21,8 @@ import { findPartitions, PartitionSupervisor } from './partitions/partition-supe
 import { startRetention } from './periodic-work.ts'
 import { startPersons } from './persons/start-persons.ts'
 import { createDuplicateFilters } from './writer/duplicates/duplicate-filter.ts'
-import { createProbeTable } from './writer/insert/insert-errors.ts'
 import { createInsertFrames } from './writer/insert/insert-frames.ts'
+import { createProbeTable } from './writer/insert/store-batch-range.ts'
 import { runPartition } from './writer/run-partition.ts'
 
 /** Eight partitions of persons at once, their copies, the roll-up. */

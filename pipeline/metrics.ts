@@ -1,7 +1,7 @@
+import { CLICKHOUSE_ERRORS } from '../platform/clickhouse/clickhouse-errors.ts'
 import { createMetrics, type Counter, type Histogram, type Metrics } from '../platform/metrics.ts'
 import { type PartitionState } from './partitions/partition-state.ts'
 import { WRITER_REFUSALS } from './writer/dead-letter-rows.ts'
-import { CLICKHOUSE_ERRORS } from './writer/insert/insert-errors.ts'
 
 /** What a pipeline process counts. Every outcome of an event has a counter: stored, deduplicated, dead-lettered. */
 export interface PipelineMetrics {
@@ -63,7 +63,7 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
       for (const counter of Object.values(byPartition)) counter.inc({ partition }, 0)
       for (const histogram of Object.values(histograms)) histogram.zero({ partition })
       for (const [code, { action }] of Object.entries(CLICKHOUSE_ERRORS)) {
-        (action === 'refuse' ? byCode.refusedBatches : byCode.insertRetries).inc({ partition, code }, 0)
+        (action === 'refuse' || action === 'mismatch' ? byCode.refusedBatches : byCode.insertRetries).inc({ partition, code }, 0)
       }
     },
     deadLetters: metrics.counter('dead_letters_total', 'Rows and messages dead-lettered.', { stage: ['writer'], reason: WRITER_REFUSALS })

@@ -89,27 +89,10 @@ export function toHttpErrorBody (error: HttpError): HttpErrorBody {
   return { type: error.type, code: error.code, detail: error.detail, attr: error.attr }
 }
 
-/** Codes of sockets and of Postgres, and names of errors of NATS and Node, that an unavailable service causes. */
-const UNAVAILABLE = new Set([
-  'ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EPIPE',
-  'CONNECT_TIMEOUT', 'CONNECTION_CLOSED', 'CONNECTION_ENDED', 'CONNECTION_DESTROYED',
-  '53300', '57P01', '57P02', '57P03', '08006',
-  'ConnectionError', 'TimeoutError', 'ClosedConnectionError', 'NoRespondersError', 'RequestError', 'AbortError'
-])
-
-/** Messages of errors that carry neither code nor name: of ClickHouse's client and of JetStream. */
-const UNAVAILABLE_MESSAGE = /^Timeout error\.$|^timeout$|system temporarily unavailable|heartbeats? missed/i
-
-/**
- * Whether an error says that a service refuses connections, hangs or went away: expected in an outage, where the stack
- * of anyone who asked tells nothing. Looks at its causes, too.
- */
-export function isUnavailable (error: unknown): boolean {
-  for (let at = error, depth = 0; typeof at === 'object' && at !== null && depth < 5; depth++) {
-    const { code, name, message, cause } = at as Record<string, unknown>
-    if (UNAVAILABLE.has(String(code)) || UNAVAILABLE.has(String(name))) return true
-    if (typeof message === 'string' && UNAVAILABLE_MESSAGE.test(message)) return true
-    at = cause
-  }
-  return false
+/** Whether an error is a bug of this process: one of JavaScript or Node, without the code of a socket or a driver. */
+export function isBug (error: unknown): boolean {
+  const code = (error as { code?: unknown } | null | undefined)?.code
+  if (code !== undefined && !String(code).startsWith('ERR_')) return false
+  return error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError ||
+    error instanceof ReferenceError
 }

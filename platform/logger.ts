@@ -1,5 +1,6 @@
 import { destination, type LogFn, type Logger, pino, stdSerializers } from 'pino'
-import { HttpError, isUnavailable, MillraceError } from './errors.ts'
+import { HttpError, MillraceError } from './errors.ts'
+import { isUnavailable } from './store-errors.ts'
 
 export type { Logger } from 'pino'
 

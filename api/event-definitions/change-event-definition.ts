@@ -1,6 +1,6 @@
 import { HttpError } from '../../platform/errors.ts'
 import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
-import { isUniqueViolation } from '../http/classify-postgres-error.ts'
+import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound } from '../http/errors.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import { type EventDefinition, type EventDefinitionChanges, findEventDefinition } from './event-definition.ts'

@@ -1,7 +1,7 @@
 import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions, sameVariants, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
-import { isUniqueViolation } from '../http/classify-postgres-error.ts'
+import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound } from '../http/errors.ts'
 import { duplicateKey, findDependents, validateFlag } from './validate-flag.ts'
 import { type FeatureFlag, type FeatureFlagFields, type NewFeatureFlag, WRITABLE_FIELDS } from './feature-flag.ts'

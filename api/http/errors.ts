@@ -1,9 +1,10 @@
 import {
   type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifySchemaValidationError
 } from 'fastify'
+import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { drainRequest } from '../../platform/http-body/read-body.ts'
-import { classifyPostgresError } from './classify-postgres-error.ts'
+import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -46,7 +47,7 @@ function toHttpError (error: FastifyError | HttpError): HttpError | undefined {
   if (error instanceof HttpError) return error
   const finding = error.validation?.[0]
   if (finding !== undefined) return describeValidationError(finding, error.validationContext)
-  return describeFastifyError(error) ?? classifyPostgresError(error)
+  return describeFastifyError(error) ?? describePostgresError(error)
 }
 
 /** Errors that Fastify itself raises while it reads a request, by its stable codes. */
@@ -66,6 +67,33 @@ function describeFastifyError (error: FastifyError): HttpError | undefined {
         return new HttpError(error.statusCode, 'invalid_request', 'invalid_request', 'The request could not be read.')
       }
   }
+}
+
+/**
+ * What an error of Postgres means to the client: 503 when the same request may succeed later, 400 for a value that no
+ * column can hold; undefined when it is for us or an operator to mend, which is a 500. Violated constraints are handled
+ * where they are expected, because only there the field is known.
+ */
+function describePostgresError (error: unknown): HttpError | undefined {
+  const { action, code } = classifyPostgresError(error)
+  if (action === 'retry') {
+    return new HttpError(503, 'server_error', 'database_unavailable',
+      'The metadata database is not available at the moment; try again later.', { cause: error, action })
+  }
+  if (action === 'refuse' && code.startsWith('22')) {
+    return new HttpError(400, 'validation_error', 'invalid_input', 'A value of the request cannot be stored.', { cause: error })
+  }
+}
+
+/**
+ * What an error of a query of ClickHouse means to the client: 503 when the same request may succeed later. Any other
+ * comes back as it is, and becomes a 500: it is for us or an operator to mend.
+ */
+export function describeClickHouseError (error: unknown): unknown {
+  const { action } = classifyClickHouseError(error)
+  if (error instanceof HttpError || action !== 'retry') return error
+  return new HttpError(503, 'server_error', 'clickhouse_unavailable',
+    'Results need ClickHouse, which is not available at the moment; try again later.', { cause: error, action })
 }
 
 /**

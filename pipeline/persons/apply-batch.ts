@@ -1,7 +1,7 @@
 import { MillraceError } from '../../platform/errors.ts'
 import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type PersonsUpdate } from '../../schema/persons-update.ts'
-import { applyUpdates, classifyPostgresError, isolateUpdates } from './apply-updates.ts'
+import { applyUpdates, classifyFailure, isolateUpdates } from './apply-updates.ts'
 import { type Fingerprint, fingerprintUpdate } from './fingerprints.ts'
 import { type PersonsMessage } from './persons-message.ts'
 import { type PersonsOutcome, recordWarnings, type RefusedUpdate } from './persons-outcome.ts'
@@ -46,7 +46,7 @@ export async function applyBatch (batch: PersonsBatch, deps: ApplyBatchDeps): Pr
   try {
     return await applyOnce(batch, deps, applyUpdates)
   } catch (error) {
-    if (classifyPostgresError(error) === 'retry') throw error
+    if (classifyFailure(error) === 'retry') throw error
     return await applyOnce(batch, deps, isolateUpdates)
   }
 }

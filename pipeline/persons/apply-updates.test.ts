@@ -1,26 +1,26 @@
 import pg from 'pg'
 import t from 'tap'
-import { classifyPostgresError } from './apply-updates.ts'
+import { classifyFailure } from './apply-updates.ts'
 
 function sqlState (code: string): Error {
   return Object.assign(new pg.DatabaseError('refused', 0, 'error'), { code })
 }
 
 t.test('looks for the update at fault when Postgres speaks about the data, or our code fails on it', async (t) => {
-  for (const code of ['21000', '22P02', '23514', '44000', '54001']) t.equal(classifyPostgresError(sqlState(code)), 'isolate', code)
+  for (const code of ['21000', '22P02', '23514', '44000', '54001']) t.equal(classifyFailure(sqlState(code)), 'isolate', code)
   for (const error of [new RangeError('too deep'), new TypeError('no text'), new SyntaxError('no JSON')]) {
-    t.equal(classifyPostgresError(error), 'isolate', error.name)
+    t.equal(classifyFailure(error), 'isolate', error.name)
   }
 })
 
 t.test('tries again what speaks about the server, the connection, the schema or rights', async (t) => {
   for (const code of ['08006', '25006', '28P01', '40001', '42P01', '42501', '53100', '57P01', '58030']) {
-    t.equal(classifyPostgresError(sqlState(code)), 'retry', code)
+    t.equal(classifyFailure(sqlState(code)), 'retry', code)
   }
   for (const code of ['CONNECTION_CLOSED', 'CONNECT_TIMEOUT', 'ECONNREFUSED', 'ECONNRESET']) {
-    t.equal(classifyPostgresError(Object.assign(new TypeError('driver'), { code })), 'retry', code)
+    t.equal(classifyFailure(Object.assign(new TypeError('driver'), { code })), 'retry', code)
   }
   for (const error of [new Error('something else'), 'a text', null, undefined]) {
-    t.equal(classifyPostgresError(error), 'retry', String(error))
+    t.equal(classifyFailure(error), 'retry', String(error))
   }
 })

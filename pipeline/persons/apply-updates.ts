@@ -1,6 +1,7 @@
-import pg from 'pg'
+import { isBug } from '../../platform/errors.ts'
 import { lockPersons } from '../../platform/persons/lock-persons.ts'
 import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'
 import { type PersonsUpdate } from '../../schema/persons-update.ts'
 import { foldUpdates } from './fold-updates.ts'
 import { loadAll } from './load-persons.ts'
@@ -20,19 +21,7 @@ interface AppliedUpdates extends PersonsOutcome {
  *   the stream.
  * - `isolate`: some update of the batch can never be applied. Find it, dead-letter it, apply the rest.
  */
-export type PostgresFailure = 'retry' | 'isolate'
-
-/**
- * Classes of SQLSTATE (its first two characters) that blame the data. Every other class blames the server, the
- * connection, the schema or rights, for which no update may be refused.
- */
-const DATA_CLASSES = new Set([
-  '21', // cardinality violation
-  '22', // data exception: a string that is not jsonb, a number out of range, an invalid time
-  '23', // integrity constraint violation
-  '44', // with check option violation
-  '54' // program limit exceeded: nested too deep, too long for an index
-])
+export type PersonsFailure = 'retry' | 'isolate'
 
 /**
  * Applies updates in the given transaction: loads the persons and groups they name, changes them in memory in order,
@@ -69,7 +58,7 @@ export async function isolateUpdates (
   try {
     return await transaction.savepoint(async (savepoint) => await applyUpdates(savepoint, updates, maxGroupTypes))
   } catch (error) {
-    if (classifyPostgresError(error) === 'retry') throw error
+    if (classifyFailure(error) === 'retry') throw error
     const [only] = updates
     if (updates.length === 1 && only !== undefined) {
       return { merges: [], refused: [refuse(only, error)], warnings: [], propertiesLength: 0 }
@@ -93,14 +82,7 @@ function refuse (update: PersonsUpdate, error: unknown): RefusedUpdate {
   return code === undefined ? refused : { ...refused, code }
 }
 
-/** Decides for every error. One from neither Postgres nor the connection is a bug that some update provokes. */
-export function classifyPostgresError (error: unknown): PostgresFailure {
-  if (error instanceof pg.DatabaseError) {
-    return DATA_CLASSES.has(error.code?.slice(0, 2) ?? '') ? 'isolate' : 'retry'
-  }
-  // Codes of `connectPostgres` (CONNECTION_CLOSED, ...) and of the socket (ECONNREFUSED, ...).
-  const code = (error as { code?: unknown } | null)?.code
-  if (typeof code === 'string' && /^(CONNECT|E[A-Z]+$)/.test(code)) return 'retry'
-  const isBug = error instanceof RangeError || error instanceof TypeError || error instanceof SyntaxError
-  return isBug ? 'isolate' : 'retry'
+/** An error from neither Postgres nor the connection is a bug that some update provokes. */
+export function classifyFailure (error: unknown): PersonsFailure {
+  return isBug(error) || classifyPostgresError(error).action === 'refuse' ? 'isolate' : 'retry'
 }

@@ -13,8 +13,8 @@ import { watchDisconnects } from '../partitions/ordered-pulls.ts'
 import { openPartitionRecords, type Partition } from '../partitions/partition-records.ts'
 import { PartitionState } from '../partitions/partition-state.ts'
 import { createDuplicateFilters } from '../writer/duplicates/duplicate-filter.ts'
-import { createProbeTable } from '../writer/insert/insert-errors.ts'
 import { createInsertFrames } from '../writer/insert/insert-frames.ts'
+import { createProbeTable } from '../writer/insert/store-batch-range.ts'
 import { type PartitionDeps, runPartition } from '../writer/run-partition.ts'
 
 export interface TestStores {

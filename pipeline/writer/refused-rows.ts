@@ -4,7 +4,7 @@ import { type BatchRange } from '../partitions/partition-records.ts'
 import { type PartitionState } from '../partitions/partition-state.ts'
 import { type SearchLimits } from './batch-range.ts'
 import { openBlock } from './dead-letter-rows.ts'
-import { classifyClickHouseError } from './insert/insert-errors.ts'
+import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { type InsertError } from './insert/insert-frames.ts'
 import { type PartitionMessage } from './partition-reader.ts'
 

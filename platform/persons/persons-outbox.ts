@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import { ClickHouseError } from '@clickhouse/client'
+import { classifyClickHouseError } from '../clickhouse/clickhouse-errors.ts'
 import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { type Sql, type TransactionSql } from '../postgres/connect-postgres.ts'
 
@@ -21,22 +21,6 @@ const MAX_CHUNK_LENGTH = 4_194_304
 
 /** Rows of the outbox per transaction; each has at most some 4 MB of text. */
 const MAX_ROWS_PER_DRAIN = 16
-
-/**
- * Codes of ClickHouse for rows that can never be stored, because they do not parse. After any other failure (network,
- * memory, too many parts, a missing table) the insert is retried.
- */
-const REFUSED_CODES = new Set([
-  '6', // CANNOT_PARSE_TEXT
-  '26', // CANNOT_PARSE_QUOTED_STRING
-  '27', // CANNOT_PARSE_INPUT_ASSERTION_FAILED
-  '38', // CANNOT_PARSE_DATE
-  '41', // CANNOT_PARSE_DATETIME
-  '72', // CANNOT_PARSE_NUMBER
-  '117', // INCORRECT_DATA
-  '376', // CANNOT_PARSE_UUID
-  '467' // CANNOT_PARSE_BOOL
-])
 
 /** Empty lists for all tables. */
 export function noCopies (): PersonsCopies {
@@ -154,7 +138,8 @@ async function tryInsert (clickhouse: ClickHouse, target: string, rows: readonly
     await text(stream)
     return null
   } catch (error) {
-    if (error instanceof ClickHouseError && REFUSED_CODES.has(error.code)) return error.message
+    // Anything else (network, memory, too many parts, a missing table or column) is waited out.
+    if (classifyClickHouseError(error).action === 'refuse') return (error as Error).message
     throw error
   }
 }

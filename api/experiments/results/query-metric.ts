@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { ClickHouseError } from '@clickhouse/client'
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { HttpError } from '../../../platform/errors.ts'
+import { describeClickHouseError } from '../../http/errors.ts'
 import { type Metric } from './read-metric.ts'
 
 /** Where and when to look for exposures and events. */
@@ -60,7 +59,7 @@ export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, m
       ? foldSteps(await result.json<StepRow>(), metric.steps.length)
       : (await result.json<ValueRow>()).map((row) => readValueRow(metric, row))
   } catch (error) {
-    throw classifyClickHouseError(error)
+    throw describeClickHouseError(error)
   }
 }
 
@@ -131,17 +130,4 @@ export function loadQuery (name: string): string {
 function loadPart (part: string): string {
   // The comment on top describes the file, and would end up in the middle of a line.
   return loadQuery(part.replaceAll('_', '-')).replace(/^(?:--[^\n]*\n)+/, '').trimEnd()
-}
-
-/** Codes of ClickHouse that say "not now": too many queries, memory, timeout, network, starting or stopping. */
-const BUSY = new Set(['159', '160', '173', '202', '209', '210', '241', '242', '252', '279', '319', '394', '425', '439', '999'])
-
-/**
- * What a failed read means to the client of the API: 503 when ClickHouse is unavailable or busy. A query that
- * ClickHouse refuses is a bug, and passes on.
- */
-export function classifyClickHouseError (error: unknown): unknown {
-  if (error instanceof ClickHouseError && !BUSY.has(error.code)) return error
-  return new HttpError(503, 'server_error', 'clickhouse_unavailable',
-    'Results need ClickHouse, which is not available at the moment; try again later.', { cause: error, action: 'retry' })
 }

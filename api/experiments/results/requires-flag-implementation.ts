@@ -1,11 +1,12 @@
 import { type FastifyInstance } from 'fastify'
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { describeClickHouseError } from '../../http/errors.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
 import { readNameList } from '../../http/request-values.ts'
 import { type Experiment, experimentProperties, findExperiment } from '../experiment.ts'
 import { readMetric } from './read-metric.ts'
 import { type ResultsDeps } from './results-routes.ts'
-import { classifyClickHouseError, loadQuery } from './query-metric.ts'
+import { loadQuery } from './query-metric.ts'
 
 interface Query {
   id?: number
@@ -102,6 +103,6 @@ async function lookForFlags (
     const rows = await result.json<FlagImplementation>()
     return events.map((event) => rows.find((row) => row.event === event) ?? { event, looked_at: 0, with_flags: 0 })
   } catch (error) {
-    throw classifyClickHouseError(error)
+    throw describeClickHouseError(error)
   }
 }

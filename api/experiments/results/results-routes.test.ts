@@ -1,5 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import http from 'node:http'
+import { type AddressInfo } from 'node:net'
 import t from 'tap'
+import { connectClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { createTestApi } from '../../testing/create-test-api.ts'
 
@@ -163,6 +167,32 @@ t.test('answers 503 while ClickHouse is unavailable, and goes on serving experim
   t.match(await api.call('GET', '~/experiments/requires_flag_implementation'), { status: 503 })
   t.equal((await api.call('GET', `~/experiments/${experiment.id}`)).status, 200)
   t.equal((await api.call('GET', '~/event_definitions')).status, 200)
+})
+
+t.test('answers 503 while ClickHouse starts or is overloaded, and 500 when an operator must act', async (t) => {
+  let answer = ''
+  const server = http.createServer((_request, response) => {
+    response.writeHead(500, { 'x-clickhouse-exception-code': /\d+/.exec(answer)![0] }).end(answer)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const clickhouse = connectClickHouse({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/millrace` })
+  t.teardown(async () => {
+    await clickhouse.close()
+    server.close()
+  })
+  const api = await createTestApi(t, { clickhouse })
+  const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
+
+  for (const [text, status, code] of [
+    ['Code: 668. DB::Exception: Server is starting. (INVALID_STATE)', 503, 'clickhouse_unavailable'],
+    ['Code: 745. DB::Exception: CPU is overloaded. (SERVER_OVERLOADED)', 503, 'clickhouse_unavailable'],
+    ['Code: 60. DB::Exception: Table events does not exist. (UNKNOWN_TABLE)', 500, 'error']
+  ] as const) {
+    answer = text
+    const { status: answered, headers, body } = await api.call('GET', `~/experiments/${experiment.id}/results`)
+    t.match({ answered, code: body.code }, { answered: status, code }, text)
+    t.equal(headers['retry-after'], status === 503 ? '5' : undefined)
+  }
 })
 
 t.test('remembers results for five minutes, unless asked to refresh', async (t) => {

@@ -1,7 +1,9 @@
+import { classifyClickHouseError } from '../../../platform/clickhouse/clickhouse-errors.ts'
+import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { pause, retryDelayMs } from '../../../platform/intervals.ts'
 import { type Logger } from '../../../platform/logger.ts'
+import { EVENT_COLUMNS } from '../../../schema/event-row.ts'
 import { type PartitionLease } from '../../partitions/partition-lease.ts'
-import { classifyClickHouseError } from './insert-errors.ts'
 import { INSERT_SETTINGS, InsertError, type InsertFrames } from './insert-frames.ts'
 
 /** How often an error that nobody knows is tried again before the batch counts as refused. */
@@ -56,7 +58,8 @@ export async function storeBatchRange (options: StoreBatchRangeOptions): Promise
     } catch (error) {
       if (!(error instanceof InsertError) || abort.aborted) throw error
       const { action, name } = classifyClickHouseError(error)
-      if (action === 'refuse' || (action === 'unknown' && ++unknownTries >= UNKNOWN_TRIES)) {
+      const isRefused = action === 'refuse' || action === 'mismatch'
+      if (isRefused || (action === 'unknown' && ++unknownTries >= UNKNOWN_TRIES)) {
         return { kind: 'refused', error, doubtful: attempt > 0 }
       }
       if (options.stop.aborted) return { kind: 'stopped' }
@@ -73,4 +76,21 @@ function describeCut (token: string, requests: readonly string[]): string {
   const ids = [...new Set(requests)]
   const rest = ids.length > NAMED_REQUESTS ? ` and ${ids.length - NAMED_REQUESTS} more` : ''
   return `${token} requests ${ids.slice(0, NAMED_REQUESTS).join(' ')}${rest}`
+}
+
+/**
+ * Tells whether the table has the columns that every frame brings. When a whole batch is refused, this separates bad
+ * messages from a table that is being migrated: only with a sound table something may be dead-lettered.
+ */
+export function createProbeTable (clickhouse: ClickHouse): () => Promise<boolean> {
+  const columns = EVENT_COLUMNS.map(({ name }) => name).join(', ')
+  return async function probeTable () {
+    try {
+      await (await clickhouse.query({ query: `SELECT ${columns} FROM events LIMIT 0`, format: 'JSONEachRow' })).text()
+      return true
+    } catch {
+      // Whatever is wrong, it is not the message.
+      return false
+    }
+  }
 }
