@@ -7,7 +7,6 @@ import { listenPostgres } from '../platform/postgres/listen-postgres.ts'
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { buildApiApp } from './app.ts'
 import { createNatsOnDemand } from './dead-letters/nats-on-demand.ts'
-import { createFlagTallies } from './flag-endpoints/compute-flags.ts'
 import { createDefinitionCache } from './flag-endpoints/definition-cache.ts'
 import { createPersonalKeyDirectory, createProjectDirectory } from './keys/key-directories.ts'
 
@@ -39,7 +38,7 @@ runProcess('api', async () => {
   })
 
   const definitions = createDefinitionCache({
-    sql, databaseUrl: config.databaseUrl, logger, tallies: createFlagTallies(metrics)
+    sql, databaseUrl: config.databaseUrl, logger, metrics
   })
 
   // Definitions that were never read are as old as the process: an alert on their age must see them.

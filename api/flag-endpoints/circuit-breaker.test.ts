@@ -7,14 +7,14 @@ function answers<T> (value: T): () => CancellableWork<T> {
   return () => ({ answer: Promise.resolve(value), cancel: () => {} })
 }
 
-t.test('leaves a failing dependency alone for a moment, then tries it with one request', async (t) => {
+t.test('opens after failures in a row, and probes with one request after a pause', async (t) => {
   let now = 0
   let calls = 0
   const failures: unknown[] = []
   const guard = createCircuitBreaker({ ...OPTIONS, now: () => now }, (error) => failures.push(error))
   const fails = (): CancellableWork<number> => {
     calls++
-    return { answer: Promise.reject(new Error('away')), cancel: () => {} }
+    return { answer: Promise.reject(new Error('unavailable')), cancel: () => {} }
   }
 
   for (let i = 0; i < 5; i++) t.equal(await guard(fails), null)
@@ -28,7 +28,7 @@ t.test('leaves a failing dependency alone for a moment, then tries it with one r
   t.equal(failures.length, 2)
 })
 
-t.test('gives up waiting and cancels', async (t) => {
+t.test('cancels the work after the timeout', async (t) => {
   let cancelled = 0
   const guard = createCircuitBreaker({ ...OPTIONS, now: () => 0 }, () => {})
 

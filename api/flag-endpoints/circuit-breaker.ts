@@ -1,28 +1,29 @@
 export interface CircuitBreakerOptions {
-  /** Failures in a row after which nothing is tried for a moment: a single slow answer is no outage. */
+  /** Failures in a row that open the circuit: a single slow answer is not an outage. */
   failures: number
-  /** How long nothing is tried then, in milliseconds. */
+  /** How long the circuit stays open, in milliseconds. */
   pauseMs: number
-  /** Longest wait for an answer, in milliseconds. */
+  /** Maximum wait for an answer, in milliseconds. */
   timeoutMs: number
   /** Monotonic or epoch milliseconds. */
   now: () => number
 }
 
-/** Runs the work, or returns null at once or after the timeout when it cannot be done now. */
+/** Runs the work. Resolves to null when it fails or times out, and at once while the circuit is open. */
 export type CircuitBreaker = <T>(work: () => CancellableWork<T>) => Promise<T | null>
 
 export interface CancellableWork<T> {
   answer: Promise<T>
-  /** Called when nobody waits for the answer any more. */
+  /** Called after a failure or timeout: the answer is not needed any more. */
   cancel: () => void
 }
 
 /**
- * Guards requests against a dependency that is unavailable: after a few failures it is left alone for a moment, then
- * one request tries it while the others go on without. So an outage costs a request now and then a timeout, not each.
+ * Protects requests from a dependency that is unavailable: after a few failures in a row the circuit opens, and
+ * requests go on without it. After a pause one request probes it while the others still go on without. So an outage
+ * costs one request in a while the timeout, instead of every request.
  *
- * @param onFailure  Told of each failure, for logs and metrics.
+ * @param onFailure  Called with each failure, for logs and metrics.
  */
 export function createCircuitBreaker (
   options: CircuitBreakerOptions, onFailure: (error: unknown) => void
@@ -33,7 +34,7 @@ export function createCircuitBreaker (
   return async function guard<T> (work: () => CancellableWork<T>): Promise<T | null> {
     if (failures >= options.failures) {
       if (options.now() < tryAgainAt) return null
-      // This request is the probe; until it is back the others go on without.
+      // This request is the probe; until it has an answer the others go on without.
       tryAgainAt = options.now() + options.timeoutMs + options.pauseMs
     }
     const { answer, cancel } = work()
@@ -52,9 +53,9 @@ export function createCircuitBreaker (
 }
 
 /**
- * Waits for work, but not indefinitely. The work itself goes on; who can cancel it does.
+ * Waits for work up to a timeout. The work itself goes on; a caller that can cancel it should.
  *
- * @throws when it took longer than `timeoutMs`; what the work throws passes on.
+ * @throws after `timeoutMs`, and whatever the work throws.
  */
 export async function withTimeout<T> (timeoutMs: number, work: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>()

@@ -16,7 +16,7 @@ function forPlan (value: string): object {
   return { groups: [{ properties: [{ key: 'plan', value, operator: 'exact', type: 'person' }] }] }
 }
 
-t.test('stored properties are read in one query, overrides win, and without need nothing is read', async (t) => {
+t.test('stored properties are read in one query and only if needed, and overrides take precedence', async (t) => {
   const decide = await createTestDecide(t)
   await addPerson(decide, ['u1', 'u1-phone'], { plan: 'pro', country: 'ch' })
   const country = { groups: [{ properties: [{ key: 'country', value: 'CH', type: 'person' }] }] }
@@ -36,7 +36,7 @@ t.test('stored properties are read in one query, overrides win, and without need
   t.equal(decide.reads.facts, 3)
 })
 
-t.test('ids, groups and properties mean what capture stores of them, however they are spelled', async (t) => {
+t.test('ids, groups and properties are normalised as in capture', async (t) => {
   const decide = await createTestDecide(t)
   const { sql, projectId, projectKey } = decide
   const emoji = '😀'.repeat(200)
@@ -69,7 +69,7 @@ t.test('ids, groups and properties mean what capture stores of them, however the
     { status: 400, body: { attr: 'groups' } }, 'a long number is no object')
 })
 
-t.test('persons of another project are nobody here', async (t) => {
+t.test('persons of another project do not count', async (t) => {
   const decide = await createTestDecide(t)
   const [other] = await decide.sql<Array<{ id: number }>>`INSERT INTO projects (name) VALUES ('Other') RETURNING id`
   await addPerson({ ...decide, projectId: other!.id }, ['u1'], { plan: 'pro' })
@@ -78,7 +78,7 @@ t.test('persons of another project are nobody here', async (t) => {
   t.same(await values(decide, { distinct_id: 'u1' }), { pro: false })
 })
 
-t.test('groups have stored properties too, and as many types as there are', async (t) => {
+t.test('groups have stored properties too, for any number of group types', async (t) => {
   const decide = await createTestDecide(t)
   const { sql, projectId } = decide
   for (let i = 0; i < 8; i++) {
@@ -102,7 +102,7 @@ t.test('groups have stored properties too, and as many types as there are', asyn
   t.equal(decide.reads.facts, 1)
 })
 
-t.test('static cohorts are looked up with the rest', async (t) => {
+t.test('static cohorts are read in the same query', async (t) => {
   const decide = await createTestDecide(t)
   const { sql, projectId } = decide
   const personId = await addPerson(decide, ['u1'])
@@ -118,7 +118,7 @@ t.test('static cohorts are looked up with the rest', async (t) => {
   t.equal(decide.reads.facts, 2)
 })
 
-t.test('nothing stored counts when the client says so', async (t) => {
+t.test('only_use_override_person_properties ignores stored properties', async (t) => {
   const decide = await createTestDecide(t)
   await addPerson(decide, ['u1'], { plan: 'pro' })
   await addFlags(decide, [{ key: 'pro', filters: forPlan('pro') }])
@@ -152,7 +152,7 @@ async function findPair (
 
 const shared = await createTestDecide(t)
 
-t.test('who is identified keeps the value of the anonymous user, also where nobody tells the anonymous id', async (t) => {
+t.test('an identified user keeps the value of the anonymous one, also on devices that do not send the anonymous id', async (t) => {
   const decide = await shared.inNewProject()
   await addFlags(decide, [STICKY, PLAIN])
   const { user, anonymous, value } = await findPair(decide, 'a')
@@ -164,7 +164,7 @@ t.test('who is identified keeps the value of the anonymous user, also where nobo
   t.same(kept, [{ feature_flag_key: 'sticky', hash_key: anonymous }])
 })
 
-t.test('it is written once', async (t) => {
+t.test('the hash key is written once', async (t) => {
   const decide = await createTestDecide(t)
   await addFlags(decide, [STICKY])
   const { user, anonymous } = await findPair(decide, 'a')
@@ -186,7 +186,7 @@ t.test('two browsers that identify one user at the same time get one value', asy
   }
 })
 
-t.test('it survives the merge of the two persons, from all of their ids', async (t) => {
+t.test('the value survives the merge of the two persons, for all of their ids', async (t) => {
   const decide = await shared.inNewProject()
   await addFlags(decide, [STICKY])
   const { user, anonymous, value } = await findPair(decide, 'a')
@@ -200,7 +200,7 @@ t.test('it survives the merge of the two persons, from all of their ids', async 
   for (const id of [user, anonymous, 'user-a-old']) t.equal(await valueOf(decide, id), value, id)
 })
 
-t.test('it survives kill -9 of the process that answered', async (t) => {
+t.test('the value survives kill -9 of the process that answered', async (t) => {
   const decide = await shared.inNewProject()
   await addFlags(decide, [STICKY])
   const { user, anonymous, value } = await findPair(decide, 'a')

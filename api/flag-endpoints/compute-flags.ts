@@ -2,14 +2,14 @@ import { Counter } from 'prom-client'
 import { type Metrics } from '../../platform/metrics.ts'
 import { evaluateFlags, type Evaluation, type FlagSet } from '../flag-evaluation/evaluate-flags.ts'
 import { NO_FACTS, type Properties, type StoredFacts, type Subject } from '../flag-evaluation/subject.ts'
-import { type FindTally, type Tally } from '../flag-evaluation/flag-outcome.ts'
+import { type EvaluationCounter, type FindCounter } from '../flag-evaluation/flag-outcome.ts'
 import { type CircuitBreaker } from './circuit-breaker.ts'
 import { type FlagRequest } from './flag-request.ts'
 import { type PersonReader } from './person-reader.ts'
 
 export interface ComputeFlagsDeps {
   persons: PersonReader
-  /** Guards the calls to the reader. */
+  /** Protects the calls of `persons`. */
   guard: CircuitBreaker
   now: () => number
 }
@@ -18,22 +18,22 @@ export interface ComputeFlagsParams {
   projectId: number
   set: FlagSet
   request: FlagRequest
-  /** Nothing but the request's own properties counts. */
+  /** Ignore stored properties: only those of the request count. */
   onlyOverrides: boolean
 }
 
 /**
- * Counts evaluations by project, flag and value. Requests add to plain numbers; the metrics read them when they are
+ * Counts evaluations by project, flag and value. Requests add to plain numbers, which are read when the metrics are
  * scraped.
  */
-export interface FlagTallies {
-  /** The counters of a project; they outlive the definitions that are compiled with them. */
-  forProject: (projectId: number) => FindTally
+export interface EvaluationCounters {
+  /** The counters of a project. They outlive the flags that are compiled with them. */
+  forProject: (projectId: number) => FindCounter
 }
 
 /**
- * Answers a request for flags: computes what the request suffices for, reads stored facts once if an answer depends on
- * them, and marks as failed what could not be computed. Never throws for a store that is unavailable.
+ * Computes the flags of a request. Reads stored facts once, if an answer depends on them; when they cannot be read, the
+ * flags that depend on them are answered as failed. Never throws when Postgres is unavailable.
  */
 export async function computeFlags (
   { projectId, set, request, onlyOverrides }: ComputeFlagsParams, deps: ComputeFlagsDeps
@@ -43,7 +43,7 @@ export async function computeFlags (
   if (onlyOverrides) subject.stored = NO_FACTS
   const evaluation = await evaluateFlags(set, subject, selectFlags(set, request), async () =>
     await readFacts({ projectId, set, request, subject }, deps))
-  for (const { tally } of evaluation.outcomes) tally.count++
+  for (const { counter } of evaluation.outcomes) counter.count++
   return evaluation
 }
 
@@ -61,7 +61,7 @@ function buildSubject (set: FlagSet, request: FlagRequest, nowMs: number): Subje
   }
 }
 
-/** Group types that the project has never seen have no index, and no flag can ask for them. */
+/** Group types that the project does not know have no index, and no flag can refer to them. */
 function byIndex<T> (set: FlagSet, byName: ReadonlyMap<string, T>): T[] {
   const values: T[] = []
   for (const [name, value] of byName) {
@@ -71,15 +71,15 @@ function byIndex<T> (set: FlagSet, byName: ReadonlyMap<string, T>): T[] {
   return values
 }
 
-/** All positions of a set, by the side that asks; made once for each set. */
+/** The positions of the flags for each runtime; computed once for each set. */
 const positionsBySet = new WeakMap<FlagSet, Record<FlagRequest['runtime'], readonly number[]>>()
 
 function selectFlags (set: FlagSet, { flagKeys, runtime }: FlagRequest): readonly number[] {
   let positions = positionsBySet.get(set)
   if (positions === undefined) {
-    const select = (asked: FlagRequest['runtime']): number[] => set.flags.flatMap(({ definition }, position) => {
-      const { evaluationRuntime: meant } = definition
-      return asked === 'all' || meant === 'all' || meant === asked ? [position] : []
+    const select = (runtime: FlagRequest['runtime']): number[] => set.flags.flatMap(({ definition }, position) => {
+      const { evaluationRuntime } = definition
+      return runtime === 'all' || evaluationRuntime === 'all' || evaluationRuntime === runtime ? [position] : []
     })
     positions = { all: select('all'), server: select('server'), client: select('client') }
     positionsBySet.set(set, positions)
@@ -111,28 +111,28 @@ async function readFacts (
   const flagKeys = sticky.filter((key) => !facts.hashKeyOverrides.has(key))
   if (flagKeys.length === 0) return facts
 
-  // Somebody was identified just now: what was hashed for the anonymous id is kept, so that no variant changes.
+  // The user was identified just now: the anonymous id is stored as hash key, so that no variant changes.
   const kept = await guard(() => persons.keepHashKeys({ projectId, distinctId, hashKey, flagKeys }))
   if (kept === null) return { ...facts, hashKeysUnknown: true }
   return { ...facts, hashKeyOverrides: new Map([...facts.hashKeyOverrides, ...kept]) }
 }
 
-/** Series at most: beyond, new flags and variants are counted together, so that no client can exhaust the memory. */
+/** Maximum number of series. Further ones are counted together, so that no client can exhaust the memory. */
 const MAX_SERIES = 10_000
 
-export function createFlagTallies (metrics: Metrics): FlagTallies {
-  const series = new Map<string, { labels: Record<string, string>, tally: Tally }>()
-  series.set('rest', { labels: { project: '', flag: 'rest', value: 'rest' }, tally: { count: 0 } })
+export function createEvaluationCounters (metrics: Metrics): EvaluationCounters {
+  const series = new Map<string, { labels: Record<string, string>, counter: EvaluationCounter }>()
+  series.set('rest', { labels: { project: '', flag: 'rest', value: 'rest' }, counter: { count: 0 } })
   // Registers itself.
   void new Counter({
     registers: [metrics.registry],
     name: 'millrace_api_flag_evaluations_total',
-    help: 'Answers given for a flag, by value: true, false, a variant, or failed.',
+    help: 'Feature flags answered, by project, flag and value: true, false, a variant, or failed.',
     labelNames: ['project', 'flag', 'value'],
     collect () {
       this.reset()
-      // Also at 0: Prometheus sees no increase in a series that begins at 1.
-      for (const { labels, tally } of series.values()) this.inc(labels, tally.count)
+      // Zeros too: Prometheus sees no increase in a series that begins at 1.
+      for (const { labels, counter } of series.values()) this.inc(labels, counter.count)
     }
   })
 
@@ -140,10 +140,10 @@ export function createFlagTallies (metrics: Metrics): FlagTallies {
     forProject: (projectId) => (flag, value) => {
       const name = JSON.stringify([projectId, flag, value])
       const found = series.get(name) ?? (series.size > MAX_SERIES ? series.get('rest') : undefined)
-      if (found !== undefined) return found.tally
-      const fresh = { labels: { project: String(projectId), flag, value }, tally: { count: 0 } }
+      if (found !== undefined) return found.counter
+      const fresh = { labels: { project: String(projectId), flag, value }, counter: { count: 0 } }
       series.set(name, fresh)
-      return fresh.tally
+      return fresh.counter
     }
   }
 }

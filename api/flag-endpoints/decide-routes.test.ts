@@ -111,7 +111,7 @@ t.test('takes the body in every form that SDKs send', async (t) => {
   }
 })
 
-t.test('bad input gets the error of the contract with its field', async (t) => {
+t.test('invalid input gets the error of the contract with its field', async (t) => {
   const decide = await shared.inNewProject()
   const body = { distinct_id: 'u1' }
   const cases: Array<[unknown, number, object]> = [
@@ -169,7 +169,7 @@ t.test('a personal key works together with a project', async (t) => {
   t.same(answer.body.featureFlags, { on: true, color: 'blue' })
 })
 
-t.test('a project that does not exist is an error and no empty set, by whatever it is named', async (t) => {
+t.test('a project that does not exist is an error, not an empty set, however it is named', async (t) => {
   const decide = await shared.inNewProject()
   const { sql, personalKey } = decide
   await addSomeFlags(decide)
@@ -204,7 +204,7 @@ t.test('a project that does not exist is an error and no empty set, by whatever 
   t.match(await ask(decide, '/flags/?v=2', { distinct_id: 'u1' }), { status: 401, body: { code: 'invalid_api_key' } }, 'deleted, by its key')
 })
 
-t.test('a project that was made just now is known', async (t) => {
+t.test('a project that was created just now is known', async (t) => {
   const decide = await shared.inNewProject()
   const [project] = await decide.sql<Array<{ id: number }>>`INSERT INTO projects (name) VALUES ('New') RETURNING id`
 
@@ -213,7 +213,7 @@ t.test('a project that was made just now is known', async (t) => {
   })).status === 200, { timeoutMs: 2000 })
 })
 
-t.test('a megabyte of overrides is served, more than is allowed is refused', async (t) => {
+t.test('a megabyte of overrides is answered, a body over the limit is refused', async (t) => {
   const decide = await shared.inNewProject()
   await addSomeFlags(decide)
   const note = 'x'.repeat(1_000_000)
@@ -224,7 +224,7 @@ t.test('a megabyte of overrides is served, more than is allowed is refused', asy
   t.match(await ask(decide, '/flags/?v=2', bomb), { status: 413, body: { type: 'validation_error', code: 'body_too_large' } })
 })
 
-t.test('browsers of any page may ask', async (t) => {
+t.test('every origin is allowed', async (t) => {
   const decide = await shared.inNewProject()
   const origin = 'https://shop.example'
   const allowed = { 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true' }
@@ -255,7 +255,7 @@ t.test('serves the remote configuration as JSON and as a script', async (t) => {
   t.match(await ask(decide, '/array/phc_nobody/config'), { status: 401, body: { code: 'invalid_api_key' } })
 })
 
-t.test('flags are left out for the side they are not meant for', async (t) => {
+t.test('flags for the other runtime are not answered', async (t) => {
   const decide = await shared.inNewProject()
   await addFlags(decide, [
     { key: 'any' }, { key: 'web', evaluation_runtime: 'client' }, { key: 'backend', evaluation_runtime: 'server' }

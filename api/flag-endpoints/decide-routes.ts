@@ -17,41 +17,41 @@ export interface DecideOptions extends ResolveProjectDeps {
   metrics: Metrics
 }
 
-/** Overrides of a megabyte are served; decoding more would delay everybody else. On the wire and decompressed. */
+/** Maximum bytes of a body, compressed and decompressed. Decoding more would delay all other requests. */
 const MAX_BODY_BYTES = 4_194_304
 
-/** SDKs give up after 3 s; two reads must fit in well before. */
-const STORE = { failures: 3, timeoutMs: 800, pauseMs: 1000 }
+/** For reads of stored persons. SDKs give up after 3 s, and a request may need two reads. */
+const CIRCUIT = { failures: 3, timeoutMs: 800, pauseMs: 1000 }
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
 type Query = Readonly<Record<string, unknown>>
 
 /**
- * The public side of flags: `/decide`, `/flags`, the remote configuration, and definitions for local evaluation. To
- * answer for flags:
+ * The endpoints of flags for SDKs: `/decide`, `/flags`, the remote configuration, and definitions for local evaluation.
+ * The steps of a `/decide` or `/flags` request:
  *
  * 1. read the request: body, fields (`flag-request.ts`), the project of its key (`resolve-project.ts`)
- * 2. take the flags of that project, which are in memory (`definition-cache.ts`)
- * 3. compute them, with what is stored of the person if an answer depends on it (`compute-flags.ts`)
- * 4. write the answer in the shape of the version that was asked for (`flag-answers.ts`)
+ * 2. take the flags of that project from memory (`definition-cache.ts`)
+ * 3. compute them, with stored properties if an answer depends on them (`compute-flags.ts`)
+ * 4. render the answer in the requested version (`flag-answers.ts`)
  *
  * SDKs that evaluate by themselves are served by `local-evaluation-routes.ts`.
  */
 export async function decideRoutes (app: FastifyInstance, options: DecideOptions): Promise<void> {
   const { metrics, now } = options
   const failures = metrics.counter('flag_store_failures_total',
-    'Reads of stored persons for flags that failed or took too long; those flags were answered as failed.')
-  const guard = createCircuitBreaker({ ...STORE, now }, (err) => {
+    'Reads of stored persons for flags that failed or timed out. Flags that needed them were answered as failed.')
+  const guard = createCircuitBreaker({ ...CIRCUIT, now }, (err) => {
     failures.inc()
-    app.log.warn({ err }, 'stored properties could not be read for flags')
+    app.log.warn({ err }, 'could not read stored persons for flags; flags that need them are answered as failed')
   })
   const deps = { ...options, guard }
 
   app.addHook('onRequest', allowOrigin)
   app.addHook('onRequest', async ({ headers }) => normaliseContentType(headers))
   app.removeAllContentTypeParsers()
-  // SDKs name many types for the same JSON: what it is, the bytes say.
+  // SDKs send many content types for the same JSON; the bytes decide.
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (request, body, done) => done(null, body))
   for (const endpoint of ['decide', 'flags'] as const) {
     const described = { schema: describeEndpoint(endpoint), config: { described: describeFlagEndpoint(endpoint) } }
@@ -67,14 +67,14 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
   await app.register(localEvaluationRoutes, options)
 }
 
-/** Only SDKs ask for it. */
+/** Used by SDKs only, and not part of the OpenAPI document. */
 const HIDDEN = { schema: { hide: true } }
 
 function describeEndpoint (endpoint: 'decide' | 'flags'): { tags: string[], summary: string } {
   return { tags: ['evaluation of feature flags'], summary: `Evaluate feature flags (${endpoint})` }
 }
 
-/** What GET answers: SDKs that look whether the server is there. */
+/** The answer to GET, by which SDKs check that the server is there. */
 const STATIC_ANSWER = {
   supportedCompression: SUPPORTED_COMPRESSION,
   toolbarParams: {},
@@ -111,7 +111,7 @@ function decode (request: FastifyRequest, query: Query): unknown {
 
 async function readPathToken (request: FastifyRequest, deps: ResolveProjectDeps): Promise<string> {
   const { token } = request.params as { token: string }
-  // A personal key does not belong into a path, which everybody logs.
+  // A personal key must not be in a path, because paths are logged.
   if (token.startsWith('phx_')) throw new HttpError(401, 'authentication_error', 'invalid_api_key', 'Use a project API key.')
   await resolveProject(token, undefined, deps)
   return token
@@ -123,7 +123,7 @@ function isOn (text: unknown): boolean {
 
 const PREFLIGHT_SECONDS = '86400'
 
-/** Any page may ask for flags, with credentials, as SDKs in browsers do; the project key is public anyway. */
+/** Every origin is allowed, with credentials, as SDKs in browsers need; the project key is public anyway. */
 async function allowOrigin (request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const { origin } = request.headers
   if (origin === undefined) return
@@ -132,7 +132,7 @@ async function allowOrigin (request: FastifyRequest, reply: FastifyReply): Promi
   reply.header('vary', 'Origin')
 }
 
-/** Answers OPTIONS, which browsers send before a request with headers of its own. */
+/** Answers OPTIONS, which browsers send before a request with custom headers. */
 async function answerPreflight (request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const asked = request.headers['access-control-request-headers']
   if (asked !== undefined) reply.header('access-control-allow-headers', asked)

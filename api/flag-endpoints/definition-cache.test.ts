@@ -12,7 +12,7 @@ async function timeUntil (decide: TestDecide, key: string, value: unknown): Prom
   return performance.now() - started
 }
 
-t.test('an edit by anybody is seen within a second', async (t) => {
+t.test('a change of a flag is seen within a second, even one written by SQL', async (t) => {
   const decide = await createTestDecide(t)
   const { sql, projectId } = decide
 
@@ -24,7 +24,7 @@ t.test('an edit by anybody is seen within a second', async (t) => {
   t.ok(await timeUntil(decide, 'f', undefined) < 1000)
 })
 
-t.test('an edit of what flags refer to is seen too', async (t) => {
+t.test('a change of what flags refer to is seen too', async (t) => {
   const decide = await createTestDecide(t)
   const { sql, projectId } = decide
   const pro = sql.json({ type: 'AND', values: [{ key: 'plan', value: 'pro', type: 'person' }] })
@@ -40,7 +40,7 @@ t.test('an edit of what flags refer to is seen too', async (t) => {
   t.ok(await timeUntil(decide, 'in', false) < 1000)
 })
 
-t.test('a project key works at once, a rotated one until its end', async (t) => {
+t.test('a new project key works at once, a rotated one until it expires', async (t) => {
   const decide = await createTestDecide(t)
   const { sql, projectId } = decide
   const status = async (apiKey: string): Promise<number> =>
@@ -54,7 +54,7 @@ t.test('a project key works at once, a rotated one until its end', async (t) => 
   t.equal(await status(decide.projectKey), 200)
 })
 
-t.test('a flag with malformed filters in the database fails by itself', async (t) => {
+t.test('a stored flag with malformed filters fails alone', async (t) => {
   const decide = await createTestDecide(t)
   const malformed = [
     5, 'text', [], { groups: 'x' }, { groups: [null] }, { groups: [{ properties: { a: 1 } }] },

@@ -1,57 +1,59 @@
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { listenPostgres } from '../../platform/postgres/listen-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
+import { type Metrics } from '../../platform/metrics.ts'
 import { loadDefinitions, loadProjectIds, loadProjectKeys, loadRevisions, type ProjectKey } from '../flag-management/load-definitions.ts'
 import { compileFlagSet, type FlagSet } from '../flag-evaluation/evaluate-flags.ts'
 import { withTimeout } from './circuit-breaker.ts'
-import { type FlagTallies } from './compute-flags.ts'
+import { createEvaluationCounters } from './compute-flags.ts'
 
-/** What is looked at again even when nothing was notified, in milliseconds. */
-const REFRESH_MS = 15_000
+/** Milliseconds between reads without a notification. */
+const POLL_INTERVAL_MS = 15_000
 
-/** Pause before a failed load is tried again, in milliseconds. */
+/** Milliseconds before a failed read is repeated. */
 const RETRY_MS = 500
 
-/** A server that does not answer is given up and asked again, in milliseconds. */
+/** Maximum milliseconds of a read; it is abandoned then and repeated. */
 const READ_TIMEOUT_MS = 5000
 
-/** Longest wait of a request with an unknown key or project, in milliseconds; flag clients give up after 3 s. */
-const LOOK_TIMEOUT_MS = 1000
+/** Maximum milliseconds that a request with an unknown key or project waits for a read; SDKs give up after 3 s. */
+const MISS_TIMEOUT_MS = 1000
 
-/** Unknown keys and projects lead to a look into Postgres at most this often, in milliseconds. */
-const LOOK_PAUSE_MS = 250
+/** Minimum milliseconds between two reads because of unknown keys or projects. */
+const MISS_PAUSE_MS = 250
 
 /**
- * Keys, existing projects and compiled flags, in memory. While Postgres is unavailable the last known ones are served.
+ * Keys, projects and compiled flags of all projects, in memory. While Postgres is unavailable the last ones are served.
  */
 export interface DefinitionCache {
-  /** Resolves when everything was loaded once. Never rejects: an absent server is waited for. */
+  /** Resolves after the first complete read. Never rejects: it waits until Postgres is available. */
   ready: Promise<void>
   isReady: () => boolean
-  /** Since everything was last known to be current, in milliseconds; null before the first time. */
+  /** Age of the cache: milliseconds since the last complete read; null before the first one. */
   ageMs: () => number | null
-  /** Project of a public key. Looks once into Postgres for a key that may be brand new. */
+  /** The project of a public key. Reads Postgres again for an unknown key, which may be new. */
   findKey: (apiKey: string) => Promise<ProjectKey | 'unknown' | 'unavailable'>
-  /** Whether a project exists. Looks once into Postgres for one that may be brand new. */
+  /** Whether a project exists. Reads Postgres again for an unknown one, which may be new. */
   findProject: (projectId: number) => Promise<'known' | 'unknown' | 'unavailable'>
-  /** Flags of a project that exists; one without any flag has an empty set. */
+  /** The flags of a project; an empty set when it has none. */
   get: (projectId: number) => FlagSet
-  /** Reads again what has changed; resolves when it was read or could not be. */
+  /** Reads what has changed. Resolves when it is read or could not be. */
   refresh: () => Promise<void>
   stop: () => Promise<void>
 }
 
 export interface DefinitionCacheOptions {
   sql: Sql
-  /** For a connection of its own, on which changes are notified. */
+  /** For a separate connection, which listens for notifications of changes. */
   databaseUrl: string
   logger: Logger
-  tallies: FlagTallies
+  metrics: Metrics
 }
 
-/** Loads all definitions and keeps them current: an edit is seen within a second by every API process. */
+/** Reads all definitions and keeps them current: every API process sees a change within a second. */
 export function createDefinitionCache (options: DefinitionCacheOptions): DefinitionCache {
-  const { sql, databaseUrl: url, logger, tallies } = options
+  const { sql, databaseUrl: url, logger } = options
+  const counters = createEvaluationCounters(options.metrics)
   const { promise: ready, resolve } = Promise.withResolvers<undefined>()
   let keys = new Map<string, ProjectKey>()
   let projects = new Set<number>()
@@ -60,8 +62,8 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
   let keysReadAt = -Infinity
   let retry: NodeJS.Timeout | undefined
 
-  const readAll = async (isGivenUp: () => boolean): Promise<void> => {
-    // The time of asking, not of the answer: a key made in between is not in it.
+  const readAll = async (isAbandoned: () => boolean): Promise<void> => {
+    // The time of the request, not of the answer: a key created in between is missing from it.
     const askedAt = performance.now()
     const [freshKeys, freshProjects, revisions] = await Promise.all([
       loadProjectKeys(sql), loadProjectIds(sql), loadRevisions(sql)
@@ -69,16 +71,16 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
     for (const [projectId, revision] of revisions) {
       if (sets.get(projectId)?.revision === revision) continue
       const definitions = await loadDefinitions(sql, projectId)
-      if (isGivenUp()) return
+      if (isAbandoned()) return
       if (definitions === null) continue
-      const set = compileFlagSet(definitions, tallies.forProject(projectId))
+      const set = compileFlagSet(definitions, counters.forProject(projectId))
       sets.set(projectId, { revision, set })
-      for (const [flag, attr] of set.malformed) logger.warn({ projectId, flag, attr }, 'filters of a flag are malformed')
+      for (const [flag, attr] of set.malformed) logger.warn({ projectId, flag, attr }, 'the filters of a flag are malformed; it is answered as failed')
     }
     for (const projectId of sets.keys()) {
       if (!revisions.has(projectId)) sets.delete(projectId)
     }
-    // Last: a key or project that is known must never meet flags that are not, or its users would get an empty set.
+    // Last: a known key without its flags would be answered with an empty set.
     keys = freshKeys
     projects = freshProjects
     keysReadAt = askedAt
@@ -87,39 +89,39 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
   }
   const refresh = coalesce(async () => {
     clearTimeout(retry)
-    let isGivenUp = false
+    let isAbandoned = false
     try {
-      await withTimeout(READ_TIMEOUT_MS, readAll(() => isGivenUp))
+      await withTimeout(READ_TIMEOUT_MS, readAll(() => isAbandoned))
     } catch (err) {
-      isGivenUp = true
-      logger.warn({ err, retryAfterMs: RETRY_MS }, 'definitions of flags could not be read; the last ones are served')
+      isAbandoned = true
+      logger.warn({ err, retryAfterMs: RETRY_MS }, 'could not read flag definitions; serving the last ones')
       retry = setTimeout(() => { void refresh() }, RETRY_MS).unref()
     }
   })
-  /** Reads again unless that was just done; false when Postgres did not answer. */
-  const lookAgain = async (): Promise<boolean> => {
-    if (performance.now() - keysReadAt <= LOOK_PAUSE_MS) return true
+  /** Reads again for an unknown key or project, unless that was just done; false when Postgres did not answer. */
+  const refreshAfterMiss = async (): Promise<boolean> => {
+    if (performance.now() - keysReadAt <= MISS_PAUSE_MS) return true
     const before = keysReadAt
-    // Late or failed is told by the time of the last reading.
-    await withTimeout(LOOK_TIMEOUT_MS, refresh()).catch(() => {})
+    // keysReadAt tells whether it succeeded in time.
+    await withTimeout(MISS_TIMEOUT_MS, refresh()).catch(() => {})
     return keysReadAt !== before
   }
   const onChange = (): void => { void refresh() }
   const listeners = ['millrace_flags', 'millrace_keys'].map((channel) => listenPostgres({ url, channel, logger, onChange }))
-  const timer = setInterval(onChange, REFRESH_MS).unref()
+  const timer = setInterval(onChange, POLL_INTERVAL_MS).unref()
 
   return {
     ready,
     isReady: () => isReady,
     ageMs: () => isReady ? Math.round(performance.now() - keysReadAt) : null,
     async findKey (apiKey) {
-      if (!keys.has(apiKey) && !await lookAgain()) return 'unavailable'
+      if (!keys.has(apiKey) && !await refreshAfterMiss()) return 'unavailable'
       const key = keys.get(apiKey)
       const isExpired = key !== undefined && key.expiresAt !== null && key.expiresAt.getTime() <= Date.now()
       return key === undefined || isExpired ? 'unknown' : key
     },
     async findProject (projectId) {
-      if (!projects.has(projectId) && !await lookAgain()) return 'unavailable'
+      if (!projects.has(projectId) && !await refreshAfterMiss()) return 'unavailable'
       return projects.has(projectId) ? 'known' : 'unknown'
     },
     get: (projectId) => sets.get(projectId)?.set ?? emptySet(projectId),
@@ -136,7 +138,7 @@ function emptySet (projectId: number): FlagSet {
   return compileFlagSet({ projectId, timezone: 'UTC', flags: [], cohorts: [], groupTypes: new Map() })
 }
 
-/** Runs the work once at a time; calls during a run share one further run, which sees what they saw. */
+/** Runs the work one at a time; calls during a run share one further run, which begins after them. */
 function coalesce (work: () => Promise<void>): () => Promise<void> {
   let last = Promise.resolve()
   let waiting: Promise<void> | null = null

@@ -3,8 +3,8 @@ import { buildRemoteConfig, SUPPORTED_COMPRESSION } from './flag-answers.ts'
 type Schema = Record<string, unknown>
 
 /**
- * What the endpoints of flags take and answer, for the OpenAPI document only: requests come in too many wrappings to
- * be checked by a schema, and answers are put together from JSON that was rendered before.
+ * Requests and answers of `/decide` and `/flags`, for the OpenAPI document only: bodies come in too many encodings to
+ * be checked by a schema, and answers are concatenated from JSON that was rendered before.
  */
 export function describeFlagEndpoint (endpoint: 'decide' | 'flags'): Schema {
   return {
@@ -14,18 +14,18 @@ export function describeFlagEndpoint (endpoint: 'decide' | 'flags'): Schema {
         v: {
           type: 'string',
           description: endpoint === 'decide'
-            ? 'Version of the answer, 1 to 4; 1 when omitted.'
-            : 'Version of the answer, 1 or 2; 2, with the remote configuration, when neither v nor config is given.'
+            ? 'Version of the answer, 1 to 4. Default: 1.'
+            : 'Version of the answer, 1 or 2. Default: 2 with the remote configuration, or 1 when config is given.'
         },
         ...(endpoint === 'flags'
-          ? { config: { type: 'string', enum: ['true', '1', 'false', '0'], description: 'true or 1 adds the remote configuration.' } }
+          ? { config: { type: 'string', enum: ['true', '1', 'false', '0'], description: 'true or 1: add the remote configuration.' } }
           : {})
       }
     },
     body: requestSchema,
     response: {
       200: {
-        description: 'The flags, in the shape of the version.',
+        description: 'The flags, in the requested version.',
         oneOf: endpoint === 'decide' ? [decideV1, decideV2, decideV3, decideV4] : [flagsV1, flagsV2]
       }
     }
@@ -40,25 +40,25 @@ const requestSchema = {
   type: 'object',
   required: ['api_key', 'distinct_id'],
   properties: {
-    api_key: { ...text, description: 'Project API key; token means the same. A personal key needs project_id.' },
-    distinct_id: { ...text, description: 'Who asks.' },
-    project_id: { type: 'integer', description: 'Only with a personal key.' },
+    api_key: { ...text, description: 'Project API key; also accepted as token. A personal key needs project_id.' },
+    distinct_id: { ...text, description: 'Distinct id of the user.' },
+    project_id: { type: 'integer', description: 'Id of the project; with a personal key only.' },
     groups: { type: 'object', additionalProperties: text, description: 'Group key by group type.' },
-    person_properties: { ...anyObject, description: 'Override what is stored of the person.' },
-    group_properties: { type: 'object', additionalProperties: anyObject, description: 'The same by group type.' },
-    $anon_distinct_id: { ...text, description: 'Who it was before the identification.' },
-    flag_keys_to_evaluate: { type: 'array', items: text, description: 'Only these flags.' }
+    person_properties: { ...anyObject, description: 'Properties that override the stored ones of the person.' },
+    group_properties: { type: 'object', additionalProperties: anyObject, description: 'Properties that override the stored ones of the groups, by group type.' },
+    $anon_distinct_id: { ...text, description: 'Distinct id of the user before being identified.' },
+    flag_keys_to_evaluate: { type: 'array', items: text, description: 'Keys of the flags to answer. Default: all.' }
   }
 }
 
 const failures = {
-  errorComputingFlags: { ...boolean, description: 'true when some flags could not be computed; they are left out, or failed.' },
-  errorsWhileComputingFlags: { ...boolean, description: 'The same, by the name that SDKs know.' }
+  errorComputingFlags: { ...boolean, description: 'true when some flags could not be computed; they are omitted, or marked as failed.' },
+  errorsWhileComputingFlags: { ...boolean, description: 'The same, under the name that SDKs read.' }
 }
 
 const keysOfFlags = { type: 'array', items: text, description: 'Keys of the flags that are on.' }
 const mapOfFlags = { type: 'object', additionalProperties: { type: ['boolean', 'string'] } }
-const payloads = { type: 'object', additionalProperties: true, description: 'Payload by flag key, as it stands in the flag.' }
+const payloads = { type: 'object', additionalProperties: true, description: 'Payload by flag key, as stored in the flag.' }
 
 const legacyFlags = {
   featureFlags: { ...mapOfFlags, description: 'Value by flag key: false, true or the variant.' },
@@ -78,7 +78,7 @@ const detailedFlags = {
       metadata: closed('Metadata', {
         id: { type: 'integer' }, version: { type: 'integer' }, description: { type: ['string', 'null'] }, has_experiment: boolean
       }, { payload: { ...text, description: 'JSON text.' } })
-    }, { failed: { ...boolean, description: 'true when it could not be computed; keep what you had.' } })
+    }, { failed: { ...boolean, description: 'true when the flag could not be computed; keep the value you had.' } })
   },
   ...failures,
   requestId: { type: 'string', format: 'uuid' },
@@ -94,7 +94,7 @@ const decideFields = {
   sessionRecording: boolean
 }
 
-/** Whatever the SDKs' configuration has grown to. */
+/** The names of all fields of the remote configuration. */
 const remoteConfig = Object.fromEntries(Object.keys(buildRemoteConfig('')).map((name) => [name, {}]))
 
 const decideV1 = closed('Version 1', { ...decideFields, featureFlags: keysOfFlags }, failures)
@@ -108,7 +108,7 @@ const flagsV1 = closed('Version 1', {
 }, remoteConfig)
 const flagsV2 = closed('Version 2', detailedFlags, remoteConfig)
 
-/** An object with these fields, perhaps the optional ones, and no others. */
+/** An object with the required fields, the optional ones, and no others. */
 function closed (title: string, required: Schema, optional: Schema = {}): Schema {
   return {
     title,

@@ -1,13 +1,13 @@
 import { type Evaluation } from '../flag-evaluation/evaluate-flags.ts'
 import { parseInteger } from '../http/request-validation.ts'
 
-/** What an answer says besides the flags. */
+/** The fields of an answer besides the flags. */
 interface AnswerContext {
   token: string
   requestId: string
   /** Unix milliseconds. */
   evaluatedAt: number
-  /** Merge the remote configuration into the answer. */
+  /** Add the remote configuration. */
   withConfig: boolean
 }
 
@@ -17,8 +17,8 @@ const DECIDE = [buildDecideV1, buildDecideV2, buildDecideV3, buildDecideV4]
 const FLAGS = [buildFlagsV1, buildFlagsV2]
 
 /**
- * Chooses the shape of the answer by the query parameter `v`: the newest known version up to it. `/decide` without
- * one is version 1; `/flags` without one and without `config` is version 2 with the configuration.
+ * Chooses the version of the answer: the newest one up to the query parameter `v`. Without `v`, `/decide` answers
+ * version 1, and `/flags` version 1 with `config`, else version 2 with the remote configuration.
  */
 export function chooseAnswer (
   endpoint: 'decide' | 'flags', query: Readonly<Record<string, unknown>>
@@ -33,16 +33,16 @@ function newestUpTo (versions: readonly BuildAnswer[], asked: number): BuildAnsw
   return versions[Math.min(Math.max(asked, 1), versions.length) - 1]!
 }
 
-/** What is no whole number is no version: an SDK that asks for one gets flags all the same. */
+/** Null for anything but a whole number: an SDK gets its flags in any case. */
 function readVersion (text: unknown): number | null {
   const last = Array.isArray(text) ? text.at(-1) : text
   return typeof last === 'string' ? parseInteger(last) ?? null : null
 }
 
-/** How SDKs may compress; the contract lists gzip and lz64. */
+/** Compressions that SDKs may use; the contract lists gzip and lz64. */
 export const SUPPORTED_COMPRESSION = ['gzip', 'gzip-js', 'lz64'] as const
 
-/** Fields of every answer of `/decide` (docs/contract/service.md 4.6), and two that old SDKs expect. */
+/** Fields of every answer of `/decide` (docs/contract/service.md 4.6), with two that only old SDKs expect. */
 const DECIDE_FIELDS = {
   config: { enable_collect_everything: true },
   editorParams: {},
@@ -64,12 +64,12 @@ function buildDecideV2 ({ outcomes, hasErrors }: Evaluation): string {
   return JSON.stringify({ ...DECIDE_FIELDS, featureFlags, ...errorsIfAny(hasErrors) })
 }
 
-/** Version 3: a map of all flags, their payloads, and whether some could not be computed. */
+/** Version 3: a map of all computed flags, their payloads, and whether some could not be computed. */
 function buildDecideV3 (evaluation: Evaluation, { requestId }: AnswerContext): string {
   return JSON.stringify({ ...DECIDE_FIELDS, ...buildLegacyFlags(evaluation), requestId })
 }
 
-/** Version 4 of `/decide`: the details of `/flags` and the configuration. */
+/** Version 4: the details of `/flags` version 2, and the remote configuration. */
 function buildDecideV4 (evaluation: Evaluation, context: AnswerContext): string {
   return mergeJson(JSON.stringify(DECIDE_FIELDS), buildFlagsV2(evaluation, { ...context, withConfig: true }))
 }
@@ -85,8 +85,8 @@ function buildFlagsV1 (evaluation: Evaluation, context: AnswerContext): string {
 }
 
 /**
- * Version 2 of `/flags`: details of each flag. Put together from JSON that was rendered when the flags were compiled:
- * for a hundred flags it is some 25 KB, and rendering it would cost more than computing it.
+ * Version 2 of `/flags`: details of each flag. Concatenates JSON that was rendered when the flags were compiled: about
+ * 25 KB for a hundred flags, and rendering it for each request would cost more than computing the flags.
  */
 function buildFlagsV2 ({ outcomes, hasErrors }: Evaluation, context: AnswerContext): string {
   let flags = ''
@@ -96,7 +96,7 @@ function buildFlagsV2 ({ outcomes, hasErrors }: Evaluation, context: AnswerConte
   return context.withConfig ? mergeJson(JSON.stringify(buildRemoteConfig(context.token)), answer) : answer
 }
 
-/** Failed flags are left out: clients then keep what they had, which "false" would overwrite. */
+/** Failed flags are omitted: clients then keep the value they had, which false would overwrite. */
 function buildLegacyFlags ({ outcomes, hasErrors }: Evaluation): Record<string, unknown> {
   const computed = outcomes.filter(({ failed }) => !failed)
   return {
@@ -109,24 +109,24 @@ function buildLegacyFlags ({ outcomes, hasErrors }: Evaluation): Record<string, 
   }
 }
 
-/** The older versions have no such field; they get it when a set is not complete, so that nobody takes it for one. */
+/** Versions 1 and 2 have these fields only when a flag failed, so that clients know that the set is incomplete. */
 function errorsIfAny (hasErrors: boolean): Record<string, boolean> {
   return hasErrors ? { errorComputingFlags: true, errorsWhileComputingFlags: true } : {}
 }
 
-/** Keys are a client's: `__proto__` must be a key like any other. */
+/** `Object.fromEntries`, because `__proto__` must be a key like any other. */
 function toMap (entries: Array<readonly [string, unknown]>): Record<string, unknown> {
   return Object.fromEntries(entries)
 }
 
-/** Joins two non-empty objects of different keys without parsing them. */
+/** Merges the JSON of two non-empty objects with different keys, without parsing it. */
 function mergeJson (first: string, second: string): string {
   return `${first.slice(0, -1)},${second.slice(1)}`
 }
 
 /**
- * What browser SDKs ask for when they start: which products are on. Millrace takes events and answers flags, so
- * recordings, surveys and the like are off. Keys are as the SDKs read them.
+ * The remote configuration that browser SDKs load when they start: which products are on. Millrace takes events and
+ * answers flags; recordings, surveys and the like are off.
  */
 export function buildRemoteConfig (token: string): Record<string, unknown> {
   return {
@@ -150,9 +150,9 @@ export function buildRemoteConfig (token: string): Record<string, unknown> {
   }
 }
 
-/** The same as a script, for pages that load it before the SDK. */
+/** The remote configuration as a script, for pages that load it before the SDK. */
 export function buildRemoteConfigScript (token: string): string {
-  // JSON in a script: a "<" could end it, and the two line separators once were no JavaScript.
+  // JSON in a script: "<" could end the script, and old browsers refuse the two line separators.
   const quote = (value: unknown): string => JSON.stringify(value)
     .replaceAll('<', '\\u003c').replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
   const entry = `{"config":${quote(buildRemoteConfig(token))},"siteApps":[]}`

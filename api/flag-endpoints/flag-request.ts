@@ -3,7 +3,7 @@ import { isExactNumber } from '../../platform/http-body/parse-json.ts'
 import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity.ts'
 import { type Properties } from '../flag-evaluation/subject.ts'
 
-/** A request for flags with every field checked. */
+/** The checked fields of a request for flags. */
 export interface FlagRequest {
   distinctId: string
   anonDistinctId: string | null
@@ -13,11 +13,11 @@ export interface FlagRequest {
   personProperties: Properties | null
   /** Property overrides by group type. */
   groupProperties: ReadonlyMap<string, Properties>
-  /** The only flags to answer; null: all. */
+  /** Keys of the flags to answer; null for all. */
   flagKeys: ReadonlySet<string> | null
-  /** The client wants the configuration only. */
+  /** The client wants no flags, only the configuration. */
   disableFlags: boolean
-  /** Which side asks: flags for the other are left out. */
+  /** Where the SDK runs. Flags for the other side are not answered. */
   runtime: 'server' | 'client' | 'all'
 }
 
@@ -30,15 +30,16 @@ export function readBodyObject (body: unknown): Body {
   throw new HttpError(400, 'validation_error', 'invalid_input', 'The body must be a JSON object.', { attr: 'body' })
 }
 
-/** The key of a request, under any of the names that SDKs use; null when there is none. */
+/** The API key of a request, under any of the names that SDKs use; null when there is none. */
 export function readToken (body: Body, query: Body): string | null {
   const token = body.token ?? body.$token ?? body.api_key ?? query.token ?? query.api_key
   return typeof token === 'string' && token.trim() !== '' ? token.trim() : null
 }
 
 /**
- * Reads what is asked about whom. Ids, group types and keys become what capture makes of them, so a flag is computed
- * for the person and the group that events made; strings are clean already (`decodeBody`).
+ * Reads the fields of a request. Ids, group types and group keys are normalised as in capture (`platform/identity.ts`),
+ * so that flags are computed for the same person and group as their events. The strings of the body are storable
+ * already (`decodeBody`).
  *
  * @throws {HttpError} 400 with the field in `attr`.
  */
@@ -63,7 +64,7 @@ export function readFlagRequest (body: Body): FlagRequest {
   }
 }
 
-/** An id may be a string or a number; absent and null are null, and so is a number beyond all doubles. */
+/** An id is a string or a number. Absent, null and numbers beyond the range of doubles are null. */
 function readId (value: unknown, attr: string): string | null {
   if (value == null) return null
   if (!isStringOrNumber(value)) throw invalid(attr, 'This field must be a string or a number.')
@@ -79,7 +80,7 @@ function readGroups (value: unknown): Map<string, string> {
   const groups = new Map<string, string>()
   for (const [type, key] of Object.entries(readObject(value, 'groups') ?? {})) {
     if (key === null) continue
-    if (!isStringOrNumber(key)) throw invalid(`groups__${type}`, 'The key of a group must be a string or a number.')
+    if (!isStringOrNumber(key)) throw invalid(`groups__${type}`, 'A group key must be a string or a number.')
     groups.set(toGroupType(type), toGroupKey(key))
   }
   return groups
@@ -115,7 +116,7 @@ function readObject (value: unknown, attr: string): Body | null {
   return value as Body
 }
 
-/** PHP writes an object without fields as an empty array. */
+/** PHP serialises an object without fields as an empty array. */
 function isEmptyArray (value: unknown): boolean {
   return Array.isArray(value) && value.length === 0
 }

@@ -5,7 +5,7 @@ import { addFlags, ask, createTestDecide, type TestDecide } from '../testing/cre
 
 const RUNS = 1500
 
-/** Statuses that a mistake of the client may have. */
+/** Statuses for valid and invalid requests. */
 const EXPECTED: ReadonlySet<number> = new Set([200, 400, 401, 413])
 
 async function addEveryOperator (decide: TestDecide): Promise<void> {

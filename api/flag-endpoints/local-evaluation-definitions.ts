@@ -2,14 +2,14 @@ import { type FlagSet } from '../flag-evaluation/evaluate-flags.ts'
 
 type Json = Record<string, unknown>
 
-/** Tells SDKs that booleans equal their texts and nothing else; see `match-text.ts`. */
+/** Tells SDKs that a boolean equals its text and nothing else; see `match-text.ts`. */
 const PROPERTY_MATCHING_VERSION = 2
 
 /**
- * The definitions of a project for SDKs that evaluate locally. Deleted flags are not part of a set; flags whose
- * filters are malformed are left out, so that SDKs ask the server, which says that they failed.
+ * The definitions of a project for SDKs that evaluate locally. Flags with malformed filters are omitted, so that SDKs
+ * request them from the server, which answers them as failed.
  *
- * @param withCohorts  False: cohorts that are simple lists of properties are put into the filters instead.
+ * @param withCohorts  False: cohorts that are simple lists of properties are inlined into the filters instead.
  */
 export function describeForSdk (set: FlagSet, withCohorts: boolean): Json {
   const { definitions: { flags, cohorts, groupTypes, projectId } } = set
@@ -36,7 +36,7 @@ export function describeForSdk (set: FlagSet, withCohorts: boolean): Json {
   }
 }
 
-/** Rewrites the properties of each condition. Filters of inactive flags may be anything, and stay as they are. */
+/** Rewrites the properties of each condition. Filters that are not an object (of inactive flags) stay unchanged. */
 function describeFilters (filters: unknown, rewrite: (property: Json) => Json[]): unknown {
   if (!isObject(filters)) return filters
   const groups = Array.isArray(filters.groups) ? filters.groups : []
@@ -51,7 +51,7 @@ function describeFilters (filters: unknown, rewrite: (property: Json) => Json[])
   }
 }
 
-/** SDKs know the newer form only. */
+/** SDKs know the newer form of a holdout only. */
 function describeHoldout ({ holdout, holdout_groups: older }: Json): Json {
   if (holdout != null || !Array.isArray(older) || !isObject(older[0])) return {}
   const { variant, rollout_percentage: percentage } = older[0]
@@ -59,7 +59,7 @@ function describeHoldout ({ holdout, holdout_groups: older }: Json): Json {
   return id === undefined ? {} : { holdout: { id, exclusion_percentage: percentage ?? 100 } }
 }
 
-/** A property that asks for a flag carries the keys of all flags to compute for it, in order. */
+/** A property that refers to a flag gets the keys of all flags to compute for it, in order. */
 function addChain (property: Json, set: FlagSet): Json {
   if (property.type !== 'flag') return property
   const { key, chain } = readChain(set, String(property.key))
@@ -75,7 +75,7 @@ function describeCohorts (cohorts: ReadonlyMap<number, unknown>, set: FlagSet): 
   return Object.fromEntries([...cohorts].map(([id, filters]) => [id, describe(filters)]))
 }
 
-/** The properties of a cohort that is one list of them, all needed; null when it is more than that. */
+/** The properties of a cohort that is a single list of required properties; null for any other cohort. */
 function expandCohort (property: Json, cohorts: ReadonlyMap<number, unknown>): Json[] | null {
   if (property.type !== 'cohort' || property.operator === 'not_in') return null
   let group = cohorts.get(Number(property.value))
@@ -93,10 +93,10 @@ function isObject (value: unknown): value is Json {
 }
 
 /**
- * Lists the flags to compute for a flag that another asks for, in order, itself last: what SDKs that evaluate locally
- * go through. Empty when the flag asks for itself; SDKs leave such flags to the server.
+ * Lists the flags that SDKs must compute, in order, for a flag that another depends on; that flag is the last. Empty
+ * when it is in a dependency cycle: SDKs leave such flags to the server.
  *
- * @param reference  Key or id, as the filter gives it.
+ * @param reference  Key or id of the flag, as given in the filter.
  */
 function readChain (set: FlagSet, reference: string): { key: string, chain: string[] } {
   const { flags } = set.definitions

@@ -11,7 +11,7 @@ function asks (key: string): object {
   return { key, type: 'flag', value: true, operator: 'flag_evaluates_to' }
 }
 
-t.test('serves what SDKs need to evaluate by themselves', async (t) => {
+t.test('serves what SDKs need to evaluate locally', async (t) => {
   const decide = await createTestDecide(t)
   const { sql, projectId } = decide
   await sql`INSERT INTO group_types (project_id, group_type, group_type_index) VALUES (${projectId}, 'company', 0)`
@@ -51,7 +51,7 @@ t.test('serves what SDKs need to evaluate by themselves', async (t) => {
   t.same(older.body, body)
 })
 
-t.test('answers 304 until something changed', async (t) => {
+t.test('answers 304 until something changes', async (t) => {
   const decide = await createTestDecide(t)
   await addFlags(decide, [{ key: 'a' }])
 
@@ -67,7 +67,7 @@ t.test('answers 304 until something changed', async (t) => {
   t.equal((await getDefinitions(decide, '&send_cohorts', { 'if-none-match': etag })).status, 200)
 })
 
-t.test('asks for a personal key that may read flags of this project', async (t) => {
+t.test('requires a personal key that may read flags of this project', async (t) => {
   const decide = await createTestDecide(t)
   const { sql, projectId } = decide
   const [other] = await sql<Array<{ id: number }>>`INSERT INTO projects (name) VALUES ('Other') RETURNING id`

@@ -8,14 +8,14 @@ import { type FlagSet } from '../flag-evaluation/evaluate-flags.ts'
 import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
 import { describeForSdk } from './local-evaluation-definitions.ts'
 
-/** The definitions of a project as SDKs that evaluate locally want them. */
+/** The rendered definitions of a project. */
 interface LocalEvaluation {
   json: string
-  /** Weak: equal definitions have equal ones, on every process. */
+  /** Weak: equal definitions have the same one in every process. */
   etag: string
 }
 
-/** Definitions for SDKs that evaluate locally, under the name of today and the older one. */
+/** Definitions for SDKs that evaluate locally, on today's path and the older one. */
 export async function localEvaluationRoutes (app: FastifyInstance, deps: ResolveProjectDeps): Promise<void> {
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const projectId = await authorise(request, deps)
@@ -29,25 +29,25 @@ export async function localEvaluationRoutes (app: FastifyInstance, deps: Resolve
   const schema = {
     tags: ['evaluation of feature flags'],
     summary: 'Definitions for SDKs that evaluate locally',
-    description: 'With a personal key as bearer, and the project API key as query parameter token.'
+    description: 'Needs a personal key as bearer, and the project API key as query parameter token.'
   }
   app.get('/flags/definitions', { schema, config: { described: DESCRIBED } }, answer)
   app.get('/api/feature_flag/local_evaluation', { schema: { hide: true } }, answer)
 }
 
-/** For the OpenAPI document only: the answer was rendered before. */
+/** For the OpenAPI document only: answers are rendered in advance. */
 const DESCRIBED = {
   security: [{ personalApiKey: [] }],
   querystring: {
     type: 'object',
     properties: {
-      token: { type: 'string', description: 'Project API key: whose flags.' },
-      send_cohorts: { type: 'string', description: 'Send cohorts beside the flags, for SDKs that can evaluate them.' }
+      token: { type: 'string', description: 'Project API key of the project.' },
+      send_cohorts: { type: 'string', description: 'Add the cohorts, for SDKs that can evaluate them.' }
     }
   },
   response: {
     200: {
-      description: 'The definitions; the header etag names their version.',
+      description: 'The definitions. The header etag identifies their version.',
       type: 'object',
       required: ['flags', 'group_type_mapping', 'cohorts'],
       properties: {
@@ -56,12 +56,12 @@ const DESCRIBED = {
         cohorts: { type: 'object', additionalProperties: true }
       }
     },
-    304: { type: 'null', description: 'They are those of if-none-match.' }
+    304: { type: 'null', description: 'Unchanged since the version in if-none-match.' }
   }
 }
 
 /**
- * Checks the personal key and finds the project: the one of the `token` in the query, else the only one of the key.
+ * Checks the personal key and finds the project: that of the query parameter `token`, else the only one of the key.
  *
  * @throws {HttpError} 401, 403 or 400 as for every request with a personal key.
  */
@@ -72,7 +72,7 @@ async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Pr
   requireScope(key.scopes, 'feature_flag:read')
   const { token, project_id: projectId } = request.query as { token?: unknown, project_id?: unknown }
   if (token === undefined) return await resolveProject(text, projectId, deps)
-  // Named twice it is a list, and no key.
+  // A parameter that is given twice is an array, and not a key.
   const found = await resolveProject(typeof token === 'string' ? token : null, undefined, deps)
   if (key.projectIds !== null && !key.projectIds.includes(found)) {
     throw new HttpError(403, 'authentication_error', 'permission_denied', 'The API key may not read this project.')
@@ -80,7 +80,7 @@ async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Pr
   return found
 }
 
-/** Weak comparison: proxies may add or take the W. */
+/** Weak comparison: proxies may add or remove the W. */
 function isKnown (header: string | undefined, etag: string): boolean {
   if (header === undefined) return false
   const bare = etag.replace(/^W\//, '')
@@ -88,9 +88,9 @@ function isKnown (header: string | undefined, etag: string): boolean {
 }
 
 /**
- * Renders the definitions; once for each set of flags, because SDKs ask every 30 s.
+ * Renders the definitions. Cached for each set of flags, because SDKs poll every 30 s.
  *
- * @param withCohorts  Send cohorts beside the flags, for SDKs that can evaluate them.
+ * @param withCohorts  Add the cohorts, for SDKs that can evaluate them.
  */
 function renderLocalEvaluation (set: FlagSet, withCohorts: boolean): LocalEvaluation {
   const rendered = renderedBySet.get(set) ?? {}

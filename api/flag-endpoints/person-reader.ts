@@ -3,36 +3,36 @@ import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Properties, type StoredFacts } from '../flag-evaluation/subject.ts'
 import { type CancellableWork } from './circuit-breaker.ts'
 
-/** What a request wants to know about its subject from the store of persons and groups. */
+/** What to read about the subject of a request. */
 interface PersonQuery {
   projectId: number
   distinctId: string
   /** Group keys by group type index. */
   groups: ReadonlyMap<number, string>
-  /** Static cohorts that flags ask for. */
+  /** Static cohorts that flags refer to. */
   cohortIds: readonly number[]
-  /** Some flag has experience continuity. */
+  /** At least one flag has experience continuity. */
   needsHashKeys: boolean
 }
 
-/** A hash key to keep for somebody who has just been identified. */
+/** A hash key to store for a user who has just been identified. */
 interface HashKeyRecord {
   projectId: number
   distinctId: string
-  /** The id before the user was identified. */
+  /** The id that the user had before being identified. */
   hashKey: string
   flagKeys: readonly string[]
 }
 
-/** Where the flags read persons and groups. Both calls reject when the store is unavailable. */
+/** Reads and writes what Postgres stores about the subjects of flags. Both calls reject when it is unavailable. */
 export interface PersonReader {
-  /** Everything about a subject at once. A person or group that does not exist has no properties. */
-  readForFlags: (question: PersonQuery) => CancellableWork<StoredFacts>
-  /** Keeps hash keys that do not exist yet. Resolves to those that count now, by flag key: the first one stays. */
-  keepHashKeys: (note: HashKeyRecord) => CancellableWork<ReadonlyMap<string, string>>
+  /** Reads everything about a subject. A person or group that does not exist has no properties. */
+  readForFlags: (query: PersonQuery) => CancellableWork<StoredFacts>
+  /** Stores hash keys that do not exist yet. Resolves to the stored ones by flag key: the first one written stays. */
+  keepHashKeys: (record: HashKeyRecord) => CancellableWork<ReadonlyMap<string, string>>
 }
 
-/** Properties come as text: the driver would round the long numbers in them. */
+/** Properties come as text, because the driver would round long numbers. */
 interface FactsRow {
   properties: string | null
   group_properties: string | null
@@ -40,17 +40,17 @@ interface FactsRow {
   hash_keys: Record<string, string> | null
 }
 
-/** Reads persons and groups from Postgres: one query for everything a request may need. */
+/** Reads with one query everything that a request may need. */
 export function createPersonReader (sql: Sql): PersonReader {
   return {
-    readForFlags (question) {
-      const query = queryFacts(sql, question)
-      return { answer: query.then(([row]) => toFacts(row)), cancel: () => query.cancel() }
+    readForFlags (query) {
+      const statement = queryFacts(sql, query)
+      return { answer: statement.then(([row]) => toFacts(row)), cancel: () => statement.cancel() }
     },
-    keepHashKeys (note) {
-      const query = insertHashKeys(sql, note)
-      const answer = query.then((rows) => new Map(rows.map((row) => [row.feature_flag_key, row.hash_key])))
-      return { answer, cancel: () => query.cancel() }
+    keepHashKeys (record) {
+      const statement = insertHashKeys(sql, record)
+      const answer = statement.then((rows) => new Map(rows.map((row) => [row.feature_flag_key, row.hash_key])))
+      return { answer, cancel: () => statement.cancel() }
     }
   }
 }
@@ -83,7 +83,7 @@ function queryFacts (sql: Sql, { projectId, distinctId, groups, cohortIds, needs
 }
 
 function insertHashKeys (sql: Sql, { projectId, distinctId, hashKey, flagKeys }: HashKeyRecord) {
-  // Two browsers of one user may do this at the same time: the update that changes nothing returns the winner's row.
+  // Two browsers of one user may do this at the same time: the update changes nothing and returns the row of the first.
   return sql<Array<{ feature_flag_key: string, hash_key: string }>>`
     INSERT INTO flag_hash_keys AS o (project_id, distinct_id, feature_flag_key, hash_key)
     SELECT ${projectId}, ${distinctId}, key, ${hashKey} FROM unnest(${[...flagKeys]}::text[]) AS key

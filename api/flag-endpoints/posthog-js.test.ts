@@ -1,4 +1,4 @@
-/** Unmodified posthog-js in a real browser, on a page of another origin, asks our endpoints for flags. */
+/** Unmodified posthog-js in a real browser, on a page of another origin, loads flags from our endpoints. */
 import t, { type Test } from 'tap'
 import { openPage, type SdkPage } from '../../test/sdk/open-page.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
@@ -49,7 +49,7 @@ t.test('the page gets values, payloads and a notification', async (t) => {
   t.same(await page.evaluate(() => (globalThis as any).posthog.getFeatureFlagPayload('on')), { max: 5 })
 })
 
-t.test('flags are asked for again after identify and after properties for flags changed', async (t) => {
+t.test('flags are loaded again after identify and after a change of properties for flags', async (t) => {
   const { decide, page } = await openShop(t)
   await start(page, decide)
 

@@ -38,7 +38,7 @@ t.test('posthog-node reads values, variants and payloads', async (t) => {
   t.same(await client.getAllFlags('u1', { groups: { company: 'acme' } }), { pro: true, color: 'test', acme: true, off: false })
 })
 
-t.test('posthog-node evaluates locally, and asks for what it cannot decide', async (t) => {
+t.test('posthog-node evaluates locally, and requests what it cannot decide', async (t) => {
   const decide = await createTestDecide(t)
   await addPerson(decide, ['u1'], { plan: 'pro' })
   await addFlags(decide, [

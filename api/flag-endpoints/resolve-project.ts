@@ -9,17 +9,17 @@ export interface ResolveProjectDeps extends Pick<AuthenticateOptions, 'personalK
 }
 
 /**
- * Finds the project that a key stands for: a project or team key, or a personal key together with a project.
+ * Finds the project of an API key: a project or team key, or a personal key together with a project.
  *
  * @param token      The key; null when the request has none.
- * @param projectId  The project that a request with a personal key names.
+ * @param projectId  `project_id` of a request with a personal key.
  * @throws {HttpError} 401 `invalid_api_key` or `invalid_personal_api_key`, 400 `invalid_project`, and 503
- *   `fetch_team_fail` for a key that is not known while Postgres is unavailable.
+ *   `fetch_team_fail` for an unknown key while Postgres is unavailable.
  */
 export async function resolveProject (
   token: string | null, projectId: unknown, deps: ResolveProjectDeps
 ): Promise<number> {
-  if (token === null) throw invalidApiKey('The request carries no API key.')
+  if (token === null) throw invalidApiKey('The request has no API key.')
   if (token.startsWith('phx_')) return await resolvePersonal(token, projectId, deps)
   const key = await deps.definitions.findKey(token)
   if (key === 'unknown') throw invalidApiKey('The project API key is not valid.')
@@ -28,20 +28,20 @@ export async function resolveProject (
 }
 
 async function resolvePersonal (token: string, named: unknown, deps: ResolveProjectDeps): Promise<number> {
-  // An empty set of flags is an answer, and a wrong one before they were read.
+  // Before the first read every set is empty, and an empty set would be a wrong answer.
   if (!deps.definitions.isReady()) throw unavailable()
   const { projectIds, scopes } = await findUsableKey(token, deps)
   requireScope(scopes, 'feature_flag:read')
   const id = readProjectId(named ?? (projectIds?.length === 1 ? projectIds[0] : undefined))
   if (id === undefined || (projectIds !== null && !projectIds.includes(id))) throw invalidProject()
-  // A key outlives its projects. SDKs take an empty set for the truth, and forget every flag that they knew.
+  // A key may outlive its projects. An empty set would make SDKs forget all flags, so this is an error.
   const found = await deps.definitions.findProject(id)
   if (found === 'unavailable') throw unavailable()
   if (found === 'unknown') throw invalidProject()
   return id
 }
 
-/** Requests name a project by its number, or by its digits in a query. */
+/** The id of a project: a number, or its digits in a query. */
 function readProjectId (named: unknown): number | undefined {
   const id = typeof named === 'string' ? parseInteger(named) : named
   return typeof id === 'number' && Number.isSafeInteger(id) ? id : undefined
@@ -49,7 +49,7 @@ function readProjectId (named: unknown): number | undefined {
 
 function invalidProject (): HttpError {
   return new HttpError(400, 'validation_error', 'invalid_project',
-    'A personal API key needs project_id, a project that exists and that it may read.', { attr: 'project_id' })
+    'A personal API key needs project_id: an existing project that the key may read.', { attr: 'project_id' })
 }
 
 function unavailable (): HttpError {

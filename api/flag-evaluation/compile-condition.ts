@@ -5,7 +5,7 @@ import { compileIdentify, hashIdentifier, isIdentified, NO_DEVICE, NO_GROUP, UNR
 import { type ParsedCondition, type ParsedVariant } from './parse-filters.ts'
 import { type Subject } from './subject.ts'
 
-/** A condition for one subject: the outcome on a match, the reason when there is none, undefined when unsure. */
+/** Tries a condition: returns the outcome on a match, else the reason, or undefined when it needs stored facts. */
 export type Condition = (subject: Subject) => Outcome | ConditionMiss | undefined
 
 export type ConditionMiss = Extract<Reason, 'no_group_type' | 'no_condition_match' | 'out_of_rollout_bound'>
@@ -18,8 +18,8 @@ export interface ConditionOutcomes {
 }
 
 /**
- * Compiles one condition set: who it counts, the properties asked for, the rollout, and the variant of those who are
- * in. Nothing is hashed unless the answer depends on it.
+ * Compiles one condition set: the identifier (person, device or group), the property filters, the rollout, and the
+ * variant. Nothing is hashed unless the answer depends on it.
  *
  * @throws {MalformedFlagError}
  */
@@ -52,13 +52,13 @@ export function compileCondition (
   }
 }
 
-/** Whether the answer of a condition can depend on the hash. */
+/** Whether the outcome of a condition can depend on the hash. */
 export function needsHash (condition: ParsedCondition, variants: readonly ParsedVariant[]): boolean {
   if (condition.rolloutPercentage !== 100) return true
   return variants.length > 0 && !variants.some(({ key }) => key === condition.variant)
 }
 
-/** The outcome itself when it is the same for all who match, else a function of the variant hash. */
+/** The outcome itself when it is the same for everyone who matches, else a function of the variant hash. */
 function chooseOutcome (
   variants: readonly ParsedVariant[], forced: number, { plain, byVariant }: ConditionOutcomes
 ): Outcome | ((hash: number) => Outcome) {
@@ -70,7 +70,7 @@ function chooseOutcome (
     for (let i = 0; i < ends.length; i++) {
       if (hash < ends[i]!) return byVariant[i]!
     }
-    // The variants do not reach 100 %: anyone who is left over is in, without a variant.
+    // The percentages of the variants sum to less than 100: for the rest the flag is on without a variant.
     return plain
   }
 }

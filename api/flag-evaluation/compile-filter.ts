@@ -4,7 +4,7 @@ import { type Outcome } from './flag-outcome.ts'
 import { type ParsedProperty, parseProperty, readArray, readObject } from './parse-filters.ts'
 import { ABSENT, compileGroupLookup, compilePersonLookup, type Subject, UNREAD } from './subject.ts'
 
-/** Answer of a filter. UNSURE means that it depends on something stored that has not been read. */
+/** Result of a filter. UNSURE: it depends on stored facts that have not been read. */
 export type Truth = typeof NO | typeof YES | typeof UNSURE
 
 export const NO = 0
@@ -14,28 +14,29 @@ export const UNSURE = 2
 /** A compiled filter of a condition, a cohort or a whole group of them. */
 type Filter = (subject: Subject) => Truth
 
-/** What the filters of one flag may refer to, and what they turned out to refer to. */
+/** What the filters of one flag may refer to; compiling records what they do refer to. */
 export interface FilterContext {
   timezone: string
   findCohort: (id: number) => CohortDefinition | undefined
-  /** Position in the set of a flag named by key or id; -1 when there is none. */
+  /** Position of a flag, by key or id; -1 when there is none. */
   findFlag: (reference: string) => number
   /** Outcome of another flag; undefined when it needs stored facts. */
   evaluateFlag: (position: number, subject: Subject) => Outcome | undefined
-  /** Positions of the flags that are asked for; filled while compiling. */
+  /** Positions of the flags that the flag depends on; filled while compiling. */
   dependencies: Set<number>
   /** References to flags that do not exist, with their field; filled while compiling. */
   missingFlags: Array<{ attr: string, reference: string }>
-  /** Static cohorts that are asked for; filled while compiling. */
+  /** Static cohorts that the flag refers to; filled while compiling. */
   staticCohorts: Set<number>
-  /** Filter values that make no sense are errors: true on write, false for stored flags, where they never pass. */
+  /** Invalid filter values throw: true on write. False for stored flags: such a filter never passes. */
   strict: boolean
 }
 
 /**
  * Compiles one filter of a condition.
  *
- * @param aggregation  Group type the condition counts by; null: persons. Filters without a type follow it.
+ * @param aggregation  Index of the group type that the condition aggregates by; null for persons. Filters without a
+ *   type are about its properties.
  * @throws {MalformedFlagError}
  */
 export function compileFilter (property: ParsedProperty, aggregation: number | null, context: FilterContext): Filter {
@@ -71,7 +72,7 @@ function compileCohortFilter (property: ParsedProperty, context: FilterContext):
   return property.operator === 'not_in' ? not(isIn) : isIn
 }
 
-/** `true` asks for anything but false, `false` for false, a text for that variant. */
+/** `true` matches a flag that is on, `false` one that is off, a string that variant. */
 function compileFlagFilter (property: ParsedProperty, context: FilterContext): Filter {
   const expected = property.value
   if (typeof expected !== 'boolean' && typeof expected !== 'string') {
@@ -85,20 +86,20 @@ function compileFlagFilter (property: ParsedProperty, context: FilterContext): F
   context.dependencies.add(position)
   return (subject) => {
     const outcome = context.evaluateFlag(position, subject)
-    // A flag that failed is as unknown as one that waits for Postgres; who asks for it fails with it.
+    // A failed flag is as unknown as one that needs stored facts: the flag that depends on it fails too.
     if (outcome === undefined || outcome.failed) return UNSURE
     return (typeof expected === 'boolean' ? outcome.enabled === expected : outcome.variant === expected) ? YES : NO
   }
 }
 
-/** Nesting of groups in a cohort, and of cohorts in cohorts. Deeper ones are mistakes. */
+/** Deepest nesting of groups in a cohort, and of cohorts in cohorts. Deeper ones are invalid. */
 const MAX_DEPTH = 20
 
 /**
- * Compiles membership in a cohort: a look into the stored list for a static one, the property group for a dynamic one.
+ * Compiles membership in a cohort: a lookup in the stored list for a static one, property filters for a dynamic one.
  *
- * @param reference  Id of the cohort as the filter gives it.
- * @param outer      Cohorts that are being compiled, to find those that ask for themselves.
+ * @param reference  Id of the cohort as given in the filter.
+ * @param outer      Cohorts that are being compiled, to detect cycles.
  * @throws {MalformedFlagError} when the cohort does not exist or cannot be evaluated.
  */
 function compileCohort (
@@ -108,7 +109,7 @@ function compileCohort (
   const cohort = context.findCohort(id)
   if (cohort === undefined) throw new MalformedFlagError('invalid', attr, 'This cohort does not exist.')
   if (outer.includes(id) || outer.length >= MAX_DEPTH) {
-    throw new MalformedFlagError('invalid', attr, 'This cohort asks for itself.')
+    throw new MalformedFlagError('invalid', attr, 'This cohort depends on itself.')
   }
   if (cohort.isStatic) {
     context.staticCohorts.add(id)
@@ -117,14 +118,14 @@ function compileCohort (
   return compileGroup(cohort.filters, attr, { context, cohorts: [...outer, id], depth: 0 })
 }
 
-/** Where in a cohort a group stands. */
+/** The place of a group: its cohorts, outermost first, and its depth in the innermost. */
 interface GroupPlace {
   context: FilterContext
   cohorts: readonly number[]
   depth: number
 }
 
-/** A group is `{ type, values }`; some clients wrap it once more as `{ properties: { type, values } }`. */
+/** A group is `{ type, values }`; some clients wrap it as `{ properties: { type, values } }`. */
 function compileGroup (group: unknown, attr: string, place: GroupPlace): Filter {
   const fields = readObject(group, attr)
   if (fields.properties != null && fields.values === undefined) return compileGroup(fields.properties, attr, place)
@@ -152,7 +153,7 @@ function compileNestedCohort (reference: unknown, operator: string, attr: string
   return operator === 'not_in' ? not(isIn) : isIn
 }
 
-/** All must pass; one that surely does not decides, whatever the unsure ones would say. */
+/** All must pass. A single NO decides, even if others are UNSURE. */
 export function allOf (filters: readonly Filter[]): Filter {
   const [only] = filters
   if (filters.length === 1 && only !== undefined) return only
@@ -167,7 +168,7 @@ export function allOf (filters: readonly Filter[]): Filter {
   }
 }
 
-/** One must pass; one that surely does decides. */
+/** One must pass. A single YES decides, even if others are UNSURE. */
 function anyOf (filters: readonly Filter[]): Filter {
   return (subject) => {
     let result: Truth = NO

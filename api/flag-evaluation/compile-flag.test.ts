@@ -7,7 +7,7 @@ import { buildDefinitions, buildFlag, buildSubject } from '../testing/build-defi
 
 const KNOWN = { stored: NO_FACTS }
 
-/** Evaluates the last of the flags for somebody of whom nothing is stored. */
+/** Evaluates the last of the flags for a user with nothing stored. */
 function evaluate (flags: FlagDefinition[], rest: Partial<Subject> = {}, cohorts: CohortDefinition[] = []): Outcome {
   const set = compileFlagSet(buildDefinitions(flags.map((flag, i) => ({ ...flag, id: i + 1 })), cohorts))
   const position = flags.length - 1
@@ -78,13 +78,13 @@ t.test('reports the highest reason when nothing matches, of equals the later', a
   }
 })
 
-t.test('a missing percentage is all, and variants that do not reach 100 leave the rest plain true', async (t) => {
+t.test('a missing percentage is 100, and variants that sum to less leave the rest plain true', async (t) => {
   t.equal(evaluate([buildFlag('f', { groups: [{}] })]).value, true)
   const variants = [{ key: 'a', rollout_percentage: 0 }]
   t.equal(evaluate([buildFlag('f', { groups: [{}], multivariate: { variants } })]).value, true)
 })
 
-t.test('early exit stops at a rollout that was missed', async (t) => {
+t.test('early exit stops at the first condition whose rollout is missed', async (t) => {
   const groups = [{ rollout_percentage: 0 }, { rollout_percentage: 100 }]
 
   t.equal(evaluate([buildFlag('f', { groups })]).value, true)
@@ -96,7 +96,7 @@ t.test('an inactive flag is false, whatever its filters', async (t) => {
   t.match(evaluate([buildFlag('f', 'rubbish', { active: false })]), { value: false, failed: false, reason: 'flag_disabled' })
 })
 
-t.test('who opted in or out has that answer before everything else', async (t) => {
+t.test('an opt-in or opt-out decides before everything else', async (t) => {
   const enrolled = { feature_enrollment: true, groups: [{ rollout_percentage: 100 }], payloads: { true: 'p' } }
   const older = { super_groups: [{ properties: [person('$feature_enrollment/f', ['true'])] }], groups: [] }
 
@@ -110,7 +110,7 @@ t.test('who opted in or out has that answer before everything else', async (t) =
   t.match(evaluate([buildFlag('f', older)]), { value: false, reason: 'no_condition_match' })
 })
 
-t.test('a holdout takes the same people out of every flag', async (t) => {
+t.test('a holdout excludes the same users from every flag', async (t) => {
   const groups = [{ rollout_percentage: 100 }]
   const held = (percentage: number): object => ({ groups, holdout: { id: 7, exclusion_percentage: percentage } })
 
@@ -122,7 +122,7 @@ t.test('a holdout takes the same people out of every flag', async (t) => {
     'holdout-3')
 })
 
-t.test('a group flag counts by the key of the group, and needs one', async (t) => {
+t.test('a group flag hashes the group key, and needs one', async (t) => {
   const flag = buildFlag('f', { aggregation_group_type_index: 0, groups: [{ rollout_percentage: 50 }] })
   const byGroup = (key?: string): Outcome => evaluate([flag], { groupKeys: [key] })
 
@@ -132,7 +132,7 @@ t.test('a group flag counts by the key of the group, and needs one', async (t) =
   t.equal(evaluate([flag], { distinctId: 'u2', groupKeys: ['company-1'] }).value, byGroup('company-1').value)
 })
 
-t.test('one condition may count by persons and another by groups', async (t) => {
+t.test('one condition may aggregate by persons and another by groups', async (t) => {
   const flag = buildFlag('f', {
     aggregation_group_type_index: 0,
     groups: [
@@ -146,34 +146,34 @@ t.test('one condition may count by persons and another by groups', async (t) => 
   t.equal(evaluate([flag], { personOverrides: { beta: 'true' } }).value, true)
 })
 
-t.test('a flag that counts by devices is skipped without a device', async (t) => {
+t.test('a flag that hashes device ids needs one', async (t) => {
   const flag = buildFlag('f', { groups: [{}] }, { bucketingIdentifier: 'device_id' })
 
   t.match(evaluate([flag]), { value: false, reason: 'out_of_rollout_bound' })
   t.equal(evaluate([flag], { deviceId: 'd1' }).value, true)
 })
 
-t.test('a flag may ask for another flag, by key or id', async (t) => {
-  const asks = (key: string, value: unknown): FlagDefinition =>
-    buildFlag('asks', { groups: [{ properties: [{ key, value, type: 'flag', operator: 'flag_evaluates_to' }] }] })
+t.test('a flag may depend on another flag, by key or id', async (t) => {
+  const dependsOn = (key: string, value: unknown): FlagDefinition =>
+    buildFlag('dependent', { groups: [{ properties: [{ key, value, type: 'flag', operator: 'flag_evaluates_to' }] }] })
   const on = buildFlag('on', { groups: [{}] })
   const off = buildFlag('off', { groups: [] })
   const variant = buildFlag('v', { groups: [{}], multivariate: { variants: [{ key: 'blue', rollout_percentage: 100 }] } })
 
-  t.equal(evaluate([on, asks('on', true)]).value, true)
-  t.equal(evaluate([on, asks('1', true)]).value, true)
-  t.equal(evaluate([on, asks('on', false)]).value, false)
-  t.equal(evaluate([off, asks('off', false)]).value, true)
-  t.equal(evaluate([variant, asks('v', true)]).value, true)
-  t.equal(evaluate([variant, asks('v', 'blue')]).value, true)
-  t.equal(evaluate([variant, asks('v', 'red')]).value, false)
-  t.match(evaluate([asks('nobody', true)]), { value: false, failed: false, reason: 'missing_dependency' })
+  t.equal(evaluate([on, dependsOn('on', true)]).value, true)
+  t.equal(evaluate([on, dependsOn('1', true)]).value, true)
+  t.equal(evaluate([on, dependsOn('on', false)]).value, false)
+  t.equal(evaluate([off, dependsOn('off', false)]).value, true)
+  t.equal(evaluate([variant, dependsOn('v', true)]).value, true)
+  t.equal(evaluate([variant, dependsOn('v', 'blue')]).value, true)
+  t.equal(evaluate([variant, dependsOn('v', 'red')]).value, false)
+  t.match(evaluate([dependsOn('nobody', true)]), { value: false, failed: false, reason: 'missing_dependency' })
 })
 
-t.test('flags that ask for each other in a circle fail, and so does who asks for them', async (t) => {
-  const asks = (key: string, other: string): FlagDefinition =>
+t.test('flags in a dependency cycle fail, and so do flags that depend on them', async (t) => {
+  const dependsOn = (key: string, other: string): FlagDefinition =>
     buildFlag(key, { groups: [{ properties: [{ key: other, value: true, type: 'flag' }] }] })
-  const set = compileFlagSet(buildDefinitions([asks('a', 'b'), asks('b', 'a'), asks('c', 'a'), buildFlag('d', { groups: [{}] })]))
+  const set = compileFlagSet(buildDefinitions([dependsOn('a', 'b'), dependsOn('b', 'a'), dependsOn('c', 'a'), buildFlag('d', { groups: [{}] })]))
 
   const { outcomes, hasErrors } = tryFlags(set, buildSubject('u1'), [0, 1, 2, 3])!
 
@@ -181,7 +181,7 @@ t.test('flags that ask for each other in a circle fail, and so does who asks for
   t.equal(hasErrors, true)
 })
 
-t.test('a flag with malformed filters fails by itself', async (t) => {
+t.test('a flag with malformed filters fails alone', async (t) => {
   const malformed: unknown[] = [
     null, [], 'x', { groups: {} }, { groups: [1] }, { groups: [{ properties: 'x' }] }, { groups: [{ rollout_percentage: '5' }] },
     { groups: [{ properties: [{ value: 1 }] }] }, { groups: [{ properties: [{ key: 'a', value: 1, operator: 'zzz' }] }] },
@@ -201,7 +201,7 @@ t.test('a flag with malformed filters fails by itself', async (t) => {
   t.equal(set.malformed.get('bad-8'), 'filters__groups__0__properties__0__operator')
 })
 
-t.test('an invalid regular expression matches nobody and fails nothing', async (t) => {
+t.test('an invalid regular expression matches nothing, and the flag does not fail', async (t) => {
   const flag = (operator: string): FlagDefinition => buildFlag('f', { groups: [{ properties: [person('a', '(', operator)] }] })
 
   t.match(evaluate([flag('regex')], { personOverrides: { a: '(' } }), { value: false, failed: false })
@@ -228,7 +228,7 @@ t.test('dynamic cohorts are nested groups with negated leaves, static ones are s
   t.equal(evaluate([flag(6)], { stored: { ...NO_FACTS, cohortIds: new Set([6]) } }, cohorts).value, true)
 })
 
-t.test('a cohort that asks for itself makes the flag fail', async (t) => {
+t.test('a cohort that depends on itself makes the flag fail', async (t) => {
   const cohorts = [{ id: 4, isStatic: false, filters: { type: 'AND', values: [{ key: 'id', type: 'cohort', value: 4 }] } }]
 
   t.equal(evaluate([buildFlag('f', { groups: [{ properties: [{ type: 'cohort', value: 4 }] }] })], {}, cohorts).failed, true)

@@ -1,42 +1,45 @@
 import { compileCondition, type Condition, needsHash } from './compile-condition.ts'
 import { type FilterContext } from './compile-filter.ts'
 import { type FlagDefinition } from './flag-definition.ts'
-import { buildOutcome, type Failure, type FindTally, type Outcome, type OutcomeParts, outranks, type Reason } from './flag-outcome.ts'
+import { buildOutcome, type Failure, type FindCounter, type Outcome, type OutcomeParts, outranks, type Reason } from './flag-outcome.ts'
 import { type ParsedCondition, type ParsedFilters, parseFilters } from './parse-filters.ts'
 import { ABSENT, compilePersonLookup, type PropertyLookup, type Subject, UNREAD } from './subject.ts'
 import { compileIdentify, hashForHoldout } from './rollout-hash.ts'
 
-/** A flag ready to be asked. */
+/** A flag that is ready to be evaluated. */
 export interface CompiledFlag {
   definition: FlagDefinition
   /** Outcome for a subject; undefined when it depends on stored facts that are not read. Never throws. */
   evaluate: (subject: Subject) => Outcome | undefined
-  /** The outcome for when the flag cannot be computed. */
+  /** The outcome to answer when the flag cannot be computed. */
   fail: (failure: Failure) => Outcome
-  /** Set when the flag can never be computed. */
+  /** Why the flag can never be computed; null when it can. */
   broken: Failure | null
-  /** Positions of the flags that it asks for. */
+  /** Positions of the flags that it depends on. */
   dependencies: ReadonlySet<number>
-  /** Active, with experience continuity, and its value depends on what is hashed for the person. */
+  /** Active, with experience continuity, and its value depends on the hash of a person. */
   isSticky: boolean
 }
 
-/** Assembles an outcome of one flag. */
+/** Builds an outcome of the flag. */
 type MakeOutcome = (parts: OutcomeParts) => Outcome
 
 /**
- * A step before the condition sets: an outcome decides, null lets the next step decide, `unsure` needs stored facts.
+ * A step before the condition sets: returns an outcome, null to leave the decision to the next step, or `unsure` when
+ * stored facts are needed.
  */
 type EarlyStep = (subject: Subject) => Outcome | 'unsure' | null
 
 /**
- * Compiles a flag into functions that are run for each request. In order: the opt-in of early access, the holdout,
- * then the condition sets, of which the first that matches decides.
+ * Compiles a flag into functions that run for each request. In order: early access, the holdout, then the condition
+ * sets, of which the first that matches decides.
  *
  * @throws {MalformedFlagError} when the filters of an active flag cannot be read.
  */
-export function compileFlag (definition: FlagDefinition, context: FilterContext, findTally: FindTally): CompiledFlag {
-  const make: MakeOutcome = (parts) => buildOutcome(definition, parts, findTally)
+export function compileFlag (
+  definition: FlagDefinition, context: FilterContext, findCounter: FindCounter
+): CompiledFlag {
+  const make: MakeOutcome = (parts) => buildOutcome(definition, parts, findCounter)
   const base = { definition, fail: createFail(make), broken: null, dependencies: context.dependencies }
   if (!definition.active) {
     const disabled = make({ enabled: false, reason: 'flag_disabled' })
@@ -53,14 +56,16 @@ export function compileFlag (definition: FlagDefinition, context: FilterContext,
   return { ...base, evaluate, isSticky }
 }
 
-/** A flag that can never be computed: every request gets it marked as failed. */
-export function compileBrokenFlag (definition: FlagDefinition, failure: Failure, findTally: FindTally): CompiledFlag {
-  const fail = createFail((parts) => buildOutcome(definition, parts, findTally))
+/** A flag that can never be computed: every request gets it as failed. */
+export function compileBrokenFlag (
+  definition: FlagDefinition, failure: Failure, findCounter: FindCounter
+): CompiledFlag {
+  const fail = createFail((parts) => buildOutcome(definition, parts, findCounter))
   const outcome = fail(failure)
   return { definition, evaluate: () => outcome, fail, broken: failure, dependencies: new Set(), isSticky: false }
 }
 
-/** Failed outcomes are rare: each is made when it is first needed. */
+/** Failed outcomes are rare, so each is built when it is first needed. */
 function createFail (make: MakeOutcome): CompiledFlag['fail'] {
   const outcomes = new Map<Failure, Outcome>()
   return (failure) => {
@@ -91,10 +96,10 @@ function compileFilters (
 }
 
 /**
- * Compiles early access: persons who opted in or out have their own answer before everything else. Today's flags say
- * so with `feature_enrollment`, older ones with `super_groups`; both look at person properties, also for group flags.
+ * Compiles early access: persons who opted in or out get that answer before anything else. Today's flags use
+ * `feature_enrollment`, older ones `super_groups`; both read person properties, even in flags for groups.
  *
- * @returns null when the flag has none.
+ * @returns null when the flag has no early access.
  */
 function compileOptIn (
   flag: FlagDefinition, filters: ParsedFilters, { make, context }: { make: MakeOutcome, context: FilterContext }
@@ -135,11 +140,11 @@ function hasAny (values: ReadonlyArray<ReturnType<PropertyLookup>>): boolean | '
 }
 
 /**
- * Compiles the holdout: a share of all identifiers, the same for every flag, sees none of a set of experiments.
+ * Compiles the holdout: a share of all identifiers that is excluded from a set of experiments.
  *
- * Stored identifiers of experience continuity are not used here, so that the same people are held out of every flag.
+ * Hash keys stored for experience continuity are ignored here, so that every flag excludes the same users.
  *
- * @returns null when the flag has none.
+ * @returns null when the flag has no holdout.
  */
 function compileHoldout (flag: FlagDefinition, filters: ParsedFilters, make: MakeOutcome): EarlyStep | null {
   const { holdout } = filters
@@ -161,7 +166,7 @@ function compileHoldout (flag: FlagDefinition, filters: ParsedFilters, make: Mak
   }
 }
 
-/** The first condition that matches decides; without one the highest of the reasons is reported. */
+/** The first condition that matches decides; if none does, the reason with the highest priority is reported. */
 function compileFirstMatch (
   conditions: readonly Condition[], earlyExit: boolean, make: MakeOutcome
 ): CompiledFlag['evaluate'] {

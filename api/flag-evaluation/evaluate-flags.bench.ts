@@ -52,7 +52,7 @@ function run (requests: number): { on: number, bytes: number } {
     const { outcomes } = tryFlags(set, buildSubject(`user-${i}-0190b6f2-7c1e`, { personOverrides }), positions)!
     let text = ''
     for (const outcome of outcomes) {
-      outcome.tally.count++
+      outcome.counter.count++
       if (outcome.enabled) on++
       text += text === '' ? outcome.detailJson : ',' + outcome.detailJson
     }

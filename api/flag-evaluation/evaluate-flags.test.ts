@@ -19,7 +19,7 @@ t.test('stored facts are read once, and only when an answer depends on them', as
     buildFlag('rollout', { groups: [{ rollout_percentage: 50 }] }),
     buildFlag('plan', { groups: [{ properties: [person('plan', 'pro')] }] }),
     buildFlag('both', { groups: [{ properties: [person('email', '@x', 'icontains'), person('plan', 'pro')] }] }),
-    buildFlag('asks', { groups: [{ properties: [{ key: 'plan', value: true, type: 'flag' }] }] })
+    buildFlag('dependent', { groups: [{ properties: [{ key: 'plan', value: true, type: 'flag' }] }] })
   ]))
   let reads = 0
   const read = async (): Promise<StoredFacts> => {
@@ -66,7 +66,7 @@ t.test('experience continuity hashes what was stored, else the anonymous id, els
   }
 })
 
-t.test('a missing first value is filled from the current one', async (t) => {
+t.test('a missing initial property falls back to the current one', async (t) => {
   const flag = (key: string): FlagDefinition => buildFlag('f', { groups: [{ properties: [person(key, 'x')] }] })
 
   t.equal(evaluateOne(flag('$initial_browser'), { personOverrides: { $browser: 'x' } }).value, true)
@@ -76,7 +76,7 @@ t.test('a missing first value is filled from the current one', async (t) => {
   t.equal(evaluateOne(flag('$initial_browser'), { personOverrides: { $browser: 'x' }, stored }).value, false)
 })
 
-t.test('properties by the names of inherited fields are absent like any other', async (t) => {
+t.test('properties with the names of inherited fields are absent like any other', async (t) => {
   for (const key of ['constructor', 'toString', '__proto__']) {
     const flag = buildFlag('f', { groups: [{ properties: [{ key, operator: 'is_set', type: 'person' }] }] })
     t.equal(evaluateOne(flag, { personOverrides: {} }).value, false, key)

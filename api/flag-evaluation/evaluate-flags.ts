@@ -1,27 +1,27 @@
-import { type FindTally, type Outcome } from './flag-outcome.ts'
+import { type FindCounter, type Outcome } from './flag-outcome.ts'
 import { type StoredFacts, type Subject } from './subject.ts'
 import { compileBrokenFlag, type CompiledFlag, compileFlag } from './compile-flag.ts'
 import { type FilterContext } from './compile-filter.ts'
 import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions } from './flag-definition.ts'
 
-/** All flags of a project, compiled together because they may ask for one another. Immutable. */
+/** All flags of a project, compiled together because they may depend on one another. Immutable. */
 export interface FlagSet {
   definitions: ProjectDefinitions
   flags: readonly CompiledFlag[]
-  /** Positions of the flags by id and, which wins, by key. */
+  /** Position of each flag by id and by key; a key wins over an equal id. */
   positions: ReadonlyMap<string, number>
   /** Group type index by name. */
   groupIndexes: ReadonlyMap<string, number>
-  /** Static cohorts that any flag asks for. */
+  /** Static cohorts that any flag refers to. */
   staticCohorts: readonly number[]
   /** Keys of the flags whose stored filters cannot be evaluated, with the field at fault. */
   malformed: ReadonlyMap<string, string>
 }
 
-/** The outcomes asked for, in the order of the set, and whether one of them failed. */
+/** The outcomes of the requested flags, in the order of the set. */
 export interface Evaluation {
   outcomes: Outcome[]
-  /** Some flag could not be computed. */
+  /** At least one flag could not be computed. */
   hasErrors: boolean
 }
 
@@ -31,10 +31,11 @@ export interface Evaluation {
  * compare properties (`property-operators.ts`), and rollouts and variants place the subject on a line
  * (`rollout-hash.ts`).
  *
- * What Postgres knows is read only if an answer depends on it.
+ * Stored properties, cohorts and hash keys are read only if an answer depends on them.
  *
- * @param positions   Flags to answer.
- * @param readFacts   Called at most once. Null: they cannot be read; flags that depend on them fail then.
+ * @param positions   Flags to answer, as positions in the set.
+ * @param readFacts   Reads them from Postgres. Called at most once. Resolves to null when they cannot be read; the
+ *   flags that depend on them fail then.
  */
 export async function evaluateFlags (
   set: FlagSet, subject: Subject, positions: readonly number[], readFacts: () => Promise<StoredFacts | null>
@@ -45,7 +46,7 @@ export async function evaluateFlags (
   return finish(set, subject, positions)
 }
 
-/** Evaluates without stored facts; null when an answer depends on them. */
+/** Evaluates without stored facts; returns null when an answer depends on them. */
 export function tryFlags (set: FlagSet, subject: Subject, positions: readonly number[]): Evaluation | null {
   const outcomes: Outcome[] = []
   let isSure = true
@@ -62,7 +63,7 @@ export function tryFlags (set: FlagSet, subject: Subject, positions: readonly nu
   return isSure ? { outcomes, hasErrors } : null
 }
 
-/** Outcome of the flag at a position, remembered in the subject; undefined when it depends on stored facts. */
+/** Outcome of one flag, cached in the subject; undefined when it depends on stored facts that are not read. */
 function evaluateFlag (set: Pick<FlagSet, 'flags'>, position: number, subject: Subject): Outcome | undefined {
   return (subject.outcomes[position] ??= set.flags[position]!.evaluate(subject))
 }
@@ -73,8 +74,10 @@ function finish (set: FlagSet, subject: Subject, positions: readonly number[]): 
   return { outcomes, hasErrors: outcomes.some(({ failed }) => failed) }
 }
 
-/** Compiles the flags of a project. A flag with malformed filters fails by itself and takes no other along. */
-export function compileFlagSet (definitions: ProjectDefinitions, findTally: FindTally = noTally): FlagSet {
+/** Compiles the flags of a project. A flag with malformed filters fails alone; the others are not affected. */
+export function compileFlagSet (
+  definitions: ProjectDefinitions, findCounter: FindCounter = createUnreadCounter
+): FlagSet {
   const flags: CompiledFlag[] = []
   const staticCohorts = new Set<number>()
   const malformed = new Map<string, string>()
@@ -83,14 +86,14 @@ export function compileFlagSet (definitions: ProjectDefinitions, findTally: Find
 
   for (const definition of definitions.flags) {
     try {
-      flags.push(compileFlag(definition, createContext(), findTally))
+      flags.push(compileFlag(definition, createContext(), findCounter))
     } catch (error) {
       if (!(error instanceof MalformedFlagError)) throw error
       malformed.set(definition.key, error.attr)
-      flags.push(compileBrokenFlag(definition, 'malformed_filters', findTally))
+      flags.push(compileBrokenFlag(definition, 'malformed_filters', findCounter))
     }
   }
-  breakCycles(flags, findTally)
+  breakCycles(flags, findCounter)
   return {
     definitions,
     flags,
@@ -101,7 +104,7 @@ export function compileFlagSet (definitions: ProjectDefinitions, findTally: Find
   }
 }
 
-/** Gives each flag a context of its own to note what it refers to. */
+/** Creates one context for each flag, in which compiling records what the flag refers to. */
 export function createContextFactory (
   { cohorts, timezone }: ProjectDefinitions,
   { flags, positions, staticCohorts, strict = false }: Pick<FlagSet, 'flags' | 'positions'> & {
@@ -128,46 +131,47 @@ function indexFlags (flags: readonly FlagDefinition[]): Map<string, number> {
 }
 
 /**
- * Replaces flags that ask for themselves, over however many others, by failed ones; then all that ask for a flag that
- * can never be computed, so that no request looks for stored facts in vain.
+ * Replaces flags in dependency cycles by failed ones; then every flag that depends on a flag that can never be
+ * computed, so that no request reads stored facts in vain.
  */
-function breakCycles (flags: CompiledFlag[], findTally: FindTally): void {
+function breakCycles (flags: CompiledFlag[], findCounter: FindCounter): void {
   for (const position of findCycles(flags)) {
-    flags[position] = compileBrokenFlag(flags[position]!.definition, 'dependency_cycle', findTally)
+    flags[position] = compileBrokenFlag(flags[position]!.definition, 'dependency_cycle', findCounter)
   }
   let found = true
   while (found) {
     found = false
     flags.forEach((flag, position) => {
       if (flag.broken !== null || ![...flag.dependencies].some((other) => flags[other]!.broken !== null)) return
-      flags[position] = compileBrokenFlag(flag.definition, 'dependency_failed', findTally)
+      flags[position] = compileBrokenFlag(flag.definition, 'dependency_failed', findCounter)
       found = true
     })
   }
 }
 
-/** Flags that ask for flags that ask for flags: so long a chain is a mistake, and would exhaust the stack. */
+/** Longest chain of flags that depend on each other. A longer one is an error, and could exhaust the stack. */
 const MAX_CHAIN = 50
 
 /**
- * Positions of the flags that ask, directly or not, for themselves or for flags that do. Flags that ask for nothing
- * are settled first, then those that ask only for settled ones, and so on; what is never settled is the answer.
+ * Positions of the flags in a dependency cycle, and of those that depend on one. Sorts topologically: flags without
+ * dependencies are resolved first, then those that depend on resolved ones only, and so on. What is never resolved is
+ * the answer.
  */
 function findCycles (flags: ReadonlyArray<Pick<CompiledFlag, 'dependencies'>>): number[] {
-  const settled = new Set<number>()
+  const resolved = new Set<number>()
   let open = flags.map((_, position) => position)
   for (let round = 0; round < MAX_CHAIN; round++) {
-    const next = open.filter((position) => [...flags[position]!.dependencies].some((other) => !settled.has(other)))
+    const next = open.filter((position) => [...flags[position]!.dependencies].some((other) => !resolved.has(other)))
     if (next.length === open.length) break
-    const stillOpen = new Set(next)
+    const unresolved = new Set(next)
     for (const position of open) {
-      if (!stillOpen.has(position)) settled.add(position)
+      if (!unresolved.has(position)) resolved.add(position)
     }
     open = next
   }
   return open
 }
 
-function noTally (): { count: number } {
+function createUnreadCounter (): { count: number } {
   return { count: 0 }
 }

@@ -1,8 +1,8 @@
 import { MillraceError } from '../../platform/errors.ts'
 
 /**
- * Definitions of flags as Postgres holds them and the API carries them. `filters` is what a client once wrote: nothing
- * in it is trusted before it is compiled (see `compile-flag.ts`).
+ * A flag as Postgres stores it. `filters` is what a client once wrote: nothing in it is trusted before
+ * `parse-filters.ts` has read it.
  */
 export interface FlagDefinition {
   id: number
@@ -14,16 +14,16 @@ export interface FlagDefinition {
   version: number
   /** Which SDKs may ask: `server`, `client` or `all`. */
   evaluationRuntime: 'server' | 'client' | 'all'
-  /** What persons are counted by. */
+  /** Which id of a person is hashed for rollouts and variants. */
   bucketingIdentifier: 'distinct_id' | 'device_id'
   /** An experiment runs on this flag. */
   hasExperiment: boolean
 }
 
-/** A cohort that flags may ask for. */
+/** A cohort that flags may refer to. */
 export interface CohortDefinition {
   id: number
-  /** Static cohorts are lists of persons in Postgres; dynamic ones are property groups. */
+  /** A static cohort is a list of persons in Postgres; a dynamic one is a set of property filters. */
   isStatic: boolean
   /** `{ type: 'AND' | 'OR', values: [...] }`, nested; null for static ones. */
   filters: unknown
@@ -32,7 +32,7 @@ export interface CohortDefinition {
 /** Everything needed to evaluate the flags of one project. */
 export interface ProjectDefinitions {
   projectId: number
-  /** IANA name; dates without an offset are read in it. */
+  /** IANA name; dates without an offset are in this time zone. */
   timezone: string
   flags: readonly FlagDefinition[]
   cohorts: readonly CohortDefinition[]
@@ -40,15 +40,15 @@ export interface ProjectDefinitions {
   groupTypes: ReadonlyMap<number, string>
 }
 
-/** A variant of a flag: who gets it is decided by the flag. */
+/** A variant of a flag with several values. */
 export interface Variant {
   key: string
   name?: string
-  /** Share of the people the flag is on for, 0 to 100. */
+  /** Share of those the flag is on for, in percent. */
   rollout_percentage: number
 }
 
-/** The variants of a flag, from its filters as stored; empty for a flag without. */
+/** The variants of a flag, from its filters as stored; empty for a flag without variants. */
 export function variantsOfFlag (filters: unknown): Variant[] {
   const { multivariate } = Object(filters) as { multivariate?: { variants?: unknown } | null }
   const variants = multivariate?.variants
@@ -64,26 +64,25 @@ export function variantsOfFlag (filters: unknown): Variant[] {
   })
 }
 
-/** True when two lists give the same people the same variants. */
+/** True when two lists assign the same variant to everyone. */
 export function sameVariants (some: readonly Variant[], others: readonly Variant[]): boolean {
   return some.length === others.length && some.every(({ key, rollout_percentage: percentage }, index) =>
     others[index]?.key === key && others[index].rollout_percentage === percentage)
 }
 
 /**
- * What can be wrong with one field of a flag. The code becomes the `code` of the API's answer, and the reason of a
- * flag whose stored filters are malformed.
+ * What can be wrong with one field of a flag: the `code` of the API's 400.
  */
 export type MalformedFlagCode = 'required' | 'invalid' | 'invalid_choice' | 'invalid_key' | 'invalid_regex' | 'unique'
 
 /**
- * The filters of a flag (or of a cohort it asks for) cannot be evaluated.
+ * The filters of a flag, or of a cohort it refers to, cannot be evaluated.
  *
- * Thrown when a flag is compiled. On write it becomes the client's 400; for a stored flag it makes this one flag
- * fail and leaves the others alone.
+ * Thrown when a flag is compiled. On write it becomes a 400; a stored flag fails with `malformed_filters`, and the
+ * others are not affected.
  */
 export class MalformedFlagError extends MillraceError {
-  /** The field at fault, nested by `__`, as `filters__groups__0__rollout_percentage`. */
+  /** The invalid field; levels are joined by `__`, as in `filters__groups__0__rollout_percentage`. */
   readonly attr: string
 
   constructor (code: MalformedFlagCode, attr: string, message: string) {

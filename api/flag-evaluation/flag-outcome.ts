@@ -1,6 +1,6 @@
 import { type FlagDefinition } from './flag-definition.ts'
 
-/** Why a flag has its value, in the words of the protocol; the order of the list is the priority, highest first. */
+/** Why a flag has its value, as SDKs know the codes. The order is the priority, highest first. */
 const REASONS = [
   'super_condition_value',
   'holdout_condition_value',
@@ -18,35 +18,35 @@ export type Reason = (typeof REASONS)[number]
 export type Failure = 'database_error' | 'malformed_filters' | 'dependency_cycle' | 'dependency_failed'
 
 /**
- * What one flag came to for one subject. A flag has few outcomes, so each exists once and is shared by all requests:
- * its JSON is rendered once, and counting evaluations is adding to one number.
+ * The result of one flag. A flag has few possible outcomes, so each exists once and is shared by all requests: its
+ * JSON is rendered once, and counting an evaluation is adding to one number.
  */
 export interface Outcome {
   key: string
   enabled: boolean
   /** Key of the variant; null for a plain true or false. */
   variant: string | null
-  /** What flag maps carry: the variant, else true or false. */
+  /** The variant if there is one, else true or false. */
   value: boolean | string
   reason: Reason | Failure
   conditionIndex: number | null
-  /** Set when the value could not be computed; `value` is false then and clients keep what they had. */
+  /** The value could not be computed; `value` is false then, and clients keep the value they had. */
   failed: boolean
-  /** As it stands in the filters: a text (usually JSON) or any other JSON; undefined when there is none. */
+  /** As stored in the filters: a string (usually JSON) or any other JSON; undefined when there is none. */
   payload: unknown
-  /** `"key":{...}`, a member of the `flags` object of the newer answers. */
+  /** `"key":{...}`, a member of the `flags` object of `/flags` version 2. */
   detailJson: string
-  /** Evaluations so far that came to this value. */
-  tally: Tally
+  /** Counts the evaluations with this value. */
+  counter: EvaluationCounter
 }
 
-/** A counter shared by the outcomes of equal value, and by the versions of a flag. */
-export interface Tally {
+/** A counter shared by the outcomes of equal value, and by all versions of a flag. */
+export interface EvaluationCounter {
   count: number
 }
 
-/** Gives out the counter of a flag's value; values are `true`, `false`, `failed` or the key of a variant. */
-export type FindTally = (flagKey: string, value: string) => Tally
+/** Returns the counter of a flag's value: `true`, `false`, `failed` or the key of a variant. */
+export type FindCounter = (flagKey: string, value: string) => EvaluationCounter
 
 export interface OutcomeParts {
   enabled: boolean
@@ -58,7 +58,7 @@ export interface OutcomeParts {
 }
 
 /** Assembles an outcome and renders its JSON. */
-export function buildOutcome (flag: FlagDefinition, parts: OutcomeParts, findTally: FindTally): Outcome {
+export function buildOutcome (flag: FlagDefinition, parts: OutcomeParts, findCounter: FindCounter): Outcome {
   const { enabled, reason, variant = null, conditionIndex = null, failed = false } = parts
   const payload = enabled ? parts.payload : undefined
   const value = enabled && variant !== null ? variant : enabled
@@ -86,21 +86,21 @@ export function buildOutcome (flag: FlagDefinition, parts: OutcomeParts, findTal
     failed,
     payload,
     detailJson: `${JSON.stringify(flag.key)}:${JSON.stringify(detail)}`,
-    tally: findTally(flag.key, failed ? 'failed' : String(value))
+    counter: findCounter(flag.key, failed ? 'failed' : String(value))
   }
 }
 
-/** The newer answers carry payloads as JSON text; what was stored as text is that already. */
+/** `/flags` version 2 sends payloads as JSON text; a payload stored as a string is JSON text already. */
 function payloadText (payload: unknown): string {
   return typeof payload === 'string' ? payload : JSON.stringify(payload)
 }
 
-/** Of the reasons seen while conditions are tried the highest is reported; of equals the later. */
+/** When no condition matches, the reason with the highest priority is reported; among equals the last. */
 export function outranks (next: Reason, current: Reason): boolean {
   return REASONS.indexOf(next) <= REASONS.indexOf(current)
 }
 
-/** A sentence for people; SDKs show it as it is. */
+/** A sentence for people, which SDKs show unchanged. */
 function describeReason (reason: Reason | Failure, conditionIndex: number | null): string {
   return reason === 'condition_match' ? `Matched condition set ${(conditionIndex ?? 0) + 1}` : DESCRIPTIONS[reason]
 }
@@ -115,6 +115,6 @@ const DESCRIPTIONS: Record<Exclude<Reason | Failure, 'condition_match'>, string>
   missing_dependency: 'A flag that this flag depends on does not exist',
   database_error: 'The stored properties could not be read',
   malformed_filters: 'The filters of this flag are malformed',
-  dependency_cycle: 'This flag depends on a circle of flags',
+  dependency_cycle: 'The dependencies of this flag form a cycle',
   dependency_failed: 'A flag that this flag depends on could not be computed'
 }

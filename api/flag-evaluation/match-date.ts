@@ -5,7 +5,7 @@ export const compileDateExact = compileDate((actual, expected) => actual === exp
 export const compileDateBefore = compileDate((actual, expected) => actual < expected)
 export const compileDateAfter = compileDate((actual, expected) => actual > expected)
 
-/** Numbers from here on are milliseconds, smaller ones seconds; as seconds it would be the year 5138. */
+/** Unix times from this number on are in milliseconds, smaller ones in seconds (this one: the year 5138). */
 const MILLISECONDS_FROM = 1e11
 
 const NUMBER_TEXT = /^-?\d+(?:\.\d+)?$/
@@ -17,7 +17,7 @@ function compileDate (compare: (actual: number, expected: number) => boolean): C
       invalid('The value must be a date like 2026-01-31, or a relative one like -7d.')
       return NEVER
     }
-    // NaN, for what is no date, compares false with everything.
+    // A value that is not a date is NaN, which compares false with everything.
     return {
       test: (actual, nowMs) => compare(readInstant(actual, timezone, nowMs), expected(nowMs)),
       whenAbsent: false
@@ -32,7 +32,7 @@ function compileExpected (text: string, timezone: string): ((nowMs: number) => n
   return Number.isNaN(instant) ? null : () => instant
 }
 
-/** A property may hold a Unix time (number or text), a date text, or a relative date. */
+/** A property may hold a Unix time (number or string), a date, or a relative date. */
 function readInstant (value: unknown, timezone: string, nowMs: number): number {
   if (typeof value === 'number') return fromUnixTime(value)
   if (isExactNumber(value)) return fromUnixTime(Number(value.rawJSON))
@@ -48,17 +48,15 @@ function fromUnixTime (value: number): number {
 
 const RELATIVE = /^-?(\d+)([hdwmy])$/
 
-/** Larger numbers are not dates of anybody; the bound is the protocol's. */
+/** SDKs read relative dates below this number only. */
 const MAX_NUMBER = 10_000
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
 /**
- * Compiles `-7d`, `3w`, `12m`, `1y`: that long before the time of the request, with or without the minus.
- *
- * Days, weeks, months and years are counted on the wall clock of the project's time zone; the day of the month is
- * kept where the month has it.
+ * Compiles a relative date (`-7d`, `3w`, `12m`, `1y`; h, d, w, m, y): that long before the request, with or without the
+ * minus. Days and longer are counted on the wall clock of the project's time zone.
  *
  * @returns null when the text is not a relative date.
  */
@@ -77,7 +75,7 @@ function compileRelativeDate (text: string, timezone: string): ((nowMs: number) 
   }
 }
 
-/** Month by month, as the protocol does: from 31 March two months back is 28 January in most years, not the 31st. */
+/** Goes back month by month, as SDKs do: two months before 31 March is 28 January in most years, not the 31st. */
 function subtractMonths (wallMs: number, months: number): number {
   const date = new Date(wallMs)
   let day = date.getUTCDate()
@@ -96,17 +94,17 @@ function subtractYears (wallMs: number, years: number): number {
     leapDay && years > 0 ? 28 : date.getUTCDate())
 }
 
-/** Wall-clock parts of a date text; the offset is absent when the text names none. */
+/** ISO 8601, loosely: also with slashes, one-digit months and a blank for the T. */
 const DATE_TEXT =
   /^(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(\.\d+)?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
 
 const RFC_2822 = /^(?:[A-Z][a-z]{2}, )?((\d{1,2}) [A-Z][a-z]{2} \d{4}) \d{2}:\d{2}(?::\d{2})? (?:GMT|UTC|[+-]\d{4})$/
 
 /**
- * Reads a date text as an instant.
+ * Reads a date as an instant.
  *
- * @param timezone  Where a text without an offset is meant.
- * @returns Unix milliseconds, or NaN when it is no date.
+ * @param timezone  IANA name of the time zone of a date without an offset.
+ * @returns Unix milliseconds; NaN when the text is not a date.
  */
 function parseDate (text: string, timezone: string): number {
   const match = DATE_TEXT.exec(text)
@@ -126,14 +124,14 @@ function parseDate (text: string, timezone: string): number {
 
 function parseRfc2822 (text: string): number {
   const match = RFC_2822.exec(text)
-  // As above: the day must be one of its month.
+  // As above: 30 February must not become March.
   const [, date, day] = match ?? []
   return match !== null && new Date(`${date} UTC`).getUTCDate() === Number(day) ? Date.parse(text) : Number.NaN
 }
 
 /**
- * The instant at which clocks in the time zone show what the given number shows in UTC. Of two such instants (clocks
- * set back) the first; if there is none (clocks set forward) the one as far after the gap.
+ * The instant at which clocks in the time zone show the time that `wallMs` is in UTC: the first of two when clocks are
+ * set back; when clocks skip it, the instant as far after the gap.
  */
 function fromWallClock (wallMs: number, timezone: string): number {
   if (timezone === 'UTC') return wallMs
@@ -141,7 +139,7 @@ function fromWallClock (wallMs: number, timezone: string): number {
   return wall.toZonedDateTime(timezone).epochMilliseconds
 }
 
-/** What clocks in the time zone show at an instant, as if it were UTC. */
+/** The time that clocks in the time zone show at an instant, as if it were UTC. */
 function toWallClock (instantMs: number, timezone: string): number {
   if (timezone === 'UTC') return instantMs
   const local = Temporal.Instant.fromEpochMilliseconds(instantMs).toZonedDateTimeISO(timezone).toPlainDateTime()

@@ -6,12 +6,12 @@ export const compileGreaterOrEqual = compileComparison((actual, bound) => actual
 export const compileLess = compileComparison((actual, bound) => actual < bound)
 export const compileLessOrEqual = compileComparison((actual, bound) => actual <= bound)
 
-/** `between`: a pair of bounds, both inclusive. */
+/** `between`: within a pair of inclusive bounds. */
 export const compileBetween = compileRange(false)
-/** `not_between`: outside of both bounds; a value that is not a number is neither. */
+/** `not_between`: outside of them. A value that is not a number passes neither. */
 export const compileNotBetween = compileRange(true)
 
-/** Numbers and texts that are wholly a number compare; anything else never passes. */
+/** Compares numbers and strings that are a number; anything else never passes. */
 function compileComparison (compare: (actual: number, bound: number) => boolean): CompileTest {
   return (value, { invalid }) => {
     const bound = readNumber(value)
@@ -42,7 +42,7 @@ function compileRange (negated: boolean): CompileTest {
 
 const NUMBER_TEXT = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
 
-/** A number or a text that is wholly a number; NaN for anything else. */
+/** The value of a number or of a string that is a number; NaN for anything else. */
 function readNumber (value: unknown): number {
   if (typeof value === 'number') return value
   if (isExactNumber(value)) return Number(value.rawJSON)

@@ -4,20 +4,20 @@ import { type CompileTest, NEVER, propertyText } from './property-test.ts'
 type Version = readonly [number, number, number]
 
 export const compileSemverEqual = compileComparison((order) => order === 0)
-/** A missing version is not "another version": false, as for every other semver operator. */
+/** False for a missing version, as every semver operator. */
 export const compileSemverNotEqual = compileComparison((order) => order !== 0)
 export const compileSemverGreater = compileComparison((order) => order > 0)
 export const compileSemverGreaterOrEqual = compileComparison((order) => order >= 0)
 export const compileSemverLess = compileComparison((order) => order < 0)
 export const compileSemverLessOrEqual = compileComparison((order) => order <= 0)
 
-/** `~1.2.3`: from there to below the next minor version. */
+/** `~1.2.3`: from 1.2.3 up to, not including, 1.3.0. */
 export const compileSemverTilde = compileRange((text) => {
   const from = parseVersion(text)
   return from && [from, [from[0], from[1] + 1, 0]]
 })
 
-/** `^1.2.3`: from there to below the next version that may break, as npm reads it: 0.x and 0.0.x are narrower. */
+/** `^1.2.3`: from 1.2.3 up to, not including, 2.0.0. As in npm, `^0.2.3` ends at 0.3.0 and `^0.0.3` at 0.0.4. */
 export const compileSemverCaret = compileRange((text) => {
   const from = parseVersion(text)
   if (from === null) return null
@@ -26,7 +26,7 @@ export const compileSemverCaret = compileRange((text) => {
   return minor > 0 ? [from, [0, minor + 1, 0]] : [from, [0, 0, patch + 1]]
 })
 
-/** `1.*` and `1.2.*`; a star alone takes every version. */
+/** `1.*` and `1.2.*`; a lone `*` matches every version. */
 export const compileSemverWildcard = compileRange((text) => {
   const core = text.trim().replace(/^[vV]/, '').replace(/(?:\.?\*)+$/, '')
   if (core === '') return text.includes('*') ? [[0, 0, 0], [Number.POSITIVE_INFINITY, 0, 0]] : null
@@ -70,8 +70,8 @@ function compileRange (parse: (text: string) => readonly [Version, Version] | nu
 }
 
 /**
- * Reads a version as SDKs send them: a leading v, pre-release and build are dropped, missing parts are 0, parts after
- * the third ignored, leading zeros allowed. Null when a part is not a number.
+ * Reads a version as loosely as SDKs do: a leading v, pre-release, build and parts after the third are ignored, missing
+ * parts are 0, leading zeros are allowed. Null when a part is not a number.
  */
 function parseVersion (text: string): Version | null {
   const core = text.trim().replace(/^[vV]/, '').split(/[-+]/, 1)[0]!

@@ -2,18 +2,18 @@ import { RE2JS } from 're2js'
 import { isExactNumber } from '../../platform/http-body/parse-json.ts'
 import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, type ValueTest } from './property-test.ts'
 
-/** `exact`: the same text whatever the case, or one of several. */
+/** `exact`: equal to a text, or to one of several, ignoring case. */
 export const compileExact: CompileTest = (value) => ({ test: equals(value), whenAbsent: false })
 
-/** `is_not`: everything that is not `exact`, a missing property included. */
+/** `is_not`: the opposite of `exact`; passes for a missing property. */
 export const compileIsNot: CompileTest = (value) => {
   const test = equals(value)
   return { test: (actual, nowMs) => !test(actual, nowMs), whenAbsent: true }
 }
 
 /**
- * Booleans and the texts "true" and "false" have the same text and so are alike. A number never equals a boolean.
- * This is what the protocol calls property matching version 2, and what we tell SDKs that evaluate locally.
+ * A boolean equals the strings "true" or "false", and never a number. SDKs call this property matching version 2, which
+ * `local-evaluation-definitions.ts` announces to them.
  */
 function equals (expected: unknown): ValueTest {
   const test = equalsText(expected)
@@ -22,7 +22,7 @@ function equals (expected: unknown): ValueTest {
   return (actual, nowMs) => test(actual, nowMs) || (isExactNumber(actual) && rounded.has(Number(actual.rawJSON)))
 }
 
-/** A filter is stored with doubles, so what it says of a longer number is only nearly what somebody wrote. */
+/** Filters are stored with doubles, so a longer number in a filter has lost digits. */
 function mayBeRounded (expected: unknown): boolean {
   return Number.isInteger(expected) && !Number.isSafeInteger(expected)
 }
@@ -32,7 +32,7 @@ function equalsText (expected: unknown): ValueTest {
     const text = propertyText(expected).toLowerCase()
     return (actual) => lowerText(actual) === text
   }
-  // The protocol's odd case: no choice at all is read as "true".
+  // As SDKs do: an empty list means "true".
   if (expected.length === 0) return (actual) => isTruthy(actual)
   const texts = new Set(expected.map((item) => propertyText(item).toLowerCase()))
   return (actual) => texts.has(lowerText(actual))
@@ -60,7 +60,7 @@ export const compileNotStartsWith = compileText(startsWith, true)
 export const compileEndsWith = compileText(endsWith, false)
 export const compileNotEndsWith = compileText(endsWith, true)
 
-/** `icontains_multi`: contains one of several texts. */
+/** `icontains_multi`: contains at least one of several texts. */
 export const compileContainsAny = compileAnyText(false)
 /** `not_icontains_multi`: contains none of several texts. */
 export const compileContainsNone = compileAnyText(true)
@@ -87,16 +87,16 @@ export const compileRegex = compilePattern(false)
 export const compileNotRegex = compilePattern(true)
 
 /**
- * Longer texts match no pattern, positive or negated. The engine is linear in the text, but a client chooses the text
- * and somebody else the pattern: without a bound one request with a megabyte of overrides could hold the process.
+ * Longer texts match no pattern, positive or negated. The engine takes time linear in the text, but without a limit one
+ * request with a megabyte of properties could block the process.
  */
 const MAX_REGEX_TEXT = 16_384
 
-/** Patterns are compiled once and shared by all projects; the oldest leave when there are too many. */
+/** Compiled patterns, shared by all projects; the oldest is removed when there are too many. */
 const MAX_COMPILED = 2000
 const compiled = new Map<string, RE2JS | null>()
 
-/** Searched anywhere in the text. A pattern that does not compile passes nothing, positive or negated. */
+/** Searches anywhere in the text. A pattern that does not compile never passes, positive or negated. */
 function compilePattern (negated: boolean): CompileTest {
   return (value, { invalid }) => {
     const pattern = compileCached(propertyText(value))
@@ -125,7 +125,7 @@ function compileOrNull (pattern: string): RE2JS | null {
   try {
     return RE2JS.compile(pattern)
   } catch {
-    // Whatever the engine does not take is an invalid pattern; the caller says so.
+    // The engine refuses the pattern; the caller reports it.
     return null
   }
 }

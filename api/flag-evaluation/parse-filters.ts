@@ -3,20 +3,20 @@ import { findOperator, OPERATORS_WITHOUT_VALUE } from './property-operators.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
-/** The filters of a flag with every field known to be of its type, and defaults filled in. */
+/** The filters of a flag: every field has the right type, defaults are filled in. */
 export interface ParsedFilters {
   conditions: ParsedCondition[]
-  /** Group type whose key is hashed; null: persons. */
+  /** Index of the group type whose key is hashed; null for persons. */
   aggregation: number | null
   variants: ParsedVariant[]
-  /** By variant, or `true`. */
+  /** By key of the variant, or `true`. */
   payloads: JsonObject
   /** Persons with property `$feature_enrollment/<key>` have opted in or out. */
   enrollment: boolean
-  /** The older form of an opt-in; counts only for persons who have one of its properties. */
+  /** The older form of an opt-in; applies only to persons who have one of its properties. */
   superCondition: ParsedCondition | null
   holdout: ParsedHoldout | null
-  /** A person who passes the properties of a condition but not its rollout gets false at once. */
+  /** A person who matches the properties of a condition but not its rollout gets false without trying the others. */
   earlyExit: boolean
 }
 
@@ -24,23 +24,23 @@ export interface ParsedCondition {
   properties: ParsedProperty[]
   /** 0 to 100. */
   rolloutPercentage: number
-  /** Variant for all who match; must exist to count. */
+  /** Variant for everyone who matches; ignored when there is no such variant. */
   variant: string | null
   aggregation: number | null
 }
 
-/** One filter of a condition or a leaf of a cohort. */
+/** One filter of a condition, or one leaf of a cohort. */
 export interface ParsedProperty {
-  /** Where it stands, for messages. */
+  /** Path of the field, for errors. */
   attr: string
-  /** Null: not said; then what the condition counts by. */
+  /** Null when not given: then a property of whatever the condition aggregates by. */
   type: 'person' | 'group' | 'cohort' | 'flag' | null
-  /** Name of the property; for type flag the key (or id) of that flag. */
+  /** Name of the property; for type `flag`, the key or id of that flag. */
   key: string
   operator: string
   value: unknown
   groupTypeIndex: number | null
-  /** Leaves of cohorts may be turned round. */
+  /** Inverts the filter; only in cohorts. */
   negation: boolean
 }
 
@@ -51,14 +51,14 @@ export interface ParsedVariant {
 
 export interface ParsedHoldout {
   variant: string
-  /** Share of all identifiers that is held out, 0 to 100. */
+  /** Share of all identifiers in the holdout, in percent. */
   percentage: number
 }
 
 /**
- * Reads the filters of a flag as clients write them and Postgres holds them.
+ * Reads the filters of a flag as clients write them and Postgres stores them.
  *
- * @throws {MalformedFlagError} naming the first field that is not what it must be.
+ * @throws {MalformedFlagError} naming the first invalid field.
  */
 export function parseFilters (filters: unknown): ParsedFilters {
   const fields = readObject(filters, 'filters')
@@ -80,7 +80,7 @@ export function parseFilters (filters: unknown): ParsedFilters {
 
 function parseCondition (condition: unknown, attr: string, flagAggregation: number | null): ParsedCondition {
   const fields = readObject(condition, attr)
-  // Null says "persons"; only an absent field follows the flag.
+  // Null means persons; only an absent field inherits from the flag.
   const aggregation = fields.aggregation_group_type_index === undefined
     ? flagAggregation
     : readIndex(fields.aggregation_group_type_index, `${attr}__aggregation_group_type_index`)
@@ -107,7 +107,7 @@ function parseVariants (multivariate: unknown): ParsedVariant[] {
   })
 }
 
-/** `holdout: { id, exclusion_percentage }`, or the older `holdout_groups`, of which the first counts. */
+/** `holdout: { id, exclusion_percentage }`, or the first of the older `holdout_groups`. */
 function parseHoldout (fields: JsonObject): ParsedHoldout | null {
   if (fields.holdout != null) {
     const { id, exclusion_percentage: percentage } = readObject(fields.holdout, 'filters__holdout')
@@ -132,7 +132,7 @@ const TYPES: ReadonlySet<unknown> = new Set(['person', 'group', 'cohort', 'flag'
 
 const COHORT_OPERATORS: ReadonlySet<string> = new Set(['in', 'not_in', 'exact'])
 
-/** @throws {MalformedFlagError} naming the field: type, key, operator or value. */
+/** @throws {MalformedFlagError} naming the invalid field: type, key, operator or value. */
 export function parseProperty (property: unknown, attr: string): ParsedProperty {
   const fields = readObject(property, attr)
   const type = fields.type ?? null
@@ -156,10 +156,10 @@ export function parseProperty (property: unknown, attr: string): ParsedProperty 
 }
 
 function readKey (key: unknown, type: unknown, attr: string): string {
-  // Cohorts are named by the value; the key is by custom "id".
+  // The value names the cohort; the key is always "id".
   if (type === 'cohort') return 'id'
   if (typeof key === 'string' && key !== '') return key
-  // Some clients name a flag by its number.
+  // Some clients name a flag by its id.
   if (type === 'flag' && typeof key === 'number') return String(key)
   throw new MalformedFlagError('required', `${attr}__key`, 'A property must have a key.')
 }
@@ -181,7 +181,7 @@ export function readObject (value: unknown, attr: string): JsonObject {
   throw new MalformedFlagError(value === undefined ? 'required' : 'invalid', attr, 'This field must be an object.')
 }
 
-/** Absent and null are an empty list. @throws {MalformedFlagError} when the value is anything else but an array. */
+/** Absent and null are an empty array. @throws {MalformedFlagError} when the value is not an array. */
 export function readArray (value: unknown, attr: string): readonly unknown[] {
   if (value == null) return []
   if (Array.isArray(value)) return value

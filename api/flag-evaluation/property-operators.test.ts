@@ -30,7 +30,7 @@ t.test('long numbers are compared with all their digits', async (t) => {
   ])
 })
 
-t.test('exact compares texts whatever the case, one or any of several', async (t) => {
+t.test('exact compares texts ignoring case, with one or several', async (t) => {
   check(t, [
     ['exact', 'Pro', 'pRO', true],
     ['exact', 'pro', 'prof', false],
@@ -48,7 +48,7 @@ t.test('exact compares texts whatever the case, one or any of several', async (t
   ])
 })
 
-t.test('exact treats booleans and their texts alike, and nothing else as a boolean', async (t) => {
+t.test('exact takes booleans and their texts as equal, and nothing else as a boolean', async (t) => {
   check(t, [
     ['exact', 'true', true, true],
     ['exact', true, 'TRUE', true],

@@ -40,13 +40,13 @@ const OPERATORS: Readonly<Record<string, CompileTest>> = {
   semver_wildcard: compileSemverWildcard
 }
 
-/** Names of the operators, for messages and tests. */
+/** Names of the operators, for tests. */
 export const PROPERTY_OPERATORS: readonly string[] = Object.keys(OPERATORS)
 
 /** Operators that need no `value`. */
 export const OPERATORS_WITHOUT_VALUE: ReadonlySet<string> = new Set(['is_set', 'is_not_set'])
 
-/** The compiler of an operator, or null when there is no such operator. */
+/** The compiler of an operator; null when there is no such operator. */
 export function findOperator (name: string): CompileTest | null {
   return Object.hasOwn(OPERATORS, name) ? OPERATORS[name]! : null
 }

@@ -1,35 +1,35 @@
 import { isExactNumber, numberText } from '../../platform/http-body/parse-json.ts'
 import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
 
-/** Tells whether a property value passes; `nowMs` (Unix, milliseconds) is the time of the request. */
+/** Tells whether a property value passes; `nowMs` is the time of the request in Unix milliseconds. */
 export type ValueTest = (value: unknown, nowMs: number) => boolean
 
-/** One operator with its filter value, compiled. */
+/** A compiled operator with its filter value. */
 export interface PropertyTest {
   test: ValueTest
-  /** The answer when the property does not exist: negated operators are true then, all others false. */
+  /** Result when the property does not exist: true for negated operators, false for all others. */
   whenAbsent: boolean
 }
 
-/** Turns the `value` of a filter into a test; `invalid` reports what is wrong with the value. */
+/** Compiles the `value` of a filter into a test. */
 export type CompileTest = (value: unknown, context: CompileTestContext) => PropertyTest
 
 export interface CompileTestContext {
-  /** IANA name of the project's time zone; dates without an offset are read in it. */
+  /** IANA name of the project's time zone, in which dates without an offset are read. */
   timezone: string
   /**
-   * Called with a sentence when the filter value makes no sense for the operator. On write it throws; for a stored
-   * flag it does nothing, because the test compiled then is one that never passes.
+   * Reports a filter value that is invalid for the operator. Throws on write; does nothing for a stored flag, whose
+   * test then never passes (`NEVER`).
    */
   invalid: (message: string, code?: 'invalid' | 'invalid_regex') => void
 }
 
-/** A test that never passes, for filter values that make no sense. */
+/** A test that never passes, for invalid filter values. */
 export const NEVER: PropertyTest = { test: () => false, whenAbsent: false }
 
 /**
- * The text by which a property value is compared: strings as they are, everything else as JSON, with the names of
- * objects in order so that equal objects have equal texts.
+ * The text by which a property value is compared: a string itself, anything else its JSON with sorted names, so that
+ * equal objects have equal texts.
  */
 export function propertyText (value: unknown): string {
   if (typeof value === 'string') return value
@@ -45,7 +45,7 @@ export function lowerAscii (text: string): string {
 
 const ASCII_ONLY = /^\p{ASCII}*$/u
 
-/** Deeper objects keep their order: nobody compares them, and the depth of a request's JSON must not end the stack. */
+/** Objects nested deeper keep their order of names: the JSON of a request must not exhaust the stack. */
 const MAX_DEPTH = 20
 
 function sortNames (value: unknown, depth: number): unknown {

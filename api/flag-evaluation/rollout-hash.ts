@@ -2,25 +2,25 @@ import { hash } from 'node:crypto'
 import { type FlagDefinition } from './flag-definition.ts'
 import { type Subject } from './subject.ts'
 
-/** The request names no group of the type that a condition counts by. */
+/** The request names no group of the type that the condition aggregates by. */
 export const NO_GROUP = Symbol('no group')
 
-/** The flag counts by devices and the request names none. */
+/** The flag hashes device ids and the request has none. */
 export const NO_DEVICE = Symbol('no device')
 
-/** Only Postgres knows what was hashed for this person before. */
+/** Postgres may hold a hash key for this person, and has not been read. */
 export const UNREAD_IDENTIFIER = Symbol('unread identifier')
 
 export type Identifier = string | typeof NO_GROUP | typeof NO_DEVICE | typeof UNREAD_IDENTIFIER
 
-/** Gives what is hashed for a subject. */
+/** Returns the identifier of a subject that is hashed. */
 export type Identify = (subject: Subject) => Identifier
 
 /**
- * Chooses what a condition counts by: the group's key, the device, or the person. For a flag with experience
- * continuity a person is what was stored when it was first seen, else its anonymous id, else its distinct id.
+ * Compiles which identifier is hashed: the group key, the device id, or the distinct id. With experience continuity it
+ * is the stored hash key of the person, else the anonymous id, else the distinct id.
  *
- * @param aggregation  Group type index; null: persons.
+ * @param aggregation  Index of the group type that the condition aggregates by; null for persons.
  */
 export function compileIdentify (flag: FlagDefinition, aggregation: number | null): Identify {
   if (aggregation !== null) {
@@ -42,28 +42,28 @@ export function compileIdentify (flag: FlagDefinition, aggregation: number | nul
   }
 }
 
-/** Tells whether a condition that counts like this can be tried at all; hashing may not be needed for it. */
+/** Whether the request has the identifier that a condition needs. Without it the condition cannot match. */
 export function isIdentified (subject: Subject, flag: FlagDefinition, aggregation: number | null): boolean {
   if (aggregation !== null) return Boolean(subject.groupKeys[aggregation])
   return flag.bucketingIdentifier !== 'device_id' || Boolean(subject.deviceId)
 }
 
-/** The protocol divides by fifteen hex digits F, which as a double is 2^60. */
+/** SDKs divide by 0xfffffffffffffff (15 digits), which as a double is 2^60. */
 const SCALE = 2 ** 60
 
 /**
- * Places an identifier on the line from 0 to 1 for one flag. The same key and identifier always fall on the same
- * place, in every SDK: changing this function moves users between variants.
+ * The rollout hash: maps an identifier to a number from 0 to 1 for one flag. Every SDK computes the same number;
+ * changing this function moves users between variants.
  *
  * @param key         Key of the flag.
- * @param identifier  What the flag counts by: distinct id, group key or device id. Empty: 0, always in.
+ * @param identifier  Distinct id, group key or device id. An empty one gives 0, which is in every rollout.
  * @param salt        Empty for rollouts, `variant` for the choice of a variant.
  */
 export function hashIdentifier (key: string, identifier: string, salt: '' | 'variant'): number {
   return identifier === '' ? 0 : hashText(`${key}.${identifier}${salt}`)
 }
 
-/** The place of an identifier for holdouts: the same for every flag, so that one group is held out of all of them. */
+/** The hash for holdouts: the same for every flag, so that all of them exclude the same identifiers. */
 export function hashForHoldout (identifier: string): number {
   return hashText(`holdout-${identifier}`)
 }
@@ -83,7 +83,7 @@ const MAX_SHORT_TEXT = 55
 const schedule = new Int32Array(80)
 
 /**
- * SHA-1 for short ASCII texts: its first 15 hex digits as a number, or -1 when the text is not ASCII.
+ * The first 15 hex digits of the SHA-1 of a short ASCII text, as a number; -1 when the text is not ASCII.
  *
  * A request evaluates up to hundreds of flags and each costs a hash of some 30 characters. The call into the
  * platform's SHA-1 costs more than the hash itself: 416 ns against 244 ns here (Node 26, one core of an EPYC).

@@ -2,46 +2,46 @@ import { type Outcome } from './flag-outcome.ts'
 
 export type Properties = Readonly<Record<string, unknown>>
 
-/** What Postgres knows about a subject; read at most once a request, and only when an answer depends on it. */
+/** What Postgres stores about a subject. Read at most once per request, and only if an answer depends on it. */
 export interface StoredFacts {
-  /** Properties of the person; empty when there is none. */
+  /** Properties of the person; empty when there is no such person. */
   properties: Properties
   /** Properties of the request's groups, by group type index. */
   groupProperties: ReadonlyMap<number, Properties>
-  /** Identifier to hash by flag key, for flags with experience continuity. */
+  /** By flag key: the id to hash instead of the distinct id, for flags with experience continuity. */
   hashKeyOverrides: ReadonlyMap<string, string>
-  /** What is not among the overrides may still exist: keeping a new one failed. */
+  /** `hashKeyOverrides` may be incomplete, because storing a new one failed. */
   hashKeysUnknown: boolean
-  /** Ids of the static cohorts that the person is in, of those that flags ask for. */
+  /** The static cohorts of the person, among those that flags refer to. */
   cohortIds: ReadonlySet<number>
 }
 
-/** Whom a request asks about. Changed only by evaluating: `outcomes` fills up, `stored` is set once. */
+/** The user and groups of a request. Evaluation fills `outcomes` and sets `stored` once; the rest is constant. */
 export interface Subject {
   distinctId: string
-  /** The id before the user was identified, as SDKs send it. */
+  /** The id that the user had before being identified, as SDKs send it. */
   anonDistinctId: string | null
   deviceId: string | null
   /** Unix milliseconds; the same for all flags of a request. */
   nowMs: number
-  /** Properties that the request gives; they win over stored ones. */
+  /** Properties sent with the request; they take precedence over stored ones. */
   personOverrides: Properties | null
-  /** Group keys by group type index; undefined or empty: the request names no such group. */
+  /** Group keys by group type index; undefined or empty when the request names no such group. */
   groupKeys: ReadonlyArray<string | undefined>
   groupOverrides: ReadonlyArray<Properties | undefined>
   /** Null: not read yet. */
   stored: StoredFacts | null
-  /** By position of the flag in its set; remembers what was computed. */
+  /** Outcomes computed so far, by position of the flag in its set. */
   outcomes: Array<Outcome | undefined>
 }
 
 /** The property does not exist. */
 export const ABSENT = Symbol('absent')
 
-/** Whether the property exists, and its value, is only known to Postgres, which has not been asked. */
+/** The property may exist in Postgres, which has not been read. */
 export const UNREAD = Symbol('unread')
 
-/** Facts about a subject of whom nothing is stored. */
+/** Facts about a subject with nothing stored. */
 export const NO_FACTS: StoredFacts = {
   properties: {},
   groupProperties: new Map(),
@@ -50,13 +50,13 @@ export const NO_FACTS: StoredFacts = {
   cohortIds: new Set()
 }
 
-/** Gives the value of one property of a subject, ABSENT or UNREAD. */
+/** Returns the value of one property of a subject, ABSENT or UNREAD. */
 export type PropertyLookup = (subject: Subject) => unknown
 
 /**
- * Compiles the lookup of a person property: the request's overrides win over stored ones, `distinct_id` always
- * exists, and a missing `$initial_` property is filled from the current one, because events that set it may still
- * be on their way.
+ * Compiles the lookup of a person property. Properties of the request take precedence over stored ones, `distinct_id`
+ * always exists, and a missing `$initial_` property falls back to the current one, because the event that sets it may
+ * not be processed yet.
  */
 export function compilePersonLookup (name: string): PropertyLookup {
   if (name === 'distinct_id') {
@@ -75,7 +75,7 @@ export function compilePersonLookup (name: string): PropertyLookup {
   }
 }
 
-/** Compiles the lookup of a property of the request's group of a type; without such a group nothing exists. */
+/** Compiles the lookup of a property of the request's group of one type; ABSENT when the request has no such group. */
 export function compileGroupLookup (groupTypeIndex: number, name: string): PropertyLookup {
   return (subject) => {
     const overrides = subject.groupOverrides[groupTypeIndex]
@@ -92,7 +92,7 @@ function ownOr (properties: Properties | null, name: string, otherwise: unknown)
   return properties !== null && Object.hasOwn(properties, name) ? properties[name] : otherwise
 }
 
-/** Event properties that persons keep the first value of: with a leading `$`, and campaign parameters without. */
+/** Event properties whose first value persons keep as `$initial_...`: with a leading `$`, and campaign ones without. */
 const WITH_DOLLAR = new Set([
   'app_build', 'app_name', 'app_namespace', 'app_version', 'browser', 'browser_version', 'current_url', 'device_type',
   'os', 'os_version', 'pathname', 'raw_user_agent', 'referrer', 'referring_domain', 'screen_height', 'screen_width',
@@ -104,7 +104,7 @@ const CAMPAIGN = new Set([
   'qclid', 'sccid', 'irclid', '_kx'
 ])
 
-/** `$initial_browser` is filled from `$browser`, `$initial_utm_source` from `utm_source`. */
+/** `$initial_browser` falls back to `$browser`, `$initial_utm_source` to `utm_source`. */
 function findCurrentName (name: string): string | null {
   if (!name.startsWith('$initial_')) return null
   const rest = name.slice('$initial_'.length)

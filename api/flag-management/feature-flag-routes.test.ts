@@ -53,7 +53,7 @@ t.test('creates, retrieves, updates and deletes', async (t) => {
   t.match(await create(api, { key: 'color' }), { status: 201 }, 'the key of a deleted flag is free')
 })
 
-t.test('a flag is deleted by writing so, too', async (t) => {
+t.test('a PATCH with deleted deletes a flag', async (t) => {
   const api = await shared.inNewProject()
   const { body: flag } = await create(api, { key: 'f' })
 
@@ -77,7 +77,7 @@ t.test('lists a page, newest first, with links', async (t) => {
   t.match((await api.call('GET', '~/feature_flags?search=B')).body, { count: 1, results: [{ key: 'b' }] })
 })
 
-t.test('bad input gets the error of the contract with its field', async (t) => {
+t.test('invalid input gets the error of the contract with its field', async (t) => {
   const api = await shared.inNewProject()
   await create(api, { key: 'taken' })
   const property = (fields: object): object => ({ key: 'f', filters: { groups: [{ properties: [{ key: 'a', type: 'person', ...fields }] }] } })
@@ -108,19 +108,19 @@ t.test('bad input gets the error of the contract with its field', async (t) => {
 t.test('flags that other flags depend on stay, and keep their key', async (t) => {
   const api = await shared.inNewProject()
   const { body: base } = await create(api, { key: 'base' })
-  const asks = { groups: [{ properties: [{ key: 'base', type: 'flag', value: true, operator: 'flag_evaluates_to' }] }] }
-  const { body: top } = await create(api, { key: 'top', filters: asks })
+  const dependent = { groups: [{ properties: [{ key: 'base', type: 'flag', value: true, operator: 'flag_evaluates_to' }] }] }
+  const { body: top } = await create(api, { key: 'top', filters: dependent })
   const path = `~/feature_flags/${base.id}`
 
   t.match(await api.call('DELETE', path), { status: 400, body: { code: 'has_dependents', attr: 'deleted', detail: /top/ } })
   t.match(await api.call('PATCH', path, { key: 'new' }), { status: 400, body: { code: 'has_dependents', attr: 'key' } })
-  const circle = { groups: [{ properties: [{ key: 'top', type: 'flag', value: true }] }] }
-  t.match(await api.call('PATCH', path, { filters: circle }), { status: 400, body: { code: 'invalid', attr: 'filters__groups' } })
+  const cycle = { groups: [{ properties: [{ key: 'top', type: 'flag', value: true }] }] }
+  t.match(await api.call('PATCH', path, { filters: cycle }), { status: 400, body: { code: 'invalid', attr: 'filters__groups' } })
   t.match(await api.call('DELETE', `~/feature_flags/${top.id}`), { status: 204 })
   t.match(await api.call('DELETE', path), { status: 204 })
 })
 
-t.test('of two flags made at once with one key one is made, and no circle comes about', async (t) => {
+t.test('of two flags created at once with one key one is stored, and no dependency cycle is', async (t) => {
   const api = await shared.inNewProject()
   const made = await Promise.all([1, 2, 3, 4].map(async () => await create(api, { key: 'same' })))
   t.same(made.map(({ status }) => status).sort(), [201, 400, 400, 400])
@@ -166,7 +166,7 @@ t.test('serves the payload of a flag as configuration', async (t) => {
   t.match(await api.call('GET', path), { status: 200, body: '{"max":5}' })
 })
 
-t.test('posthog-node takes no error of the remote configuration for a payload', async (t) => {
+t.test('posthog-node does not take an error of the remote configuration for a payload', async (t) => {
   const api = await shared.inNewProject()
   await create(api, { key: 'limits', filters: { groups: [{}], payloads: { true: '{"max":5}' } } })
   await create(api, { key: 'bare', filters: { groups: [{}] } })

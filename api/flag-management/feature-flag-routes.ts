@@ -13,7 +13,7 @@ const write = { scope: 'feature_flag:write' } as const
 const tags = ['feature flags']
 const one = { $ref: 'FeatureFlag#' }
 
-/** The largest id of the column; more is no flag. */
+/** Up to the largest id of the column. */
 const idParams = { type: 'object', properties: { id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } } as const
 
 interface FlagParams {
@@ -25,12 +25,12 @@ const listQuery = {
   properties: {
     ...pageQueryProperties,
     ...searchQueryProperties,
-    active: { type: 'boolean', description: 'true: only active ones; false: only the others. Default: both.' },
+    active: { type: 'boolean', description: 'true: only active flags; false: only inactive ones. Default: both.' },
     ...cursorQueryProperties
   }
 }
 
-/** Feature flags of a project. What is written here decides what `/decide` and `/flags` answer a moment later. */
+/** Management of the feature flags of a project. `/decide` and `/flags` follow a change within a second. */
 export async function featureFlagRoutes (app: FastifyInstance, deps: { sql: Sql, publicUrl: string }): Promise<void> {
   const { sql } = deps
   app.addSchema(featureFlagSchema)
@@ -69,7 +69,7 @@ export async function featureFlagRoutes (app: FastifyInstance, deps: { sql: Sql,
     config: write,
     schema: {
       tags, summary: 'Delete a feature flag', params: idParams,
-      description: 'Its key may be used again. A flag that other flags depend on is refused.',
+      description: 'Its key may be used again. Refused when other flags depend on it, or an experiment runs on it.',
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {
@@ -81,7 +81,7 @@ export async function featureFlagRoutes (app: FastifyInstance, deps: { sql: Sql,
     config: { ...read, errorsWithoutBody: true },
     schema: {
       tags, summary: 'Retrieve the payload of a feature flag',
-      description: 'As SDKs fetch it for configuration. With a token, @current is the project of that key. ' +
+      description: 'For the remote configuration of SDKs. With a token, @current is the project of that key. ' +
         'Errors have no body, because SDKs would take it for the payload.',
       params: { type: 'object', properties: { key: { type: 'string', description: 'Key of the flag.' } } },
       querystring: { type: 'object', properties: { token: { type: 'string', description: 'Project API key.' } } },
@@ -89,7 +89,7 @@ export async function featureFlagRoutes (app: FastifyInstance, deps: { sql: Sql,
     }
   }, async (request, reply) => {
     const payload = await findPayload(sql, await projectOf(request, sql), request.params.key)
-    // Serialised here: a bare text would be sent as it is, and SDKs parse the answer.
+    // Serialised here: Fastify sends a string unquoted, and SDKs parse the answer as JSON.
     return await reply.type('application/json; charset=utf-8').send(JSON.stringify(payload))
   })
 }
@@ -98,7 +98,7 @@ function flagOf (request: FastifyRequest<FlagParams>): { projectId: number, id: 
   return { projectId: accessOf(request).projectId, id: request.params.id }
 }
 
-/** The project of the path, or of the token that the SDK sends with `@current`. */
+/** The project of the path, or that of the token which SDKs send with `@current`. */
 async function projectOf (request: FastifyRequest, sql: Sql): Promise<number> {
   const { projectId, projectIds } = accessOf(request)
   const { token } = request.query as { token?: string }

@@ -29,35 +29,35 @@ export function selectFeatureFlag (sql: Sql): SqlFragment {
 
 const writable = {
   name: { type: 'string', maxLength: 10_000, description: 'What the flag is for.' },
-  key: { type: 'string', description: 'By which SDKs ask: letters, digits, hyphens and underscores; unique in the project.' },
+  key: { type: 'string', description: 'Name of the flag in SDKs: letters, digits, hyphens and underscores; unique in the project.' },
   filters: {
     type: 'object',
     additionalProperties: true,
-    description: 'Who gets what: groups (condition sets, the first that matches decides) with properties, ' +
+    description: 'Who gets which value: groups (condition sets; the first that matches decides) with properties, ' +
       'rollout_percentage and variant; multivariate, payloads, aggregation_group_type_index, holdout, early_exit, ' +
       'feature_enrollment.'
   },
   deleted: { type: 'boolean', description: 'true deletes the flag; its key may be used again.' },
-  active: { type: 'boolean', description: 'An inactive flag is false for everybody.' },
+  active: { type: 'boolean', description: 'An inactive flag is false for everyone.' },
   ensure_experience_continuity: {
-    type: 'boolean', description: 'Keep the value of an anonymous user who is identified.'
+    type: 'boolean', description: 'Users keep their value when they are identified.'
   },
-  evaluation_runtime: { type: 'string', enum: ['all', 'server', 'client'], description: 'Which SDKs may ask.' },
+  evaluation_runtime: { type: 'string', enum: ['all', 'server', 'client'], description: 'Which SDKs get the flag.' },
   bucketing_identifier: {
-    type: 'string', enum: ['distinct_id', 'device_id'], description: 'What persons are counted by.'
+    type: 'string', enum: ['distinct_id', 'device_id'], description: 'Which id is hashed for rollouts and variants.'
   }
 } as const
 
 const readOnly = {
   id: { type: 'integer' },
   team_id: { type: 'integer', description: 'Id of the project.' },
-  version: { type: 'integer', description: 'Raised by one with every change.' },
+  version: { type: 'integer', description: 'Increases by one with every change.' },
   created_by: userSummarySchema,
   created_at: { type: 'string', format: 'date-time' },
   updated_at: { type: 'string', format: 'date-time' }
 } as const
 
-/** What a client may write of a flag. */
+/** The fields of a flag that clients may write. */
 export type FeatureFlagFields = Partial<Pick<FeatureFlag, keyof typeof writable>>
 
 export type NewFeatureFlag = FeatureFlagFields & { key: string }
@@ -76,7 +76,7 @@ export const featureFlagSchema = {
   properties: Object.fromEntries(order.map((name) => [name, properties[name]]))
 }
 
-/** Anyone who sends back what was answered may: fields that cannot be written are taken and left alone. */
+/** Clients may send back a whole flag: read-only fields are accepted and ignored. */
 const body = {
   type: 'object',
   additionalProperties: false,
@@ -87,5 +87,5 @@ export const newFeatureFlagSchema = { ...body, required: ['key'] }
 
 export const featureFlagChangesSchema = body
 
-/** The fields of a body that are written. */
+/** The fields that are written from a body. */
 export const WRITABLE_FIELDS = Object.keys(writable) as Array<keyof typeof writable>

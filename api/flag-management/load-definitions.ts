@@ -4,11 +4,11 @@ import { type CohortDefinition, type FlagDefinition, type ProjectDefinitions } f
 /** A public key of a project. */
 export interface ProjectKey {
   projectId: number
-  /** Rotated keys are accepted until then. */
+  /** A rotated key is accepted until then; null for a key that does not expire. */
   expiresAt: Date | null
 }
 
-/** Reads every public key: tens of rows. */
+/** Reads all public keys, by key: tens of rows. */
 export async function loadProjectKeys (sql: Sql): Promise<Map<string, ProjectKey>> {
   const rows = await sql<Array<ProjectKey & { apiKey: string }>>`
     SELECT api_key AS "apiKey", project_id AS "projectId", expires_at AS "expiresAt" FROM project_api_keys`
@@ -21,14 +21,14 @@ export async function loadProjectIds (sql: Sql): Promise<Set<number>> {
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Reads the revision of each project's flags; projects that never had a flag have none. */
+/** Reads the revision of the flags of each project. A project that never had a flag has none. */
 export async function loadRevisions (sql: Sql): Promise<Map<number, number>> {
   const rows = await sql<Array<{ project_id: number, revision: number }>>`
     SELECT project_id, revision FROM flag_revisions`
   return new Map(rows.map(({ project_id: projectId, revision }) => [projectId, revision]))
 }
 
-/** Reads everything needed to evaluate the flags of one project, in one query and so at one point of time. */
+/** Reads everything needed to evaluate the flags of a project, in one query and so from one snapshot. */
 export async function loadDefinitions (sql: SqlTemplates, projectId: number): Promise<ProjectDefinitions | null> {
   const [row] = await sql<Array<Loaded>>`
     SELECT

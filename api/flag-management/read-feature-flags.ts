@@ -10,7 +10,7 @@ export interface FeatureFlagQuery extends PageQuery {
   after?: string
 }
 
-/** Name of the order in cursors. */
+/** Name of the sort order in cursors. */
 const ORDER = 'newest'
 
 /** Lists the flags of a project, newest first. */
@@ -36,7 +36,9 @@ export async function listFeatureFlags (
 }
 
 /**
- * @param options.deleted  Find it also when it is deleted, to answer the request that deleted it.
+ * Reads one flag.
+ *
+ * @param options.deleted  Return a deleted flag too: for the answer to the request that deleted it.
  * @throws {HttpError} 404 when the project has no such flag.
  */
 export async function findFeatureFlag (
@@ -50,7 +52,7 @@ export async function findFeatureFlag (
 }
 
 /**
- * The payload of a flag as SDKs fetch it for configuration: that of the value `true`, anyone who asks.
+ * Reads the payload of a flag for remote configuration: that of the value `true`, the same for everyone.
  *
  * @throws {HttpError} 404 when the project has no such active flag.
  */

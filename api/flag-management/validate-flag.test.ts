@@ -26,7 +26,7 @@ function withVariants (...percentages: unknown[]): object {
   return { groups: [], multivariate: { variants } }
 }
 
-t.test('takes what flags are made of', async (t) => {
+t.test('accepts every kind of flag', async (t) => {
   const fine: unknown[] = [
     { groups: [] },
     {},
@@ -45,7 +45,7 @@ t.test('takes what flags are made of', async (t) => {
   for (const filters of fine) t.equal(validate(filters), null, JSON.stringify(filters))
 })
 
-t.test('names the field at fault', async (t) => {
+t.test('names the invalid field', async (t) => {
   const property = 'filters__groups__0__properties__1'
   const cases: Array<[unknown, string, string]> = [
     ['x', 'filters', 'invalid'],
@@ -97,16 +97,16 @@ t.test('keys are of letters, digits, hyphens and underscores, and unique', async
   t.same(validate({}, 'taken', others), { code: 'unique', attr: 'key' })
 })
 
-t.test('refuses flags that would ask for each other in a circle', async (t) => {
-  const asks = (key: string): object => ({ groups: [{ properties: [{ key, type: 'flag', value: true }] }] })
-  const others = [buildFlag('b', asks('a'), { id: 8 }), buildFlag('a', {}, { id: 9 })]
+t.test('refuses dependency cycles', async (t) => {
+  const dependsOn = (key: string): object => ({ groups: [{ properties: [{ key, type: 'flag', value: true }] }] })
+  const others = [buildFlag('b', dependsOn('a'), { id: 8 }), buildFlag('a', {}, { id: 9 })]
 
-  const circle = { code: 'invalid', attr: 'filters__groups' }
-  t.same(validate(asks('b'), 'a', others.slice(0, 1)), circle)
-  t.same(validate(asks('f'), 'f'), circle)
+  const cycle = { code: 'invalid', attr: 'filters__groups' }
+  t.same(validate(dependsOn('b'), 'a', others.slice(0, 1)), cycle)
+  t.same(validate(dependsOn('f'), 'f'), cycle)
   t.same(findDependents({ id: 9, key: 'a' }, buildDefinitions(others)), ['b'])
 })
 
-t.test('a broken flag elsewhere does not keep anybody from writing', async (t) => {
+t.test('other broken flags do not prevent writing', async (t) => {
   t.equal(validate({ groups: [{}] }, 'f', [buildFlag('broken', 'rubbish', { id: 3 })]), null)
 })

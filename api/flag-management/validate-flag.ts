@@ -5,18 +5,18 @@ import { type ParsedFilters, parseFilters } from '../flag-evaluation/parse-filte
 
 const KEY_PATTERN = /^[a-zA-Z0-9_-]+$/
 
-/** As long as the column of Postgres. */
+/** Characters; the length of the column in Postgres. */
 const MAX_KEY_LENGTH = 400
 
 /** Sums of percentages such as 33.3, 33.3 and 33.4 are not exact in binary. */
 const SUM_TOLERANCE = 1e-6
 
 /**
- * Checks a flag that somebody wants to write, against everything it refers to.
+ * Checks a flag before it is written, with everything that it refers to.
  *
- * @param draft   The flag as it would be; its id that of the stored one when it exists.
- * @param others  Everything else in the project.
- * @throws {MalformedFlagError} naming the first field at fault.
+ * @param draft   The flag as it would be stored; `id` is that of the stored flag, if there is one.
+ * @param others  The definitions of the project, with or without the stored flag.
+ * @throws {MalformedFlagError} naming the first invalid field.
  */
 export function validateFlag (draft: FlagDefinition, others: ProjectDefinitions): void {
   checkKey(draft, others)
@@ -46,7 +46,7 @@ function checkKey ({ id, key }: FlagDefinition, { flags }: ProjectDefinitions): 
   if (flags.some((flag) => flag.key === key && flag.id !== id)) throw duplicateKey()
 }
 
-/** The words are the protocol's; clients look for them. */
+/** The wording is PostHog's; clients compare it. */
 export function duplicateKey (): MalformedFlagError {
   return new MalformedFlagError('unique', 'key', 'There is already a feature flag with this key.')
 }
@@ -65,7 +65,7 @@ function checkVariants ({ variants }: ParsedFilters): void {
   })
   const sum = variants.reduce((total, { rolloutPercentage }) => total + rolloutPercentage, 0)
   if (variants.length > 0 && Math.abs(sum - 100) > SUM_TOLERANCE) {
-    throw new MalformedFlagError('invalid', attr, `The percentages of the variants must sum to 100, but sum to ${sum}.`)
+    throw new MalformedFlagError('invalid', attr, `The percentages of the variants must sum to 100; they sum to ${sum}.`)
   }
 }
 
@@ -77,7 +77,7 @@ function checkPercentage (percentage: number, attr: string): void {
 function checkPayloads (filters: ParsedFilters): void {
   for (const name of Object.keys(filters.payloads)) {
     if (name === 'true' || hasVariant(filters, name) || filters.holdout?.variant === name) continue
-    throw new MalformedFlagError('invalid', 'filters__payloads', `There is no variant "${name}" that could have a payload.`)
+    throw new MalformedFlagError('invalid', 'filters__payloads', `There is a payload for the variant "${name}", which does not exist.`)
   }
 }
 
@@ -93,7 +93,7 @@ function checkGroupTypes (filters: ParsedFilters, { groupTypes }: ProjectDefinit
   })
 }
 
-/** Compiles the flag among the others: operators with their values, cohorts, flags, and circles of flags. */
+/** Compiles the flag with the others, which finds invalid values, unknown cohorts and flags, and dependency cycles. */
 function checkReferences (draft: FlagDefinition, others: ProjectDefinitions): void {
   const flag = { ...draft, active: true }
   const flags = [...others.flags.filter(({ id }) => id !== draft.id), flag]
@@ -114,17 +114,17 @@ function hasVariant ({ variants }: ParsedFilters, key: string): boolean {
   return variants.some((variant) => variant.key === key)
 }
 
-/** Keys of the flags whose conditions ask for a flag, by its key or id. */
+/** Keys of the flags that depend on a flag, by its key or id. */
 export function findDependents ({ id, key }: Pick<FlagDefinition, 'id' | 'key'>, { flags }: ProjectDefinitions): string[] {
-  return flags.filter((flag) => flag.id !== id && asksFor(flag.filters, key, id)).map((flag) => flag.key)
+  return flags.filter((flag) => flag.id !== id && dependsOn(flag.filters, key, id)).map((flag) => flag.key)
 }
 
-function asksFor (filters: unknown, key: string, id: number): boolean {
+function dependsOn (filters: unknown, key: string, id: number): boolean {
   try {
     return parseFilters(filters).conditions.some(({ properties }) =>
       properties.some((property) => property.type === 'flag' && (property.key === key || property.key === String(id))))
   } catch {
-    // Malformed filters ask for nothing.
+    // Malformed filters depend on nothing.
     return false
   }
 }

@@ -8,22 +8,24 @@ import { type FeatureFlag, type FeatureFlagFields, type NewFeatureFlag, WRITABLE
 import { findFeatureFlag } from './read-feature-flags.ts'
 import { loadDefinitions } from './load-definitions.ts'
 
-/** The one way in which flags are written, anyone who wants it: checked against everything else in the project. */
+/** The only way to write flags, for the management API and for experiments: each flag is checked with the others. */
 export interface FlagWriter {
-  /** Everything in the project, as it was when the writer was opened. */
+  /** The definitions of the project when the writer was opened. */
   definitions: ProjectDefinitions
   /**
-   * @returns the id of the new flag.
-   * @throws {MalformedFlagError} naming the field at fault.
+   * Stores a new flag.
+   *
+   * @returns its id.
+   * @throws {MalformedFlagError} naming the invalid field.
    */
   insert: (fields: NewFeatureFlag, userId: number) => Promise<number>
   /**
    * Changes the given fields and no others, and raises the version.
    *
-   * @throws {MalformedFlagError} naming the field at fault; {HttpError} 404 for a flag the project does not have.
+   * @throws {MalformedFlagError} naming the invalid field; {HttpError} 404 when the project has no such flag.
    */
   change: (id: number, fields: FeatureFlagFields) => Promise<void>
-  /** The experiments that run on a flag: launched, not ended, not deleted. Who starts one takes a turn too. */
+  /** The experiments that run on a flag: launched, not ended, not deleted. Launching one takes the same lock. */
   findRunning: (id: number) => Promise<RunningExperiment[]>
 }
 
@@ -35,7 +37,7 @@ export interface RunningExperiment {
 /**
  * Creates a flag.
  *
- * @throws {HttpError} 400 with the field at fault, nested by `__`.
+ * @throws {HttpError} 400 naming the invalid field in `attr`, levels joined by `__`.
  */
 export async function createFeatureFlag (
   sql: Sql, { projectId, userId }: { projectId: number, userId: number }, fields: NewFeatureFlag
@@ -45,11 +47,12 @@ export async function createFeatureFlag (
 }
 
 /**
- * Changes the given fields and no others, and raises the version. `deleted: true` deletes; a flag that other flags ask
- * for stays, and keeps its key; so does one that an experiment runs on, which keeps its variants too. It can be
- * switched off all the same: that is how something harmful is stopped.
+ * Changes the given fields and increases the version. `deleted: true` deletes the flag.
  *
- * @throws {HttpError} 404; 400 with the field at fault.
+ * A flag that other flags depend on cannot be deleted or renamed. Nor can one with a running experiment, whose variants
+ * cannot be changed either. Both can be switched off, because that is how a harmful change is stopped.
+ *
+ * @throws {HttpError} 404; 400 naming the invalid field in `attr`.
  */
 export async function updateFeatureFlag (
   sql: Sql, { projectId, id }: { projectId: number, id: number }, fields: FeatureFlagFields
@@ -89,10 +92,10 @@ async function refuseUnderExperiment (
   const running = await flags.findRunning(stored.id)
   if (running.length === 0) return
   throw new HttpError(400, 'validation_error', 'flag_in_use',
-    `${describeRunning(running)} End it first; until then the flag keeps its key and variants.`, { attr })
+    `${describeRunning(running)} End it first: until then the flag cannot be deleted or renamed, nor its variants changed.`, { attr })
 }
 
-/** The field of a change that would take the ground from a running experiment. */
+/** The field of a change that would invalidate a running experiment; undefined when there is none. */
 function findBreakingField (stored: FlagDefinition, { deleted, key, filters }: FeatureFlagFields): string | undefined {
   if (deleted === true) return 'deleted'
   if (key !== undefined && key !== stored.key) return 'key'
@@ -100,13 +103,13 @@ function findBreakingField (stored: FlagDefinition, { deleted, key, filters }: F
   return changes ? 'filters__multivariate__variants' : undefined
 }
 
-/** Ids begin at 1, so this is nobody's. */
+/** Ids begin at 1, so no stored flag has this one. */
 const NEW_ID = 0
 
 /**
- * Opens the flags of a project for writing, until the transaction ends. Writers take turns, because two changes that
- * are each right may be wrong together: two flags that begin to ask for each other, or one that deletes a flag and one
- * that launches an experiment on it.
+ * Locks the flags of a project for writing, until the transaction ends. Writers take turns, because two changes that
+ * are each valid may be invalid together: two flags that begin to depend on each other, or deleting a flag while an
+ * experiment on it is launched.
  *
  * @throws {HttpError} 404 for a project that does not exist.
  */
@@ -126,7 +129,7 @@ export async function openFlagWriter (tx: TransactionSql, projectId: number): Pr
     },
     async change (id, fields) {
       const stored = findFlag(definitions, id)
-      // What was stored once may be left as it is, or nobody could switch off a flag with malformed filters.
+      // Unchanged filters are not checked: a flag with malformed ones can still be switched off.
       const isChecked = fields.deleted !== true && (fields.filters !== undefined || fields.key !== undefined)
       if (isChecked) validateFlag(toDefinition(id, { ...toFields(stored), ...fields }), definitions)
       const columns = { ...toColumns(tx, fields), updated_at: new Date() }
@@ -139,7 +142,7 @@ export async function openFlagWriter (tx: TransactionSql, projectId: number): Pr
   }
 }
 
-/** Says which experiments stand against a change. */
+/** Names the experiments that forbid a change. */
 export function describeRunning (running: readonly RunningExperiment[]): string {
   const names = running.slice(0, 10).map(({ id, name }) => `"${name.slice(0, 100)}" (${id})`).join(', ')
   return `${running.length === 1 ? 'An experiment runs' : 'Experiments run'} on this feature flag: ${names}.`
@@ -152,7 +155,7 @@ function findFlag ({ flags }: ProjectDefinitions, id: number): FlagDefinition {
   return flag
 }
 
-/** Somebody else who does not take turns took the key. */
+/** A writer that did not take the lock used the key first. */
 function translate (error: unknown): never {
   throw isUniqueViolation(error, 'feature_flags_key') ? duplicateKey() : error
 }

@@ -1,7 +1,7 @@
 import { type CohortDefinition, type FlagDefinition, type ProjectDefinitions } from '../flag-evaluation/flag-definition.ts'
 import { type Subject } from '../flag-evaluation/subject.ts'
 
-/** A flag for tests: on for all unless its filters say otherwise. */
+/** A flag for tests, with default values for all other fields. */
 export function buildFlag (key: string, filters: unknown, rest: Partial<FlagDefinition> = {}): FlagDefinition {
   return {
     id: 1,
@@ -26,7 +26,7 @@ export function buildDefinitions (
   return { projectId: 1, timezone: 'UTC', flags, cohorts, groupTypes }
 }
 
-/** Somebody of whom nothing is stored and nothing given but the distinct id. */
+/** A subject with a distinct id only, and nothing stored. */
 export function buildSubject (distinctId: string, rest: Partial<Subject> = {}): Subject {
   return {
     distinctId,

@@ -8,7 +8,6 @@ import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { type ApiDeps, buildApiApp } from '../app.ts'
 import { createNatsOnDemand } from '../dead-letters/nats-on-demand.ts'
-import { createFlagTallies } from '../flag-endpoints/compute-flags.ts'
 import { createDefinitionCache } from '../flag-endpoints/definition-cache.ts'
 import { createPersonalKeyDirectory, createProjectDirectory } from '../keys/key-directories.ts'
 import { createPersonalKey } from '../keys/personal-keys.ts'
@@ -66,7 +65,7 @@ export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps>
   })
   await changes.ready
   const metrics = createMetrics('api')
-  const definitions = createDefinitionCache({ sql, databaseUrl, logger, tallies: createFlagTallies(metrics) })
+  const definitions = createDefinitionCache({ sql, databaseUrl, logger, metrics })
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, personalKeys, projects, now, metrics, definitions,
     publicUrl: '', managementRateLimit: 0, isShuttingDown: () => false, ...overrides

@@ -5,7 +5,6 @@ import { createMetrics, type Metrics } from '../../platform/metrics.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
-import { createFlagTallies } from '../flag-endpoints/compute-flags.ts'
 import { decideRoutes } from '../flag-endpoints/decide-routes.ts'
 import { createDefinitionCache, type DefinitionCache } from '../flag-endpoints/definition-cache.ts'
 import { createPersonReader, type PersonReader } from '../flag-endpoints/person-reader.ts'
@@ -16,7 +15,7 @@ import { createProject } from '../keys/projects.ts'
 import { createUser } from '../keys/users.ts'
 
 export interface TestDecide {
-  /** Straight to Postgres, whatever is put between it and the endpoints. */
+  /** A direct connection to Postgres, even when a proxy is between it and the endpoints. */
   sql: Sql
   databaseUrl: string
   app: FastifyInstance
@@ -53,7 +52,7 @@ export async function createTestDecide (
   const logger = createLogger({ component: 'api', level: 'silent' })
   const metrics = createMetrics('api')
   const now = Date.now
-  const definitions = createDefinitionCache({ sql, databaseUrl, logger, tallies: createFlagTallies(metrics) })
+  const definitions = createDefinitionCache({ sql, databaseUrl, logger, metrics })
   const app = fastify({ routerOptions: { ignoreTrailingSlash: true, maxParamLength: 400 } })
   app.setErrorHandler(errorHandler)
   answerUnknownRoutes(app)
@@ -85,13 +84,13 @@ export async function createTestDecide (
 
 function countReads (reader: PersonReader, reads: TestDecide['reads']): PersonReader {
   return {
-    readForFlags (question) {
+    readForFlags (query) {
       reads.facts++
-      return reader.readForFlags(question)
+      return reader.readForFlags(query)
     },
-    keepHashKeys (note) {
+    keepHashKeys (record) {
       reads.hashKeys++
-      return reader.keepHashKeys(note)
+      return reader.keepHashKeys(record)
     }
   }
 }
@@ -135,7 +134,7 @@ export interface TestAnswer {
   body: any
 }
 
-/** Asks over HTTP; a body that is not a Buffer or text is sent as JSON. */
+/** Sends a request over HTTP; a body that is not a Buffer or string is sent as JSON. */
 export async function ask (
   decide: TestDecide, path: string, body?: unknown, headers: Record<string, string> = {}
 ): Promise<TestAnswer> {

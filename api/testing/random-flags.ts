@@ -3,7 +3,7 @@ import { type TestFlag } from './create-test-decide.ts'
 
 type Json = Record<string, any>
 
-/** Somebody to ask flags for. */
+/** A user whose flags are evaluated. */
 export interface RandomUser {
   distinctId: string
   personProperties: Json
@@ -16,12 +16,12 @@ const VERSIONS = ['1.2.3', 'v2.0.0', '1.10', '2.0.0-beta', '3.08.1', '0.2.9', '0
 const DATES = ['2024-01-31', '2026-03-01T10:00:00Z', '2025-06-15', '2026-11-20', '2023-02-28T23:59:59.500Z', 'soon', null]
 const NUMBERS = [0, 1, 17.5, '18', 42, '99.5', -3, null, '12 apples', 'many']
 
-/** Properties, each with the values that users have and the operators and values that flags ask for. */
-const PROPERTIES: Array<{ key: string, values: unknown[], asks: Array<[string, unknown[]]> }> = [
+/** Properties, each with the values that users have and the operators and values of filters. */
+const PROPERTIES: Array<{ key: string, values: unknown[], filters: Array<[string, unknown[]]> }> = [
   {
     key: 'plan',
     values: [...PLANS, true, 2.5, null, ['free', 'pro'], { tier: 'pro' }],
-    asks: [
+    filters: [
       ['exact', ['pro', ['Free', 'team'], 'enterprise', true, 'TRUE', 2.5, [], { tier: 'pro' }]],
       ['is_not', ['pro', ['free', 'TEAM'], false, null]],
       ['is_set', [null]],
@@ -31,7 +31,7 @@ const PROPERTIES: Array<{ key: string, values: unknown[], asks: Array<[string, u
   {
     key: 'email',
     values: ['ann@example.com', 'BOB@Example.org', 'eve@test.io', 'x', 17.5, true, null],
-    asks: [
+    filters: [
       ['icontains', ['@EXAMPLE', 'test', 'e', 'null']],
       ['not_icontains', ['example', '@']],
       ['starts_with', ['ANN', 'b', '17']],
@@ -45,12 +45,12 @@ const PROPERTIES: Array<{ key: string, values: unknown[], asks: Array<[string, u
   {
     key: 'age',
     values: NUMBERS,
-    asks: [['gt', [17, '18', 0]], ['gte', [18, '99.5']], ['lt', [42, '1']], ['lte', [0, -3, 17.5]]]
+    filters: [['gt', [17, '18', 0]], ['gte', [18, '99.5']], ['lt', [42, '1']], ['lte', [0, -3, 17.5]]]
   },
   {
     key: 'joined',
     values: DATES,
-    asks: [
+    filters: [
       ['is_date_before', ['2025-06-15', '-30d', '2w', '-1y', '2026-03-01T09:59:59Z', '-18m']],
       ['is_date_after', ['2024-01-31', '-400d', '-2y', '5000h', '2025-06-15T00:00:00.000Z']]
     ]
@@ -58,7 +58,7 @@ const PROPERTIES: Array<{ key: string, values: unknown[], asks: Array<[string, u
   {
     key: 'version',
     values: VERSIONS,
-    asks: [
+    filters: [
       ['semver_eq', ['1.2.3', '2.0']], ['semver_neq', ['1.2.3', 'v2']], ['semver_gt', ['1.2', '2.0.0-rc']],
       ['semver_gte', ['1.10.0']], ['semver_lt', ['2', '1.9.9']], ['semver_lte', ['0.2.9']],
       ['semver_tilde', ['1.2.0', '0.2.1']], ['semver_caret', ['1.2.0', '0.2.1', '0.0.4']],
@@ -150,8 +150,8 @@ function asVariant (percentage: number, index: number): Json {
 }
 
 function buildProperty (random: Random, type: 'person' | 'group'): Json {
-  const { key, asks } = pickOne(PROPERTIES, random)
-  const [operator, values] = pickOne(asks, random)
+  const { key, filters } = pickOne(PROPERTIES, random)
+  const [operator, values] = pickOne(filters, random)
   return {
     key,
     operator,
