@@ -1,15 +1,23 @@
 import { once } from 'node:events'
 import net, { type AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
-import { setTimeout as delay } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { startTcpFaultProxy, type TcpFaultProxy } from '../../test/faults/system/tcp-fault-proxy.ts'
 import { connectPostgres, type Sql } from './connect-postgres.ts'
 
+interface BreakablePool {
+  sql: Sql
+  proxy: TcpFaultProxy
+  breakIt: () => Promise<void>
+  /** Waits until the server works on a `pg_sleep`. */
+  untilAsleep: () => Promise<void>
+}
+
 /** A pool of one connection, which can be broken. */
-async function startPool (t: Test): Promise<{ sql: Sql, proxy: TcpFaultProxy, breakIt: () => Promise<void> }> {
+async function startPool (t: Test): Promise<BreakablePool> {
   const { url, sql: direct } = await createTestPostgres(t)
   await direct`CREATE TABLE notes (note text)`
   const proxy = await startTcpFaultProxy({ port: Number(new URL(url).port) })
@@ -23,6 +31,10 @@ async function startPool (t: Test): Promise<{ sql: Sql, proxy: TcpFaultProxy, br
   return {
     sql,
     proxy,
+    async untilAsleep () {
+      await waitFor(async () => (await direct`
+        SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`).length > 0)
+    },
     async breakIt () {
       const before = proxy.broken
       proxy.set('refuse')
@@ -58,18 +70,21 @@ t.test('never lets a lost transaction speak in another one', async (t) => {
   const lost = sql.begin(async (transaction) => {
     await breakIt()
     await nextIsOpen
-    await transaction`INSERT INTO notes VALUES ('of the lost one')`
+    try {
+      await transaction`INSERT INTO notes VALUES ('of the lost one')`
+    } finally {
+      letNextGo()
+    }
   })
   await t.rejects(lost, { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ })
   const next = sql.begin(async (transaction) => {
     await transaction`INSERT INTO notes VALUES ('of the next one')`
     openNext()
     await lostHasSpoken
+    // Its ROLLBACK comes two turns after its statement failed.
+    for (let turn = 0; turn < 5; turn++) await nextTurn()
     throw new Error('taken back')
   })
-  // Its ROLLBACK comes two turns after its statement failed.
-  await nextIsOpen
-  setTimeout(letNextGo, 100)
   await t.rejects(next, { message: 'taken back' })
 
   t.same(await sql`SELECT * FROM notes`, [])
@@ -115,10 +130,10 @@ t.test('fails what is asked of a server that hangs up without a word, and tries 
 })
 
 t.test('ends after a connection was lost in the middle of a query', { timeout: 20_000 }, async (t) => {
-  const { sql, proxy, breakIt } = await startPool(t)
+  const { sql, proxy, breakIt, untilAsleep } = await startPool(t)
   await sql`SELECT 1`
   const lost = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ })
-  await delay(50)
+  await untilAsleep()
 
   await breakIt()
 
@@ -128,11 +143,11 @@ t.test('ends after a connection was lost in the middle of a query', { timeout: 2
 })
 
 t.test('ends when a connection is lost while the end waits for its query', { timeout: 20_000 }, async (t) => {
-  const { sql, breakIt } = await startPool(t)
+  const { sql, breakIt, untilAsleep } = await startPool(t)
   await sql`SELECT 1`
   const lost = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ })
   const end = sql.end()
-  await delay(50)
+  await untilAsleep()
 
   await breakIt()
 
@@ -171,11 +186,12 @@ t.test('fails the statements that wait in a transaction whose connection is lost
 })
 
 t.test('gives a statement up when it is cancelled, and its connection with it', { timeout: 20_000 }, async (t) => {
-  const { sql } = await startPool(t)
+  const { sql, untilAsleep } = await startPool(t)
   await sql`SELECT 1`
   const slow = sql`SELECT pg_sleep(60)`
   const rejected = t.rejects(slow.execute(), { code: 'CONNECTION_CLOSED' })
-  setTimeout(() => slow.cancel(), 50)
+  await untilAsleep()
+  slow.cancel()
 
   await rejected
 

@@ -22,15 +22,23 @@ async function startWatched (t: Test): Promise<{ server: ManagedProcess, folder:
   return { server, folder }
 }
 
+/** Often, so that nobody has to wait long for a look. */
+const POLL_MS = 5
+
+/** As long as fifty looks take. That nothing happens has no event to wait for. */
+async function someLooks (): Promise<'still runs'> {
+  return await delay(50 * POLL_MS, 'still runs')
+}
+
 const FULL = "[ERR] JetStream failed to store a msg on stream '$G > EVENTS': write 1.blk: no space left on device\n"
 
 t.test('ends a server that found no room, once there is room, and says why', async (t) => {
   const { server, folder } = await startWatched(t)
-  restartAfterFullDisk(server, path.join(folder, 'not there yet'))
+  restartAfterFullDisk(server, path.join(folder, 'not there yet'), POLL_MS)
   await appendFile(server.logFile, FULL)
-  t.equal(await Promise.race([server.exited, delay(2500, 'still runs')]), 'still runs', 'while nothing can be written')
+  t.equal(await Promise.race([server.exited, someLooks()]), 'still runs', 'while nothing can be written')
 
-  restartAfterFullDisk(server, folder)
+  restartAfterFullDisk(server, folder, POLL_MS)
   await appendFile(server.logFile, FULL)
 
   t.match(await server.exited, { requested: true })
@@ -40,7 +48,7 @@ t.test('ends a server that found no room, once there is room, and says why', asy
 t.test('leaves a server alone that found no room only before it was started', async (t) => {
   const { server, folder } = await startWatched(t)
   await appendFile(server.logFile, FULL)
-  restartAfterFullDisk(server, folder)
+  restartAfterFullDisk(server, folder, POLL_MS)
 
-  t.equal(await Promise.race([server.exited, delay(2500, 'still runs')]), 'still runs')
+  t.equal(await Promise.race([server.exited, someLooks()]), 'still runs')
 })

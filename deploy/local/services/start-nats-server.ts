@@ -117,8 +117,11 @@ async function hasJetStream (port: number): Promise<boolean> {
  * an answer until it is restarted, however much room there is. What it acknowledged is on the disk.
  *
  * @param folder  Where it stores its streams.
+ * @param pollIntervalMs  How often the log is read.
  */
-export function restartAfterFullDisk (server: ManagedProcess, folder: string): void {
+export function restartAfterFullDisk (
+  server: ManagedProcess, folder: string, pollIntervalMs: number = POLL_INTERVAL_MS
+): void {
   let isStuck = false
   let isLooking = false
   // What an earlier process left does not count.
@@ -138,7 +141,7 @@ export function restartAfterFullDisk (server: ManagedProcess, folder: string): v
     isLooking = true
     // Nothing can be read or written on a broken disk: the next look may.
     void look().catch(() => {}).finally(() => { isLooking = false })
-  }, POLL_INTERVAL_MS)
+  }, pollIntervalMs)
   timer.unref()
   void server.exited.then(() => clearInterval(timer))
 }
