@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { cp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { quoteText } from '../../platform/clickhouse/cluster-sql.ts'
+import { quoteString } from '../../schema/clickhouse-sql.ts'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type BackupFile, type BackupManifest, type ClickHouseColumn, type ClickHouseTable, type OnBytes, writeBackupFile } from './backup-folder.ts'
@@ -101,7 +101,7 @@ export async function restoreTables (
     for (const part of parts) {
       const source = path.join('clickhouse', table, part)
       await cp(path.join(folder, source), path.join(dataPath, 'detached', part), { recursive: true })
-      await clickhouse.command({ query: `ALTER TABLE "${table}" ATTACH PART ${quoteText(part)}` })
+      await clickhouse.command({ query: `ALTER TABLE "${table}" ATTACH PART ${quoteString(part)}` })
       await onPart(source)
     }
     const found = await countRows(clickhouse, table)
@@ -141,7 +141,7 @@ async function addMissingColumns (clickhouse: ClickHouse, table: string, columns
   for (const { name, type, kind, expression, comment = '', codec = '' } of columns) {
     if (present.has(name)) continue
     await clickhouse.command({
-      query: `ALTER TABLE "${table}" ADD COLUMN "${name}" ${type} ${kind} ${expression} COMMENT ${quoteText(comment)} ${codec}`
+      query: `ALTER TABLE "${table}" ADD COLUMN "${name}" ${type} ${kind} ${expression} COMMENT ${quoteString(comment)} ${codec}`
     })
   }
 }

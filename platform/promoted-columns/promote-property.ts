@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { refreshEventsWithPerson } from '../../schema/migrate/refresh-events-with-person.ts'
-import { onCluster, quoteName, quoteText, systemTable } from '../clickhouse/cluster-sql.ts'
+import { quoteIdentifier, quoteString } from '../../schema/clickhouse-sql.ts'
+import { onCluster, systemTable } from '../clickhouse/cluster-sql.ts'
 import { queryRows, type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import {
   commentOf, describeColumn, listPromotedColumns, listPromotions, PromotionError, readFill, type PromotedColumn,
@@ -37,7 +38,7 @@ export async function promoteProperty (
   const { cluster = '' } = options
   refuseConflict(promotion, await listPromotions(clickhouse))
   await waitForDrop(clickhouse, promotion.column, cluster)
-  const column = quoteName(promotion.column)
+  const column = quoteIdentifier(promotion.column)
   await clickhouse.command({
     query: `ALTER TABLE events ${onCluster(cluster)} ADD COLUMN IF NOT EXISTS ${column} ${describeColumn(promotion)}`
   })
@@ -63,7 +64,7 @@ function refuseConflict ({ property, type, column }: Promotion, known: readonly 
 /** A backup of an earlier version restored the column without its comment. */
 async function restoreComment (clickhouse: ClickHouse, promotion: Promotion, cluster: string): Promise<void> {
   await clickhouse.command({
-    query: `ALTER TABLE events ${onCluster(cluster)} COMMENT COLUMN ${quoteName(promotion.column)} ${quoteText(commentOf(promotion))}`
+    query: `ALTER TABLE events ${onCluster(cluster)} COMMENT COLUMN ${quoteIdentifier(promotion.column)} ${quoteString(commentOf(promotion))}`
   })
 }
 
@@ -84,7 +85,7 @@ export async function demoteProperty (
   await refreshEventsWithPerson(clickhouse, { topology, without: [promoted.column] })
   await stopFilling(clickhouse, promoted.column, cluster)
   await clickhouse.command({
-    query: `ALTER TABLE events ${onCluster(cluster)} DROP COLUMN IF EXISTS ${quoteName(promoted.column)}`,
+    query: `ALTER TABLE events ${onCluster(cluster)} DROP COLUMN IF EXISTS ${quoteIdentifier(promoted.column)}`,
     // The column is gone at once; taking it out of every part goes on in the background.
     clickhouse_settings: { alter_sync: '0' }
   })
@@ -124,7 +125,7 @@ async function orderWork (clickhouse: ClickHouse, column: string, cluster: strin
   const columns = await listPromotions(clickhouse)
   if (!columns.some((known) => known.column === column)) throw new PromotionError(`${column} was dropped meanwhile`)
   await clickhouse.command({
-    query: `ALTER TABLE events ${onCluster(cluster)} MATERIALIZE COLUMN ${quoteName(column)}`,
+    query: `ALTER TABLE events ${onCluster(cluster)} MATERIALIZE COLUMN ${quoteIdentifier(column)}`,
     clickhouse_settings: { mutations_sync: '0' }
   })
 }

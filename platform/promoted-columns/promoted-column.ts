@@ -1,5 +1,6 @@
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
-import { quoteText, systemTable } from '../clickhouse/cluster-sql.ts'
+import { quoteString } from '../../schema/clickhouse-sql.ts'
+import { systemTable } from '../clickhouse/cluster-sql.ts'
 import { MillraceError } from '../errors.ts'
 import { queryRows, type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 
@@ -93,12 +94,12 @@ function nameColumn (property: string): string {
 /** The definition of the column, as `ALTER TABLE ... ADD COLUMN` wants it; without its name. */
 export function describeColumn ({ property, type }: Promotion): string {
   return `${PROMOTED_TYPES[type].column} DEFAULT ${describeExpression({ property, type })} ` +
-    `COMMENT ${quoteText(commentOf({ property, type }))} CODEC(ZSTD(1))`
+    `COMMENT ${quoteString(commentOf({ property, type }))} CODEC(ZSTD(1))`
 }
 
 /** What the column stands for: the expression over `properties` that gives the same for every event. */
 export function describeExpression ({ property, type }: Pick<Promotion, 'property' | 'type'>): string {
-  return PROMOTED_TYPES[type].read(quoteText(property))
+  return PROMOTED_TYPES[type].read(quoteString(property))
 }
 
 export function commentOf ({ property, type }: Pick<Promotion, 'property' | 'type'>): string {

@@ -1,4 +1,4 @@
-import { findScopes, isWord, type QueryScope, type QueryToken, resolveTables, tokeniseQuery } from './query-scopes.ts'
+import { findScopes, isWord, type QueryScope, type QueryToken, resolveTables, tokenizeQuery } from './query-scopes.ts'
 
 /** Whose property it is. */
 export type PropertyKind = 'event' | 'person' | 'group'
@@ -36,7 +36,7 @@ const FIRST_STEP = /^\$(?:\.([\w$]+)|\.?\[?["']((?:[^"'\\]|\\.)+)["']\]?)/
  * meant: a literal `'free'` is the event `free` also when it is compared with something else.
  */
 export function findNames (query: string): NamesInQuery {
-  const tokens = tokeniseQuery(query)
+  const tokens = tokenizeQuery(query)
   const scopes = findScopes(tokens)
   const propertyTokens = new Set<QueryToken>()
   const reads = new Map<string, Set<PropertyKind>>()

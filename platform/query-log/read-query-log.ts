@@ -1,4 +1,5 @@
-import { quoteText, systemTable } from '../clickhouse/cluster-sql.ts'
+import { quoteString } from '../../schema/clickhouse-sql.ts'
+import { systemTable } from '../clickhouse/cluster-sql.ts'
 import { OUR_LOG_COMMENT, type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 
 /** SELECTs with one text, of one day. */
@@ -109,6 +110,6 @@ const EMBEDDED_LOG: QueryLog = {
 export const SYSTEM_LOG: QueryLog = {
   table: 'system.query_log',
   condition: `query_kind = 'Select' AND is_initial_query AND user != currentUser() AND NOT startsWith(user, 'millrace')
-    AND log_comment != ${quoteText(OUR_LOG_COMMENT)}
+    AND log_comment != ${quoteString(OUR_LOG_COMMENT)}
     AND hasAny(databases, [currentDatabase(), concat(currentDatabase(), '_all')])`
 }

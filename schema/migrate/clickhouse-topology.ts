@@ -1,3 +1,4 @@
+import { quoteString } from '../clickhouse-sql.ts'
 import { type Migration } from './read-migrations.ts'
 
 /** Where the tables live: on one node, or replicated on the nodes of a cluster. */
@@ -21,7 +22,7 @@ const WINDOW_SECONDS = 604_800
  */
 export function renderClickHouseSql (sql: string, { cluster }: ClickHouseTopology): string {
   const values: Record<string, string> = {
-    on_cluster: cluster === undefined ? '' : `ON CLUSTER ${quoteText(cluster)}`,
+    on_cluster: cluster === undefined ? '' : `ON CLUSTER ${quoteString(cluster)}`,
     replicated: cluster === undefined ? '' : 'Replicated',
     every_node: cluster === undefined ? '' : "'/clickhouse/tables/{uuid}/all', '{shard}-{replica}', ",
     deduplication_window: cluster === undefined
@@ -69,22 +70,17 @@ export interface DistributedTablesOptions {
  */
 export function distributedTables ({ cluster, database, migrations }: DistributedTablesOptions): string[] {
   const all = databaseOfAllShards(database)
-  const local = quoteText(database)
+  const local = quoteString(database)
   const render = (sql: string): string => renderClickHouseSql(sql, { cluster })
   return [
     `CREATE DATABASE IF NOT EXISTS "${all}" {{on_cluster}}`,
     ...Object.entries(SHARDED).map(([table, key]) =>
       `CREATE OR REPLACE TABLE "${all}".${table} {{on_cluster}} AS "${database}".${table}
-ENGINE = Distributed(${quoteText(cluster)}, ${local}, ${quoteText(table)}, ${key})`),
+ENGINE = Distributed(${quoteString(cluster)}, ${local}, ${quoteString(table)}, ${key})`),
     ...WHOLE.map((table) =>
       `CREATE OR REPLACE TABLE "${all}".${table} {{on_cluster}} AS "${database}".${table}
-ENGINE = Merge(${local}, ${quoteText(`^${table}$`)})`),
+ENGINE = Merge(${local}, ${quoteString(`^${table}$`)})`),
     ...migrations.filter(({ sql }) => CREATE_VIEW.test(sql)).map(({ sql }) =>
       sql.replace(CREATE_VIEW, (_, name: string) => `CREATE OR REPLACE VIEW "${all}".${name}`))
   ].map(render)
-}
-
-/** A text as a string literal of ClickHouse, for statements that take no parameters. */
-export function quoteText (text: string): string {
-  return `'${text.replaceAll(/['\\]/g, '\\$&')}'`
 }

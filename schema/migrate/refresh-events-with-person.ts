@@ -1,5 +1,6 @@
 import { type createClient } from '@clickhouse/client'
-import { quoteText, renderClickHouseSql, type ClickHouseTopology } from './clickhouse-topology.ts'
+import { quoteString } from '../clickhouse-sql.ts'
+import { renderClickHouseSql, type ClickHouseTopology } from './clickhouse-topology.ts'
 
 const VIEW = 'events_with_person'
 
@@ -38,11 +39,11 @@ export async function refreshEventsWithPerson (
     .map((column) => column.name === 'person_id' ? { ...column, comment: PERSON_COMMENT } : column)
   if (JSON.stringify(wanted) === JSON.stringify(await readColumns(client, VIEW))) return false
 
-  const list = wanted.map(({ name, type, comment }) => `\`${name}\` ${type} COMMENT ${quoteText(comment)}`)
+  const list = wanted.map(({ name, type, comment }) => `\`${name}\` ${type} COMMENT ${quoteString(comment)}`)
   await client.command({
     query: `${renderClickHouseSql(`CREATE OR REPLACE VIEW ${VIEW} {{on_cluster}}`, topology)} (${list.join(', ')})
 AS ${view.as_select}
-COMMENT ${quoteText(view.comment)}`
+COMMENT ${quoteString(view.comment)}`
   })
   return true
 }

@@ -3,7 +3,7 @@ import { type Logger } from 'pino'
 import { QueryError } from './errors.ts'
 import { type QueryRecord } from './server-database.ts'
 import { type EngineSession } from './engine/engine.ts'
-import { quoteString } from './statement/lex-sql.ts'
+import { quoteString } from '../../../schema/clickhouse-sql.ts'
 
 /** How a running query can be stopped. One pair of controllers a query: composed signals would outlive it. */
 export interface Stops {

@@ -3,7 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { type Logger } from 'pino'
 import { type EngineSession } from './engine/engine.ts'
 import { buildInsertFrom } from './statement/statement.ts'
-import { quoteString } from './statement/lex-sql.ts'
+import { quoteString } from '../../../schema/clickhouse-sql.ts'
 import { type Spool } from './engine/spool.ts'
 
 /** One query that has ended. */

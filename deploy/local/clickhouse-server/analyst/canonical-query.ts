@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer'
+import { quoteString, scanSqlTokens, type SqlTokenKind } from '../../../../schema/clickhouse-sql.ts'
 import { type SessionPool } from '../engine/session-pool.ts'
 import { type SessionState } from '../engine/engine.ts'
 import { QueryError } from '../errors.ts'
-import { quoteString } from '../statement/lex-sql.ts'
 import { DATABASE_ENGINES } from './allow-list.ts'
 
 /**
@@ -102,20 +102,21 @@ class RowReader {
   }
 }
 
-const TOKEN = new RegExp([
-  /(?<string>'(?:[^'\\]|\\[\s\S])*')/,
+/** How each token of a canonical query is written; no other kind of token is in one. */
+const FORMS: Partial<Record<SqlTokenKind, RegExp>> = {
+  string: /^'(?:[^'\\]|\\[\s\S])*'$/,
   // eslint-disable-next-line no-control-regex
-  /`(?<quoted>[^`\\\x00-\x1f\x7f]+)`/,
-  /(?<number>\d+(?:\.\d*)?(?:e[+-]?\d+)?)/,
-  /(?<word>[A-Za-z_]\w*)/,
-  /(?<symbol>[()[\]{},.:+\-*/%<>=!^?|])/
-].map(({ source }) => source).join('|'), 'y')
+  quoted: /^`[^`\\\x00-\x1f\x7f]+`$/,
+  number: /^\d+(?:\.\d*)?(?:e[+-]?\d+)?$/,
+  word: /^[A-Za-z_]\w*$/,
+  symbol: /^[()[\]{},.:+\-*/%<>=!^?|]$/
+}
 
 /** What could make two tokens one, or a comment of them. Two names never touch, nor do a number and a name. */
 const TOUCHING = /^(?:--|\/\/|\/\*|''|[\w'`$][\w'`$])$/
 
 /**
- * Cuts a canonical query. Its writing is so regular that this lexer and the engine's cannot differ: what is not of
+ * Cuts a canonical query. Its writing is so regular that our tokenizer and the engine's cannot differ: what is not of
  * these few forms is refused.
  *
  * @throws {QueryError} 497 for an escape in a name, and for everything that is no token of a canonical query.
@@ -123,18 +124,22 @@ const TOUCHING = /^(?:--|\/\/|\/\*|''|[\w'`$][\w'`$])$/
 export function lexCanonical (text: string): CanonicalToken[] {
   const tokens: CanonicalToken[] = []
   let at = 0
-  while (at < text.length) {
-    if (text[at] === ' ') { at++; continue }
-    TOKEN.lastIndex = at
-    const match = TOKEN.exec(text)
-    const before = tokens.at(-1)
-    const touches = before?.end === at && TOUCHING.test(text.slice(at - 1, at + 1))
-    if (match === null || touches) throw notUnderstood(text, at)
-    const [kind, part] = Object.entries(match.groups!).find(([, part]) => part !== undefined)!
-    tokens.push({ kind: kind as CanonicalToken['kind'], text: part!, start: at, end: TOKEN.lastIndex })
-    at = TOKEN.lastIndex
+  for (const { kind, start, end } of scanSqlTokens(text)) {
+    const written = text.slice(start, end)
+    const touches = at === start && start > 0 && TOUCHING.test(text.slice(start - 1, start + 1))
+    if (touches || !isBlank(text, at, start) || FORMS[kind]?.test(written) !== true) throw notUnderstood(text, at)
+    tokens.push({
+      kind: kind as CanonicalToken['kind'], text: kind === 'quoted' ? written.slice(1, -1) : written, start, end
+    })
+    at = end
   }
+  if (!isBlank(text, at, text.length)) throw notUnderstood(text, at)
   return tokens
+}
+
+/** Whether nothing but spaces stands there; the tokenizer skips other blanks too. */
+function isBlank (text: string, start: number, end: number): boolean {
+  return text.slice(start, end).replaceAll(' ', '') === ''
 }
 
 /** How a token stands in a statement that is sent to the engine: a string of UTF-16, whatever bytes the token has. */

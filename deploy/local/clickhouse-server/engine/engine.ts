@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import chdb, { type Session } from 'chdb'
 import { SettingsError } from '../../../../platform/errors.ts'
-import { quoteIdentifier, quoteString } from '../statement/lex-sql.ts'
+import { quoteIdentifier, quoteString } from '../../../../schema/clickhouse-sql.ts'
 import { engineConfig } from './profiles.ts'
 
 /**

@@ -1,9 +1,9 @@
 import { type ServerResponse } from 'node:http'
+import { tokenizeSql } from '../../../../schema/clickhouse-sql.ts'
 import { buildInsertFrom, checkParams, ENGINE_COMPRESSIONS } from '../statement/statement.ts'
 import { QueryError } from '../errors.ts'
 import { type ServerParts } from '../start-server.ts'
 import { type Query } from '../server.ts'
-import { lexSql } from '../statement/lex-sql.ts'
 import { type InsertBody, type InsertRows } from '../request/read-body.ts'
 import { spoolBody, type SpooledBody } from '../engine/spool.ts'
 import { summarizeInsert } from '../answer.ts'
@@ -21,7 +21,7 @@ const HOLD_MS = 30_000
  * its own. The insert is run only when the body is complete, and then to its end, even if the client goes away.
  */
 export async function runInsert (parts: ServerParts, query: Query, insert: InsertBody): Promise<void> {
-  checkParams(insert.head, lexSql(insert.head), query.request.params)
+  checkParams(insert.head, tokenizeSql(insert.head), query.request.params)
   const body = await spoolRows(parts, insert.rows)
   try {
     const result = await withSession(parts, query, parts.pools.insert, async (session) => {

@@ -3,7 +3,7 @@ import { PassThrough, pipeline, type Readable } from 'node:stream'
 import zlib from 'node:zlib'
 import { type InsertParts } from '../statement/statement.ts'
 import { QueryError } from '../errors.ts'
-import { scanTokens } from '../statement/lex-sql.ts'
+import { scanSqlTokens } from '../../../../schema/clickhouse-sql.ts'
 
 /** A request's query, cut into its statement and, for inserts, its rows. */
 export type QueryBody = { kind: 'statement', text: string } | InsertBody
@@ -95,7 +95,7 @@ export function findInsertData (text: string): InsertCut | undefined {
   const cut = (end: number, format: string, dataStart: number): InsertCut => ({
     headEnd: settingsStart ?? end, settings: text.slice(settingsStart ?? end, end), format, dataStart
   })
-  for (const token of scanTokens(text)) {
+  for (const token of scanSqlTokens(text)) {
     if (token.kind === 'comment') continue
     if (position === 0 && token.text !== 'INSERT') return undefined
     position++

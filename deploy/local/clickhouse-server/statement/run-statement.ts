@@ -6,7 +6,7 @@ import { summarizeRows } from '../answer.ts'
 import { withSession } from '../engine/lend-session.ts'
 import { buildSelectInto, checkParams, fillParams, readStatement, type Statement } from './statement.ts'
 import { runSelect } from './run-select.ts'
-import { quoteString } from './lex-sql.ts'
+import { quoteString } from '../../../../schema/clickhouse-sql.ts'
 
 const MAKES_TABLES = new Set(['ATTACH', 'RESTORE', 'REPLACE', 'UNDROP'])
 

@@ -1,13 +1,13 @@
 /** A statement without rows: what kind it is, its format, its parameters, and where its result goes. */
+import { quoteString, type SqlToken, tokenizeSql, unescapeSql } from '../../../../schema/clickhouse-sql.ts'
 import { QueryError } from '../errors.ts'
-import { lexSql, quoteString, type Token } from './lex-sql.ts'
 
 /** What a statement is, as far as the server must know to run it the right way. */
 export interface Statement {
   /** The text without its closing semicolon. */
   sql: string
   /** Without comments. */
-  tokens: Token[]
+  tokens: SqlToken[]
   /**
    * `select` produces rows and is streamed; `show` produces few rows (SHOW, DESCRIBE, EXPLAIN, EXISTS, CHECK);
    * `session` changes the session (SET, USE, temporary tables); `command` is everything else.
@@ -31,8 +31,6 @@ const TRANSACTION = new Set(['BEGIN', 'COMMIT', 'ROLLBACK'])
 /** Types whose values stand in SQL as they are sent. */
 const PLAIN = /^(U?INT\d+|FLOAT\d+|DECIMAL\w*|BOOL|IDENTIFIER|ARRAY|MAP|TUPLE)$/
 
-const ESCAPES: Record<string, string> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f', 0: '\0' }
-
 /** The compressions the engine can undo while it reads a file, by the name HTTP has for them. */
 export const ENGINE_COMPRESSIONS: Readonly<Record<string, string>> = {
   gzip: 'gzip', 'x-gzip': 'gzip', deflate: 'deflate', br: 'br', zstd: 'zstd', xz: 'xz', lz4: 'lz4', snappy: 'snappy'
@@ -45,7 +43,8 @@ export const ENGINE_COMPRESSIONS: Readonly<Record<string, string>> = {
  *   its console (`exit`); 344 for what would let a client reach the files of this machine, or end this process.
  */
 export function readStatement (text: string): Statement {
-  const all = lexSql(text).filter((token) => token.kind !== 'comment')
+  const all = tokenizeSql(text).filter((token) => token.kind !== 'comment')
+  if (all.at(-1)?.kind === 'unscanned') throw new QueryError(62, 'Syntax error: too many words begin with $')
   const semicolon = all.findIndex((token) => token.text === ';')
   const tokens = semicolon === -1 ? all : all.slice(0, semicolon)
   const extra = semicolon === -1 ? undefined : all.slice(semicolon).find((token) => token.text !== ';')
@@ -92,7 +91,7 @@ export function buildInsertFrom (insert: InsertParts, path: string, compression:
  *
  * @throws {QueryError} 456 for a parameter without a value, 36 for a value whose name cannot be one.
  */
-export function checkParams (sql: string, tokens: readonly Token[], params: ReadonlyMap<string, string>): void {
+export function checkParams (sql: string, tokens: readonly SqlToken[], params: ReadonlyMap<string, string>): void {
   for (const name of params.keys()) {
     if (!/^\w{1,128}$/.test(name)) throw new QueryError(36, `Query parameter name '${name}' is not valid`)
   }
@@ -108,7 +107,7 @@ export function checkParams (sql: string, tokens: readonly Token[], params: Read
  * The statement with the values of its parameters in their places, as a server writes it into its log. For people and
  * statistics: it is never run.
  */
-export function fillParams (sql: string, tokens: readonly Token[], params: ReadonlyMap<string, string>): string {
+export function fillParams (sql: string, tokens: readonly SqlToken[], params: ReadonlyMap<string, string>): string {
   let text = ''
   let at = 0
   tokens.forEach((token, i) => {
@@ -117,13 +116,13 @@ export function fillParams (sql: string, tokens: readonly Token[], params: Reado
     const close = tokens.slice(i + 4).find(({ text }) => text === '}')
     const value = params.get(sql.slice(name.start, name.end))
     if (close === undefined || value === undefined) return
-    text += sql.slice(at, token.start) + (PLAIN.test(type.text) ? value : quoteString(unescapeValue(value)))
+    text += sql.slice(at, token.start) + (PLAIN.test(type.text) ? value : quoteString(unescapeSql(value)))
     at = close.end
   })
   return text + sql.slice(at)
 }
 
-function classify (tokens: Token[]): Statement['kind'] {
+function classify (tokens: SqlToken[]): Statement['kind'] {
   const first = tokens[0]!.text
   if (SHOW.has(first)) return 'show'
   if (first === 'SET' || first === 'USE' || hasSequence(tokens, 'TEMPORARY', 'TABLE')) return 'session'
@@ -137,7 +136,7 @@ function classify (tokens: Token[]): Statement['kind'] {
  * The engine runs these inside this process, with the rights of this process: files anywhere on the machine. On a
  * server INFILE and OUTFILE belong to the command line client, and SYSTEM SHUTDOWN ends a process that is restarted.
  */
-function refuseDangerous (tokens: Token[]): void {
+function refuseDangerous (tokens: SqlToken[]): void {
   if (hasSequence(tokens, 'INTO', 'OUTFILE')) throw new QueryError(344, 'INTO OUTFILE is not allowed')
   if (hasSequence(tokens, 'FROM', 'INFILE')) throw new QueryError(344, 'FROM INFILE is not allowed')
   // Its rows would be text of the statement, which the engine's console may run as statements of their own.
@@ -154,21 +153,16 @@ function refuseDangerous (tokens: Token[]): void {
 }
 
 /** Whether two words follow each other anywhere in the statement. */
-function hasSequence (tokens: readonly Token[], first: string, second: string): boolean {
+function hasSequence (tokens: readonly SqlToken[], first: string, second: string): boolean {
   return tokens.some((token, i) => token.kind === 'word' && token.text === first && tokens[i + 1]?.text === second)
 }
 
 /** FORMAT is not reserved: it counts only as the last clause, or before a last SETTINGS. */
-function findFormat (tokens: Token[], sql: string): Statement['format'] {
+function findFormat (tokens: SqlToken[], sql: string): Statement['format'] {
   const at = tokens.findLastIndex((token, i) => token.kind === 'word' && token.text === 'FORMAT' &&
     tokens[i + 1]?.kind === 'word' && tokens[i - 1]?.text !== 'AS' && i > 0)
   const name = tokens[at + 1]
   const after = tokens[at + 2]
   if (at === -1 || name === undefined || (after !== undefined && after.text !== 'SETTINGS')) return undefined
   return { name: sql.slice(name.start, name.end), start: tokens[at]!.start, end: name.end }
-}
-
-/** Values come escaped as in a file of format TSV. */
-function unescapeValue (value: string): string {
-  return value.replaceAll(/\\([\s\S])/g, (_, char: string) => ESCAPES[char] ?? char)
 }
