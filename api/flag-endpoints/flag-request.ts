@@ -1,6 +1,7 @@
 import { HttpError } from '../../platform/errors.ts'
 import { isExactNumber } from '../../platform/http-body/parse-json.ts'
 import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity.ts'
+import { cutText } from '../../platform/storable-text.ts'
 import { type Properties } from '../flag-evaluation/subject.ts'
 
 /** The checked fields of a request for flags. */
@@ -122,5 +123,5 @@ function isEmptyArray (value: unknown): boolean {
 }
 
 function invalid (attr: string, detail: string): HttpError {
-  return new HttpError(400, 'validation_error', 'invalid_input', detail, { attr: attr.slice(0, 200) })
+  return new HttpError(400, 'validation_error', 'invalid_input', detail, { attr: cutText(attr, 200) })
 }

@@ -12,7 +12,7 @@ export interface FlagDefinition {
   active: boolean
   ensureExperienceContinuity: boolean
   version: number
-  /** Which SDKs may ask: `server`, `client` or `all`. */
+  /** Which SDKs get the flag. */
   evaluationRuntime: 'server' | 'client' | 'all'
   /** Which id of a person is hashed for rollouts and variants. */
   bucketingIdentifier: 'distinct_id' | 'device_id'

@@ -1,5 +1,6 @@
 import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { HttpError } from '../../platform/errors.ts'
+import { cutText } from '../../platform/storable-text.ts'
 import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions, sameVariants, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound } from '../http/errors.ts'
@@ -144,7 +145,7 @@ export async function openFlagWriter (tx: TransactionSql, projectId: number): Pr
 
 /** Names the experiments that forbid a change. */
 export function describeRunning (running: readonly RunningExperiment[]): string {
-  const names = running.slice(0, 10).map(({ id, name }) => `"${name.slice(0, 100)}" (${id})`).join(', ')
+  const names = running.slice(0, 10).map(({ id, name }) => `"${cutText(name, 100)}" (${id})`).join(', ')
   return `${running.length === 1 ? 'An experiment runs' : 'Experiments run'} on this feature flag: ${names}.`
 }
 

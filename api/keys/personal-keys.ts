@@ -2,7 +2,7 @@ import { MillraceError } from '../../platform/errors.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { isScope, SCOPE_OBJECTS } from '../../platform/scopes.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../platform/keys/key-text.ts'
-import { selectUserSummary, type UserSummary } from './users.ts'
+import { selectUserSummary, toStoredEmail, type UserSummary } from './users.ts'
 
 /** A stored personal key with its owner. */
 export interface PersonalKey {
@@ -68,7 +68,7 @@ export async function createPersonalKey (sql: Sql, options: NewPersonalKey): Pro
     INSERT INTO personal_api_keys (user_id, label, secure_value, mask_value, scopes, project_ids, expires_at)
     SELECT id, ${options.label}, ${hashPersonalKey(key)}, ${maskKey(key)}, ${options.scopes}::text[],
       ${options.projectIds}::integer[], ${options.expiresAt}
-    FROM users WHERE email = ${options.email.trim().toLowerCase()}
+    FROM users WHERE email = ${toStoredEmail(options.email)}
     RETURNING id`
   if (row === undefined) throw new MillraceError('MILLRACE_USER_UNKNOWN', `there is no user ${options.email}`)
   return { id: row.id, key }

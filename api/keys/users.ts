@@ -43,6 +43,11 @@ export function selectCreatedBy (sql: Sql, userId: Statement): Statement {
   ) AS created_by`
 }
 
+/** An e-mail address as stored and compared: without blanks around it, in lower case. */
+export function toStoredEmail (email: string): string {
+  return email.trim().toLowerCase()
+}
+
 /** A local part, one @, a domain: whether mail arrives is for the operator to know. */
 const EMAIL = /^[^\s@]+@[^\s@]+$/
 
@@ -52,7 +57,7 @@ const EMAIL = /^[^\s@]+@[^\s@]+$/
  * @throws {MillraceError} `MILLRACE_USER_EXISTS`, `MILLRACE_EMAIL_INVALID`.
  */
 export async function createUser (sql: Sql, user: { email: string, firstName: string }): Promise<UserSummary> {
-  const email = user.email.trim().toLowerCase()
+  const email = toStoredEmail(user.email)
   if (!EMAIL.test(email) || email.length > 254) {
     throw new MillraceError('MILLRACE_EMAIL_INVALID', `"${user.email}" is not an e-mail address`)
   }

@@ -3,6 +3,7 @@ import { headers } from '@nats-io/transport-node'
 import { type DeadLetterStage, deadLetterSubject } from '../../schema/streams.ts'
 import { type NatsConnection } from '../nats/connect-nats.ts'
 import { MillraceError } from '../errors.ts'
+import { cutText } from '../storable-text.ts'
 
 /**
  * Headers of a message of DEAD_LETTER. Its body is a message that could not be processed, or the part of it that could
@@ -115,7 +116,7 @@ export async function publishDeadLetter (connection: NatsConnection, letter: New
     stage: letter.stage,
     reason: letter.reason,
     time: new Date().toISOString(),
-    error: letter.error.replaceAll(/\s+/g, ' ').slice(0, MAX_ERROR_CHARACTERS),
+    error: cutText(letter.error.replaceAll(/\s+/g, ' '), MAX_ERROR_CHARACTERS),
     errorCode: letter.errorCode,
     subject: letter.subject,
     sequence: letter.sequence,
