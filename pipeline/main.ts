@@ -14,10 +14,11 @@ import { describeHealth, startHealthServer } from './health/health-server.ts'
 import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
 import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
 import { createPipelineMetrics } from './metrics.ts'
+import { choosePartitionOwner, findPartitions } from './partitions/event-partitions.ts'
 import { joinMembers } from './partitions/membership.ts'
 import { watchDisconnects } from './partitions/ordered-pulls.ts'
-import { openPartitionRecords, openRecordBucket, partitionKey } from './partitions/partition-records.ts'
-import { findPartitions, PartitionSupervisor } from './partitions/partition-supervisor.ts'
+import { openPartitionRecords, openRecordBucket } from './partitions/partition-records.ts'
+import { PartitionSupervisor } from './partitions/partition-supervisor.ts'
 import { startRetention } from './periodic-work.ts'
 import { startPersons } from './persons/start-persons.ts'
 import { createDuplicateFilters } from './writer/duplicates/duplicate-filter.ts'
@@ -49,7 +50,7 @@ const POSTGRES_CONNECTIONS = 10
 runProcess('pipeline', async () => {
   const config = loadPipelineConfig(process.env)
   const logger = createLogger({ component: 'pipeline', level: config.logLevel })
-  const pipelineMetrics = createPipelineMetrics(() => manager.states())
+  const pipelineMetrics = createPipelineMetrics(() => supervisor.states())
   const { metrics } = pipelineMetrics
   const connection = await connectNats({ url: config.natsUrl, name: 'pipeline', logger, waitForServer: true })
   await retryAtStart(() => ensureStreams(connection, config.streams), logger)
@@ -79,15 +80,17 @@ runProcess('pipeline', async () => {
     onDisconnect: watchDisconnects(connection),
     isAlive: (id: string) => membership.isAlive(id)
   }
-  const manager = new PartitionSupervisor(partitions, {
+  const supervisor = new PartitionSupervisor({
+    partitions,
+    chooseOwner: choosePartitionOwner,
     membership,
     logger,
     runPartition: (partition, control) => {
-      pipelineMetrics.startPartition(partitionKey(partition))
+      pipelineMetrics.startPartition(control.state.key)
       return runPartition({ ...partitionDeps, partition, ...control }).finally(() => filters.close(partition))
     }
   })
-  manager.start()
+  supervisor.start()
   const persons = startPersons({
     connection, sql, clickhouse, cluster: config.clickhouseCluster, membership, metrics, logger,
     maxGroupTypes: config.maxGroupTypes
@@ -119,7 +122,7 @@ runProcess('pipeline', async () => {
       ...streams.parts(),
       ...disks.parts(),
       ...describeHealth({
-        partitions: manager.states(),
+        partitions: supervisor.states(),
         persons: persons.states(),
         copiesError: persons.copiesError(),
         rollUpError: rollUp.lastError(),
@@ -133,7 +136,7 @@ runProcess('pipeline', async () => {
     { name: 'readiness', run: () => { ready = false } },
     {
       name: 'work',
-      run: () => Promise.all([manager.stop(), persons.stop(), rollUp.stop(), queryUsage.stop(), retention.stop()])
+      run: () => Promise.all([supervisor.stop(), persons.stop(), rollUp.stop(), queryUsage.stop(), retention.stop()])
     },
     { name: 'membership', run: () => membership.leave() },
     { name: 'dead letters', run: () => { deadLetters.stop(); streams.stop(); disks.stop(); parts.stop() } },

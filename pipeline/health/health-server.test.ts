@@ -6,7 +6,7 @@ import { describeHealth, type PipelineState, startHealthServer } from './health-
 const FILL = { letters: 0, bytes: 0, maxBytes: 100, ratio: 0 }
 
 t.test('names each partition with its lag, and is degraded while one waits', async (t) => {
-  const partition = new PartitionState({ eventClass: 'live', number: 3 })
+  const partition = new PartitionState('live.3')
   const state: PipelineState = {
     partitions: [partition], persons: [], copiesError: null, rollUpError: null, deadLetters: FILL
   }
@@ -52,7 +52,7 @@ t.test('names each partition with its lag, and is degraded while one waits', asy
 })
 
 t.test('a partition whose insert hangs is stuck, although nothing failed yet', async (t) => {
-  const partition = new PartitionState({ eventClass: 'live', number: 0 })
+  const partition = new PartitionState('live.0')
   partition.phase = 'running'
   const stuck = (): string[] => describeHealth({
     partitions: [partition], persons: [], copiesError: null, rollUpError: null, deadLetters: FILL

@@ -5,7 +5,6 @@ import { type DeadLetterFill, NEARLY_FULL } from '../../platform/dead-letters/re
 import { type HealthPart, healthStatusCode, reportHealth } from '../../platform/health.ts'
 import { type Registry } from '../../platform/metrics.ts'
 import { type PartitionState } from '../partitions/partition-state.ts'
-import { type PersonsPartitionState } from '../persons/run-partition.ts'
 
 export interface HealthServerOptions {
   host: string
@@ -75,14 +74,12 @@ function sendJson (response: http.ServerResponse, status: number, body: unknown)
 /** What the parts of a pipeline process say about themselves. */
 export interface PipelineState {
   partitions: readonly PartitionState[]
-  persons: readonly PersonsPartitionState[]
+  persons: readonly PartitionState[]
   copiesError: string | null
   rollUpError: string | null
   /** null while NATS does not answer. */
   deadLetters: DeadLetterFill | null
 }
-
-const HEALTHY_PHASES = new Set(['starting', 'running', 'standby'])
 
 /**
  * Puts together the answer of `/_health`: each partition with its lag, and everything that works beside the partitions.
@@ -98,14 +95,14 @@ export function describeHealth (state: PipelineState): HealthPart[] {
       pendingBytes: partition.pendingBytes,
       lagMs: partition.lagMs(Date.now()),
       insertingMs: partition.insertingSince === 0 ? 0 : Date.now() - partition.insertingSince,
-      lastError: HEALTHY_PHASES.has(partition.phase) ? null : partition.lastError
+      lastError: partition.shownError()
     })),
-    ...persons.map(({ partition, phase, pendingMessages, lastError }) => ({
-      name: `persons ${partition}`,
-      healthy: HEALTHY_PHASES.has(phase),
-      phase,
-      pendingMessages,
-      lastError: HEALTHY_PHASES.has(phase) ? null : lastError
+    ...persons.map((partition) => ({
+      name: partition.key,
+      healthy: partition.isHealthy(Date.now()),
+      phase: partition.phase,
+      pendingMessages: partition.pendingMessages,
+      lastError: partition.shownError()
     })),
     { name: 'copies of persons', healthy: copiesError === null, lastError: copiesError },
     { name: 'nats', healthy: deadLetters !== null },

@@ -4,7 +4,8 @@ import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
-import { FencedError, newPartitionRecord, type Partition, partitionKey, type PartitionRecord, type PartitionRecords } from './partition-records.ts'
+import { partitionKey, type Partition } from './event-partitions.ts'
+import { FencedError, newPartitionRecord, type PartitionRecord, type PartitionRecords } from './partition-records.ts'
 
 /**
  * How long a successful compare-and-set proves ownership, in milliseconds of the monotonic clock. Less than

@@ -4,17 +4,8 @@ import { type KV } from '@nats-io/kv'
 import { MillraceError } from '../../platform/errors.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
-import { PARTITIONS_BUCKET, EVENT_CLASSES, type EventClass } from '../../schema/streams.ts'
-
-/** A partition of one class: what one writer owns at a time. */
-export interface Partition {
-  eventClass: EventClass
-  number: number
-}
-
-export function partitionKey (partition: Partition): string {
-  return `${partition.eventClass}.${partition.number}`
-}
+import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/streams.ts'
+import { partitionKey, type Partition } from './event-partitions.ts'
 
 /**
  * What is durably known about a partition: who writes it, how far it is acknowledged, and the insert that may be under

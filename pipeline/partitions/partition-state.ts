@@ -1,14 +1,14 @@
-import { partitionKey, type Partition } from './partition-records.ts'
-
 /**
  * - `starting`: claims the partition, reads what is remembered of it.
  * - `running`: takes messages and stores them; also while there are none.
  * - `retrying`: ClickHouse does not take the batch at the moment; nothing is lost, the partition waits.
+ * - `waiting`: copies of persons wait for ClickHouse, beyond what Postgres may hold; the partition waits.
  * - `dead-letter-full`: a message must be dead-lettered but the dead-letter stream is full; the partition waits.
  * - `failing`: the last session ended with an error; the next one follows after a pause.
  * - `standby`: another process owns the partition.
  */
-export type PartitionPhase = 'starting' | 'running' | 'retrying' | 'dead-letter-full' | 'failing' | 'standby'
+export type PartitionPhase =
+  'starting' | 'running' | 'retrying' | 'waiting' | 'dead-letter-full' | 'failing' | 'standby'
 
 const HEALTHY_PHASES: ReadonlySet<PartitionPhase> = new Set(['starting', 'running', 'standby'])
 
@@ -28,9 +28,11 @@ export class PartitionState {
   /** When the insert under way began, epoch ms; 0 when there is none. */
   insertingSince = 0
   lastError: string | null = null
+  /** Sessions that failed in a row: the pause before the next one grows with them. */
+  failedSessions = 0
 
-  constructor (partition: Partition) {
-    this.key = partitionKey(partition)
+  constructor (key: string) {
+    this.key = key
   }
 
   /** Whether the partition stores what comes. */
@@ -38,9 +40,20 @@ export class PartitionState {
     return HEALTHY_PHASES.has(this.phase) && (this.insertingSince === 0 || now - this.insertingSince < SLOW_INSERT_MS)
   }
 
+  /** Why it does not store what comes; null while it does. */
+  shownError (): string | null {
+    return HEALTHY_PHASES.has(this.phase) ? null : this.lastError
+  }
+
   fail (error: unknown): void {
     this.phase = 'failing'
     this.lastError = error instanceof Error ? error.message : String(error)
+  }
+
+  /** To be called after progress that shows that what failed before is overcome. */
+  recover (): void {
+    this.lastError = null
+    this.failedSessions = 0
   }
 
   /**

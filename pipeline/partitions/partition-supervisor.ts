@@ -1,21 +1,48 @@
-import { jetstreamManager } from '@nats-io/jetstream'
+/** Runs the partitions of a stream that fall to this process: those of events and those of persons alike. */
+import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { type Logger } from '../../platform/logger.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { EVENT_CLASSES, EVENTS_STREAM, eventsSubject } from '../../schema/streams.ts'
-import { type Membership } from './membership.ts'
-import { type Partition, partitionKey } from './partition-records.ts'
+import { FencedError } from './partition-records.ts'
 import { PartitionState } from './partition-state.ts'
 
-/** How often the distribution of partitions is looked at, in milliseconds. */
-const TICK_MS = 500
+/** Pause between two looks at which partitions fall to this process, in milliseconds. */
+const ASSIGN_INTERVAL_MS = 500
 
-/** How long a partition may take to finish its insert when the process stops, in milliseconds. */
+/** How long a partition may take to finish its insert when it is stopped, in milliseconds. */
 const FINISH_MS = 5000
 
-/** Writes a partition until it is stopped or belongs to another process. */
-export type RunPartition = (partition: Partition, control: {
-  state: PartitionState, stop: AbortSignal, abort: AbortSignal, giveUp: AbortSignal
-}) => Promise<void>
+/** After a session that lasted so long, in milliseconds, the pauses between failed ones begin anew. */
+const HEALTHY_AFTER_MS = 30_000
+
+/** How a supervisor and whatever works on a partition speak with each other. */
+export interface PartitionControl {
+  /** What health and metrics say about it; written by the partition. */
+  state: PartitionState
+  /** Finish what was begun, release the partition and return. */
+  stop: AbortSignal
+  /** Abandon what is under way; the next owner repeats it. */
+  abort: AbortSignal
+  /** The process ends: return although the partition could not be released. */
+  giveUp: AbortSignal
+}
+
+export interface PartitionSupervisorOptions<Partition> {
+  /** All partitions of the stream by key, which is their name in logs, health and metrics. */
+  partitions: ReadonlyMap<string, Partition>
+  /**
+   * Which of the processes should have a partition. A pure function of the processes in the order in which they joined,
+   * so all that see the same processes agree without talking.
+   */
+  chooseOwner: (partition: Partition, members: readonly string[]) => string | undefined
+  membership: {
+    /** This process. */
+    id: string
+    /** The living processes in the order in which they joined; null while that is not known. */
+    living: () => readonly string[] | null
+  }
+  /** Works on a partition until it is stopped or belongs to another process. */
+  runPartition: (partition: Partition, control: PartitionControl) => Promise<void>
+  logger: Logger
+}
 
 interface RunningPartition {
   state: PartitionState
@@ -25,30 +52,23 @@ interface RunningPartition {
 }
 
 /**
- * Runs the partitions that fall to this process, and hands them over when processes come and go. Who may write a
- * partition is decided by its record alone; this only decides who should try.
+ * Starts the partitions that fall to this process, and hands them over when processes come and go. It decides only who
+ * should try: who may write is decided by the record of the partition (events) or a lock in Postgres (persons), so two
+ * processes that believe to own a partition for a moment do no harm.
  */
-export class PartitionSupervisor {
-  readonly #partitions: readonly Partition[]
-  readonly #membership: Membership
-  readonly #runPartition: RunPartition
-  readonly #logger: Logger
+export class PartitionSupervisor<Partition> {
+  readonly #options: PartitionSupervisorOptions<Partition>
   readonly #running = new Map<string, RunningPartition>()
   readonly #giveUp = new AbortController()
   #timer: NodeJS.Timeout | null = null
 
-  constructor (
-    partitions: readonly Partition[], options: { membership: Membership, runPartition: RunPartition, logger: Logger }
-  ) {
-    this.#partitions = partitions
-    this.#membership = options.membership
-    this.#runPartition = options.runPartition
-    this.#logger = options.logger
+  constructor (options: PartitionSupervisorOptions<Partition>) {
+    this.#options = options
   }
 
   start (): void {
-    this.#tick()
-    this.#timer = setInterval(() => this.#tick(), TICK_MS)
+    this.#assign()
+    this.#timer = setInterval(() => this.#assign(), ASSIGN_INTERVAL_MS)
   }
 
   /** The partitions of this process, those that are handed over included. */
@@ -56,41 +76,40 @@ export class PartitionSupervisor {
     return [...this.#running.values()].map(({ state }) => state)
   }
 
-  /** Finishes or, when that takes too long, abandons the running inserts, and releases all partitions. */
+  /** Lets all partitions finish or, when that takes too long, abandon what they do, and release themselves. */
   async stop (): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer)
     for (const partition of this.#running.values()) this.#handOver(partition)
-    // With their running inserts: while NATS is unavailable they cannot be released, and the process ends all the same.
+    // While NATS is unavailable they cannot be released, and the process ends all the same.
     const timer = setTimeout(() => this.#giveUp.abort(), FINISH_MS)
     await Promise.all([...this.#running.values()].map(({ ended }) => ended))
     clearTimeout(timer)
   }
 
-  #tick (): void {
-    const members = this.#membership.living()
+  #assign (): void {
+    const { partitions, membership, chooseOwner, logger } = this.#options
+    const members = membership.living()
     // Without a view of the others everything stays as it is; the records protect the partitions meanwhile.
     if (members === null) return
-    const assigned = assignPartitions(members, this.#partitions)
-    for (const partition of this.#partitions) {
-      const key = partitionKey(partition)
+    for (const [key, partition] of partitions) {
       const running = this.#running.get(key)
-      const isMine = assigned.get(key) === this.#membership.id
-      if (isMine && running === undefined) this.#start(partition, key)
+      const owner = chooseOwner(partition, members)
+      const isMine = owner === membership.id
+      if (isMine && running === undefined) this.#start(key, partition)
       if (!isMine && running !== undefined && !running.stop.signal.aborted) {
-        this.#logger.info({ partition: key, to: assigned.get(key) }, 'handing a partition over')
+        logger.info({ partition: key, to: owner }, 'handing a partition over')
         this.#handOver(running)
       }
     }
   }
 
-  #start (partition: Partition, key: string): void {
-    const state = new PartitionState(partition)
+  #start (key: string, partition: Partition): void {
+    const state = new PartitionState(key)
     const stop = new AbortController()
     const abort = new AbortController()
-    const ended = this.#runPartition(partition, {
+    const ended = this.#options.runPartition(partition, {
       state, stop: stop.signal, abort: abort.signal, giveUp: this.#giveUp.signal
-    })
-      .finally(() => this.#running.delete(key))
+    }).finally(() => this.#running.delete(key))
     this.#running.set(key, { state, stop, abort, ended })
   }
 
@@ -102,43 +121,34 @@ export class PartitionSupervisor {
 }
 
 /**
- * Which process should write which partition: a pure function of the processes in the order in which they joined, so
- * all that see the same processes agree without talking.
+ * Repeats sessions of a partition until it is stopped or belongs to another process. Whatever goes wrong ends a
+ * session; the next one follows after a growing pause, and starts from what is durably recorded, as a new owner does.
  *
- * Partitions of a class are dealt out round robin, live ones from the embedded ClickHouse server and historical ones
- * from the back, so that both classes and their sum are spread evenly:
- *
- * ```
- *                live.0  live.1  live.2  |  historical.0  historical.1  historical.2
- * 2 processes:     A       B       A     |       B             A             B
- * ```
+ * @param session  Returns when the partition is stopped, or its phase is `standby`. Throws what a fresh session may
+ *                 overcome, or `FencedError` when the partition went to another process.
  */
-export function assignPartitions (members: readonly string[], partitions: readonly Partition[]): Map<string, string> {
-  const assigned = new Map<string, string>()
-  if (members.length === 0) return assigned
-  for (const partition of partitions) {
-    const position = partition.number % members.length
-    const index = partition.eventClass === 'live' ? position : members.length - 1 - position
-    assigned.set(partitionKey(partition), members[index]!)
-  }
-  return assigned
-}
-
-/**
- * The partitions to be written: the configured ones, and any other that still holds messages because there were more
- * partitions before.
- */
-export async function findPartitions (connection: NatsConnection, count: number): Promise<Partition[]> {
-  const partitions = new Map<string, Partition>()
-  const add = (partition: Partition): unknown => partitions.set(partitionKey(partition), partition)
-  const manager = await jetstreamManager(connection)
-  for (const eventClass of EVENT_CLASSES) {
-    for (let number = 0; number < count; number++) add({ eventClass, number })
-    const { state } = await manager.streams.info(EVENTS_STREAM, { subjects_filter: `events.${eventClass}.*` })
-    for (const subject of Object.keys(state.subjects ?? {})) {
-      const number = Number(subject.split('.')[2])
-      if (subject === eventsSubject(eventClass, number)) add({ eventClass, number })
+export async function runSessions (
+  { state, stop, abort, logger }: PartitionControl & { logger: Logger }, session: () => Promise<void>
+): Promise<void> {
+  const partition = state.key
+  while (!stop.aborted) {
+    const startedAt = performance.now()
+    try {
+      await session()
+      if (state.phase === 'standby') return
+    } catch (err) {
+      if (abort.aborted) return
+      if (err instanceof FencedError) {
+        logger.warn({ partition }, 'partition was taken over by another process')
+        state.phase = 'standby'
+        return
+      }
+      if (performance.now() - startedAt > HEALTHY_AFTER_MS) state.failedSessions = 0
+      const attempt = state.failedSessions++
+      const retryAfterMs = retryDelayMs(attempt)
+      state.fail(err)
+      logger.error({ err, partition, attempt, retryAfterMs }, 'partition failed and starts over')
+      await pause(retryAfterMs, stop)
     }
   }
-  return [...partitions.values()]
 }

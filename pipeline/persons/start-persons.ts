@@ -4,14 +4,13 @@ import { type Metrics } from '../../platform/metrics.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { PERSONS_PARTITIONS } from '../../schema/streams.ts'
+import { type PartitionState } from '../partitions/partition-state.ts'
+import { PartitionSupervisor, type PartitionSupervisorOptions } from '../partitions/partition-supervisor.ts'
 import { createPersonsMetrics } from './persons-metrics.ts'
 import { deadLetterUpdates } from './persons-outcome.ts'
 import { CopyRunner } from './run-copies.ts'
 import { runDeletions } from './run-deletions.ts'
-import { type PersonsPartitionState, runPersonsPartition } from './run-partition.ts'
-
-/** Interval of assigning partitions to the living processes, in milliseconds. */
-const ASSIGN_MS = 500
+import { runPersonsPartition } from './run-partition.ts'
 
 /** Default of `maxBatchBytes`: some thousand updates. */
 const MAX_BATCH_BYTES = 2_097_152
@@ -22,11 +21,7 @@ export interface PersonsDeps {
   sql: Sql
   clickhouse: ClickHouse
   /** The pipeline processes among which the partitions are shared. */
-  membership: {
-    id: string
-    /** The living processes, in an order on which all agree; null while unknown. */
-    living: () => readonly string[] | null
-  }
+  membership: PartitionSupervisorOptions<number>['membership']
   metrics: Metrics
   logger: Logger
   /** Name of the ClickHouse cluster whose nodes delete persons; empty: one node. */
@@ -42,23 +37,17 @@ export interface PersonsDeps {
 /** The running person applier of one process. */
 export interface PersonApplier {
   /** The partitions that this process applies now. */
-  states: () => PersonsPartitionState[]
+  states: () => PartitionState[]
   /** Why copying to ClickHouse fails, or null. */
   copiesError: () => string | null
   /** Resolves when the running transactions have ended. Unapplied updates stay in the stream. */
   stop: () => Promise<void>
 }
 
-interface Running {
-  state: PersonsPartitionState
-  aborted: AbortController
-  ended: Promise<void>
-}
-
 /**
  * Applies what events change about persons and groups, and copies the result to ClickHouse, until stopped:
  *
- * 1. assign the partitions to the processes               start-persons.ts
+ * 1. assign the partitions to the processes               ../partitions/partition-supervisor.ts
  * 2. read messages in order, without gaps                 partition-reader.ts
  * 3. decode and check each update                         persons-message.ts
  * 4. begin a transaction, lock the partition              run-partition.ts, apply-batch.ts
@@ -80,43 +69,27 @@ export function startPersons (deps: PersonsDeps): PersonApplier {
   const copies = new CopyRunner({ sql: deps.sql, clickhouse: deps.clickhouse, metrics, logger })
   const stopping = new AbortController()
   const deletions = runDeletions({ ...deps, logger }, stopping.signal, deps.deletionsPollIntervalMs)
-  const running = new Map<number, Running>()
-
-  function assign (): void {
-    const living = deps.membership.living()
-    if (living === null || living.length === 0) return
-    for (let partition = 0; partition < PERSONS_PARTITIONS; partition++) {
-      const isMine = living[partition % living.length] === deps.membership.id
-      const known = running.get(partition)
-      if (isMine && known === undefined) running.set(partition, start(partition))
-      if (!isMine && known !== undefined) known.aborted.abort()
-    }
-  }
-
-  function start (partition: number): Running {
-    const aborted = new AbortController()
-    const state: PersonsPartitionState = { partition, phase: 'starting', pendingMessages: 0, lastError: null }
-    const ended = runPersonsPartition({
-      state, connection: deps.connection, sql: deps.sql, metrics, logger, signal: aborted.signal,
+  const supervisor = new PartitionSupervisor({
+    partitions: new Map(Array.from({ length: PERSONS_PARTITIONS }, (_, partition) => [`persons ${partition}`, partition])),
+    chooseOwner: (partition, members) => members[partition % members.length],
+    membership: deps.membership,
+    logger,
+    runPartition: async (partition, control) => await runPersonsPartition({
+      ...control, partition, connection: deps.connection, sql: deps.sql, metrics, logger,
       maxBatchBytes: deps.maxBatchBytes ?? MAX_BATCH_BYTES,
       maxGroupTypes: deps.maxGroupTypes ?? Infinity,
       deadLetterUpdates: async (batch, refused) => await deadLetterUpdates(deps.connection, batch, refused),
       waitForRoom: async (signal) => await copies.waitForRoom(signal),
       onCopies: () => copies.notify()
-    }).finally(() => running.delete(partition))
-    return { state, aborted, ended }
-  }
-
-  assign()
-  const timer = setInterval(assign, ASSIGN_MS)
+    })
+  })
+  supervisor.start()
   return {
-    states: () => [...running.values()].map(({ state }) => state),
+    states: () => supervisor.states(),
     copiesError: () => copies.lastError,
     async stop () {
-      clearInterval(timer)
       stopping.abort()
-      for (const { aborted } of running.values()) aborted.abort()
-      await Promise.all([...running.values()].map(({ ended }) => ended))
+      await supervisor.stop()
       await Promise.all([copies.stop(), deletions])
     }
   }

@@ -10,7 +10,8 @@ import { type TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createPipelineMetrics } from '../metrics.ts'
 import { watchDisconnects } from '../partitions/ordered-pulls.ts'
-import { openPartitionRecords, type Partition } from '../partitions/partition-records.ts'
+import { partitionKey, type Partition } from '../partitions/event-partitions.ts'
+import { openPartitionRecords } from '../partitions/partition-records.ts'
 import { PartitionState } from '../partitions/partition-state.ts'
 import { createDuplicateFilters } from '../writer/duplicates/duplicate-filter.ts'
 import { createInsertFrames } from '../writer/insert/insert-frames.ts'
@@ -53,7 +54,7 @@ export async function startTestPartition (
   const stop = new AbortController()
   const abort = new AbortController()
   const partition: Partition = overrides.partition ?? { eventClass: 'live', number: 0 }
-  const state = new PartitionState(partition)
+  const state = new PartitionState(partitionKey(partition))
   const metrics = createPipelineMetrics(() => [state])
   const agent = createClickHouseAgent()
   const running = runPartition({

@@ -5,7 +5,7 @@ import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createPipelineMetrics } from '../metrics.ts'
-import { type Partition } from '../partitions/partition-records.ts'
+import { type Partition } from '../partitions/event-partitions.ts'
 import { PartitionState } from '../partitions/partition-state.ts'
 import { deadLetterRows } from './dead-letter-rows.ts'
 import { type PartitionMessage } from './partition-reader.ts'
@@ -16,7 +16,7 @@ t.test('keeps what it cannot dead-lettered: it waits while no stream takes the l
   const connection = await connectNats({ url, name: 'test', logger })
   t.teardown(() => connection.close())
   const partition: Partition = { eventClass: 'live', number: 0 }
-  const state = new PartitionState(partition)
+  const state = new PartitionState('live.0')
   const stop = new AbortController()
   const message = { sequence: 1, headers: {}, payload: Buffer.from('garbage') } as unknown as PartitionMessage
 

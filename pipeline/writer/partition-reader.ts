@@ -6,7 +6,7 @@ import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { FINGERPRINT_BYTES, frameOf } from '../../schema/frame-message.ts'
 import { EVENTS_STREAM, eventsSubject, HEADER, writerConsumer } from '../../schema/streams.ts'
 import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'
-import { type Partition } from '../partitions/partition-records.ts'
+import { type Partition } from '../partitions/event-partitions.ts'
 
 /** Messages of one pull. A round trip for a thousand is nothing; more would only blow memory up for tiny messages. */
 const PULL_MESSAGES = 1000

@@ -1,28 +1,25 @@
 /** Runs a partition of events, one session after the other. */
-import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type PipelineMetrics } from '../metrics.ts'
+import { type Partition } from '../partitions/event-partitions.ts'
 import { type OnDisconnect } from '../partitions/ordered-pulls.ts'
 import { claimPartition, releasePartition } from '../partitions/partition-lease.ts'
-import { FencedError, type Partition, partitionKey, type PartitionRecords } from '../partitions/partition-records.ts'
+import { type PartitionRecords } from '../partitions/partition-records.ts'
 import { type PartitionState } from '../partitions/partition-state.ts'
+import { runSessions, type PartitionControl } from '../partitions/partition-supervisor.ts'
 import { type BatchLimits } from './batch-range.ts'
 import { type DuplicateFilter } from './duplicates/duplicate-filter.ts'
 import { type InsertFrames } from './insert/insert-frames.ts'
 import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
 import { PartitionSession } from './partition-session.ts'
 
-/** A session that lasted so long, in milliseconds, was healthy: the next failure starts with a short pause again. */
-const HEALTHY_AFTER_MS = 30_000
-
 /** How often the server is asked for the lag, in milliseconds. */
 const PENDING_INTERVAL_MS = 3000
 
 /** What a partition needs from its process. */
-export interface PartitionDeps {
+export interface PartitionDeps extends PartitionControl {
   partition: Partition
-  state: PartitionState
   /** Id of this process in partition records. */
   owner: string
   connection: NatsConnection
@@ -38,44 +35,15 @@ export interface PartitionDeps {
   onDisconnect: OnDisconnect
   /** @param wasMine  What this process remembers of the partition is complete. */
   openDuplicateFilter: (partition: Partition, options: { wasMine: boolean }) => Promise<DuplicateFilter>
-  /** Finish what was begun, release the partition and return. */
-  stop: AbortSignal
-  /** Abandon the running insert; the next owner repeats the recorded batch range. */
-  abort: AbortSignal
-  /** The process ends: return although the partition could not be released. */
-  giveUp: AbortSignal
 }
 
 /**
- * Writes one partition until it is stopped or belongs to another process. Whatever goes wrong ends the session; the
- * next one starts from the partition's record, which is the same way that a new owner takes.
+ * Writes one partition until it is stopped or belongs to another process. Each session starts from the partition's
+ * record, which is the same way that a new owner takes.
  */
 export async function runPartition (deps: PartitionDeps): Promise<void> {
-  await runSessions(deps)
+  await runSessions(deps, async () => await runPartitionSession(deps))
   if (deps.stop.aborted) await releasePartition(deps)
-}
-
-async function runSessions (deps: PartitionDeps): Promise<void> {
-  const { partition, logger, state, stop } = deps
-  for (let attempt = 0; !stop.aborted; attempt++) {
-    const startedAt = performance.now()
-    try {
-      await runPartitionSession(deps)
-      if (state.phase === 'standby') return
-    } catch (error) {
-      if (deps.abort.aborted) return
-      if (error instanceof FencedError) {
-        logger.warn({ partition: partitionKey(partition) }, 'partition was taken by another process')
-        state.phase = 'standby'
-        return
-      }
-      state.fail(error)
-      if (performance.now() - startedAt > HEALTHY_AFTER_MS) attempt = 0
-      const waitMs = retryDelayMs(attempt)
-      logger.error({ err: error, partition: partitionKey(partition), attempt, waitMs }, 'partition starts over')
-      await pause(waitMs, stop)
-    }
-  }
 }
 
 /**

@@ -1,7 +1,8 @@
 /** Finds events that are stored already, so that an insert leaves them out. */
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type PipelineMetrics } from '../../metrics.ts'
-import { type BatchRange, type Partition, partitionKey } from '../../partitions/partition-records.ts'
+import { partitionKey, type Partition } from '../../partitions/event-partitions.ts'
+import { type BatchRange } from '../../partitions/partition-records.ts'
 import { type PartitionMessage } from '../partition-reader.ts'
 import { confirmDuplicates, type Suspicion } from './confirm-duplicates.ts'
 import { type KnownUuids } from './known-uuids.ts'
