@@ -1,6 +1,6 @@
 import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from 'fastify'
 import { type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
-import { pingClickHouse } from '../platform/health.ts'
+import { checkServices, healthRoutes, pingClickHouse, type HealthOptions } from '../platform/health.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/http-server.ts'
 import { type Logger } from '../platform/logger.ts'
 import { type Metrics } from '../platform/metrics.ts'
@@ -15,7 +15,7 @@ import { type DefinitionCache } from './flag-endpoints/definition-cache.ts'
 import { createPersonReader } from './flag-endpoints/person-reader.ts'
 import { featureFlagRoutes } from './flag-management/feature-flag-routes.ts'
 import { answerUnknownRoutes, errorHandler } from './http/errors.ts'
-import { healthRoutes, observeRequests } from './http/health-and-metrics.ts'
+import { observeRequests } from './http/observe-requests.ts'
 import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, limitRate } from './http/personal-key-access.ts'
 import { createRequestValidation, readJsonBodies, refuseUnstorableText } from './http/request-validation.ts'
@@ -56,7 +56,7 @@ const REQUEST_TIMEOUT_MS = 30_000
  * Builds the API: it does not listen. Each part is a plugin that gets what it needs as options. A request is for one
  * of them:
  *
- * 1. health and metrics: `http/health-and-metrics.ts`
+ * 1. health and metrics: `platform/health.ts`, `http/observe-requests.ts`
  * 2. flags, for SDKs with a project key: `flag-endpoints/`, which evaluates them with `flag-evaluation/`
  * 3. management, for people with a personal key: `managementRoutes` below, then the routes of the resource
  *
@@ -90,21 +90,30 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   observeRequests(app, deps.metrics)
   await describeApi(app)
 
-  await app.register(healthRoutes, {
-    registry: deps.metrics.registry,
-    isShuttingDown: deps.isShuttingDown,
-    parts: () => [{ name: 'flag definitions', healthy: deps.definitions.isReady(), ageMs: deps.definitions.ageMs() }],
-    // Flags are served from memory while Postgres is unavailable, and definitions while ClickHouse is: taking such a
-    // process out of service would take away what it can do. Before the first load it can do nothing.
-    isReady: deps.definitions.isReady,
-    checks: {
-      postgres: async () => await deps.sql`SELECT 1`,
-      clickhouse: async () => await pingClickHouse(deps.clickhouse)
-    }
-  })
+  await app.register(healthRoutes, describeHealth(deps))
   await app.register(decideRoutes, { ...deps, persons: createPersonReader(deps.sql) })
   await app.register(managementRoutes, deps)
   return app
+}
+
+/**
+ * Flags are served from memory while Postgres is unavailable, and definitions while ClickHouse is: taking such a
+ * process out of service would take away what it can do. Before the first load of the flags it can do nothing.
+ */
+function describeHealth ({ sql, clickhouse, definitions, metrics, isShuttingDown }: ApiDeps): HealthOptions {
+  const checks = {
+    postgres: async () => await sql`SELECT 1`,
+    clickhouse: async () => await pingClickHouse(clickhouse)
+  }
+  return {
+    registry: metrics.registry,
+    checks,
+    phase: () => isShuttingDown() ? 'shutting down' : definitions.isReady() ? 'running' : 'starting',
+    parts: async () => [
+      ...await checkServices(checks),
+      { name: 'flag definitions', healthy: definitions.isReady(), ageMs: definitions.ageMs() }
+    ]
+  }
 }
 
 /** The private side: every route asks for a personal key, is rate limited by it, and is part of `/api/schema`. */

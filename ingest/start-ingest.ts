@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { type FastifyInstance } from 'fastify'
+import { API_READINESS_CHECK_MS, type ProcessPhase } from '../platform/health.ts'
 import { type Logger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { type ShutdownStep } from '../platform/process-lifecycle.ts'
@@ -68,37 +69,52 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     keys, takeEvent, partitions, persons, captureLarge, budget, rateLimit, counts, limits: config.limits, now: Date.now
   })
 
-  let ready = true
+  let phase: ProcessPhase = 'running'
   const app = await buildIngestApp({
-    capture, counts, metrics, logger, processId,
+    capture, counts, logger, processId,
     apiUrl: config.apiUrl,
     trustedProxies: config.trustedProxies,
     maxConnections: config.limits.maxConnections,
-    isReady: () => ready,
-    parts: () => [
-      { name: 'nats', healthy: link.isUp() && failures.stream === null, lastError: failures.stream },
-      {
-        name: 'spool',
-        healthy: spool.isEmpty && failures.spool === null,
-        bytes: spool.bytes,
-        maxBytes: config.spool.maxBytes,
-        lastError: failures.spool
+    health: {
+      registry: metrics.registry,
+      phase: () => phase,
+      checks: {
+        nats: async () => { if (!link.isUp()) throw new Error('not connected') },
+        api: async () => await askApi(config.apiUrl)
       },
-      // Known keys are answered without Postgres, also after a failed reading.
-      { name: 'keys', healthy: keys.state.isCurrent || keys.state.hits + keys.state.misses === 0 }
-    ]
+      // 503 when one is stuck, although events are taken as long as the spool has room.
+      parts: () => [
+        { name: 'nats', healthy: link.isUp() && failures.stream === null, lastError: failures.stream },
+        {
+          name: 'spool',
+          healthy: spool.isEmpty && failures.spool === null,
+          bytes: spool.bytes,
+          maxBytes: config.spool.maxBytes,
+          lastError: failures.spool
+        },
+        // Known keys are answered without Postgres, also after a failed reading.
+        { name: 'keys', healthy: keys.state.isCurrent || keys.state.hits + keys.state.misses === 0 }
+      ]
+    }
   })
   return {
     app,
     port: await listen(app, config.http),
     shutdownSteps: [
-      { name: 'say not ready', run: () => { ready = false } },
+      { name: 'say not ready', run: () => { phase = 'shutting down' } },
       { name: 'finish requests', run: async () => await closeGracefully(app, CLOSE_GRACE_MS) },
       { name: 'stop the threads', run: async () => await pool.close() },
       ...publishing.shutdownSteps,
       { name: 'close the keys', run: closeKeys }
     ]
   }
+}
+
+async function askApi (apiUrl: string): Promise<void> {
+  const response = await fetch(new URL('/_readiness', apiUrl), { signal: AbortSignal.timeout(API_READINESS_CHECK_MS) })
+  // Read to its end, or the connection could not be used again.
+  await response.arrayBuffer()
+  if (!response.ok) throw new Error(`the API answers ${response.status}`)
 }
 
 /** One core stays for the event loop; more than two threads would only take memory from everything else. */

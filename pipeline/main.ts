@@ -1,6 +1,6 @@
 import { nuid } from '@nats-io/transport-node'
 import { allShardsUrl, connectClickHouse, createClickHouseAgent } from '../platform/clickhouse/connect-clickhouse.ts'
-import { checkService, pingClickHouse } from '../platform/health.ts'
+import { checkServices, pingClickHouse, type ProcessPhase } from '../platform/health.ts'
 import { createLogger } from '../platform/logger.ts'
 import { connectNats } from '../platform/nats/connect-nats.ts'
 import { ensureStreams, retryAtStart } from '../platform/nats/prepare-jetstream.ts'
@@ -108,16 +108,18 @@ runProcess('pipeline', async () => {
     sql, clickhouse, connection, cluster: config.clickhouseCluster, now: Date.now, metrics, logger
   })
 
-  let ready = true
+  let phase: ProcessPhase = 'running'
+  const checks = {
+    clickhouse: async () => await pingClickHouse(clickhouse),
+    postgres: async () => await sql`SELECT 1`
+  }
   const health = await startHealthServer({
     ...config.http,
     registry: metrics.registry,
-    isReady: () => ready,
+    phase: () => phase,
+    checks: { nats: async () => await connection.flush(), ...checks },
     parts: async () => [
-      ...await Promise.all([
-        checkService('clickhouse', async () => await pingClickHouse(clickhouse)),
-        checkService('postgres', async () => await sql`SELECT 1`)
-      ]),
+      ...await checkServices(checks),
       parts.part(),
       ...streams.parts(),
       ...disks.parts(),
@@ -133,7 +135,7 @@ runProcess('pipeline', async () => {
   logger.info({ port: health.port, owner }, 'pipeline is running')
 
   onShutdown(logger, [
-    { name: 'readiness', run: () => { ready = false } },
+    { name: 'readiness', run: () => { phase = 'shutting down' } },
     {
       name: 'work',
       run: () => Promise.all([supervisor.stop(), persons.stop(), rollUp.stop(), queryUsage.stop(), retention.stop()])

@@ -1,5 +1,7 @@
+import fastify from 'fastify'
 import t from 'tap'
-import { BEHIND_MS, checkService, healthStatusCode, reportHealth } from './health.ts'
+import { BEHIND_MS, checkService, healthRoutes, healthStatusCode, reportHealth, type ProcessPhase } from './health.ts'
+import { createMetrics } from './metrics.ts'
 
 t.test('names what is stuck, the service before the stages that wait for it', async (t) => {
   const report = reportHealth([
@@ -33,4 +35,29 @@ t.test('a service that refuses is unhealthy by its code, one that hangs by the t
 
   t.same(refused, { name: 'postgres', healthy: false, lastError: 'ECONNREFUSED' })
   t.match(hung, { name: 'clickhouse', healthy: false, lastError: 'no answer within 2000 ms' })
+})
+
+t.test('is not ready before it can serve, nor from the beginning of its end', async (t) => {
+  const app = fastify()
+  t.teardown(async () => await app.close())
+  let phase: ProcessPhase = 'starting'
+  await app.register(healthRoutes, {
+    registry: createMetrics('api').registry,
+    checks: { nats: async () => {}, postgres: async () => await new Promise(() => {}) },
+    parts: () => [],
+    phase: () => phase
+  })
+  const ask = async (): Promise<unknown> => {
+    const { statusCode, body } = await app.inject('/_readiness')
+    return [statusCode, JSON.parse(body)]
+  }
+  const checks = { nats: 'ok', postgres: 'unavailable' }
+
+  t.same(await ask(), [503, { status: 'starting', checks, pid: process.pid }])
+  phase = 'running'
+  const startedAt = performance.now()
+  t.same(await ask(), [200, { status: 'degraded', checks, pid: process.pid }])
+  t.ok(performance.now() - startedAt < 1000, 'however long a dependency hangs')
+  phase = 'shutting down'
+  t.same(await ask(), [503, { status: 'shutting down', checks, pid: process.pid }])
 })

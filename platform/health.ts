@@ -1,3 +1,6 @@
+import { type FastifyInstance } from 'fastify'
+import { type Registry } from './metrics.ts'
+
 /** One dependency or stage of a process: whether it works, and what an operator wants to know of it. */
 export interface HealthPart {
   name: string
@@ -32,8 +35,111 @@ export interface HealthReport {
 /** From this age on, in milliseconds, waiting work is old: without a backlog an event waits for a second or two. */
 export const BEHIND_MS = 30_000
 
-/** Services that stages depend on: when one is unavailable, it is the reason why the others wait. */
-const SERVICES = new Set(['nats', 'clickhouse', 'postgres'])
+/** What a process may depend on. When one is unavailable, it is the reason why stages of the process wait. */
+export type ServiceName = 'nats' | 'clickhouse' | 'postgres' | 'api'
+const SERVICES: ReadonlySet<string> = new Set<ServiceName>(['nats', 'clickhouse', 'postgres', 'api'])
+
+/** What a process depends on: each check rejects when the service does not answer. */
+export type ServiceChecks = Partial<Record<ServiceName, () => Promise<unknown>>>
+
+/** Answer of `/_readiness`, of the same shape on every tier. */
+export interface Readiness {
+  /**
+   * - `ok`, `degraded`: requests may be sent here (200); `degraded` when a dependency does not answer.
+   * - `starting`, `shutting down`: not yet, or no longer (503).
+   */
+  status: 'ok' | 'degraded' | 'starting' | 'shutting down'
+  checks: Partial<Record<ServiceName, 'ok' | 'unavailable'>>
+  /** Of the process: several may share a port. */
+  pid: number
+}
+
+/** Where a process stands between its start and its end. */
+export type ProcessPhase = 'starting' | 'running' | 'shutting down'
+
+export interface HealthOptions {
+  registry: Registry
+  phase: () => ProcessPhase
+  /** The process goes on without any of them; it is `degraded` then, and ready all the same. */
+  checks: ServiceChecks
+  /** Read at each request of `/_health`. */
+  parts: () => HealthPart[] | Promise<HealthPart[]>
+}
+
+export interface HealthAnswer {
+  status: number
+  contentType: string
+  body: string
+}
+
+/** An orchestrator asks every few seconds and must not pile up behind a service that hangs. In milliseconds. */
+const CHECK_TIMEOUT_MS = 2000
+
+/**
+ * How long `/_readiness` waits for a dependency, in milliseconds: balancers give up after a second or two, and a
+ * dependency that hangs must not look like a process that does.
+ */
+export const READINESS_CHECK_MS = 500
+
+/**
+ * How long the `/_readiness` of ingest waits for that of the API, in milliseconds: longer than the API waits for its
+ * own dependencies, or one that hangs there would look like an API that does.
+ */
+export const API_READINESS_CHECK_MS = READINESS_CHECK_MS + 400
+
+export const HEALTH_PATHS = ['/_liveness', '/_readiness', '/_health', '/metrics'] as const
+
+/** Serves the paths of health on the port of a tier, for operators and orchestrators: they are not part of its API. */
+export async function healthRoutes (app: FastifyInstance, options: HealthOptions): Promise<void> {
+  for (const path of HEALTH_PATHS) {
+    app.get(path, { schema: { hide: true } }, async (_request, reply) => {
+      const { status, contentType, body } = await answerHealth(path, options)
+      return await reply.code(status).type(contentType).send(body)
+    })
+  }
+}
+
+/**
+ * What every tier answers to operators and orchestrators:
+ *
+ * - `/_liveness`: the event loop turns.
+ * - `/_readiness`: whether requests may be sent here, and which dependencies answer. Dependencies take no part in the
+ *   status code: a balancer that turned away would take from clients what works without them.
+ * - `/_health`: each part by name, and which are stuck (503) or behind.
+ * - `/metrics`: what Prometheus reads.
+ */
+export async function answerHealth (path: typeof HEALTH_PATHS[number], options: HealthOptions): Promise<HealthAnswer> {
+  switch (path) {
+    case '/_liveness':
+      return json(200, { status: 'ok' })
+    case '/_readiness': {
+      const readiness = await checkReadiness(options)
+      return json(readiness.status === 'ok' || readiness.status === 'degraded' ? 200 : 503, readiness)
+    }
+    case '/_health': {
+      const report = reportHealth(await options.parts())
+      return json(healthStatusCode(report), report)
+    }
+    case '/metrics':
+      return { status: 200, contentType: options.registry.contentType, body: await options.registry.metrics() }
+  }
+}
+
+async function checkReadiness ({ checks, phase }: HealthOptions): Promise<Readiness> {
+  const names = Object.keys(checks) as ServiceName[]
+  const entries = await Promise.all(names.map(async (name) => {
+    const timeoutMs = name === 'api' ? API_READINESS_CHECK_MS : READINESS_CHECK_MS
+    const { healthy } = await checkService(name, checks[name]!, timeoutMs)
+    return [name, healthy ? 'ok' : 'unavailable'] as const
+  }))
+  const works = entries.every(([, state]) => state === 'ok') ? 'ok' : 'degraded'
+  const now = phase()
+  return { status: now === 'running' ? works : now, checks: Object.fromEntries(entries), pid: process.pid }
+}
+
+function json (status: number, body: unknown): HealthAnswer {
+  return { status, contentType: 'application/json; charset=utf-8', body: JSON.stringify(body) }
+}
 
 /** Puts the parts of a process together and names those that are stuck or behind. */
 export function reportHealth (parts: readonly HealthPart[]): HealthReport {
@@ -52,21 +158,6 @@ export function reportHealth (parts: readonly HealthPart[]): HealthReport {
 export function healthStatusCode ({ status }: Pick<HealthReport, 'status'>): 200 | 503 {
   return status === 'degraded' ? 503 : 200
 }
-
-/** An orchestrator asks every few seconds and must not pile up behind a service that hangs. In milliseconds. */
-const CHECK_TIMEOUT_MS = 2000
-
-/**
- * How long `/_readiness` waits for a dependency, in milliseconds: balancers give up after a second or two, and a
- * dependency that hangs must not look like a process that does.
- */
-export const READINESS_CHECK_MS = 500
-
-/**
- * How long the origin's `/_readiness` waits for that of the API, in milliseconds: longer than the API waits for its own
- * dependencies, or one that hangs there would look like an API that does.
- */
-export const API_READINESS_CHECK_MS = READINESS_CHECK_MS + 400
 
 /**
  * Asks a service whether it answers.
@@ -89,6 +180,11 @@ export async function checkService (
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** Asks each of the services; one part each. */
+export async function checkServices (checks: ServiceChecks): Promise<HealthPart[]> {
+  return await Promise.all(Object.entries(checks).map(async ([name, check]) => await checkService(name, check)))
 }
 
 /** The ping of the ClickHouse client never rejects; a check does. */

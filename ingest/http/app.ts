@@ -1,13 +1,14 @@
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
+import { healthRoutes, type HealthOptions } from '../../platform/health.ts'
+import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
 import { normaliseContentType } from '../../platform/http-body/read-body.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { CAPTURE_PATHS, captureRoutes, type CaptureRoutesOptions, methodNotAllowed } from './capture-routes.ts'
 import { forwardToApi } from './forward-to-api.ts'
-import { healthRoutes, type HealthRoutesOptions } from './health-routes.ts'
 
-export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerError'>, HealthRoutesOptions {
+export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerError'> {
+  health: HealthOptions
   logger: Logger
   /** Where everything that is not capture goes. */
   apiUrl: string
@@ -68,7 +69,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     if (CAPTURE_PATHS.some((known) => known === path)) throw methodNotAllowed(request, reply)
     throw new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
   })
-  await app.register(healthRoutes, options)
+  await app.register(healthRoutes, options.health)
   await app.register(captureRoutes, { ...options, answerError })
   await app.register(forwardToApi, { apiUrl: options.apiUrl })
   return app

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { type ProcessPhase } from '../../platform/health.ts'
 import { createPipelineMetrics } from '../metrics.ts'
 import { PartitionState } from '../partitions/partition-state.ts'
 import { describeHealth, type PipelineState, startHealthServer } from './health-server.ts'
@@ -10,12 +11,13 @@ t.test('names each partition with its lag, and is degraded while one waits', asy
   const state: PipelineState = {
     partitions: [partition], persons: [], copiesError: null, rollUpError: null, deadLetters: FILL
   }
-  let ready = false
+  let phase: ProcessPhase = 'starting'
   const server = await startHealthServer({
     host: '127.0.0.1',
     port: 0,
     registry: createPipelineMetrics(() => [partition]).metrics.registry,
-    isReady: () => ready,
+    phase: () => phase,
+    checks: { nats: async () => {}, clickhouse: async () => { throw new Error('refused') } },
     parts: () => describeHealth(state)
   })
   t.teardown(() => server.close())
@@ -23,8 +25,10 @@ t.test('names each partition with its lag, and is degraded while one waits', asy
 
   t.equal((await get('/_liveness')).status, 200)
   t.equal((await get('/_readiness')).status, 503)
-  ready = true
-  t.equal((await get('/_readiness')).status, 200)
+  phase = 'running'
+  const readiness = await get('/_readiness')
+  t.equal(readiness.status, 200)
+  t.same(await readiness.json(), { status: 'degraded', checks: { nats: 'ok', clickhouse: 'unavailable' }, pid: process.pid })
   t.equal((await get('/nothing')).status, 404)
 
   partition.phase = 'running'

@@ -2,23 +2,16 @@
 import http from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { type DeadLetterFill, NEARLY_FULL } from '../../platform/dead-letters/read-dead-letters.ts'
-import { type HealthPart, healthStatusCode, reportHealth } from '../../platform/health.ts'
-import { type Registry } from '../../platform/metrics.ts'
+import { answerHealth, HEALTH_PATHS, type HealthOptions, type HealthPart } from '../../platform/health.ts'
 import { type PartitionState } from '../partitions/partition-state.ts'
 
-export interface HealthServerOptions {
+export interface HealthServerOptions extends HealthOptions {
   host: string
   port: number
-  registry: Registry
-  /** False before the start is complete and as soon as the process shuts down. */
-  isReady: () => boolean
-  /** Read at each request of `/_health`. */
-  parts: () => HealthPart[] | Promise<HealthPart[]>
 }
 
 /**
- * Answers the operator's questions: `/_liveness` (the event loop turns), `/_readiness` (the process takes part),
- * `/_health` (each part by name, and which are stuck or behind; 503 when one is stuck) and `/metrics`.
+ * Answers what every tier answers to operators and orchestrators (`answerHealth`), on a port of its own.
  *
  * @returns the port, and how to close.
  */
@@ -44,31 +37,11 @@ export async function startHealthServer (
 async function answer (
   request: http.IncomingMessage, response: http.ServerResponse, options: HealthServerOptions
 ): Promise<void> {
-  switch (request.url?.split('?')[0]) {
-    case '/_liveness':
-      sendJson(response, 200, { status: 'ok' })
-      return
-    case '/_readiness':
-      sendJson(response, options.isReady() ? 200 : 503, { status: options.isReady() ? 'ok' : 'not ready' })
-      return
-    case '/_health': {
-      const report = reportHealth(await options.parts())
-      sendJson(response, healthStatusCode(report), report)
-      return
-    }
-    case '/metrics':
-      response.setHeader('content-type', options.registry.contentType)
-      response.end(await options.registry.metrics())
-      return
-    default:
-      sendJson(response, 404, { status: 'not found' })
-  }
-}
-
-function sendJson (response: http.ServerResponse, status: number, body: unknown): void {
-  response.statusCode = status
-  response.setHeader('content-type', 'application/json')
-  response.end(JSON.stringify(body))
+  const path = HEALTH_PATHS.find((known) => known === request.url?.split('?')[0])
+  const { status, contentType, body } = path === undefined
+    ? { status: 404, contentType: 'application/json', body: '{"status":"not found"}' }
+    : await answerHealth(path, options)
+  response.writeHead(status, { 'content-type': contentType }).end(body)
 }
 
 /** What the parts of a pipeline process say about themselves. */
