@@ -54,7 +54,7 @@ export async function personRoutes (
 }
 
 function translate (error: unknown): unknown {
-  if (!(error instanceof MillraceError) || error.code !== 'MILLRACE_MERGED_PERSONS_UNKNOWN') return error
+  if (!(error instanceof MillraceError) || error.code !== 'MILLRACE_MERGED_PERSONS_UNAVAILABLE') return error
   return new HttpError(503, 'server_error', 'clickhouse_unavailable',
     'There is no person of that id, and ClickHouse, which remembers merged ids, does not answer.', { cause: error })
 }

@@ -33,7 +33,7 @@ export interface CliContext extends CliWorld {
   nats: (use?: ServiceUse) => Promise<NatsConnection>
   /** Name of the ClickHouse cluster that has the tables; empty: one node. */
   cluster: () => string
-  /** Rejects with a `ServiceSilentError` when a watched service does not answer for too long; never resolves. */
+  /** Rejects with a `ServiceTimeoutError` when a watched service does not answer for too long; never resolves. */
   readonly silence: Promise<never>
   /** Which services of the command do not answer now. Takes a second at most. */
   findUnavailable: () => Promise<ServiceName[]>
@@ -77,7 +77,7 @@ export function createCliContext (world: CliWorld): CliContext {
     let isPinging = false
     const timer = setInterval(() => {
       const { timeoutMs } = context
-      if (performance.now() - answeredAt > timeoutMs) reportSilence(new ServiceSilentError(service, timeoutMs))
+      if (performance.now() - answeredAt > timeoutMs) reportSilence(new ServiceTimeoutError(service, timeoutMs))
       if (isPinging) return
       isPinging = true
       // A failed ping is not an answer; its error is reported by the command's own calls.
@@ -131,11 +131,11 @@ export function createCliContext (world: CliWorld): CliContext {
 }
 
 /** A service that a command uses does not answer. */
-export class ServiceSilentError extends MillraceError {
+export class ServiceTimeoutError extends MillraceError {
   constructor (service: ServiceName, timeoutMs: number) {
-    super('MILLRACE_SERVICE_SILENT', `${service} has not answered for ${timeoutMs / 1000} s; what this command asked for ` +
+    super('MILLRACE_SERVICE_TIMEOUT', `${service} has not answered for ${timeoutMs / 1000} s; what this command asked for ` +
       'is not known, and what it began may be done or not')
-    this.name = 'ServiceSilentError'
+    this.name = 'ServiceTimeoutError'
   }
 }
 

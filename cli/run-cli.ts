@@ -3,7 +3,7 @@ import { classifyClickHouseError } from '../platform/clickhouse/clickhouse-error
 import { MillraceError } from '../platform/errors.ts'
 import { classifyPostgresError } from '../platform/postgres/postgres-errors.ts'
 import { isUnavailable } from '../platform/store-errors.ts'
-import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceSilentError, type CliContext, type CliWorld, type ServiceName } from './cli-context.ts'
+import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceTimeoutError, type CliContext, type CliWorld, type ServiceName } from './cli-context.ts'
 import { addBackupCommands } from './commands/backup.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addPersonsCommands } from './commands/persons.ts'
@@ -87,7 +87,7 @@ function readTimeout (text: string): number {
 function describeFailure (
   error: unknown, unavailable: readonly ServiceName[] = []
 ): { exitCode: number, message: string } {
-  if (error instanceof ServiceSilentError || (error instanceof MillraceError && isUnavailable(error))) {
+  if (error instanceof ServiceTimeoutError || (error instanceof MillraceError && isUnavailable(error))) {
     return { exitCode: EXIT.noAnswer, message: error.message }
   }
   if (error instanceof MillraceError || error instanceof InvalidArgumentError) return failed(error.message)

@@ -75,7 +75,7 @@ t.test('an error of a service that is unavailable has no stack, a bug has one', 
     const { HttpError, MillraceError } = await import(${ERRORS})
     const cause = Object.assign(new Error('timeout'), { name: 'TimeoutError' })
     logger.error({ err: new Error('lookup failed', { cause }) }, 'a')
-    logger.error({ err: new MillraceError('PIPE_INSERT_FAILED', 'memory', { action: 'retry' }) }, 'b')
+    logger.error({ err: new MillraceError('MILLRACE_INSERT_FAILED', 'memory', { action: 'retry' }) }, 'b')
     logger.error({ err: new HttpError(503, 'server_error', 'stream_unavailable', 'later') }, 'c')
     logger.error({ err: new TypeError('x is not a function') }, 'd')`, 'pipe')
 

@@ -57,11 +57,11 @@ export async function listRetention (sql: Sql | TransactionSql): Promise<Retenti
 /**
  * Sets or replaces a rule. It takes effect with the next round of a pipeline process, within an hour.
  *
- * @throws {MillraceError} `MILLRACE_PROJECT_UNKNOWN`.
+ * @throws {MillraceError} `MILLRACE_PROJECT_NOT_FOUND`.
  */
 export async function setRetention (sql: Sql, { what, projectId, days }: RetentionRule): Promise<void> {
   if (projectId !== null && (await sql`SELECT 1 FROM projects WHERE id = ${projectId}`).length === 0) {
-    throw new MillraceError('MILLRACE_PROJECT_UNKNOWN', `there is no project ${projectId}`)
+    throw new MillraceError('MILLRACE_PROJECT_NOT_FOUND', `there is no project ${projectId}`)
   }
   await sql`
     INSERT INTO retention (what, project_id, days) VALUES (${what}, ${projectId}, ${days})

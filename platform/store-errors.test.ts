@@ -8,7 +8,7 @@ function coded (code: unknown, name = 'Error'): Error {
 
 t.test('knows an unavailable service by the tables of the stores, by names of NATS, and by causes', async (t) => {
   const cases: [unknown, boolean][] = [
-    [coded('ECONNREFUSED'), true], [coded('CONNECTION_CLOSED'), true], [coded('57P03'), true], [coded('53300'), true],
+    [coded('ECONNREFUSED'), true], [coded('MILLRACE_POSTGRES_CONNECTION_LOST'), true], [coded('57P03'), true], [coded('53300'), true],
     [coded('668'), true], [Object.assign(new Error('insert'), { clickhouseCode: 0 }), true],
     [coded(undefined, 'NoRespondersError'), true], [new Error('Timeout error.'), true],
     [new MillraceError('MILLRACE_X', 'x', { cause: new Error('y', { cause: coded('ECONNRESET') }) }), true],

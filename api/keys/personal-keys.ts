@@ -54,12 +54,12 @@ export interface CreatedPersonalKey {
 /**
  * Creates a personal key and returns it once; only its hash is stored.
  *
- * @throws {MillraceError} `MILLRACE_USER_UNKNOWN`, `MILLRACE_PROJECT_UNKNOWN`, `MILLRACE_SCOPE_UNKNOWN`.
+ * @throws {MillraceError} `MILLRACE_USER_NOT_FOUND`, `MILLRACE_PROJECT_NOT_FOUND`, `MILLRACE_SCOPE_INVALID`.
  */
 export async function createPersonalKey (sql: Sql, options: NewPersonalKey): Promise<CreatedPersonalKey> {
   const unknown = options.scopes.find((scope) => !isScope(scope))
   if (unknown !== undefined || options.scopes.length === 0) {
-    throw new MillraceError('MILLRACE_SCOPE_UNKNOWN',
+    throw new MillraceError('MILLRACE_SCOPE_INVALID',
       `"${unknown ?? ''}" is not a scope: use *, or <object>:read or <object>:write with one of ${SCOPE_OBJECTS.join(', ')}`)
   }
   await refuseUnknownProjects(sql, options.projectIds)
@@ -70,7 +70,7 @@ export async function createPersonalKey (sql: Sql, options: NewPersonalKey): Pro
       ${options.projectIds}::integer[], ${options.expiresAt}
     FROM users WHERE email = ${toStoredEmail(options.email)}
     RETURNING id`
-  if (row === undefined) throw new MillraceError('MILLRACE_USER_UNKNOWN', `there is no user ${options.email}`)
+  if (row === undefined) throw new MillraceError('MILLRACE_USER_NOT_FOUND', `there is no user ${options.email}`)
   return { id: row.id, key }
 }
 
@@ -78,7 +78,7 @@ async function refuseUnknownProjects (sql: Sql, ids: number[] | null): Promise<v
   if (ids === null) return
   const known = await sql<{ id: number }[]>`SELECT id FROM projects WHERE id = ANY(${ids}::integer[])`
   const unknown = ids.find((id) => !known.some((row) => row.id === id))
-  if (unknown !== undefined) throw new MillraceError('MILLRACE_PROJECT_UNKNOWN', `there is no project ${unknown}`)
+  if (unknown !== undefined) throw new MillraceError('MILLRACE_PROJECT_NOT_FOUND', `there is no project ${unknown}`)
 }
 
 export interface ListedPersonalKey {
@@ -113,13 +113,13 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
  *
  * @param idOrKey  The id that `keys list` shows, or the key itself, for when it leaked.
  * @returns when it was revoked.
- * @throws {MillraceError} `MILLRACE_KEY_UNKNOWN`.
+ * @throws {MillraceError} `MILLRACE_KEY_NOT_FOUND`.
  */
 export async function revokePersonalKey (sql: Sql, idOrKey: string): Promise<{ id: string, revokedAt: Date }> {
   const [row] = await sql<{ id: string, revokedAt: Date }[]>`
     UPDATE personal_api_keys SET revoked_at = COALESCE(revoked_at, now())
     WHERE ${UUID.test(idOrKey) ? sql`id = ${idOrKey}` : sql`secure_value = ${hashPersonalKey(idOrKey)}`}
     RETURNING id, revoked_at AS "revokedAt"`
-  if (row === undefined) throw new MillraceError('MILLRACE_KEY_UNKNOWN', 'there is no such personal key')
+  if (row === undefined) throw new MillraceError('MILLRACE_KEY_NOT_FOUND', 'there is no such personal key')
   return row
 }

@@ -65,7 +65,7 @@ export interface RotatedKey {
  * carry them for a while; a period that an earlier rotation set is never prolonged.
  *
  * @param options.graceSeconds  0 refuses the old keys at once.
- * @throws {MillraceError} `MILLRACE_PROJECT_UNKNOWN`.
+ * @throws {MillraceError} `MILLRACE_PROJECT_NOT_FOUND`.
  */
 export async function rotateProjectKey (
   sql: Sql, options: { projectId: number, graceSeconds: number, now: Date }
@@ -76,7 +76,7 @@ export async function rotateProjectKey (
     // The row lock lets two rotations take turns: the second one ends the key of the first.
     const [project] = await tx`SELECT id FROM projects WHERE id = ${options.projectId} FOR UPDATE`
     if (project === undefined) {
-      throw new MillraceError('MILLRACE_PROJECT_UNKNOWN', `there is no project ${options.projectId}`)
+      throw new MillraceError('MILLRACE_PROJECT_NOT_FOUND', `there is no project ${options.projectId}`)
     }
     const old = await tx<{ api_key: string }[]>`
       UPDATE project_api_keys SET expires_at = ${oldKeysExpireAt}

@@ -25,7 +25,7 @@ const WAIT_MS = 60_000
  *
  * Both streams are work queues: a message leaves when it is acknowledged, so the first sequence is their progress.
  *
- * @throws {MillraceError} `MILLRACE_BACKUP_NOT_SETTLED` when `timeoutMs` is over; the message names what still waits.
+ * @throws {MillraceError} `MILLRACE_BACKUP_WAIT_TIMEOUT` when `timeoutMs` is over; the message names what still waits.
  */
 export async function waitUntilStored (options: WaitUntilStoredOptions): Promise<void> {
   const { connection, readSpoolBytes, timeoutMs } = options
@@ -33,7 +33,7 @@ export async function waitUntilStored (options: WaitUntilStoredOptions): Promise
   const waitFor = async (what: string, isDone: () => Promise<boolean>): Promise<void> => {
     while (!await isDone()) {
       if (performance.now() > deadline) {
-        throw new MillraceError('MILLRACE_BACKUP_NOT_SETTLED', `${what} after ${Math.round(timeoutMs / 1000)} s: ` +
+        throw new MillraceError('MILLRACE_BACKUP_WAIT_TIMEOUT', `${what} after ${Math.round(timeoutMs / 1000)} s: ` +
           'a backup now would miss acknowledged events. See "npx millrace status" for what is stuck')
       }
       await delay(POLL_INTERVAL_MS)
@@ -56,8 +56,8 @@ export async function waitUntilStored (options: WaitUntilStoredOptions): Promise
 /**
  * Runs some work while the embedded ClickHouse server holds inserts back, for 30 s at most.
  *
- * @throws {MillraceError} `MILLRACE_BACKUP_NOT_HELD` when the embedded ClickHouse server does not hold them back, or
- *   stopped before the work was done.
+ * @throws {MillraceError} `MILLRACE_BACKUP_INSERTS_NOT_HELD` when the embedded ClickHouse server does not hold
+ *   them back, or stopped before the work was done.
  */
 export async function whileInsertsAreHeld<T> (clickhouseUrl: string, work: () => Promise<T>): Promise<T> {
   const { origin, headers } = parseClickHouseUrl(clickhouseUrl)
@@ -83,5 +83,5 @@ export async function whileInsertsAreHeld<T> (clickhouseUrl: string, work: () =>
 }
 
 function notHeld (why: string): MillraceError {
-  return new MillraceError('MILLRACE_BACKUP_NOT_HELD', `ClickHouse does not hold inserts: ${why.trim().slice(0, 200)}`)
+  return new MillraceError('MILLRACE_BACKUP_INSERTS_NOT_HELD', `ClickHouse does not hold inserts: ${why.trim().slice(0, 200)}`)
 }

@@ -128,5 +128,5 @@ function readReason (text: string): string {
 }
 
 function unknownLetter (id: number): MillraceError {
-  return new MillraceError('MILLRACE_DEAD_LETTER_UNKNOWN', `there is no dead letter ${id} that matches`)
+  return new MillraceError('MILLRACE_DEAD_LETTER_NOT_FOUND', `there is no dead letter ${id} that matches`)
 }

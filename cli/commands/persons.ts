@@ -79,7 +79,7 @@ async function remove (context: CliContext, id: string, options: DeleteOptions):
     })
   if (deleted === null) throw unknownPerson(id, options.project)
   if (!deleted.isDone) {
-    throw new MillraceError('MILLRACE_DELETION_NOT_DONE', 'the person is gone from Postgres, and the rest is recorded: ' +
+    throw new MillraceError('MILLRACE_DELETION_PENDING', 'the person is gone from Postgres, and the rest is recorded: ' +
       'ClickHouse is slow or unavailable, and a pipeline process will finish it')
   }
   printFields(context, { person: deleted.uuid, events_deleted: deleted.events, rows_left: 0, done: true }, options)
@@ -135,5 +135,5 @@ function readProperty (text: string): { name: string, value: string } {
 }
 
 function unknownPerson (id: string, project: number): MillraceError {
-  return new MillraceError('MILLRACE_PERSON_UNKNOWN', `project ${project} has no person ${id}`)
+  return new MillraceError('MILLRACE_PERSON_NOT_FOUND', `project ${project} has no person ${id}`)
 }

@@ -139,7 +139,7 @@ function readValidity (text: string): number {
 async function findOnlyUser (sql: Sql): Promise<string> {
   const [only, ...others] = await listUsers(sql)
   if (only !== undefined && others.length === 0) return only.email
-  throw new MillraceError('MILLRACE_USER_NEEDED', only === undefined
+  throw new MillraceError('MILLRACE_USER_REQUIRED', only === undefined
     ? 'there is no user yet: create one with "millrace users create <email>"'
     : 'there are several users: name one with --user <email>')
 }

@@ -64,7 +64,7 @@ function readSubject ({ project, deadLetters }: RuleOptions): { what: 'events' |
 
 /** An error about several options together; commander checks each alone. */
 function wrong (message: string): MillraceError {
-  return new MillraceError('MILLRACE_OPTIONS_WRONG', message)
+  return new MillraceError('MILLRACE_OPTIONS_INVALID', message)
 }
 
 function readDays (text: string): number {

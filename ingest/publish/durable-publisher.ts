@@ -121,8 +121,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
     } catch (error) {
       counts.refused++
       failures.spool = codeOf(error)
-      const why = error instanceof MillraceError ? error.code : 'MILLRACE_SPOOL_FAILED'
-      if (why === 'MILLRACE_SPOOL_FAILED') logger.error({ err: error }, 'the spool could not be written')
+      if (!(error instanceof MillraceError)) logger.error({ err: error }, 'the spool could not be written')
       throw new HttpError(503, 'server_error', 'stream_unavailable', 'Events cannot be kept at the moment. Try again.', { cause: error })
     } finally {
       // Also after a refusal: the spool is not empty then, or the stream is to be tried again.

@@ -36,7 +36,7 @@ export interface StreamLink {
 
 /** Publishes on one connection and waits for the stream's acknowledgements. */
 interface AcknowledgedPublisher {
-  /** @throws {MillraceError} `MILLRACE_STREAM_REFUSED`, `MILLRACE_STREAM_MISSING`, `MILLRACE_STREAM_SILENT`. */
+  /** @throws {MillraceError} `MILLRACE_STREAM_REFUSED`, `MILLRACE_STREAM_MISSING`, `MILLRACE_STREAM_TIMEOUT`. */
   publish (message: OutgoingMessage): Promise<void>
   /** Rejects everything that waits: its acknowledgements will never come. */
   abandon (error: Error): void
@@ -125,7 +125,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
 }
 
 function unavailable (why: string): MillraceError {
-  return new MillraceError('MILLRACE_STREAM_AWAY', why, { action: 'retry' })
+  return new MillraceError('MILLRACE_STREAM_UNAVAILABLE', why, { action: 'retry' })
 }
 
 interface Waiting {
@@ -200,7 +200,7 @@ function readRefusal (answer: Msg): Error | null {
 }
 
 function silent (timeoutMs: number): MillraceError {
-  return new MillraceError('MILLRACE_STREAM_SILENT', `the stream did not acknowledge within ${timeoutMs} ms`, {
+  return new MillraceError('MILLRACE_STREAM_TIMEOUT', `the stream did not acknowledge within ${timeoutMs} ms`, {
     action: 'retry', details: { timeoutMs }
   })
 }

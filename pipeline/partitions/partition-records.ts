@@ -97,7 +97,7 @@ const WRONG_LAST_SEQUENCE = 10071
 /** The record of the partition was changed by another process: this one does not own the partition any more. */
 export class FencedError extends MillraceError {
   constructor (key: string, cause?: unknown) {
-    super('PIPE_PARTITION_FENCED', `partition ${key} belongs to another process now`, { action: 'stop', cause })
+    super('MILLRACE_PARTITION_FENCED', `partition ${key} belongs to another process now`, { action: 'stop', cause })
     this.name = 'FencedError'
   }
 }

@@ -26,7 +26,7 @@ t.test('applies nothing by a memory that another process made incomplete', async
   const update = person('a')
 
   await applyBatch(batchOf(1, update), other)
-  await t.rejects(applyBatch(batchOf(2, person('b')), mine), { code: 'PIPE_PERSONS_MEMORY_STALE', action: 'retry' })
+  await t.rejects(applyBatch(batchOf(2, person('b')), mine), { code: 'MILLRACE_PERSONS_PROGRESS_STALE', action: 'retry' })
   t.match(await readPersons(sql, 1), [{ distinctIds: ['a'] }])
 
   const applied = await applyBatch(batchOf(2, update, person('b')), {

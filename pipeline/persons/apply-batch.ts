@@ -82,7 +82,7 @@ async function boundTransaction (transaction: TransactionSql): Promise<void> {
 }
 
 function staleMemory (partition: number): MillraceError {
-  return new MillraceError('PIPE_PERSONS_MEMORY_STALE',
+  return new MillraceError('MILLRACE_PERSONS_PROGRESS_STALE',
     `another process applied updates of partition ${partition}: what is remembered of them must be read again`,
     { action: 'retry' })
 }

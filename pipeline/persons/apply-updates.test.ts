@@ -17,7 +17,7 @@ t.test('tries again what speaks about the server, the connection, the schema or 
   for (const code of ['08006', '25006', '28P01', '40001', '42P01', '42501', '53100', '57P01', '58030']) {
     t.equal(classifyFailure(sqlState(code)), 'retry', code)
   }
-  for (const code of ['CONNECTION_CLOSED', 'CONNECT_TIMEOUT', 'ECONNREFUSED', 'ECONNRESET']) {
+  for (const code of ['MILLRACE_POSTGRES_CONNECTION_LOST', 'ECONNREFUSED', 'ECONNRESET']) {
     t.equal(classifyFailure(Object.assign(new TypeError('driver'), { code })), 'retry', code)
   }
   for (const error of [new Error('something else'), 'a text', null, undefined]) {

@@ -92,7 +92,7 @@ export class PersonsPartitionReader {
   }
 
   #fail (why: string, cause?: unknown): void {
-    this.#failure ??= new MillraceError('PIPE_PERSONS_READER_LOST',
+    this.#failure ??= new MillraceError('MILLRACE_PERSONS_READER_LOST',
       `the reader of persons partition ${this.#partition} lost its place: ${why}`, { action: 'retry', cause })
     this.#pulls.close()
     this.#status.stop?.()

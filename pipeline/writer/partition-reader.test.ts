@@ -30,5 +30,5 @@ t.test('finds out that a delivery was lost although no other one follows', async
   t.equal(reader.failure, null, 'the other one may be on its way')
   await reader.readPending()
 
-  t.match(reader.failure, { code: 'PIPE_READER_LOST', message: /1 deliveries never arrived/ })
+  t.match(reader.failure, { code: 'MILLRACE_EVENTS_READER_LOST', message: /1 deliveries never arrived/ })
 })

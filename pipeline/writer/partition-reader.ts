@@ -43,7 +43,7 @@ export interface PartitionMessage {
 /** The reader lost its place; the partition starts over from its record. */
 export class ReaderError extends MillraceError {
   constructor (message: string, cause?: unknown) {
-    super('PIPE_READER_LOST', message, { action: 'retry', cause })
+    super('MILLRACE_EVENTS_READER_LOST', message, { action: 'retry', cause })
     this.name = 'ReaderError'
   }
 }

@@ -69,7 +69,7 @@ export class PartitionSession {
   async #waitIfNewer (layout = 0): Promise<void> {
     const { stop, state, logger } = this.#deps
     if (layout <= ROW_LAYOUT || stop.aborted) return
-    const error = new MillraceError('PIPE_LAYOUT_NEWER', `row layout ${layout} of the partition is newer than this process, ` +
+    const error = new MillraceError('MILLRACE_ROW_LAYOUT_TOO_NEW', `row layout ${layout} of the partition is newer than this process, ` +
       `which knows ${ROW_LAYOUT}: end it and start the newer version`, { action: 'stop', details: { layout } })
     logger.error({ err: error, partition: state.key }, 'the partition waits for a newer version')
     state.fail(error)

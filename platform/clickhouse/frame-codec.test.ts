@@ -46,7 +46,7 @@ t.test('says what is wrong with bytes that are no block, and never more', async 
     try {
       decodeNativeBlock(broken.subarray(0, length))
     } catch (error) {
-      return (error as { code: string }).code === 'PIPE_BLOCK_INVALID'
+      return (error as { code: string }).code === 'MILLRACE_BLOCK_INVALID'
     }
     return true
   }), { numRuns: 2000 })

@@ -102,7 +102,7 @@ function uint64 (value: bigint): Uint8Array {
  * Decodes the types that a frame may use (`ColumnType`); cells are views of `bytes`.
  *
  * @param options.columns  Stop after so many columns. The identity of an event is in the first five.
- * @throws {MillraceError} `PIPE_BLOCK_INVALID` with action `dead-letter` when the bytes are not such a block.
+ * @throws {MillraceError} `MILLRACE_BLOCK_INVALID` with action `dead-letter` when the bytes are not such a block.
  */
 export function decodeNativeBlock (bytes: Uint8Array, options: { columns?: number } = {}): NativeBlock {
   const reader: Reader = { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), at: 0 }
@@ -212,5 +212,5 @@ function advance (reader: Reader, length: number): number {
 }
 
 function invalid (what: string): MillraceError {
-  return new MillraceError('PIPE_BLOCK_INVALID', `not a block of events: ${what}`, { action: 'dead-letter' })
+  return new MillraceError('MILLRACE_BLOCK_INVALID', `not a block of events: ${what}`, { action: 'dead-letter' })
 }

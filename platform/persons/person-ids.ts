@@ -29,8 +29,8 @@ export function personUuid (projectId: number, distinctId: string): string {
  * Finds a person by the id that events or answers show, also by one from before a merge.
  *
  * @returns the person's current uuid; null when there is no such person.
- * @throws {MillraceError} `MILLRACE_MERGED_PERSONS_UNKNOWN` when no person has the id and ClickHouse, which has the ids
- *   of merged persons, does not answer.
+ * @throws {MillraceError} `MILLRACE_MERGED_PERSONS_UNAVAILABLE` when no person has the id and ClickHouse, which
+ *   has the ids of merged persons, does not answer.
  */
 export async function findPersonByUuid (
   deps: { sql: Sql, clickhouse: ClickHouse }, projectId: number, uuid: string
@@ -64,7 +64,7 @@ async function readOverride (clickhouse: ClickHouse, projectId: number, uuid: st
     const [override] = await result.json<{ person_id: string }>()
     return override?.person_id ?? null
   } catch (cause) {
-    throw new MillraceError('MILLRACE_MERGED_PERSONS_UNKNOWN',
+    throw new MillraceError('MILLRACE_MERGED_PERSONS_UNAVAILABLE',
       'ClickHouse, which remembers the ids of merged persons, does not answer', { action: 'retry', cause })
   }
 }

@@ -56,7 +56,7 @@ t.test('fails a transaction whose connection is lost, and works on', async (t) =
       await transaction`INSERT INTO notes VALUES (${'x'.repeat(round * 400)})`
     })
 
-    await t.rejects(broken, { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ })
+    await t.rejects(broken, { code: /^(MILLRACE_POSTGRES_CONNECTION_LOST|ECONNRESET)$/ })
     t.same(await sql`SELECT 1 AS answer`, [{ answer: 1 }])
   }
   t.same(await sql`SELECT * FROM notes`, [])
@@ -76,7 +76,7 @@ t.test('never lets a lost transaction speak in another one', async (t) => {
       letNextGo()
     }
   })
-  await t.rejects(lost, { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ })
+  await t.rejects(lost, { code: /^(MILLRACE_POSTGRES_CONNECTION_LOST|ECONNRESET)$/ })
   const next = sql.begin(async (transaction) => {
     await transaction`INSERT INTO notes VALUES ('of the next one')`
     openNext()
@@ -101,7 +101,7 @@ t.test('fails what is asked of a database that threw everybody out and lets nobo
   t.teardown(() => admin.end())
   await sql`SELECT 1`
   // Waited for from the start: a rejection that nobody has asked for yet fails the test.
-  const lost = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: 'CONNECTION_CLOSED' })
+  const lost = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: 'MILLRACE_POSTGRES_CONNECTION_LOST' })
 
   await admin.unsafe(`ALTER DATABASE ${database} ALLOW_CONNECTIONS false`)
   await admin`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${database}`
@@ -123,7 +123,7 @@ t.test('fails what is asked of a server that hangs up without a word, and tries 
   t.teardown(() => server.close())
   const sql = connectPostgres({ url: `postgres://nobody:none@127.0.0.1:${(server.address() as AddressInfo).port}/none`, max: 1 })
 
-  for (let i = 0; i < 3; i++) await t.rejects(sql`SELECT 1`, { code: /^(CONNECTION_CLOSED|ECONNRESET|EPIPE)$/ })
+  for (let i = 0; i < 3; i++) await t.rejects(sql`SELECT 1`, { code: /^(MILLRACE_POSTGRES_CONNECTION_LOST|ECONNRESET|EPIPE)$/ })
 
   t.equal(calls, 3, 'one call a query')
   await sql.end()
@@ -132,7 +132,7 @@ t.test('fails what is asked of a server that hangs up without a word, and tries 
 t.test('ends after a connection was lost in the middle of a query', { timeout: 20_000 }, async (t) => {
   const { sql, proxy, breakIt, untilAsleep } = await startPool(t)
   await sql`SELECT 1`
-  const lost = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ })
+  const lost = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: /^(MILLRACE_POSTGRES_CONNECTION_LOST|ECONNRESET)$/ })
   await untilAsleep()
 
   await breakIt()
@@ -145,7 +145,7 @@ t.test('ends after a connection was lost in the middle of a query', { timeout: 2
 t.test('ends when a connection is lost while the end waits for its query', { timeout: 20_000 }, async (t) => {
   const { sql, breakIt, untilAsleep } = await startPool(t)
   await sql`SELECT 1`
-  const lost = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ })
+  const lost = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: /^(MILLRACE_POSTGRES_CONNECTION_LOST|ECONNRESET)$/ })
   const end = sql.end()
   await untilAsleep()
 
@@ -178,10 +178,10 @@ t.test('fails the statements that wait in a transaction whose connection is lost
     const statements = [1, 2, 3].map((i) => transaction`SELECT pg_sleep(60), ${i}::int`.execute())
     const outcomes = Promise.allSettled(statements)
     await breakIt()
-    t.match(await outcomes, [1, 2, 3].map(() => ({ status: 'rejected', reason: { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ } })))
+    t.match(await outcomes, [1, 2, 3].map(() => ({ status: 'rejected', reason: { code: /^(MILLRACE_POSTGRES_CONNECTION_LOST|ECONNRESET)$/ } })))
   })
 
-  await t.rejects(lost, { code: /^(CONNECTION_CLOSED|ECONNRESET)$/ })
+  await t.rejects(lost, { code: /^(MILLRACE_POSTGRES_CONNECTION_LOST|ECONNRESET)$/ })
   t.same(await sql`SELECT 1 AS answer`, [{ answer: 1 }])
 })
 
@@ -189,7 +189,7 @@ t.test('gives a statement up when it is cancelled, and its connection with it', 
   const { sql, untilAsleep } = await startPool(t)
   await sql`SELECT 1`
   const slow = sql`SELECT pg_sleep(60)`
-  const rejected = t.rejects(slow.execute(), { code: 'CONNECTION_CLOSED' })
+  const rejected = t.rejects(slow.execute(), { code: 'MILLRACE_POSTGRES_CONNECTION_LOST' })
   await untilAsleep()
   slow.cancel()
 
@@ -213,7 +213,7 @@ t.test('gives up a server that says nothing for longer than a statement may take
     sql`SELECT 2`.execute(), sql`SELECT 3`.execute(), sql.begin(async (transaction) => await transaction`SELECT 4`)
   ])
 
-  t.match(outcomes, [1, 2, 3].map(() => ({ status: 'rejected', reason: { code: 'CONNECTION_CLOSED' } })))
+  t.match(outcomes, [1, 2, 3].map(() => ({ status: 'rejected', reason: { code: 'MILLRACE_POSTGRES_CONNECTION_LOST' } })))
   proxy.set('pass')
   t.same(await sql`SELECT 5 AS answer`, [{ answer: 5 }])
 })
@@ -295,11 +295,11 @@ t.test('refuses statements after its end, and fails what the end does not wait f
   const { url } = await createTestPostgres(t)
   const sql = connectPostgres({ url, max: 1 })
   await sql`SELECT 1`
-  const running = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: 'CONNECTION_CLOSED' })
-  const begun = t.rejects(sql.begin(async (transaction) => await transaction`SELECT 1`), { code: /^CONNECTION_/ })
+  const running = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: 'MILLRACE_POSTGRES_CONNECTION_LOST' })
+  const begun = t.rejects(sql.begin(async (transaction) => await transaction`SELECT 1`), { code: /^MILLRACE_POSTGRES_/ })
 
   await sql.end({ timeout: 0.1 })
 
   await Promise.all([running, begun])
-  await t.rejects(sql`SELECT 1`, { code: 'CONNECTION_ENDED' })
+  await t.rejects(sql`SELECT 1`, { code: 'MILLRACE_POSTGRES_POOL_CLOSED' })
 })

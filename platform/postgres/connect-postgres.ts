@@ -37,7 +37,10 @@ export interface Sql extends SqlTemplates {
     /** @param options  What follows BEGIN, such as the isolation level. */
     <R>(options: string, work: (transaction: TransactionSql) => Promise<R>): Promise<R>
   }
-  /** Waits for what runs, at most `timeout` seconds, then closes the pool. Later calls fail with CONNECTION_ENDED. */
+  /**
+   * Waits for what runs, at most `timeout` seconds, then closes the pool. Later calls fail with
+   * `MILLRACE_POSTGRES_POOL_CLOSED`.
+   */
   end: (options?: { timeout?: number }) => Promise<void>
   /** Told the text of each statement: tests look at what is asked. */
   onStatement: ((text: string) => void) | undefined
@@ -60,7 +63,7 @@ export interface PostgresOptions {
  * @param options.max        Connections at most; default 8.
  * @param options.pipeline   False for COPY, which the driver cannot send behind other statements; default true.
  * @param options.statementTimeoutMs  Longest wait for the answer to a statement, in milliseconds: then it fails with
- *   CONNECTION_CLOSED, and its connection is closed. Default: none, as a backup may take its time.
+ *   MILLRACE_POSTGRES_CONNECTION_LOST, and its connection is closed. Default: none, as a backup may take its time.
  */
 export function connectPostgres (options: PostgresOptions): Sql {
   const pool = createConnectionPool({ max: 8, pipeline: true, ...options })
@@ -73,7 +76,7 @@ export function connectPostgres (options: PostgresOptions): Sql {
     statement.onCancel = cancel
     const timer = options.statementTimeoutMs === undefined ? undefined : setTimeout(cancel, options.statementTimeoutMs)
     try {
-      if (statement.isCancelled) throw new PostgresConnectionError('CONNECTION_CLOSED')
+      if (statement.isCancelled) throw new PostgresConnectionError('MILLRACE_POSTGRES_CONNECTION_LOST')
       const result = [await connection.query({ text, values, ...name === undefined ? {} : { name } })].flat().at(-1)!
       return Object.defineProperties(result.rows, {
         count: { value: result.rowCount ?? 0 }, command: { value: result.command }

@@ -22,7 +22,7 @@ interface Waiting {
 
 /** The connection could not be made, or was lost: whether the statement had an effect is unknown. */
 export class PostgresConnectionError extends Error {
-  readonly code: 'CONNECTION_CLOSED' | 'CONNECTION_ENDED'
+  readonly code: 'MILLRACE_POSTGRES_CONNECTION_LOST' | 'MILLRACE_POSTGRES_POOL_CLOSED'
 
   constructor (code: PostgresConnectionError['code'], cause?: unknown) {
     super(`the connection to Postgres is closed${cause instanceof Error ? `: ${cause.message}` : ''}`, { cause })
@@ -138,18 +138,18 @@ export function createConnectionPool (
     await Promise.race([Promise.allSettled(running), waited])
     // The driver's pool would leave them without an answer.
     const fails = [...waiting.splice(0).map(({ fail }) => fail), ...transactionsWaiting]
-    for (const fail of fails) fail(new PostgresConnectionError('CONNECTION_ENDED'))
+    for (const fail of fails) fail(new PostgresConnectionError('MILLRACE_POSTGRES_POOL_CLOSED'))
     for (const connection of [...lent, ...shared.keys()]) connection.destroy()
     await Promise.race([pool.end(), waited])
   }
 
   return {
     lend: async (work) => {
-      if (ended !== undefined) throw new PostgresConnectionError('CONNECTION_ENDED')
+      if (ended !== undefined) throw new PostgresConnectionError('MILLRACE_POSTGRES_POOL_CLOSED')
       return await track(runAlone(work))
     },
     share: async (work) => {
-      if (ended !== undefined) throw new PostgresConnectionError('CONNECTION_ENDED')
+      if (ended !== undefined) throw new PostgresConnectionError('MILLRACE_POSTGRES_POOL_CLOSED')
       return await track(new Promise((resolve, reject) => {
         waiting.push({ start: async (connection) => await work(connection).then(resolve, reject), fail: reject })
         startWaiting()
@@ -202,7 +202,7 @@ export function translateError (error: unknown): unknown {
   const isLost = error instanceof pg.DatabaseError
     ? error.severity === 'FATAL' && error.routine === 'ProcessInterrupts'
     : error.constructor === Error && !('code' in error)
-  return isLost ? new PostgresConnectionError('CONNECTION_CLOSED', error) : error
+  return isLost ? new PostgresConnectionError('MILLRACE_POSTGRES_CONNECTION_LOST', error) : error
 }
 
 /** Counts stay far below 2^53 and are numbers in the API's answers; a date is its midnight in UTC. */

@@ -48,7 +48,7 @@ export class Statement<T extends readonly object[] = Row[]> implements Promise<R
     return this.execute().finally(onEnd)
   }
 
-  /** Gives it up: it fails with CONNECTION_CLOSED, and the connection on which it runs is closed. */
+  /** Gives it up: it fails with MILLRACE_POSTGRES_CONNECTION_LOST, and the connection on which it runs is closed. */
   cancel (): void {
     this.isCancelled = true
     this.onCancel?.()

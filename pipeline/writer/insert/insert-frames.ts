@@ -44,7 +44,7 @@ export class InsertError extends MillraceError {
   readonly clickhouseCode: number
 
   constructor (message: string, clickhouseCode: number, cause?: unknown) {
-    super('PIPE_INSERT_FAILED', message, { action: 'retry', cause, details: { clickhouseCode } })
+    super('MILLRACE_INSERT_FAILED', message, { action: 'retry', cause, details: { clickhouseCode } })
     this.name = 'InsertError'
     this.clickhouseCode = clickhouseCode
   }
