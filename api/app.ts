@@ -2,6 +2,7 @@ import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, t
 import { type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { checkServices, healthRoutes, pingClickHouse, type HealthOptions } from '../platform/health.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/http-server.ts'
+import { type KeyDirectory } from '../platform/keys/key-directory.ts'
 import { type Logger } from '../platform/logger.ts'
 import { type Metrics } from '../platform/metrics.ts'
 import { type Sql } from '../platform/postgres/connect-postgres.ts'
@@ -19,7 +20,6 @@ import { observeRequests } from './http/observe-requests.ts'
 import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, limitRate } from './http/personal-key-access.ts'
 import { createRequestValidation, readJsonBodies, refuseUnstorableText } from './http/request-validation.ts'
-import { type PersonalKeyDirectory, type ProjectDirectory } from './keys/key-directories.ts'
 import { personRoutes } from './person-routes.ts'
 import { propertyDefinitionRoutes } from './property-definitions/property-definition-routes.ts'
 
@@ -32,10 +32,10 @@ export interface ApiDeps {
   cluster?: string
   /** For dead letters only. */
   nats: NatsOnDemand
-  personalKeys: PersonalKeyDirectory
-  projects: ProjectDirectory
+  /** Keys and projects, in memory, with the owners of personal keys. */
+  keys: KeyDirectory
   metrics: Metrics
-  /** Keys and flags of all projects, in memory. */
+  /** Flags of all projects, in memory. */
   definitions: DefinitionCache
   /** Base of absolute links; empty takes the address of each request. */
   publicUrl: string
@@ -98,9 +98,10 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
 
 /**
  * Flags are served from memory while Postgres is unavailable, and definitions while ClickHouse is: taking such a
- * process out of service would take away what it can do. Before the first load of the flags it can do nothing.
+ * process out of service would take away what it can do. Before the first load of keys and flags it can do
+ * nothing.
  */
-function describeHealth ({ sql, clickhouse, definitions, metrics, isShuttingDown }: ApiDeps): HealthOptions {
+function describeHealth ({ sql, clickhouse, keys, definitions, metrics, isShuttingDown }: ApiDeps): HealthOptions {
   const checks = {
     postgres: async () => await sql`SELECT 1`,
     clickhouse: async () => await pingClickHouse(clickhouse)
@@ -108,7 +109,7 @@ function describeHealth ({ sql, clickhouse, definitions, metrics, isShuttingDown
   return {
     registry: metrics.registry,
     checks,
-    phase: () => isShuttingDown() ? 'shutting down' : definitions.isReady() ? 'running' : 'starting',
+    phase: () => isShuttingDown() ? 'shutting down' : keys.state.isReady && definitions.isReady() ? 'running' : 'starting',
     parts: async () => [
       ...await checkServices(checks),
       { name: 'flag definitions', healthy: definitions.isReady(), ageMs: definitions.ageMs() }

@@ -1,14 +1,16 @@
 import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
+import { openKeys } from '../platform/keys/read-keys.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import { createLogger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
-import { listenPostgres } from '../platform/postgres/listen-postgres.ts'
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { buildApiApp } from './app.ts'
 import { createNatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { createDefinitionCache } from './flag-endpoints/definition-cache.ts'
-import { createPersonalKeyDirectory, createProjectDirectory } from './keys/key-directories.ts'
+
+/** Longest wait of a request with an unknown key: flag clients give up after 3 s. */
+const KEY_WAIT_MS = 1000
 
 runProcess('api', async () => {
   const config = loadApiConfig(process.env)
@@ -20,23 +22,9 @@ runProcess('api', async () => {
   const metrics = createMetrics('api')
 
   const now = Date.now
-  const lookups = metrics.counter(
-    'cache_lookups_total', 'Lookups in memory: hits, and misses that read Postgres.',
-    { cache: ['personal_keys', 'projects'], outcome: ['hit', 'miss'] })
-  const personalKeys = createPersonalKeyDirectory({
-    sql, now, onLookup: (outcome) => lookups.inc({ cache: 'personal_keys', outcome })
+  const { keys, close: closeKeys } = openKeys({
+    sql, databaseUrl: config.databaseUrl, withOwners: true, maxWaitMs: KEY_WAIT_MS, now, logger, metrics
   })
-  const projects = createProjectDirectory({ sql, now, onLookup: (outcome) => lookups.inc({ cache: 'projects', outcome }) })
-  const keyChanges = listenPostgres({
-    url: config.databaseUrl,
-    channel: 'millrace_keys',
-    logger,
-    onChange: () => {
-      personalKeys.invalidate()
-      projects.invalidate()
-    }
-  })
-
   const definitions = createDefinitionCache({
     sql, databaseUrl: config.databaseUrl, logger, metrics
   })
@@ -49,7 +37,7 @@ runProcess('api', async () => {
 
   let shuttingDown = false
   const app = await buildApiApp({
-    logger, sql, clickhouse, nats, personalKeys, projects, metrics, definitions, now,
+    logger, sql, clickhouse, nats, keys, metrics, definitions, now,
     cluster: config.clickhouseCluster,
     publicUrl: config.publicUrl,
     managementRateLimit: config.managementRateLimit,
@@ -61,7 +49,7 @@ runProcess('api', async () => {
   onShutdown(logger, [
     { name: 'readiness', run: () => { shuttingDown = true } },
     { name: 'http', run: () => app.close() },
-    { name: 'key changes', run: () => keyChanges.stop() },
+    { name: 'keys', run: closeKeys },
     { name: 'flag definitions', run: () => definitions.stop() },
     { name: 'nats', run: () => nats.close() },
     { name: 'clickhouse', run: () => clickhouse.close() },

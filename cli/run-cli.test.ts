@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
-import { findPersonalKey } from '../api/keys/personal-keys.ts'
 import { hashPersonalKey } from '../platform/keys/key-text.ts'
+import { createReadKeys } from '../platform/keys/read-keys.ts'
 import { type Sql } from '../platform/postgres/connect-postgres.ts'
 import { createTestPostgres } from '../test/support/test-stores.ts'
 import { type TestContext } from '../test/support/test-context.ts'
@@ -53,9 +53,11 @@ t.test('creates a personal key that is shown once and stored as a hash', async (
   const listed = await run('keys list')
 
   t.match(created, { code: 0, err: /only its hash is stored/ })
-  t.match(await findPersonalKey(sql, hashPersonalKey(key)), {
-    user: { email: 'ann@example.com', first_name: 'Ann' }, scopes: ['experiment:write', 'feature_flag:read'],
-    projectIds: [1], expiresAt: new Date('2030-04-01T00:00:00Z'), revokedAt: null
+  const { personalKeys } = await createReadKeys(sql, { withOwners: true })()
+  const [ann] = await sql`SELECT id FROM users WHERE email = 'ann@example.com' AND first_name = 'Ann'`
+  t.match(personalKeys.get(hashPersonalKey(key)), {
+    owner: { userId: ann?.id }, scopes: ['experiment:write', 'feature_flag:read'],
+    projectIds: [1], expiresAt: Date.parse('2030-04-01T00:00:00Z'), isRevoked: false
   })
   t.match(listed.out, new RegExp(`phx_\\.\\.\\.${key.slice(-4)}`))
   t.notMatch(listed.out + JSON.stringify(await sql`SELECT * FROM personal_api_keys`), key)

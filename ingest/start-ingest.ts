@@ -4,6 +4,7 @@ import { type FastifyInstance } from 'fastify'
 import { API_READINESS_CHECK_MS, type ProcessPhase } from '../platform/health.ts'
 import { type Logger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
+import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import { type ShutdownStep } from '../platform/process-lifecycle.ts'
 import { buildIngestApp } from './http/app.ts'
 import { createCapture, createCaptureLarge } from './capture/capture.ts'
@@ -32,6 +33,9 @@ export interface Ingest {
 /** Six of the largest bodies are in memory at a time; others wait, some seconds. */
 const LARGE_BODIES = { maxBytes: 120_000_000, maxWaiting: 64, maxWaitMs: 30_000 }
 
+/** Longest wait of a request with an unknown key, while Postgres starts or does not answer. */
+const KEY_WAIT_MS = 5000
+
 /** Clients that send less often than this have their idle connection closed when the process ends. */
 const CLOSE_GRACE_MS = 2000
 
@@ -49,7 +53,10 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const metrics = createMetrics('ingest')
   const counts = createIngestCounts(metrics, CAPTURE_PATHS)
   const processId = randomBytes(6).toString('hex')
-  const { keys, close: closeKeys } = openKeys(config.databaseUrl, { logger, metrics })
+  const sql = connectPostgres({ url: config.databaseUrl, max: 2, logger })
+  const { keys, close: closeKeys } = openKeys({
+    sql, databaseUrl: config.databaseUrl, withOwners: false, maxWaitMs: KEY_WAIT_MS, now: Date.now, logger, metrics
+  })
   const publishing = await openPublishing(config, { logger, metrics, processId })
   const { partitions, persons, publishFrames, link, spool, failures } = publishing
 
@@ -105,7 +112,8 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
       { name: 'finish requests', run: async () => await closeGracefully(app, CLOSE_GRACE_MS) },
       { name: 'stop the threads', run: async () => await pool.close() },
       ...publishing.shutdownSteps,
-      { name: 'close the keys', run: closeKeys }
+      { name: 'close the keys', run: closeKeys },
+      { name: 'close postgres', run: async () => await sql.end({ timeout: 1 }) }
     ]
   }
 }

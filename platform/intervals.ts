@@ -24,3 +24,34 @@ export async function pause (ms: number, signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', done)
   })
 }
+
+/**
+ * Waits for work up to a timeout. The work itself goes on; a caller that can cancel it should.
+ *
+ * @throws after `timeoutMs`, and whatever the work throws.
+ */
+export async function withTimeout<T> (timeoutMs: number, work: Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Runs the work one at a time; calls during a run share one further run, which begins after them. */
+export function coalesce (work: () => Promise<void>): () => Promise<void> {
+  let last = Promise.resolve()
+  let waiting: Promise<void> | null = null
+  return async () => {
+    if (waiting === null) {
+      waiting = last.then(async () => {
+        waiting = null
+        await work()
+      })
+      last = waiting
+    }
+    await waiting
+  }
+}

@@ -1,3 +1,5 @@
+import { withTimeout } from '../../platform/intervals.ts'
+
 export interface CircuitBreakerOptions {
   /** Failures in a row that open the circuit: a single slow answer is not an outage. */
   failures: number
@@ -49,20 +51,5 @@ export function createCircuitBreaker (
       onFailure(error)
       return null
     }
-  }
-}
-
-/**
- * Waits for work up to a timeout. The work itself goes on; a caller that can cancel it should.
- *
- * @throws after `timeoutMs`, and whatever the work throws.
- */
-export async function withTimeout<T> (timeoutMs: number, work: Promise<T>): Promise<T> {
-  const { promise: late, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
-  try {
-    return await Promise.race([work, late])
-  } finally {
-    clearTimeout(timer)
   }
 }

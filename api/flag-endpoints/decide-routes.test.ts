@@ -195,9 +195,10 @@ t.test('a project that does not exist is an error, not an empty set, however it 
   const { key: restricted } = await createPersonalKey(sql, {
     email: 'ann@example.com', label: 'one', scopes: ['*'], projectIds: [decide.projectId], expiresAt: null
   })
+  await decide.refresh()
   t.equal((await ask(decide, '/flags/?v=2', { api_key: restricted, distinct_id: 'u1' })).status, 200)
   await sql`DELETE FROM projects WHERE id = ${decide.projectId}`
-  await decide.definitions.refresh()
+  await decide.refresh()
   t.match(await askAs('/flags/?v=2', { project_id: decide.projectId }), invalid, 'deleted')
   t.match(await ask(decide, '/flags/?v=2', { api_key: restricted, distinct_id: 'u1' }), invalid, 'deleted, the only one of the key')
   t.match(await ask(decide, '/flags/definitions', undefined, { authorization: `Bearer ${restricted}` }), invalid)

@@ -2,6 +2,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fa
 import { HttpError } from '../../platform/errors.ts'
 import { decodeBody } from '../../platform/http-body/decode-body.ts'
 import { normaliseContentType } from '../../platform/http-body/read-body.ts'
+import { isPersonalKey } from '../../platform/keys/key-text.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { buildRemoteConfig, buildRemoteConfigScript, chooseAnswer, SUPPORTED_COMPRESSION } from './flag-answers.ts'
 import { createCircuitBreaker } from './circuit-breaker.ts'
@@ -15,6 +16,8 @@ import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
 export interface DecideOptions extends ResolveProjectDeps {
   persons: PersonReader
   metrics: Metrics
+  /** Epoch milliseconds. */
+  now: () => number
 }
 
 /** Maximum bytes of a body, compressed and decompressed. Decoding more would delay all other requests. */
@@ -112,7 +115,7 @@ function decode (request: FastifyRequest, query: Query): unknown {
 async function readPathToken (request: FastifyRequest, deps: ResolveProjectDeps): Promise<string> {
   const { token } = request.params as { token: string }
   // A personal key must not be in a path, because paths are logged.
-  if (token.startsWith('phx_')) throw new HttpError(401, 'authentication_error', 'invalid_api_key', 'Use a project API key.')
+  if (isPersonalKey(token)) throw new HttpError(401, 'authentication_error', 'invalid_api_key', 'Use a project API key.')
   await resolveProject(token, undefined, deps)
   return token
 }

@@ -1,10 +1,10 @@
+import { coalesce, withTimeout } from '../../platform/intervals.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { listenPostgres } from '../../platform/postgres/listen-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
-import { loadDefinitions, loadProjectIds, loadProjectKeys, loadRevisions, type ProjectKey } from '../flag-management/load-definitions.ts'
+import { loadDefinitions, loadProjectIds, loadRevisions } from '../flag-management/load-definitions.ts'
 import { compileFlagSet, type FlagSet } from '../flag-evaluation/evaluate-flags.ts'
-import { withTimeout } from './circuit-breaker.ts'
 import { createEvaluationCounters } from './compute-flags.ts'
 
 /** Milliseconds between reads without a notification. */
@@ -16,25 +16,21 @@ const RETRY_MS = 500
 /** Maximum milliseconds of a read; it is abandoned then and repeated. */
 const READ_TIMEOUT_MS = 5000
 
-/** Maximum milliseconds that a request with an unknown key or project waits for a read; SDKs give up after 3 s. */
+/** Maximum milliseconds that a request for an unknown project waits for a read; SDKs give up after 3 s. */
 const MISS_TIMEOUT_MS = 1000
 
-/** Minimum milliseconds between two reads because of unknown keys or projects. */
+/** Minimum milliseconds between two reads because of unknown projects. */
 const MISS_PAUSE_MS = 250
 
-/**
- * Keys, projects and compiled flags of all projects, in memory. While Postgres is unavailable the last ones are served.
- */
+/** Compiled flags of all projects, in memory. While Postgres is unavailable the last ones are served. */
 export interface DefinitionCache {
   /** Resolves after the first complete read. Never rejects: it waits until Postgres is available. */
   ready: Promise<void>
   isReady: () => boolean
   /** Age of the cache: milliseconds since the last complete read; null before the first one. */
   ageMs: () => number | null
-  /** The project of a public key. Reads Postgres again for an unknown key, which may be new. */
-  findKey: (apiKey: string) => Promise<ProjectKey | 'unknown' | 'unavailable'>
-  /** Whether a project exists. Reads Postgres again for an unknown one, which may be new. */
-  findProject: (projectId: number) => Promise<'known' | 'unknown' | 'unavailable'>
+  /** Whether the flags of a project are known. Reads Postgres again for an unknown project, which may be new. */
+  knows: (projectId: number) => Promise<'known' | 'unknown' | 'unavailable'>
   /** The flags of a project; an empty set when it has none. */
   get: (projectId: number) => FlagSet
   /** Reads what has changed. Resolves when it is read or could not be. */
@@ -55,19 +51,16 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
   const { sql, databaseUrl: url, logger } = options
   const counters = createEvaluationCounters(options.metrics)
   const { promise: ready, resolve } = Promise.withResolvers<undefined>()
-  let keys = new Map<string, ProjectKey>()
   let projects = new Set<number>()
   const sets = new Map<number, { revision: number, set: FlagSet }>()
   let isReady = false
-  let keysReadAt = -Infinity
+  let readAt = -Infinity
   let retry: NodeJS.Timeout | undefined
 
   const readAll = async (isAbandoned: () => boolean): Promise<void> => {
-    // The time of the request, not of the answer: a key created in between is missing from it.
+    // The time of the request, not of the answer: a project created in between is missing from it.
     const askedAt = performance.now()
-    const [freshKeys, freshProjects, revisions] = await Promise.all([
-      loadProjectKeys(sql), loadProjectIds(sql), loadRevisions(sql)
-    ])
+    const [freshProjects, revisions] = await Promise.all([loadProjectIds(sql), loadRevisions(sql)])
     for (const [projectId, revision] of revisions) {
       if (sets.get(projectId)?.revision === revision) continue
       const definitions = await loadDefinitions(sql, projectId)
@@ -80,10 +73,9 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
     for (const projectId of sets.keys()) {
       if (!revisions.has(projectId)) sets.delete(projectId)
     }
-    // Last: a known key without its flags would be answered with an empty set.
-    keys = freshKeys
+    // Last: a known project without its flags would be answered with an empty set.
     projects = freshProjects
-    keysReadAt = askedAt
+    readAt = askedAt
     isReady = true
     resolve(undefined)
   }
@@ -98,13 +90,13 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
       retry = setTimeout(() => { void refresh() }, RETRY_MS).unref()
     }
   })
-  /** Reads again for an unknown key or project, unless that was just done; false when Postgres did not answer. */
+  /** Reads again for an unknown project, unless that was just done; false when Postgres did not answer. */
   const refreshAfterMiss = async (): Promise<boolean> => {
-    if (performance.now() - keysReadAt <= MISS_PAUSE_MS) return true
-    const before = keysReadAt
-    // keysReadAt tells whether it succeeded in time.
+    if (performance.now() - readAt <= MISS_PAUSE_MS) return true
+    const before = readAt
+    // readAt tells whether it succeeded in time.
     await withTimeout(MISS_TIMEOUT_MS, refresh()).catch(() => {})
-    return keysReadAt !== before
+    return readAt !== before
   }
   const onChange = (): void => { void refresh() }
   const listeners = ['millrace_flags', 'millrace_keys'].map((channel) => listenPostgres({ url, channel, logger, onChange }))
@@ -113,14 +105,8 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
   return {
     ready,
     isReady: () => isReady,
-    ageMs: () => isReady ? Math.round(performance.now() - keysReadAt) : null,
-    async findKey (apiKey) {
-      if (!keys.has(apiKey) && !await refreshAfterMiss()) return 'unavailable'
-      const key = keys.get(apiKey)
-      const isExpired = key !== undefined && key.expiresAt !== null && key.expiresAt.getTime() <= Date.now()
-      return key === undefined || isExpired ? 'unknown' : key
-    },
-    async findProject (projectId) {
+    ageMs: () => isReady ? Math.round(performance.now() - readAt) : null,
+    async knows (projectId) {
       if (!projects.has(projectId) && !await refreshAfterMiss()) return 'unavailable'
       return projects.has(projectId) ? 'known' : 'unknown'
     },
@@ -136,20 +122,4 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
 
 function emptySet (projectId: number): FlagSet {
   return compileFlagSet({ projectId, timezone: 'UTC', flags: [], cohorts: [], groupTypes: new Map() })
-}
-
-/** Runs the work one at a time; calls during a run share one further run, which begins after them. */
-function coalesce (work: () => Promise<void>): () => Promise<void> {
-  let last = Promise.resolve()
-  let waiting: Promise<void> | null = null
-  return async () => {
-    if (waiting === null) {
-      waiting = last.then(async () => {
-        waiting = null
-        await work()
-      })
-      last = waiting
-    }
-    await waiting
-  }
 }

@@ -71,8 +71,11 @@ t.test('requires a personal key that may read flags of this project', async (t) 
   const decide = await createTestDecide(t)
   const { sql, projectId } = decide
   const [other] = await sql<Array<{ id: number }>>`INSERT INTO projects (name) VALUES ('Other') RETURNING id`
-  const makeKey = async (scopes: string[], projectIds: number[] | null): Promise<string> =>
-    (await createPersonalKey(sql, { email: 'ann@example.com', label: '', scopes, projectIds, expiresAt: null })).key
+  const makeKey = async (scopes: string[], projectIds: number[] | null): Promise<string> => {
+    const { key } = await createPersonalKey(sql, { email: 'ann@example.com', label: '', scopes, projectIds, expiresAt: null })
+    await decide.refresh()
+    return key
+  }
   const status = async (authorization: string): Promise<number> =>
     (await getDefinitions(decide, '', { authorization })).status
 

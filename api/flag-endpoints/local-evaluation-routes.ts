@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
 import { requireScope } from '../../platform/scopes.ts'
-import { findUsableKey, readPersonalKey } from '../http/personal-key-access.ts'
+import { readPersonalKey } from '../http/personal-key-access.ts'
 import { notFound } from '../http/errors.ts'
 import { type FlagSet } from '../flag-evaluation/evaluate-flags.ts'
 import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
@@ -68,7 +68,7 @@ const DESCRIBED = {
 async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Promise<number> {
   const text = readPersonalKey(request, 'head')
   if (text === undefined) throw notFound()
-  const key = await findUsableKey(text, deps)
+  const key = await deps.keys.findPersonalKey(text)
   requireScope(key.scopes, 'feature_flag:read')
   const { token, project_id: projectId } = request.query as { token?: unknown, project_id?: unknown }
   if (token === undefined) return await resolveProject(text, projectId, deps)

@@ -56,7 +56,7 @@ t.test('flags are loaded again after identify and after a change of properties f
   await page.evaluate(() => { (globalThis as any).posthog.setPersonPropertiesForFlags({ plan: 'pro' }) })
   await waitFor(async () => await read(page, 'pro') === true)
   await decide.sql`UPDATE feature_flags SET filters = '{"groups": [{}]}' WHERE key = 'off'`
-  await decide.definitions.refresh()
+  await decide.refresh()
   await page.evaluate(() => { (globalThis as any).posthog.identify('ann') })
   await waitFor(async () => await read(page, 'off') === true)
   t.pass('both were noticed')

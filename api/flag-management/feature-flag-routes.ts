@@ -1,4 +1,5 @@
 import { type FastifyInstance, type FastifyRequest } from 'fastify'
+import { type KeyDirectory } from '../../platform/keys/key-directory.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
@@ -31,7 +32,9 @@ const listQuery = {
 }
 
 /** Management of the feature flags of a project. `/decide` and `/flags` follow a change within a second. */
-export async function featureFlagRoutes (app: FastifyInstance, deps: { sql: Sql, publicUrl: string }): Promise<void> {
+export async function featureFlagRoutes (
+  app: FastifyInstance, deps: { sql: Sql, keys: KeyDirectory, publicUrl: string }
+): Promise<void> {
   const { sql } = deps
   app.addSchema(featureFlagSchema)
 
@@ -49,8 +52,8 @@ export async function featureFlagRoutes (app: FastifyInstance, deps: { sql: Sql,
     config: write,
     schema: { tags, summary: 'Create a feature flag', body: newFeatureFlagSchema, response: { 201: one } }
   }, async (request, reply) => {
-    const { projectId, user } = accessOf(request)
-    return await reply.code(201).send(await createFeatureFlag(sql, { projectId, userId: user.id }, request.body))
+    const { projectId, userId } = accessOf(request)
+    return await reply.code(201).send(await createFeatureFlag(sql, { projectId, userId }, request.body))
   })
 
   app.get<FlagParams>('/:id', {
@@ -88,7 +91,7 @@ export async function featureFlagRoutes (app: FastifyInstance, deps: { sql: Sql,
       response: { 200: { description: 'The payload: any JSON.' } }
     }
   }, async (request, reply) => {
-    const payload = await findPayload(sql, await projectOf(request, sql), request.params.key)
+    const payload = await findPayload(sql, await projectOf(request, deps.keys), request.params.key)
     // Serialised here: Fastify sends a string unquoted, and SDKs parse the answer as JSON.
     return await reply.type('application/json; charset=utf-8').send(JSON.stringify(payload))
   })
@@ -99,16 +102,12 @@ function flagOf (request: FastifyRequest<FlagParams>): { projectId: number, id: 
 }
 
 /** The project of the path, or that of the token which SDKs send with `@current`. */
-async function projectOf (request: FastifyRequest, sql: Sql): Promise<number> {
+async function projectOf (request: FastifyRequest, keys: KeyDirectory): Promise<number> {
   const { projectId, projectIds } = accessOf(request)
   const { token } = request.query as { token?: string }
   if (token === undefined) return projectId
-  const [key] = await sql<Array<{ projectId: number }>>`
-    SELECT project_id AS "projectId" FROM project_api_keys
-    WHERE api_key = ${token} AND (expires_at IS NULL OR expires_at > now())`
+  const { id } = await keys.findProject(token, undefined, 'feature_flag:read')
   const isCurrent = (request.params as { project_id: string }).project_id === '@current'
-  if (key === undefined || !(isCurrent ? projectIds?.includes(key.projectId) ?? true : key.projectId === projectId)) {
-    throw notFound()
-  }
-  return key.projectId
+  if (isCurrent ? projectIds?.includes(id) === false : id !== projectId) throw notFound()
+  return id
 }

@@ -1,20 +1,6 @@
 import { type Sql, type SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { type CohortDefinition, type FlagDefinition, type ProjectDefinitions } from '../flag-evaluation/flag-definition.ts'
 
-/** A public key of a project. */
-export interface ProjectKey {
-  projectId: number
-  /** A rotated key is accepted until then; null for a key that does not expire. */
-  expiresAt: Date | null
-}
-
-/** Reads all public keys, by key: tens of rows. */
-export async function loadProjectKeys (sql: Sql): Promise<Map<string, ProjectKey>> {
-  const rows = await sql<Array<ProjectKey & { apiKey: string }>>`
-    SELECT api_key AS "apiKey", project_id AS "projectId", expires_at AS "expiresAt" FROM project_api_keys`
-  return new Map(rows.map(({ apiKey, projectId, expiresAt }) => [apiKey, { projectId, expiresAt }]))
-}
-
 /** Reads the ids of all projects: tens of rows. */
 export async function loadProjectIds (sql: Sql): Promise<Set<number>> {
   const rows = await sql<Array<{ id: number }>>`SELECT id FROM projects`

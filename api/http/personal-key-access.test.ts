@@ -21,6 +21,7 @@ t.test('answers each kind of bad key with its status and code', async (t) => {
   const expired = await createPersonalKey(api.sql, { ...NEW_KEY, expiresAt: new Date(Date.now() - 1) })
   const limited = await createPersonalKey(api.sql, { ...NEW_KEY, projectIds: [api.projectId] })
   const narrow = await createPersonalKey(api.sql, { ...NEW_KEY, scopes: ['feature_flag:write'] })
+  await api.keys.refresh()
 
   t.match(await ask(api, undefined), { status: 401, headers: { 'www-authenticate': 'Bearer' }, body: { type: 'authentication_error', code: 'not_authenticated', attr: null } })
   t.match(await ask(api, 'Basic abc'), { status: 401, body: { type: 'authentication_error', code: 'authentication_failed' } })
@@ -63,6 +64,7 @@ t.test('takes @current for the first project the key opens', async (t) => {
 t.test('refuses a revoked key as soon as the change is announced', async (t) => {
   const api = await shared.inNewProject()
   const { id, key } = await createPersonalKey(api.sql, NEW_KEY)
+  await api.keys.refresh()
   t.equal((await ask(api, key)).status, 200)
 
   await revokePersonalKey(api.sql, id)
@@ -74,6 +76,7 @@ t.test('refuses a revoked key as soon as the change is announced', async (t) => 
 t.test('goes on hearing of changes after the database broke the connection', async (t) => {
   const api = await createTestApi(t)
   const { id, key } = await createPersonalKey(api.sql, NEW_KEY)
+  await api.keys.refresh()
   await ask(api, key)
   const listens = api.sql`SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`
 
@@ -111,6 +114,7 @@ t.test('notes the last use of a key once an hour', async (t) => {
 t.test('limits the requests of each key, says so in headers, and lets other keys pass', async (t) => {
   const api = await createTestApi(t, { managementRateLimit: 2 })
   const { key } = await createPersonalKey(api.sql, NEW_KEY)
+  await api.keys.refresh()
 
   const first = await ask(api, api.key)
   await ask(api, api.key)

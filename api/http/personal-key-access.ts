@@ -2,20 +2,24 @@ import rateLimit from '@fastify/rate-limit'
 import { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { fastifyPlugin } from 'fastify-plugin'
 import { HttpError } from '../../platform/errors.ts'
+import { type KeyDirectory } from '../../platform/keys/key-directory.ts'
+import { type PersonalKey } from '../../platform/keys/read-keys.ts'
+import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { requireScope, type Scope } from '../../platform/scopes.ts'
-import { type PersonalKeyDirectory, type ProjectDirectory } from '../keys/key-directories.ts'
-import { type PersonalKey } from '../keys/personal-keys.ts'
-import { type UserSummary } from '../keys/users.ts'
+import { recordKeyUse } from '../keys/personal-keys.ts'
 import { notFound } from './errors.ts'
+import { parseInteger } from './request-validation.ts'
 
 /** Who asks, for which project. */
 export interface Access {
-  keyId: string
-  user: UserSummary
+  /** Of the personal key. */
+  keyHash: string
+  /** Whose key it is. */
+  userId: number
   /** Project of the path; 0 on routes without one. */
   projectId: number
   /** The only projects the key opens; null opens all. */
-  projectIds: number[] | null
+  projectIds: readonly number[] | null
 }
 
 declare module 'fastify' {
@@ -29,8 +33,10 @@ declare module 'fastify' {
 }
 
 export interface AuthenticateOptions {
-  personalKeys: PersonalKeyDirectory
-  projects: ProjectDirectory
+  /** With the owners of personal keys. */
+  keys: KeyDirectory
+  sql: Sql
+  /** Epoch milliseconds. */
   now: () => number
 }
 
@@ -46,6 +52,7 @@ export interface AuthenticateOptions {
  * | unknown, revoked or expired key | 401 `invalid_personal_api_key`, the detail says which |
  * | the key lacks the route's scope | 403 `permission_denied` |
  * | the project does not exist, or the key is not for it | 404 `not_found`: existence is not told |
+ * | the key is not known, and Postgres does not answer | 503 `fetch_team_fail` |
  */
 export const authenticatePersonalKey = fastifyPlugin(async (app: FastifyInstance, options: AuthenticateOptions) => {
   app.decorateRequest('access', null)
@@ -73,38 +80,24 @@ export function accessOf (request: FastifyRequest): Access {
 }
 
 async function authenticate (request: FastifyRequest, text: string, options: AuthenticateOptions): Promise<Access> {
-  const key = await findUsableKey(text, options)
+  const key = await options.keys.findPersonalKey(text)
+  const { hash, owner, projectIds } = key
+  if (owner === null) throw new Error('the keys were read without their owners')
   const scope = request.routeOptions.config.scope
   if (scope !== undefined) requireScope(key.scopes, scope)
-  const projectId = await resolveProject(request, key, options.projects)
-  options.personalKeys.recordUse(key)
-  return { keyId: key.id, user: key.user, projectId, projectIds: key.projectIds }
+  const projectId = await resolveProject(request, key, options.keys)
+  recordKeyUse(options.sql, { hash, owner, now: options.now() })
+  return { keyHash: hash, userId: owner.userId, projectId, projectIds }
 }
 
-/**
- * The stored key with this text, if it may be used.
- *
- * @throws {HttpError} 401 when it is unknown, revoked or expired.
- */
-export async function findUsableKey (text: string, options: Pick<AuthenticateOptions, 'personalKeys' | 'now'>): Promise<PersonalKey> {
-  const key = await options.personalKeys.find(text)
-  if (key === undefined) throw invalidKey('Personal API key is invalid.')
-  if (key.revokedAt !== null) throw invalidKey('Personal API key was revoked.')
-  if (key.expiresAt !== null && key.expiresAt.getTime() <= options.now()) throw invalidKey('Personal API key has expired.')
-  return key
-}
-
-function invalidKey (detail: string): HttpError {
-  return new HttpError(401, 'authentication_error', 'invalid_personal_api_key', detail)
-}
-
-async function resolveProject (request: FastifyRequest, key: PersonalKey, projects: ProjectDirectory): Promise<number> {
+async function resolveProject (request: FastifyRequest, key: PersonalKey, keys: KeyDirectory): Promise<number> {
+  const { projectIds } = key
   const { project_id: text } = request.params as { project_id?: string }
   if (text === undefined) return 0
-  const ids = (await projects.listIds()).filter((id) => key.projectIds === null || key.projectIds.includes(id))
-  const found = text === '@current' ? ids[0] : ids.find((id) => String(id) === text)
-  if (found === undefined) throw notFound()
-  return found
+  const isOpen = (id: number): boolean => projectIds === null || projectIds.includes(id)
+  const id = text === '@current' ? keys.projectIds().find(isOpen) : parseInteger(text)
+  if (id === undefined || !isOpen(id) || !await keys.hasProject(id)) throw notFound()
+  return id
 }
 
 const BEARER = /^Bearer +(\S+)\s*$/i
@@ -163,7 +156,7 @@ export const limitRate = fastifyPlugin(async (app: FastifyInstance, options: Lim
     hook: 'preValidation',
     max: options.maxPerMinute,
     timeWindow: 60_000,
-    keyGenerator: (request) => accessOf(request).keyId,
+    keyGenerator: (request) => accessOf(request).keyHash,
     errorResponseBuilder: (_, { ttl }) => new HttpError(429, 'throttled_error', 'throttled',
       `Request was throttled. Expected available in ${Math.ceil(ttl / 1000)} seconds.`)
   })

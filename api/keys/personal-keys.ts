@@ -1,36 +1,9 @@
 import { MillraceError } from '../../platform/errors.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type KeyOwner } from '../../platform/keys/read-keys.ts'
 import { isScope, SCOPE_OBJECTS } from '../../platform/scopes.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../platform/keys/key-text.ts'
-import { selectUserSummary, toStoredEmail, type UserSummary } from './users.ts'
-
-/** A stored personal key with its owner. */
-export interface PersonalKey {
-  id: string
-  user: UserSummary
-  scopes: string[]
-  /** The only projects it opens; null opens all. */
-  projectIds: number[] | null
-  expiresAt: Date | null
-  revokedAt: Date | null
-  lastUsedAt: Date | null
-}
-
-/**
- * Finds a personal key, also an expired or revoked one: the caller says which it is.
- *
- * @param secureValue  Hash of the key (`hashPersonalKey`).
- */
-export async function findPersonalKey (sql: Sql, secureValue: string): Promise<PersonalKey | undefined> {
-  const [row] = await sql<PersonalKey[]>`
-    SELECT k.id, k.scopes, k.project_ids AS "projectIds", k.expires_at AS "expiresAt", k.revoked_at AS "revokedAt",
-      k.last_used_at AS "lastUsedAt",
-      ${selectUserSummary(sql)} AS user
-    FROM personal_api_keys k
-    JOIN users u ON u.id = k.user_id
-    WHERE k.secure_value = ${secureValue}`
-  return row
-}
+import { toStoredEmail } from './users.ts'
 
 export interface NewPersonalKey {
   email: string
@@ -122,4 +95,20 @@ export async function revokePersonalKey (sql: Sql, idOrKey: string): Promise<{ i
     RETURNING id, revoked_at AS "revokedAt"`
   if (row === undefined) throw new MillraceError('MILLRACE_KEY_NOT_FOUND', 'there is no such personal key')
   return row
+}
+
+/** `last_used_at` is for people who clean up: an hour is exact enough, and keeps requests free of writes. */
+const LAST_USED_RESOLUTION_MS = 3_600_000
+
+/**
+ * Records that a personal key is in use. Never waits and never fails: no answer depends on it.
+ *
+ * @param use.owner  As the directory of keys holds it: the time is noted there too.
+ * @param use.now    Epoch milliseconds.
+ */
+export function recordKeyUse (sql: Sql, { hash, owner, now }: { hash: string, owner: KeyOwner, now: number }): void {
+  if (owner.lastUsedAt !== null && now - owner.lastUsedAt.getTime() < LAST_USED_RESOLUTION_MS) return
+  owner.lastUsedAt = new Date(now)
+  // Safe to ignore: the next use after the keys were read again tries again.
+  sql`UPDATE personal_api_keys SET last_used_at = ${owner.lastUsedAt} WHERE secure_value = ${hash}`.catch(() => {})
 }

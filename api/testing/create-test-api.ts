@@ -1,15 +1,15 @@
 import { type FastifyInstance, type InjectOptions } from 'fastify'
 import { connectClickHouse, type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type KeyDirectory } from '../../platform/keys/key-directory.ts'
+import { openKeys } from '../../platform/keys/read-keys.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics } from '../../platform/metrics.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { listenPostgres } from '../../platform/postgres/listen-postgres.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { type ApiDeps, buildApiApp } from '../app.ts'
 import { createNatsOnDemand } from '../dead-letters/nats-on-demand.ts'
 import { createDefinitionCache } from '../flag-endpoints/definition-cache.ts'
-import { createPersonalKeyDirectory, createProjectDirectory } from '../keys/key-directories.ts'
 import { createPersonalKey } from '../keys/personal-keys.ts'
 import { createProject } from '../keys/projects.ts'
 import { createUser, type UserSummary } from '../keys/users.ts'
@@ -24,6 +24,8 @@ export interface TestApi {
   user: UserSummary
   /** The personal key. */
   key: string
+  /** What the API knows of keys; keys that a test makes later are notified, which takes a moment. */
+  keys: KeyDirectory
   /** Sends a request with the personal key; a path that begins with `~` is below the project. */
   call: (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown) => Promise<TestAnswer>
   /** The same API with a new project: the tests of a file share one database, and see nothing of each other. */
@@ -55,31 +57,27 @@ export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps>
 
   const now = overrides.now ?? Date.now
   const logger = createLogger({ component: 'api', level: 'silent' })
-  const personalKeys = createPersonalKeyDirectory({ sql, now })
-  const projects = createProjectDirectory({ sql, now })
   const clickhouse: ClickHouse = overrides.clickhouse ?? connectClickHouse({ url: NOWHERE })
   const nats = overrides.nats ?? createNatsOnDemand({ url: 'nats://127.0.0.1:9', logger })
-  const changes = listenPostgres({
-    url: databaseUrl, channel: 'millrace_keys', logger,
-    onChange: () => { personalKeys.invalidate(); projects.invalidate() }
-  })
-  await changes.ready
   const metrics = createMetrics('api')
+  const { keys, close: closeKeys } = openKeys({
+    sql, databaseUrl, withOwners: true, maxWaitMs: 10_000, now, logger, metrics
+  })
   const definitions = createDefinitionCache({ sql, databaseUrl, logger, metrics })
   const app = await buildApiApp({
-    logger, sql, clickhouse, nats, personalKeys, projects, now, metrics, definitions,
+    logger, sql, clickhouse, nats, keys, now, metrics, definitions,
     publicUrl: '', managementRateLimit: 0, isShuttingDown: () => false, ...overrides
   })
-  await definitions.ready
+  await Promise.all([definitions.ready, keys.ready])
   t.teardown(async () => {
     await app.close()
-    await changes.stop()
+    await closeKeys()
     await definitions.stop()
     await nats.close()
     if (overrides.clickhouse === undefined) await clickhouse.close()
   })
   const showIn = ({ id, apiKey }: { id: number, apiKey: string }): TestApi => ({
-    app, sql, databaseUrl, projectId: id, projectKey: apiKey, user, key,
+    app, sql, databaseUrl, projectId: id, projectKey: apiKey, user, key, keys,
     call: async (method, path, body) => await send(app, {
       method,
       url: path.replace(/^~/, `/api/projects/${id}`),
@@ -89,7 +87,7 @@ export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps>
     async inNewProject () {
       const created = await createProject(sql, { name: 'Test' })
       // The notification may come after the first request.
-      projects.invalidate()
+      await keys.refresh()
       return showIn(created)
     }
   })

@@ -1,15 +1,15 @@
 import { type AddressInfo } from 'node:net'
 import fastify, { type FastifyInstance } from 'fastify'
+import { openKeys } from '../../platform/keys/read-keys.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics, type Metrics } from '../../platform/metrics.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { decideRoutes } from '../flag-endpoints/decide-routes.ts'
-import { createDefinitionCache, type DefinitionCache } from '../flag-endpoints/definition-cache.ts'
+import { createDefinitionCache } from '../flag-endpoints/definition-cache.ts'
 import { createPersonReader, type PersonReader } from '../flag-endpoints/person-reader.ts'
 import { answerUnknownRoutes, errorHandler } from '../http/errors.ts'
-import { createPersonalKeyDirectory } from '../keys/key-directories.ts'
 import { createPersonalKey } from '../keys/personal-keys.ts'
 import { createProject } from '../keys/projects.ts'
 import { createUser } from '../keys/users.ts'
@@ -24,7 +24,8 @@ export interface TestDecide {
   projectId: number
   projectKey: string
   personalKey: string
-  definitions: DefinitionCache
+  /** Waits until the endpoints know all keys and flags that are stored now. */
+  refresh: () => Promise<void>
   metrics: Metrics
   /** Calls to the store of persons so far, by kind. */
   reads: { facts: number, hashKeys: number }
@@ -53,29 +54,33 @@ export async function createTestDecide (
   const metrics = createMetrics('api')
   const now = Date.now
   const definitions = createDefinitionCache({ sql, databaseUrl, logger, metrics })
+  const { keys, close: closeKeys } = openKeys({
+    sql, databaseUrl, withOwners: true, maxWaitMs: 1000, now, logger, metrics
+  })
   const app = fastify({ routerOptions: { ignoreTrailingSlash: true, maxParamLength: 400 } })
   app.setErrorHandler(errorHandler)
   answerUnknownRoutes(app)
   const reads = { facts: 0, hashKeys: 0 }
   await app.register(decideRoutes, {
-    definitions, metrics, now, persons: countReads(createPersonReader(sql), reads),
-    personalKeys: createPersonalKeyDirectory({ sql, now })
+    definitions, keys, metrics, now, persons: countReads(createPersonReader(sql), reads)
   })
   t.teardown(async () => {
     await app.close()
     await definitions.stop()
+    await closeKeys()
     await sql.end({ timeout: 1 })
   })
-  await definitions.ready
+  await Promise.all([definitions.ready, keys.ready])
   await app.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
+  const refresh = async (): Promise<void> => { await Promise.all([definitions.refresh(), keys.refresh()]) }
   const showIn = ({ id, apiKey }: { id: number, apiKey: string }): TestDecide => ({
-    sql: direct, databaseUrl: directUrl, app, url, personalKey, definitions, metrics, reads,
+    sql: direct, databaseUrl: directUrl, app, url, personalKey, refresh, metrics, reads,
     projectId: id,
     projectKey: apiKey,
     async inNewProject () {
       const created = await createProject(direct, { name: 'Shop' })
-      await definitions.refresh()
+      await refresh()
       return showIn(created)
     }
   })
@@ -125,7 +130,7 @@ export async function addFlags (decide: TestDecide, flags: readonly TestFlag[]):
     const row = { ...flag, project_id: decide.projectId, filters: decide.sql.json(filters as never) }
     await decide.sql`INSERT INTO feature_flags ${decide.sql(row)}`
   }
-  await decide.definitions.refresh()
+  await decide.refresh()
 }
 
 export interface TestAnswer {

@@ -9,6 +9,7 @@ import { type PersonsPartitions } from '../publish/persons-partitions.ts'
 import { type RateLimit } from './rate-limit.ts'
 import { type LargeBodyPool } from '../large/large-body-pool.ts'
 import { type Project } from '../../platform/keys/read-keys.ts'
+import { CAPTURE_SCOPE } from '../../platform/scopes.ts'
 import {
   type Envelope, findEvents, nameIdentify, readEnvelope, type RequestContext, type Sender, storedAddress
 } from './envelope.ts'
@@ -73,7 +74,7 @@ export function createCapture (deps: CaptureDeps): Capture {
 
       const { events, fields } = findEvents(body)
       const envelope = readEnvelope(fields, events, request.query)
-      const found = keys.resolve(envelope.apiKey, envelope.projectId)
+      const found = keys.findProject(envelope.apiKey, envelope.projectId, CAPTURE_SCOPE)
       const project = found instanceof Promise ? await found : found
       rateLimit.check(project.id)
       rateLimit.spend(project.id, events.length)
@@ -170,7 +171,7 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
       chunks: chunks.map(ownMemory), hints, query, isEngage, requestId, receivedAt,
       maxDecompressedBytes: deps.maxDecompressedBytes, maxEventBytes: deps.maxEventBytes(), partitions: deps.partitions
     }, async (question) => {
-      const project = await keys.resolve(question.apiKey, question.projectId)
+      const project = await keys.findProject(question.apiKey, question.projectId, CAPTURE_SCOPE)
       rateLimit.check(project.id)
       projectId = project.id
       return { project, ip: storedAddress(sender, query, project) }

@@ -1,10 +1,13 @@
 import { createHash } from 'node:crypto'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { connectPostgres } from '../postgres/connect-postgres.ts'
 import { createLogger } from '../logger.ts'
+import { createMetrics } from '../metrics.ts'
+import { CAPTURE_SCOPE } from '../scopes.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
-import { createLoadKeys, type LoadKeys, type Project } from './read-keys.ts'
+import { createReadKeys, openKeys, type Project, type ReadKeys } from './read-keys.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
 
@@ -12,13 +15,14 @@ const UNKNOWN = { code: 'invalid_api_key' }
 
 interface Setup {
   keys: KeyDirectory
-  loads: () => number
+  reads: () => number
   postgres: Awaited<ReturnType<typeof createTestPostgres>>
   clock: { now: number }
-  setUnavailable: (isUnavailable: boolean) => void
+  /** What the directory reads from now on; the tables of the test when left out. */
+  readBy: (read?: ReadKeys) => void
 }
 
-async function createDirectory (t: { teardown (run: () => unknown): unknown }): Promise<Setup> {
+async function createDirectory (t: Test, maxWaitMs = 5000): Promise<Setup> {
   const postgres = await createTestPostgres(t)
   const { sql } = postgres
   await sql`INSERT INTO projects (id, name, anonymize_ips) VALUES (1, 'one', false), (2, 'two', true)`
@@ -34,33 +38,29 @@ async function createDirectory (t: { teardown (run: () => unknown): unknown }): 
     await sql`INSERT INTO personal_api_keys (user_id, secure_value, mask_value, project_ids, expires_at, revoked_at)
       VALUES (1, ${hash(key)}, '', ${projects as number[] | null}, ${expires}, ${revoked})`
   }
-  // Its own pool, ended when Postgres is to be unavailable: its queries then fail as those to an absent server do.
-  const away = connectPostgres({ url: 'postgres://nobody@127.0.0.1:1/none', max: 1 })
-  t.teardown(async () => await away.end({ timeout: 0 }))
-  const here = createLoadKeys(sql)
-  const absent = createLoadKeys(away)
-  let load: LoadKeys = here
-  let loads = 0
+  const stored = createReadKeys(sql, { withOwners: true })
+  let read = stored
+  let reads = 0
   const clock = { now: Date.UTC(2026, 10, 21) }
-  const loadKeys: LoadKeys = async () => {
-    loads++
-    return await load()
+  const readKeys: ReadKeys = async () => {
+    reads++
+    return await read()
   }
-  const keys = createKeyDirectory({ loadKeys, logger, now: () => clock.now })
-  return { keys, loads: () => loads, postgres, clock, setUnavailable: (is) => { load = is ? absent : here } }
+  const keys = createKeyDirectory({ readKeys, logger, now: () => clock.now, maxWaitMs })
+  return { keys, reads: () => reads, postgres, clock, readBy: (other = stored) => { read = other } }
 }
 
 const resolve = async (keys: KeyDirectory, key: string, projectId?: unknown): Promise<Project> =>
-  await keys.resolve(key, projectId)
+  await keys.findProject(key, projectId, CAPTURE_SCOPE)
 
 t.test('project and team keys name their project, from memory after the first reading', async (t) => {
-  const { keys, loads } = await createDirectory(t)
+  const { keys, reads } = await createDirectory(t)
 
   t.same(await resolve(keys, 'phc_one'), { id: 1, anonymizeIps: false })
   t.same(await resolve(keys, 'team_one'), { id: 1, anonymizeIps: false })
   t.same(await resolve(keys, 'phc_two'), { id: 2, anonymizeIps: true })
-  t.notOk(keys.resolve('phc_two', undefined) instanceof Promise)
-  t.equal(loads(), 1)
+  t.notOk(keys.findProject('phc_two', undefined, CAPTURE_SCOPE) instanceof Promise)
+  t.equal(reads(), 1)
 })
 
 t.test('unknown, expired and missing keys are refused', async (t) => {
@@ -111,23 +111,25 @@ t.test('a personal key writes events only with a scope that says so', async (t) 
 })
 
 t.test('a flood of unknown keys costs one reading a second', async (t) => {
-  const { keys, loads, clock } = await createDirectory(t)
+  const { keys, reads, clock } = await createDirectory(t)
   const flood = async (): Promise<void> => {
     await Promise.all(Array.from({ length: 500 }, async (_, i) => await t.rejects(resolve(keys, `phc_${i}`), UNKNOWN)))
   }
 
   await flood()
   await flood()
-  t.equal(loads(), 1)
+  t.equal(reads(), 1)
   clock.now += 1000
   await flood()
-  t.equal(loads(), 2)
+  t.equal(reads(), 2)
 })
 
 t.test('while Postgres is unavailable known keys keep working, others are answered 503', async (t) => {
-  const { keys, clock, setUnavailable } = await createDirectory(t)
+  const { keys, clock, readBy } = await createDirectory(t)
   await resolve(keys, 'phc_one')
-  setUnavailable(true)
+  const absent = connectPostgres({ url: 'postgres://nobody@127.0.0.1:1/none', max: 1 })
+  t.teardown(async () => await absent.end({ timeout: 0 }))
+  readBy(createReadKeys(absent, { withOwners: true }))
   clock.now += 5000
 
   t.equal((await resolve(keys, 'phc_one')).id, 1)
@@ -135,7 +137,7 @@ t.test('while Postgres is unavailable known keys keep working, others are answer
   await t.rejects(resolve(keys, 'phc_new'), { status: 503, code: 'fetch_team_fail', type: 'server_error' })
   await t.rejects(resolve(keys, 'phc_new'), { status: 503, code: 'fetch_team_fail' })
 
-  setUnavailable(false)
+  readBy()
   clock.now += 1000
   await t.rejects(resolve(keys, 'phc_new'), { status: 401, code: 'invalid_api_key' })
 })
@@ -151,4 +153,82 @@ t.test('a new key works at once, a removed one stops with the next reading', asy
   await keys.refresh()
   clock.now += 1000
   await t.rejects(resolve(keys, 'phc_one'), UNKNOWN)
+})
+
+t.test('a server that hangs is answered 503 for after a moment, and asked again', async (t) => {
+  const { keys, clock, readBy } = await createDirectory(t, 20)
+  await keys.refresh()
+  readBy(async () => await new Promise(() => {}))
+  clock.now += 1000
+
+  await t.rejects(resolve(keys, 'phc_new'), { status: 503, code: 'fetch_team_fail' })
+  t.equal((await resolve(keys, 'phc_one')).id, 1)
+  readBy()
+  clock.now += 1000
+  await waitFor(async () => await resolve(keys, 'phc_new').catch(({ code }) => code) === 'invalid_api_key', { timeoutMs: 10_000 })
+})
+
+t.test('what changes during a reading is read once more', async (t) => {
+  const { keys, reads, readBy, postgres } = await createDirectory(t)
+  const { promise: isHeld, resolve: letGo } = Promise.withResolvers<void>()
+  const stored = createReadKeys(postgres.sql, { withOwners: true })
+  readBy(async () => {
+    const table = await stored()
+    await isHeld
+    return table
+  })
+
+  const first = keys.refresh()
+  await waitFor(() => reads() === 1)
+  await postgres.sql`INSERT INTO project_api_keys (api_key, project_id) VALUES ('phc_fresh', 1)`
+  const second = keys.refresh()
+  letGo()
+  await Promise.all([first, second])
+
+  t.equal(reads(), 2)
+  t.notOk(keys.findProject('phc_fresh', undefined, CAPTURE_SCOPE) instanceof Promise)
+})
+
+t.test('a personal key is known with its owner, and says why it may not be used', async (t) => {
+  const { keys, clock } = await createDirectory(t)
+  const refused = { status: 401, code: 'invalid_personal_api_key', type: 'authentication_error' }
+  const find = async (key: string): Promise<unknown> => await keys.findPersonalKey(key)
+
+  t.match(await find('phx_two'), { projectIds: [2], isRevoked: false, owner: { userId: 1, lastUsedAt: null } })
+  t.notOk(keys.findPersonalKey('phx_two') instanceof Promise)
+  await t.rejects(find('phx_none'), { ...refused, message: /is invalid/ })
+  await t.rejects(find('phc_one'), { ...refused, message: /is invalid/ })
+  await t.rejects(find('phx_revoked'), { ...refused, message: /was revoked/ })
+  clock.now = Date.UTC(2031, 0)
+  await t.rejects(find('phx_old'), { ...refused, message: /has expired/ })
+})
+
+t.test('a project that was made just now is found, by its number and as that of a key', async (t) => {
+  const { keys, clock, reads, postgres } = await createDirectory(t)
+  await keys.refresh()
+  await postgres.sql`INSERT INTO projects (id, name) VALUES (7, 'seven'), (3, 'three')`
+  clock.now += 1000
+
+  t.equal((await resolve(keys, 'phx_all', 7)).id, 7)
+  t.same(keys.projectIds(), [1, 2, 3, 7])
+  t.equal(keys.hasProject(7), true)
+  t.equal(await keys.hasProject(8), false)
+  t.equal(reads(), 2)
+})
+
+t.test('changes are heard of, in the tables that ingest may read', async (t) => {
+  const { postgres: { sql, url: databaseUrl } } = await createDirectory(t)
+  const { keys, close } = openKeys({
+    sql, databaseUrl, withOwners: false, maxWaitMs: 5000, now: Date.now, logger, metrics: createMetrics('ingest')
+  })
+  t.teardown(close)
+  await keys.ready
+  t.match(await keys.findPersonalKey('phx_all'), { owner: null })
+
+  // What the copy knows is never asked for: only a notification changes these answers.
+  await sql`UPDATE personal_api_keys SET project_ids = '{2}' WHERE project_ids IS NULL`
+  await waitFor(async () => await resolve(keys, 'phx_all', 1).catch(({ code }) => code) === 'invalid_project')
+  await sql`DELETE FROM project_api_keys WHERE api_key = 'phc_one'`
+  await waitFor(async () => await resolve(keys, 'phc_one').catch(({ code }) => code) === 'invalid_api_key')
+  t.equal(keys.state.isReady, true)
 })

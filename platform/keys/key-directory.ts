@@ -1,115 +1,179 @@
-import { createHash } from 'node:crypto'
 import { HttpError } from '../errors.ts'
+import { coalesce, withTimeout } from '../intervals.ts'
 import { type Logger } from '../logger.ts'
-import { CAPTURE_SCOPE, requireScope } from '../scopes.ts'
-import { type KeyTable, type LoadKeys, type Project } from './read-keys.ts'
+import { requireScope, type Scope } from '../scopes.ts'
+import { hashPersonalKey, isPersonalKey } from './key-text.ts'
+import { type KeyTable, type PersonalKey, type Project, type ReadKeys } from './read-keys.ts'
 
 /**
- * Knows which project a key stands for, from a copy of the tables of keys (tens of rows).
+ * The one place that knows which project a key stands for: for capture, for the endpoints of flags and for management.
+ * It works on a copy of the tables of keys (tens of rows).
  *
  * - A known key is answered from memory, also while Postgres is unavailable, until it expires.
- * - A key that is not in the copy makes the copy be read again, but at most once a second for all requests together,
- *   so that a flood of unknown keys costs one query a second.
+ * - The copy is read again when Postgres notifies a change, and now and then in case a notification was missed.
+ * - A key or project that is not in the copy makes it be read again too, but at most once a second for all requests
+ *   together, so that a flood of unknown keys costs one reading a second.
  * - When that reading fails, nobody knows whether the key is good: 503 `fetch_team_fail`.
+ *
+ * What is known is answered at once, the rest by a promise: a request with a known key waits for nothing.
  */
 export interface KeyDirectory {
+  /** Resolves when the keys were read once. Never rejects: an absent server is waited for. */
+  readonly ready: Promise<void>
   /**
-   * @param projectId  Project the request names, for a personal key.
-   * @throws {HttpError} 401 `invalid_api_key` or `invalid_personal_api_key`, 403 `permission_denied` for a personal
-   *   key without the scope `event:write`, 400 `invalid_project`, 503 `fetch_team_fail`. A known key is answered at
-   *   once, others by a promise.
+   * The project that a key stands for: a project or team key, or a personal key together with a project.
+   *
+   * @param key    Empty when the request has none.
+   * @param named  What the request names as the project of a personal key: a number or its digits.
+   * @param scope  What a personal key must allow; project and team keys have no scopes.
+   * @throws {HttpError} 401 `invalid_api_key` or `invalid_personal_api_key`, 403 `permission_denied`,
+   *   400 `invalid_project`, 503 `fetch_team_fail`.
    */
-  resolve (key: string, projectId: unknown): Project | Promise<Project>
-  /** Reads the tables again, because they changed. */
+  findProject (key: string, named: unknown, scope: Scope): Project | Promise<Project>
+  /**
+   * A personal key that may be used now.
+   *
+   * @throws {HttpError} 401 `invalid_personal_api_key`, whose detail says why; 503 `fetch_team_fail`.
+   */
+  findPersonalKey (key: string): PersonalKey | Promise<PersonalKey>
+  /**
+   * Whether a project exists.
+   *
+   * @throws {HttpError} 503 `fetch_team_fail`.
+   */
+  hasProject (id: number): boolean | Promise<boolean>
+  /** Ids of the known projects, ascending. */
+  projectIds (): number[]
+  /** Reads the tables again, because they changed. Resolves when they were read or could not be. */
   refresh (): Promise<void>
-  /** Whether the last reading worked, and how keys were found so far. */
-  readonly state: KeyDirectoryState
+  /** How the directory does. */
+  readonly state: Readonly<KeyDirectoryState>
 }
 
 export interface KeyDirectoryState {
+  /** The keys were read at least once. */
+  isReady: boolean
+  /** The last reading worked. */
   isCurrent: boolean
-  /** Answered from memory. */
+  /** Lookups answered from memory. */
   hits: number
-  /** Not in the copy, or expired: the copy was read again. */
+  /** Lookups of what is not in the copy, or has expired. */
   misses: number
 }
 
-/** Unknown keys cause at most one reading in this time. */
-const MIN_REFRESH_PAUSE_MS = 1000
-
 export interface KeyDirectoryOptions {
-  loadKeys: LoadKeys
+  readKeys: ReadKeys
   logger: Logger
+  /** Epoch milliseconds. */
   now: () => number
+  /** Longest wait of a request with an unknown key, in milliseconds. */
+  maxWaitMs: number
 }
 
-export function createKeyDirectory ({ loadKeys, logger, now }: KeyDirectoryOptions): KeyDirectory {
-  let table: KeyTable | null = null
-  let triedAt = -Infinity
+/** Unknown keys cause at most one reading in this time. */
+const MIN_READ_PAUSE_MS = 1000
+
+/** A server that does not answer is given up, in milliseconds; the next reading asks again. */
+const READ_TIMEOUT_MS = 10_000
+
+export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDirectoryOptions): KeyDirectory {
+  const { promise: ready, resolve: onReady } = Promise.withResolvers<undefined>()
+  const state: KeyDirectoryState = { isReady: false, isCurrent: false, hits: 0, misses: 0 }
+  let table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
+  let startedAt = -Infinity
   let failure: unknown = null
-  const state: KeyDirectoryState = { isCurrent: false, hits: 0, misses: 0 }
-  let loading: Promise<void> | null = null
-  let changedWhileLoading = false
+  let reading: Promise<void> | null = null
+
+  const refresh = coalesce(async () => {
+    // A reading that has begun may miss what has changed since.
+    await reading?.catch(() => {})
+    await read().catch((err: unknown) => logger.warn({ err }, 'API keys could not be read; the ones read before go on working'))
+  })
 
   return {
-    resolve (key, projectId) {
+    ready,
+    state,
+    refresh,
+    projectIds: () => [...table.projects.keys()].sort((a, b) => a - b),
+    findProject (key, named, scope) {
       if (key === '') throw invalidKey('The request carries no API key.')
-      const found = find(key, projectId)
-      if (found === null) {
-        state.misses++
-        return findAgain(key, projectId)
-      }
+      const found = projectOf(key, named, scope)
+      if (found === undefined) return findProjectAgain(key, named, scope)
       state.hits++
       return found
     },
-    state,
-    async refresh () {
-      changedWhileLoading = loading !== null
-      await load()
+    findPersonalKey (key) {
+      const found = usableKey(key)
+      if (found === undefined) return findPersonalKeyAgain(key)
+      state.hits++
+      return found
+    },
+    hasProject: (id) => table.projects.has(id) || readAgain().then(() => table.projects.has(id))
+  }
+
+  /** Undefined when the copy does not know the key, or the project that it names. */
+  function projectOf (key: string, named: unknown, scope: Scope): Project | undefined {
+    if (!isPersonalKey(key)) {
+      const found = table.projectKeys.get(key)
+      return found === undefined || found.expiresAt <= now() ? undefined : found.project
     }
+    const personal = usableKey(key)
+    if (personal === undefined) return undefined
+    requireScope(personal.scopes, scope)
+    return table.projects.get(readProjectId(personal, named))
   }
 
-  function find (key: string, projectId: unknown): Project | null {
-    if (table === null) return null
-    if (isPersonal(key)) {
-      const personal = table.personalKeys.get(hashOf(key))
-      if (personal === undefined || personal.expiresAt <= now()) return null
-      requireScope(personal.scopes, CAPTURE_SCOPE)
-      return findProject(table, personal.projectIds, projectId)
+  async function findProjectAgain (key: string, named: unknown, scope: Scope): Promise<Project> {
+    state.misses++
+    await readAgain()
+    const found = projectOf(key, named, scope)
+    if (found !== undefined) return found
+    if (!isPersonalKey(key)) throw invalidKey('The project API key is not valid.')
+    throw usableKey(key) === undefined ? invalidPersonalKey(key) : invalidProject('project_id names no project.')
+  }
+
+  function usableKey (key: string): PersonalKey | undefined {
+    const found = table.personalKeys.get(hashPersonalKey(key))
+    return found === undefined || found.isRevoked || found.expiresAt <= now() ? undefined : found
+  }
+
+  async function findPersonalKeyAgain (key: string): Promise<PersonalKey> {
+    state.misses++
+    await readAgain()
+    const found = usableKey(key)
+    if (found === undefined) throw invalidPersonalKey(key)
+    return found
+  }
+
+  function invalidPersonalKey (key: string): HttpError {
+    const found = table.personalKeys.get(hashPersonalKey(key))
+    const why = found === undefined ? 'is invalid' : found.isRevoked ? 'was revoked' : 'has expired'
+    return new HttpError(401, 'authentication_error', 'invalid_personal_api_key', `Personal API key ${why}.`)
+  }
+
+  /** Reads the tables for a request, unless that was just done. */
+  async function readAgain (): Promise<void> {
+    if (reading === null && now() - startedAt < MIN_READ_PAUSE_MS) {
+      // A failure is remembered for everybody who asks within the pause.
+      if (failure !== null) throw unavailable(failure)
+      return
     }
-    const found = table.projectKeys.get(key)
-    return found === undefined || found.expiresAt <= now() ? null : found.project
+    await withTimeout(maxWaitMs, read()).catch((error: unknown) => { throw unavailable(error) })
   }
 
-  async function findAgain (key: string, projectId: unknown): Promise<Project> {
-    // A failure is remembered in `failure`, for everybody who asks within the pause.
-    if (loading !== null || now() - triedAt >= MIN_REFRESH_PAUSE_MS) await load().catch(() => {})
-    const project = find(key, projectId)
-    if (project !== null) return project
-    if (failure !== null) {
-      throw new HttpError(503, 'server_error', 'fetch_team_fail', 'The project of this key cannot be looked up at the moment.', { cause: failure })
-    }
-    throw isPersonal(key)
-      ? new HttpError(401, 'authentication_error', 'invalid_personal_api_key', 'The personal API key is not valid.')
-      : invalidKey('The project API key is not valid.')
+  function read (): Promise<void> {
+    reading ??= readOnce().finally(() => { reading = null })
+    return reading
   }
 
-  function load (): Promise<void> {
-    loading ??= loadOnce().finally(() => {
-      loading = null
-      if (!changedWhileLoading) return
-      changedWhileLoading = false
-      load().catch((err: unknown) => logger.warn({ err }, 'keys could not be read again'))
-    })
-    return loading
-  }
-
-  async function loadOnce (): Promise<void> {
-    triedAt = now()
+  async function readOnce (): Promise<void> {
+    startedAt = now()
     try {
-      table = await loadKeys()
+      table = await withTimeout(READ_TIMEOUT_MS, readKeys())
       failure = null
+      state.isReady = true
       state.isCurrent = true
+      onReady(undefined)
     } catch (error) {
       failure = error
       state.isCurrent = false
@@ -118,26 +182,29 @@ export function createKeyDirectory ({ loadKeys, logger, now }: KeyDirectoryOptio
   }
 }
 
-function isPersonal (key: string): boolean {
-  return key.startsWith('phx_')
+/**
+ * The project that a personal key is used for: the one named, or the only one the key is for.
+ *
+ * @throws {HttpError} 400 `invalid_project` when it is none, or the key is not for it.
+ */
+function readProjectId ({ projectIds }: PersonalKey, named: unknown): number {
+  const candidate = named ?? (projectIds?.length === 1 ? projectIds[0] : undefined)
+  if (candidate === undefined) throw invalidProject('A personal API key needs project_id, the project it is used for.')
+  const id = typeof candidate === 'string' && /^[1-9]\d{0,9}$/.test(candidate) ? Number(candidate) : candidate
+  if (typeof id !== 'number' || !Number.isSafeInteger(id) || projectIds?.includes(id) === false) {
+    throw invalidProject('project_id names no project that this personal API key may use.')
+  }
+  return id
 }
 
-function hashOf (key: string): string {
-  return `sha256$${createHash('sha256').update(key).digest('hex')}`
-}
-
-/** The project a personal key writes to: the one named, or the only one the key is for. */
-function findProject (table: KeyTable, allowed: readonly number[] | null, named: unknown): Project {
-  const candidate = named ?? (allowed?.length === 1 ? allowed[0] : undefined)
-  const id = typeof candidate === 'string' && /^\d{1,9}$/.test(candidate) ? Number(candidate) : candidate
-  const project = typeof id === 'number' ? table.projects.get(id) : undefined
-  if (project !== undefined && (allowed === null || allowed.includes(project.id))) return project
-  const detail = named === undefined
-    ? 'A personal API key needs project_id, the project to attach the events to.'
-    : 'project_id names no project that this personal API key may write to.'
-  throw new HttpError(400, 'validation_error', 'invalid_project', detail, { attr: 'project_id' })
+function invalidProject (detail: string): HttpError {
+  return new HttpError(400, 'validation_error', 'invalid_project', detail, { attr: 'project_id' })
 }
 
 function invalidKey (detail: string): HttpError {
   return new HttpError(401, 'authentication_error', 'invalid_api_key', detail)
+}
+
+function unavailable (cause: unknown): HttpError {
+  return new HttpError(503, 'server_error', 'fetch_team_fail', 'The project of this key cannot be looked up at the moment.', { cause })
 }

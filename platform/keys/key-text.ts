@@ -24,3 +24,8 @@ export function maskKey (key: string): string {
 export function hashPersonalKey (key: string): string {
   return `sha256$${createHash('sha256').update(key).digest('hex')}`
 }
+
+/** Personal keys are told from project and team keys by their prefix. */
+export function isPersonalKey (key: string): boolean {
+  return key.startsWith('phx_')
+}

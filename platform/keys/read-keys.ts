@@ -1,62 +1,90 @@
-import { connectPostgres, type Sql } from '../postgres/connect-postgres.ts'
-import { listenPostgres } from '../postgres/listen-postgres.ts'
 import { type Logger } from '../logger.ts'
 import { type Metrics } from '../metrics.ts'
+import { type Sql } from '../postgres/connect-postgres.ts'
+import { listenPostgres } from '../postgres/listen-postgres.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
 
-/** A project that events can be stored for. */
+/** A project, as far as its keys lead to it. */
 export interface Project {
   id: number
   /** The addresses of its clients are not stored. */
   anonymizeIps: boolean
 }
 
-/** A copy of all keys that may send events. */
+/** A personal key, revoked and expired ones included. */
+export interface PersonalKey {
+  /** What is stored of the key (`hashPersonalKey`), and identifies it. */
+  hash: string
+  scopes: readonly string[]
+  /** The only projects it opens; null opens all. */
+  projectIds: readonly number[] | null
+  /** Epoch milliseconds; `Infinity` for a key without an end. */
+  expiresAt: number
+  isRevoked: boolean
+  /** Whose key it is; null where users are not read. */
+  owner: KeyOwner | null
+}
+
+export interface KeyOwner {
+  userId: number
+  /** Of the key; null before the first time. */
+  lastUsedAt: Date | null
+}
+
+/** A copy of all keys. */
 export interface KeyTable {
   projects: Map<number, Project>
   projectKeys: Map<string, { project: Project, expiresAt: number }>
-  /** By stored value: `sha256$` and the hash in hex. */
-  personalKeys: Map<string, { scopes: readonly string[], projectIds: readonly number[] | null, expiresAt: number }>
+  /** By hash, so that no list of usable keys lies in memory. */
+  personalKeys: Map<string, PersonalKey>
 }
 
-export type LoadKeys = () => Promise<KeyTable>
+export type ReadKeys = () => Promise<KeyTable>
 
-/** The keys, kept current, and how to end that. */
-export interface OpenKeys {
-  keys: KeyDirectory
-  close (): Promise<void>
+/** Changes are notified at once; this bounds what a missed notification can do. */
+const REFRESH_MS = 15_000
+
+export interface OpenKeysOptions {
+  sql: Sql
+  /** For a connection of its own, on which changes are notified. */
+  databaseUrl: string
+  /** Read whose keys they are: for management. The login of ingest may not. */
+  withOwners: boolean
+  maxWaitMs: number
+  now: () => number
+  logger: Logger
+  metrics: Metrics
 }
 
-/** Opens the directory of keys on Postgres, which tells when one changed. Postgres may be unavailable. */
-export function openKeys (databaseUrl: string, { logger, metrics }: { logger: Logger, metrics: Metrics }): OpenKeys {
-  const sql = connectPostgres({ url: databaseUrl, max: 2, logger })
-  const keys = createKeyDirectory({ loadKeys: createLoadKeys(sql), logger, now: Date.now })
-  const listener = listenPostgres({
-    url: databaseUrl,
-    channel: 'millrace_keys',
-    onChange: () => { keys.refresh().catch((err: unknown) => logger.warn({ err }, 'keys could not be read')) },
-    logger
-  })
-  metrics.countersFrom('key_lookups_total', 'Lookups of API keys: hits in memory, and misses that read Postgres.', ['outcome'],
+/** Opens the directory of keys and keeps it current. Postgres may be unavailable. */
+export function openKeys (options: OpenKeysOptions): { keys: KeyDirectory, close: () => Promise<void> } {
+  const { sql, databaseUrl: url, withOwners, logger, metrics } = options
+  const keys = createKeyDirectory({ ...options, readKeys: createReadKeys(sql, { withOwners }) })
+  const refresh = (): void => { void keys.refresh() }
+  const listener = listenPostgres({ url, channel: 'millrace_keys', onChange: refresh, logger })
+  const timer = setInterval(refresh, REFRESH_MS).unref()
+  metrics.countersFrom('key_lookups_total', 'Lookups of API keys: hits in memory, and misses, which read Postgres again.', ['outcome'],
     () => [[{ outcome: 'hit' }, keys.state.hits], [{ outcome: 'miss' }, keys.state.misses]])
   return {
     keys,
     async close () {
+      clearInterval(timer)
       await listener.stop()
-      await sql.end({ timeout: 1 })
     }
   }
 }
 
-/** Reads the keys from Postgres. Times are epoch milliseconds, `Infinity` for keys without an end. */
-export function createLoadKeys (sql: Sql): LoadKeys {
-  return async function loadKeys () {
+/** Reads the tables of keys from Postgres. */
+export function createReadKeys (sql: Sql, { withOwners }: { withOwners: boolean }): ReadKeys {
+  return async function readKeys () {
     const [projects, projectKeys, personalKeys] = await Promise.all([
       sql<{ id: number, anonymize_ips: boolean }[]>`SELECT id, anonymize_ips FROM projects`,
       sql<{ api_key: string, project_id: number, expires_at: Date | null }[]>`
         SELECT api_key, project_id, expires_at FROM project_api_keys`,
-      sql<{ secure_value: string, scopes: string[], project_ids: number[] | null, expires_at: Date | null }[]>`
-        SELECT secure_value, scopes, project_ids, expires_at FROM personal_api_keys WHERE revoked_at IS NULL`
+      sql<PersonalKeyRow[]>`
+        SELECT secure_value, scopes, project_ids, expires_at, revoked_at
+          ${withOwners ? sql`, user_id, last_used_at` : sql``}
+        FROM personal_api_keys`
     ])
     const table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
     for (const row of projects) table.projects.set(row.id, { id: row.id, anonymizeIps: row.anonymize_ips })
@@ -65,12 +93,29 @@ export function createLoadKeys (sql: Sql): LoadKeys {
       // Created between the queries: the notification of its creation brings the next reading.
       if (project !== undefined) table.projectKeys.set(row.api_key, { project, expiresAt: toTime(row.expires_at) })
     }
-    for (const row of personalKeys) {
-      table.personalKeys.set(row.secure_value, {
-        scopes: row.scopes, projectIds: row.project_ids, expiresAt: toTime(row.expires_at)
-      })
-    }
+    for (const row of personalKeys) table.personalKeys.set(row.secure_value, toPersonalKey(row))
     return table
+  }
+}
+
+interface PersonalKeyRow {
+  secure_value: string
+  scopes: string[]
+  project_ids: number[] | null
+  expires_at: Date | null
+  revoked_at: Date | null
+  user_id?: number
+  last_used_at?: Date | null
+}
+
+function toPersonalKey (row: PersonalKeyRow): PersonalKey {
+  return {
+    hash: row.secure_value,
+    scopes: row.scopes,
+    projectIds: row.project_ids,
+    expiresAt: toTime(row.expires_at),
+    isRevoked: row.revoked_at !== null,
+    owner: row.user_id === undefined ? null : { userId: row.user_id, lastUsedAt: row.last_used_at ?? null }
   }
 }
 
