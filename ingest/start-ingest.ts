@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
 import { type FastifyInstance } from 'fastify'
 import { API_READINESS_CHECK_MS, type ProcessPhase } from '../platform/health.ts'
 import { type Logger } from '../platform/logger.ts'
+import { openFingerprintKey } from '../platform/fingerprint-key.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import { type ShutdownStep } from '../platform/process-lifecycle.ts'
@@ -39,6 +41,9 @@ const KEY_WAIT_MS = 5000
 /** Clients that send less often than this have their idle connection closed when the process ends. */
 const CLOSE_GRACE_MS = 2000
 
+/** How long the start waits for the secret of fingerprints; without it, duplicates cost ClickHouse a look-up. */
+const FINGERPRINT_KEY_WAIT_MS = 1000
+
 /**
  * Composes the tier and starts listening. The life of an event, a folder for each step:
  *
@@ -57,7 +62,11 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const { keys, close: closeKeys } = openKeys({
     sql, databaseUrl: config.databaseUrl, withOwners: false, maxWaitMs: KEY_WAIT_MS, now: Date.now, logger, metrics
   })
-  const publishing = await openPublishing(config, { logger, metrics, processId })
+  const fingerprintKey = openFingerprintKey(sql, logger)
+  await Promise.race([fingerprintKey.read(), delay(FINGERPRINT_KEY_WAIT_MS)])
+  const publishing = await openPublishing(config, {
+    logger, metrics, processId, fingerprintKey: () => fingerprintKey.current
+  })
   const { partitions, persons, publishFrames, link, spool, failures } = publishing
 
   const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event could not be stored')
@@ -70,7 +79,8 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   metrics.gaugeFrom('large_body_bytes', 'Bytes of large bodies in memory.', () => budget.used)
   const captureLarge = createCaptureLarge({
     ...config.limits, pool, keys, persons, publishFrames, rateLimit, counts, maxEventBytes,
-    partitions: config.streams.partitions
+    partitions: config.streams.partitions,
+    fingerprintKey: () => fingerprintKey.current
   })
   const capture = createCapture({
     keys, takeEvent, partitions, persons, captureLarge, budget, rateLimit, counts, limits: config.limits, now: Date.now
@@ -113,7 +123,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
       { name: 'stop the threads', run: async () => await pool.close() },
       ...publishing.shutdownSteps,
       { name: 'close the keys', run: closeKeys },
-      { name: 'close postgres', run: async () => await sql.end({ timeout: 1 }) }
+      { name: 'close postgres', run: async () => { fingerprintKey.stop(); await sql.end({ timeout: 1 }) } }
     ]
   }
 }

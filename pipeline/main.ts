@@ -1,5 +1,6 @@
 import { nuid } from '@nats-io/transport-node'
 import { allShardsUrl, connectClickHouse, createClickHouseAgent } from '../platform/clickhouse/connect-clickhouse.ts'
+import { openFingerprintKey } from '../platform/fingerprint-key.ts'
 import { checkServices, pingClickHouse, type ProcessPhase } from '../platform/health.ts'
 import { createLogger } from '../platform/logger.ts'
 import { connectNats } from '../platform/nats/connect-nats.ts'
@@ -61,10 +62,14 @@ runProcess('pipeline', async () => {
   const shards = connectClickHouse({ url: shardsUrl })
   const sql = connectPostgres({ url: config.databaseUrl, max: POSTGRES_CONNECTIONS, logger })
 
+  const fingerprintKey = openFingerprintKey(sql, logger)
+
   const owner = nuid.next()
   const partitions = await retryAtStart(() => findPartitions(connection, config.streams.partitions), logger)
   const records = await retryAtStart(() => openPartitionRecords(connection, config.streams), logger)
-  const filters = createDuplicateFilters({ clickhouse: shards, metrics: pipelineMetrics })
+  const filters = createDuplicateFilters({
+    clickhouse: shards, fingerprintKey: fingerprintKey.read, metrics: pipelineMetrics, logger
+  })
   const membership = await retryAtStart(
     () => joinMembers(connection, { id: owner, replicas: config.streams.replicas, logger }), logger)
   const partitionDeps = {
@@ -144,7 +149,7 @@ runProcess('pipeline', async () => {
     { name: 'dead letters', run: () => { deadLetters.stop(); streams.stop(); disks.stop(); parts.stop() } },
     { name: 'health', run: () => health.close() },
     { name: 'clickhouse', run: async () => { agent.destroy(); await Promise.all([clickhouse.close(), shards.close()]) } },
-    { name: 'postgres', run: () => sql.end({ timeout: 1 }) },
+    { name: 'postgres', run: () => { fingerprintKey.stop(); return sql.end({ timeout: 1 }) } },
     { name: 'nats', run: () => connection.close() }
   ])
 })

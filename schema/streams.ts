@@ -61,7 +61,7 @@ export const MAX_MESSAGE_BYTES = 33_554_432
 export const HEADER = {
   /** Row layout of the frame (`ROW_LAYOUT`). Messages of different layouts never share an insert. */
   layout: 'Millrace-Layout',
-  /** Rows in the frame; the payload starts with as many fingerprints of 8 bytes. */
+  /** Rows in the frame; the payload starts with as many fingerprints (`schema/frame-message.ts`). */
   rows: 'Millrace-Rows',
   /** When the first event of the message was received, in epoch milliseconds. */
   received: 'Millrace-Received',
@@ -71,7 +71,9 @@ export const HEADER = {
    * Oldest time, in epoch milliseconds, that a version 7 uuid made by an SDK carries in the frame. The writer looks
    * uuids up in ClickHouse that are older than what its memory of stored uuids covers. Absent: none is version 7.
    */
-  oldestUuid: 'Millrace-Oldest-Uuid'
+  oldestUuid: 'Millrace-Oldest-Uuid',
+  /** Id of the key under which the fingerprints' checks are made. Absent: ingest did not know the key. */
+  fingerprintKey: 'Millrace-Fingerprint-Key'
 } as const
 
 /** The NATS key-value bucket with the record of each partition: its owner, its progress, the batch range under way. */

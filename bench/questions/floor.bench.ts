@@ -75,7 +75,7 @@ async function runOnce (context: BenchContext, seed: number): Promise<Record<str
 }
 
 function encode (events: readonly SentEvent[]): Buffer[] {
-  const encoder = new FrameEncoder()
+  const encoder = new FrameEncoder(() => null)
   const payloads: Buffer[] = []
   const now = Date.now()
   const words: UuidWords = { a: 0, b: 0x7000, c: 0x80000000 | 0, d: 0 }

@@ -28,6 +28,9 @@ GRANT SELECT (id, anonymize_ips) ON projects TO millrace_ingest;
 GRANT SELECT (api_key, project_id, expires_at) ON project_api_keys TO millrace_ingest;
 GRANT SELECT (secure_value, scopes, project_ids, expires_at, revoked_at) ON personal_api_keys TO millrace_ingest;
 
+-- The secret of the events' fingerprints.
+GRANT SELECT ON fingerprint_keys TO millrace_ingest, millrace_pipeline;
+
 -- People, definitions and its own progress; no keys, no users, no flags.
 GRANT SELECT ON projects, retention, cohorts TO millrace_pipeline;
 -- A new type of group changes what flags may ask for: a trigger raises the revision.

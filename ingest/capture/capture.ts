@@ -3,6 +3,7 @@ import { HttpError } from '../../platform/errors.ts'
 import { type BodyHints, decodeBody } from '../../platform/http-body/decode-body.ts'
 import { readBody } from '../../platform/http-body/read-body.ts'
 import { type BodyBudget, type BodyLease } from '../large/body-budget.ts'
+import { type FingerprintKey } from '../../schema/frame-message.ts'
 import { type KeyDirectory } from '../../platform/keys/key-directory.ts'
 import { type EventPartitions, type PublishFrames } from '../publish/event-partitions.ts'
 import { type PersonsPartitions } from '../publish/persons-partitions.ts'
@@ -153,6 +154,7 @@ export interface CaptureLargeDeps {
   maxDecompressedBytes: number
   maxEventBytes: () => number
   partitions: number
+  fingerprintKey: () => FingerprintKey | null
 }
 
 type CaptureLarge = (
@@ -169,7 +171,8 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
     let projectId = 0
     const { frames, updates, received, dropped } = await pool.run({
       chunks: chunks.map(ownMemory), hints, query, isEngage, requestId, receivedAt,
-      maxDecompressedBytes: deps.maxDecompressedBytes, maxEventBytes: deps.maxEventBytes(), partitions: deps.partitions
+      maxDecompressedBytes: deps.maxDecompressedBytes, maxEventBytes: deps.maxEventBytes(), partitions: deps.partitions,
+      fingerprintKey: deps.fingerprintKey()
     }, async (question) => {
       const project = await keys.findProject(question.apiKey, question.projectId, CAPTURE_SCOPE)
       rateLimit.check(project.id)

@@ -1,3 +1,4 @@
+import { type FingerprintKey } from '../../schema/frame-message.ts'
 import { type EventClass } from '../../schema/streams.ts'
 import { type EventRow } from '../normalise/event-row.ts'
 import { type IsAnnounced } from '../normalise/persons-updates.ts'
@@ -46,11 +47,13 @@ export class FrameSink implements EventSink {
   readonly frames: RoutedFrame[] = []
   readonly updates: EncodedUpdate[] = []
   readonly #partitions: number
+  readonly #fingerprintKey: FingerprintKey | null
   readonly #open = new Map<string, { eventClass: EventClass, partition: number, encoder: FrameEncoder }>()
   readonly #announced = new Set<string>()
 
-  constructor (partitions: number) {
+  constructor (partitions: number, fingerprintKey: FingerprintKey | null) {
     this.#partitions = partitions
+    this.#fingerprintKey = fingerprintKey
   }
 
   appendRow (row: EventRow, context: RequestContext): void {
@@ -58,7 +61,7 @@ export class FrameSink implements EventSink {
     const key = `${eventClass}.${partition}`
     let open = this.#open.get(key)
     if (open === undefined) {
-      open = { eventClass, partition, encoder: new FrameEncoder() }
+      open = { eventClass, partition, encoder: new FrameEncoder(() => this.#fingerprintKey) }
       this.#open.set(key, open)
     }
     if (needsNewMessage(row) && open.encoder.rows > 0) this.#take(open)

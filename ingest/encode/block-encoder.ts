@@ -53,6 +53,20 @@ export class BlockEncoder {
     return this.#uuid.view
   }
 
+  get events (): LowCardinalityColumn {
+    return this.#event
+  }
+
+  /** A varint length and the bytes of each row's distinct id. */
+  get distinctIds (): Buffer {
+    return this.#distinctId.bytes
+  }
+
+  /** Epoch milliseconds, a signed 64-bit integer a row. */
+  get timestamps (): DataView {
+    return this.#timestamp.view
+  }
+
   append (row: EventRow): void {
     this.#projectId.writeUInt32(row.projectId)
     this.#appendUuid(row)

@@ -123,6 +123,10 @@ export class LowCardinalityColumn {
     this.#rows.push(index)
   }
 
+  valueAt (row: number): string {
+    return this.#keys[this.#rows[row] as number] as string
+  }
+
   /** Whether every row is the empty text. */
   get isEmpty (): boolean {
     return this.#keys.length === 1

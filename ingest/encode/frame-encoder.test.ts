@@ -1,11 +1,11 @@
 import zlib from 'node:zlib'
 import t from 'tap'
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
-import { frameOf } from '../../schema/frame-message.ts'
+import { createFingerprintKey, FINGERPRINT_BYTES, FingerprintWriter, frameOf } from '../../schema/frame-message.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { PROMOTED_PROPERTIES, type EventRow } from '../normalise/event-row.ts'
-import { createUuidV7, formatUuid } from '../normalise/uuid.ts'
+import { createUuidV7 } from '../normalise/uuid.ts'
 import { FrameEncoder } from './frame-encoder.ts'
 
 const PROMOTED_COLUMNS = EVENT_COLUMNS.flatMap((column) => 'promotes' in column ? [column.name] : [])
@@ -48,7 +48,7 @@ t.test('every column of a frame arrives in ClickHouse as it was given', async (t
     properties: JSON.stringify({ long: 'x'.repeat(20_000), text: '日本' }),
     promoted
   })
-  const encoder = new FrameEncoder()
+  const encoder = new FrameEncoder(() => null)
   encoder.append(row)
   const { payload, rows } = encoder.take()
 
@@ -78,7 +78,7 @@ t.test('every column of a frame arrives in ClickHouse as it was given', async (t
 
 t.test('frames with dictionaries of one, two and four bytes, reusing the encoder, insert together', async (t) => {
   const clickhouse = await createTestClickHouse(t)
-  const encoder = new FrameEncoder()
+  const encoder = new FrameEncoder(() => null)
   const sizes = [10, 1000, 70_000]
   const frames = sizes.map((size) => {
     for (let ordinal = 0; ordinal < size; ordinal++) {
@@ -101,7 +101,7 @@ t.test('frames with dictionaries of one, two and four bytes, reusing the encoder
 
 t.test('columns that are empty in every row are left out and stored as empty', async (t) => {
   const clickhouse = await createTestClickHouse(t)
-  const encoder = new FrameEncoder()
+  const encoder = new FrameEncoder(() => null)
   const encode = (promoted: readonly string[], groups: readonly string[]): Uint8Array => {
     for (let ordinal = 0; ordinal < 3; ordinal++) {
       encoder.append(buildRow({ ordinal, promoted: ordinal === 1 ? promoted : PROMOTED_PROPERTIES.map(() => ''), groups }))
@@ -126,23 +126,52 @@ t.test('columns that are empty in every row are left out and stored as empty', a
   }])
 })
 
-t.test('each row has the fingerprint of its project and uuid', async (t) => {
-  const encoder = new FrameEncoder()
+t.test('each row has the fingerprint of what it says, under the key of the deployment', async (t) => {
+  const key = createFingerprintKey(Buffer.from('fedcba9876543210'))
+  const encoder = new FrameEncoder(() => key)
   const row = buildRow({ ordinal: 1 })
-  for (const projectId of [7, 7, 8]) encoder.append({ ...row, projectId })
-  encoder.append(buildRow({ ordinal: 2 }))
+  const written = [
+    row, row, { ...row, projectId: 8 }, { ...row, event: 'another ✓' }, { ...row, distinctId: 'ü'.repeat(5000) }, { ...row, distinctId: '' },
+    { ...row, timestamp: row.timestamp + 86_400_000 }, { ...row, timestamp: -1 }, buildRow({ ordinal: 2 })
+  ]
+  for (const one of written) encoder.append(one)
 
-  const { payload, rows } = encoder.take()
+  const { payload, rows, keyId } = encoder.take()
 
-  const fingerprints = Array.from({ length: rows }, (_, i) => payload.readBigUInt64LE(i * 8))
-  t.equal(fingerprints[0], fingerprints[1])
-  t.equal(new Set(fingerprints).size, 3)
-  t.equal(zlib.zstdDecompressSync(frameOf(payload, rows)).readUInt8(1), rows)
-  t.match(formatUuid(row.uuid), /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+  t.equal(rows, written.length)
+  t.equal(keyId, key.id)
+  const writer = new FingerprintWriter(key)
+  const expected = written.map((one) => {
+    const uuid = new DataView(new ArrayBuffer(16))
+    const { a, b, c, d } = one.uuid;
+    [b, a, d, c].forEach((word, index) => uuid.setUint32(4 * index, word, true))
+    const distinctId = Buffer.from(one.distinctId)
+    const into = Buffer.alloc(FINGERPRINT_BYTES)
+    const { projectId, event, timestamp } = one
+    writer.write(new DataView(into.buffer, into.byteOffset), 0, {
+      projectId, event, timestamp, uuid, uuidOffset: 0, distinctId, from: 0, to: distinctId.length
+    })
+    return into.toString('hex')
+  })
+  const actual = written.map((_, i) => Buffer.from(payload.subarray(i * FINGERPRINT_BYTES, (i + 1) * FINGERPRINT_BYTES)).toString('hex'))
+  t.same(actual, expected)
+  t.equal(actual[0], actual[1])
+  t.equal(new Set(actual).size, written.length - 1)
+})
+
+t.test('a fingerprint whose key is not known has no check, and the frame names no key', async (t) => {
+  const encoder = new FrameEncoder(() => null)
+  encoder.append(buildRow({ ordinal: 1 }))
+
+  const { payload, keyId } = encoder.take()
+
+  t.equal(keyId, '')
+  t.not(payload.readUInt32LE(0), 0)
+  t.equal(payload.readBigUInt64LE(4), 0n)
 })
 
 t.test('tells the oldest time that an uuid of version 7 carries', async (t) => {
-  const encoder = new FrameEncoder()
+  const encoder = new FrameEncoder(() => null)
   for (const ordinal of [5, 3, 9]) encoder.append(buildRow({ ordinal }))
   t.equal(encoder.take().oldestUuidAt, 1_790_000_000_003)
 

@@ -1,5 +1,5 @@
 import zlib from 'node:zlib'
-import { FINGERPRINT_BYTES, writeFingerprint } from '../../schema/frame-message.ts'
+import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/frame-message.ts'
 import { type EventRow } from '../normalise/event-row.ts'
 import { BlockEncoder } from './block-encoder.ts'
 
@@ -12,6 +12,8 @@ export interface EncodedFrame {
   receivedAt: number
   /** Oldest time that an uuid of version 7 in the frame carries, epoch milliseconds; Infinity when there is none. */
   oldestUuidAt: number
+  /** Under which key the fingerprints are made; empty while it is not known. */
+  keyId: string
 }
 
 /** Level 1 gives 5.8 times on a few hundred events for 1 us each; higher levels cost more than they save. */
@@ -21,7 +23,15 @@ const ZSTD_OPTIONS = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } }
 export class FrameEncoder {
   readonly #block = new BlockEncoder()
   readonly #projectIds: number[] = []
+  readonly #key: () => FingerprintKey | null
+  #writer = new FingerprintWriter(null)
+  #writerKey: FingerprintKey | null = null
   #receivedAt = 0
+
+  /** @param key  Tells the secret of fingerprints, null until it is known. */
+  constructor (key: () => FingerprintKey | null) {
+    this.#key = key
+  }
 
   get rows (): number {
     return this.#block.rows
@@ -49,14 +59,33 @@ export class FrameEncoder {
     const receivedAt = this.#receivedAt
     this.#block.reset()
     this.#projectIds.length = 0
-    return { payload, rows, receivedAt, oldestUuidAt }
+    return { payload, rows, receivedAt, oldestUuidAt, keyId: this.#writerKey?.id ?? '' }
   }
 
   #writeFingerprints (payload: Buffer): void {
+    const key = this.#key()
+    if (key !== this.#writerKey) {
+      this.#writerKey = key
+      this.#writer = new FingerprintWriter(key)
+    }
     const into = new DataView(payload.buffer, payload.byteOffset)
-    const uuids = this.#block.uuids
+    const { uuids, events, distinctIds, timestamps } = this.#block
+    const event = { projectId: 0, event: '', timestamp: 0, uuid: uuids, uuidOffset: 0, distinctId: distinctIds, from: 0, to: 0 }
+    let at = 0
     for (let row = 0; row < this.#projectIds.length; row++) {
-      writeFingerprint(into, row * FINGERPRINT_BYTES, this.#projectIds[row] as number, uuids, row * 16)
+      let length = 0
+      for (let shift = 0; ; shift += 7) {
+        const byte = distinctIds[at++] as number
+        length += (byte & 0x7f) * 2 ** shift
+        if (byte < 0x80) break
+      }
+      event.projectId = this.#projectIds[row] as number
+      event.event = events.valueAt(row)
+      event.timestamp = timestamps.getInt32(row * 8 + 4, true) * 0x1_0000_0000 + timestamps.getUint32(row * 8, true)
+      event.uuidOffset = row * 16
+      event.from = at
+      event.to = at += length
+      this.#writer.write(into, row * FINGERPRINT_BYTES, event)
     }
   }
 }

@@ -2,6 +2,7 @@ import { Worker } from 'node:worker_threads'
 import { HttpError, type HttpErrorType } from '../../platform/errors.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type BodyHints } from '../../platform/http-body/decode-body.ts'
+import { type FingerprintKey } from '../../schema/frame-message.ts'
 import { type EventClass } from '../../schema/streams.ts'
 import { type DropReason } from '../capture/ingest-counts.ts'
 import { type EncodedFrame } from '../encode/frame-encoder.ts'
@@ -148,6 +149,8 @@ export interface LargeBodyJob {
   maxDecompressedBytes: number
   maxEventBytes: number
   partitions: number
+  /** The secret of fingerprints; null while it is not known. */
+  fingerprintKey: FingerprintKey | null
 }
 
 /** The key is looked up by the main thread, which has the keys. */

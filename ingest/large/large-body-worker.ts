@@ -84,7 +84,7 @@ async function takeLargeBody (
   const { requestId, receivedAt } = job
   const { sentAt, historical } = envelope
   const context: RequestContext = { ...answer, requestId, receivedAt, sentAt, historical }
-  const sink = new FrameSink(job.partitions)
+  const sink = new FrameSink(job.partitions, job.fingerprintKey)
   const result: LargeBodyResult = { frames: sink.frames, updates: sink.updates, received: 0, dropped: {} }
   const hasOwnKey = split.fields.api_key !== undefined || split.fields.token !== undefined
   while (piece.events.length > 0) {

@@ -1,3 +1,4 @@
+import { type FingerprintKey } from '../../schema/frame-message.ts'
 import { EVENT_CLASSES, type EventClass, eventsSubject, HEADER } from '../../schema/streams.ts'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
 import { type EventRow } from '../normalise/event-row.ts'
@@ -85,6 +86,8 @@ interface GroupCommitOptions {
   publish: Publish
   /** Gives each message its id. */
   nextMessageId: () => string
+  /** The secret of fingerprints, null until it is known. */
+  fingerprintKey: () => FingerprintKey | null
   /** Longest wait of an event for company while other messages are on their way, in milliseconds. */
   maxWaitMs: number
 }
@@ -106,7 +109,7 @@ interface Commit {
  */
 class GroupCommit {
   readonly #options: GroupCommitOptions
-  readonly #encoder = new FrameEncoder()
+  readonly #encoder: FrameEncoder
   #open: Commit | null = null
   #inFlight = 0
   #timer: NodeJS.Timeout | null = null
@@ -114,6 +117,7 @@ class GroupCommit {
 
   constructor (options: GroupCommitOptions) {
     this.#options = options
+    this.#encoder = new FrameEncoder(options.fingerprintKey)
   }
 
   /** Adds a row; the promise resolves with the message that carries it. Equal promises, same message. */
@@ -178,6 +182,7 @@ function frameHeaders (frame: EncodedFrame, requestId: string): Record<string, s
     [HEADER.layout]: String(ROW_LAYOUT),
     [HEADER.rows]: String(frame.rows),
     [HEADER.received]: String(frame.receivedAt),
+    ...(frame.keyId === '' ? {} : { [HEADER.fingerprintKey]: frame.keyId }),
     ...(frame.oldestUuidAt === Infinity ? {} : { [HEADER.oldestUuid]: String(frame.oldestUuidAt) }),
     [HEADER.request]: requestId
   }

@@ -1,5 +1,6 @@
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { type FingerprintKey } from '../../schema/frame-message.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { type ShutdownStep } from '../../platform/process-lifecycle.ts'
@@ -35,9 +36,11 @@ const STREAM_WAIT_MS = 2000
  * @throws {MillraceError} `MILLRACE_STREAM_MISMATCH`; or what the disk says about the spool folder.
  */
 export async function openPublishing (
-  config: IngestConfig, options: { logger: Logger, metrics: Metrics, processId: string }
+  config: IngestConfig, options: {
+    logger: Logger, metrics: Metrics, processId: string, fingerprintKey: () => FingerprintKey | null
+  }
 ): Promise<Publishing> {
-  const { logger, metrics, processId } = options
+  const { logger, metrics, processId, fingerprintKey } = options
   let messages = 0
   const nextMessageId = (): string => `${processId}-${(messages++).toString(36)}`
 
@@ -53,7 +56,9 @@ export async function openPublishing (
 
   const events = { publish: publisher.publishEvents, nextMessageId }
   return {
-    partitions: createEventPartitions(config.streams.partitions, { ...events, maxWaitMs: config.groupCommitMs }),
+    partitions: createEventPartitions(config.streams.partitions, {
+      ...events, fingerprintKey, maxWaitMs: config.groupCommitMs
+    }),
     persons: createPersonsPartitions({ publish: publisher.publishPersons, nextMessageId }),
     publishFrames: createPublishFrames(events),
     link,

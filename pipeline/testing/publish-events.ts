@@ -6,9 +6,12 @@ import { encodeNativeBlock } from '../../platform/clickhouse/frame-codec.ts'
 import { uuidToNative } from '../../platform/clickhouse/native-block.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
-import { FINGERPRINT_BYTES, writeFingerprint } from '../../schema/frame-message.ts'
+import { createFingerprintKey, FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/frame-message.ts'
 import { eventsSubject, HEADER, type EventClass } from '../../schema/streams.ts'
 import { buildEventBlock, type PlainEvent } from '../../test/support/event-block.ts'
+
+/** The secret of fingerprints in tests. */
+export const TEST_KEY = createFingerprintKey(Buffer.from('0123456789abcdef'))
 
 /** Makes an event for tests; everything may be overridden. */
 export function makeEvent (overrides: Partial<PlainEvent> = {}): PlainEvent {
@@ -34,16 +37,28 @@ export function makeEvents (
 /**
  * The payload of one message with these events.
  *
- * @param columns  Of the block, when it is not that of the current layout.
+ * @param options.columns  Of the block, when it is not that of the current layout.
+ * @param options.key      The secret of fingerprints; null when ingest did not know it.
  */
 export function encodePayload (
-  events: readonly PlainEvent[], columns: (name: string) => boolean = () => true
+  events: readonly PlainEvent[], options: { columns?: (name: string) => boolean, key?: FingerprintKey | null } = {}
 ): Uint8Array {
+  const { columns = () => true, key = TEST_KEY } = options
   const fingerprints = new DataView(new ArrayBuffer(events.length * FINGERPRINT_BYTES))
+  const writer = new FingerprintWriter(key)
   events.forEach((event, row) => {
     const uuid = uuidToNative(event.uuid)
-    const view = new DataView(uuid.buffer, uuid.byteOffset, 16)
-    writeFingerprint(fingerprints, row * FINGERPRINT_BYTES, event.project_id, view, 0)
+    const distinctId = Buffer.from(event.distinct_id)
+    writer.write(fingerprints, row * FINGERPRINT_BYTES, {
+      projectId: event.project_id,
+      event: event.event,
+      timestamp: event.timestamp,
+      uuid: new DataView(uuid.buffer, uuid.byteOffset, 16),
+      uuidOffset: 0,
+      distinctId,
+      from: 0,
+      to: distinctId.length
+    })
   })
   const block = buildEventBlock(events)
   const chosen = { ...block, columns: block.columns.filter(({ name }) => columns(name)) }
@@ -58,6 +73,8 @@ export interface PublishOptions {
   partition?: number
   headers?: Record<string, string>
   payload?: Uint8Array
+  /** The secret of fingerprints; null when ingest did not know it. */
+  key?: FingerprintKey | null
 }
 
 /**
@@ -73,10 +90,11 @@ export async function publishEvents (
     [HEADER.layout]: String(ROW_LAYOUT),
     [HEADER.rows]: String(events.length),
     [HEADER.received]: String(Date.now()),
+    ...(options.key === null ? {} : { [HEADER.fingerprintKey]: (options.key ?? TEST_KEY).id }),
     ...options.headers
   }
   for (const [name, value] of Object.entries(values)) headersOfMessage.set(name, value)
   const subject = eventsSubject(options.eventClass ?? 'live', options.partition ?? 0)
-  const payload = options.payload ?? encodePayload(events)
+  const payload = options.payload ?? encodePayload(events, { ...(options.key !== undefined && { key: options.key }) })
   return (await jetstream(connection).publish(subject, payload, { headers: headersOfMessage })).seq
 }

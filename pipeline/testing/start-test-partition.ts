@@ -12,6 +12,7 @@ import { createPipelineMetrics } from '../metrics.ts'
 import { watchDisconnects } from '../partitions/ordered-pulls.ts'
 import { partitionKey, type Partition } from '../partitions/event-partitions.ts'
 import { openPartitionRecords } from '../partitions/partition-records.ts'
+import { TEST_KEY } from './publish-events.ts'
 import { PartitionState } from '../partitions/partition-state.ts'
 import { createDuplicateFilters } from '../writer/duplicates/duplicate-filter.ts'
 import { createInsertFrames } from '../writer/insert/insert-frames.ts'
@@ -70,7 +71,9 @@ export async function startTestPartition (
     logger: silentLogger,
     isAlive: () => false,
     onDisconnect: watchDisconnects(connection),
-    openDuplicateFilter: createDuplicateFilters({ clickhouse: clickhouse.client, metrics }).open,
+    openDuplicateFilter: createDuplicateFilters({
+      clickhouse: clickhouse.client, fingerprintKey: async () => TEST_KEY, metrics, logger: silentLogger
+    }).open,
     stop: stop.signal,
     abort: abort.signal,
     giveUp: abort.signal,

@@ -30,6 +30,8 @@ export interface PartitionMessage {
   receivedAt: number
   /** Oldest time that an uuid of the message tells, epoch milliseconds; Infinity when none tells any. */
   oldestUuidAt: number
+  /** Under which key the fingerprints' checks are made; empty when they have none. */
+  keyId: string
   /** Rows that were found to be duplicates, as pairs `from, to` (exclusive); undefined until that is decided. */
   deduplicated?: readonly number[]
   payload: Uint8Array
@@ -189,6 +191,7 @@ function readPartitionMessage (
     layout: sane ? layout : -1,
     receivedAt: readInteger(headers[HEADER.received], storedAt),
     oldestUuidAt: readInteger(headers[HEADER.oldestUuid], Infinity),
+    keyId: headers[HEADER.fingerprintKey] ?? '',
     payload,
     frame: sane ? frameOf(payload, rows) : payload,
     headers,

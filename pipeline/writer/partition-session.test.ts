@@ -6,7 +6,7 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { encodePayload, makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { countEvents, startTestPartition, startTestStores, waitUntilStored } from '../testing/start-test-partition.ts'
 import { createDuplicateFilter, type DuplicateFilter } from './duplicates/duplicate-filter.ts'
-import { KnownUuids } from './duplicates/known-uuids.ts'
+import { FingerprintMemory } from './duplicates/fingerprint-memory.ts'
 import { createLookUpEvents } from './duplicates/look-up-events.ts'
 
 t.test('stores what is published, once, and lets the stream forget it', async (t) => {
@@ -77,7 +77,7 @@ t.test('looks an old uuid up that the memory does not cover', async (t) => {
   const lookUps: number[] = []
   const lookUpEvents = createLookUpEvents(stores.clickhouse.client)
   const openDuplicateFilter = async (): Promise<DuplicateFilter> => createDuplicateFilter({
-    known: new KnownUuids(Date.now()), lookUpEvents, onLookUp: (rows) => lookUps.push(rows)
+    memory: new FingerprintMemory(Date.now()), lookUpEvents, onLookUp: (rows) => lookUps.push(rows)
   })
   const first = await startTestPartition(t, stores, { openDuplicateFilter })
   await publishEvents(stores.connection, [event!], { headers: { [HEADER.received]: String(Date.now() + 1000) } })
@@ -128,7 +128,7 @@ t.test('stores messages of an earlier layout, mixed with those of today, once ea
     const old = i === 0 ? again : makeEvents(10, () => ({ ip: '10.0.0.1', lib: 'web' }))
     await publishEvents(stores.connection, old, {
       headers: { [HEADER.layout]: String(ROW_LAYOUT - 1) },
-      payload: encodePayload(old, (name) => !LATER_COLUMNS.has(name))
+      payload: encodePayload(old, { columns: (name) => !LATER_COLUMNS.has(name) })
     })
     await publishEvents(stores.connection, makeEvents(10, () => ({ ip: '10.0.0.2', lib: 'web' })))
   }

@@ -96,7 +96,6 @@ export class PartitionSession {
       return
     }
     const messages = this.#reader.take(count)
-    this.#filter.remember(messages)
     logger.info({ partition: state.key, first: range.first, last: range.last }, 'repeating the recorded batch range')
     await this.#insertRange(messages, range, true)
   }
@@ -184,6 +183,7 @@ export class PartitionSession {
       await this.#searchRefused(messages, range, outcome.error)
       return
     }
+    this.#filter.remember(messages, range)
     countStored(this.#deps, { messages, range, ms: performance.now() - startedAt })
     this.#search.widen(messages.length)
     this.#acknowledge(messages, range)

@@ -75,9 +75,10 @@ t.test('sets a message aside whole that is no frame, and goes on', async (t) => 
 t.test('waits while the dead-letter stream is full, and loses nothing', async (t) => {
   const stores = await startTestStores(t, { deadLetterMaxBytes: 1_048_576 })
   const partition = await startTestPartition(t, stores)
-  const payload = Buffer.alloc(500_000, 'garbage')
 
-  for (let i = 0; i < 3; i++) await publishEvents(stores.connection, makeEvents(1), { payload })
+  for (const word of ['garbage', 'rubbish', 'waste']) {
+    await publishEvents(stores.connection, makeEvents(1), { payload: Buffer.alloc(500_000, word) })
+  }
   await publishEvents(stores.connection, makeEvents(5))
   await waitFor(() => partition.state.phase === 'dead-letter-full')
   t.equal((await countEvents(stores)).rows, 0)

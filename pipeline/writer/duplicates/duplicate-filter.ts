@@ -1,25 +1,27 @@
 /** Finds events that are stored already, so that an insert leaves them out. */
+import { FINGERPRINT_BYTES, type FingerprintKey } from '../../../schema/frame-message.ts'
 import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type Logger } from '../../../platform/logger.ts'
 import { type PipelineMetrics } from '../../metrics.ts'
 import { partitionKey, type Partition } from '../../partitions/event-partitions.ts'
 import { type BatchRange } from '../../partitions/partition-records.ts'
 import { type PartitionMessage } from '../partition-reader.ts'
-import { confirmDuplicates, type Suspicion } from './confirm-duplicates.ts'
-import { type KnownUuids } from './known-uuids.ts'
-import { loadKnownUuids } from './load-known-uuids.ts'
+import { confirmDuplicates, isStored, type Suspicion } from './confirm-duplicates.ts'
+import { type FingerprintMemory, FingerprintTable, fingerprintView, NOT_REMEMBERED, REMEMBERED } from './fingerprint-memory.ts'
+import { loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
 
 /** Knows which events of a partition are stored already. */
 export interface DuplicateFilter {
   /**
-   * Decides which rows of the messages must be left out of their insert: duplicates of stored events, and second ones
-   * within the messages. Every row that stays counts as stored from now on.
+   * Decides which rows of the messages must not be inserted: duplicates of stored events, and second ones within the
+   * messages.
    *
-   * @param options.lookUpAll  Trust nothing that is remembered; ask ClickHouse about every row.
+   * @param options.lookUpAll  Ask ClickHouse about every row that is not remembered.
    */
   decide: (messages: readonly PartitionMessage[], options: { lookUpAll: boolean }) => Promise<BatchRange['deduplicated']>
-  /** Takes the events of messages as stored, whose decision was made before. */
-  remember: (messages: readonly PartitionMessage[]) => void
+  /** Remembers the rows of a batch range that ClickHouse confirmed. */
+  remember: (messages: readonly PartitionMessage[], range: BatchRange) => void
 }
 
 /**
@@ -32,67 +34,219 @@ export interface DuplicateFilters {
   close: (partition: Partition) => void
 }
 
-export interface DuplicateFilterDeps {
-  known: KnownUuids
-  lookUpEvents: LookUpEvents
-  /** Told how many rows are looked up in ClickHouse. */
-  onLookUp: (rows: number) => void
+export interface DuplicateFiltersDeps {
+  clickhouse: ClickHouse
+  /** The deployment's secret for fingerprints; null while it cannot be read. */
+  fingerprintKey: () => Promise<FingerprintKey | null>
+  metrics: PipelineMetrics
+  logger: Logger
 }
 
-export function createDuplicateFilters (deps: { clickhouse: ClickHouse, metrics: PipelineMetrics }): DuplicateFilters {
-  const memories = new Map<string, KnownUuids>()
+export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFilters {
+  const memories = new Map<string, FingerprintMemory>()
   const lookUpEvents = createLookUpEvents(deps.clickhouse)
   return {
     async open (partition, { wasMine }) {
       const key = partitionKey(partition)
-      const known = (wasMine ? memories.get(key) : undefined) ?? await loadKnownUuids(deps.clickhouse)
-      memories.set(key, known)
+      const memory = (wasMine ? memories.get(key) : undefined) ??
+        await loadFingerprints(deps.clickhouse, await deps.fingerprintKey())
+      memories.set(key, memory)
       return createDuplicateFilter({
-        known, lookUpEvents, onLookUp: (rows) => deps.metrics.confirmedRows.inc({ partition: key }, rows)
+        memory,
+        lookUpEvents,
+        onLookUp: (rows) => deps.metrics.confirmedRows.inc({ partition: key }, rows),
+        onForgotten: () => deps.logger.warn({ partition: key },
+          'remembered events are no longer in ClickHouse; the duplicates of this batch are looked up there')
       })
     },
     close: (partition) => { memories.delete(partitionKey(partition)) }
   }
 }
 
+export interface DuplicateFilterDeps {
+  memory: FingerprintMemory
+  lookUpEvents: LookUpEvents
+  /** Told how many rows are looked up in ClickHouse. */
+  onLookUp: (rows: number) => void
+  /** Told that ClickHouse lacks events that are remembered as stored. */
+  onForgotten?: () => void
+}
+
+/** Remembered rows of a batch of which ClickHouse is asked whether they are still there. */
+const SAMPLED_ROWS = 4
+
 /**
- * Creates the filter of a partition. The common case, nothing suspicious, costs one look into memory a row; what is
- * suspicious is decided by what ClickHouse holds, so a wrong suspicion costs time and never an event.
+ * Creates the filter of a partition.
+ *
+ * What the memory knows is decided in memory, new and duplicate alike: a look a row. ClickHouse is asked only where the
+ * memory cannot know: about uuids older than what it covers, and about events whose check is unknown. Beside that, some
+ * of a batch's remembered rows are looked up, because somebody may have removed stored events (TRUNCATE, a restored
+ * backup): when one is gone, the whole batch is decided by what ClickHouse holds.
  */
 export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilter {
-  const { known } = deps
+  const { memory, lookUpEvents, onLookUp } = deps
   return {
     async decide (messages, { lookUpAll }) {
-      const suspicions: Suspicion[] = []
-      for (const message of messages) {
-        // Chosen before, in a larger batch that was refused: the decision stands.
-        if (message.deduplicated !== undefined || message.rows === 0) continue
-        const coveredSince = known.coveredSince
-        const knownRows = known.addPayload(message.payload, message.rows, message.storedAt)
-        const madeBefore = lookUpAll || message.receivedAt < coveredSince
-          ? Infinity
-          : message.oldestUuidAt < coveredSince ? coveredSince : -Infinity
-        if (knownRows.length > 0 || madeBefore !== -Infinity) suspicions.push({ message, knownRows, madeBefore })
+      const { suspicions, duplicates, remembered } = recallBatch(memory, messages, lookUpAll)
+      const [confirmed, holds] = await Promise.all([
+        confirmDuplicates(messages, { suspicions, lookUpEvents, onLookUp }),
+        areStored(remembered)
+      ])
+      if (holds) {
+        for (const [message, rows] of confirmed) duplicates.set(message, [...duplicates.get(message) ?? [], ...rows])
+      } else {
+        deps.onForgotten?.()
+        const asked = await confirmDuplicates(messages, {
+          suspicions: distrust(suspicions, duplicates), lookUpEvents, onLookUp
+        })
+        duplicates.clear()
+        for (const [message, rows] of asked) duplicates.set(message, rows)
       }
-      const duplicates = suspicions.length === 0 ? null : await confirmDuplicates(messages, { ...deps, suspicions })
-      for (const message of messages) message.deduplicated ??= toRanges(duplicates?.get(message) ?? [])
+      for (const message of messages) message.deduplicated ??= toRanges(duplicates.get(message) ?? [])
       return messages.filter(({ deduplicated }) => deduplicated!.length > 0).map(toDeduplicated)
     },
 
-    remember (messages) {
-      for (const { payload, rows, storedAt } of messages) known.addPayload(payload, rows, storedAt)
+    remember (messages, { deduplicated, rows: piece }) {
+      const skipped = new Map(deduplicated)
+      for (const message of messages) {
+        const [from, to] = piece ?? [0, message.rows]
+        for (const rows of gapsOf(skipped.get(message.sequence) ?? [], from, to)) memory.addRows(message, rows)
+      }
     }
   }
+
+  async function areStored ([message, rows]: Remembered): Promise<boolean> {
+    if (message === null) return true
+    const step = Math.max(1, Math.floor(rows.length / SAMPLED_ROWS))
+    const sample = rows.filter((_, index) => index % step === 0).slice(0, SAMPLED_ROWS)
+    onLookUp(sample.length)
+    return await isStored(message, sample, lookUpEvents)
+  }
+}
+
+/** Makes mere suspicions of what the memory decided. */
+function distrust (suspicions: readonly Suspicion[], duplicates: ReadonlyMap<PartitionMessage, number[]>): Suspicion[] {
+  const byMessage = new Map(suspicions.map((suspicion) => [suspicion.message, suspicion]))
+  for (const [message, rows] of duplicates) {
+    const { knownRows = [], madeBefore = -Infinity } = byMessage.get(message) ?? {}
+    byMessage.set(message, { message, knownRows: [...knownRows, ...rows], madeBefore })
+  }
+  return [...byMessage.values()]
+}
+
+/** One message of a batch with its remembered rows; no message when none of the batch has any. */
+type Remembered = readonly [message: PartitionMessage | null, rows: readonly number[]]
+
+/** What the memory says about a batch. */
+interface Recalled {
+  suspicions: Suspicion[]
+  /** Rows that are decided to be duplicates, by message. */
+  duplicates: Map<PartitionMessage, number[]>
+  remembered: Remembered
+}
+
+function recallBatch (memory: FingerprintMemory, messages: readonly PartitionMessage[], lookUpAll: boolean): Recalled {
+  const suspicions: Suspicion[] = []
+  const duplicates = new Map<PartitionMessage, number[]>()
+  let remembered: Remembered = [null, []]
+  const batch: BatchRows = { kept: new FingerprintTable(), asked: new FingerprintTable() }
+  const { coveredSince } = memory
+  for (const message of messages) {
+    if (message.rows === 0) continue
+    if (message.deduplicated !== undefined) {
+      // Decided before, in a larger batch that was refused: the decision stands.
+      addRows(batch.kept, message, message.deduplicated)
+      continue
+    }
+    const isUnderstood = memory.understands(message.keyId)
+    const madeBefore = !isUnderstood || lookUpAll || message.receivedAt < coveredSince
+      ? Infinity
+      : message.oldestUuidAt < coveredSince ? coveredSince : -Infinity
+    const { rows, recalled, uncertain } = isUnderstood
+      ? recallRows(memory, batch, { message, isAsked: madeBefore !== -Infinity })
+      : { rows: [], recalled: [], uncertain: Array.from({ length: message.rows }, (_, row) => row) }
+    if (rows.length > 0) duplicates.set(message, rows)
+    // Any message of the batch may be the one that is looked up.
+    if (recalled.length > 0 && (remembered[0] === null || Math.random() < 0.5)) remembered = [message, recalled]
+    if (uncertain.length > 0 || madeBefore !== -Infinity) suspicions.push({ message, knownRows: uncertain, madeBefore })
+  }
+  return { suspicions, duplicates, remembered }
+}
+
+/** Rows of a batch, before they are stored and remembered. */
+interface BatchRows {
+  /** They will be inserted: what equals one of them is a duplicate. */
+  kept: FingerprintTable
+  /** ClickHouse is asked whether they are stored: what equals one of them depends on the answer. */
+  asked: FingerprintTable
+}
+
+/** Looks the rows of one message up, and adds those that are no duplicates to the batch. */
+function recallRows (
+  memory: FingerprintMemory, batch: BatchRows, { message, isAsked }: { message: PartitionMessage, isAsked: boolean }
+): { rows: number[], recalled: number[], uncertain: number[] } {
+  const rows: number[] = []
+  const recalled: number[] = []
+  const uncertain: number[] = []
+  const view = fingerprintView(message.payload)
+  for (let row = 0; row < message.rows; row++) {
+    const at = row * FINGERPRINT_BYTES
+    const uuidHash = view.getUint32(at, true)
+    const low = view.getUint32(at + 4, true)
+    const high = view.getUint32(at + 8, true)
+    if (batch.kept.has(uuidHash, low, high)) {
+      rows.push(row)
+      continue
+    }
+    const state = memory.recall(uuidHash, low, high)
+    if (state === REMEMBERED) {
+      rows.push(row)
+      recalled.push(row)
+      continue
+    }
+    const isUncertain = state !== NOT_REMEMBERED ||
+      batch.kept.has(uuidHash, 0, 0) || batch.asked.has(uuidHash, low, high)
+    if (isUncertain) uncertain.push(row)
+    if (isUncertain || isAsked) batch.asked.add(uuidHash, low, high)
+    else batch.kept.add(uuidHash, low, high)
+  }
+  return { rows, recalled, uncertain }
+}
+
+function addRows (
+  table: FingerprintTable, { payload, rows }: PartitionMessage, deduplicated: readonly number[]
+): void {
+  const view = fingerprintView(payload)
+  for (const [from, to] of gapsOf(deduplicated, 0, rows)) {
+    for (let row = from; row < to; row++) {
+      const at = row * FINGERPRINT_BYTES
+      table.add(view.getUint32(at, true), view.getUint32(at + 4, true), view.getUint32(at + 8, true))
+    }
+  }
+}
+
+/** The rows between the ranges of duplicates, within `[from, to)`. */
+function gapsOf (deduplicated: readonly number[], from: number, to: number): [from: number, to: number][] {
+  const gaps: [number, number][] = []
+  let at = from
+  for (let i = 0; i < deduplicated.length; i += 2) {
+    const start = Math.min(deduplicated[i]!, to)
+    if (start > at) gaps.push([at, start])
+    at = Math.max(at, deduplicated[i + 1]!)
+  }
+  if (to > at) gaps.push([at, to])
+  return gaps
 }
 
 function toDeduplicated ({ sequence, deduplicated }: PartitionMessage): BatchRange['deduplicated'][number] {
   return [sequence, [...deduplicated!]]
 }
 
-/** Ascending rows as pairs `from, to` (exclusive): a batch that was sent twice is one pair, not thousands of rows. */
+/** Rows as pairs `from, to` (exclusive): a batch that was sent twice is one pair, not thousands of rows. */
 function toRanges (rows: readonly number[]): number[] {
   const ranges: number[] = []
-  for (const row of rows) {
+  for (const row of rows.toSorted((a, b) => a - b)) {
+    if (ranges.length > 0 && ranges.at(-1)! > row) continue
     if (ranges.length > 0 && ranges.at(-1) === row) ranges[ranges.length - 1] = row + 1
     else ranges.push(row, row + 1)
   }

@@ -21,8 +21,8 @@ export interface EventIdentity {
   day: number
 }
 
-/** Tells which of the events are stored, by `identityKey`. */
-export type LookUpEvents = (events: readonly EventIdentity[]) => Promise<Set<string>>
+/** Tells of each event, in their order, whether it is stored. */
+export type LookUpEvents = (events: readonly EventIdentity[]) => Promise<boolean[]>
 
 /**
  * Creates the look-up of events in ClickHouse by the table's primary key.
@@ -34,7 +34,7 @@ export type LookUpEvents = (events: readonly EventIdentity[]) => Promise<Set<str
  */
 export function createLookUpEvents (clickhouse: ClickHouse): LookUpEvents {
   return async function lookUpEvents (events) {
-    const stored = new Set<string>()
+    const stored: boolean[] = []
     for (let from = 0; from < events.length; from += EVENTS_PER_QUERY) {
       const asked = events.slice(from, from + EVENTS_PER_QUERY)
       const found = new Map<string, number[]>()
@@ -43,8 +43,7 @@ export function createLookUpEvents (clickhouse: ClickHouse): LookUpEvents {
         found.set(key, [...found.get(key) ?? [], row[4]])
       }
       for (const event of asked) {
-        const days = found.get(identityKey(event))
-        if (days?.some((day) => Math.abs(day - event.day) <= 1)) stored.add(identityKey(event))
+        stored.push(found.get(identityKey(event))?.some((day) => Math.abs(day - event.day) <= 1) ?? false)
       }
     }
     return stored
