@@ -7,9 +7,24 @@ import tseslint from 'typescript-eslint'
  */
 const stages = ['ingest', 'pipeline', 'api']
 const outside = ['deploy', 'cli', 'bench']
-const forbid = (folders) => ({
-  'no-restricted-imports': ['error', { patterns: folders.map((folder) => ({ group: [`**/${folder}/**`], message: 'Imports go one way: schema <- platform <- {ingest, pipeline, api}.' })) }]
+const mayNotImport = {
+  schema: ['platform', ...stages, ...outside],
+  platform: [...stages, ...outside],
+  ...Object.fromEntries(stages.map((stage) => [stage, [...stages.filter((other) => other !== stage), ...outside]]))
+}
+const oneWay = (folders) => ({
+  group: folders.map((folder) => `**/${folder}/**`),
+  message: 'Imports go one way: schema <- platform <- {ingest, pipeline, api}.'
 })
+
+/** What only tests and benchmarks run; everything else is production code, and imports nothing of it. */
+const notProduction = ['**/*.test.ts', '**/*.bench.ts', '**/testing/**', 'test/**', 'bench/**']
+const noTesting = {
+  group: ['**/testing/**', '**/test/**', '**/bench/**', '**/*.test.ts', '**/*.bench.ts'],
+  message: 'Production code imports nothing that only tests and benchmarks use.'
+}
+
+const restrictImports = (...patterns) => ({ 'no-restricted-imports': ['error', { patterns }] })
 
 export default [
   ...neostandard({ ts: true, ignores: ['node_modules', '.tap', '.millrace', '**/*.generated.*'] }),
@@ -27,12 +42,12 @@ export default [
       '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }]
     }
   },
-  { files: ['schema/**/*.ts'], rules: forbid(['platform', ...stages, ...outside]) },
-  { files: ['platform/**/*.ts'], rules: forbid([...stages, ...outside]) },
-  ...stages.map((stage) => ({
-    files: [`${stage}/**/*.ts`],
-    rules: forbid([...stages.filter((other) => other !== stage), ...outside])
-  })),
+  { files: ['**/*.ts'], ignores: notProduction, rules: restrictImports(noTesting) },
+  // Of several entries for a file the last one counts, so that production code has both patterns.
+  ...Object.entries(mayNotImport).flatMap(([folder, others]) => [
+    { files: [`${folder}/**/*.ts`], rules: restrictImports(oneWay(others)) },
+    { files: [`${folder}/**/*.ts`], ignores: notProduction, rules: restrictImports(oneWay(others), noTesting) }
+  ]),
   // tap reports each test itself; its returned promise is collected by the runner.
   { files: ['**/*.test.ts'], rules: { '@typescript-eslint/no-floating-promises': 'off' } }
 ]
