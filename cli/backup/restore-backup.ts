@@ -100,7 +100,7 @@ async function startAndLoad (context: CliContext, { dataDir, folder, manifest }:
     await load(context, urls, { folder, manifest })
   } finally {
     await parts.stop()
-    await record.settled()
+    await record.written()
   }
 }
 

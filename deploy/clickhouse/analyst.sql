@@ -8,7 +8,7 @@
 -- final: exact counts without thinking; duplicates of an event that are not merged away yet count once. They share their
 -- partition, so merging across partitions would be work for nothing.
 -- readonly = 2: no writes, no definitions; settings may change within these bounds, because every client sets some.
--- overflow modes: a result beyond the limit is an error, never a silent cut.
+-- overflow modes: a result beyond the limit is an error, never silently truncated.
 CREATE SETTINGS PROFILE IF NOT EXISTS analyst_limits SETTINGS
     readonly = 2,
     final = 1,

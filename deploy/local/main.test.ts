@@ -53,7 +53,7 @@ t.test('on an empty data directory', async (t) => {
     const second = runMain(t, settings)
 
     t.equal(await second.exited, 1)
-    t.match(second.output(), new RegExp(`runs already on .* as process ${main.child.pid}`))
+    t.match(second.output(), new RegExp(`is already running on .* as process ${main.child.pid}`))
   })
 
   await t.test('names the ports that are in use and the settings that change them', async (t) => {
@@ -88,7 +88,7 @@ t.test('on an empty data directory', async (t) => {
 
     for (const pid of Object.values(before)) process.kill(pid, 'SIGKILL')
 
-    for (const name of PARTS) await waitFor(() => main.output().includes(`${name} runs again`), { timeoutMs: 60_000 })
+    for (const name of PARTS) await waitFor(() => main.output().includes(`${name} is running again`), { timeoutMs: 60_000 })
     const [send, read] = readCommands(main.output())
     t.match(JSON.parse(await shell(send.replace('hello', 'again'))), { status: 1 })
     t.match(await waitForText(read, 'again'), /again[^]*hello/)

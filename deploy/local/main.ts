@@ -7,7 +7,7 @@ import { loadStackSettings } from './stack-settings.ts'
 import { type Stack, startStack } from './start-stack.ts'
 
 /**
- * npm passes a signal on to its child that the terminal has sent to both: within this time the second one is the
+ * A terminal sends Ctrl-C to npm and to this process, and npm passes it on: a second signal within this time is the
  * same key press.
  */
 const SAME_PRESS_MS = 500
@@ -31,7 +31,7 @@ watchNpm()
 
 try {
   const settings = loadStackSettings(process.env)
-  progress.note('Starting Millrace')
+  progress.print('Starting Millrace')
   stack = await startStack({
     settings, progress, signal: starting.signal, onForce: (force) => { killAll = force }
   })
@@ -46,45 +46,45 @@ function requestStop (reason: string): void {
   const now = performance.now()
   if (stopRequestedAt !== undefined) {
     if (now - stopRequestedAt < SAME_PRESS_MS) return
-    progress.note('Stopping at once')
+    progress.print('Killing everything')
     killAll()
     process.exit(1)
   }
   stopRequestedAt = now
-  progress.note(`Stopping (${reason}); once more to stop at once`)
+  progress.print(`Stopping (${reason}). Press Ctrl-C again to kill everything`)
   if (stack === undefined) starting.abort()
   else void stopStack(stack).catch(fail)
 }
 
 async function stopStack (running: Stack): Promise<void> {
   await running.stop()
-  progress.note('Stopped')
+  progress.print('Stopped')
   process.exit(0)
 }
 
 function fail (error: unknown): never {
-  // Errors of our own say what to do; of any other the stack is needed to find it.
+  // Our own errors say what to do; any other needs its stack trace to be found.
   const text = error instanceof MillraceError ? error.message : error instanceof Error ? error.stack : String(error)
   process.stderr.write(`\nMillrace could not start: ${text}\n`)
   process.exit(1)
 }
 
-/** When npm is killed, nobody is left to whom Ctrl-C in its terminal would go. */
+/** When npm is killed, Ctrl-C in its terminal no longer reaches this process. */
 function watchNpm (): void {
   if (process.env.npm_lifecycle_event === undefined) return
   const parent = process.ppid
   setInterval(() => {
-    if (process.ppid !== parent && stopRequestedAt === undefined) requestStop('npm is gone')
+    if (process.ppid !== parent && stopRequestedAt === undefined) requestStop('npm has exited')
   }, PARENT_CHECK_MS).unref()
 }
 
-/** Everything one needs to begin, as one block of text. */
+/** What a new user needs to begin, as one block of text. */
 function describeStack (stack: Stack, durationMs: number): string {
   const { addresses, credentials } = stack
   const clickhouse = describeClickHouse(stack)
   const personalKey = stack.knowsPersonalKey
     ? credentials.personalApiKey
-    : 'not the one of this data directory; the database existed before'
+    : 'unknown: this database was not created from this data directory'
   return `
 Millrace is ready after ${(durationMs / 1000).toFixed(1)} s.
 
@@ -109,7 +109,7 @@ Ctrl-C stops everything.
 `
 }
 
-/** For a ClickHouse of the operator's own, its password is not repeated and no analyst's login is known. */
+/** For the operator's own ClickHouse, the password is not repeated and the login of analysts is not known. */
 function describeClickHouse (stack: Stack): { url: string, login: string, queryUrl: string, user: string } {
   const { protocol, host, pathname, username } = new URL(stack.addresses.clickhouseUrl)
   const database = pathname.slice(1) || 'default'
@@ -123,7 +123,7 @@ function describeClickHouse (stack: Stack): { url: string, login: string, queryU
   }
   return {
     url: `${url} (database ${database}, from CLICKHOUSE_URL)`,
-    login: 'as your ClickHouse has it',
+    login: 'as configured in your ClickHouse',
     queryUrl,
     user: `${username || 'default'}:<password>`
   }

@@ -20,14 +20,14 @@ const FIRST_PORT = 20_000
 const PORTS = 12_000
 const ATTEMPTS = 50
 
-/** Each process begins so far from the next one. No divisor of `PORTS`: only the 12,000th begins there again. */
+/** Distance between the first ports of processes with successive ids. No divisor of `PORTS`: they meet after 12,000. */
 const PORTS_PER_PROCESS = 37
 
-/** How many ports this process was told so far. */
+/** How many ports this process has tried so far. */
 let picked = 0
 
 /**
- * Looks whether every chosen port can be had, before anything is started. Port 0 is always free.
+ * Checks that every chosen port is free, before anything is started. Port 0 stands for any free one.
  *
  * @throws {SettingsError} naming every port that is taken and the setting that changes it.
  */
@@ -37,7 +37,7 @@ export async function checkPorts (settings: StackSettings): Promise<void> {
   for (const [index, { port, host, setting, what }] of wanted.entries()) {
     const earlier = wanted.slice(0, index).find((other) => other.port === port)
     if (earlier !== undefined) {
-      problems.push(`${setting} and ${earlier.setting} are both ${port}: every part needs a port of its own`)
+      problems.push(`${setting} and ${earlier.setting} are both ${port}: each part needs its own port`)
     } else if (!(await isPortFree(port, host))) {
       problems.push(`port ${port} for ${what} is in use by another process: set ${setting} to a free one`)
     }
@@ -48,8 +48,8 @@ export async function checkPorts (settings: StackSettings): Promise<void> {
 /**
  * Finds a port of 127.0.0.1 on which nobody listens.
  *
- * Somebody may still take it before it is used. To make that rare, a process is not told the same port twice, and
- * processes with ids near each other, such as stacks that start together, look at different ports.
+ * Another program may still take it before it is used. To make that rare, a process never gets the same port twice, and
+ * processes with similar ids, such as stacks that start together, try different ports.
  */
 export async function pickFreePort (): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -60,8 +60,8 @@ export async function pickFreePort (): Promise<number> {
 }
 
 /**
- * Starts something on the given port, or for port 0 on a free one; then again on another when it could not start,
- * because somebody else may have taken the port first.
+ * Starts something on the given port, or for port 0 on a free one. When it cannot start because another program took
+ * the free port first, it tries another port.
  */
 export async function startOnPort<T> (port: number, start: (port: number) => Promise<T>): Promise<T> {
   if (port !== 0) return await start(port)
@@ -95,7 +95,7 @@ function listPorts ({ ports, host, external }: StackSettings): WantedPort[] {
   return wanted
 }
 
-/** Tells whether one could listen there now. */
+/** Whether a server could listen there now. */
 async function isPortFree (port: number, host: string): Promise<boolean> {
   return await new Promise((resolve) => {
     const server = createServer()

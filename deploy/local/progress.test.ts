@@ -7,10 +7,10 @@ t.test('writes one plain line for each step that is done, with its duration', as
   const progress = createProgress(out, () => now)
 
   await progress.step('postgres', async () => { now += 1234 })
-  progress.note('a word in between')
+  progress.print('a line of its own')
   await t.rejects(progress.step('clickhouse', async () => { throw new Error('no') }))
 
-  t.equal(text(), `  ${'postgres'.padEnd(34)}   1.2 s\na word in between\n`)
+  t.equal(text(), `  ${'postgres'.padEnd(34)}   1.2 s\na line of its own\n`)
 })
 
 t.test('names on a terminal what is still running', async (t) => {

@@ -1,9 +1,9 @@
-/** Shows what is being started. */
+/** Shows the user what is being started. */
 export interface Progress {
   /** Runs a step and reports it in one line when it is done. */
   step <T>(name: string, run: () => Promise<T>): Promise<T>
-  /** Says something in between. */
-  note (text: string): void
+  /** Prints a line of its own. */
+  print (text: string): void
 }
 
 /**
@@ -42,6 +42,6 @@ export function createProgress (
         showRunning()
       }
     },
-    note: print
+    print
   }
 }

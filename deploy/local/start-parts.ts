@@ -15,7 +15,7 @@ import { pickFreePort } from './ports.ts'
 import { findCompileCache } from './data-dir/cache-dir.ts'
 import { type ManagedProcess, spawnProcess } from './processes/spawn-process.ts'
 
-/** What the tiers are given of the services. */
+/** The URLs of the services, for the tiers. */
 export interface ServiceUrls {
   natsUrl: string
   clickhouseUrl: string
@@ -51,7 +51,7 @@ export interface TierOptions {
   /** Its whole environment. */
   env: NodeJS.ProcessEnv
   dataDir: string
-  /** After this long an ending tier is killed, in milliseconds. What it had not settled is redelivered. */
+  /** A stopping tier is killed after this time, in milliseconds. What it had not acknowledged is redelivered. */
   stopTimeoutMs: number
   signal: AbortSignal
   onSpawn: (child: ManagedProcess) => void
@@ -61,10 +61,10 @@ const ROOT = path.resolve(import.meta.dirname, '..', '..')
 
 const LOCAL = '127.0.0.1'
 
-/** Draining a full spool, or taking over a partition whose owner was killed, comes before readiness. */
+/** A tier may have to drain a full spool, or wait for the lease of a killed owner, before it is ready. */
 const READY_TIMEOUT_MS = 60_000
 
-/** Starts the three services at once, except those that the operator replaced by a URL. */
+/** Starts the three services at once, except those that the operator runs (`NATS_URL` and the like). */
 export async function startServices (options: StartServicesOptions): Promise<ServiceUrls> {
   const { settings, credentials, parts, progress } = options
   const { dataDir, ports, external } = settings
@@ -75,7 +75,7 @@ export async function startServices (options: StartServicesOptions): Promise<Ser
       dataDir,
       port,
       binary: settings.natsServer,
-      onFetch: () => progress.note('  nats-server is not on PATH: fetching it from the Debian mirror of this machine')
+      onFetch: () => progress.print('  nats-server is not on PATH: fetching it from the Debian mirror of this machine')
     })),
     external.clickhouseUrl ?? startKept(parts, 'clickhouse', ports.clickhouse, async (port, hooks) => await startClickHouse({
       ...hooks,
@@ -93,8 +93,8 @@ export async function startServices (options: StartServicesOptions): Promise<Ser
 }
 
 /**
- * Starts the three tiers. Ingest comes after the API, for it is the origin of both: anyone who waits for the origin may
- * ask it for everything, and gets no 503 from an API that is still starting.
+ * Starts the three tiers. Ingest starts after the API, because it is the origin of both: a client that waits for the
+ * origin may call either, and gets no 503 from an API that is still starting.
  */
 export async function startTiers ({ settings, urls, parts }: StartTiersOptions): Promise<TierUrls> {
   const { dataDir, host } = settings
@@ -150,7 +150,7 @@ export async function startTier (options: TierOptions): Promise<ManagedProcess> 
   return child
 }
 
-/** A service that is started again keeps the port of its first start, which its clients know. */
+/** A restarted service keeps its first port, which its clients know. */
 async function startKept (
   parts: StackParts, name: string, wanted: number, start: (port: number, hooks: PartHooks) => Promise<Service>
 ): Promise<string> {
@@ -163,7 +163,7 @@ async function startKept (
   return url
 }
 
-/** Whether the process answers that it is ready. Another one may answer on a port that both share. */
+/** Whether this very process answers that it is ready: another one may answer on a port that both share. */
 async function answersAs (url: string, pid: number): Promise<boolean> {
   // A connection of its own each time: one that is kept open leads to the same process again.
   const request = http.get(url, { agent: false, timeout: 2000 })
@@ -173,7 +173,7 @@ async function answersAs (url: string, pid: number): Promise<boolean> {
   return response.statusCode === 200 && (answer.pid === undefined || answer.pid === pid)
 }
 
-/** How a client on this machine reaches what listens on the host. */
+/** The URL by which a client on this machine reaches what listens on the host. */
 function toClientUrl (host: string, port: number): string {
   const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`

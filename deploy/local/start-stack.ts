@@ -28,26 +28,26 @@ export interface Stack {
 export interface StartStackOptions {
   settings: StackSettings
   progress: Progress
-  /** Gives the start up and ends what was started. */
+  /** Cancels the start and ends what was started. */
   signal: AbortSignal
-  /** Told how to end everything at once, before anything runs. */
+  /** Called before anything runs, with a function that kills everything at once. */
   onForce?: (force: () => void) => void
 }
 
-/** With one older copy of each, the logs of six processes stay below a gigabyte. */
+/** With one older copy each, the logs of six processes stay below a gigabyte. */
 const MAX_LOG_BYTES = 64 * 1024 * 1024
 const ROTATE_INTERVAL_MS = 60_000
 
 /**
  * Starts everything, in this order:
  *
- * 1. the data directory is locked, refused when it is half restored or has no room, and what a killed start left
- *    running is ended;
- * 2. the ports are looked at, the keys and passwords read or made;
+ * 1. the data directory is locked, and refused when it is half restored or has no room; processes that a killed start
+ *    left running are ended;
+ * 2. the ports are checked, the keys and passwords read or generated;
  * 3. services: nats-server, ClickHouse and Postgres at once;
  * 4. the schemas of both databases, and the first project;
  * 5. tiers: pipeline and API at once, then ingest, which is the origin of both;
- * 6. the addresses are left for tools.
+ * 6. the addresses are written for tools.
  *
  * @throws {DataDirLockedError} when a stack runs on the data directory.
  * @throws {MillraceError} `MILLRACE_RESTORE_UNFINISHED` when a restore into it was interrupted,
@@ -66,7 +66,7 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
     await parts.stop()
     stopRotating()
     await removeAddresses(dataDir)
-    await record.settled()
+    await record.written()
     await lock.release()
   }
 
@@ -74,7 +74,7 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
     await refuseUnfinishedRestore(dataDir)
     await checkRoom(dataDir, await hasCluster(settings) ? ROOM_OF_START : ROOM_OF_FIRST_START)
     const leftover = await endRecordedProcesses(dataDir)
-    if (leftover.length > 0) progress.note(`  ended what a killed start left running: ${leftover.join(', ')}`)
+    if (leftover.length > 0) progress.print(`  ended processes that a killed start left running: ${leftover.join(', ')}`)
     await checkPorts(settings)
     const credentials = await loadCredentials(dataDir, settings.chosen)
     const urls = await startServices({ settings, credentials, parts, progress })
@@ -99,7 +99,7 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
   }
 }
 
-/** Almost all that a first start writes is the cluster of Postgres. */
+/** Nearly everything that a first start writes is the Postgres cluster. */
 async function hasCluster ({ dataDir, external }: StackSettings): Promise<boolean> {
   if (external.databaseUrl !== undefined) return true
   return await stat(path.join(dataDir, 'postgres', 'cluster')).then(() => true, () => false)
@@ -109,11 +109,11 @@ async function hasCluster ({ dataDir, external }: StackSettings): Promise<boolea
  * Keeps the log files of the data directory from growing indefinitely: a large one is copied to `<name>.1` and emptied.
  * The processes append to their files and go on without noticing; lines written in between are lost.
  *
- * @returns ends it.
+ * @returns a function that ends it.
  */
 function rotateLogs (dataDir: string): () => void {
   const folder = path.join(dataDir, 'logs')
-  // A log that cannot be copied, on a full disk for one, is tried again a minute later.
+  // A log that cannot be copied, for example on a full disk, is tried again a minute later.
   const timer = setInterval(() => { void rotateLarge(folder).catch(() => {}) }, ROTATE_INTERVAL_MS)
   timer.unref()
   return () => clearInterval(timer)

@@ -23,7 +23,7 @@ END $$;
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA public TO millrace_ingest, millrace_pipeline, millrace_api;
 
--- Which project a key stands for and whether it may write there, and nothing about people.
+-- Which project a key belongs to and whether it may write there; nothing about persons.
 GRANT SELECT (id, anonymize_ips) ON projects TO millrace_ingest;
 GRANT SELECT (api_key, project_id, expires_at) ON project_api_keys TO millrace_ingest;
 GRANT SELECT (secure_value, scopes, project_ids, expires_at, revoked_at) ON personal_api_keys TO millrace_ingest;
@@ -31,7 +31,7 @@ GRANT SELECT (secure_value, scopes, project_ids, expires_at, revoked_at) ON pers
 -- The secret of the events' fingerprints.
 GRANT SELECT ON fingerprint_keys TO millrace_ingest, millrace_pipeline;
 
--- People, definitions and its own progress; no keys, no users, no flags.
+-- Persons, definitions and its own progress; no keys, no users, no flags.
 GRANT SELECT ON projects, retention, cohorts TO millrace_pipeline;
 -- A new type of group changes what flags may ask for: a trigger raises the revision.
 GRANT SELECT, INSERT, UPDATE ON flag_revisions TO millrace_pipeline;

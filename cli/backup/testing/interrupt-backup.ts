@@ -65,7 +65,7 @@ export async function interruptRestore (
 
   const refused = runMain(t, await chooseSettings(dataDir))
   t.equal(await refused.exited, 1)
-  t.match(refused.output(), /holds a part of a backup only.*"npx millrace restore \S+" again/)
+  t.match(refused.output(), /holds only part of a backup.*"npx millrace restore \S+" again/)
 }
 
 /** False without a manifest; with one, every file that it names must be as it says. */

@@ -82,8 +82,8 @@ export class Answer {
   }
 
   /**
-   * Tells an error. Before the headers that is a plain error answer; after them, the way of servers since 25.11: a
-   * marked block at the end of the data, and a connection that is cut without its regular end.
+   * Sends an error. Before the headers that is a plain error answer; after them, as servers since 25.11, a marked block
+   * at the end of the data, and a connection that is closed without its regular end.
    */
   fail (error: ErrorAnswer): void {
     if (this.#response.destroyed) return
@@ -96,9 +96,9 @@ export class Answer {
     }
     const text = error.text.trimEnd() + '\n'
     const block = `\r\n__exception__\r\n${this.#tag}\r\n${text}${Buffer.byteLength(text)} ${this.#tag}\r\n__exception__\r\n`
-    const cut = (): void => { this.#response.socket?.end() }
-    if (this.#encoder === undefined) this.#response.write(block, cut)
-    else this.#encoder.end(block, () => setImmediate(cut))
+    const close = (): void => { this.#response.socket?.end() }
+    if (this.#encoder === undefined) this.#response.write(block, close)
+    else this.#encoder.end(block, () => setImmediate(close))
   }
 
   #createEncoder (): Encoder | undefined {
@@ -120,7 +120,7 @@ export class Answer {
   }
 }
 
-/** Counts of a query that gave rows; notes them in its record. */
+/** Counts of a query that gave rows; adds them to its record. */
 export function summarizeRows (record: QueryRecord, result: EngineResult): Summary {
   const { rows, rowBytes, elapsedSeconds } = result
   const readRows = Math.max(record.readRows, rows)
@@ -130,7 +130,7 @@ export function summarizeRows (record: QueryRecord, result: EngineResult): Summa
   return { readRows, readBytes, ...written, resultRows: rows, resultBytes: rowBytes, elapsedSeconds }
 }
 
-/** Counts of an insert of rows; notes them in its record. */
+/** Counts of an insert of rows; adds them to its record. */
 export function summarizeInsert (record: QueryRecord, result: EngineResult): Summary {
   const { rows, rowBytes, elapsedSeconds } = result
   Object.assign(record, { readRows: rows, readBytes: rowBytes, writtenRows: rows })

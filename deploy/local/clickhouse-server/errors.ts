@@ -53,7 +53,8 @@ export interface ErrorAnswer {
 }
 
 /**
- * The answer to any error: the server's, the engine's, or a surprise (code 1002, status 500; the caller logs those).
+ * The answer to any error: the server's, the engine's, or an unexpected one (code 1002, status 500; the caller
+ * logs it).
  *
  * @param version  Of the engine, repeated at the end of the text as servers do.
  */

@@ -21,8 +21,8 @@ runProcess('the embedded ClickHouse server', async () => {
   }
   if (process.env.CONFINED_BY === 'landlock') logger.info('the kernel confines the engine to its own files')
   else logger.warn('the kernel does not confine the engine: it can read what this user can read, see docs/security.md')
-  const { startServerParts } = await import('./start-server.ts')
-  const parts = await startServerParts({
+  const { startServer } = await import('./start-server.ts')
+  const server = await startServer({
     dataDir: settings.MILLRACE_DATA_DIR,
     port: settings.MILLRACE_CLICKHOUSE_PORT,
     // The stack gives digests only, and not by the environment, which is a file that the engine could read.
@@ -34,13 +34,13 @@ runProcess('the embedded ClickHouse server', async () => {
         },
     logger
   })
-  logger.info({ port: parts.port }, 'clickhouse parts is listening')
-  onShutdown(logger, [{ name: 'parts', run: parts.close }])
+  logger.info({ port: server.port }, 'the embedded ClickHouse server is listening')
+  onShutdown(logger, [{ name: 'server', run: server.close }])
 })
 
 /**
- * Every running query holds a thread of libuv's pool, whose size is read from the environment before this file runs.
- * So the process replaces itself once, keeping its id, with the size it needs.
+ * Every running query occupies a thread of libuv's pool, whose size is read from the environment before this file runs.
+ * So the process replaces itself once, keeping its id, with the size that it needs.
  */
 function ensureThreads (): void {
   if (Number(process.env.UV_THREADPOOL_SIZE ?? 0) >= THREADS) return

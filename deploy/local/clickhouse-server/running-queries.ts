@@ -5,7 +5,7 @@ import { type QueryRecord } from './server-database.ts'
 import { type EngineSession } from './engine/engine.ts'
 import { quoteString } from '../../../schema/clickhouse-sql.ts'
 
-/** How a running query can be stopped. One pair of controllers a query: composed signals would outlive it. */
+/** How a running query can be stopped. One pair of controllers per query: composed signals would outlive it. */
 export interface Stops {
   /** Nobody waits for the answer any more: the client has gone, the server stops, or the query was killed. */
   unwanted: AbortController
@@ -20,7 +20,7 @@ export interface QueryProgress {
   memoryUsage: number
 }
 
-/** Requests in hand at once, uploads of bodies included; each may hold a file of the spool. */
+/** Maximum requests at once, including those whose body is being uploaded; each may occupy a file of the spool. */
 const MAX_REQUESTS = 256
 
 const FIRST_PAUSE_MS = 50
@@ -109,7 +109,7 @@ export class KillQuery {
 }
 
 /**
- * Asks the engine now and then what the running queries have read.
+ * Samples what the running queries have read.
  *
  * Why by sampling: the engine tells how many rows a query gave, but not how many it read, once it has ended. So a
  * query of less than half a second shows what it gave; of a longer one, at most the last half second is missing.
@@ -149,7 +149,7 @@ export class ProgressSampler {
         Object.assign(this.#watched.get(mark) ?? {}, { readRows, readBytes, memoryUsage })
       }
     } catch (err) {
-      this.#logger.warn({ err }, 'progress of queries could not be read')
+      this.#logger.warn({ err }, 'could not read the progress of queries')
     }
   }
 }

@@ -84,18 +84,18 @@ t.test('is not for analysts, and not listed to them', async (t) => {
   t.equal((await asAnalyst("SELECT count() FROM system.tables WHERE database = 'millrace_server'")).text, '0\n')
 })
 
-t.test('answers the questions with which BI tools begin', async (t) => {
+t.test('answers the queries with which BI tools begin', async (t) => {
   const settings = { session_id: 'bi', client_protocol_version: '54405', wait_end_of_query: '1', send_progress_in_http_headers: '1' }
-  const questions = [
+  const queries = [
     'SELECT version(), timezone()', 'SELECT name, value, readonly FROM system.settings LIMIT 10000', 'SELECT 1 AS check',
     'SELECT name, engine, comment FROM system.tables WHERE database = \'millrace\'', 'SHOW DATABASES', 'SHOW TABLES FROM millrace',
     "SELECT * FROM system.columns WHERE database = 'millrace'", 'SELECT * FROM system.databases', 'SELECT * FROM system.functions',
     'SELECT * FROM INFORMATION_SCHEMA.TABLES', 'DESCRIBE TABLE (SELECT 1 AS a)', 'SELECT currentUser(), hostName()',
     'SELECT * FROM system.data_type_families', 'SELECT timezone()', 'SELECT * FROM system.tables LIMIT 1'
   ]
-  for (const question of questions) {
-    const native = await asAnalyst(`${question} FORMAT Native`, settings)
-    const binary = await asAnalyst(question, { ...settings, default_format: 'RowBinaryWithNamesAndTypes' })
-    t.match([native.status, binary.status], [200, 200], `${question} ${native.code > 0 ? native.text : ''}`)
+  for (const query of queries) {
+    const native = await asAnalyst(`${query} FORMAT Native`, settings)
+    const binary = await asAnalyst(query, { ...settings, default_format: 'RowBinaryWithNamesAndTypes' })
+    t.match([native.status, binary.status], [200, 200], `${query} ${native.code > 0 ? native.text : ''}`)
   }
 })

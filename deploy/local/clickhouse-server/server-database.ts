@@ -124,7 +124,7 @@ export class QueryLog {
     else this.#rows.push(JSON.stringify(toRow(record)))
   }
 
-  /** Writes what has gathered. Never throws: a log that cannot be written is said so, and given up. */
+  /** Writes what has gathered. Never throws: rows that cannot be written are counted, logged and dropped. */
   async flush (): Promise<void> {
     this.#flushing = this.#flushing.then(async () => await this.#write())
     await this.#flushing
@@ -146,7 +146,7 @@ export class QueryLog {
       await this.#dropOldest()
     } catch (err) {
       this.#dropped += rows.length
-      this.#logger.error({ err }, 'query log could not be written')
+      this.#logger.error({ err }, 'could not write the query log')
     } finally {
       rmSync(path, { force: true })
     }

@@ -9,7 +9,7 @@ import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../../pipeline/writ
 import { migrateClickHouse } from '../../../schema/migrate/migrate-clickhouse.ts'
 
 /**
- * What an insert of frames, a small question and a large result cost, in CPU of the server's process.
+ * What an insert of frames, a small query and a large result cost, in CPU of the server's process.
  *
  * `node deploy/local/clickhouse-server/server.bench.ts`; CPU is the stable number, wall clock depends on the
  * neighbours.

@@ -42,7 +42,7 @@ const MAX_HEADER_BYTES = 1_048_576
 export function buildServer (parts: ServerParts): Server {
   const authenticate = createAuthenticate(parts.logins)
   const server = createServer({ maxHeaderSize: MAX_HEADER_BYTES }, (request, response) => {
-    // A client that goes away in the middle is noticed by the steps that read and write.
+    // The steps that read and write notice a client that disconnects.
     request.on('error', () => {})
     response.on('error', () => {})
     response.setHeader('X-ClickHouse-Server-Display-Name', parts.displayName)
@@ -60,7 +60,7 @@ export function buildServer (parts: ServerParts): Server {
   return server
 
   function answerRequest (request: IncomingMessage, response: ServerResponse): void {
-    const url = new URL(request.url ?? '/', 'http://parts')
+    const url = new URL(request.url ?? '/', 'http://localhost')
     if (url.pathname === '/ping' || url.pathname === '/replicas_status') return sendText(response, 200, 'Ok.\n')
     if (url.pathname === '/hold-inserts' && request.method === 'POST') {
       holdInserts(parts, authenticate(request, url), response).catch((error: unknown) => {

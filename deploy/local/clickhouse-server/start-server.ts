@@ -65,11 +65,11 @@ const QUERIES_MAY_TAKE_MS = 300
 
 /**
  * Starts the server in this process: opens the engine and the spool, makes the pools of sessions, repairs what a crash
- * left, and listens. There can be one a process, as the engine binds one folder for good.
+ * left, and listens. A process can have only one, because the engine binds its folder for good.
  *
  * @throws {SettingsError} when another process holds the folder, or the port is in use.
  */
-export async function startServerParts (options: ServerOptions): Promise<RunningServer> {
+export async function startServer (options: ServerOptions): Promise<RunningServer> {
   const { logger } = options
   const dataDir = path.resolve(options.dataDir)
   const engine = await openEngine(path.join(dataDir, 'clickhouse'), path.join(dataDir, 'clickhouse-backups'))
@@ -114,14 +114,14 @@ async function listen (server: Server, port: number): Promise<number> {
     return (server.address() as AddressInfo).port
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
-    throw new SettingsError([`port ${port} is in use by another program; choose one by MILLRACE_CLICKHOUSE_PORT`])
+    throw new SettingsError([`port ${port} is in use by another program: set MILLRACE_CLICKHOUSE_PORT to a free one`])
   }
 }
 
 /**
  * Stops the server: no new requests, reads are cancelled, running inserts may end.
  *
- * An insert that takes longer is cut off as by kill -9: its client gets no answer, and repeats it with its token.
+ * An insert that takes longer ends as by kill -9: its client gets no answer, and repeats it with its token.
  */
 async function closeServer (parts: ServerParts, server: Server): Promise<void> {
   parts.closing = true
@@ -130,7 +130,7 @@ async function closeServer (parts: ServerParts, server: Server): Promise<void> {
   server.closeIdleConnections()
   parts.running.stopReads()
   const ended = await endsWithin(INSERTS_MAY_TAKE_MS, () => parts.running.size === 0)
-  if (!ended) parts.logger.warn({ queries: parts.running.size }, 'stopping although queries still run')
+  if (!ended) parts.logger.warn({ queries: parts.running.size }, 'stopping while queries are still running')
   server.closeAllConnections()
   await Promise.race([closed, pause(QUERIES_MAY_TAKE_MS)])
   parts.named.close()

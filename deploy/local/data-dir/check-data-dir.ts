@@ -21,12 +21,12 @@ export const ROOM_OF_FIRST_START: Room = { bytes: 100_000_000, files: 2500 }
 export const ROOM_OF_START: Room = { bytes: 20_000_000, files: 100 }
 
 /**
- * In a data directory from the first byte of a restore to its last: anyone who finds it knows that the rest is a part
- * of a backup only.
+ * Present in a data directory from the first byte of a restore to its last: while it is there, the data directory
+ * holds only part of a backup.
  */
 export const UNFINISHED_RESTORE = 'restore-unfinished.json'
 
-/** How the errors of programs, Node and SQLite word a disk that takes nothing. */
+/** How programs, Node and SQLite report a disk that cannot be written to. */
 const DISK_FULL = /no space left on device|disk quota exceeded|ENOSPC|EDQUOT|disk is full/i
 const READ_ONLY = /read-only file system|EROFS/i
 
@@ -37,36 +37,36 @@ export async function checkRoom (dataDir: string, needed: Room): Promise<void> {
   const room = await readRoom(dataDir)
   if (room.bytes >= needed.bytes && room.files >= needed.files) return
   throw full(`the disk of the data directory ${dataDir} is full: ${describe(room)} are free, ` +
-    `and a start needs ${describe(needed)}: ${MAKE_ROOM}`)
+    `but a start needs ${describe(needed)}: ${MAKE_ROOM}`)
 }
 
 /**
- * Says in one sentence why nothing can be written to a data directory, and what to do.
+ * Explains in one sentence why a data directory cannot be written to, and what to do.
  *
  * @param cause  What the first write failed with.
  */
 export async function explainUnusable (dataDir: string, cause: unknown): Promise<MillraceError> {
-  const elsewhere = 'set MILLRACE_DATA_DIR to a folder that this user may write to'
+  const remedy = 'set MILLRACE_DATA_DIR to a folder that this user may write to'
   const found = await findExisting(path.resolve(dataDir))
   const code = await probe(found)
-  if (code === 'ENOTDIR') return unusable(`${found} is a file, not a folder: ${elsewhere}`)
-  if (code === 'EROFS') return unusable(`${found} is on a read-only file system: mount it writable, or ${elsewhere}`)
+  if (code === 'ENOTDIR') return unusable(`${found} is a file, not a folder: ${remedy}`)
+  if (code === 'EROFS') return unusable(`${found} is on a read-only file system: mount it writable, or ${remedy}`)
   if (code === 'EACCES' || code === 'EPERM') {
-    return unusable(`the user ${process.getuid?.() ?? ''} may not write to ${found}: give the folder to that user, or ${elsewhere}`)
+    return unusable(`the user ${process.getuid?.() ?? ''} may not write to ${found}: give the folder to that user, or ${remedy}`)
   }
   const { bytes, files } = await readRoom(found)
   const text = cause instanceof Error ? cause.message : String(cause)
   if (DISK_FULL.test(text) || bytes < ROOM_OF_START.bytes || files < ROOM_OF_START.files) {
     return full(`the disk of the data directory ${dataDir} is full (${describe({ bytes, files })} are free): ${MAKE_ROOM}`, cause)
   }
-  return unusable(`${text}: ${elsewhere}`)
+  return unusable(`${text}: ${remedy}`)
 
   function unusable (why: string): MillraceError {
     return new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `cannot write to the data directory ${dataDir}: ${why}`, { cause })
   }
 }
 
-/** When a start failed because its disk was full or read-only by then, the sentence that says so; else the error. */
+/** Replaces the error of a start by one that says so when the disk was full or read-only. */
 export async function explainFailedStart (dataDir: string, error: unknown): Promise<unknown> {
   const text = error instanceof Error ? error.message : String(error)
   const isDisk = DISK_FULL.test(text) || READ_ONLY.test(text)
@@ -89,7 +89,7 @@ export async function beginRestore (dataDir: string, folder: string): Promise<vo
   await flushFolder(dataDir)
 }
 
-/** Takes the mark away: the data directory is whole, or empty. */
+/** Removes the mark: the data directory is whole, or empty. */
 export async function endRestore (dataDir: string): Promise<void> {
   await rm(path.join(dataDir, UNFINISHED_RESTORE), { force: true })
   await flushFolder(dataDir)
@@ -102,7 +102,7 @@ export async function refuseUnfinishedRestore (dataDir: string): Promise<void> {
     throw error
   })
   if (mark === undefined) return
-  throw new MillraceError('MILLRACE_RESTORE_UNFINISHED', `the data directory ${dataDir} holds a part of a backup only: ` +
+  throw new MillraceError('MILLRACE_RESTORE_UNFINISHED', `the data directory ${dataDir} holds only part of a backup: ` +
     `its restore was interrupted. Run "npx millrace restore ${readFolder(mark)}" again, which starts over, or remove ` +
     'the data directory')
 }
@@ -118,7 +118,7 @@ async function findExisting (folder: string): Promise<string> {
   return isThere || path.dirname(folder) === folder ? folder : await findExisting(path.dirname(folder))
 }
 
-/** The code that writing to it would fail with; undefined when nothing forbids it. */
+/** The code of the error with which writing to it would fail; undefined when writing is allowed. */
 async function probe (found: string): Promise<string | undefined> {
   if (!(await stat(found)).isDirectory()) return 'ENOTDIR'
   return await access(found, constants.W_OK | constants.X_OK)

@@ -6,11 +6,11 @@ import { tryLockFile, type FileLock } from '../../../platform/durable-folder.ts'
 import { explainUnusable } from './check-data-dir.ts'
 import { readProcessIdentity } from '../processes/recorded-processes.ts'
 
-/** Another stack runs on the data directory. */
+/** Another stack is running on the data directory. */
 export class DataDirLockedError extends MillraceError {
   constructor (dataDir: string, holder: number) {
-    super('MILLRACE_ALREADY_RUNNING', `Millrace runs already on ${dataDir}, as process ${holder}. ` +
-      `Stop it with "kill ${holder}", or choose another MILLRACE_DATA_DIR and other ports for a second one`)
+    super('MILLRACE_ALREADY_RUNNING', `Millrace is already running on ${dataDir}, as process ${holder}. ` +
+      `Stop it with "kill ${holder}", or set another MILLRACE_DATA_DIR and other ports to run a second one`)
     this.name = 'DataDirLockedError'
   }
 }
@@ -19,7 +19,7 @@ export interface DataDirLock {
   release (): Promise<void>
 }
 
-/** How long a start waits for others that look at the lock at the same moment. */
+/** How long a start waits for others that check the lock at the same moment. */
 const MAX_WAIT_MS = 10_000
 const PAUSE_MS = 10
 
@@ -27,7 +27,7 @@ const PAUSE_MS = 10
  * Makes this process the only stack on the data directory, which is created when missing.
  *
  * The lock is a file with the pid and the start time of its holder. A holder that was killed does not remove it; the
- * file then names a process that does not run any more, and is taken over.
+ * file then names a process that no longer runs, and is taken over.
  *
  * @throws {DataDirLockedError} naming the holder.
  * @throws {MillraceError} `MILLRACE_DATA_DIR_UNUSABLE` or `MILLRACE_DATA_DIR_FULL` when nothing can be written there.
@@ -42,7 +42,7 @@ export async function lockDataDir (dataDir: string): Promise<DataDirLock> {
 }
 
 async function takeLock (dataDir: string): Promise<DataDirLock> {
-  // Others may pass through, not look around: for root, Postgres runs as another user.
+  // Others may enter, but not list it: started by root, Postgres runs as another user.
   if (await mkdir(dataDir, { recursive: true }) !== undefined) await chmod(dataDir, 0o711)
   const file = path.join(dataDir, 'lock')
   const mine = path.join(dataDir, `lock.${process.pid}`)
@@ -62,8 +62,8 @@ async function takeLock (dataDir: string): Promise<DataDirLock> {
 }
 
 /**
- * Lets one start at a time look at the lock and replace it: of two that found it stale, the slower one would replace
- * the lock of the faster one.
+ * Lets one start at a time check and replace the lock: of two that found it stale, the slower one would replace the
+ * lock of the faster one.
  */
 async function enterGuard (file: string): Promise<FileLock> {
   for (let waitedMs = 0; waitedMs < MAX_WAIT_MS; waitedMs += PAUSE_MS) {

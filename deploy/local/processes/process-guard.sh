@@ -1,8 +1,8 @@
-# Ends a process when the process that watches over it is gone. Arguments: pid, signal, tenths of a second until the
+# Ends a process when the process that guards it is gone. Arguments: pid, signal, tenths of a second until the
 # whole group of the process is killed.
 #
 # Waits for a line or for the end of standard input. A line means "no longer needed". The end of input means that the
-# watching process died without a word, since the kernel closes the pipe of a dead process.
+# guarding process died, since the kernel closes the pipe of a dead process.
 
 is_running () {
   kill -0 "$1" 2>/dev/null || return 1

@@ -9,7 +9,7 @@ t.test('ends what a killed stack left behind', async (t) => {
   const record = openProcessRecord(dataDir)
   const child = await spawnSleep(dataDir, (spawned) => record.add(spawned))
   t.teardown(() => child.stop())
-  await record.settled()
+  await record.written()
 
   t.same(await endRecordedProcesses(dataDir), ['sleeper'])
 
@@ -21,7 +21,7 @@ t.test('forgets processes that ended', async (t) => {
   const record = openProcessRecord(dataDir)
   const child = await spawnSleep(dataDir, (spawned) => record.add(spawned))
   await child.stop()
-  await record.settled()
+  await record.written()
 
   t.same(await endRecordedProcesses(dataDir), [])
 })

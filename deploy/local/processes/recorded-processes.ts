@@ -13,11 +13,11 @@ interface RecordedProcess {
   stopSignal: NodeJS.Signals
 }
 
-/** The file with the processes of the stack, for the case that the stack itself cannot end them. */
+/** The file that lists the processes of the stack, in case the stack itself cannot end them. */
 export interface ProcessRecord {
   add (child: ManagedProcess): void
-  /** Resolves when the file holds all that was added. */
-  settled (): Promise<void>
+  /** Resolves when the file lists everything that was added. */
+  written (): Promise<void>
 }
 
 /** As long as Ctrl-C may take. */
@@ -51,13 +51,13 @@ export function openProcessRecord (dataDir: string): ProcessRecord {
         save()
       })
     },
-    async settled () { await writing }
+    async written () { await writing }
   }
 }
 
 /**
- * Ends what a killed stack left behind: asks all at once, waits, kills. The caller holds the lock of the data
- * directory, so none of them belongs to a running stack.
+ * Ends the processes that a killed stack left behind: signals all at once, waits, kills. The caller holds the lock of
+ * the data directory, so none of them belongs to a running stack.
  *
  * @returns the names of the processes that were still there.
  */
@@ -77,8 +77,8 @@ export async function endRecordedProcesses (dataDir: string): Promise<string[]> 
 }
 
 /**
- * Names a process in a way that survives the reuse of its number: a pid alone may belong to somebody else by the
- * time a file with it is read again, after a crash or a reboot.
+ * Identifies a process even when its pid is reused: after a crash or a reboot, the pid in a file may belong to another
+ * process.
  *
  * @returns boot id and start time on Linux, start time elsewhere; undefined when no such process runs (a zombie has
  *   ended, it only waits to be collected).

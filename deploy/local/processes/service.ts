@@ -11,17 +11,17 @@ export interface Service extends ManagedProcess {
   readonly port: number
 }
 
-/** What every service is started with. */
+/** Options that every service takes. */
 export interface ServiceOptions {
   /** Keeps its files in a folder of its own below; several stacks use several folders. */
   dataDir: string
   /** Port on 127.0.0.1; 0 takes a free one. */
   port: number
-  /** Gives the start up: what was started is stopped, and the start rejects. */
+  /** Cancels the start: what was started is stopped, and the start rejects. */
   signal?: AbortSignal | undefined
-  /** Told of the process at once, before it is ready. */
+  /** Called with the process at once, before it is ready. */
   onSpawn?: ((child: ManagedProcess) => void) | undefined
-  /** After this long an ending service is killed, in milliseconds. Default 8,000. */
+  /** A stopping service is killed after this time, in milliseconds. Default 8,000. */
   stopTimeoutMs?: number | undefined
 }
 
@@ -29,14 +29,14 @@ interface WaitUntilReadyOptions {
   /** Asks once. A rejection counts as "not yet", except for a `ServiceStartError`, which no waiting repairs. */
   isReady: () => Promise<boolean>
   timeoutMs: number
-  /** Gives up. */
+  /** Cancels the wait. */
   signal?: AbortSignal | undefined
 }
 
 const POLL_MS = 50
 const LOG_TAIL_BYTES = 3000
 
-/** A process of the stack ended or hung before it was ready. The message carries the end of its log. */
+/** A process of the stack ended or hung before it was ready. The message carries the last lines of its log. */
 export class ServiceStartError extends MillraceError {
   constructor (message: string, cause?: unknown) {
     super('MILLRACE_SERVICE_START_FAILED', message, cause === undefined ? {} : { cause })
@@ -45,7 +45,7 @@ export class ServiceStartError extends MillraceError {
 }
 
 /**
- * Waits until a just started process answers, and stops it when it does not.
+ * Waits until a process that was just started is ready, and stops it when it does not get ready.
  *
  * @throws {ServiceStartError} when the process ended, or did not answer in time.
  */
@@ -66,12 +66,12 @@ export async function waitUntilReady (child: ManagedProcess, options: WaitUntilR
   }
   if (signal?.aborted === true || lastError instanceof ServiceStartError) {
     await child.stop()
-    throw lastError instanceof ServiceStartError ? lastError : new ServiceStartError(`${child.name}: start given up`)
+    throw lastError instanceof ServiceStartError ? lastError : new ServiceStartError(`${child.name}: its start was cancelled`)
   }
   const what = outcome.ended ?? `was not ready within ${timeoutMs / 1000} s`
   await child.stop()
   const tail = await readLogTail(child.logFile)
-  throw new ServiceStartError(`${child.name} ${what}. End of its log ${child.logFile}:\n${tail}`, lastError)
+  throw new ServiceStartError(`${child.name} ${what}. Last lines of its log ${child.logFile}:\n${tail}`, lastError)
 }
 
 /** The last lines of a log file; empty when there is none. */

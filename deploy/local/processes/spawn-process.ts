@@ -7,7 +7,7 @@ import path from 'node:path'
 export interface ProcessExit {
   code: number | null
   signal: NodeJS.Signals | null
-  /** True when `stop` was called before, false for a crash or an end of its own. */
+  /** True when `stop` was called before; false when it crashed or ended by itself. */
   requested: boolean
 }
 
@@ -16,7 +16,7 @@ export interface ManagedProcess {
   readonly name: string
   readonly pid: number
   readonly logFile: string
-  /** What asks it to end. */
+  /** The signal that asks it to end. */
   readonly stopSignal: NodeJS.Signals
   /** Resolves when the process is gone. Never rejects. */
   readonly exited: Promise<ProcessExit>
@@ -41,17 +41,17 @@ export interface SpawnProcessOptions {
   input?: string | undefined
   /** Standard output and error are appended to it; its folder is created. */
   logFile: string
-  /** What asks the process to end. Default SIGTERM. */
+  /** The signal that asks it to end. Default SIGTERM. */
   stopSignal?: NodeJS.Signals
-  /** Killed when it has not ended after this long, in milliseconds. Default 8,000: two less than Ctrl-C promises. */
+  /** Killed when it has not ended after this time, in milliseconds. Default 8,000; Ctrl-C promises 10,000. */
   stopTimeoutMs?: number | undefined
-  /** Told of the process at once. */
+  /** Called with the process at once. */
   onSpawn?: ((child: ManagedProcess) => void) | undefined
 }
 
-/** Ends a process when the process that watches over it is gone. */
+/** Ends a process when the process that guards it is gone. */
 interface ProcessGuard {
-  /** Lets the process be: it has ended, or somebody else ends it. Resolves when the guard itself is gone. */
+  /** Stops guarding, because the process has ended. Resolves when the guard itself is gone. */
   release (): Promise<void>
 }
 
@@ -81,7 +81,7 @@ export async function spawnProcess (options: SpawnProcessOptions): Promise<Manag
     throw new Error(`${name}: cannot run ${options.command}`, { cause })
   }
 
-  // One that ends before it has read fails by itself.
+  // A process that ends before it has read its input fails by itself.
   child.stdin?.on('error', () => {})
   child.stdin?.end(options.input)
   const guard = startProcessGuard({ pid, signal: stopSignal, timeoutMs: stopTimeoutMs })
@@ -120,8 +120,8 @@ export async function spawnProcess (options: SpawnProcessOptions): Promise<Manag
  * parent-death signal it does not depend on Linux or get lost when the child changes its user.
  *
  * @param options.pid        A process that leads its own group.
- * @param options.signal     What asks it to end.
- * @param options.timeoutMs  After this long the whole group is killed.
+ * @param options.signal     Asks it to end.
+ * @param options.timeoutMs  The whole group is killed after this time.
  */
 function startProcessGuard (options: { pid: number, signal: NodeJS.Signals, timeoutMs: number }): ProcessGuard {
   const { pid, signal, timeoutMs } = options

@@ -10,10 +10,10 @@ import { killGroup, type ManagedProcess, type ProcessExit } from './spawn-proces
 export const STOP_ORDER = ['sources', 'pipeline', 'services'] as const
 export type StopGroup = (typeof STOP_ORDER)[number]
 
-/** How long each group may take before it is killed, in milliseconds; together less than the ten seconds promised. */
+/** How long each group may take to stop before it is killed, in milliseconds; together less than ten seconds. */
 export const STOP_TIMEOUT_MS: Record<StopGroup, number> = { sources: 4000, pipeline: 3000, services: 2500 }
 
-/** What the start of a part is given. */
+/** What a part is started with. */
 export interface PartHooks {
   signal: AbortSignal
   onSpawn: (child: ManagedProcess) => void
@@ -35,24 +35,24 @@ export interface StackParts {
 /** A process that is started again whenever it ends. */
 interface KeptProcess {
   readonly name: string
-  /** Ends it for good; resolves when it is gone. */
+  /** Stops it for good; resolves when it is gone. */
   stop (): Promise<void>
 }
 
 interface KeepRunningOptions<P extends ManagedProcess> {
   /** Starts it and waits until it is ready. */
   start: (signal: AbortSignal) => Promise<P>
-  /** Told of each end that nobody asked for, and when it is started again. */
+  /** Called for each exit that nobody requested, with the time until the restart. */
   onExit: (name: string, exit: ProcessExit, restartInMs: number) => void
-  /** Told of each start that failed. */
+  /** Called for each restart that failed. */
   onFailedStart: (name: string, error: unknown, retryInMs: number) => void
   onRestart: (name: string) => void
 }
 
-/** A single crash costs a tenth of a second; a part that cannot run is tried every ten seconds. */
+/** After a single crash a part is back within a tenth of a second; one that cannot run is tried every ten seconds. */
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 10_000
-/** A part that ran this long is no part that cannot run: the pause starts over. */
+/** A part that ran this long is healthy: the pause starts over. */
 const HEALTHY_AFTER_MS = 30_000
 
 export function createStackParts (
@@ -74,11 +74,11 @@ export function createStackParts (
     async start (group, name, start) {
       const run = keepRunning({
         start: async (signal) => await start({ signal, onSpawn: watch, stopTimeoutMs: STOP_TIMEOUT_MS[group] }),
-        onExit: (part, { code, signal }, restartInMs) => progress.note(
-          `  ${part} ended with ${signal ?? `code ${code}`}; starting it again in ${restartInMs / 1000} s`),
-        onFailedStart: (part, error, retryInMs) => progress.note(
-          `  ${part} could not be started, next try in ${retryInMs / 1000} s: ${describe(error)}`),
-        onRestart: (part) => progress.note(`  ${part} runs again`)
+        onExit: (part, { code, signal }, restartInMs) => progress.print(
+          `  ${part} exited with ${signal ?? `code ${code}`}; restarting it in ${restartInMs / 1000} s`),
+        onFailedStart: (part, error, retryInMs) => progress.print(
+          `  ${part} could not be restarted; next attempt in ${retryInMs / 1000} s: ${describe(error)}`),
+        onRestart: (part) => progress.print(`  ${part} is running again`)
       }, giveUp)
       starting.add(run)
       const { first, kept } = await progress.step(name, () => run).finally(() => starting.delete(run))
@@ -86,7 +86,7 @@ export function createStackParts (
       return first
     },
     async stop () {
-      // A start that is given up ends its own process.
+      // A start that is cancelled stops its own process.
       stopping.abort()
       await Promise.allSettled(starting)
       for (const group of STOP_ORDER) await Promise.all(groups[group].map(async (part) => { await part.stop() }))

@@ -21,9 +21,9 @@ export interface FindNatsServerOptions {
   env: NodeJS.ProcessEnv
   /** Where the binary is kept when the user has no writable cache folder. */
   dataDir: string
-  /** Told before something is fetched, because that takes seconds. */
+  /** Called before it is fetched, because that takes seconds. */
   onFetch?: (() => void) | undefined
-  /** Gives up fetching. */
+  /** Cancels fetching. */
   signal?: AbortSignal | undefined
 }
 
@@ -89,6 +89,6 @@ function explainMissing (cached: string, cause: unknown): string {
     '  put a nats-server release (one binary) on PATH',
     '  set MILLRACE_NATS_SERVER=/path/to/nats-server',
     `  copy it to ${cached}`,
-    '  set NATS_URL to a server that runs already'
+    '  set NATS_URL to a running server'
   ].join('\n')
 }

@@ -34,7 +34,7 @@ const SERVER = path.join(ROOT, 'deploy/local/clickhouse-server/main.ts')
 const SCRIPT = path.join(import.meta.dirname, 'confine.pl')
 const PERL = '/usr/bin/perl'
 
-/** What every program of this kind needs of a Linux: libraries, time zones, chance, and what it may know of itself. */
+/** What the program needs of Linux: libraries, time zones, random numbers, and facts about itself. */
 const SYSTEM = [
   '/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store', '/gnu/store', '/sys',
   ...['ld.so.cache', 'ld.so.conf', 'localtime', 'timezone', 'nsswitch.conf', 'hosts', 'host.conf', 'resolv.conf', 'passwd', 'group', 'ssl/openssl.cnf', 'alternatives']
@@ -80,7 +80,7 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
   })
 }
 
-/** A machine on which the engine needs more than was thought of has an engine all the same; its log says so. */
+/** Starts it unconfined, which its log says, when it cannot start confined: it may need files that we do not know. */
 async function startConfined<P> (confined: () => Promise<P>, unconfined: () => Promise<P>): Promise<P> {
   try {
     return await confined()
@@ -90,7 +90,7 @@ async function startConfined<P> (confined: () => Promise<P>, unconfined: () => P
   }
 }
 
-/** The server ended by itself, for a reason that its log tells. */
+/** The server ended by itself; its log says why. */
 class EndedBeforeReadyError extends ServiceStartError {}
 
 async function startServer (
@@ -128,19 +128,19 @@ async function answersPing (port: number): Promise<boolean> {
   return response.status === 200
 }
 
-/** Settings of Millrace that are meant for other processes stay with those. */
+/** Keeps the settings of other processes from this one. */
 function pickSystemVariables (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const names = ['PATH', 'HOME', 'TZ', 'TMPDIR', 'UV_THREADPOOL_SIZE']
   return Object.fromEntries(names.flatMap((name) => env[name] === undefined ? [] : [[name, env[name]]]))
 }
 
-/** What the server itself is made of. Not the whole folder of Millrace: the data directory is often in it. */
+/** The server's own code. Not the whole folder of Millrace: the data directory is often in it. */
 function readable (): string[] {
   return ['node_modules', 'package.json', 'platform', 'schema', 'deploy'].map((name) => path.join(ROOT, name))
     .concat(path.dirname(realpathSync(process.execPath)))
 }
 
-/** The folders that the server writes to, made here as it can make none beside them. */
+/** Makes the folders that the server writes to, because it can make none beside them. */
 function makeFolders (dataDir: string, compileCache: string): string[] {
   const folders = [...['clickhouse', 'clickhouse-backups'].map((name) => path.join(dataDir, name)), compileCache]
   for (const folder of folders) mkdirSync(folder, { recursive: true })

@@ -22,11 +22,11 @@ export interface NatsServerOptions extends ServiceOptions {
   serverName?: string
   /** Further lines of its configuration: cluster, logins, TLS. */
   extraConfig?: string
-  /** Told before nats-server is fetched. */
+  /** Called before nats-server is fetched. */
   onFetch?: (() => void) | undefined
 }
 
-/** Recovering streams of gigabytes after a crash reads them once. */
+/** After a crash nats-server reads streams of gigabytes once, before it is ready. */
 const READY_TIMEOUT_MS = 60_000
 
 /** How ENOSPC and EDQUOT are worded in the logs of programs written in Go. */
@@ -34,10 +34,10 @@ const DISK_FULL = /no space left on device|disk quota exceeded/
 
 const POLL_INTERVAL_MS = 1000
 
-/** Room that makes a new start worth while, in bytes: one block file of a stream. */
+/** Free space that makes a restart worthwhile, in bytes: one block file of a stream. */
 const ROOM_BYTES = 8_388_608
 
-/** Of the log at a time; what is beyond is read by the next look. */
+/** Bytes of the log read at a time; the next poll reads on. */
 const MAX_READ_BYTES = 1_048_576
 
 /**
@@ -77,7 +77,7 @@ function renderConfig (folder: string, port: number, options: NatsServerOptions)
   return `listen: "127.0.0.1:${port}"
 ${monitoring}server_name: ${options.serverName ?? 'millrace'}
 max_payload: ${MAX_MESSAGE_BYTES}
-# Four of the largest messages may wait for a slow reader before it is cut off.
+# Four of the largest messages may wait for a slow reader before it is disconnected.
 max_pending: ${4 * MAX_MESSAGE_BYTES}
 jetstream {
   store_dir: ${JSON.stringify(folder)}
@@ -111,10 +111,10 @@ async function hasJetStream (port: number): Promise<boolean> {
 }
 
 /**
- * Ends a nats-server whose disk was full, once there is room again; anyone who keeps it running restarts it.
+ * Ends a nats-server whose disk was full, once there is room again; its supervisor restarts it.
  *
- * nats-server (2.15.1 for one) does not write to a stream again after one write found no room: publishes stay without
- * an answer until it is restarted, however much room there is. What it acknowledged is on the disk.
+ * After a write that found no room, nats-server (2.15.1 for one) writes no more to that stream: publishes get no answer
+ * until it is restarted, however much room there is. What it acknowledged is on the disk.
  *
  * @param folder  Where it stores its streams.
  * @param pollIntervalMs  How often the log is read.
@@ -123,24 +123,24 @@ export function restartAfterFullDisk (
   server: ManagedProcess, folder: string, pollIntervalMs: number = POLL_INTERVAL_MS
 ): void {
   let isStuck = false
-  let isLooking = false
+  let isPolling = false
   // What an earlier process left does not count.
   let position = statSync(server.logFile).size
-  const look = async (): Promise<void> => {
+  const poll = async (): Promise<void> => {
     const { text, end } = await readFrom(server.logFile, position)
     position = end
     isStuck ||= DISK_FULL.test(text)
     if (!isStuck || !await hasRoom(folder)) return
     clearInterval(timer)
-    await appendFile(server.logFile, 'millrace: the disk has room again; nats-server is restarted, ' +
-      'because it does not write to a stream again of which a write failed\n')
+    await appendFile(server.logFile, 'millrace: the disk has room again; restarting nats-server, ' +
+      'which writes no more to a stream after a write to it failed\n')
     await server.stop()
   }
   const timer = setInterval(() => {
-    if (isLooking) return
-    isLooking = true
-    // Nothing can be read or written on a broken disk: the next look may.
-    void look().catch(() => {}).finally(() => { isLooking = false })
+    if (isPolling) return
+    isPolling = true
+    // Nothing can be read or written on a broken disk: the next poll may.
+    void poll().catch(() => {}).finally(() => { isPolling = false })
   }, pollIntervalMs)
   timer.unref()
   void server.exited.then(() => clearInterval(timer))

@@ -14,7 +14,7 @@ import { type ClusterFolder, createCluster, openClusterFolder } from './postgres
 import { findPostgres } from './find-postgres.ts'
 
 export interface PostgresOptions extends ServiceOptions {
-  /** Password of the superuser `millrace`. Set when the data directory is empty; must be the same ever after. */
+  /** Password of the superuser `millrace`: set when the data directory is empty, and the same from then on. */
   password: string
   /**
    * False survives a crash of the process, not of the machine, and is faster: tests. A cluster that is created with it
@@ -34,7 +34,7 @@ const READY_TIMEOUT_MS = 60_000
 /** SQLSTATE of a wrong password. */
 const WRONG_PASSWORD = '28P01'
 
-/** A server that shuts down fast needs about as long as one checkpoint. */
+/** A fast shutdown takes about as long as one checkpoint. */
 const POLITE_MS = 5000
 
 /**
@@ -108,8 +108,8 @@ async function ensureDatabase (url: string): Promise<boolean> {
     return true
   } catch (error) {
     if ((error as { code?: string }).code !== WRONG_PASSWORD) throw error
-    throw new ServiceStartError('postgres refuses the password of credentials.json in the data directory, which must ' +
-      'be the one its files were created with: restore that file', error)
+    throw new ServiceStartError('postgres refuses the password of credentials.json in the data directory: ' +
+      'restore the file with which its database was created', error)
   } finally {
     // A failed connection has nothing to end.
     await client.end().catch(() => {})

@@ -19,8 +19,8 @@ t.test('counts an event once although a retry stored it twice', async (t) => {
   t.equal((await server.ask('SELECT count() FROM millrace.events')).text, '3\n')
 })
 
-t.test('answers ordinary questions', async (t) => {
-  const questions: Array<[string, string]> = [
+t.test('answers ordinary queries', async (t) => {
+  const queries: Array<[string, string]> = [
     ["SELECT url FROM events WHERE outfile = 'INTO OUTFILE'", 'u\n'],
     ['WITH 1 AS x SELECT x FORMAT TSV', '1\n'],
     ['(SELECT 1) UNION ALL (SELECT 1)', '1\n1\n'],
@@ -37,9 +37,9 @@ t.test('answers ordinary questions', async (t) => {
     ["SELECT 'Outfile' AS `my outfile`", 'Outfile\n'],
     ['EXPLAIN SYNTAX SELECT 1', 'SELECT 1\nFROM system.one\n']
   ]
-  for (const [question, expected] of questions) {
-    const answer = await ask(question)
-    if (expected !== '') t.equal(answer.text, expected, question)
+  for (const [query, expected] of queries) {
+    const answer = await ask(query)
+    if (expected !== '') t.equal(answer.text, expected, query)
   }
 })
 

@@ -13,7 +13,7 @@ export interface CanonicalQuery {
   text: string
   /** Databases of the owner's tables. */
   ownDatabases: string[]
-  /** The engine's, the server's, and those that lead elsewhere. */
+  /** The engine's, the server's, and those that lead to files or other servers. */
   otherDatabases: string[]
 }
 
@@ -31,7 +31,7 @@ const PLAIN: SessionState = { database: 'default', settings: new Map() }
 const DATABASES = DATABASE_ENGINES.map(quoteString).join()
 
 /**
- * Has the engine parse a query and write it down. Nothing of the query is run or looked up.
+ * Has the engine parse a query and write it down. Nothing of the query is run or resolved.
  *
  * It is done twice: a text that is not written the same way again would be read differently from how it was meant.
  *

@@ -31,8 +31,9 @@ const CLOSED_DATABASES = new Set(['system', 'information_schema', 'millrace_serv
  * names are filled in before. What is harmless says `allow-list.txt`; views and functions of the owner are the owner's
  * decision.
  *
- * @param pool  Sessions for the guard's own questions.
- * @throws {QueryError} by the guard: 164 for what is no question, 497 for what is not allowed or not understood.
+ * @param pool  Sessions for the guard's own queries.
+ * @throws {QueryError} by the guard: 164 for a statement that does not only read, 497 for what is not allowed or not
+ *   understood.
  */
 export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allow: AllowList): GuardAnalyst {
   const rules = makeRules(allow, engine)

@@ -42,7 +42,7 @@ const CALLS_BY_STRING = new Set(['arrayreduce', 'arrayreduceinranges', 'initiali
 const FORMATS_BY_STRING = new Set(['formatrow', 'formatrownonewline', 'groupformat'])
 const COMBINATOR = /(if|array|map|simplestate|state|merge|foreach|distinct|ordefault|ornull|resample|argmin|argmax|null|tuple)$/
 
-const QUESTIONS: Array<[Statement['kind'], RegExp]> = [
+const READING_STATEMENTS: Array<[Statement['kind'], RegExp]> = [
   ['select', /^(SELECT|WITH|\() /],
   ['show', /^EXPLAIN ((AST|SYNTAX|PIPELINE|ESTIMATE|QUERY TREE) )?(\w+ = \S+ (, )?)*(SELECT|WITH|\() /],
   ['show', /^DESCRIBE TABLE /],
@@ -66,7 +66,7 @@ export function makeRules (allow: AllowList, engine: EngineNames): Omit<Rules, '
  * Judges a canonical query, name by name, whatever the place a name stands in: what may be a function somewhere is
  * judged as one everywhere.
  *
- * @throws {QueryError} 164 for what is no question, 497 for what is not allowed.
+ * @throws {QueryError} 164 for a statement that does not only read, 497 for what is not allowed.
  */
 export function judgeQuery (tokens: readonly CanonicalToken[], rules: Rules): Verdict {
   const kind = readKind(tokens)
@@ -85,7 +85,7 @@ export function judgeQuery (tokens: readonly CanonicalToken[], rules: Rules): Ve
 
 function readKind (tokens: readonly CanonicalToken[]): Statement['kind'] {
   const words = tokens.map(({ kind, text }) => kind === 'quoted' ? '`' : text).join(' ') + ' '
-  const kind = QUESTIONS.find(([, start]) => start.test(words))?.[0]
+  const kind = READING_STATEMENTS.find(([, start]) => start.test(words))?.[0]
   if (kind === undefined || tokens.some((token) => isWord(token, 'INSERT'))) throw readOnly()
   return kind
 }

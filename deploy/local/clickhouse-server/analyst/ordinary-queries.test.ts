@@ -56,7 +56,7 @@ const QUERIES = [
   // Formats and settings of the statement.
   'SELECT a, b FROM t ORDER BY a LIMIT 2 FORMAT JSON', 'SELECT a FROM t ORDER BY a LIMIT 2 FORMAT Null', 'SELECT a FROM t ORDER BY a LIMIT 2 FORMAT CSVWithNames;', 'SELECT 1 FORMAT TSV -- end', 'SELECT 1 FORMAT Values', 'SELECT 1 FORMAT Pretty',
   'SELECT count() FROM t SETTINGS final = 1 FORMAT JSONEachRow', 'SELECT count() FROM t FORMAT JSONEachRow SETTINGS final = 1',
-  // What tools ask before their first question.
+  // What tools ask before their first query.
   'DESCRIBE TABLE t', 'DESC millrace.t', 'DESCRIBE (SELECT 1 AS a, \'x\' AS b)', 'EXISTS t', 'EXISTS TABLE millrace.t', 'EXISTS DATABASE millrace', 'SHOW DATABASES LIKE \'mill%\' FORMAT CSV', 'SHOW TABLES FROM millrace', "SHOW TABLES LIKE 't'", 'SHOW COLUMNS FROM t', 'SHOW FULL COLUMNS FROM t FROM millrace', 'SHOW CREATE TABLE t', 'SHOW CREATE VIEW above', "SHOW FUNCTIONS LIKE 'arrayMap'", "SHOW SETTINGS LIKE 'max_parser_depth'", 'SHOW INDEXES FROM t',
   'EXPLAIN SYNTAX SELECT a FROM t', 'EXPLAIN AST SELECT 1', 'EXPLAIN header = 1, actions = 1 SELECT 1', 'EXPLAIN PIPELINE SELECT 1', 'EXPLAIN QUERY TREE SELECT 1', 'EXPLAIN ESTIMATE SELECT a FROM t',
   "SELECT name, type, comment FROM system.columns WHERE database = 'millrace' AND table = 't' ORDER BY position", "SELECT name FROM system.functions WHERE name = 'plus'", "SELECT table_name, column_name FROM INFORMATION_SCHEMA.COLUMNS WHERE table_schema = 'millrace' AND table_name = 't' ORDER BY ordinal_position", "SELECT table_name FROM information_schema.tables WHERE table_schema = 'millrace' AND table_name = 't'",
@@ -64,16 +64,16 @@ const QUERIES = [
 ]
 
 t.test('answers an analyst what it answers the owner, column names included', async (t) => {
-  for (const question of QUERIES) {
+  for (const query of QUERIES) {
     const params = { database: 'millrace', default_format: 'TSVWithNamesAndTypes', output_format_write_statistics: '0' }
-    const [owner, analyst] = [await server.ask(question, { params }), await server.ask(question, { params, user: 'analyst' })]
+    const [owner, analyst] = [await server.ask(query, { params }), await server.ask(query, { params, user: 'analyst' })]
 
-    t.equal(owner.status, 200, `${question}: ${owner.code === 0 ? '' : owner.text}`)
-    t.same(analyst.bytes, owner.bytes, question, { owner: owner.text, analyst: analyst.text })
+    t.equal(owner.status, 200, `${query}: ${owner.code === 0 ? '' : owner.text}`)
+    t.same(analyst.bytes, owner.bytes, query, { owner: owner.text, analyst: analyst.text })
   }
 })
 
-t.test('answers questions with parameters, of names and of values', async (t) => {
+t.test('answers queries with parameters, of names and of values', async (t) => {
   const query = 'SELECT {c:Identifier} AS v, {s:String}, {l:Array(Tuple(String, Nullable(UInt8)))}, {at:DateTime64(3, \'UTC\')} FROM {d:Identifier}.{t:Identifier} ORDER BY v LIMIT {n:UInt8}'
   const params = {
     param_c: 'odd name', param_s: "it's \\\\x66 `file` -- {c:Identifier}", param_l: "[('file', NULL)]", param_at: '2026-01-01 00:00:00', param_d: 'millrace', param_t: 't', param_n: '1'

@@ -73,7 +73,7 @@ export async function openEngine (dataDir: string, backupsDir: string): Promise<
       opened++
       const session = new chdb.Session(dataDir)
       try {
-        return await EngineSession.open(session, `parts-${process.pid}-${opened}`, profile, settings)
+        return await EngineSession.open(session, `session-${process.pid}-${opened}`, profile, settings)
       } catch (error) {
         session.close()
         throw error

@@ -9,7 +9,7 @@ export const POOL_SIZES = {
   insert: { size: 4, maxWaiting: 64 },
   // The product's own reads and commands are short.
   product: { size: 8, maxWaiting: 128 },
-  // Few, because each may be heavy; the queue is short, because people and dashboards ask again.
+  // Few, because each may be heavy; the queue is short, because analysts and dashboards ask again.
   analyst: { size: 4, maxWaiting: 32 },
   // Has analysts' queries parsed before they run: a millisecond each.
   guard: { size: 2, maxWaiting: 256 },
@@ -29,7 +29,7 @@ export const PRODUCT_PROFILE: Settings = {
   output_format_parallel_formatting: '0'
 }
 
-/** User `analyst`: what people may ask of a machine that must go on taking events meanwhile. */
+/** User `analyst`: what analysts may ask of a machine that must go on taking events meanwhile. */
 export const ANALYST_PROFILE: Settings = {
   // Exact counts without thinking: rows that a retry stored twice are merged while reading. Partitions do not share
   // rows of one uuid, so merging across them would be work for nothing.
@@ -41,7 +41,7 @@ export const ANALYST_PROFILE: Settings = {
   max_bytes_before_external_group_by: String(Math.floor(analystMemoryBytes() / 2)),
   max_bytes_before_external_sort: String(Math.floor(analystMemoryBytes() / 2)),
   max_execution_time: '60',
-  // A result beyond this was hardly meant; it ends with an error instead of a silent cut.
+  // A larger result is hardly meant; it is an error, never silently truncated.
   max_result_rows: '5000000',
   max_result_bytes: '2000000000',
   result_overflow_mode: 'throw',
@@ -85,7 +85,7 @@ function analystMemoryBytes (): number {
   return Math.min(8 * GIB, Math.floor(totalmem() / 2 / POOL_SIZES.analyst.size))
 }
 
-/** The guard's own questions: a query in them is a string, quoted and hence up to twice as long. */
+/** The guard's own queries, in which an analyst's query is a string: quoted, and hence up to twice as long. */
 export const GUARD_PROFILE: Settings = {
   max_execution_time: '10',
   max_memory_usage: String(GIB),

@@ -14,7 +14,7 @@ const SYNCHRONOUS = /^\S*S/
 const FOLDERS_A_CALL = 500
 
 /**
- * Keeps the tables' logs of tokens on the disk.
+ * Keeps the tables' logs of deduplication tokens on the disk.
  *
  * A token must be there before its part: a part without its token would be stored a second time when the insert is
  * repeated. (The other way round is repaired at the start, see `forget-lost-parts.ts`.) The engine of 26.7 writes the
@@ -29,7 +29,7 @@ export class TokenFlusher {
   readonly isWrittenThrough: boolean
   readonly #store: string
   readonly #logger: Logger
-  /** Folders of tables that were looked at, and folders of logs among them. */
+  /** Folders of tables that were checked, and folders of logs among them. */
   readonly #known = new Set<string>()
   readonly #covered = new Set<string>()
   /** When a log was changed that is flushed, by path; epoch milliseconds. Only without write-through. */
@@ -46,7 +46,7 @@ export class TokenFlusher {
     const isWrittenThrough = await canWriteThrough(path.join(engineDir, 'millrace-write-through'))
     if (!isWrittenThrough) {
       logger.warn({ folder: engineDir },
-        'this file system cannot write the tokens of inserts through: a power failure may count the insert it hits twice')
+        'this file system has no synchronous files: an insert at the moment of a power failure may be counted twice')
     }
     const flusher = new TokenFlusher(path.join(engineDir, 'store'), isWrittenThrough, logger)
     await flusher.cover()
@@ -56,7 +56,7 @@ export class TokenFlusher {
   /**
    * To be called after a statement that may have made a table, before it is answered.
    *
-   * @param options.again  Look at known tables too: one of them may remember tokens from now on.
+   * @param options.again  Check known tables too: one of them may deduplicate from now on.
    */
   async cover ({ again = false } = {}): Promise<void> {
     if (again) this.#known.clear()
@@ -81,7 +81,7 @@ export class TokenFlusher {
         await run('chattr', ['-R', '+S', ...some])
       } catch (error) {
         // It does the others all the same. A table may be dropped meanwhile; anything else should be known.
-        if (some.every((folder) => existsSync(folder))) this.#logger.error({ err: error }, 'tokens of inserts are not written through')
+        if (some.every((folder) => existsSync(folder))) this.#logger.error({ err: error }, 'deduplication tokens are not written through')
       }
     }
   }

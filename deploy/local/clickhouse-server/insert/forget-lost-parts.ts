@@ -64,7 +64,7 @@ export async function forgetLostParts (
       await session.run(`ATTACH TABLE ${name}`)
     }
     options.logger.warn({ table: `${table.database}.${table.name}`, tokens: lost.size, tornLines: torn },
-      'a crash left tokens without their parts, or torn ones: they are forgotten, so that the repeated insert is stored')
+      'removed deduplication tokens that a crash left without their parts, so that repeated inserts are stored')
   }
 }
 

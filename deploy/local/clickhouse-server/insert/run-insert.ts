@@ -11,7 +11,7 @@ import { withSession } from '../engine/lend-session.ts'
 import { type User } from '../request/authenticate.ts'
 import { POOL_SIZES } from '../engine/profiles.ts'
 
-/** Anyone who holds inserts has that long; writers wait meanwhile and time out much later. */
+/** Longest hold. Writers wait meanwhile, and time out much later. */
 const HOLD_MS = 30_000
 
 /**
@@ -40,7 +40,7 @@ export async function runInsert (parts: ServerParts, query: Query, insert: Inser
 
 /**
  * `POST /hold-inserts`: waits until no insert runs, answers `held`, and lets no insert begin until the client closes
- * the connection. A backup takes its cut meanwhile: an insert is in the table and in every view of it, or in none.
+ * the connection. A backup takes its snapshot meanwhile: an insert is in the table and in every view of it, or in none.
  *
  * @throws {QueryError} 164 for analysts.
  */

@@ -17,9 +17,12 @@ t.test('finds head, settings, format and rows of an insert', async (t) => {
     ["INSERT INTO FUNCTION null('a UInt8') FORMAT CSV\n\n1", "INSERT INTO FUNCTION null('a UInt8') ", '', 'CSV', '\n1']
   ]
   for (const [text, head, settings, format, rows] of cases) {
-    const cut = findInsertData(text)
-    t.same(cut && {
-      head: text.slice(0, cut.headEnd), settings: cut.settings, format: cut.format, rows: text.slice(cut.dataStart)
+    const split = findInsertData(text)
+    t.same(split && {
+      head: text.slice(0, split.headEnd),
+      settings: split.settings,
+      format: split.format,
+      rows: text.slice(split.dataStart)
     }, { head, settings, format, rows }, text)
   }
 })
@@ -34,8 +37,8 @@ t.test('refuses to read files of this machine', async (t) => {
   t.throws(() => findInsertData("INSERT INTO t FROM INFILE '/etc/passwd' FORMAT CSV"), { code: 344 })
 })
 
-t.test('never looks at the rows', async (t) => {
-  const cut = findInsertData(`INSERT INTO t FORMAT RowBinary\n${"'\u0000\u00ff;/*".repeat(10)}`)
+t.test('never reads the rows', async (t) => {
+  const split = findInsertData(`INSERT INTO t FORMAT RowBinary\n${"'\u0000\u00ff;/*".repeat(10)}`)
 
-  t.match(cut, { format: 'RowBinary' })
+  t.match(split, { format: 'RowBinary' })
 })

@@ -5,7 +5,7 @@ import { type InsertParts } from '../statement/statement.ts'
 import { QueryError } from '../errors.ts'
 import { scanSqlTokens } from '../../../../schema/clickhouse-sql.ts'
 
-/** A request's query, cut into its statement and, for inserts, its rows. */
+/** A request's query: its statement and, for inserts, its rows. */
 export type QueryBody = { kind: 'statement', text: string } | InsertBody
 
 export interface InsertBody extends InsertParts {
@@ -24,8 +24,8 @@ export interface InsertRows {
   expectedBytes: number
 }
 
-/** Where an INSERT that carries its rows inline is cut into statement and data. */
-interface InsertCut {
+/** Where an INSERT that carries its rows inline splits into statement and data. */
+interface InsertSplit {
   /** The end of `INSERT INTO t [(columns)]`. */
   headEnd: number
   /** The SETTINGS clause between head and format, or nothing. */
@@ -51,10 +51,10 @@ const MAX_STATEMENT_BYTES = 16_777_216
 export async function readBody (request: IncomingMessage, queryInUrl: string): Promise<QueryBody> {
   const encoding = readEncoding(request)
   const inUrl = Buffer.from(queryInUrl, 'utf8')
-  const cut = findCut(inUrl)
-  if (cut !== undefined && isBlank(inUrl.subarray(cut.dataStart))) {
+  const split = findSplit(inUrl)
+  if (split !== undefined && isBlank(inUrl.subarray(split.dataStart))) {
     const expectedBytes = Number(request.headers['content-length'] ?? 0)
-    return toInsert(inUrl, cut, { head: Buffer.alloc(0), stream: request, encoding, expectedBytes })
+    return toInsert(inUrl, split, { head: Buffer.alloc(0), stream: request, encoding, expectedBytes })
   }
 
   const body = encoding === undefined ? request : decode(request, encoding)
@@ -64,7 +64,7 @@ export async function readBody (request: IncomingMessage, queryInUrl: string): P
     const next = await iterator.next()
     if (next.done !== true) text = Buffer.concat([text, next.value])
     if (next.done === true || text.length >= MAX_INSERT_HEAD_BYTES) {
-      const whole = findCut(text)
+      const whole = findSplit(text)
       if (whole !== undefined) {
         const head = text.subarray(whole.dataStart)
         const stream = next.done === true ? emptyStream() : streamOf(iterator)
@@ -81,18 +81,18 @@ export async function readBody (request: IncomingMessage, queryInUrl: string): P
 /**
  * Finds the rows of `INSERT INTO t [(columns)] [SETTINGS ...] FORMAT x <rows>` or `... VALUES <rows>`.
  *
- * Only the head is looked at: what follows may be binary and large. Give the text one character for each byte
+ * Only the head is read: what follows may be binary and large. Give the text one character for each byte
  * (latin1), so that the positions are positions in the bytes.
  *
  * @returns undefined when the text is another statement, an INSERT ... SELECT, or not yet complete.
  * @throws {QueryError} 344 for FROM INFILE.
  */
-export function findInsertData (text: string): InsertCut | undefined {
+export function findInsertData (text: string): InsertSplit | undefined {
   let depth = 0
   let position = 0
   let formatStart: number | undefined
   let settingsStart: number | undefined
-  const cut = (end: number, format: string, dataStart: number): InsertCut => ({
+  const split = (end: number, format: string, dataStart: number): InsertSplit => ({
     headEnd: settingsStart ?? end, settings: text.slice(settingsStart ?? end, end), format, dataStart
   })
   for (const token of scanSqlTokens(text)) {
@@ -104,11 +104,11 @@ export function findInsertData (text: string): InsertCut | undefined {
     if (formatStart !== undefined) {
       if (token.kind !== 'word') return undefined
       // A word that touches the end may go on in the next piece; the caller has the whole head in hand by then.
-      return cut(formatStart, text.slice(token.start, token.end), skipToData(text, token.end))
+      return split(formatStart, text.slice(token.start, token.end), skipToData(text, token.end))
     }
     // The third word is the table's name (or TABLE), whatever it looks like.
     if (depth > 0 || position <= 3 || token.kind !== 'word') continue
-    if (token.text === 'VALUES') return cut(token.start, 'Values', token.end)
+    if (token.text === 'VALUES') return split(token.start, 'Values', token.end)
     if (token.text === 'FORMAT') formatStart = token.start
     if (token.text === 'SETTINGS') settingsStart = token.start
     if (token.text === 'SELECT' || token.text === 'WITH') return undefined
@@ -127,14 +127,14 @@ function skipToData (text: string, from: number): number {
   return at
 }
 
-function findCut (bytes: Buffer): InsertCut | undefined {
+function findSplit (bytes: Buffer): InsertSplit | undefined {
   return findInsertData(bytes.subarray(0, MAX_INSERT_HEAD_BYTES).toString('latin1'))
 }
 
-function toInsert (bytes: Buffer, cut: InsertCut, rows: InsertRows): QueryBody {
-  const head = bytes.toString('utf8', 0, cut.headEnd)
-  const settings = bytes.toString('utf8', cut.headEnd, cut.headEnd + cut.settings.length)
-  return { kind: 'insert', head, settings, format: cut.format, rows }
+function toInsert (bytes: Buffer, split: InsertSplit, rows: InsertRows): QueryBody {
+  const head = bytes.toString('utf8', 0, split.headEnd)
+  const settings = bytes.toString('utf8', split.headEnd, split.headEnd + split.settings.length)
+  return { kind: 'insert', head, settings, format: split.format, rows }
 }
 
 function isBlank (bytes: Buffer): boolean {

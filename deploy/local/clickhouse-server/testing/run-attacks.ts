@@ -89,7 +89,7 @@ export async function openRange (t: Teardown): Promise<Range> {
           if (!isWanted(attack)) continue
           outcome.queries++
           const answer = await server.ask(attack.query, { user, params: { ...limits, ...attack.params } })
-          note(outcome, attack, answer, secret)
+          count(outcome, attack, answer, secret)
         }
       }
       await Promise.all(Array.from({ length: AT_ONCE }, shoot))
@@ -105,7 +105,7 @@ export async function openRange (t: Teardown): Promise<Range> {
 /** The engine's own refusals name its user, `default`. */
 const OURS = /^Code: \d+\. DB::Exception: (analyst: |Cannot modify '|INTO OUTFILE is|Syntax error \(Multi-statements|Syntax error: the query is not understood)/
 
-function note (outcome: Outcome, attack: Attack, answer: HttpAnswer, secret: string): void {
+function count (outcome: Outcome, attack: Attack, answer: HttpAnswer, secret: string): void {
   if (answer.bytes.includes(secret)) outcome.secretsSeen.push(attack)
   if (answer.status === 200) outcome.answered.push(attack)
   else if (OURS.test(answer.text)) outcome.refusedByGuard++
