@@ -4,7 +4,8 @@ import t from 'tap'
 import { type TestContext } from '../../test/support/test-context.ts'
 import { closeGracefully } from './listen.ts'
 
-const GRACE_MS = 100
+/** Far longer than the turns of a test take, and short. */
+const [LONG_MS, SHORT_MS] = [20_000, 100]
 
 async function startApp (t: TestContext): Promise<FastifyInstance> {
   const app = fastify()
@@ -21,7 +22,7 @@ function work (): void {
 
 t.test('keeps the port while turns of the event loop have work in them, and closes it then', async (t) => {
   const app = await startApp(t)
-  const closed = closeGracefully(app, GRACE_MS)
+  const closed = closeGracefully(app, LONG_MS)
 
   for (let turn = 0; turn < 10; turn++) {
     work()
@@ -43,7 +44,7 @@ t.test('closes the port of a process that is never without work', async (t) => {
     }
   })()
 
-  await closeGracefully(app, GRACE_MS)
+  await closeGracefully(app, SHORT_MS)
   done.abort()
   await busy
 

@@ -69,6 +69,7 @@ let address: Promise<ServicesAddress> | undefined
  * @throws when the service cannot run here, with the reason. Tests never skip silently.
  */
 export async function askForService (name: 'postgres' | 'clickhouse'): Promise<string> {
+  if (process.env.MILLRACE_TEST_NO_SERVICES === '1') throw new Error(`a unit test asks for ${name}; see test/kinds.ts`)
   address ??= Promise.resolve(readServicesAddress(process.ppid) ?? startSharedServices(process.pid))
   const { port } = await address
   const { url, error } = await getJson(`http://127.0.0.1:${port}/${name}`)

@@ -1,0 +1,72 @@
+import { existsSync, utimesSync } from 'node:fs'
+import { glob } from 'node:fs/promises'
+import path from 'node:path'
+import t from 'tap'
+import { createTestKinds, SERVICES, SYSTEMS, type TestKind } from './kinds.ts'
+import { readTestTimes, renderTimes } from './times.ts'
+
+const ROOT = path.join(import.meta.dirname, '..')
+
+t.test('a test is of the kind that what it imports makes it', async (t) => {
+  const root = t.testdir({
+    a: {
+      'plain.test.ts': "import t from 'tap'\nimport { sum } from './sum.ts'\nimport type { Store } from './store.ts'\n",
+      'typed.test.ts': "import { type Store, type Row } from './store.ts'\n",
+      'stored.test.ts': "import {\n  openStore\n} from './store.ts'\n",
+      'lazy.test.ts': "const { openStore } = await import('./store.ts')\n",
+      'engine.test.ts': "import { connect } from 'chdb'\n",
+      'process.test.ts': `spawn(process.execPath, [path.join(here, '${'main'}.ts')])\n`,
+      'whole.test.ts': "import { start } from './start.ts'\n",
+      'sum.ts': "export { one } from './one.ts'\n",
+      'one.ts': '',
+      'store.ts': "import { startPostgres } from '../deploy/local/services/start-postgres.ts'\nimport './circle.ts'\n",
+      'circle.ts': "import { openStore } from './store.ts'\n",
+      'start.ts': "import { startStack } from '../test/start-stack.ts'\n"
+    },
+    deploy: { local: { services: { 'start-postgres.ts': '' } } },
+    test: { 'start-stack.ts': "import { startPostgres } from '../deploy/local/services/start-postgres.ts'\n" }
+  })
+  const { kindOf } = createTestKinds(root)
+  const kinds: Record<string, TestKind> = {
+    plain: 'unit', typed: 'unit', stored: 'service', lazy: 'service', engine: 'service', process: 'service', whole: 'whole path'
+  }
+
+  for (const [name, kind] of Object.entries(kinds)) t.equal(kindOf(`a/${name}.test.ts`), kind, name)
+})
+
+t.test('the modules by which kinds are told are there, and tests of each kind', async (t) => {
+  for (const file of [...SYSTEMS, SERVICES]) t.ok(existsSync(path.join(ROOT, file)), file)
+  const files = await Array.fromAsync(glob('{schema,platform,ingest,pipeline,api,cli,deploy,bench,docs,test}/**/*.test.ts', { cwd: ROOT }))
+  const counts = Map.groupBy(files, createTestKinds().kindOf)
+
+  t.ok(counts.get('unit')!.length > 50)
+  t.ok(counts.get('service')!.length > 50)
+  t.ok(counts.get('whole path')!.length > 10)
+  t.notOk(counts.get('unit')!.some((file) => file.startsWith('test/events/')))
+})
+
+t.test('tells the time of each kind and the slowest files of a run, not of an earlier one', async (t) => {
+  const folder = t.testdir({
+    a: {
+      'quick.test.ts.tap': '# Subtest: x\n    # time=900ms\nok 1 - x # time=900ms\n\n1..1\n# time=1000.4ms\n',
+      'slow.test.ts.tap': '1..1\n# time=20000.04ms\n',
+      'old.test.ts.tap': '1..1\n# time=99000ms\n',
+      'killed.test.ts.tap': 'TAP version 14\n'
+    }
+  })
+  utimesSync(path.join(folder, 'a', 'old.test.ts.tap'), 1000, 1000)
+
+  const times = await readTestTimes(folder, 2_000_000)
+  const rendered = renderTimes(times, (file) => file.includes('slow') ? 'service' : 'unit', [{ name: 'lint', ms: 30_000 }])
+
+  t.same(rendered.split('\n').map((line) => line.split(/ {2,}/)), [
+    ['unit', '1 files', '1.0 s'],
+    ['service', '1 files', '20.0 s'],
+    ['lint', '30.0 s'],
+    [''],
+    ['slowest:'],
+    ['', 'a/slow.test.ts', 'service', '20.0 s'],
+    ['', 'a/quick.test.ts', 'unit', '1.0 s'],
+    ['']
+  ])
+})

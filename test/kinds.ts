@@ -1,0 +1,73 @@
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+
+const ROOT = path.join(import.meta.dirname, '..')
+
+/**
+ * What a test needs, told from what it imports, directly or through others:
+ *
+ * - `whole path`: starts several parts of the system as processes that work together;
+ * - `service`: needs Postgres, ClickHouse or NATS, the engine of ClickHouse, or a process of ours;
+ * - `unit`: none of these.
+ */
+export type TestKind = 'unit' | 'service' | 'whole path'
+export const TEST_KINDS: readonly TestKind[] = ['unit', 'service', 'whole path']
+
+/** Modules that start a whole system. A file that has moved is found by `kinds.test.ts`. */
+export const SYSTEMS: readonly string[] = [
+  'test/start-stack.ts', 'test/cluster/cluster-system.ts', 'test/faults/system/fault-system.ts',
+  'deploy/local/testing/run-main.ts'
+]
+
+/** Modules that start a service are in this folder, load the engine, or name the entry of a process that they start. */
+export const SERVICES = 'deploy/local/services/'
+const ENGINE = /^import [^']* from 'chdb'/m
+const ENTRY = /['/][\w-]*main\.ts'/
+
+/** Imports of our own files that remain at run time. */
+const IMPORT = /^(?:import|export)\s(?!type\b)([^'"]*?)(?:\bfrom )?'(\.[^']+\.ts)'|\bimport\('(\.[^']+\.ts)'\)/gm
+
+interface Module {
+  imports: string[]
+  startsService: boolean
+}
+
+/** Tells the kinds of tests; reads each file once. */
+export function createTestKinds (root: string = ROOT): { kindOf: (file: string) => TestKind } {
+  const modules = new Map<string, Module>()
+
+  function load (file: string): Module {
+    const known = modules.get(file)
+    if (known !== undefined) return known
+    const text = readFileSync(path.join(root, file), 'utf8')
+    const module = {
+      imports: listImports(root, file, text),
+      startsService: file.startsWith(SERVICES) || ENGINE.test(text) || ENTRY.test(text)
+    }
+    modules.set(file, module)
+    return module
+  }
+
+  return {
+    kindOf (file) {
+      const reached = new Set([file])
+      for (const each of reached) for (const imported of load(each).imports) reached.add(imported)
+      if (SYSTEMS.some((system) => reached.has(system))) return 'whole path'
+      return [...reached].some((each) => load(each).startsService) ? 'service' : 'unit'
+    }
+  }
+}
+
+function listImports (root: string, file: string, text: string): string[] {
+  return [...text.matchAll(IMPORT)]
+    .filter(([, names = '']) => !isOnlyTypes(names))
+    .map(([, , from, dynamic]) => path.posix.join(path.posix.dirname(file), from ?? dynamic ?? ''))
+    // A text that looks like an import; the compiler sees to the real ones.
+    .filter((imported) => existsSync(path.join(root, imported)))
+}
+
+/** `{ type A, type B }` starts nothing either, though the file is loaded. */
+function isOnlyTypes (names: string): boolean {
+  const list = /^\{([^}]*)\}\s*$/.exec(names)?.[1]?.split(',').map((name) => name.trim()).filter((name) => name !== '')
+  return list !== undefined && list.length > 0 && list.every((name) => name.startsWith('type '))
+}

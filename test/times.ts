@@ -1,0 +1,65 @@
+import { glob, readFile, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { TEST_KINDS, type TestKind } from './kinds.ts'
+
+/** How long a file of tests took, from the start of its process to its end. */
+export interface TestTime {
+  file: string
+  ms: number
+}
+
+/** How long a check took that is no test. */
+export interface CheckTime {
+  name: string
+  ms: number
+}
+
+const SLOWEST = 10
+
+/**
+ * Reads the times of a run from the results that the runner leaves.
+ *
+ * @param since  When the run began, in epoch milliseconds: results of earlier runs stay in the folder.
+ */
+export async function readTestTimes (folder: string, since: number): Promise<TestTime[]> {
+  const times: TestTime[] = []
+  for await (const name of glob('**/*.tap', { cwd: folder })) {
+    const file = path.join(folder, name)
+    if ((await stat(file)).mtimeMs < since) continue
+    // Its own subtests have such a line each, before that of the file.
+    const ms = (await readFile(file, 'utf8')).match(/^# time=[\d.]+(?=ms$)/gm)?.at(-1)?.slice('# time='.length)
+    if (ms !== undefined) times.push({ file: name.slice(0, -'.tap'.length), ms: Number(ms) })
+  }
+  return times
+}
+
+/** The files and their time by kind, the slowest of them, and the checks beside them. Several ran at a time. */
+export function renderTimes (
+  times: readonly TestTime[], kindOf: (file: string) => TestKind, checks: readonly CheckTime[]
+): string {
+  const byKind = Map.groupBy(times, ({ file }) => kindOf(file))
+  const kinds = TEST_KINDS.flatMap((kind) => {
+    const own = byKind.get(kind) ?? []
+    return own.length === 0 ? [] : [[kind, `${own.length} files`, inSeconds(sum(own))]]
+  })
+  const slowest = times.toSorted((a, b) => b.ms - a.ms).slice(0, SLOWEST)
+  return [
+    ...table([...kinds, ...checks.map(({ name, ms }) => [name, '', inSeconds(ms)])]),
+    '', 'slowest:',
+    ...table(slowest.map(({ file, ms }) => [`  ${file}`, kindOf(file), inSeconds(ms)]))
+  ].join('\n') + '\n'
+}
+
+function sum (times: readonly TestTime[]): number {
+  return times.reduce((total, { ms }) => total + ms, 0)
+}
+
+/** A time in a column. */
+export function inSeconds (ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`.padStart(8)
+}
+
+function table (rows: string[][]): string[] {
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
+  return rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ').trimEnd())
+}
