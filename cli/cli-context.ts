@@ -133,8 +133,8 @@ export function createCliContext (world: CliWorld): CliContext {
 /** A service that a command uses does not answer. */
 export class ServiceTimeoutError extends MillraceError {
   constructor (service: ServiceName, timeoutMs: number) {
-    super('MILLRACE_SERVICE_TIMEOUT', `${service} has not answered for ${timeoutMs / 1000} s; what this command asked for ` +
-      'is not known, and what it began may be done or not')
+    super('MILLRACE_SERVICE_TIMEOUT', `${service} did not answer for ${timeoutMs / 1000} s, so the command gave up: ` +
+      'a change that it began may be done or not')
     this.name = 'ServiceTimeoutError'
   }
 }

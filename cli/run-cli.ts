@@ -58,9 +58,9 @@ export async function runCli (args: readonly string[], world: CliWorld): Promise
 
 function buildProgram (context: CliContext): Command {
   const program = new Command('millrace')
-    .description('Manages a Millrace installation. Services are found by DATABASE_URL, CLICKHOUSE_URL and NATS_URL,\n' +
+    .description('Manages a Millrace installation. Finds the services by DATABASE_URL, CLICKHOUSE_URL and NATS_URL,\n' +
       'or by the stack that "npm start" runs on the data directory.')
-    .option('--timeout <duration>', 'how long a service may be silent before the command gives up', readTimeout,
+    .option('--timeout <duration>', 'how long a service may not answer before the command gives up', readTimeout,
       DEFAULT_TIMEOUT_MS / 1000)
     .hook('preAction', () => { context.timeoutMs = program.opts<{ timeout: number }>().timeout * 1000 })
     .exitOverride()

@@ -75,7 +75,7 @@ export async function whileInsertsAreHeld<T> (clickhouseUrl: string, work: () =>
     const result = await work()
     // If the server stopped in the meantime, the end of the answer is read within this turn of the event loop.
     await Promise.race([ended, new Promise((resolve) => setImmediate(resolve))])
-    if (lost) throw notHeld('the hold ended early')
+    if (lost) throw notHeld('it let them go too early')
     return result
   } finally {
     await reader.cancel().catch(() => {})
@@ -83,5 +83,5 @@ export async function whileInsertsAreHeld<T> (clickhouseUrl: string, work: () =>
 }
 
 function notHeld (why: string): MillraceError {
-  return new MillraceError('MILLRACE_BACKUP_INSERTS_NOT_HELD', `ClickHouse does not hold inserts: ${why.trim().slice(0, 200)}`)
+  return new MillraceError('MILLRACE_BACKUP_INSERTS_NOT_HELD', `ClickHouse did not hold inserts back: ${why.trim().slice(0, 200)}`)
 }

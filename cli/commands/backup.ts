@@ -12,8 +12,8 @@ import { readDuration } from '../read-arguments.ts'
 export function addBackupCommands (program: Command, context: CliContext): void {
   program.command('backup')
     .description('copy all data of the running embedded stack into an empty folder')
-    .argument('<folder>', 'empty, or not there yet')
-    .option('--wait <duration>', 'for what was acknowledged before and is not stored yet', readDuration, 300)
+    .argument('<folder>', 'empty or missing folder')
+    .option('--wait <duration>', 'maximum wait until all acknowledged events are stored', readDuration, 300)
     .option(...JSON_OPTION)
     .action(async (folder: string, { wait, ...output }: Output & { wait: number }) => {
       const options = { dataDir: findDataDir(context), folder: path.resolve(folder), storeMs: wait * 1000 }
@@ -21,8 +21,8 @@ export function addBackupCommands (program: Command, context: CliContext): void 
     })
 
   program.command('restore')
-    .description('fill an empty data directory from a backup; Millrace must not run on it')
-    .argument('<folder>', 'what backup wrote')
+    .description('fill an empty data directory from a backup; Millrace must not be running on it')
+    .argument('<folder>', 'folder that "backup" wrote')
     .option(...JSON_OPTION)
     .action(async (folder: string, output: Output) => {
       const options = { dataDir: findDataDir(context), folder: path.resolve(folder) }

@@ -24,10 +24,10 @@ interface WorkOptions extends FilterOptions {
 
 /** `millrace dead-letters list|show|stats|replay|purge`. */
 export function addDeadLettersCommands (program: Command, context: CliContext): void {
-  const group = program.command('dead-letters').description('what could not be stored: look at it, send it back, remove it')
+  const group = program.command('dead-letters').description('inspect, replay and purge messages that could not be stored')
 
   addFilterOptions(group.command('list').description('list dead letters, oldest first'))
-    .option('--limit <number>', 'letters at most', readCount, 100)
+    .option('--limit <number>', 'maximum number of dead letters', readCount, 100)
     .action(async (options: FilterOptions) => {
       const letters = await listDeadLetters(await context.nats(), { ...toFilter(options), limit: options.limit ?? 100 })
       printRows(context, letters, [
@@ -64,40 +64,40 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
       ], options)
     })
 
-  addWorkOptions(group.command('replay').description('send dead letters back where they came from; replaying twice stores once'))
+  addWorkOptions(group.command('replay').description('publish dead letters again where they came from; safe to repeat'))
     .action(async (id: number | undefined, options: WorkOptions) => {
       const result = await replayDeadLetters(await context.nats(), { ...toFilter(options), ...toWork(id, options) })
       if (id !== undefined && result.matched === 0) throw unknownLetter(id)
       printFields(context, { ...result }, options)
     })
 
-  addWorkOptions(group.command('purge').description('remove dead letters for good'))
-    .option('--yes', 'do it; without, letters are only counted')
+  addWorkOptions(group.command('purge').description('delete dead letters'))
+    .option('--yes', 'delete; without it, dead letters are only counted')
     .action(async (id: number | undefined, options: WorkOptions) => {
       const dryRun = options.dryRun === true || options.yes !== true
       const work = { ...toFilter(options), ...toWork(id, options), dryRun }
       const result = await purgeDeadLetters(await context.nats(), work)
       if (id !== undefined && result.matched === 0) throw unknownLetter(id)
       printFields(context, { ...result }, options)
-      if (dryRun && options.dryRun !== true) context.stderr.write('Nothing was removed: add --yes to remove them.\n')
+      if (dryRun && options.dryRun !== true) context.stderr.write('Nothing was deleted: add --yes to delete them.\n')
     })
 }
 
 function addFilterOptions (command: Command): Command {
   return command
-    .option('--project <id>', 'only letters about this project', readId)
-    .option('--event <name>', 'only letters about this event')
-    .addOption(new Option('--stage <stage>', 'only letters of this stage').choices(['ingest', 'writer', 'persons']))
-    .option('--reason <reason>', 'only letters with this reason', readReason)
-    .option('--from <time>', 'only letters dead-lettered at or after (ISO 8601)', readInstant)
-    .option('--to <time>', 'only letters dead-lettered before (ISO 8601)', readInstant)
+    .option('--project <id>', 'only of this project', readId)
+    .option('--event <name>', 'only of events with this name')
+    .addOption(new Option('--stage <stage>', 'only of this stage').choices(['ingest', 'writer', 'persons']))
+    .option('--reason <reason>', 'only with this reason', readReason)
+    .option('--from <time>', 'only from this time on (ISO 8601)', readInstant)
+    .option('--to <time>', 'only from before this time (ISO 8601)', readInstant)
     .option(...JSON_OPTION)
 }
 
 function addWorkOptions (command: Command): Command {
-  return addFilterOptions(command.argument('[id]', 'one letter; without, all that match', readCount))
-    .option('--limit <number>', 'letters at most', readCount)
-    .option('--dry-run', 'only count them')
+  return addFilterOptions(command.argument('[id]', 'id of one dead letter; without it, all that match', readCount))
+    .option('--limit <number>', 'maximum number of dead letters', readCount)
+    .option('--dry-run', 'only count the dead letters')
 }
 
 function toFilter ({ project, event, stage, reason, from, to }: FilterOptions): DeadLetterFilter {
@@ -123,7 +123,7 @@ function toWork (
 
 /** A reason becomes part of a subject, where dots and stars have a meaning. */
 function readReason (text: string): string {
-  if (!/^[a-z0-9_]+$/.test(text)) throw new InvalidArgumentError('Give a reason as "dead-letters stats" shows it.')
+  if (!/^[a-z0-9_]+$/.test(text)) throw new InvalidArgumentError('Give a reason that "dead-letters stats" shows.')
   return text
 }
 

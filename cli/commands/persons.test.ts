@@ -47,7 +47,7 @@ t.test('says that a deletion is recorded but not done while ClickHouse is unavai
   const { code, err } = await runWith(nowhere, `persons delete --project 1 ${JO} --yes`)
 
   t.equal(code, 1)
-  t.match(err, /a pipeline process will finish it/)
+  t.match(err, /the pipeline will delete the rest/)
   t.match(await sql`SELECT done_at FROM person_deletions`, [{ done_at: null }])
   t.equal((await sql`SELECT 1 FROM persons`).length, 1)
 })

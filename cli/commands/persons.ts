@@ -18,17 +18,17 @@ interface ListOptions extends InProject {
 interface OneOptions extends InProject { distinctId?: boolean }
 interface DeleteOptions extends OneOptions { withEvents?: boolean, yes?: boolean, wait: number }
 
-const ID = ['<id>', 'person_id as events show it, also one from before a merge; or see --distinct-id'] as const
-const IS_DISTINCT_ID = ['--distinct-id', 'the id is a distinct id, as an SDK sends it'] as const
+const ID = ['<id>', 'person_id of an event, also from before a merge; or a distinct id with --distinct-id'] as const
+const IS_DISTINCT_ID = ['--distinct-id', '<id> is a distinct id, as an SDK sends it'] as const
 
 /** `millrace persons list|show|delete`. */
 export function addPersonsCommands (program: Command, context: CliContext): void {
-  const group = program.command('persons').description('persons of a project: find them, look at one, forget one')
+  const group = program.command('persons').description('list, show and delete persons of a project')
 
   inProject(group.command('list').description('list persons, newest first'))
-    .option('--distinct-id <prefix>', 'a distinct id of the person begins with it', readDistinctId)
-    .option('--property <name=value>', 'such as email=jo@example.com; looks at every person', readProperty)
-    .option('--limit <number>', 'persons at most', readCount, 100)
+    .option('--distinct-id <prefix>', 'only persons with a distinct id that begins with this', readDistinctId)
+    .option('--property <name=value>', 'only persons with this property, such as email=jo@example.com; reads every person', readProperty)
+    .option('--limit <number>', 'maximum number of persons', readCount, 100)
     .action(async ({ project, distinctId, property, limit, ...output }: ListOptions) => {
       const filter = {
         limit,
@@ -44,19 +44,19 @@ export function addPersonsCommands (program: Command, context: CliContext): void
       ], output)
     })
 
-  inProject(group.command('show').description('show one person with the number of its events'))
+  inProject(group.command('show').description('show one person and the number of its events'))
     .argument(...ID)
     .option(...IS_DISTINCT_ID)
     .action(async (id: string, options: OneOptions) => {
       printPerson(context, await findPerson(context, id, options), options)
     })
 
-  inProject(group.command('delete').description('delete a person, with its events if asked'))
+  inProject(group.command('delete').description('delete a person, and with --with-events its events'))
     .argument(...ID)
     .option(...IS_DISTINCT_ID)
-    .option('--with-events', 'also the events received so far, of all its distinct ids')
-    .option('--wait <duration>', 'until ClickHouse has deleted everything', readDuration, 600)
-    .option('--yes', 'do it; without, the person is only shown')
+    .option('--with-events', 'also delete the events received so far, of all its distinct ids')
+    .option('--wait <duration>', 'maximum wait until ClickHouse has deleted everything', readDuration, 600)
+    .option('--yes', 'delete; without it, the person is only shown')
     .action(async (id: string, options: DeleteOptions) => { await remove(context, id, options) })
 }
 
@@ -79,8 +79,8 @@ async function remove (context: CliContext, id: string, options: DeleteOptions):
     })
   if (deleted === null) throw unknownPerson(id, options.project)
   if (!deleted.isDone) {
-    throw new MillraceError('MILLRACE_DELETION_PENDING', 'the person is gone from Postgres, and the rest is recorded: ' +
-      'ClickHouse is slow or unavailable, and a pipeline process will finish it')
+    throw new MillraceError('MILLRACE_DELETION_PENDING', 'the person is deleted in Postgres; ClickHouse is slow or ' +
+      'unavailable, and the pipeline will delete the rest')
   }
   printFields(context, { person: deleted.uuid, events_deleted: deleted.events, rows_left: 0, done: true }, options)
 }

@@ -18,12 +18,12 @@ interface CreateKeyOptions extends Output {
 
 /** `millrace projects create|list|rotate-key`. */
 export function addProjectsCommands (program: Command, context: CliContext): void {
-  const projects = program.command('projects').description('projects and the keys that SDKs send')
+  const projects = program.command('projects').description('projects and their API keys, which SDKs send')
 
   projects.command('create')
     .description('create a project and show its API key')
     .argument('<name>', 'name of the project', readString(200))
-    .option('--timezone <zone>', 'days of reports begin at its midnight', readTimezone, 'UTC')
+    .option('--timezone <zone>', 'time zone in which the days of reports begin', readTimezone, 'UTC')
     .option(...JSON_OPTION)
     .action(async (name: string, { timezone, ...output }: Output & { timezone: string }) => {
       const { id, apiKey } = await createProject(await context.postgres(), { name, timezone })
@@ -31,7 +31,7 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
     })
 
   projects.command('list')
-    .description('list all projects with the keys they accept')
+    .description('list all projects with their accepted keys')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
       printRows(context, await listProjects(await context.postgres()), [
@@ -44,9 +44,9 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
     })
 
   projects.command('rotate-key')
-    .description('give a project a new API key; the old one goes on working for a while')
+    .description('give a project a new API key; the old one is accepted for a grace period')
     .argument('<id>', 'id of the project', readId)
-    .option('--grace <duration>', 'how long the old key is accepted; 0 refuses it at once', readDuration, 604_800)
+    .option('--grace <duration>', 'how long the old key is accepted; 0 for no longer', readDuration, 604_800)
     .option(...JSON_OPTION)
     .action(async (projectId: number, { grace, ...output }: Output & { grace: number }) => {
       const rotated = await rotateProjectKey(await context.postgres(), {
@@ -58,7 +58,7 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
 
 /** `millrace users create|list`. */
 export function addUsersCommands (program: Command, context: CliContext): void {
-  const users = program.command('users').description('people who own personal API keys')
+  const users = program.command('users').description('owners of personal API keys')
 
   users.command('create')
     .description('create a user')
@@ -84,15 +84,15 @@ export function addUsersCommands (program: Command, context: CliContext): void {
 
 /** `millrace keys create|list|revoke`. */
 export function addKeysCommands (program: Command, context: CliContext): void {
-  const keys = program.command('keys').description('personal API keys, for the management API')
+  const keys = program.command('keys').description('personal API keys for the management API')
 
   keys.command('create')
-    .description('create a personal API key and show it, this once')
-    .option('--user <email>', 'owner of the key; may be left out while there is one user')
+    .description('create a personal API key and show it once')
+    .option('--user <email>', 'owner of the key; optional while there is one user')
     .option('--label <text>', 'what the key is for', readString(40), '')
-    .option('--scope <scope>', 'what it may do, such as experiment:read; several times or with commas (default: *)', collectStrings)
-    .option('--project <id>', 'the only projects it opens; several times (default: all)', collectIds)
-    .option('--expires <duration>', 'how long it is valid, such as 90d (default: indefinitely)', readValidity)
+    .option('--scope <scope>', 'what the key may do, such as experiment:read; repeat or separate by commas (default: *)', collectStrings)
+    .option('--project <id>', 'limit the key to this project; repeat for several (default: all)', collectIds)
+    .option('--expires <duration>', 'how long the key is valid, such as 90d (default: indefinitely)', readValidity)
     .option(...JSON_OPTION)
     .action(async ({ user, label, scope, project, expires, ...output }: CreateKeyOptions) => {
       const sql = await context.postgres()
@@ -101,11 +101,11 @@ export function addKeysCommands (program: Command, context: CliContext): void {
       const scopes = scope ?? ['*']
       const { id, key } = await createPersonalKey(sql, { email, label, scopes, projectIds: project ?? null, expiresAt })
       printFields(context, { id, email, scopes, projectIds: project ?? null, expiresAt, key }, output)
-      if (output.json !== true) context.stderr.write('Keep the key now: only its hash is stored.\n')
+      if (output.json !== true) context.stderr.write('Copy the key now: only its hash is stored.\n')
     })
 
   keys.command('list')
-    .description('list all personal API keys, never the keys themselves')
+    .description('list personal API keys, masked')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
       printRows(context, await listPersonalKeys(await context.postgres()), [
@@ -122,7 +122,7 @@ export function addKeysCommands (program: Command, context: CliContext): void {
     })
 
   keys.command('revoke')
-    .description('revoke a personal API key indefinitely')
+    .description('revoke a personal API key permanently')
     .argument('<id-or-key>', 'id from "keys list", or the key itself')
     .option(...JSON_OPTION)
     .action(async (idOrKey: string, output: Output) => {
@@ -132,7 +132,7 @@ export function addKeysCommands (program: Command, context: CliContext): void {
 
 function readValidity (text: string): number {
   const seconds = readDuration(text)
-  if (seconds === 0) throw new InvalidArgumentError('A key must be valid for some time.')
+  if (seconds === 0) throw new InvalidArgumentError('Give more than 0.')
   return seconds
 }
 

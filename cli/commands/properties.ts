@@ -8,13 +8,13 @@ import { readCount } from '../read-arguments.ts'
 
 /** `millrace properties promote|demote|list|suggest`. */
 export function addPropertiesCommands (program: Command, context: CliContext): void {
-  const group = program.command('properties').description('properties of events that have a column of their own')
+  const group = program.command('properties').description('event properties that have their own column')
 
   group.command('promote')
-    .description('give a property a column, for new events and for old ones; safe to interrupt and to repeat')
-    .argument('<property>', 'its name, as in the events')
+    .description('give a property its own column, filled for old events too; safe to interrupt and repeat')
+    .argument('<property>', 'name of the property')
     .option('--type <type>', Object.keys(PROMOTED_TYPES).join(', '), readType, 'String')
-    .option('--column <name>', 'begins with p_; default: p_ and the name of the property')
+    .option('--column <name>', 'name of the column, beginning with p_ (default: p_ and the property)')
     .option(...JSON_OPTION)
     .action(async (property: string, { type, column, ...output }: Output & { type: PromotedType, column?: string }) => {
       const promotion = readPromotion({ property, type, column })
@@ -26,8 +26,8 @@ export function addPropertiesCommands (program: Command, context: CliContext): v
     })
 
   group.command('demote')
-    .description('take the column of a property away; the property stays in the events')
-    .argument('<property>', 'its name, as in the events')
+    .description('drop the column of a property; events keep the property')
+    .argument('<property>', 'name of the property')
     .option(...JSON_OPTION)
     .action(async (property: string, output: Output) => {
       const demoted = await demoteProperty(await context.clickhouse(), property, { cluster: context.cluster() })
@@ -36,7 +36,7 @@ export function addPropertiesCommands (program: Command, context: CliContext): v
     })
 
   group.command('list')
-    .description('promoted properties, their columns and how far they are filled')
+    .description('list promoted properties, their columns and how far these are filled')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
       const columns = await listPromotedColumns(await context.clickhouse(), { cluster: context.cluster() })
@@ -50,9 +50,9 @@ export function addPropertiesCommands (program: Command, context: CliContext): v
     })
 
   group.command('suggest')
-    .description('the properties whose promotion would save analysts most time, by the query log')
-    .option('--days <number>', 'of the log, today included', readDays, 30)
-    .option('--limit <number>', 'at most so many', readCount, 10)
+    .description('list the properties whose promotion would save most query time, by the query log')
+    .option('--days <number>', 'days of the query log to read, today included', readDays, 30)
+    .option('--limit <number>', 'maximum number of suggestions', readCount, 10)
     .option(...JSON_OPTION)
     .action(async ({ days, limit, ...output }: Output & { days: number, limit: number }) => {
       const suggestions = await suggestPromotions(await context.clickhouse(), { days, cluster: context.cluster() })

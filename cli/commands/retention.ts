@@ -9,19 +9,19 @@ interface RuleOptions extends Output { project?: number, deadLetters?: boolean, 
 
 /** `millrace retention show|set|clear|apply`. */
 export function addRetentionCommands (program: Command, context: CliContext): void {
-  const group = program.command('retention').description('how long events and dead letters are kept')
+  const group = program.command('retention').description('how long events and dead letters are stored')
 
   group.command('show')
-    .description('list how long what is kept; without a rule of its own, a project follows that of all')
+    .description('list the rules; a project without its own follows the rule for all')
     .option(...JSON_OPTION)
     .action(async (output: Output) => { await show(context, output) })
 
   group.command('set')
-    .description('keep events, or dead letters, for so many days')
-    .option('--days <number>', 'full days, by the timestamp of the event in UTC', readDays)
+    .description('keep events, or dead letters, for a number of days')
+    .option('--days <number>', 'full days to keep; events count by their timestamp in UTC', readDays)
     .option('--forever', 'keep indefinitely')
-    .option('--project <id>', 'events of this project only', readId)
-    .option('--dead-letters', 'dead letters instead of events')
+    .option('--project <id>', 'only the events of this project', readId)
+    .option('--dead-letters', 'the rule of dead letters instead of events')
     .option(...JSON_OPTION)
     .action(async ({ days, forever, ...rule }: RuleOptions) => {
       if ((days === undefined) === (forever !== true)) throw wrong('give either --days or --forever')
@@ -31,9 +31,9 @@ export function addRetentionCommands (program: Command, context: CliContext): vo
     })
 
   group.command('clear')
-    .description('remove a rule; a project then follows the rule of the deployment')
-    .option('--project <id>', 'of this project', readId)
-    .option('--dead-letters', 'dead letters instead of events')
+    .description('remove a rule; the project then follows the rule for all')
+    .option('--project <id>', 'the rule of this project', readId)
+    .option('--dead-letters', 'the rule of dead letters instead of events')
     .option(...JSON_OPTION)
     .action(async (rule: RuleOptions) => {
       await clearRetention(await context.postgres(), readSubject(rule))
@@ -41,7 +41,7 @@ export function addRetentionCommands (program: Command, context: CliContext): vo
     })
 
   group.command('apply')
-    .description('remove now what the rules let go, instead of within the hour')
+    .description('delete now what the rules no longer keep, instead of within the hour')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
       printFields(context, {

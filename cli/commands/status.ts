@@ -22,12 +22,12 @@ const CLEAR = '\u001b[H\u001b[J'
 /** `millrace status`: throughput, backlogs and failures of all stages, live. */
 export function addStatusCommands (program: Command, context: CliContext): void {
   program.command('status')
-    .description('show what flows, what waits and what is stuck, refreshed each second')
-    .option('--once', 'show it once; so it is without a terminal')
-    .option('--json', 'write it once as JSON')
-    .option('--ingest <url>', 'an ingest process; several with commas', collectStrings)
-    .option('--pipeline <url>', 'a pipeline process; several with commas', collectStrings)
-    .option('--api <url>', 'an API process; several with commas', collectStrings)
+    .description('show throughput, backlogs and failures of all parts, refreshed each second')
+    .option('--once', 'show it once; the default without a terminal')
+    .option('--json', 'print it once as JSON')
+    .option('--ingest <url>', 'address of an ingest process; separate several by commas', collectStrings)
+    .option('--pipeline <url>', 'address of a pipeline process; separate several by commas', collectStrings)
+    .option('--api <url>', 'address of an API process; separate several by commas', collectStrings)
     .action(async ({ json, once, ...given }: StatusOptions) => {
       const poll = createPoll(await findTiers(context.env, given), context)
       const isLive = json !== true && once !== true && (context.stdout as { isTTY?: boolean }).isTTY === true

@@ -9,8 +9,8 @@ import { readSql } from '../read-sql.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'
 import { type NamedDefinition, nameDefinitions, propertyColumns, type UsageKind, type Vocabulary } from './named-definitions.ts'
 
-/** What one count did. `no log`: ClickHouse has no query log that this user may read; earlier counts stay. */
-export type UsageOutcome = { kind: 'skipped' } | { kind: 'no log' } | { kind: 'done', queries: number, named: number }
+/** What one count did. `no_log`: ClickHouse has no query log that this user may read; earlier counts stay. */
+export type UsageOutcome = { kind: 'skipped' } | { kind: 'no_log' } | { kind: 'done', queries: number, named: number }
 
 /** Interval of counting. ClickHouse writes its query log every 7.5 s; a count reads two days of it. */
 const INTERVAL_MS = 60_000
@@ -37,14 +37,14 @@ export function startQueryUsage ({ metrics, logger, ...stores }: {
   let lastOutcome = ''
   return startRounds({
     intervalMs: INTERVAL_MS,
-    rounds: metrics.counter('query_usage_rounds_total', 'Counts of the query log.', { outcome: ['done', 'skipped', 'no log', 'failed'] }),
+    rounds: metrics.counter('query_usage_rounds_total', 'Rounds of counting query usage, by outcome.', { outcome: ['done', 'skipped', 'no_log', 'failed'] }),
     async round () {
       const { kind } = await countQueryUsage(stores, { minPauseMs: INTERVAL_MS / 2 })
-      if (kind === 'no log' && lastOutcome !== kind) logger.warn('there is no query log to count query usage from')
+      if (kind === 'no_log' && lastOutcome !== kind) logger.warn('clickhouse has no query log that this user may read; query usage is not counted')
       lastOutcome = kind
       return kind
     },
-    onFailure: (err) => logger.warn({ err }, 'query usage could not be counted')
+    onFailure: (err) => logger.warn({ err }, 'could not count query usage; retrying')
   })
 }
 
@@ -71,7 +71,7 @@ export async function countQueryUsage (
     if (state !== undefined && state.age_ms < options.minPauseMs) return { kind: 'skipped' }
     const days = state === undefined ? DAYS : Math.min(DAYS, Math.ceil(state.age_ms / DAY_MS) + 1)
     const log = await readQueryLog(stores.clickhouse, { days, cluster: stores.cluster ?? '' })
-    if (log === undefined) return { kind: 'no log' }
+    if (log === undefined) return { kind: 'no_log' }
 
     await forgetFuture(sql)
     const { clockLeadMs } = await compareClocks(stores.clickhouse, sql)

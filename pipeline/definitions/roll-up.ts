@@ -82,11 +82,11 @@ const ROLL_UP_SOURCES: readonly RollUpSource[] = [
 export function startRollUp (deps: RollUpDeps): RollUp {
   const stopped = new AbortController()
   let lastError: string | null = null
-  const rounds = deps.metrics.counter('roll_up_rounds_total', 'Rounds of the definitions roll-up.', { outcome: ['done', 'skipped', 'failed'] })
-  const written = deps.metrics.counter('roll_up_definitions_total', 'Definitions read by the roll-up.')
+  const rounds = deps.metrics.counter('roll_up_rounds_total', 'Rounds of the roll-up of definitions, by outcome.', { outcome: ['done', 'skipped', 'failed'] })
+  const written = deps.metrics.counter('roll_up_definitions_total', 'Definitions that the roll-up read from ClickHouse.')
 
   let rolledUpAt = Date.now()
-  deps.metrics.gaugeFrom('definitions_age_seconds', 'Since the last round of the roll-up that did not fail: how stale definitions may be.',
+  deps.metrics.gaugeFrom('definitions_age_seconds', 'Time since the last successful round of the roll-up: how stale definitions may be.',
     () => (Date.now() - rolledUpAt) / 1000)
 
   async function run (): Promise<void> {
@@ -102,7 +102,7 @@ export function startRollUp (deps: RollUpDeps): RollUp {
         failures++
         rounds.inc({ outcome: 'failed' })
         lastError = err instanceof Error ? err.message : String(err)
-        if (!stopped.signal.aborted) deps.logger.warn({ err, failures }, 'definitions could not be rolled up')
+        if (!stopped.signal.aborted) deps.logger.warn({ err, failures }, 'could not roll up definitions; retrying')
       }
       await pause(failures === 0 ? deps.intervalMs : Math.max(deps.intervalMs, retryDelayMs(failures)), stopped.signal)
     }

@@ -58,7 +58,7 @@ async function applyOnce (
   const { result, fingerprints, lastSequence } = await sql.begin(async (transaction) => {
     await boundTransaction(transaction)
     const progress = await lockProgress(transaction, batch.partition)
-    if (progress.lastSequence !== recent.lastSequence) throw staleMemory(batch.partition)
+    if (progress.lastSequence !== recent.lastSequence) throw staleProgress(batch.partition)
     const messages = batch.messages.filter((message) => isUnapplied(message, progress, batch.streamCreated))
     const { updates, deduplicated } = deduplicateUpdates(messages, recent)
 
@@ -81,9 +81,9 @@ async function boundTransaction (transaction: TransactionSql): Promise<void> {
   await transaction`SELECT set_config('idle_in_transaction_session_timeout', '30s', true)`
 }
 
-function staleMemory (partition: number): MillraceError {
+function staleProgress (partition: number): MillraceError {
   return new MillraceError('MILLRACE_PERSONS_PROGRESS_STALE',
-    `another process applied updates of partition ${partition}: what is remembered of them must be read again`,
+    `another process applied updates of persons partition ${partition}: the recent updates must be loaded again`,
     { action: 'retry' })
 }
 

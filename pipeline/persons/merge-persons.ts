@@ -71,7 +71,7 @@ function deadLetterProperties (source: PersonState, update: MergeUpdate, outcome
   const { projectId, uuid, timestamp, distinctId } = update
   const asUpdate = { kind: 'person', projectId, uuid, timestamp, distinctId, setOnce: source.properties } as const
   outcome.refused.push(refuseUpdate(asUpdate, 'properties_too_large',
-    `the properties of two merged persons would exceed ${MAX_PROPERTIES_BYTES} bytes; those of the other one are here`))
+    `the properties of the merged person would exceed ${MAX_PROPERTIES_BYTES} bytes: these are of the one merged into it`))
   outcome.warnings.push({ projectId, reason: 'properties_too_large', example: { uuid, distinctId } })
 }
 

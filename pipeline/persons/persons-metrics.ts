@@ -3,7 +3,7 @@ import { type PersonsUpdate } from '../../schema/persons-update.ts'
 import { type AppliedBatch } from './apply-batch.ts'
 import { MERGE_OUTCOMES, PERSONS_REFUSALS } from './persons-outcome.ts'
 
-/** What the person applier counts. Every outcome of an update has a counter. */
+/** Metrics of the persons pipeline. Every outcome of an update has a counter. */
 export interface PersonsMetrics {
   countBatch: (batch: AppliedBatch, seconds: number) => void
   pendingMessages: Gauge<'partition'>
@@ -16,14 +16,14 @@ export interface PersonsMetrics {
 const UPDATE_KINDS: readonly PersonsUpdate['kind'][] = ['person', 'merge', 'group', 'groupType']
 
 export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
-  const updates = metrics.counter('persons_updates_total', 'Updates of persons and groups that were applied.', { kind: UPDATE_KINDS })
-  const deduplicated = metrics.counter('persons_updates_repeated_total', 'Updates left out because the same ones were applied before.')
-  const merges = metrics.counter('persons_merges_total', 'Merges of persons, by how they ended.', { outcome: MERGE_OUTCOMES })
-  const refused = metrics.counter('persons_dead_letters_total', 'Updates, or parts of them, dead-lettered.', { reason: PERSONS_REFUSALS })
+  const updates = metrics.counter('persons_updates_total', 'Applied updates of persons and groups.', { kind: UPDATE_KINDS })
+  const deduplicated = metrics.counter('persons_updates_deduplicated_total', 'Updates that were sent again after they had been applied, and were skipped.')
+  const merges = metrics.counter('persons_merges_total', 'Merges of persons, by outcome.', { outcome: MERGE_OUTCOMES })
+  const refused = metrics.counter('persons_dead_letters_total', 'Updates, or parts of updates, that were dead-lettered.', { reason: PERSONS_REFUSALS })
   const ignored = metrics.counter('persons_group_types_ignored_total',
-    'Updates that named a group type beyond MILLRACE_MAX_GROUP_TYPES of their project, and were ignored.')
-  const batchUpdates = metrics.histogram('persons_batch_updates', 'Updates of a transaction.', [1, 10, 100, 1000, 10_000])
-  const applySeconds: Histogram = metrics.histogram('persons_apply_seconds', 'Time of a transaction.', [0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10])
+    'Updates that were ignored because their project has MILLRACE_MAX_GROUP_TYPES other group types.')
+  const batchUpdates = metrics.histogram('persons_batch_updates', 'Updates per transaction.', [1, 10, 100, 1000, 10_000])
+  const applySeconds: Histogram = metrics.histogram('persons_apply_seconds', 'Duration of a transaction that applies updates.', [0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10])
   return {
     countBatch (batch, seconds) {
       let sum = 0
@@ -38,10 +38,10 @@ export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
       batchUpdates.observe(sum)
       applySeconds.observe(seconds)
     },
-    pendingMessages: metrics.gauge('persons_pending_messages', 'Messages of a partition that wait to be applied.', ['partition']),
+    pendingMessages: metrics.gauge('persons_pending_messages', 'Messages of a persons partition that are not applied yet.', ['partition']),
     copiesStored: metrics.counter('persons_copies_total', 'Rows of persons and groups copied to ClickHouse.'),
-    copiesRefused: metrics.counter('persons_copies_refused_total', 'Rows of the outbox that ClickHouse will never take.'),
-    copiesWaitingBytes: metrics.gauge('persons_copies_waiting_bytes', 'Compressed bytes that wait to be copied to ClickHouse.'),
-    copiesWaitingSeconds: metrics.gauge('persons_copies_waiting_seconds', 'Age of the oldest copy that waits.')
+    copiesRefused: metrics.counter('persons_copies_refused_total', 'Rows of persons_outbox that ClickHouse refused and that are not retried.'),
+    copiesWaitingBytes: metrics.gauge('persons_copies_waiting_bytes', 'Compressed bytes in persons_outbox that are not copied to ClickHouse yet.'),
+    copiesWaitingSeconds: metrics.gauge('persons_copies_waiting_seconds', 'Age of the oldest row of persons_outbox that is not copied to ClickHouse yet.')
   }
 }

@@ -63,7 +63,7 @@ export class CopyRunner {
       } catch (err) {
         this.lastError = err instanceof Error ? err.message : String(err)
         const retryAfterMs = retryDelayMs(attempt++)
-        this.#deps.logger.warn({ err, retryAfterMs }, 'copies of persons wait')
+        this.#deps.logger.warn({ err, retryAfterMs }, 'could not copy persons to clickhouse; retrying')
         await this.#measure().catch(() => { /* the failed copy is logged already */ })
         await pause(retryAfterMs, signal)
       }
@@ -76,7 +76,7 @@ export class CopyRunner {
     const { stored, refused } = await drainPersonsOutbox({ ...this.#deps, signal: this.#aborted.signal })
     metrics.copiesStored.inc(stored)
     metrics.copiesRefused.inc(refused)
-    if (refused > 0) this.#deps.logger.error({ refused }, 'clickhouse refused copies of persons, see persons_outbox.refused')
+    if (refused > 0) this.#deps.logger.error({ refused }, 'clickhouse refused copies of persons; column refused of persons_outbox says why')
     if (stored > 0 || this.waitingBytes > 0) await this.#measure()
   }
 

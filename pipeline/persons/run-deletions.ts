@@ -33,7 +33,7 @@ export async function runDeletions (
     try {
       await finishOpenDeletions(deps, signal)
     } catch (err) {
-      deps.logger.warn({ err }, 'deletions of persons wait')
+      deps.logger.warn({ err }, 'could not finish deletions of persons; retrying')
     }
     await pause(pollIntervalMs, signal)
   }
@@ -51,7 +51,7 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
     // Deleted already; the last pass waits for the events in flight.
     if (deletion.doneAt !== null && !isLast) continue
     const { isDone, events } = await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS })
-    logger.info({ deletion: deletion.id, isDone, isLast, events }, 'deletion of a person was looked at')
+    logger.info({ deletion: deletion.id, isDone, isLast, events }, 'polled the deletion of a person')
     if (isDone && isLast) await sql`UPDATE person_deletions SET swept_at = now() WHERE id = ${deletion.id}`
   }
 }
