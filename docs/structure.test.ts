@@ -1,0 +1,37 @@
+import { globSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import t from 'tap'
+
+const ROOT = path.join(import.meta.dirname, '..')
+const FOLDERS = ['api', 'cli', 'deploy', 'ingest', 'pipeline', 'platform', 'schema']
+
+/** Folders of one or two source files, each with the reason why they are not in their parent. */
+const SMALL_FOLDERS: Record<string, string> = {
+  deploy: 'the generator of the settings stands beside a file that it writes; the rest is for servers',
+  'pipeline/writer/insert': 'the INSERT and what may be repeated of it, apart from the session that decides when',
+  'platform/nats': 'the one place that knows the NATS client, for every tier'
+}
+
+/** Source files by path: no tests, nothing that only tests use, nothing generated. */
+const sources = new Map(FOLDERS.flatMap((folder) => globSync(`${folder}/**/*.ts`, { cwd: ROOT }))
+  .filter((file) => !/\.(test|bench|generated\.d)\.ts$|(^|\/)testing\//.test(file))
+  .map((file) => [file, readFileSync(path.join(ROOT, file), 'utf8').split('\n').length - 1]))
+
+t.test('a source file is a subject: at most 300 lines, half of them at least 80', async (t) => {
+  const lines = [...sources.values()].sort((a, b) => a - b)
+
+  t.ok(sources.size > 100)
+  t.same([...sources].filter(([, count]) => count > 300), [])
+  t.ok(lines[Math.floor(lines.length / 2)]! >= 80, `median ${lines[Math.floor(lines.length / 2)]}`)
+})
+
+t.test('no source file is named after what it holds only in part', async (t) => {
+  t.same([...sources.keys()].filter((file) => /(^|\/)(utils?|helpers?|types|index|common|misc)\.ts$/.test(file)), [])
+})
+
+t.test('a folder has three source files, or a reason', async (t) => {
+  const folders = Map.groupBy(sources.keys(), (file) => path.dirname(file))
+  const small = [...folders].filter(([, files]) => files.length < 3).map(([folder]) => folder)
+
+  t.same(small.filter((folder) => SMALL_FOLDERS[folder] === undefined), [])
+})
