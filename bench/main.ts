@@ -9,6 +9,7 @@ import { batch } from './questions/batch.bench.ts'
 import { decide } from './questions/decide.bench.ts'
 import { definitions } from './questions/definitions.bench.ts'
 import { direct } from './questions/direct.bench.ts'
+import { duplicates } from './questions/duplicates.bench.ts'
 import { flush } from './questions/flush.bench.ts'
 import { floor } from './questions/floor.bench.ts'
 import { growth } from './questions/growth.bench.ts'
@@ -21,7 +22,7 @@ import { visible } from './questions/visible.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
-  batch, floor, direct, flush, single, visible, large, growth, decide, definitions, query, promote, soak
+  batch, floor, direct, flush, single, visible, large, duplicates, growth, decide, definitions, query, promote, soak
 ]
 
 const program = new Command('npm run bench --')
@@ -50,6 +51,7 @@ const machine = await describeMachine()
 
 const figures = new Map<string, Figure>()
 const startedAt = performance.now()
+const failures = new Map<string, string>()
 let file = ''
 const stack = await startStack()
 // Otherwise the stack would outlive an interrupted run, and its data with it.
@@ -63,8 +65,14 @@ try {
     process.stderr.write(`${seconds} s  ${question.name}: ${isLate ? 'not asked, the time is over' : question.asks}\n`)
     if (isLate) continue
     const port = Number(new URL(stack.url).port)
-    const answered = await question.answer({ stack, port, quick: isQuick, repetitions, figures })
-    for (const figure of answered) figures.set(`${question.name}/${figure.name}`, figure)
+    try {
+      const answered = await question.answer({ stack, port, quick: isQuick, repetitions, figures })
+      for (const figure of answered) figures.set(`${question.name}/${figure.name}`, figure)
+    } catch (error) {
+      // The others are still worth asking, and what was measured is not thrown away.
+      failures.set(question.name, error instanceof Error ? error.message : String(error))
+      continue
+    }
     file = await writeResults({ machine, isQuick, figures: Object.fromEntries(figures) }, names)
   }
 } finally {
@@ -72,6 +80,8 @@ try {
 }
 
 printFigures(figures)
+for (const [name, reason] of failures) process.stdout.write(`FAILED  ${name}: ${reason}\n`)
+if (failures.size > 0) process.exitCode = 1
 process.stdout.write(`${secondsSince(startedAt)} s, written to ${path.relative(process.cwd(), file)}\n`)
 
 if (baseline !== undefined) {

@@ -68,7 +68,8 @@ async function sendSmall ({ stack, port }: BenchContext, seconds: number): Promi
   return await load.run()
 }
 
-function buildLargeBody (apiKey: string, seed: number): { body: Buffer, events: number } {
+/** A batch of 19.9 MB of JSON, and how many events it has. */
+export function buildLargeBody (apiKey: string, seed: number): { body: Buffer, events: number } {
   const nextEvent = createEventSource(seed)
   const texts: string[] = []
   let bytes = 100

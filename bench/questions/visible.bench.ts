@@ -57,7 +57,8 @@ async function probe (context: BenchContext, rate: (typeof RATES)[number]): Prom
   return delaysMs
 }
 
-async function sendAndFind (
+/** Sends one event and waits for it; resolves with the milliseconds until a SELECT found it. */
+export async function sendAndFind (
   { stack }: BenchContext, event: { uuid: string, distinct_id: string, event: string }
 ): Promise<number> {
   const sentAt = performance.now()
