@@ -9,7 +9,7 @@ import { createMetrics } from '../platform/metrics.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import { type ShutdownStep } from '../platform/process-lifecycle.ts'
 import { buildIngestApp } from './http/app.ts'
-import { createCapture, createCaptureLarge } from './capture/capture.ts'
+import { createCapture } from './capture/capture.ts'
 import { closeGracefully, listen } from './http/listen.ts'
 import { type IngestConfig } from './config.ts'
 import { createIngestCounts } from './capture/ingest-counts.ts'
@@ -77,13 +77,11 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const budget = new BodyBudget(LARGE_BODIES)
   const rateLimit = createRateLimit(config.eventsPerSecond, { metrics, now: Date.now })
   metrics.gaugeFrom('large_body_bytes', 'Bytes of large bodies in memory.', () => budget.used)
-  const captureLarge = createCaptureLarge({
-    ...config.limits, pool, keys, persons, publishFrames, rateLimit, counts, maxEventBytes,
-    partitions: config.streams.partitions,
-    fingerprintKey: () => fingerprintKey.current
-  })
   const capture = createCapture({
-    keys, takeEvent, partitions, persons, captureLarge, budget, rateLimit, counts, limits: config.limits, now: Date.now
+    keys, rateLimit, counts, takeEvent, partitions, persons, pool, budget, publishFrames,
+    fingerprintKey: () => fingerprintKey.current,
+    limits: { ...config.limits, maxEventBytes, partitions: config.streams.partitions },
+    now: Date.now
   })
 
   let phase: ProcessPhase = 'running'

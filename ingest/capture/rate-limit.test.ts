@@ -46,14 +46,15 @@ t.test('limits nothing unless it is asked to', async (t) => {
   limit.check(1)
 })
 
-t.test('answers 429 with Retry-After, for small and for large bodies, and takes events again', async (t) => {
+t.test('answers 429 with Retry-After, for small and for large bodies', async (t) => {
   const ingest = await startTestIngest(t, { MILLRACE_INGEST_RATE_LIMIT: '100' })
   const send = async (count: number, padding = 0): Promise<Response> => await ingest.post('/batch/', {
     api_key: PROJECT_KEY,
     batch: Array.from({ length: count }, () => ({ event: 'e', distinct_id: 'd', properties: { text: 'x'.repeat(padding) } }))
   })
 
-  t.equal((await send(1050, 1000)).status, 200)
+  // Paid for in 40 seconds: longer than the rest takes on a busy machine.
+  t.equal((await send(5000, 100)).status, 200)
   for (const padding of [0, 1000]) {
     const refused = await send(400, padding)
     t.equal(refused.status, 429)

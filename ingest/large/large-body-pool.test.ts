@@ -1,7 +1,8 @@
 import t, { type Test } from 'tap'
 import { createLogger } from '../../platform/logger.ts'
 import { HttpError } from '../../platform/errors.ts'
-import { createLargeBodyPool, type KeyAnswer, type LargeBodyJob, type LargeBodyPool } from './large-body-pool.ts'
+import { type Admission } from '../capture/take-body.ts'
+import { createLargeBodyPool, type LargeBodyJob, type LargeBodyPool } from './large-body-pool.ts'
 
 function createPool (t: Test): LargeBodyPool {
   const logger = createLogger({ component: 'test', level: 'silent' })
@@ -26,7 +27,7 @@ function buildJob (body: unknown, changes: Partial<LargeBodyJob> = {}): LargeBod
 }
 
 const good = { api_key: 'k', batch: [{ event: 'e', distinct_id: 'd' }] }
-const allow = async (): Promise<KeyAnswer> => ({ project: { id: 1, anonymizeIps: false }, ip: '' })
+const allow = async (): Promise<Admission> => ({ project: { id: 1, anonymizeIps: false }, ip: '' })
 
 t.test('a thread that dies costs its request a 503, and the next one gets a new thread', async (t) => {
   const pool = createPool(t)
@@ -36,7 +37,7 @@ t.test('a thread that dies costs its request a 503, and the next one gets a new 
   const [died, next] = await Promise.allSettled([pool.run(deadly, allow), pool.run(buildJob(good), allow)])
 
   t.match(died, { status: 'rejected', reason: { status: 503, code: 'overloaded' } })
-  t.match(next, { status: 'fulfilled', value: { received: 1, dropped: {} } })
+  t.match(next, { status: 'fulfilled', value: { taken: { projectId: 1, received: 1, dropped: {} } } })
 })
 
 t.test('what is wrong with a body or its key ends its job, and the thread goes on', async (t) => {
@@ -47,15 +48,15 @@ t.test('what is wrong with a body or its key ends its job, and the thread goes o
   await t.rejects(pool.run(buildJob('{"batch":[1,'), allow), { status: 400, code: 'invalid_json' })
   await t.rejects(pool.run(buildJob({ batch: 5 }), allow), { status: 400, code: 'invalid_batch', attr: 'batch' })
 
-  t.match(await pool.run(buildJob(good), allow), { received: 1 })
+  t.match(await pool.run(buildJob(good), allow), { taken: { received: 1 } })
 })
 
 t.test('bad events of a large body are dropped by their reasons, under engage they are named', async (t) => {
   const pool = createPool(t)
   const body = { api_key: 'k', batch: [{ distinct_id: 'd' }, 'no event', { event: 'e' }] }
 
-  const { received, dropped } = await pool.run(buildJob(body), allow)
-  const engaged = await pool.run(buildJob(body, { isEngage: true }), allow)
+  const { taken: { received, dropped } } = await pool.run(buildJob(body), allow)
+  const { taken: engaged } = await pool.run(buildJob(body, { isEngage: true }), allow)
 
   t.equal(received, 3)
   t.same(dropped, { missing_event_name: 1, not_an_object: 1, missing_distinct_id: 1 })
@@ -63,7 +64,7 @@ t.test('bad events of a large body are dropped by their reasons, under engage th
 })
 
 t.test('a batch without events is taken, and publishes nothing', async (t) => {
-  const { frames, updates, received } = await createPool(t).run(buildJob({ api_key: 'k', batch: [] }), allow)
+  const { frames, updates, taken } = await createPool(t).run(buildJob({ api_key: 'k', batch: [] }), allow)
 
-  t.same({ frames, updates, received }, { frames: [], updates: [], received: 0 })
+  t.same({ frames, updates, received: taken.received }, { frames: [], updates: [], received: 0 })
 })

@@ -1,13 +1,12 @@
 import { Worker } from 'node:worker_threads'
 import { HttpError, type HttpErrorType } from '../../platform/errors.ts'
-import { type Logger } from '../../platform/logger.ts'
 import { type BodyHints } from '../../platform/http-body/decode-body.ts'
+import { type Logger } from '../../platform/logger.ts'
 import { type FingerprintKey } from '../../schema/frame-message.ts'
 import { type EventClass } from '../../schema/streams.ts'
-import { type DropReason } from '../capture/ingest-counts.ts'
+import { type Admission, type Admit, type BodyRequest, type Credentials, type TakenBody } from '../capture/take-body.ts'
 import { type EncodedFrame } from '../encode/frame-encoder.ts'
 import { type EncodedUpdate } from '../publish/persons-partitions.ts'
-import { type Project } from '../../platform/keys/read-keys.ts'
 
 export interface LargeBodyPoolOptions {
   /** Bodies worked on at the same time. */
@@ -17,17 +16,67 @@ export interface LargeBodyPoolOptions {
   onUnexpected: (error: unknown) => void
 }
 
-export type LookUpKey = (question: KeyQuestion) => Promise<KeyAnswer>
-
 /** Worker threads for large bodies, so that decoding them never delays small requests. */
 export interface LargeBodyPool {
   /**
    * Takes a body through all steps but publishing; waits for a free thread. Its chunks are gone afterwards.
    *
+   * @param admit  Called in this thread, which has the keys.
    * @throws {HttpError} what is wrong with the body or its key; 503 when the thread died on it.
    */
-  run (job: LargeBodyJob, lookUpKey: LookUpKey): Promise<LargeBodyResult>
+  run (job: LargeBodyJob, admit: Admit): Promise<LargeBodyResult>
   close (): Promise<void>
+}
+
+/** What a worker thread needs to take a large body. */
+export interface LargeBodyJob extends BodyRequest {
+  /** The raw body in pieces, handed over without copying. */
+  chunks: Uint8Array[]
+  hints: BodyHints
+  maxDecompressedBytes: number
+  maxEventBytes: number
+  partitions: number
+  /** The secret of fingerprints; null while it is not known. */
+  fingerprintKey: FingerprintKey | null
+}
+
+/** Everything that came of a body. Nothing of it is published before all of the body proved good. */
+export interface LargeBodyResult {
+  taken: TakenBody
+  frames: RoutedFrame[]
+  updates: EncodedUpdate[]
+}
+
+/** A frame and where it goes. */
+export interface RoutedFrame extends EncodedFrame {
+  eventClass: EventClass
+  partition: number
+}
+
+/** Main thread to worker. */
+export type ToWorker =
+  | { kind: 'job', job: LargeBodyJob }
+  | { kind: 'admitted', admission: Admission }
+  /** The key was refused: the job ends. */
+  | { kind: 'rejected' }
+
+/** Worker to main thread. */
+export type FromWorker =
+  | { kind: 'admit', credentials: Credentials }
+  | { kind: 'done', result: LargeBodyResult }
+  | { kind: 'refused', error: RefusedBody }
+  /** After `rejected`. */
+  | { kind: 'ended' }
+  /** An event could not be stored because of a bug; the job goes on. */
+  | { kind: 'unexpected', error: unknown }
+
+/** An `HttpError` in a form that crosses threads. */
+export interface RefusedBody {
+  status: number
+  type: HttpErrorType
+  code: string
+  detail: string
+  attr: string | null
 }
 
 /** A body takes far less, because it is parsed in pieces; one that needs more must not take the process down. */
@@ -35,7 +84,7 @@ const MAX_HEAP_MB = 512
 
 interface Task {
   job: LargeBodyJob
-  lookUpKey: LookUpKey
+  admit: Admit
   resolve: (result: LargeBodyResult) => void
   reject: (error: unknown) => void
 }
@@ -52,8 +101,8 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
   const waiting: Task[] = []
 
   return {
-    run: async (job, lookUpKey) => await new Promise((resolve, reject) => {
-      waiting.push({ job, lookUpKey, resolve, reject })
+    run: async (job, admit) => await new Promise((resolve, reject) => {
+      waiting.push({ job, admit, resolve, reject })
       startNext()
     }),
     async close () {
@@ -95,8 +144,8 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
 
   function onMessage (thread: Thread, message: FromWorker): void {
     switch (message.kind) {
-      case 'ask':
-        void answerKey(thread, message.question)
+      case 'admit':
+        void answerAdmission(thread, message.credentials)
         return
       case 'done': return finish(thread, (task) => task.resolve(message.result))
       case 'refused': return finish(thread, (task) => task.reject(toError(message.error)))
@@ -106,21 +155,21 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     }
   }
 
-  async function answerKey (thread: Thread, question: KeyQuestion): Promise<void> {
+  async function answerAdmission (thread: Thread, credentials: Credentials): Promise<void> {
     const task = thread.task
     if (task === null) return
     try {
-      send(thread, { kind: 'key', answer: await task.lookUpKey(question) })
+      send(thread, { kind: 'admitted', admission: await task.admit(credentials) })
     } catch (error) {
       task.reject(error)
-      send(thread, { kind: 'noKey' })
+      send(thread, { kind: 'rejected' })
     }
   }
 
-  function finish (thread: Thread, settle: (task: Task) => void): void {
+  function finish (thread: Thread, complete: (task: Task) => void): void {
     const task = thread.task
     thread.task = null
-    if (task !== null) settle(task)
+    if (task !== null) complete(task)
     startNext()
   }
 }
@@ -135,71 +184,4 @@ function toError ({ status, type, code, detail, attr }: RefusedBody): HttpError 
 
 function died (): HttpError {
   return new HttpError(503, 'server_error', 'overloaded', 'The request could not be worked on. Try again.')
-}
-
-/** What a worker thread needs to take a large body through all steps but publishing. */
-export interface LargeBodyJob {
-  /** The raw body in pieces, handed over without copying. */
-  chunks: Uint8Array[]
-  hints: BodyHints
-  query: Readonly<Record<string, unknown>>
-  isEngage: boolean
-  requestId: string
-  receivedAt: number
-  maxDecompressedBytes: number
-  maxEventBytes: number
-  partitions: number
-  /** The secret of fingerprints; null while it is not known. */
-  fingerprintKey: FingerprintKey | null
-}
-
-/** The key is looked up by the main thread, which has the keys. */
-export interface KeyQuestion {
-  apiKey: string
-  projectId: unknown
-}
-
-export interface KeyAnswer {
-  project: Project
-  /** Address of the client; empty when it is not to be stored. */
-  ip: string
-}
-
-/** A frame and where it goes. */
-export interface RoutedFrame extends EncodedFrame {
-  eventClass: EventClass
-  partition: number
-}
-
-/** Everything that came of a body. Nothing of it is published before all of the body proved good. */
-export interface LargeBodyResult {
-  frames: RoutedFrame[]
-  updates: EncodedUpdate[]
-  received: number
-  dropped: Partial<Record<DropReason, number>>
-}
-
-/** Main thread to worker. */
-export type ToWorker =
-  | { kind: 'job', job: LargeBodyJob }
-  | { kind: 'key', answer: KeyAnswer }
-  /** The key was refused: the job ends. */
-  | { kind: 'noKey' }
-
-/** Worker to main thread. */
-export type FromWorker =
-  | { kind: 'ask', question: KeyQuestion }
-  | { kind: 'done', result: LargeBodyResult }
-  | { kind: 'refused', error: RefusedBody }
-  | { kind: 'ended' }
-  /** An event could not be stored because of a bug; the job goes on. */
-  | { kind: 'unexpected', error: unknown }
-
-/** An `HttpError` in a form that crosses threads. */
-export interface RefusedBody {
-  status: number
-  type: HttpErrorType
-  code: string
-  detail: string
-  attr: string | null
 }

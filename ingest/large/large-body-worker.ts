@@ -1,46 +1,63 @@
-import { type MessagePort, parentPort } from 'node:worker_threads'
+import { parentPort, type MessagePort } from 'node:worker_threads'
 import { HttpError } from '../../platform/errors.ts'
-import { hasLongNumber, parseJson } from '../../platform/http-body/parse-json.ts'
-import { type SplitJson, splitJsonArray } from '../../platform/http-body/split-json-array.ts'
 import { unwrapBody } from '../../platform/http-body/decode-body.ts'
-import { createPropertyReader } from '../normalise/read-properties.ts'
+import type { FingerprintKey } from '../../schema/frame-message.ts'
+import type { EventClass } from '../../schema/streams.ts'
+import type { RequestContext } from '../capture/envelope.ts'
+import { findEventsUnparsed } from '../capture/sent-body.ts'
+import { type Admission, type Credentials, takeBody } from '../capture/take-body.ts'
+import { createTakeEvent, type EventSink, type TakeEvent } from '../capture/take-event.ts'
+import { FrameEncoder, isFull, needsNewMessage } from '../encode/frame-encoder.ts'
+import type { EventRow } from '../normalise/event-row.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
-import { createTakeEvent, type TakeEvent } from '../capture/take-event.ts'
-import { invalidBatch, isBatch, keyOfEvents, nameIdentify, readEnvelope, type RequestContext } from '../capture/envelope.ts'
-import { FrameSink } from '../capture/event-sinks.ts'
-import { type FromWorker, type KeyAnswer, type KeyQuestion, type LargeBodyJob, type LargeBodyResult, type RefusedBody, type ToWorker } from './large-body-pool.ts'
+import { createPropertyReader } from '../normalise/read-properties.ts'
+import { routeRow } from '../publish/event-partitions.ts'
+import type { EncodedUpdate } from '../publish/persons-partitions.ts'
+import type { FromWorker, LargeBodyJob, LargeBodyResult, RefusedBody, RoutedFrame, ToWorker } from './large-body-pool.ts'
 
 /**
- * The thread that takes large bodies, one at a time. Each job is a short conversation:
+ * The thread that takes large bodies, one at a time, with the steps of small ones (`takeBody`). Each job is a short
+ * conversation:
  *
  * ```
- * main: job --> worker: ask (which project?) --> main: key | noKey --> worker: done | refused | ended
+ * main: job --> worker: admit --> main: admitted | rejected --> worker: done | refused | ended
  * ```
  */
 const port = parentPort as MessagePort
 const readProperties = createPropertyReader(Date.now)
-let onKey: ((answer: KeyAnswer | null) => void) | undefined
+let onAdmission: ((admission: Admission | null) => void) | undefined
 
 port.on('message', (message: ToWorker) => {
-  if (message.kind === 'key') onKey?.(message.answer)
-  else if (message.kind === 'noKey') onKey?.(null)
+  if (message.kind === 'admitted') onAdmission?.(message.admission)
+  else if (message.kind === 'rejected') onAdmission?.(null)
   else void run(message.job)
 })
 
+/** The main thread has answered the request already. */
+class RejectedError extends Error {}
+
 async function run (job: LargeBodyJob): Promise<void> {
   try {
-    const result = await takeLargeBody(job, createTakeEventOf(job), async (question) => {
-      const { promise, resolve } = Promise.withResolvers<KeyAnswer | null>()
-      onKey = resolve
-      send({ kind: 'ask', question })
-      return await promise
-    })
-    if (result === null) send({ kind: 'ended' })
-    else send({ kind: 'done', result }, transferable(result))
+    const json = unwrapBody(Buffer.concat(job.chunks.splice(0)), job.hints, job.maxDecompressedBytes)
+    const sink = new FrameSink(job)
+    const taken = await takeBody(findEventsUnparsed(json), job, { admit, takeEvent: createTakeEventOf(job), sink })
+    const frames = sink.finish()
+    send({ kind: 'done', result: { taken, frames, updates: sink.updates } }, transferable(frames))
   } catch (error) {
-    if (!(error instanceof HttpError)) throw error
-    send({ kind: 'refused', error: toRefusal(error) })
+    if (error instanceof RejectedError) send({ kind: 'ended' })
+    else if (error instanceof HttpError) send({ kind: 'refused', error: toRefusal(error) })
+    else throw error
   }
+}
+
+/** Asks the main thread, which has the keys. */
+async function admit ({ apiKey, projectId }: Credentials): Promise<Admission> {
+  const { promise, resolve } = Promise.withResolvers<Admission | null>()
+  onAdmission = resolve
+  send({ kind: 'admit', credentials: { apiKey, projectId } })
+  const admission = await promise
+  if (admission === null) throw new RejectedError()
+  return admission
 }
 
 function createTakeEventOf ({ maxEventBytes }: LargeBodyJob): TakeEvent {
@@ -48,81 +65,68 @@ function createTakeEventOf ({ maxEventBytes }: LargeBodyJob): TakeEvent {
   return createTakeEvent(normaliseEvent, (error) => send({ kind: 'unexpected', error }))
 }
 
+/** Collects the events of one body into frames of their own, which are published when all of the body proved good. */
+class FrameSink implements EventSink {
+  readonly updates: EncodedUpdate[] = []
+  readonly #frames: RoutedFrame[] = []
+  readonly #partitions: number
+  readonly #fingerprintKey: FingerprintKey | null
+  readonly #open = new Map<string, { eventClass: EventClass, partition: number, encoder: FrameEncoder }>()
+  readonly #announced = new Set<string>()
+
+  constructor ({ partitions, fingerprintKey }: LargeBodyJob) {
+    this.#partitions = partitions
+    this.#fingerprintKey = fingerprintKey
+  }
+
+  appendRow (row: EventRow, context: RequestContext): void {
+    const { eventClass, partition } = routeRow(row, context, this.#partitions)
+    const key = `${eventClass}.${partition}`
+    let open = this.#open.get(key)
+    if (open === undefined) {
+      open = { eventClass, partition, encoder: new FrameEncoder(() => this.#fingerprintKey) }
+      this.#open.set(key, open)
+    }
+    if (needsNewMessage(row) && open.encoder.rows > 0) this.#take(open)
+    open.encoder.append(row)
+    if (isFull(open.encoder)) this.#take(open)
+  }
+
+  appendUpdate (update: EncodedUpdate): void {
+    this.updates.push(update)
+  }
+
+  /** Once per body is enough: the main thread knows what was announced before, but asking it for each event is slow. */
+  isAnnounced = (projectId: number, groupType: string): boolean => {
+    const key = `${projectId}:${groupType}`
+    if (this.#announced.has(key)) return true
+    this.#announced.add(key)
+    return false
+  }
+
+  /** Closes the open frames, and returns all of them. */
+  finish (): RoutedFrame[] {
+    for (const open of this.#open.values()) {
+      if (open.encoder.rows > 0) this.#take(open)
+    }
+    return this.#frames
+  }
+
+  #take (
+    { eventClass, partition, encoder }: { eventClass: EventClass, partition: number, encoder: FrameEncoder }
+  ): void {
+    this.#frames.push({ ...encoder.take(), eventClass, partition })
+  }
+}
+
 function send (message: FromWorker, transfer: ArrayBuffer[] = []): void {
   port.postMessage(message, transfer)
 }
 
-function transferable ({ frames }: LargeBodyResult): ArrayBuffer[] {
+function transferable (frames: LargeBodyResult['frames']): ArrayBuffer[] {
   return frames.map(({ payload }) => payload.buffer as ArrayBuffer)
 }
 
 function toRefusal ({ status, type, code, detail, attr }: HttpError): RefusedBody {
   return { status, type, code, detail, attr }
-}
-
-/** Events are parsed in pieces of about this size, so that few objects exist at a time. */
-const PIECE_BYTES = 262_144
-
-/**
- * Takes a large body through the steps of `capture.ts`, piece by piece, in a worker thread.
- *
- * @param askForKey  Asks which project the key stands for; null when the key was refused.
- * @returns null when the key was refused.
- * @throws {HttpError} what is wrong with the body.
- */
-async function takeLargeBody (
-  job: LargeBodyJob, takeEvent: TakeEvent, askForKey: (question: KeyQuestion) => Promise<KeyAnswer | null>
-): Promise<LargeBodyResult | null> {
-  const bytes = unwrapBody(Buffer.concat(job.chunks.splice(0)), job.hints, job.maxDecompressedBytes)
-  const split = splitJsonArray(bytes, 'batch')
-  const ranges = eventRanges(split, bytes.length)
-  let piece = parsePiece(bytes, ranges, 0)
-  const envelope = readEnvelope(split.fields, piece.events, job.query)
-  const answer = await askForKey({ apiKey: envelope.apiKey, projectId: envelope.projectId })
-  if (answer === null) return null
-
-  const { requestId, receivedAt } = job
-  const { sentAt, historical } = envelope
-  const context: RequestContext = { ...answer, requestId, receivedAt, sentAt, historical }
-  const sink = new FrameSink(job.partitions, job.fingerprintKey)
-  const result: LargeBodyResult = { frames: sink.frames, updates: sink.updates, received: 0, dropped: {} }
-  const hasOwnKey = split.fields.api_key !== undefined || split.fields.token !== undefined
-  while (piece.events.length > 0) {
-    if (!hasOwnKey) keyOfEvents(piece.events, envelope.apiKey)
-    for (const event of piece.events) {
-      result.received++
-      const reason = takeEvent(job.isEngage ? nameIdentify(event) : event, context, sink)
-      if (reason !== null) result.dropped[reason] = (result.dropped[reason] ?? 0) + 1
-    }
-    piece = parsePiece(bytes, ranges, piece.next)
-  }
-  sink.finish()
-  return result
-}
-
-/** Where the events are: the elements of the batch, or the whole body as one event. */
-function eventRanges ({ ranges, names, fields }: SplitJson, length: number): number[] {
-  // Beside an array there are no names.
-  if (names.size === 0 && ranges !== null) return ranges
-  const isEvent = names.has('event') || !names.has('batch')
-  if (isEvent) return [0, length]
-  if (ranges === null && isBatch({ batch: null, ...fields })) throw invalidBatch()
-  return ranges ?? []
-}
-
-interface Piece {
-  events: unknown[]
-  /** Index into the ranges of the first event of the next piece. */
-  next: number
-}
-
-/** Parses the events from `at` on, some at a time: neighbours with the commas between them are an array again. */
-function parsePiece (bytes: Buffer, ranges: readonly number[], at: number): Piece {
-  const start = ranges[at]
-  if (start === undefined) return { events: [], next: at }
-  let next = at + 2
-  while (next < ranges.length && (ranges[next + 1] as number) - start <= PIECE_BYTES) next += 2
-  const end = ranges[next - 1]
-  const text = bytes.toString('utf8', start, end)
-  return { events: parseJson(`[${text}]`, hasLongNumber(bytes.subarray(start, end))) as unknown[], next }
 }

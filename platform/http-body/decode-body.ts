@@ -25,14 +25,9 @@ export interface BodyHints {
  */
 export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number, asStored = false): unknown {
   const json = unwrapBody(bytes, hints, maxBytes)
-  const value = parseJson(toText(json), hasLongNumber(json))
+  // Bytes that are not UTF-8 become U+FFFD.
+  const value = parseJson(json.toString(), hasLongNumber(json))
   return asStored && mayHoldUnstorableText(json) ? toStorableJson(value) : value
-}
-
-/** Bytes that are not UTF-8 become U+FFFD; a byte order mark goes. */
-function toText (bytes: Buffer): string {
-  const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
-  return bytes.toString('utf8', hasMark ? 3 : 0)
 }
 
 /** SDKs nest at most three (form, base64, gzip); a body that goes on is an attack. */
@@ -44,7 +39,7 @@ const MAX_LAYERS = 5
  * bytes where it can be; hints settle the rest.
  *
  * @param maxBytes  Largest body after decompression.
- * @returns UTF-8 bytes that begin like a JSON object or array; not parsed yet.
+ * @returns UTF-8 bytes that begin like a JSON object or array, without a byte order mark; not parsed yet.
  * @throws {HttpError} 400 with a code that says what was wrong, 413 `body_too_large`.
  */
 export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): Buffer {
@@ -59,7 +54,7 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): 
       bytes = inflateEncoded(bytes, encoding, maxBytes)
       encoding = undefined
     } else if (beginsLikeJson(bytes)) {
-      return bytes
+      return bytes.subarray(markLength(bytes))
     } else if (isForm || looksLikeForm(bytes)) {
       const form = readForm(bytes)
       bytes = Buffer.from(form.data)
@@ -84,9 +79,14 @@ function encodingOf (header: string | undefined): ContentEncoding | undefined {
   return name === 'deflate' || name === 'br' || name === 'zstd' ? name : undefined
 }
 
+/** Bytes of the byte order mark that some clients begin with. */
+function markLength (bytes: Buffer): number {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
+}
+
 /** A brace or bracket after blanks and an optional byte order mark. */
 function beginsLikeJson (bytes: Buffer): boolean {
-  let at = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
+  let at = markLength(bytes)
   while (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09) at++
   return bytes[at] === 0x7b || bytes[at] === 0x5b
 }

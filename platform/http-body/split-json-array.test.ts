@@ -26,7 +26,7 @@ t.test('texts with brackets, quotes and escapes do not confuse it', async (t) =>
   const batch = ['[{"', '\\', '\\"]', '"}', '\u2028', { '"]}': '\\\\' }]
   const text = JSON.stringify({ 'a"[': '}', batch, b: '\\"' })
 
-  t.same(parsePieces(`\ufeff ${text} `), batch)
+  t.same(parsePieces(` ${text} `), batch)
 })
 
 t.test('the last of repeated fields counts', async (t) => {

@@ -10,7 +10,7 @@ const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
-/** Fields of the top level larger than this are not parsed: no name, key or time is. */
+/** Fields of the top level larger than this are not parsed: no name, key or time is. In bytes. */
 const MAX_FIELD_BYTES = 4096
 
 /** A JSON text cut into the elements of its one long array, unparsed. */
@@ -21,6 +21,8 @@ export interface SplitJson {
   names: Set<string>
   /** Byte positions: start of element 0, its end, start of element 1, ...; null when there is no such array. */
   ranges: number[] | null
+  /** Byte positions of the fields that are too large to be parsed: start and end of each. */
+  unparsed: number[]
 }
 
 /**
@@ -33,8 +35,8 @@ export interface SplitJson {
  * @throws {HttpError} 400 `invalid_json`.
  */
 export function splitJsonArray (bytes: Uint8Array, arrayField: string): SplitJson {
-  const start = skipBlanks(bytes, hasByteOrderMark(bytes) ? 3 : 0)
-  const split: SplitJson = { fields: {}, names: new Set(), ranges: null }
+  const start = skipBlanks(bytes, 0)
+  const split: SplitJson = { fields: {}, names: new Set(), ranges: null, unparsed: [] }
   let end: number
   if (bytes[start] === OPEN_ARRAY) {
     split.ranges = []
@@ -79,6 +81,8 @@ function readField (
     const value = parseRange(bytes, start, end)
     // Not an assignment: a field may be named `__proto__`.
     Object.defineProperty(split.fields, name, { value, enumerable: true, configurable: true })
+  } else {
+    split.unparsed.push(start, end)
   }
   return end
 }
@@ -141,10 +145,6 @@ function skipScalar (bytes: Uint8Array, start: number): number {
 
 function parseRange (bytes: Uint8Array, start: number, end: number): unknown {
   return parseJson(Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString())
-}
-
-function hasByteOrderMark (bytes: Uint8Array): boolean {
-  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
 }
 
 function invalid (): Error {

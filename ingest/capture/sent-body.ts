@@ -1,0 +1,96 @@
+import { HttpError } from '../../platform/errors.ts'
+import { hasLongNumber, parseJson } from '../../platform/http-body/parse-json.ts'
+import { splitJsonArray } from '../../platform/http-body/split-json-array.ts'
+
+/** The fields of a JSON object as it was sent. */
+export type Fields = Readonly<Record<string, unknown>>
+
+/**
+ * A body as the SDKs send them: one event, an array of events, or `{ api_key, batch, sent_at }`. An object with a
+ * `batch` is one of events unless it has a field `event`, too: then it is an event with a field of that name.
+ */
+export interface SentBody {
+  /** The fields beside the events, or of the only event; none beside an array. */
+  fields: Fields
+  /** The events, some at a time. The pieces of a large body are parsed while one goes through them. */
+  pieces: Iterable<readonly unknown[]>
+}
+
+/** Events of a large body are parsed in pieces of about this size, so that few objects exist at a time. */
+const PIECE_BYTES = 262_144
+
+/**
+ * Finds the events of a body that is parsed already: one piece.
+ *
+ * @param body  A JSON object or array.
+ * @throws {HttpError} 400 `invalid_batch`.
+ */
+export function findEvents (body: unknown): SentBody {
+  if (Array.isArray(body)) return { fields: {}, pieces: [body] }
+  const fields = body as Fields
+  if (!isBatch(fields.batch !== undefined, 'event' in fields)) return { fields, pieces: [[body]] }
+  if (!Array.isArray(fields.batch)) throw invalidBatch()
+  return { fields, pieces: [fields.batch] }
+}
+
+/**
+ * Finds the events of a large body without parsing it as a whole: a hundred megabytes are never one string, nor one
+ * tree of objects.
+ *
+ * @param json  UTF-8 text that begins with `{` or `[`, perhaps after blanks.
+ * @throws {HttpError} 400 `invalid_batch` or `invalid_json`; for an error inside an event, when its piece is read.
+ */
+export function findEventsUnparsed (json: Buffer): SentBody {
+  const { fields, names, ranges, unparsed } = splitJsonArray(json, 'batch')
+  const isArray = ranges !== null && names.size === 0
+  const isEvent = !isArray && !isBatch(names.has('batch'), names.has('event'))
+  if (isEvent) return { fields, pieces: readPieces(json, [0, json.length]) }
+  if (ranges === null) throw invalidBatch()
+  // Nobody needs them, but a body is JSON as a whole or not at all.
+  for (let i = 0; i < unparsed.length; i += 2) parseRange(json, unparsed[i] as number, unparsed[i + 1] as number)
+  return { fields, pieces: readPieces(json, ranges) }
+}
+
+function isBatch (hasBatch: boolean, hasEvent: boolean): boolean {
+  return hasBatch && !hasEvent
+}
+
+function invalidBatch (): HttpError {
+  return new HttpError(400, 'validation_error', 'invalid_batch', 'batch must be an array of events.', { attr: 'batch' })
+}
+
+interface Piece {
+  events: readonly unknown[]
+  /** Index into the ranges of the first event of the next piece. */
+  next: number
+}
+
+/**
+ * Parses the events piece by piece: neighbours with the commas between them are an array again. The first piece is
+ * remembered, because it is read for the key first and for its events later.
+ *
+ * @param ranges  Byte positions: start of event 0, its end, start of event 1, ...
+ */
+function readPieces (json: Buffer, ranges: readonly number[]): SentBody['pieces'] {
+  let first: Piece | undefined
+  return {
+    * [Symbol.iterator] () {
+      for (let at = 0; at < ranges.length;) {
+        const piece = at === 0 ? first ??= parsePiece(0) : parsePiece(at)
+        yield piece.events
+        at = piece.next
+      }
+    }
+  }
+
+  function parsePiece (at: number): Piece {
+    const start = ranges[at] as number
+    let next = at + 2
+    while (next < ranges.length && (ranges[next + 1] as number) - start <= PIECE_BYTES) next += 2
+    return { events: parseRange(json, start, ranges[next - 1] as number), next }
+  }
+}
+
+function parseRange (json: Buffer, start: number, end: number): unknown[] {
+  return parseJson(`[${json.toString('utf8', start, end)}]`, hasLongNumber(json.subarray(start, end))) as unknown[]
+}

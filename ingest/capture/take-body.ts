@@ -1,0 +1,82 @@
+import { type Project } from '../../platform/keys/read-keys.ts'
+import { nameIdentify, readEnvelope, requireKey, type RequestContext } from './envelope.ts'
+import { type DropReason } from './ingest-counts.ts'
+import { type SentBody } from './sent-body.ts'
+import { type EventSink, type TakeEvent } from './take-event.ts'
+
+/** What a body says about who sends it. */
+export interface Credentials {
+  apiKey: string
+  /** Project named for a personal key, as sent. */
+  projectId: unknown
+}
+
+/** Who may send, and from where. */
+export interface Admission {
+  project: Project
+  /** Address of the client; empty when it is not to be stored. */
+  ip: string
+}
+
+/** @throws {HttpError} 400, 401 or 403 for the key, 429 when the project has sent too much, 503. */
+export type Admit = (credentials: Credentials) => Admission | Promise<Admission>
+
+/** What is known of a request besides its body. */
+export interface BodyRequest {
+  requestId: string
+  query: Readonly<Record<string, unknown>>
+  /** Under `/engage`, an object without an event name is an `$identify`. */
+  isEngage: boolean
+  /** Epoch milliseconds. */
+  receivedAt: number
+}
+
+/** What became of the events of a body. */
+export interface TakenBody {
+  projectId: number
+  received: number
+  dropped: Partial<Record<DropReason, number>>
+}
+
+export interface TakeBodySteps<Sink> {
+  admit: Admit
+  takeEvent: TakeEvent
+  sink: Sink
+}
+
+/**
+ * Takes a body, in the order that each body goes through, on the event loop or in a worker thread:
+ *
+ * 1. envelope: the key, the project, the time of sending
+ * 2. admission: is the key good, and has its project sent too much
+ * 3. each event: validate, normalise, hand over to the sink (`take-event.ts`), and count
+ *
+ * A body with an error is refused as a whole, by an exception. The later pieces of a large body are read after its
+ * key was checked: when several things are wrong with one, the answer may name another of them.
+ *
+ * @returns a promise only when the admission needs one.
+ */
+export function takeBody (
+  body: SentBody, request: BodyRequest, { admit, takeEvent, sink }: TakeBodySteps<EventSink>
+): TakenBody | Promise<TakenBody> {
+  const envelope = readEnvelope(body, request.query)
+  const admitted = admit(envelope)
+  return admitted instanceof Promise ? admitted.then(takeEvents) : takeEvents(admitted)
+
+  function takeEvents ({ project, ip }: Admission): TakenBody {
+    const { requestId, receivedAt, isEngage } = request
+    const { sentAt, historical } = envelope
+    const context: RequestContext = { project, requestId, receivedAt, sentAt, ip, historical }
+    const taken: TakenBody = { projectId: project.id, received: 0, dropped: {} }
+    for (const events of body.pieces) {
+      // The first piece was compared when the envelope was read.
+      if (taken.received > 0 && envelope.keyIsOfEvents) requireKey(events, envelope.apiKey)
+      taken.received += events.length
+      for (const event of events) {
+        const reason = takeEvent(isEngage ? nameIdentify(event) : event, context, sink)
+        if (reason !== null) taken.dropped[reason] = (taken.dropped[reason] ?? 0) + 1
+      }
+    }
+    return taken
+  }
+}
