@@ -1,6 +1,69 @@
+import { type Logger } from './logger.ts'
+
+/** Waiting: between tries of work that failed, and between runs of work that is done at intervals. */
+
+export interface IntervalOptions {
+  /** Pause from the end of a run to the begin of the next, in milliseconds; 5 % more or less. */
+  everyMs: number
+  /** Pause before the first run; default none. */
+  firstAfterMs?: number
+  /** Does the work once. Its signal fires when it should end early. What it throws is logged, and it is run again. */
+  run: (signal: AbortSignal) => unknown
+  /** Told each failure as a warning, with `failure` as the message. Absent: `run` deals with its errors itself. */
+  logger?: Pick<Logger, 'warn'>
+  failure?: string
+  /** How long `stop` waits for a run, in milliseconds. Default a second, for runs that can be repeated. */
+  stopWithinMs?: number
+}
+
+/** Work that is done at intervals. */
+export interface IntervalLoop {
+  /** Begins no further run. Resolves when the running one has ended, or after `stopWithinMs`. */
+  stop: () => Promise<void>
+}
+
 /** First and longest pause between tries, in milliseconds. Long enough to let an overloaded server breathe. */
 const FIRST_MS = 200
 const LONGEST_MS = 10_000
+
+/** Processes that start together do not ask the stores together for long. */
+const JITTER = 0.05
+
+/**
+ * The one loop for work at intervals: at once (or `firstAfterMs` later), then again and again until stopped. Never two
+ * runs at a time; after failures the pause is at least `retryDelayMs`. Does not keep the process alive.
+ */
+export function runAtIntervals (options: IntervalOptions): IntervalLoop {
+  const { everyMs, firstAfterMs = 0, run, logger, failure = 'work at intervals failed', stopWithinMs = 1000 } = options
+  const stopped = new AbortController()
+  const { signal } = stopped
+
+  async function loop (): Promise<void> {
+    if (firstAfterMs > 0) await pause(jitter(firstAfterMs), signal, { ref: false })
+    for (let failures = 0; !signal.aborted;) {
+      try {
+        await run(signal)
+        failures = 0
+      } catch (err) {
+        if (!signal.aborted) logger?.warn({ err, failures: failures + 1 }, failure)
+        failures++
+      }
+      const atLeastMs = failures === 0 ? 0 : retryDelayMs(failures - 1)
+      await pause(Math.max(jitter(everyMs), atLeastMs), signal, { ref: false })
+    }
+  }
+
+  const ended = loop()
+  return {
+    async stop () {
+      stopped.abort()
+      if (stopWithinMs === Infinity) return await ended
+      const late = new AbortController()
+      await Promise.race([ended, pause(stopWithinMs, late.signal)])
+      late.abort()
+    }
+  }
+}
 
 /**
  * The pause after the given failed try (from 0): doubling, with jitter over its upper half, so that partitions which
@@ -11,8 +74,12 @@ export function retryDelayMs (attempt: number, random: () => number = Math.rando
   return Math.round(full * (0.5 + random() / 2))
 }
 
-/** Waits; ends early, without an error, when the signal fires. */
-export async function pause (ms: number, signal: AbortSignal): Promise<void> {
+/**
+ * Waits; ends early, without an error, when the signal fires.
+ *
+ * @param options.ref  False: the wait does not keep the process alive.
+ */
+export async function pause (ms: number, signal: AbortSignal, { ref = true } = {}): Promise<void> {
   if (signal.aborted) return
   await new Promise<void>((resolve) => {
     const done = (): void => {
@@ -21,6 +88,7 @@ export async function pause (ms: number, signal: AbortSignal): Promise<void> {
       resolve()
     }
     const timer = setTimeout(done, ms)
+    if (!ref) timer.unref()
     signal.addEventListener('abort', done)
   })
 }
@@ -54,4 +122,8 @@ export function coalesce (work: () => Promise<void>): () => Promise<void> {
     }
     await waiting
   }
+}
+
+function jitter (ms: number): number {
+  return ms * (1 - JITTER + 2 * JITTER * Math.random())
 }

@@ -1,4 +1,4 @@
-import { coalesce, withTimeout } from '../../platform/intervals.ts'
+import { coalesce, runAtIntervals, withTimeout } from '../../platform/intervals.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { listenPostgres } from '../../platform/postgres/listen-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
@@ -100,7 +100,7 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
   }
   const onChange = (): void => { void refresh() }
   const listeners = ['millrace_flags', 'millrace_keys'].map((channel) => listenPostgres({ url, channel, logger, onChange }))
-  const timer = setInterval(onChange, POLL_INTERVAL_MS).unref()
+  const polling = runAtIntervals({ everyMs: POLL_INTERVAL_MS, firstAfterMs: POLL_INTERVAL_MS, run: refresh })
 
   return {
     ready,
@@ -113,9 +113,8 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
     get: (projectId) => sets.get(projectId)?.set ?? emptySet(projectId),
     refresh,
     async stop () {
-      clearInterval(timer)
       clearTimeout(retry)
-      await Promise.all(listeners.map(async (listener) => await listener.stop()))
+      await Promise.all([polling, ...listeners].map(async (each) => await each.stop()))
     }
   }
 }

@@ -1,5 +1,6 @@
 import { copyFile, readdir, stat, truncate } from 'node:fs/promises'
 import path from 'node:path'
+import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
 import { checkPorts } from './ports.ts'
 import { createFirstProject } from './create-first-project.ts'
@@ -61,10 +62,10 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
   const record = openProcessRecord(dataDir)
   const parts = createStackParts({ progress, signal, onSpawn: (child) => record.add(child) })
   onForce?.(parts.kill)
-  const stopRotating = rotateLogs(dataDir)
+  const rotation = rotateLogs(dataDir)
   const stop = async (): Promise<void> => {
     await parts.stop()
-    stopRotating()
+    await rotation.stop()
     await removeAddresses(dataDir)
     await record.written()
     await lock.release()
@@ -108,15 +109,12 @@ async function hasCluster ({ dataDir, external }: StackSettings): Promise<boolea
 /**
  * Keeps the log files of the data directory from growing indefinitely: a large one is copied to `<name>.1` and emptied.
  * The processes append to their files and go on without noticing; lines written in between are lost.
- *
- * @returns a function that ends it.
  */
-function rotateLogs (dataDir: string): () => void {
+function rotateLogs (dataDir: string): IntervalLoop {
   const folder = path.join(dataDir, 'logs')
   // A log that cannot be copied, for example on a full disk, is tried again a minute later.
-  const timer = setInterval(() => { void rotateLarge(folder).catch(() => {}) }, ROTATE_INTERVAL_MS)
-  timer.unref()
-  return () => clearInterval(timer)
+  const run = async (): Promise<void> => await rotateLarge(folder).catch(() => {})
+  return runAtIntervals({ everyMs: ROTATE_INTERVAL_MS, firstAfterMs: ROTATE_INTERVAL_MS, run })
 }
 
 async function rotateLarge (folder: string): Promise<void> {

@@ -1,6 +1,7 @@
 import { mkdir, readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { mkdirSync } from 'node:fs'
+import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type FileLock, flushFolder, tryLockFile } from '../../platform/durable-folder.ts'
 import { type StreamLink } from '../publish/stream-link.ts'
@@ -38,35 +39,20 @@ export async function openOwnSpool ({ root, maxBytes, logger }: OpenSpoolsOption
 }
 
 /** Publishes, in the background, what processes left that no longer run. */
-export function adoptSpools (options: OpenSpoolsOptions & { link: StreamLink }): { stop (): Promise<void> } {
+export function adoptSpools (options: OpenSpoolsOptions & { link: StreamLink }): IntervalLoop {
   const { link, logger } = options
-  const stopped = new AbortController()
-  let looking: Promise<void> = look()
-  const timer = setInterval(() => { looking = looking.then(look) }, ADOPT_INTERVAL_MS)
-  timer.unref()
 
-  return {
-    async stop () {
-      clearInterval(timer)
-      stopped.abort()
-      await looking
+  async function run (signal: AbortSignal): Promise<void> {
+    if (!link.isUp()) return
+    for (const spool of await adoptOrphanedSpools(options)) {
+      await drainSpool({ spool, publish: link.publish, onProgress: () => {}, logger, signal })
+      await spool.close()
     }
   }
 
-  async function look (): Promise<void> {
-    if (stopped.signal.aborted || !link.isUp()) return
-    try {
-      for (const spool of await adoptOrphanedSpools(options)) await drain(spool)
-    } catch (err) {
-      logger.error({ err }, 'orphaned spools could not be taken over')
-    }
-  }
-
-  async function drain (spool: Spool): Promise<void> {
-    const publish = link.publish
-    await drainSpool({ spool, publish, onProgress: () => {}, logger, signal: stopped.signal })
-    await spool.close()
-  }
+  return runAtIntervals({
+    everyMs: ADOPT_INTERVAL_MS, run, logger, failure: 'orphaned spools could not be taken over', stopWithinMs: Infinity
+  })
 }
 
 /** Takes every folder that holds messages and whose process is gone. The caller drains and closes them. */

@@ -1,4 +1,5 @@
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type IntervalLoop } from '../../platform/intervals.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -33,18 +34,19 @@ const ROWS_PER_INSERT = 2000
  */
 export function startQueryUsage ({ metrics, logger, ...stores }: {
   clickhouse: ClickHouse, sql: Sql, cluster: string, metrics: Metrics, logger: Logger
-}): { stop: () => Promise<void> } {
+}): IntervalLoop {
   let lastOutcome = ''
   return startRounds({
-    intervalMs: INTERVAL_MS,
+    everyMs: INTERVAL_MS,
+    logger,
+    failure: 'could not count query usage; retrying',
     rounds: metrics.counter('query_usage_rounds_total', 'Rounds of counting query usage, by outcome.', { outcome: ['done', 'skipped', 'no_log', 'failed'] }),
     async round () {
       const { kind } = await countQueryUsage(stores, { minPauseMs: INTERVAL_MS / 2 })
       if (kind === 'no_log' && lastOutcome !== kind) logger.warn('clickhouse has no query log that this user may read; query usage is not counted')
       lastOutcome = kind
       return kind
-    },
-    onFailure: (err) => logger.warn({ err }, 'could not count query usage; retrying')
+    }
   })
 }
 

@@ -1,9 +1,8 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { startRounds } from '../periodic-work.ts'
 import { readSql } from '../read-sql.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'
 
@@ -26,9 +25,6 @@ export interface RollUp {
 
 /** What one round did. `skipped`: another process runs one, or has just ended one. */
 export type RollUpOutcome = { kind: 'skipped' } | { kind: 'done', definitions: number, swept: boolean }
-
-/** Maximum wait for a running round at shutdown, in milliseconds. */
-const STOP_MS = 1000
 
 /** Key of the advisory lock that admits one process at a time. Arbitrary; must never change. */
 const ROLL_UP_LOCK = 4_725_372
@@ -80,7 +76,6 @@ const ROLL_UP_SOURCES: readonly RollUpSource[] = [
  * with growing pauses; the next successful one catches up.
  */
 export function startRollUp (deps: RollUpDeps): RollUp {
-  const stopped = new AbortController()
   let lastError: string | null = null
   const rounds = deps.metrics.counter('roll_up_rounds_total', 'Rounds of the roll-up of definitions, by outcome.', { outcome: ['done', 'skipped', 'failed'] })
   const written = deps.metrics.counter('roll_up_definitions_total', 'Definitions that the roll-up read from ClickHouse.')
@@ -89,33 +84,23 @@ export function startRollUp (deps: RollUpDeps): RollUp {
   deps.metrics.gaugeFrom('definitions_age_seconds', 'Time since the last successful round of the roll-up: how stale definitions may be.',
     () => (Date.now() - rolledUpAt) / 1000)
 
-  async function run (): Promise<void> {
-    for (let failures = 0; !stopped.signal.aborted;) {
-      try {
-        const outcome = await rollUpDefinitions(deps, { minPauseMs: deps.intervalMs / 2 })
-        rounds.inc({ outcome: outcome.kind })
-        if (outcome.kind === 'done') written.inc(outcome.definitions)
-        failures = 0
-        rolledUpAt = Date.now()
-        lastError = null
-      } catch (err) {
-        failures++
-        rounds.inc({ outcome: 'failed' })
-        lastError = err instanceof Error ? err.message : String(err)
-        if (!stopped.signal.aborted) deps.logger.warn({ err, failures }, 'could not roll up definitions; retrying')
-      }
-      await pause(failures === 0 ? deps.intervalMs : Math.max(deps.intervalMs, retryDelayMs(failures)), stopped.signal)
+  async function round (): Promise<string> {
+    try {
+      const outcome = await rollUpDefinitions(deps, { minPauseMs: deps.intervalMs / 2 })
+      if (outcome.kind === 'done') written.inc(outcome.definitions)
+      rolledUpAt = Date.now()
+      lastError = null
+      return outcome.kind
+    } catch (error) {
+      lastError = error instanceof Error ? error.message : String(error)
+      throw error
     }
   }
 
-  const ended = run()
-  return {
-    lastError: () => lastError,
-    async stop () {
-      stopped.abort()
-      await Promise.race([ended, delay(STOP_MS, undefined, { ref: false })])
-    }
-  }
+  const { stop } = startRounds({
+    everyMs: deps.intervalMs, round, rounds, logger: deps.logger, failure: 'could not roll up definitions; retrying'
+  })
+  return { stop, lastError: () => lastError }
 }
 
 /**

@@ -3,6 +3,7 @@ import { type Logger } from 'pino'
 import { systemTable } from '../../platform/clickhouse/cluster-sql.ts'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type HealthPart } from '../../platform/health.ts'
+import { runAtIntervals } from '../../platform/intervals.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 
 /** How often the disks are looked at, in milliseconds. */
@@ -29,7 +30,7 @@ export interface WatchDisksDeps {
 export interface DiskWatch {
   /** One part a disk, empty until the first answer and while ClickHouse does not answer. */
   parts: () => HealthPart[]
-  stop: () => void
+  stop: () => Promise<void>
 }
 
 /** Watches the disks of ClickHouse: once one is full, its partitions stand still. */
@@ -62,8 +63,7 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
     }
   }
 
-  void look()
-  const timer = setInterval(() => { void look() }, DISKS_INTERVAL_MS)
+  const { stop } = runAtIntervals({ everyMs: DISKS_INTERVAL_MS, run: look })
   return {
     parts: () => disks.map(({ host, disk, free, total }) => ({
       name: `clickhouse disk ${disk} of ${host}`,
@@ -71,7 +71,7 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
       freeBytes: Number(free),
       totalBytes: Number(total)
     })),
-    stop: () => clearInterval(timer)
+    stop
   }
 }
 
@@ -105,7 +105,7 @@ export interface WatchPartsDeps {
 /** What is known of parts that ClickHouse detached. */
 export interface PartWatch {
   part: () => HealthPart
-  stop: () => void
+  stop: () => Promise<void>
 }
 
 /**
@@ -140,8 +140,7 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
     said = new Set(broken.map(keyOf))
   }
 
-  void look()
-  const timer = setInterval(() => { void look() }, PARTS_INTERVAL_MS)
+  const { stop } = runAtIntervals({ everyMs: PARTS_INTERVAL_MS, run: look })
   return {
     part: () => ({
       name: 'clickhouse parts',
@@ -149,7 +148,7 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
       broken: broken.length,
       parts: broken.slice(0, NAMED_PARTS)
     }),
-    stop: () => clearInterval(timer)
+    stop
   }
 }
 

@@ -2,6 +2,7 @@
 import { jetstreamManager, type StreamState } from '@nats-io/jetstream'
 import { type DeadLetterFill, NEARLY_FULL, readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type HealthPart } from '../../platform/health.ts'
+import { runAtIntervals } from '../../platform/intervals.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
@@ -43,7 +44,7 @@ interface StreamFill {
 export interface StreamWatch {
   /** One part a stream, empty until the first answer and while NATS does not answer. */
   parts: () => HealthPart[]
-  stop: () => void
+  stop: () => Promise<void>
 }
 
 export interface WatchStreamsDeps {
@@ -123,9 +124,10 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
     }
   }
 
-  void look()
-  const timer = setInterval(() => { void look() }, POLL_INTERVAL_MS)
-  const counting = setInterval(() => { void count() }, COUNT_MS)
+  const loops = [
+    runAtIntervals({ everyMs: POLL_INTERVAL_MS, run: look }),
+    runAtIntervals({ everyMs: COUNT_MS, firstAfterMs: COUNT_MS, run: count })
+  ]
   return {
     parts: () => [...fills].filter(hasPart).map(([stream, fill]) => ({
       name: `stream ${stream}`,
@@ -138,10 +140,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
       lostBytes: fill.lostBytes,
       ...(stream === EVENTS_STREAM ? { missingMessages: missingMessages() } : {})
     })),
-    stop: () => {
-      clearInterval(timer)
-      clearInterval(counting)
-    }
+    stop: async () => { await Promise.all(loops.map(async (loop) => await loop.stop())) }
   }
 }
 
@@ -173,7 +172,7 @@ function ageMs ({ oldestAt }: StreamFill): number {
 export interface DeadLetterWatch {
   /** null until the first answer, and while NATS does not answer. */
   fill: () => DeadLetterFill | null
-  stop: () => void
+  stop: () => Promise<void>
 }
 
 /**
@@ -201,7 +200,6 @@ export function watchDeadLetters (deps: {
     }
   }
 
-  void look()
-  const timer = setInterval(() => { void look() }, DEAD_LETTERS_INTERVAL_MS)
-  return { fill: () => fill, stop: () => clearInterval(timer) }
+  const { stop } = runAtIntervals({ everyMs: DEAD_LETTERS_INTERVAL_MS, run: look })
+  return { fill: () => fill, stop }
 }

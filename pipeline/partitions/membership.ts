@@ -54,6 +54,7 @@ export class Membership {
     this.#joined = await this.#bucket.put(this.id, this.#encode())
     // Starts with the last heartbeat of everybody in the order of writing: with its own one it knows all others.
     void this.#watchAll()
+    // Not `runAtIntervals`: a heartbeat must not wait for one that hangs, or a short outage would cost partitions.
     this.#timer = setInterval(() => { void this.#beat() }, BEAT_MS)
   }
 

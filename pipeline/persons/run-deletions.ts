@@ -1,11 +1,11 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { finishPersonDeletion, type PersonDeletion, selectDeletion } from '../../platform/persons/finish-person-deletion.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
-import { pause } from '../../platform/intervals.ts'
 
 /** Interval of polling unfinished deletions, in milliseconds. They are rare, and the law gives days for them. */
 const POLL_INTERVAL_MS = 10_000
@@ -24,19 +24,16 @@ export interface DeletionDeps {
 
 /**
  * Finishes interrupted deletions of persons, and deletes once more when the events that were in flight at the time of
- * the request have been stored. Runs until the signal fires; never rejects.
+ * the request have been stored.
  */
-export async function runDeletions (
-  deps: DeletionDeps, signal: AbortSignal, pollIntervalMs = POLL_INTERVAL_MS
-): Promise<void> {
-  while (!signal.aborted) {
-    try {
-      await finishOpenDeletions(deps, signal)
-    } catch (err) {
-      deps.logger.warn({ err }, 'could not finish deletions of persons; retrying')
-    }
-    await pause(pollIntervalMs, signal)
-  }
+export function startDeletions (deps: DeletionDeps, pollIntervalMs = POLL_INTERVAL_MS): IntervalLoop {
+  return runAtIntervals({
+    everyMs: pollIntervalMs,
+    run: async (signal) => await finishOpenDeletions(deps, signal),
+    logger: deps.logger,
+    failure: 'could not finish deletions of persons; retrying',
+    stopWithinMs: 2 * WAIT_MS
+  })
 }
 
 async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Promise<void> {

@@ -9,7 +9,7 @@ import { PartitionSupervisor, type PartitionSupervisorOptions } from '../partiti
 import { createPersonsMetrics } from './persons-metrics.ts'
 import { deadLetterUpdates } from './persons-outcome.ts'
 import { CopyRunner } from './run-copies.ts'
-import { runDeletions } from './run-deletions.ts'
+import { startDeletions } from './run-deletions.ts'
 import { runPersonsPartition } from './run-partition.ts'
 
 /** Default of `maxBatchBytes`: some thousand updates. */
@@ -68,7 +68,7 @@ export function startPersons (deps: PersonsDeps): PersonApplier {
   const metrics = createPersonsMetrics(deps.metrics)
   const copies = new CopyRunner({ sql: deps.sql, clickhouse: deps.clickhouse, metrics, logger })
   const stopping = new AbortController()
-  const deletions = runDeletions({ ...deps, logger }, stopping.signal, deps.deletionsPollIntervalMs)
+  const deletions = startDeletions({ ...deps, logger }, deps.deletionsPollIntervalMs)
   const supervisor = new PartitionSupervisor({
     partitions: new Map(Array.from({ length: PERSONS_PARTITIONS }, (_, partition) => [`persons ${partition}`, partition])),
     chooseOwner: (partition, members) => members[partition % members.length],
@@ -90,7 +90,7 @@ export function startPersons (deps: PersonsDeps): PersonApplier {
     async stop () {
       stopping.abort()
       await supervisor.stop()
-      await Promise.all([copies.stop(), deletions])
+      await Promise.all([copies.stop(), deletions.stop()])
     }
   }
 }

@@ -1,4 +1,5 @@
 /** Runs a partition of events, one session after the other. */
+import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type PipelineMetrics } from '../metrics.ts'
@@ -60,7 +61,7 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
     return
   }
   let reader: PartitionReader | null = null
-  let timer: NodeJS.Timeout | undefined
+  let pending: IntervalLoop | undefined
   let forget = (): void => {}
   try {
     const filter = await deps.openDuplicateFilter(partition, claimed)
@@ -68,11 +69,16 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
     const opened = reader
     // What was on its way is lost; asking again beats waiting for a missing heartbeat.
     forget = deps.onDisconnect(() => opened.fail('nats connection lost'))
-    timer = setInterval(() => { void refreshPending(opened, state) }, PENDING_INTERVAL_MS)
+    pending = runAtIntervals({
+      everyMs: PENDING_INTERVAL_MS,
+      firstAfterMs: PENDING_INTERVAL_MS,
+      run: async () => await refreshPending(opened, state)
+    })
     await new PartitionSession(deps, { lease: claimed.lease, reader, filter }).run()
   } finally {
     forget()
-    clearInterval(timer)
+    // Not awaited: it only reads a number.
+    void pending?.stop()
     reader?.close()
   }
 }

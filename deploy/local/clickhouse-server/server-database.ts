@@ -1,6 +1,7 @@
 /** The server's own database `millrace_server`: its query log, and system tables without the paths of this machine. */
 import { rmSync, writeFileSync } from 'node:fs'
 import { type Logger } from 'pino'
+import { type IntervalLoop, runAtIntervals } from '../../../platform/intervals.ts'
 import { type EngineSession } from './engine/engine.ts'
 import { buildInsertFrom } from './statement/statement.ts'
 import { quoteString } from '../../../schema/clickhouse-sql.ts'
@@ -107,15 +108,16 @@ export class QueryLog {
   #rows: string[] = []
   #dropped = 0
   #flushing: Promise<void> = Promise.resolve()
-  #timer: NodeJS.Timeout
+  #loop: IntervalLoop
 
   /** @param session  Used by the log alone. */
   constructor (session: EngineSession, spool: Spool, logger: Logger) {
     this.#session = session
     this.#spool = spool
     this.#logger = logger
-    this.#timer = setInterval(() => { void this.flush() }, FLUSH_INTERVAL_MS)
-    this.#timer.unref()
+    this.#loop = runAtIntervals({
+      everyMs: FLUSH_INTERVAL_MS, firstAfterMs: FLUSH_INTERVAL_MS, run: async () => await this.flush()
+    })
   }
 
   add (record: QueryRecord): void {
@@ -131,7 +133,7 @@ export class QueryLog {
   }
 
   async close (): Promise<void> {
-    clearInterval(this.#timer)
+    await this.#loop.stop()
     await this.flush()
   }
 

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs'
 import { appendFile, mkdir, open, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import path from 'node:path'
+import { runAtIntervals } from '../../../platform/intervals.ts'
 import { MAX_MESSAGE_BYTES } from '../../../schema/streams.ts'
 import { startOnPort } from '../ports.ts'
 import { type Service, type ServiceOptions, waitUntilReady } from '../processes/service.ts'
@@ -123,7 +124,6 @@ export function restartAfterFullDisk (
   server: ManagedProcess, folder: string, pollIntervalMs: number = POLL_INTERVAL_MS
 ): void {
   let isStuck = false
-  let isPolling = false
   // What an earlier process left does not count.
   let position = statSync(server.logFile).size
   const poll = async (): Promise<void> => {
@@ -131,19 +131,18 @@ export function restartAfterFullDisk (
     position = end
     isStuck ||= DISK_FULL.test(text)
     if (!isStuck || !await hasRoom(folder)) return
-    clearInterval(timer)
+    void loop.stop()
     await appendFile(server.logFile, 'millrace: the disk has room again; restarting nats-server, ' +
       'which writes no more to a stream after a write to it failed\n')
     await server.stop()
   }
-  const timer = setInterval(() => {
-    if (isPolling) return
-    isPolling = true
+  const loop = runAtIntervals({
+    everyMs: pollIntervalMs,
+    firstAfterMs: pollIntervalMs,
     // Nothing can be read or written on a broken disk: the next poll may.
-    void poll().catch(() => {}).finally(() => { isPolling = false })
-  }, pollIntervalMs)
-  timer.unref()
-  void server.exited.then(() => clearInterval(timer))
+    run: async () => await poll().catch(() => {})
+  })
+  void server.exited.then(() => loop.stop())
 }
 
 async function readFrom (file: string, from: number): Promise<{ text: string, end: number }> {
