@@ -1,6 +1,6 @@
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
-import { cutPage, decodeCursor, encodeCursor, matchSearch, type SqlFragment } from '../http/list-queries.ts'
+import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { notFound } from '../http/errors.ts'
 import { type PageContent, type PageQuery } from '../http/pagination.ts'
 
@@ -35,7 +35,7 @@ export interface Experiment {
 }
 
 /** The columns of an `Experiment`, for a query on `experiments AS e JOIN feature_flags AS f`. */
-function selectExperiment (sql: Sql): SqlFragment {
+function selectExperiment (sql: Sql): Statement {
   return sql`e.id, e.name, e.description, e.start_date, e.end_date, f.key AS feature_flag_key,
     json_build_object('id', f.id, 'team_id', f.project_id, 'name', f.name, 'key', f.key, 'filters', f.filters,
       'deleted', f.deleted, 'active', f.active,

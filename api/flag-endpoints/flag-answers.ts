@@ -1,5 +1,5 @@
 import { type Evaluation } from '../flag-evaluation/evaluate-flags.ts'
-import { parseInteger } from '../http/request-validation.ts'
+import { parseInteger } from '../http/request-values.ts'
 
 /** The fields of an answer besides the flags. */
 interface AnswerContext {

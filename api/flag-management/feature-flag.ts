@@ -1,6 +1,5 @@
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
-import { type SqlFragment } from '../http/list-queries.ts'
 
 /** A feature flag as answers show it. */
 export interface FeatureFlag {
@@ -21,7 +20,7 @@ export interface FeatureFlag {
 }
 
 /** The columns of a `FeatureFlag`, for a query on `feature_flags AS f`. */
-export function selectFeatureFlag (sql: Sql): SqlFragment {
+export function selectFeatureFlag (sql: Sql): Statement {
   return sql`f.id, f.project_id AS team_id, f.name, f.key, f.filters, f.deleted, f.active,
     f.ensure_experience_continuity, f.evaluation_runtime, f.bucketing_identifier, f.version,
     ${selectCreatedBy(sql, sql`f.created_by`)}, f.created_at, f.updated_at`

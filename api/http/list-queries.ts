@@ -2,11 +2,7 @@ import { HttpError } from '../../platform/errors.ts'
 import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isStorableText } from '../../platform/storable-text.ts'
 import { type PageContent } from './pagination.ts'
-import { parseInteger } from './request-validation.ts'
-import { isIsoDateTime } from './request-values.ts'
-
-/** A part of a query, to be put into a larger one. */
-export type SqlFragment = Statement
+import { isIsoDateTime, parseInteger } from './request-values.ts'
 
 /** What a query casts a value of a cursor to; a forged one must not reach the query. */
 export type CursorKind = 'text' | 'integer' | 'time'

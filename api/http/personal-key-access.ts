@@ -8,7 +8,7 @@ import { type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { requireScope, type Scope } from '../../platform/scopes.ts'
 import { recordKeyUse } from '../keys/personal-keys.ts'
 import { notFound } from './errors.ts'
-import { parseInteger } from './request-validation.ts'
+import { parseInteger } from './request-values.ts'
 
 /** Who asks, for which project. */
 export interface Access {

@@ -5,7 +5,7 @@ import { HttpError } from '../../platform/errors.ts'
 import { normaliseContentType } from '../../platform/http-body/read-body.ts'
 import { isStorableText } from '../../platform/storable-text.ts'
 import { malformedBody, unsupportedMediaType } from './errors.ts'
-import { isIsoDateTime } from './request-values.ts'
+import { isIsoDateTime, parseBoolean, parseInteger } from './request-values.ts'
 
 const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
 
@@ -80,26 +80,6 @@ export function createRequestValidation (): FastifySchemaCompiler<AnySchema> {
     if (httpPart === 'body') return bodies.compile(schema)
     return readTexts(texts.compile(schema), schema as SchemaObject)
   }
-}
-
-/**
- * Reads a whole number as JSON and SQL write it, without sign +, spaces, leading zeros, fraction, exponent or other
- * bases: anyone who sends `0x10`, `1e3` or `5.0` means something that a guess may miss.
- *
- * @returns undefined for anything else, and beyond 2^53.
- */
-export function parseInteger (text: string): number | undefined {
-  const value = /^(?:0|-?[1-9]\d{0,15})$/.test(text) ? Number(text) : undefined
-  return Number.isSafeInteger(value) ? value : undefined
-}
-
-/** Reads a boolean: `true`, `1` and Python's `True`, and their opposites; undefined for anything else. */
-export function parseBoolean (text: string): boolean | undefined {
-  return Object.hasOwn(BOOLEANS, text) ? BOOLEANS[text] : undefined
-}
-
-const BOOLEANS: Record<string, boolean> = {
-  true: true, false: false, 1: true, 0: false, True: true, False: false, TRUE: true, FALSE: false
 }
 
 interface SchemaObject { properties?: Record<string, { type?: unknown }> }

@@ -38,6 +38,26 @@ function normaliseZone (zone: string): string {
 }
 
 /**
+ * Reads a whole number as JSON and SQL write it, without sign +, spaces, leading zeros, fraction, exponent or other
+ * bases: anyone who sends `0x10`, `1e3` or `5.0` means something that a guess may miss.
+ *
+ * @returns undefined for anything else, and beyond 2^53.
+ */
+export function parseInteger (text: string): number | undefined {
+  const value = /^(?:0|-?[1-9]\d{0,15})$/.test(text) ? Number(text) : undefined
+  return Number.isSafeInteger(value) ? value : undefined
+}
+
+/** Reads a boolean: `true`, `1` and Python's `True`, and their opposites; undefined for anything else. */
+export function parseBoolean (text: string): boolean | undefined {
+  return Object.hasOwn(BOOLEANS, text) ? BOOLEANS[text] : undefined
+}
+
+const BOOLEANS: Record<string, boolean> = {
+  true: true, false: false, 1: true, 0: false, True: true, False: false, TRUE: true, FALSE: false
+}
+
+/**
  * Reads a list of names from a query parameter: a JSON array of strings, or names separated by commas. Names with a
  * comma need the first form.
  *
