@@ -69,6 +69,18 @@ t.test('replacing a process under load fails no request and loses no event', asy
   t.same([...load.acknowledged.difference(stored)], [])
 })
 
+t.test('starts without Postgres, and answers 503 as long as it knows no key', async (t) => {
+  const { env, url } = await prepare(t)
+
+  await startProcess(t, { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' })
+  const answer = await fetch(`${url}/capture/`, {
+    method: 'POST', body: JSON.stringify({ api_key: PROJECT_KEY, event: 'e', distinct_id: 'u' })
+  })
+
+  t.equal(answer.status, 503)
+  t.match(await answer.json(), { code: 'fetch_team_fail' })
+})
+
 t.test('says what is wrong with its settings, all of it, and ends', async (t) => {
   const child = spawn(process.execPath, [path.join(import.meta.dirname, 'main.ts')], {
     env: { PATH: process.env.PATH, MILLRACE_PORT: 'x', MILLRACE_PARTITIONS: '0' }, stdio: ['ignore', 'ignore', 'pipe']

@@ -18,6 +18,7 @@ import { BodyBudget } from './large/body-budget.ts'
 import { createLargeBodyPool } from './large/large-body-pool.ts'
 import { createPropertyReader } from './normalise/read-properties.ts'
 import { createNormaliseEvent } from './normalise/normalise-event.ts'
+import { withTimeout } from '../platform/intervals.ts'
 import { openKeys } from '../platform/keys/read-keys.ts'
 import { openPublishing } from './publish/open-publishing.ts'
 import { createRateLimit } from './capture/rate-limit.ts'
@@ -35,7 +36,7 @@ export interface Ingest {
 /** Six of the largest bodies are in memory at a time; others wait, some seconds. */
 const LARGE_BODIES = { maxBytes: 120_000_000, maxWaiting: 64, maxWaitMs: 30_000 }
 
-/** Longest wait of a request with an unknown key, while Postgres starts or does not answer. */
+/** Maximum wait for Postgres, in milliseconds: of the start, and of a request with an unknown key. */
 const KEY_WAIT_MS = 5000
 
 /** Clients that send less often than this have their idle connection closed when the process ends. */
@@ -64,9 +65,12 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   })
   const fingerprintKey = openFingerprintKey(sql, logger)
   await Promise.race([fingerprintKey.read(), delay(FINGERPRINT_KEY_WAIT_MS)])
-  const publishing = await openPublishing(config, {
-    logger, metrics, processId, fingerprintKey: () => fingerprintKey.current
-  })
+  const [publishing] = await Promise.all([
+    openPublishing(config, { logger, metrics, processId, fingerprintKey: () => fingerprintKey.current }),
+    // A process that listens before it knows the keys would refuse requests which the one it replaces still takes.
+    // Without Postgres it starts all the same.
+    withTimeout(KEY_WAIT_MS, keys.ready).catch(() => {})
+  ])
   const { partitions, persons, publishFrames, link, spool, failures } = publishing
 
   const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event could not be stored')
