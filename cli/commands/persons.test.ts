@@ -10,7 +10,7 @@ import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
 const JO = personUuid(1, 'jo')
 
-t.test('lists persons, finds one by distinct id or property, and shows it with its events', async (t) => {
+t.test('lists persons, finds one by distinct id or property, and shows it with its number of events', async (t) => {
   const { run } = await startWithJoAndAnn(t)
 
   t.match(JSON.parse((await run('persons list --project 1 --json')).out), [
@@ -25,7 +25,7 @@ t.test('lists persons, finds one by distinct id or property, and shows it with i
   }, 'by an id from before the merge')
 })
 
-t.test('deletes a person with the events of all its distinct ids, and says so when nothing is left', async (t) => {
+t.test('deletes a person with the events of all its distinct ids, and reports when nothing is left', async (t) => {
   const { run, clickhouse, sql } = await startWithJoAndAnn(t)
   const line = `persons delete --project 1 ${personUuid(1, 'phone')} --with-events --json`
 

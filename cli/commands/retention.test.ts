@@ -2,14 +2,14 @@ import t from 'tap'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
-t.test('shows how long what is kept, also without any rule, and takes rules that make sense', async (t) => {
+t.test('shows the rules, also without any, and refuses contradictory ones', async (t) => {
   const { sql, url } = await createTestPostgres(t)
   await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
   const run = async (line: string): Promise<Captured> =>
     await runCaptured(`retention ${line}`.split(' '), { DATABASE_URL: url })
-  const forEver = { days: null, projectId: null }
+  const unlimited = { days: null, projectId: null }
 
-  t.same(JSON.parse((await run('show --json')).out), [{ what: 'events', ...forEver }, { what: 'dead_letters', ...forEver }])
+  t.same(JSON.parse((await run('show --json')).out), [{ what: 'events', ...unlimited }, { what: 'dead_letters', ...unlimited }])
   t.match((await run('set --days 400')).out, /events +all +400\n/)
   t.match((await run('set --project 1 --forever')).out, /events +all +400\nevents +1 +indefinitely\n/)
   t.same(JSON.parse((await run('set --dead-letters --days 30 --json')).out), [

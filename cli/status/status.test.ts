@@ -20,7 +20,7 @@ function ingestAt (readAt: number, accepted: number): TierReading {
   }
 }
 
-t.test('reads samples with labels and escapes, and adds them up', async (t) => {
+t.test('reads samples with labels and escapes, and sums them', async (t) => {
   const metrics = parseMetrics('a_total{x="1",y="p\\"q"} 2\na_total{x="2",y="z"} 3.5\n# TYPE a counter\nb 1e3\n')
 
   t.equal(metrics.sum('a_total'), 5.5)
@@ -29,12 +29,12 @@ t.test('reads samples with labels and escapes, and adds them up', async (t) => {
   t.equal(metrics.sum('b'), 1000)
 })
 
-t.test('computes rates from two looks, also when the process was started again in between', async (t) => {
-  const look = (readAt: number, accepted: number): Reading =>
+t.test('computes rates from two readings, also when the process was restarted in between', async (t) => {
+  const reading = (readAt: number, accepted: number): Reading =>
     ({ time: new Date(0), stores: STORES, tiers: [ingestAt(readAt, accepted)] })
 
-  t.equal(buildStatus(look(0, 100), look(2000, 300)).ingest.acceptedPerSecond, 100)
-  t.equal(buildStatus(look(0, 100), look(2000, 50)).ingest.acceptedPerSecond, 25)
+  t.equal(buildStatus(reading(0, 100), reading(2000, 300)).ingest.acceptedPerSecond, 100)
+  t.equal(buildStatus(reading(0, 100), reading(2000, 50)).ingest.acceptedPerSecond, 25)
 })
 
 t.test('names what is stuck and what is down', async (t) => {
@@ -50,7 +50,7 @@ t.test('names what is stuck and what is down', async (t) => {
   t.match(drawStatus(status), /DEGRADED {2}captures are answered, flags get no answer/)
 })
 
-t.test('says what is behind and by how much, in the words of /_health', async (t) => {
+t.test('reports what is behind and by how much, as /_health does', async (t) => {
   const pipelineAt = (lagMs: number): TierReading => ({
     ...ingestAt(0, 0), tier: 'pipeline', url: `http://127.0.0.1:${lagMs}`,
     health: reportHealth([{ name: 'stream EVENTS', healthy: true, lagMs }])
@@ -67,8 +67,8 @@ t.test('says what is behind and by how much, in the words of /_health', async (t
   t.match(drawStatus(status), /^BEHIND pipeline: stream EVENTS by 80\.0 s\nnothing is stuck$/m)
 })
 
-t.test('the headline says what clients feel', async (t) => {
-  const look = (figures: string, health: 'answers' | 'silent' = 'answers'): Reading => {
+t.test('the headline says what clients see', async (t) => {
+  const reading = (figures: string, health: 'answers' | 'silent' = 'answers'): Reading => {
     const ingest = { ...ingestAt(0, 0), metrics: parseMetrics(figures), ...(health === 'silent' ? { health: null } : {}) }
     return { time: new Date(0), stores: { ...STORES, nats: null }, tiers: [ingest] }
   }
@@ -78,13 +78,13 @@ t.test('the headline says what clients feel', async (t) => {
     return drawStatus(buildStatus(before, now)).split('\n')[0]!
   }
 
-  t.match(headline(look(refused(5)), look(refused(5))), /DEGRADED {2}captures are answered,/)
-  t.match(headline(look(''), look('millrace_ingest_spool_bytes 7\n')), /DEGRADED {2}captures are answered, and wait on the disk/)
-  t.match(headline(look(refused(5)), look(refused(6))), /DOWN {2}captures are refused/)
-  t.match(headline(look(''), look('', 'silent')), /DOWN {2}captures get no answer/)
+  t.match(headline(reading(refused(5)), reading(refused(5))), /DEGRADED {2}captures are answered,/)
+  t.match(headline(reading(''), reading('millrace_ingest_spool_bytes 7\n')), /DEGRADED {2}captures are answered, and wait on the disk/)
+  t.match(headline(reading(refused(5)), reading(refused(6))), /DOWN {2}captures are refused/)
+  t.match(headline(reading(''), reading('', 'silent')), /DOWN {2}captures get no answer/)
 })
 
-t.test('what nobody knows is unknown, not 0', async (t) => {
+t.test('an unknown figure is null, not 0', async (t) => {
   const pipeline: TierReading = {
     tier: 'pipeline', url: 'http://127.0.0.1:8002', readAt: 0,
     health: reportHealth([{ name: 'nats', healthy: false }]),

@@ -13,7 +13,7 @@ t.test('finds no difference between the clocks of one machine', async (t) => {
   t.match(today, /^\d{4}-\d\d-\d\d$/)
 })
 
-t.test('takes the smallest difference that agrees with what was read', async (t) => {
+t.test('finds the smallest difference that fits the readings', async (t) => {
   for (const [beforeMs, nowMs, afterMs, lead] of [
     [1000.2, 1000, 1000.9, 0], [1000, 1500, 2000, 0], [1000, 1000, 9000, 0], [1000, 9000, 9000, 0],
     [1000, 6010, 1020, 4990], [6000, 1010, 6020, -4989], [1000.5, 1000, 1000.6, 0], [1000.5, 999, 1000.6, 0],

@@ -65,7 +65,7 @@ t.test('counts each SELECT of an analyst once for every definition it names', as
   t.match(await usage(), { '1 order paid': 2, '2 order paid': 2 })
 })
 
-t.test('leaves out what nobody asked: failed queries, comments, other tables, our own queries', async (t) => {
+t.test('ignores failed queries, comments, other tables and our own queries', async (t) => {
   const { ask, count, usage, clickhouse } = await createStores(t)
 
   await ask("SELECT nonsense FROM events WHERE event = 'order paid'")
@@ -80,7 +80,7 @@ t.test('leaves out what nobody asked: failed queries, comments, other tables, ou
   t.same(await usage(), {})
 })
 
-t.test('forgets what is older than 30 days, corrects what was counted wrongly, keeps what the log has lost', async (t) => {
+t.test('drops days older than 30, corrects wrong counts, keeps counts that the log has lost', async (t) => {
   const { sql, ask, count, usage } = await createStores(t)
   await sql`INSERT INTO query_usage SELECT 1, 'event', 'order paid', (now() AT TIME ZONE 'UTC')::date - days, 100
     FROM unnest(ARRAY[1, 29, 30, 31]) AS days`
@@ -93,7 +93,7 @@ t.test('forgets what is older than 30 days, corrects what was counted wrongly, k
   t.equal((await sql`SELECT FROM query_usage WHERE day < (now() AT TIME ZONE 'UTC')::date - 30`).length, 0)
 })
 
-t.test('leaves what a person wrote until a query names it after that', async (t) => {
+t.test('keeps a value that a user wrote until a query names the definition after that', async (t) => {
   const { sql, ask, count, usage } = await createStores(t)
   const named = "SELECT JSONExtractString(properties, 'plan') FROM events WHERE event = 'order paid' AND project_id = 1"
   await ask(named)
@@ -126,7 +126,7 @@ t.test('counts nothing for what was deleted', async (t) => {
   t.same([...await sql`SELECT FROM query_usage`], [])
 })
 
-t.test('is done by one process at a time, with a pause', async (t) => {
+t.test('runs in one process at a time, with a pause', async (t) => {
   const { sql, clickhouse, count } = await createStores(t)
   await count()
 

@@ -44,7 +44,7 @@ async function createStores (t: TestContext): Promise<Stores> {
   }
 }
 
-t.test('keeps volume, times, types and pairs of what was sent', async (t) => {
+t.test('writes volume, times, types and pairs of the events sent', async (t) => {
   const { sql, insert, rollUp } = await createStores(t)
   const latest = Date.now() - 5000
 
@@ -71,7 +71,7 @@ t.test('keeps volume, times, types and pairs of what was sent', async (t) => {
   ])
 })
 
-t.test('heals a wrong first type, but leaves alone what a person chose', async (t) => {
+t.test('corrects a wrong first type, but keeps one that a user chose', async (t) => {
   const { sql, insert, rollUp } = await createStores(t)
   await insert([{ property_types: 'eSamount\0eSsize' }])
   await rollUp()
@@ -85,7 +85,7 @@ t.test('heals a wrong first type, but leaves alone what a person chose', async (
   ])
 })
 
-t.test('lets volumes shrink when days pass', async (t) => {
+t.test('reduces volumes as days pass', async (t) => {
   const { sql, insert, rollUp } = await createStores(t)
   await insert([{}])
   await rollUp()
@@ -98,7 +98,7 @@ t.test('lets volumes shrink when days pass', async (t) => {
   t.match(await sql`SELECT volume_30_day FROM event_definitions`, [{ volume_30_day: 1 }])
 })
 
-t.test('takes names that Postgres cannot hold', async (t) => {
+t.test('accepts names that Postgres cannot store', async (t) => {
   const { sql, insert, rollUp } = await createStores(t)
 
   await insert([{ event: 'a\0b' }, { event: 'a\ufffdb' }, { event: 'ab' }, { event: 'ab' }, { event: 'it\'s "quoted" \\ 🎉' }])
@@ -109,17 +109,17 @@ t.test('takes names that Postgres cannot hold', async (t) => {
   ])
 })
 
-t.test('goes on by itself after a store was unavailable, one process at a time', async (t) => {
+t.test('continues after a store was unavailable, one process at a time', async (t) => {
   const { sql, clickhouse, insert } = await createStores(t)
   const logger = pino({ level: 'silent' })
-  await sql`ALTER TABLE roll_up_state RENAME TO away`
+  await sql`ALTER TABLE roll_up_state RENAME TO renamed`
   const start = (): ReturnType<typeof startRollUp> =>
     startRollUp({ clickhouse, sql, intervalMs: 100, metrics: createMetrics('test'), logger })
   const [one, two] = [start(), start()]
   t.teardown(() => Promise.all([one.stop(), two.stop()]))
 
   await waitFor(() => one.lastError() !== null)
-  await sql`ALTER TABLE away RENAME TO roll_up_state`
+  await sql`ALTER TABLE renamed RENAME TO roll_up_state`
   await insert([{}])
   await waitFor(async () => (await sql`SELECT FROM event_definitions WHERE volume_30_day = 1`).length === 1)
 

@@ -16,7 +16,7 @@ function person (distinctId: string): object {
   return { ...origin(), kind: 'person', distinctId, set: { name: distinctId } }
 }
 
-t.test('applies nothing by a memory that another process made incomplete', async (t) => {
+t.test('applies nothing while its recent updates lack those that another process applied', async (t) => {
   const { sql } = await createTestPostgres(t)
   await sql`INSERT INTO projects (id, name) VALUES (1, 'one')`
   await openProgress(sql, PARTITION)
@@ -35,7 +35,7 @@ t.test('applies nothing by a memory that another process made incomplete', async
   t.match(applied, { deduplicated: 1, applied: { person: 1 } })
 })
 
-t.test('changes nothing while what it refuses cannot be kept', async (t) => {
+t.test('changes nothing while refused updates cannot be dead-lettered', async (t) => {
   const { sql } = await createTestPostgres(t)
   await sql`INSERT INTO projects (id, name) VALUES (1, 'one')`
   await openProgress(sql, PARTITION)

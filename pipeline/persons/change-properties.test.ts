@@ -15,7 +15,7 @@ t.test('sets once what is absent, then sets, then unsets', async (t) => {
   t.ok(owner.changed)
 })
 
-t.test('knows when nothing is different, whatever the order of keys', async (t) => {
+t.test('recognises that nothing changes, whatever the order of keys', async (t) => {
   const owner = ownerOf({ a: null, n: { x: 1, y: [1, { z: 2 }] } })
 
   changeProperties(owner, { set: { a: null, n: { y: [1, { z: 2 }], x: 1 } }, setOnce: { a: 1 }, unset: ['toString'] })
@@ -23,7 +23,7 @@ t.test('knows when nothing is different, whatever the order of keys', async (t) 
   t.notOk(owner.changed)
 })
 
-t.test('takes names of built-in members for names like any other', async (t) => {
+t.test('treats names of built-in members like any other name', async (t) => {
   const owner = ownerOf({})
 
   changeProperties(owner, { set: JSON.parse('{"__proto__":{"x":1},"constructor":2}') as Properties, setOnce: { toString: 3 } })
@@ -32,7 +32,7 @@ t.test('takes names of built-in members for names like any other', async (t) => 
   t.equal(({} as Properties).x, undefined)
 })
 
-t.test('makes none of a change that would be too large, and room again by unsetting', async (t) => {
+t.test('refuses a whole change that would be too large, and accepts more after unsetting', async (t) => {
   const owner = ownerOf({ keep: 1 })
   const most = 'é'.repeat(MAX_PROPERTIES_BYTES / 2 - 20)
 
@@ -43,7 +43,7 @@ t.test('makes none of a change that would be too large, and room again by unsett
   t.same(Object.keys(owner.properties), ['keep', 'much'])
 })
 
-t.test('never believes properties to be smaller than they are', async (t) => {
+t.test('never underestimates the size of properties', async (t) => {
   const owner = ownerOf({})
   const values = ['"\\\u0001\n', '😀\ud800', -1.5e-300, true, null, { 'k"': ['é'] }, [], 1e21]
 

@@ -37,7 +37,7 @@ t.test(`${SEQUENCES} random sequences end as the rules say, through redeliveries
     unconfirmed = []
   }
   await Promise.all(unconfirmed)
-  await stores.settled()
+  await stores.waitUntilApplied()
   const deaths = await appliers.stop()
   const calm = stores.start()
   await noCopiesWait(stores)
@@ -61,14 +61,14 @@ function lengthOf (random: Random): number {
 
 type Messages = PersonsUpdate[][]
 
-/** Cuts all sequences, interleaved, into messages of random size; some are sent again, at once or much later. */
+/** Splits all sequences, interleaved, into messages of random size; some are sent again, at once or much later. */
 function * shuffleIntoMessages (random: Random, sequences: readonly PersonsUpdate[][]): Generator<Messages> {
   const unfinished = sequences.map((updates) => ({ updates, next: 0 }))
   const sent: PersonsUpdate[][] = []
   while (unfinished.length > 0) {
     const message: PersonsUpdate[] = []
     for (let left = 1 + Math.floor(random() * 400); left > 0 && unfinished.length > 0; left--) {
-      // From a narrow front: sequences progress together, a few hundred at a time.
+      // Sequences progress together, a few hundred at a time.
       const at = Math.floor(random() * Math.min(unfinished.length, 300))
       const sequence = unfinished[at]!
       message.push(sequence.updates[sequence.next++]!)

@@ -30,7 +30,7 @@ t.test('spreads uuids that differ in few bits over both words', async (t) => {
   t.ok(new Set(all.map(({ high }) => high)).size > 199_970)
 })
 
-t.test('tells updates of one event apart, and equal uuids of other persons', async (t) => {
+t.test('differs between updates of one event, and between persons with equal uuids', async (t) => {
   const one = update(1)
   const texts = [one, { ...one, projectId: 2 }, { ...one, distinctId: 'b' }, { ...one, kind: 'group', groupType: 'a', groupKey: 'a' }]
     .map((each) => JSON.stringify(fingerprintUpdate(each as PersonUpdate)))
@@ -38,7 +38,7 @@ t.test('tells updates of one event apart, and equal uuids of other persons', asy
   t.equal(new Set(texts).size, 4)
 })
 
-t.test('comes back from its bytes', async (t) => {
+t.test('survives encoding and decoding', async (t) => {
   const all = [{ high: 0, low: 1 }, { high: 0xffffffff, low: 0x80000000 }]
 
   t.same(decodeFingerprints(encodeFingerprints(all)), all)

@@ -10,7 +10,7 @@ import { openPersonsPartitionReader } from './partition-reader.ts'
 /** More than two pulls bring. */
 const MESSAGES = 250
 
-t.test('reads on without losing its place when the server says that a pull brought all it may', async (t) => {
+t.test('keeps its place when the server says that a pull is complete', async (t) => {
   const { url } = await startTestNats(t)
   const connection = await connectNats({ url, name: 'test', logger: pino({ level: 'silent' }) })
   t.teardown(() => connection.close())

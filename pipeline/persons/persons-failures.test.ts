@@ -14,12 +14,12 @@ import { MAX_PROPERTIES_BYTES } from './change-properties.ts'
 import { compareCopies } from './testing/compare-copies.ts'
 import { noCopiesWait, origin, readPersons, startPersonsStores, type PersonsStores } from './testing/start-persons-stores.ts'
 
-/** For the copies of all tests that do not look at them. */
+/** Shared by tests that do not check the copies. */
 const clickhouse = await createTestClickHouse(t)
 
-t.test('dead-letters what is no update and applies its neighbours', async (t) => {
+t.test('dead-letters items that are not updates, and applies the others', async (t) => {
   const stores = await startPersonsStores(t, { clickhouse })
-  const { publish, publishRaw, start, settled, sql } = stores
+  const { publish, publishRaw, start, waitUntilApplied, sql } = stores
   start()
   const good = person('good', { set: { ok: true } })
   const bad = [
@@ -30,21 +30,21 @@ t.test('dead-letters what is no update and applies its neighbours', async (t) =>
   await publishRaw(1, '{"kind":"person"}')
   await publishRaw(1, JSON.stringify([bad[0], good, ...bad.slice(1)]))
   await publish([{ ...person('lost'), projectId: 999 }])
-  await settled()
+  await waitUntilApplied()
 
   t.match(await readPersons(sql, 1), [{ distinctIds: ['good'], properties: { ok: true } }])
   t.same(await countReasons(stores), { invalid_json: 2, invalid_update: 5, unknown_project: 1 })
 })
 
-t.test('finds the update that Postgres cannot store among a thousand, and applies all others', async (t) => {
+t.test('finds the one update among a thousand that Postgres cannot store, and applies all others', async (t) => {
   const stores = await startPersonsStores(t, { clickhouse })
-  const { publish, start, settled, sql } = stores
+  const { publish, start, waitUntilApplied, sql } = stores
   const updates = Array.from({ length: 1000 }, (_, i) => person(`id-${i}`, { set: { i } }))
   await sql`ALTER TABLE persons ADD CONSTRAINT no_poison CHECK (properties->>'i' <> '617')`
 
   await publish(updates)
   start()
-  await settled()
+  await waitUntilApplied()
 
   t.equal((await readPersons(sql, 1)).length, 999)
   t.match(await listDeadLetters(stores.connection), [{
@@ -52,15 +52,15 @@ t.test('finds the update that Postgres cannot store among a thousand, and applie
   }])
 })
 
-t.test('refuses properties that are nested deeper than anybody can read', async (t) => {
+t.test('refuses properties that are nested too deep', async (t) => {
   const stores = await startPersonsStores(t, { clickhouse })
-  const { publishRaw, start, settled, sql, connection } = stores
+  const { publishRaw, start, waitUntilApplied, sql, connection } = stores
   start()
   const brackets = '['.repeat(50_000) + ']'.repeat(50_000)
   const deep = JSON.stringify(person('deep', { set: { deep: 'x' } })).replace('"x"', brackets)
 
   await publishRaw(1, `[${JSON.stringify(person('a'))}, ${deep} ,${JSON.stringify(person('b'))}]`)
-  await settled()
+  await waitUntilApplied()
 
   t.match(await readPersons(sql, 1), [{ distinctIds: ['a'] }, { distinctIds: ['b'] }])
   const [letter] = await listDeadLetters(connection)
@@ -68,14 +68,14 @@ t.test('refuses properties that are nested deeper than anybody can read', async 
   t.equal(Buffer.from(opened?.bodyBase64 ?? '', 'base64').toString(), `[${deep}]`)
 })
 
-t.test('stores texts that Postgres refuses as they are, with replacement characters', async (t) => {
-  const { publish, start, settled, sql } = await startPersonsStores(t, { clickhouse })
+t.test('replaces characters that Postgres cannot store', async (t) => {
+  const { publish, start, waitUntilApplied, sql } = await startPersonsStores(t, { clickhouse })
   start()
 
   await publish([person('nul\0id', {
     set: { 'a\0b': ['x\0', { lone: '\udc00!' }], path: 'C:\\users\\udo', pair: '😀' }
   })])
-  await settled()
+  await waitUntilApplied()
 
   const [stored] = await readPersons(sql, 1)
   t.strictSame(stored?.distinctIds, ['nul\ufffdid'])
@@ -84,9 +84,9 @@ t.test('stores texts that Postgres refuses as they are, with replacement charact
   })
 })
 
-t.test('refuses properties that would make a person too large, and nothing else of the event', async (t) => {
+t.test('refuses properties that would make a person too large, and applies the rest of the event', async (t) => {
   const stores = await startPersonsStores(t, { clickhouse })
-  const { publish, start, settled, sql } = stores
+  const { publish, start, waitUntilApplied, sql } = stores
   start()
   const megabyte = 'x'.repeat(1_048_576)
   const half = 'y'.repeat(MAX_PROPERTIES_BYTES / 2)
@@ -98,7 +98,7 @@ t.test('refuses properties that would make a person too large, and nothing else 
     { ...origin(), kind: 'merge', how: 'identify', distinctId: 'a', otherDistinctId: 'b', set: { plan: 'pro' } },
     { ...origin(), kind: 'group', groupType: 'company', groupKey: 'acme', set: { large: megabyte } }
   ])
-  await settled()
+  await waitUntilApplied()
 
   const [only, ...others] = await readPersons(sql, 1)
   t.same(others, [])
@@ -108,9 +108,9 @@ t.test('refuses properties that would make a person too large, and nothing else 
   t.match(await sql`SELECT reason, occurrences FROM persons_warnings`, [{ reason: 'properties_too_large', occurrences: 3 }])
 })
 
-t.test('applies a replayed dead letter, although it saw the update before', async (t) => {
+t.test('applies a replayed dead letter', async (t) => {
   const stores = await startPersonsStores(t, { clickhouse })
-  const { publish, start, settled, sql, connection } = stores
+  const { publish, start, waitUntilApplied, sql, connection } = stores
   start()
   await publish([{ ...person('late', { set: { plan: 'pro' } }), projectId: 5 }])
   await waitFor(async () => (await countReasons(stores)).unknown_project === 1)
@@ -119,52 +119,52 @@ t.test('applies a replayed dead letter, although it saw the update before', asyn
   t.match(await replayDeadLetters(connection, { stage: 'persons' }), { replayed: 1 })
 
   await waitFor(async () => (await readPersons(sql, 5)).length === 1)
-  await settled()
+  await waitUntilApplied()
   t.same(await countReasons(stores), {})
 })
 
-t.test('passes over an update that an SDK sends again, so that it does not undo a newer one', async (t) => {
-  const { publish, start, settled, sql } = await startPersonsStores(t, { clickhouse })
+t.test('skips an update that an SDK sends again, so that it does not undo a newer one', async (t) => {
+  const { publish, start, waitUntilApplied, sql } = await startPersonsStores(t, { clickhouse })
   const first = person('a', { set: { plan: 'free' } })
   const before = start()
   await publish([first], [person('a', { set: { plan: 'pro' } })])
-  await settled()
+  await waitUntilApplied()
 
   await publish([first])
-  await settled()
+  await waitUntilApplied()
   await before.stop()
   start()
   await publish([first, person('a', { set: { later: true } })])
-  await settled()
+  await waitUntilApplied()
 
   t.strictSame((await readPersons(sql, 1))[0]?.properties, { plan: 'pro', later: true })
 })
 
-t.test('waits for Postgres and goes on where it stopped', async (t) => {
+t.test('waits while Postgres is unavailable, and continues where it stopped', async (t) => {
   const stores = await startPersonsStores(t, { clickhouse })
-  const { publish, start, settled, sql } = stores
+  const { publish, start, waitUntilApplied, sql } = stores
   const persons = start()
   await publish([person('a', { set: { n: 1 } })])
-  await settled()
+  await waitUntilApplied()
 
   await allowConnections(stores, false)
   await publish([person('a', { set: { n: 2 } }), person('b')])
   await waitFor(() => persons.states().some(({ phase, lastError }) => phase === 'failing' && lastError !== null))
   await allowConnections(stores, true)
-  await settled()
+  await waitUntilApplied()
 
   t.match(await readPersons(sql, 1), [{ properties: { n: 2 } }, { distinctIds: ['b'] }])
   t.same(await countReasons(stores), {})
 })
 
-t.test('keeps copies in Postgres while ClickHouse is unavailable', async (t) => {
+t.test('stores copies in Postgres while ClickHouse is unavailable', async (t) => {
   const stores = await startPersonsStores(t)
-  const { publish, start, settled, sql } = stores
-  const nobody = connectClickHouse({ url: `http://127.0.0.1:${await freePort()}/none` })
-  t.teardown(() => nobody.close())
-  const persons = start({ clickhouse: nobody })
+  const { publish, start, waitUntilApplied, sql } = stores
+  const unreachable = connectClickHouse({ url: `http://127.0.0.1:${await freePort()}/none` })
+  t.teardown(() => unreachable.close())
+  const persons = start({ clickhouse: unreachable })
   await publish([person('a', { set: { n: 1 } })], [person('a', { set: { n: 2 } })])
-  await settled()
+  await waitUntilApplied()
   await waitFor(() => persons.copiesError())
   t.match(await readPersons(sql, 1), [{ properties: { n: 2 } }], 'persons do not wait')
 
@@ -175,26 +175,26 @@ t.test('keeps copies in Postgres while ClickHouse is unavailable', async (t) => 
   t.same(await compareCopies(stores), [])
 })
 
-t.test('goes on after nats-server was killed', async (t) => {
+t.test('continues after nats-server was killed', async (t) => {
   const stores = await startPersonsStores(t, { clickhouse })
-  const { publish, start, settled, sql, nats } = stores
+  const { publish, start, waitUntilApplied, sql, nats } = stores
   start()
   await publish([person('a')])
-  await settled()
+  await waitUntilApplied()
 
   await nats.kill('SIGKILL')
   await nats.restart()
   await waitFor(async () => { await publish([person('b')]); return true })
-  await settled()
+  await waitUntilApplied()
 
   t.match(await readPersons(sql, 1), [{ distinctIds: ['a'] }, { distinctIds: ['b'] }])
 })
 
 t.test('applies what comes after the stream was deleted and re-created', async (t) => {
-  const { publish, start, settled, sql, connection } = await startPersonsStores(t, { clickhouse })
+  const { publish, start, waitUntilApplied, sql, connection } = await startPersonsStores(t, { clickhouse })
   start()
   await publish([person('a')], [person('b')])
-  await settled()
+  await waitUntilApplied()
 
   await (await jetstreamManager(connection)).streams.delete(PERSONS_STREAM)
   await ensureStreams(connection, { replicas: 1, eventsMaxBytes: 1e9, deadLetterMaxBytes: 1e8 })
@@ -203,15 +203,15 @@ t.test('applies what comes after the stream was deleted and re-created', async (
   await waitFor(async () => (await readPersons(sql, 1)).length === 3, { timeoutMs: 30_000 })
 })
 
-t.test('takes messages larger than a usual pull, in their place', async (t) => {
-  const { publish, start, settled, sql } = await startPersonsStores(t, { clickhouse })
+t.test('reads messages larger than a usual pull, in order', async (t) => {
+  const { publish, start, waitUntilApplied, sql } = await startPersonsStores(t, { clickhouse })
   const junk = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`k${i}`, 'x'.repeat(500_000)]))
 
   await publish([person('a', { set: { n: 1 } })])
   await publish([person('a', { set: { ...junk, n: 2 } }), person('a', { set: { n: 3 } })])
   await publish([person('a', { set: { n: 4 }, setOnce: { m: 1 } })])
   start()
-  await settled()
+  await waitUntilApplied()
 
   t.strictSame((await readPersons(sql, 1))[0]?.properties, { n: 4, m: 1 })
 })
@@ -225,7 +225,7 @@ async function countReasons ({ connection }: PersonsStores): Promise<Record<stri
   return Object.fromEntries([...Map.groupBy(reasons, (reason) => reason)].map(([reason, all]) => [reason, all.length]))
 }
 
-/** Shuts the database of the test as an outage would: everybody is thrown out and nobody gets in. */
+/** Shuts the database of the test as an outage would: all connections are closed and none is accepted. */
 async function allowConnections ({ databaseUrl }: PersonsStores, isAllowed: boolean): Promise<void> {
   const url = new URL(databaseUrl)
   const name = url.pathname.slice(1)

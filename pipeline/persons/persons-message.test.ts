@@ -5,7 +5,7 @@ import { readPersonsMessage } from './persons-message.ts'
 const at = { sequence: 1, publishedUs: 1 }
 const good = { projectId: 1, uuid: 'u', timestamp: 1, kind: 'merge', how: 'alias', distinctId: 'a', otherDistinctId: '' }
 
-t.test('reads updates and refuses each bad one with what is wrong', async (t) => {
+t.test('reads updates, and refuses each bad one with the reason', async (t) => {
   const bad: [object, RegExp][] = [
     [{ projectId: 0 }, /projectId/], [{ projectId: 2 ** 31 }, /projectId/], [{ uuid: 7 }, /uuid/],
     [{ timestamp: '2026' }, /timestamp/], [{ timestamp: -1 }, /timestamp/], [{ how: 'maybe' }, /how/],
@@ -35,13 +35,13 @@ t.test('keeps the digits of long numbers and cleans strings, whatever else a mes
   t.match(refused, [{ reason: 'invalid_update', detail: /set/ }], 'a long number is no object')
 })
 
-t.test('keeps the bytes of what is no JSON, and does not quote them', async (t) => {
+t.test('dead-letters the bytes of a message that is not JSON, without quoting them', async (t) => {
   const payload = Buffer.from('[{"secret": oops}]')
 
   t.match(readPersonsMessage(payload, at).refused, [{ reason: 'invalid_json', payload, detail: /^((?!oops).)*$/ }])
 })
 
-t.test('knows an applied message from a new one with its number', async (t) => {
+t.test('tells an applied message from a new one with the same sequence', async (t) => {
   const progress = { streamCreated: 'monday', lastSequence: 10, lastPublishedUs: 1000 }
 
   t.notOk(isUnapplied({ sequence: 10, publishedUs: 1000 }, progress, 'monday'))

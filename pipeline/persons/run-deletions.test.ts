@@ -29,9 +29,9 @@ t.test('deletes a person by an id from before its merge, with the events of all 
   t.equal(await deletePerson({ projectId: 1, uuid: personUuid(1, 'jo'), withEvents: true }, deps(stores)), null)
 })
 
-t.test('leaves the events when only the person is to go; a later event makes a new person', async (t) => {
+t.test('keeps the events when only the person is deleted; a later event creates a new person', async (t) => {
   const stores = await startWithMergedPerson(t)
-  const { sql, clickhouse: { client }, publish, settled } = stores
+  const { sql, clickhouse: { client }, publish, waitUntilApplied } = stores
   const uuid = personUuid(1, 'jo')
 
   t.match(await deletePerson({ projectId: 1, uuid, withEvents: false }, deps(stores)), { isDone: true, events: 0 })
@@ -39,22 +39,22 @@ t.test('leaves the events when only the person is to go; a later event makes a n
   t.equal(await count(client, 'events_with_person', `person_id = '${uuid}'`), 2, 'the merge is forgotten')
 
   await publish([{ ...origin(), kind: 'person', distinctId: 'jo', set: { again: true } }])
-  await settled()
+  await waitUntilApplied()
   await noCopiesWait(stores)
   t.strictSame((await readPersons(sql, 1)).map(({ properties }) => properties), [{}, { again: true }])
   t.equal(await count(client, 'persons FINAL', `person_id = '${uuid}' AND properties LIKE '%again%'`), 1)
 })
 
-t.test('finishes a deletion that ClickHouse was unavailable for, and deletes what was on its way', async (t) => {
+t.test('finishes a deletion after ClickHouse was unavailable, and deletes events that were in flight', async (t) => {
   const stores = await startWithMergedPerson(t)
   const { sql, clickhouse: { client }, connection } = stores
-  const nobody = connectClickHouse({ url: `http://127.0.0.1:${await freePort()}/none` })
-  t.teardown(() => nobody.close())
+  const unreachable = connectClickHouse({ url: `http://127.0.0.1:${await freePort()}/none` })
+  t.teardown(() => unreachable.close())
   // A message that no consumer has acknowledged yet.
   await jetstream(connection).publish(eventsSubject('live', 0), 'on its way')
 
   const begun = await deletePerson(
-    { projectId: 1, uuid: personUuid(1, 'jo'), withEvents: true }, { ...deps(stores), clickhouse: nobody })
+    { projectId: 1, uuid: personUuid(1, 'jo'), withEvents: true }, { ...deps(stores), clickhouse: unreachable })
   t.match(begun, { isDone: false })
 
   await stores.persons.stop()
@@ -71,7 +71,7 @@ t.test('finishes a deletion that ClickHouse was unavailable for, and deletes wha
 /** Jo, whose phone was merged into her, and Ann; two events of each distinct id, and one of Jo in another project. */
 async function startWithMergedPerson (t: TestContext): Promise<PersonsStores & { persons: PersonApplier }> {
   const stores = await startPersonsStores(t)
-  const { publish, start, settled, clickhouse: { client } } = stores
+  const { publish, start, waitUntilApplied, clickhouse: { client } } = stores
   const merge: MergeUpdate = { ...origin(), kind: 'merge', how: 'identify', distinctId: 'jo', otherDistinctId: 'phone' }
   const persons = start()
   await publish([
@@ -80,7 +80,7 @@ async function startWithMergedPerson (t: TestContext): Promise<PersonsStores & {
     { ...origin(), kind: 'person', distinctId: 'ann' },
     merge
   ])
-  await settled()
+  await waitUntilApplied()
   await noCopiesWait(stores)
   await insertEvents(client, ['jo', 'jo', 'phone', 'phone', 'ann', 'ann'])
   await insertEvents(client, ['jo'], 2)

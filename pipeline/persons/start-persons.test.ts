@@ -7,26 +7,26 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { compareCopies } from './testing/compare-copies.ts'
 import { noCopiesWait, origin, readPersons, startPersonsStores } from './testing/start-persons-stores.ts'
 
-/** For the copies of all tests that do not look at them. */
+/** Shared by tests that do not check the copies. */
 const clickhouse = await createTestClickHouse(t)
 
 t.test('applies what events say about persons, in order', async (t) => {
-  const { publish, start, settled, sql } = await startPersonsStores(t, { clickhouse })
+  const { publish, start, waitUntilApplied, sql } = await startPersonsStores(t, { clickhouse })
   start()
 
   await publish([
     { ...origin(), kind: 'person', distinctId: 'a', set: { plan: 'free', seats: 1 }, setOnce: { first: 'x' } },
     { ...origin(), kind: 'person', distinctId: 'a', set: { plan: 'pro' }, setOnce: { first: 'y' }, unset: ['seats'] }
   ])
-  await settled()
+  await waitUntilApplied()
 
   const persons = await readPersons(sql, 1)
   t.match(persons, [{ uuid: personUuid(1, 'a'), isIdentified: false, distinctIds: ['a'] }])
   t.strictSame(persons[0]?.properties, { plan: 'pro', first: 'x' })
 })
 
-t.test('makes the anonymous person and the identified one one person, for past events too', async (t) => {
-  const { publish, start, settled, sql, clickhouse: { client } } = await startPersonsStores(t)
+t.test('merges the anonymous person into the identified one, for past events too', async (t) => {
+  const { publish, start, waitUntilApplied, sql, clickhouse: { client } } = await startPersonsStores(t)
   start()
   const event = { project_id: 1, event: 'e', timestamp: '2026-01-01 00:00:00' }
   await client.insert({
@@ -40,7 +40,7 @@ t.test('makes the anonymous person and the identified one one person, for past e
     { ...origin(), kind: 'person', distinctId: 'jo', set: { plan: 'pro' } },
     { ...identify('jo', 'anonymous-1'), set: { name: 'Jo' } }
   ])
-  await settled()
+  await waitUntilApplied()
 
   const uuid = personUuid(1, 'jo')
   t.match(await readPersons(sql, 1), [{
@@ -58,15 +58,15 @@ t.test('makes the anonymous person and the identified one one person, for past e
   t.strictSame(byPerson, [{ person_id: uuid, ids: ['anonymous-1', 'jo'], name: 'Jo' }])
 })
 
-t.test('refuses to merge an identified person away, unless forced, and counts what it refused', async (t) => {
-  const { publish, start, settled, sql } = await startPersonsStores(t, { clickhouse })
+t.test('refuses to merge an identified person into another unless forced, and counts refusals', async (t) => {
+  const { publish, start, waitUntilApplied, sql } = await startPersonsStores(t, { clickhouse })
   start()
 
   await publish([
     identify('jo', 'phone'), identify('ann', 'laptop'), identify('ann', 'phone'), identify('ann', 'null'),
     identify('ann', ' "Guest" ')
   ])
-  await settled()
+  await waitUntilApplied()
   t.match(await readPersons(sql, 1), [{ distinctIds: ['ann', 'laptop'] }, { distinctIds: ['jo', 'phone'] }])
   t.match(await sql`SELECT reason, occurrences, example FROM persons_warnings ORDER BY reason`, [
     { reason: 'already_identified', occurrences: 1, example: { distinctId: 'ann', otherDistinctId: 'phone' } },
@@ -74,15 +74,15 @@ t.test('refuses to merge an identified person away, unless forced, and counts wh
   ])
 
   await publish([{ ...identify('ann', 'phone'), how: 'force' }])
-  await settled()
+  await waitUntilApplied()
   t.match(await readPersons(sql, 1), [{ uuid: personUuid(1, 'ann'), distinctIds: ['ann', 'jo', 'laptop', 'phone'] }])
 })
 
-t.test('gives the places in cohorts of a merged person to the survivor, each once', async (t) => {
-  const { publish, start, settled, sql } = await startPersonsStores(t, { clickhouse })
+t.test('moves the cohort memberships of a merged person to the survivor, each once', async (t) => {
+  const { publish, start, waitUntilApplied, sql } = await startPersonsStores(t, { clickhouse })
   start()
   await publish(['a', 'b'].map((distinctId) => ({ ...origin(), kind: 'person', distinctId })))
-  await settled()
+  await waitUntilApplied()
   const cohorts = await sql<{ id: number }[]>`
     INSERT INTO cohorts (project_id, name, is_static) VALUES (1, 'both', true), (1, 'merged only', true) RETURNING id`
   const [both, mergedOnly] = cohorts.map(({ id }) => id)
@@ -91,16 +91,16 @@ t.test('gives the places in cohorts of a merged person to the survivor, each onc
     UNION ALL SELECT ${mergedOnly!}::int, person_id FROM person_distinct_ids WHERE distinct_id = 'a'`
 
   await publish([identify('b', 'a')])
-  await settled()
+  await waitUntilApplied()
 
   t.strictSame([...await sql`SELECT cohort_id, distinct_id FROM cohort_members JOIN person_distinct_ids USING (person_id)
     WHERE distinct_id = 'b' ORDER BY 1`], [both, mergedOnly].map((id) => ({ cohort_id: id, distinct_id: 'b' })))
   t.strictSame([...await sql`SELECT count(*)::int FROM cohort_members`], [{ count: 2 }])
 })
 
-t.test('numbers group types as they appear, more than five of them, and sets properties of groups', async (t) => {
+t.test('numbers group types in order of appearance, also beyond five, and sets properties of groups', async (t) => {
   const stores = await startPersonsStores(t)
-  const { publish, start, settled, sql, clickhouse: { client } } = stores
+  const { publish, start, waitUntilApplied, sql, clickhouse: { client } } = stores
   start()
 
   await publish(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'b'].map((groupType) => ({ ...origin(), kind: 'groupType', groupType })))
@@ -109,7 +109,7 @@ t.test('numbers group types as they appear, more than five of them, and sets pro
     { ...origin(2), kind: 'group', groupType: 'h', groupKey: 'Acme', set: {} },
     { ...origin(), kind: 'group', groupType: 'h', groupKey: 'Acme', set: { plan: 'pro' } }
   ])
-  await settled()
+  await waitUntilApplied()
 
   const types = await sql`SELECT group_type, group_type_index FROM group_types WHERE project_id = 1 ORDER BY 2`
   t.equal(types.map((row) => row.group_type).join(''), 'abcdefgh')
@@ -127,19 +127,19 @@ t.test('numbers group types as they appear, more than five of them, and sets pro
   t.strictSame(JSON.parse(copy?.properties ?? ''), { plan: 'pro', seats: 3 })
 })
 
-t.test('ignores and counts group types beyond the limit; those that are known, and other projects, go on', async (t) => {
+t.test('ignores and counts group types beyond the limit; known types and other projects are unaffected', async (t) => {
   const stores = await startPersonsStores(t)
-  const { publish, start, settled, sql } = stores
+  const { publish, start, waitUntilApplied, sql } = stores
   await sql`INSERT INTO group_types (project_id, group_type, group_type_index) VALUES (1, 'old', 3)`
   const metrics = createMetrics('pipeline')
   start({ maxGroupTypes: 5, metrics })
 
   await publish([{ ...origin(), kind: 'groupType', groupType: 'last' }])
-  await settled()
+  await waitUntilApplied()
   await publish(['over', 'old', 'last', 'over'].map((groupType) => ({ ...origin(), kind: 'groupType', groupType })))
   await publish(['beyond', 'old', 'last'].map((groupType) => ({ ...origin(), kind: 'group', groupType, groupKey: 'k', set: { a: 1 } })))
   await publish([{ ...origin(2), kind: 'groupType', groupType: 'over' }])
-  await settled()
+  await waitUntilApplied()
 
   t.strictSame([...await sql`SELECT project_id, group_type, group_type_index FROM group_types ORDER BY 1, 3`], [
     { project_id: 1, group_type: 'old', group_type_index: 3 }, { project_id: 1, group_type: 'last', group_type_index: 4 },
@@ -152,19 +152,19 @@ t.test('ignores and counts group types beyond the limit; those that are known, a
   t.match(await metrics.registry.metrics(), /persons_group_types_ignored_total 3\n/)
 })
 
-t.test('makes one person of two that are merged from both sides at once, in different partitions', async (t) => {
+t.test('makes one person of two that are merged from both sides at once', async (t) => {
   const stores = await startPersonsStores(t)
-  const { publish, publishRaw, start, settled, sql } = stores
+  const { publish, publishRaw, start, waitUntilApplied, sql } = stores
   const pairs = Array.from({ length: 200 }, (_, i) => [`left-${i}`, `right-${i}`] as const)
   start({ maxBatchBytes: 1000 })
   await publish(pairs.flat().map((distinctId) => ({ ...origin(), kind: 'person', distinctId, set: { of: distinctId } })))
-  await settled()
+  await waitUntilApplied()
 
   // Ingest never does that: it takes all updates of a project to one partition.
   await Promise.all(pairs.flatMap(([left, right]) => [
     publishRaw(2, JSON.stringify([identify(left, right)])), publishRaw(3, JSON.stringify([identify(right, left)]))
   ]))
-  await settled()
+  await waitUntilApplied()
 
   const persons = await readPersons(sql, 1)
   t.equal(persons.length, pairs.length)

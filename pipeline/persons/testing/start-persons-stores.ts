@@ -27,14 +27,14 @@ export interface PersonsStores {
   /** Starts an applier; stopped with the test if it was not before. */
   start: (deps?: Partial<PersonsDeps>) => PersonApplier
   /** Waits until everything published before is applied. */
-  settled: () => Promise<void>
+  waitUntilApplied: () => Promise<void>
 }
 
 /**
  * Starts them; they end with the test.
  *
  * @param options.projects    How many projects there are, with ids from 1.
- * @param options.clickhouse  One that tests share which do not look at the copies. Default: a database of its own,
+ * @param options.clickhouse  One shared by tests that do not check the copies. Default: a database of its own,
  *                            the most expensive of the three.
  */
 export async function startPersonsStores (
@@ -70,7 +70,7 @@ export async function startPersonsStores (
       t.teardown(() => persons.stop())
       return persons
     },
-    async settled () {
+    async waitUntilApplied () {
       await waitFor(async () => {
         const rows = await sql<{ partition: number, last_sequence: number }[]>`SELECT * FROM persons_progress`
         const applied = new Map(rows.map((row) => [row.partition, row.last_sequence]))
