@@ -3,7 +3,7 @@ import { createMetrics, type Counter, type Histogram, type Metrics } from '../pl
 import { type PartitionState } from './partitions/partition-state.ts'
 import { WRITER_REFUSALS } from './writer/dead-letter-rows.ts'
 
-/** What a pipeline process counts. Every outcome of an event has a counter: stored, deduplicated, dead-lettered. */
+/** The metrics of a pipeline process. Every outcome of an event has a counter: stored, deduplicated, dead-lettered. */
 export interface PipelineMetrics {
   metrics: Metrics
   storedRows: Counter<'partition'>
@@ -18,9 +18,7 @@ export interface PipelineMetrics {
   batchRows: Histogram<'partition'>
   batchBytes: Histogram<'partition'>
   storedAgeSeconds: Histogram<'partition'>
-  /**
-   * Starts the counters of a partition at 0. Called when the process takes the partition, before it counts anything.
-   */
+  /** Starts the counters of a partition at 0. Called when the process takes the partition. */
   startPartition: (partition: string) => void
 }
 
@@ -31,23 +29,23 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
   const ofPartition = { partition: null }
   addPartitionGauges(metrics, partitions)
   const byPartition = {
-    storedRows: metrics.counter('rows_stored_total', 'Rows that ClickHouse confirmed.', ofPartition),
-    storedBatches: metrics.counter('batches_stored_total', 'Inserts that ClickHouse confirmed.', ofPartition),
+    storedRows: metrics.counter('rows_stored_total', 'Rows stored in ClickHouse.', ofPartition),
+    storedBatches: metrics.counter('batches_stored_total', 'Inserts confirmed by ClickHouse.', ofPartition),
     deduplicatedRows: metrics.counter('rows_deduplicated_total', 'Rows not inserted because the same event is already stored.', ofPartition),
-    deadLettersWaiting: metrics.counter('dead_letter_refusals_total', 'Dead letters that the full stream refused; the partition waits.', ofPartition),
-    confirmedRows: metrics.counter('rows_confirmed_total', 'Rows looked up in ClickHouse before they were inserted.', ofPartition)
+    deadLettersWaiting: metrics.counter('dead_letter_refusals_total', 'Dead letters refused because the dead-letter stream is full; the partition waits.', ofPartition),
+    confirmedRows: metrics.counter('rows_confirmed_total', 'Suspected duplicates looked up in ClickHouse before the insert.', ofPartition)
   }
   const byCode = {
-    insertRetries: metrics.counter('insert_retries_total', 'Inserts tried again, by ClickHouse error.', { partition: null, code: null }),
-    refusedBatches: metrics.counter('batches_refused_total', 'Inserts refused for their rows, by ClickHouse error.', { partition: null, code: null })
+    insertRetries: metrics.counter('insert_retries_total', 'Inserts retried, by ClickHouse error code.', { partition: null, code: null }),
+    refusedBatches: metrics.counter('batches_refused_total', 'Inserts refused because of their rows, by ClickHouse error code.', { partition: null, code: null })
   }
   const histograms = {
-    insertSeconds: metrics.histogram('insert_seconds', 'Time of a confirmed insert.', [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30], partition),
-    batchRows: metrics.histogram('batch_rows', 'Rows of a confirmed insert.', [1, 10, 100, 1000, 10_000, 100_000], partition),
-    batchBytes: metrics.histogram('batch_bytes', 'Compressed bytes of the messages of a confirmed insert.',
+    insertSeconds: metrics.histogram('insert_seconds', 'Duration of a confirmed insert.', [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30], partition),
+    batchRows: metrics.histogram('batch_rows', 'Rows per confirmed insert.', [1, 10, 100, 1000, 10_000, 100_000], partition),
+    batchBytes: metrics.histogram('batch_bytes', 'Compressed bytes per confirmed insert.',
       [1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000], partition),
     storedAgeSeconds: metrics.histogram('stored_age_seconds',
-      'From the receipt of the oldest event of a batch to its confirmed insert: how late rows become visible.',
+      'Delay from receiving the oldest event of a batch to its confirmed insert: how late rows become visible.',
       [0.1, 0.25, 0.5, 1, 2, 5, 15, 60, 300, 3600], partition)
   }
   const started = new Set<string>()
@@ -57,7 +55,7 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
     ...byCode,
     ...histograms,
     startPartition (partition) {
-      // A partition that comes back goes on counting.
+      // A partition that comes back keeps its counts.
       if (started.has(partition)) return
       started.add(partition)
       for (const counter of Object.values(byPartition)) counter.inc({ partition }, 0)
@@ -66,16 +64,16 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
         (action === 'refuse' || action === 'mismatch' ? byCode.refusedBatches : byCode.insertRetries).inc({ partition, code }, 0)
       }
     },
-    deadLetters: metrics.counter('dead_letters_total', 'Rows and messages dead-lettered.', { stage: ['writer'], reason: WRITER_REFUSALS })
+    deadLetters: metrics.counter('dead_letters_total', 'Rows and messages moved to the dead-letter stream.', { stage: ['writer'], reason: WRITER_REFUSALS })
   }
 }
 
 function addPartitionGauges ({ gauge }: Metrics, partitions: () => Iterable<PartitionState>): void {
-  const pending = gauge('partition_pending_messages', 'Messages of the partition that are not acknowledged.', ['partition'])
-  const bytes = gauge('partition_pending_bytes', 'Their bytes: of those in hand, and for the others estimated by these.', ['partition'])
-  const lag = gauge('partition_lag_seconds', 'Age of the oldest message in hand that is not acknowledged.', ['partition'])
-  const healthy = gauge('partition_healthy', '1 while the partition stores what comes, 0 while it waits or fails.', ['partition'])
-  // Partitions come and go; the gauges are filled when the first of them is read.
+  const pending = gauge('partition_pending_messages', 'Messages of a partition that are not yet acknowledged.', ['partition'])
+  const bytes = gauge('partition_pending_bytes', 'Bytes of the messages of a partition that are not yet acknowledged; estimated from those in memory.', ['partition'])
+  const lag = gauge('partition_lag_seconds', 'Age of the oldest unacknowledged message in memory.', ['partition'])
+  const healthy = gauge('partition_healthy', '1 while a partition stores its messages, 0 while it waits or fails.', ['partition'])
+  // Partitions come and go: all gauges are filled again when the first of them is read.
   Object.assign(pending, {
     collect: () => {
       for (const each of [pending, bytes, lag, healthy]) each.reset()

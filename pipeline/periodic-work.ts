@@ -1,3 +1,4 @@
+/** Work that is repeated at intervals and counted, such as retention. */
 import { type IntervalLoop, runAtIntervals } from '../platform/intervals.ts'
 import { type Logger } from '../platform/logger.ts'
 import { type Counter, type Metrics } from '../platform/metrics.ts'
@@ -5,16 +6,16 @@ import { applyRetention, type RetentionDeps } from '../platform/retention.ts'
 
 export interface RoundsOptions {
   everyMs: number
-  /** Does the work; answers how it ended, which is counted. */
+  /** Does the work and returns its outcome, which is counted. */
   round: () => Promise<string>
-  /** Counts rounds by how they ended. */
+  /** Counts rounds by outcome. */
   rounds: Counter<'outcome'>
   logger: Logger
-  /** Message of the warning that tells of a failed round. */
+  /** Message of the warning about a failed round. */
   failure: string
 }
 
-/** Work at intervals whose rounds are counted by how they ended; `failed` when one throws. */
+/** Repeats work at intervals and counts its rounds by outcome; one that throws counts as `failed`. */
 export function startRounds ({ round, rounds, ...options }: RoundsOptions): IntervalLoop {
   async function run (): Promise<void> {
     try {
@@ -27,20 +28,20 @@ export function startRounds ({ round, rounds, ...options }: RoundsOptions): Inte
   return runAtIntervals({ ...options, run })
 }
 
-/** Rules count days; an hour later is soon enough. */
+/** Rules of retention count days, so an hour is often enough. */
 const INTERVAL_MS = 3_600_000
 
-/** Removes at start, and every hour, what the rules of retention let go. A failed round is repeated with the next. */
+/** Removes what the rules of retention no longer keep: at start, then every hour. */
 export function startRetention (
   { metrics, logger, ...deps }: RetentionDeps & { metrics: Metrics, logger: Logger }
 ): IntervalLoop {
-  const rounds = metrics.counter('retention_rounds_total', 'Rounds of retention.', { outcome: ['done', 'skipped', 'failed'] })
-  const removed = metrics.counter('retention_removed_total', 'What retention removed: events, dead letters, whole months.', { what: ['events', 'months', 'dead_letters'] })
+  const rounds = metrics.counter('retention_rounds_total', 'Rounds of retention, by outcome.', { outcome: ['done', 'skipped', 'failed'] })
+  const removed = metrics.counter('retention_removed_total', 'Events, dead letters and whole months of events removed by retention.', { what: ['events', 'months', 'dead_letters'] })
   return startRounds({
     everyMs: INTERVAL_MS,
     rounds,
     logger,
-    failure: 'could not apply retention; retrying with the next round',
+    failure: 'retention failed and will be retried in an hour',
     async round () {
       const { skipped, partitions, events, deadLetters } = await applyRetention(deps)
       removed.inc({ what: 'events' }, events)

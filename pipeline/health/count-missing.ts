@@ -4,13 +4,13 @@ import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENTS_STREAM, eventsSubject, writerConsumer, type EventClass } from '../../schema/streams.ts'
 import { acknowledgedCount, type PartitionRecord, type PartitionRecords } from '../partitions/partition-records.ts'
 
-/** Key of what was found, beside the records of the partitions. */
+/** Key of the result, beside the records of the partitions. */
 const KEY = 'missing'
 
-/** What was found must be found so often in a row: the numbers come from several answers of JetStream. */
+/** How often in a row a result must be the same: its numbers come from several answers of JetStream. */
 const CONFIRMATIONS = 3
 
-/** Messages of EVENTS that vanished, since the stream was made. */
+/** Messages of EVENTS that vanished since the stream was created. */
 export interface MissingMessages {
   /** The life of the stream that is meant. */
   stream: string
@@ -18,18 +18,18 @@ export interface MissingMessages {
   since: Record<string, number>
   /** Last sequence that was seen. */
   last: number
-  /** Sequences that the stream gave out again after it had lost its end: they count twice. */
+  /** Sequences that the stream reused after it had lost its end: they count twice. */
   again: number
   /** Messages that had left the stream before all partitions counted; null until that is known. */
   before: number | null
   missing: number
-  /** The last time that some were found, and how many at that time. */
+  /** When messages were last found missing, and how many at that time. */
   found: { at: number, messages: number } | null
 }
 
-/** What one look found. */
+/** The result of one look. */
 export interface MissingReading extends MissingMessages {
-  /** Found by this process in this look, and not known before. */
+  /** This process found it in this look, and it was not known before. */
   isNews: boolean
 }
 
@@ -51,12 +51,12 @@ interface Look {
  *   last sequence = acknowledged + waiting + missing
  * ```
  *
- * A work queue only forgets what the pipeline acknowledged, so the rest is gone: a block of the stream's files is
- * damaged, or somebody removed messages by hand. nats-server (2.15.1) passes over a message that it cannot read without
- * a word to anybody but its log, or takes everything behind it out of the stream when it starts after a crash.
+ * A work queue forgets only what the pipeline acknowledged, so the rest vanished: a block of the stream's files is
+ * damaged, or an operator removed messages. nats-server (2.15.1) skips a message that it cannot read with a line in its
+ * log only, or removes everything behind it from the stream when it starts after a crash.
  *
- * The questions are asked in the order stream, consumers, records: a message that comes or is acknowledged meanwhile is
- * counted twice, so that the result is too low rather than a false alarm.
+ * Stream, consumers and records are read in this order: a message that arrives or is acknowledged meanwhile is counted
+ * twice, so the result is too low rather than a false alarm.
  */
 export class MissingCounter {
   readonly #connection: NatsConnection
@@ -76,7 +76,7 @@ export class MissingCounter {
    * @throws when JetStream does not answer.
    */
   async look (): Promise<MissingReading | null> {
-    // What another process saw comes first: the last sequence never goes back by itself.
+    // Read first what other processes saw: the last sequence never goes back by itself.
     const entry = await this.#bucket.get(KEY)
     const now = await this.#readNumbers(await jetstreamManager(this.#connection))
     if (now === null) return null
@@ -88,7 +88,7 @@ export class MissingCounter {
       ? known
       : { ...known, missing: sure, found: { at: Date.now(), messages: sure - known.missing } }
     if (JSON.stringify(next) === JSON.stringify(stored)) return { ...next, isNews: false }
-    // Where another process was quicker, it said what there is to say.
+    // If another process was faster, it has reported the result.
     const isWritten = await this.#bucket.put(KEY, JSON.stringify(next), { previousSeq: entry?.revision ?? 0 })
       .then(() => true, () => false)
     return { ...next, isNews: isWritten && next !== known }
@@ -107,7 +107,7 @@ export class MissingCounter {
       const [eventClass, number] = partition.split('.') as [EventClass, string]
       const name = writerConsumer(eventClass, Number(number))
       const consumer = await manager.consumers.info(EVENTS_STREAM, name).catch(() => null)
-      // It is just re-created; a partition that is written no more has none, and nothing waits in it.
+      // It is being re-created; a partition that is no longer written has none, and nothing waits in it.
       if (consumer === null && state.subjects?.[subjectOf(partition)] !== undefined) return null
       waiting += (consumer?.num_pending ?? 0) + (consumer?.num_ack_pending ?? 0)
     }
@@ -131,12 +131,12 @@ export class MissingCounter {
 /**
  * Brings what is known to this moment.
  *
- * @returns `missing` as it seems now; null while nobody can tell.
+ * @returns `missing` as it seems now; null while that is unknown.
  */
 function judge (before: MissingMessages, now: Look): { known: MissingMessages, missing: number | null } {
   const again = before.again + Math.max(0, before.last - now.last)
   const known = { ...before, last: now.last, again }
-  // Messages of which nobody knows: given out, neither acknowledged nor waiting. Too low for a moment, never too high.
+  // Messages unaccounted for: stored once, neither acknowledged nor waiting. Too low for a moment, never too high.
   const unknown = now.last + again - now.waiting - now.acknowledged
   const isSameCount = Object.entries(now.since).every(([partition, since]) => (known.since[partition] ?? 0) === since)
   if (known.before !== null && isSameCount) return { known, missing: unknown - known.before }

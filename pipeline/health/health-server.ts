@@ -1,4 +1,4 @@
-/** What a pipeline process answers to the operator, and where. */
+/** The health endpoints of a pipeline process, and what `/_health` reports. */
 import http from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { type DeadLetterFill, NEARLY_FULL } from '../../platform/dead-letters/read-dead-letters.ts'
@@ -44,7 +44,7 @@ async function answer (
   response.writeHead(status, { 'content-type': contentType }).end(body)
 }
 
-/** What the parts of a pipeline process say about themselves. */
+/** The state of the parts of a pipeline process. */
 export interface PipelineState {
   partitions: readonly PartitionState[]
   persons: readonly PartitionState[]
@@ -55,7 +55,7 @@ export interface PipelineState {
 }
 
 /**
- * Puts together the answer of `/_health`: each partition with its lag, and everything that works beside the partitions.
+ * Builds the answer of `/_health`: each partition with its lag, and everything that works beside the partitions.
  */
 export function describeHealth (state: PipelineState): HealthPart[] {
   const { partitions, persons, copiesError, rollUpError, deadLetters } = state

@@ -6,10 +6,10 @@ import { type HealthPart } from '../../platform/health.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
 import { type Metrics } from '../../platform/metrics.ts'
 
-/** How often the disks are looked at, in milliseconds. */
+/** Interval between two looks at the disks, in milliseconds. */
 const DISKS_INTERVAL_MS = 5000
 
-/** With less than this, in bytes, a disk counts as full: the next merge of parts may find no room. */
+/** A disk with fewer free bytes counts as full: the next merge of parts may find no room. */
 const FULL_BYTES = 50_000_000
 
 interface Disk {
@@ -26,18 +26,18 @@ export interface WatchDisksDeps {
   metrics: Metrics
 }
 
-/** What is known of the disks. */
+/** The last known state of the disks. */
 export interface DiskWatch {
-  /** One part a disk, empty until the first answer and while ClickHouse does not answer. */
+  /** One entry for each disk; empty until the first answer and while ClickHouse does not answer. */
   parts: () => HealthPart[]
   stop: () => Promise<void>
 }
 
-/** Watches the disks of ClickHouse: once one is full, its partitions stand still. */
+/** Watches the free space of ClickHouse's disks: once one is full, inserts fail and partitions wait. */
 export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): DiskWatch {
   let disks: Disk[] = []
   const labels = ['host', 'disk'] as const
-  const free = metrics.gauge('clickhouse_disk_free_bytes', 'Free bytes of a disk of ClickHouse.', labels)
+  const free = metrics.gauge('clickhouse_disk_free_bytes', 'Free bytes on a disk of ClickHouse.', labels)
   const total = metrics.gauge('clickhouse_disk_total_bytes', 'Size of a disk of ClickHouse.', labels)
   Object.assign(free, {
     collect: () => {
@@ -58,7 +58,7 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
       })
       disks = await result.json<Disk>()
     } catch {
-      // ClickHouse is unavailable, which partitions and health say; old numbers would be taken for current ones.
+      // ClickHouse is unavailable, which its health check reports. Old numbers would look like current ones.
       disks = []
     }
   }
@@ -75,15 +75,15 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
   }
 }
 
-/** How often ClickHouse is asked, in milliseconds. It sets parts aside when it starts and when it cannot read one. */
+/** Interval between two queries, in milliseconds. ClickHouse detaches parts when it starts or cannot read one. */
 const PARTS_INTERVAL_MS = 15_000
 
-/** Parts that `/_health` names; the log names all. */
+/** Maximum number of parts that `/_health` names; the log names all. */
 const NAMED_PARTS = 10
 
 /**
- * Parts that ClickHouse took away because it cannot read them, or (replicated) because Keeper does not know them. Parts
- * that an operator detached have no reason; `ignored` and `clone` have a whole part in their place.
+ * Parts that ClickHouse detached because it cannot read them, or (replicated) because Keeper does not know them. Parts
+ * that an operator detached have no reason; for those with the reasons `ignored` and `clone` an intact part is in use.
  */
 const BROKEN = "(reason LIKE '%broken%' OR reason IN ('unexpected', 'noquorum'))"
 
@@ -102,22 +102,22 @@ export interface WatchPartsDeps {
   logger: Logger
 }
 
-/** What is known of parts that ClickHouse detached. */
+/** The parts that ClickHouse detached as broken. */
 export interface PartWatch {
   part: () => HealthPart
   stop: () => Promise<void>
 }
 
 /**
- * Watches for parts of our tables that ClickHouse detached as broken. It does so with a line in its own log only, and
- * answers queries without their rows from then on. They stay known until an operator attached or dropped them
+ * Watches for parts of our tables that ClickHouse detached as broken. ClickHouse only writes a line to its own log, and
+ * from then on answers queries without their rows. They are reported until an operator attaches or drops them
  * (docs/operations.md).
  */
 export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchPartsDeps): PartWatch {
   let broken: BrokenPart[] = []
-  let said = new Set<string>()
+  let reported = new Set<string>()
   metrics.gaugeFrom('clickhouse_broken_parts',
-    'Parts that ClickHouse detached as broken: their rows are missing in every query.', () => broken.length)
+    'Parts that ClickHouse detached as broken; their rows are missing in all queries.', () => broken.length)
 
   async function look (): Promise<void> {
     try {
@@ -129,15 +129,15 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
       })
       broken = await result.json<BrokenPart>()
     } catch {
-      // ClickHouse is unavailable, which partitions and health say. What was broken is so still.
+      // ClickHouse is unavailable, which its health check reports. What was broken still is.
       return
     }
     for (const part of broken) {
-      if (!said.has(keyOf(part))) {
-        logger.error(part, 'ClickHouse set a part aside as broken: its rows are missing until it is restored')
+      if (!reported.has(keyOf(part))) {
+        logger.error(part, 'ClickHouse detached a broken part: its rows are missing in all queries until it is restored')
       }
     }
-    said = new Set(broken.map(keyOf))
+    reported = new Set(broken.map(keyOf))
   }
 
   const { stop } = runAtIntervals({ everyMs: PARTS_INTERVAL_MS, run: look })

@@ -1,4 +1,4 @@
-/** Watches the streams of NATS: how much waits, how old it is, what vanished, how full the dead letters are. */
+/** Watches the streams of NATS: how much waits and for how long, what vanished, how full the dead-letter stream is. */
 import { jetstreamManager, type StreamState } from '@nats-io/jetstream'
 import { type DeadLetterFill, NEARLY_FULL, readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type HealthPart } from '../../platform/health.ts'
@@ -9,22 +9,22 @@ import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
 import { type MissingCounter, type MissingMessages } from './count-missing.ts'
 
-/** How often the streams are looked at, in milliseconds. */
+/** Interval between two looks at the streams, in milliseconds. */
 const POLL_INTERVAL_MS = 2000
 
-/** From here on a stream should be attended to: at 1 ingest spools. */
+/** A stream filled to this ratio needs attention: at 1 ingest spools. */
 const STREAM_NEARLY_FULL = 0.8
 
-/** How often what was given out is compared with what was acknowledged, in milliseconds. */
+/** Interval between two searches for vanished messages, in milliseconds. */
 const COUNT_MS = 10_000
 
-/** Messages that were found missing are an alert for so long, in milliseconds: a day, so that somebody sees it. */
+/** How long missing messages are reported, in milliseconds: a day, so that an operator sees it. */
 const MISSING_MS = 86_400_000
 
-/** How often the stream of dead letters is looked at, in milliseconds. */
+/** Interval between two looks at the dead-letter stream, in milliseconds. */
 const DEAD_LETTERS_INTERVAL_MS = 5000
 
-/** While it is nearly full the log says so this often, in milliseconds. */
+/** Interval between two warnings about a nearly full dead-letter stream, in milliseconds. */
 const WARN_INTERVAL_MS = 60_000
 
 /** What waits in a stream. EVENTS and PERSONS are work queues, so all they hold is unacknowledged work. */
@@ -32,17 +32,17 @@ interface StreamFill {
   messages: number
   bytes: number
   maxBytes: number
-  /** When the oldest message came, epoch milliseconds; 0 in an empty stream. See `findOldestAt`. */
+  /** When the oldest message was stored, epoch milliseconds; 0 in an empty stream. See `findOldestAt`. */
   oldestAt: number
   /** Sequence of the oldest message. */
   firstSequence: number
-  /** Bytes of messages that nats-server could not read when it started. It tells until its next start. */
+  /** Bytes of messages that nats-server could not read when it started, as it reports them until its next start. */
   lostBytes: number
 }
 
-/** What is known of the streams. */
+/** The last known state of the streams. */
 export interface StreamWatch {
-  /** One part a stream, empty until the first answer and while NATS does not answer. */
+  /** One entry for each stream; empty until the first answer and while NATS does not answer. */
   parts: () => HealthPart[]
   stop: () => Promise<void>
 }
@@ -55,22 +55,22 @@ export interface WatchStreamsDeps {
 }
 
 /**
- * Watches how much waits in each stream, in messages, bytes and seconds: the whole lag, anyone who owns the partitions.
- * And whether messages vanished: nats-server itself says so in its log only.
+ * Watches how much waits in each stream, in messages, bytes and seconds: the lag of all partitions, whichever process
+ * owns them. Also detects vanished messages, which nats-server itself reports in its log only.
  */
 export function watchStreams ({ connection, counter, metrics, logger }: WatchStreamsDeps): StreamWatch {
   let missing: MissingMessages['found'] = null
   const fills = new Map<string, StreamFill>()
   const lostBefore = new Map<string, number>()
   const gauges = {
-    messages: metrics.gauge('stream_messages', 'Messages that a stream holds.', ['stream']),
-    bytes: metrics.gauge('stream_bytes', 'Bytes that a stream holds.', ['stream']),
-    maxBytes: metrics.gauge('stream_max_bytes', 'Bytes that a stream may hold; beyond, it refuses messages.', ['stream']),
-    oldest: metrics.gauge('stream_oldest_message_seconds', 'Age of the oldest message of a stream, 0 when it is empty.', ['stream']),
-    lost: metrics.gauge('stream_lost_bytes', 'Bytes of messages that nats-server could not read when it started.', ['stream'])
+    messages: metrics.gauge('stream_messages', 'Messages in a stream.', ['stream']),
+    bytes: metrics.gauge('stream_bytes', 'Bytes in a stream.', ['stream']),
+    maxBytes: metrics.gauge('stream_max_bytes', 'Maximum bytes of a stream; a full stream refuses messages.', ['stream']),
+    oldest: metrics.gauge('stream_oldest_message_seconds', 'Age of the oldest message in a stream; 0 when it is empty.', ['stream']),
+    lost: metrics.gauge('stream_lost_bytes', 'Bytes of messages that nats-server could not read at its last start.', ['stream'])
   }
   metrics.gaugeFrom('stream_missing_messages',
-    'Messages of EVENTS found to be gone in the last 24 hours, neither stored nor dead-lettered.', () => missingMessages())
+    'Messages that vanished from EVENTS in the last 24 hours, neither stored nor dead-lettered.', () => missingMessages())
   Object.assign(gauges.messages, { collect: fillGauges })
 
   function fillGauges (): void {
@@ -95,7 +95,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
         const { state, config } = await manager.streams.info(stream)
         const lostBytes = (state as { lost?: { bytes: number } }).lost?.bytes ?? 0
         if (lostBytes > (lostBefore.get(stream) ?? 0)) {
-          logger.error({ stream, lostBytes }, 'nats-server could not read messages of a stream, its files are damaged')
+          logger.error({ stream, lostBytes }, 'nats-server could not read messages of a stream: its files are damaged')
         }
         lostBefore.set(stream, lostBytes)
         fills.set(stream, {
@@ -108,19 +108,19 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
         })
       }
     } catch {
-      // NATS is unavailable, which the connection logs itself; old numbers would be taken for current ones.
+      // NATS is unavailable, which the connection logs. Old numbers would look like current ones.
       fills.clear()
     }
   }
 
   async function count (): Promise<void> {
-    // NATS is unavailable, which the connection logs itself; what is missing is so still.
+    // An error: NATS is unavailable, which the connection logs. What is missing still is.
     const reading = await counter.look().catch(() => null)
     if (reading === null) return
     missing = reading.found
     if (reading.isNews) {
       logger.error({ stream: EVENTS_STREAM, messages: reading.found?.messages, inAll: reading.missing },
-        'messages are missing in a stream: they were acknowledged, and are neither stored nor dead-lettered')
+        'messages vanished from a stream: they were accepted, but are neither stored nor dead-lettered')
     }
   }
 
@@ -144,14 +144,14 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
   }
 }
 
-/** The dead letters have a part of their own. */
+/** Dead letters have an entry of their own. */
 function hasPart ([stream, { lostBytes }]: [string, StreamFill]): boolean {
   return stream !== DEAD_LETTER_STREAM || lostBytes > 0
 }
 
 /**
- * When the oldest message of a stream came, in epoch milliseconds; 0 when it is empty. The year 1 is what nats-server
- * says of a message that it cannot read: such a one is as old as was known before, or as the first look at it.
+ * When the oldest message of a stream was stored, in epoch milliseconds; 0 when it is empty. nats-server reports the
+ * year 1 for a message that it cannot read: then the time known before counts, or the time of the first look.
  */
 export function findOldestAt (
   state: Pick<StreamState, 'messages' | 'first_seq' | 'first_ts'>,
@@ -168,7 +168,7 @@ function ageMs ({ oldestAt }: StreamFill): number {
   return oldestAt === 0 ? 0 : Math.max(0, Date.now() - oldestAt)
 }
 
-/** What is known of the dead letters, and with it whether NATS answers. */
+/** How full the dead-letter stream is, and with it whether NATS answers. */
 export interface DeadLetterWatch {
   /** null until the first answer, and while NATS does not answer. */
   fill: () => DeadLetterFill | null
@@ -176,7 +176,7 @@ export interface DeadLetterWatch {
 }
 
 /**
- * Watches how full the dead-letter stream is: once it is full, partitions with something to dead-lettered stand still.
+ * Watches how full the dead-letter stream is: once it is full, partitions that have to dead-letter something wait.
  */
 export function watchDeadLetters (deps: {
   connection: NatsConnection, metrics: Metrics, logger: Logger
@@ -184,19 +184,19 @@ export function watchDeadLetters (deps: {
   let fill: DeadLetterFill | null = null
   let warnedAt = -Infinity
   const { gaugeFrom } = deps.metrics
-  gaugeFrom('dead_letters', 'Letters in the dead-letter stream; NaN while NATS does not answer.', () => fill?.letters ?? Number.NaN)
-  gaugeFrom('dead_letters_fill_ratio', 'How full the dead-letter stream is, 0 to 1; NaN while NATS does not answer.', () => fill?.ratio ?? Number.NaN)
+  gaugeFrom('dead_letters', 'Messages in the dead-letter stream; NaN while NATS does not answer.', () => fill?.letters ?? Number.NaN)
+  gaugeFrom('dead_letters_fill_ratio', 'Used share of the dead-letter stream, 0 to 1; NaN while NATS does not answer.', () => fill?.ratio ?? Number.NaN)
 
   async function look (): Promise<void> {
     try {
       fill = await readDeadLetterFill(deps.connection)
     } catch {
-      // NATS is unavailable, which the connection logs itself.
+      // NATS is unavailable, which the connection logs.
       fill = null
     }
     if (fill !== null && fill.ratio >= NEARLY_FULL && performance.now() - warnedAt > WARN_INTERVAL_MS) {
       warnedAt = performance.now()
-      deps.logger.warn({ ...fill }, 'the dead-letter stream is nearly full: replay or purge letters')
+      deps.logger.warn({ ...fill }, 'the dead-letter stream is nearly full: replay or purge dead letters')
     }
   }
 

@@ -7,12 +7,12 @@ import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import { MEMBERS_BUCKET } from '../../schema/streams.ts'
 
-/** Pause between two heartbeats, in milliseconds. */
+/** Interval of the heartbeats, in milliseconds. */
 const BEAT_MS = 1500
 
 /**
- * A process that was silent for so long, in milliseconds of the observer's own monotonic clock, counts as dead. Four
- * missed beats; more than `PROOF_MS` of a partition, so its owner has stopped inserting by then.
+ * A process that was silent for so long, in milliseconds of the observer's own monotonic clock, counts as dead: four
+ * missed heartbeats. More than `PROOF_MS` of a lease, so the owner has stopped inserting by then.
  */
 export const DEAD_AFTER_MS = 6000
 
@@ -29,8 +29,8 @@ interface MemberValue {
 }
 
 /**
- * Shows the other pipeline processes that this one is alive, and sees which of them are. No clocks are compared
- * between machines: a process is judged by how long ago its heartbeat arrived here.
+ * Sends the heartbeats of this process, and tells from those of the others which of them are alive. Clocks of machines
+ * are never compared: what counts is how long ago a heartbeat arrived here.
  */
 export class Membership {
   readonly id: string
@@ -49,16 +49,16 @@ export class Membership {
     this.#logger = logger
   }
 
-  /** Resolves when NATS took the first heartbeat. Who else is there is known a moment later. */
+  /** Resolves when NATS stored the first heartbeat. The other processes are known a moment later. */
   async join (): Promise<void> {
     this.#joined = await this.#bucket.put(this.id, this.#encode())
-    // Starts with the last heartbeat of everybody in the order of writing: with its own one it knows all others.
+    // Starts with the last heartbeat of each process in the order of writing: after its own it knows all others.
     void this.#watchAll()
     // Not `runAtIntervals`: a heartbeat must not wait for one that hangs, or a short outage would cost partitions.
     this.#timer = setInterval(() => { void this.#beat() }, BEAT_MS)
   }
 
-  /** Tells the others to take over at once. To be called after the partitions were released. */
+  /** Lets the others take over at once. To be called after the partitions were released. */
   async leave (): Promise<void> {
     this.#left = true
     if (this.#timer !== null) clearInterval(this.#timer)
@@ -99,11 +99,11 @@ export class Membership {
       await this.#bucket.put(this.id, this.#encode())
       await this.#forgetDead()
     } catch (err) {
-      if (!this.#left) this.#logger.warn({ err }, 'heartbeat could not be given')
+      if (!this.#left) this.#logger.warn({ err }, 'heartbeat could not be sent')
     }
   }
 
-  /** Removes members that are dead for long, or the bucket would grow with every crash. */
+  /** Removes processes that died long ago, or the bucket would grow with every crash. */
   async #forgetDead (): Promise<void> {
     if (!this.#seesItself()) return
     for (const [id, member] of this.#members) {
@@ -117,7 +117,7 @@ export class Membership {
         this.#watch = await this.#bucket.watch()
         for await (const entry of this.#watch) this.#see(entry)
       } catch (err) {
-        if (!this.#left) this.#logger.warn({ err }, 'heartbeats cannot be watched, trying again')
+        if (!this.#left) this.#logger.warn({ err }, 'heartbeats of other processes cannot be read, will try again')
       }
       if (!this.#left) await new Promise((resolve) => setTimeout(resolve, BEAT_MS))
     }
@@ -156,7 +156,7 @@ interface ProcessPlace {
   startedAt: string
 }
 
-/** @returns null where the system does not tell (anything but Linux); then only silence shows that a process died. */
+/** @returns null where the system does not tell (not Linux); then only missing heartbeats show that a process died. */
 function readOwnPlace (): ProcessPlace | null {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
@@ -168,7 +168,7 @@ function readOwnPlace (): ProcessPlace | null {
   }
 }
 
-/** True when the process is certainly gone; false when it lives or when that cannot be told from here. */
+/** True when the process is certainly gone; false when it lives, or when this machine cannot tell. */
 function isProcessGone (place: ProcessPlace | null, own: ProcessPlace | null): boolean {
   if (place === null || own === null || place.host !== own.host) return false
   try {
@@ -182,6 +182,6 @@ function isProcessGone (place: ProcessPlace | null, own: ProcessPlace | null): b
 function readStartTime (pid: number): string {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  // A process that ended but was not collected by its parent yet is gone for us.
+  // A process that ended but was not yet collected by its parent counts as gone.
   return fields[0] === 'Z' || fields[0] === 'X' ? 'ended' : fields[19]!
 }

@@ -102,7 +102,7 @@ t.test('is lost, and ends every wait, when another reader re-creates the consume
   await pulls.waitForMore(60_000, new AbortController().signal)
 })
 
-t.test('is lost at the first delivery after one that went to somebody else', async (t) => {
+t.test('is lost at the first delivery after one that another client took', async (t) => {
   const { connection, publish, open } = await startStream(t)
   const thief = connection.subscribe('thief')
   connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${STREAM}.${CONSUMER}`, '{"batch":1}', { reply: 'thief' })

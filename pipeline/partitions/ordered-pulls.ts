@@ -35,7 +35,7 @@ export interface OrderedPullsOptions {
   /** Whether another pull fits into memory. */
   hasRoom: () => boolean
   onMessage: (message: Msg, place: MessagePlace) => void
-  /** Called once at most: the place is lost, nothing comes any more. */
+  /** Called at most once: the reader lost its place, and delivers nothing more. */
   onLost: (why: string, cause?: unknown) => void
 }
 
@@ -44,11 +44,11 @@ export interface OrderedPullsOptions {
  * the delivery numbers, a missing heartbeat, a refusal) it is given up, never repaired.
  *
  * One subscription takes what all pulls bring. The `fetch` of the client has one for each, and closes it when the
- * server says that the pull is done: in a cluster that word overtakes the messages themselves, which wait for a
- * majority of the replicas, and they would be delivered to nobody.
+ * server says that the pull is done: in a cluster that status overtakes the messages themselves, which wait for a
+ * majority of the replicas, and they would be lost.
  */
 export class OrderedPulls {
-  /** Messages that arrived. */
+  /** Number of messages that arrived. */
   deliveries = 0
   readonly #options: OrderedPullsOptions
   readonly #inbox = createInbox()
@@ -73,7 +73,7 @@ export class OrderedPulls {
     this.pullMore()
   }
 
-  /** To be called when there may be room again. */
+  /** Pulls again if there is room; to be called when there may be. */
   pullMore (): void {
     if (this.#isClosed || this.#pullLeft > 0 || !this.#options.hasRoom()) return
     const { connection, stream, consumer, pull } = this.#options
@@ -122,7 +122,7 @@ export class OrderedPulls {
   #receive (message: Msg): void {
     if (this.#isClosed) return
     this.#lastSignAt = performance.now()
-    // Deliveries keep the subject of the stream; what the server says about a pull comes to the inbox itself.
+    // Deliveries keep the subject of the stream; the status of a pull comes to the inbox itself.
     if (message.subject.startsWith(this.#inbox)) return this.#receiveStatus(message)
     const place = readMessagePlace(message)
     if (place.delivery !== this.deliveries + 1) {
@@ -193,7 +193,7 @@ export interface DurableConsumer {
 
 /**
  * Deletes a durable consumer and creates it again: it delivers from the first message that nobody acknowledged, in
- * order, and anyone who read from the old one is cut off.
+ * order, and the reader of the old one receives nothing more.
  */
 export async function recreateConsumer (
   manager: JetStreamManager, { stream, name, subject, ackWaitMs }: DurableConsumer

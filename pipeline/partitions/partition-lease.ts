@@ -1,4 +1,4 @@
-/** The right to write a partition of events: how it is taken, proven before each insert, and given back. */
+/** The lease of a partition of events: how it is claimed, renewed before each insert, and released. */
 import { jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import { type Logger } from '../../platform/logger.ts'
@@ -9,15 +9,15 @@ import { FencedError, newPartitionRecord, type PartitionRecord, type PartitionRe
 
 /**
  * How long a successful compare-and-set proves ownership, in milliseconds of the monotonic clock. Less than
- * `DEAD_AFTER_MS`, after which another process takes a silent one's partitions: so a paused owner that wakes up finds
- * its proof expired, asks again before it inserts, and is refused.
+ * `DEAD_AFTER_MS`, after which another process takes the partitions of a silent one: so a paused owner that wakes up
+ * finds its lease expired, renews it before it inserts, and is refused.
  *
  * A pause between that look at the clock and the bytes on the wire cannot be excluded by any clock. It is harmless:
  * the new owner first repeats the recorded batch range with the same token, so ClickHouse drops whichever comes second.
  */
 const PROOF_MS = 4000
 
-/** The right to write a partition: its record, and the revision that every change must name. */
+/** The right to write a partition: its record, and the revision that the next change must name. */
 export class PartitionLease {
   readonly partition: Partition
   /** Last known durable state. */
@@ -45,7 +45,7 @@ export class PartitionLease {
     this.#renewedAt = askedAt
   }
 
-  /** Makes sure that the partition is still held, asking NATS only when the last answer is too old. */
+  /** Makes sure that this process still owns the partition; asks NATS only when the last answer is too old. */
   async renew (): Promise<void> {
     if (!this.isProven()) await this.write(this.record)
   }
@@ -55,15 +55,15 @@ export class PartitionLease {
   }
 }
 
-/** What a process found when it took a partition. */
+/** A partition that this process claimed. */
 export interface ClaimedPartition {
   lease: PartitionLease
-  /** This process wrote the partition before and nobody else since: what it remembers of the partition is complete. */
+  /** This process was the last to write the partition, so its memory of the partition is complete. */
   wasMine: boolean
 }
 
 /**
- * Takes a partition, or returns null while its owner is alive.
+ * Claims a partition; returns null while its owner is alive.
  *
  * @param options.isAlive  Tells whether the owner named in the record still works.
  * @throws {FencedError} when another process was quicker.
@@ -88,9 +88,9 @@ export async function claimPartition (partition: Partition, options: {
 }
 
 /**
- * Sequence numbers mean something only within one life of a stream. A stream that was re-created, or that lost its end
- * (power loss with a server that does not sync), gives numbers out again: then nothing of the old record holds, and
- * tokens must differ.
+ * Sequence numbers are valid only within one life of a stream. A stream that was re-created, or that lost its end
+ * (power loss with a server that does not sync), reuses numbers: then nothing of the old record holds, and tokens must
+ * differ.
  */
 function adoptRecord (record: PartitionRecord | null, stream: StreamInfo): PartitionRecord {
   const life = Date.parse(stream.created).toString(36)
@@ -102,7 +102,7 @@ function adoptRecord (record: PartitionRecord | null, stream: StreamInfo): Parti
   return record.done > stream.state.last_seq ? startNextLife(record, stream.state.last_seq) : record
 }
 
-/** The record after numbers above `done` were found to be given out a second time. */
+/** The record after the stream was found to reuse the numbers above `done`. */
 export function startNextLife (record: PartitionRecord, done: number): PartitionRecord {
   const [life, count] = record.stream.split('~')
   return { ...newPartitionRecord(`${life}~${Number(count ?? 0) + 1}`), owner: record.owner, done }
@@ -114,16 +114,16 @@ export interface ReleasePartitionOptions {
   owner: string
   records: PartitionRecords
   logger: Logger
-  /** The process ends: the others see that it is gone. */
+  /** The process ends; the others see that it is gone. */
   giveUp: AbortSignal
 }
 
 /**
- * Takes the name of this process out of the record of a partition that it writes no more. The batch range that may be
- * under way stays in it: the next owner repeats it.
+ * Releases the lease of a partition: removes this process from its record. A batch range that may be under way stays in
+ * the record, and the next owner repeats it.
  *
- * It tries for as long as NATS is unavailable. Nobody takes a partition from a living process, so a partition that was
- * given up and still bears its name would stand still until this process ends.
+ * Retries for as long as NATS is unavailable. No process claims a partition of a living one, so a partition that is no
+ * longer written but still bears this owner would stand still until this process ends.
  */
 export async function releasePartition (options: ReleasePartitionOptions): Promise<void> {
   const { giveUp } = options
@@ -131,7 +131,7 @@ export async function releasePartition (options: ReleasePartitionOptions): Promi
   const { promise: givenUp, resolve } = Promise.withResolvers<void>()
   const onAbort = (): void => resolve()
   giveUp.addEventListener('abort', onAbort)
-  // Not even the question that is under way is waited for.
+  // A request to NATS that is under way is not waited for.
   await Promise.race([keepReleasing(options), givenUp])
   giveUp.removeEventListener('abort', onAbort)
 }
@@ -144,7 +144,7 @@ async function keepReleasing ({ partition, owner, records, logger, giveUp }: Rel
       return
     } catch (err) {
       if (err instanceof FencedError) return
-      logger.warn({ err, partition: partitionKey(partition), attempt }, 'partition could not be released, will try again')
+      logger.warn({ err, partition: partitionKey(partition), attempt }, 'lease of a partition could not be released, will try again')
       await pause(retryDelayMs(attempt), giveUp)
     }
   }

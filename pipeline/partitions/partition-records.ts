@@ -8,7 +8,7 @@ import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/streams.ts'
 import { partitionKey, type Partition } from './event-partitions.ts'
 
 /**
- * What is durably known about a partition: who writes it, how far it is acknowledged, and the insert that may be under
+ * What is durably recorded about a partition: its owner, how far it is acknowledged, and the insert that may be under
  * way.
  *
  * ```
@@ -32,7 +32,7 @@ export interface PartitionRecord {
   owner: string
   /** Identity of the stream's sequence numbers (see `adoptRecord` in partition-lease.ts); part of every token. */
   stream: string
-  /** Every message of the partition up to this sequence is stored, left out as a duplicate, or dead-lettered. */
+  /** Every message of the partition up to this sequence is stored, deduplicated, or dead-lettered. */
   done: number
   /** When the stream received message `done`, epoch ms. A message at or below `done` that is younger is another one. */
   doneAt: number
@@ -40,9 +40,9 @@ export interface PartitionRecord {
    * Rows of the message after `done` that are acknowledged too. Above 0 only while a refused message is split by row.
    */
   doneRows: number
-  /** The insert that was begun and not yet acknowledged. */
+  /** The insert that was begun and whose messages are not yet acknowledged. */
   range: BatchRange | null
-  /** Absent in records of a version that did not count. */
+  /** Absent in records of versions that did not count. */
   counted?: AcknowledgedCount
 }
 
@@ -63,15 +63,15 @@ export interface BatchRange {
   /** First and last sequence, both included. */
   first: number
   last: number
-  /** How many messages they span: ClickHouse's memory of an insert depends on the number of blocks, too. */
+  /** Number of messages between them: ClickHouse recognises an insert by its number of blocks, too. */
   messages: number
-  /** Rows of the message `first` = `last` that are meant, when it is split: `[from, to)`. */
+  /** The rows `[from, to)` of the message `first` = `last`, when a message is inserted in pieces. */
   rows?: [from: number, to: number]
   /** Row layout of all its frames. */
   layout: number
   /** Version of `INSERT_SETTINGS`. */
   settings: number
-  /** Rows that are not inserted because they are stored already: sequence, then pairs `from, to` (exclusive). */
+  /** Rows that are not inserted because they are already stored: sequence, then pairs `from, to` (exclusive). */
   deduplicated: [sequence: number, ranges: number[]][]
 }
 
@@ -79,7 +79,7 @@ export function newPartitionRecord (stream: string): PartitionRecord {
   return { owner: '', stream, done: 0, doneAt: 0, doneRows: 0, range: null, counted: { since: 0, messages: 0, done: 0 } }
 }
 
-/** What was counted up to `record.done`; starts over where a version that does not count went on. */
+/** The count up to `record.done`; starts over where a version that does not count continued. */
 export function acknowledgedCount (record: PartitionRecord): AcknowledgedCount {
   const { counted, done } = record
   return counted?.done === done ? counted : { since: done, messages: 0, done }
@@ -91,18 +91,18 @@ export function batchRangeToken (partition: Partition, stream: string, range: Ba
   return `${stream}:${partitionKey(partition)}:${range.first}-${range.last}${rows}`
 }
 
-/** JetStream API error "wrong last sequence": another process wrote the key since it was read. */
+/** JetStream API error "wrong last sequence": another process has written the key since it was read. */
 const WRONG_LAST_SEQUENCE = 10071
 
-/** The record of the partition was changed by another process: this one does not own the partition any more. */
+/** Another process changed the record of the partition: this one no longer owns it. */
 export class FencedError extends MillraceError {
   constructor (key: string, cause?: unknown) {
-    super('MILLRACE_PARTITION_FENCED', `partition ${key} belongs to another process now`, { action: 'stop', cause })
+    super('MILLRACE_PARTITION_FENCED', `partition ${key} was taken over by another process`, { action: 'stop', cause })
     this.name = 'FencedError'
   }
 }
 
-/** A record with the revision that a change of it must name. Revision 0: there is none yet. */
+/** A record, and the revision that a change of it must name. Revision 0: there is no record yet. */
 export interface StoredPartitionRecord {
   record: PartitionRecord | null
   revision: number
@@ -114,17 +114,17 @@ export interface PartitionRecords {
   list: () => Promise<Map<string, PartitionRecord>>
   read: (partition: Partition) => Promise<StoredPartitionRecord>
   /**
-   * Replaces the record if nobody changed it since `revision`.
+   * Replaces the record if no other process has changed it since `revision`.
    *
    * @returns the new revision.
-   * @throws {FencedError} when somebody did. Any other error leaves it open whether the record was replaced.
+   * @throws {FencedError} when another process has. After any other error it is unknown whether it was replaced.
    */
   replace: (partition: Partition, record: PartitionRecord, revision: number) => Promise<number>
 }
 
-/** Opens the bucket of the records, and makes it when it is missing. */
+/** Opens the bucket of the records; creates it when it is missing. */
 export async function openRecordBucket (connection: NatsConnection, { replicas }: { replicas: number }): Promise<KV> {
-  // Direct reads may come from a replica that lags; a record is read rarely, so it is always asked of the leader.
+  // Direct reads may come from a replica that lags. Records are read rarely, so the leader always answers.
   return await openBucket(connection, PARTITIONS_BUCKET, { history: 1, replicas, allow_direct: false })
 }
 

@@ -1,10 +1,10 @@
 /**
- * - `starting`: claims the partition, reads what is remembered of it.
- * - `running`: takes messages and stores them; also while there are none.
- * - `retrying`: ClickHouse does not take the batch at the moment; nothing is lost, the partition waits.
+ * - `starting`: claims the partition, loads what it needs.
+ * - `running`: stores messages, or has none to store.
+ * - `retrying`: ClickHouse is unavailable or overloaded; the partition waits and retries, nothing is lost.
  * - `waiting`: copies of persons wait for ClickHouse, beyond what Postgres may hold; the partition waits.
  * - `dead-letter-full`: a message must be dead-lettered but the dead-letter stream is full; the partition waits.
- * - `failing`: the last session ended with an error; the next one follows after a pause.
+ * - `failing`: the last session ended with an error, or ClickHouse refuses everything; it is retried after a pause.
  * - `standby`: another process owns the partition.
  */
 export type PartitionPhase =
@@ -12,18 +12,18 @@ export type PartitionPhase =
 
 const HEALTHY_PHASES: ReadonlySet<PartitionPhase> = new Set(['starting', 'running', 'standby'])
 
-/** An insert takes well under a second; one that takes so long, in milliseconds, waits for something. */
+/** An insert takes well under a second; one that takes longer than this, in milliseconds, counts as hanging. */
 const SLOW_INSERT_MS = 15_000
 
-/** What health and metrics say about a partition of this process. Written by the partition, read at any time. */
+/** What health and metrics report about a partition of this process. Written by the partition, read at any time. */
 export class PartitionState {
   readonly key: string
   phase: PartitionPhase = 'starting'
-  /** Messages that the stream holds for the partition and nobody acknowledged. */
+  /** Messages of the partition that are not yet acknowledged. */
   pendingMessages = 0
-  /** Their bytes: of those in hand, and for the others estimated by these. */
+  /** Their bytes, estimated from those in memory. */
   pendingBytes = 0
-  /** When the oldest unacknowledged message in hand was stored in the stream, epoch ms; 0 when none is. */
+  /** When the oldest unacknowledged message in memory was stored in the stream, epoch ms; 0 when there is none. */
   oldestStoredAt = 0
   /** When the insert under way began, epoch ms; 0 when there is none. */
   insertingSince = 0
@@ -35,12 +35,12 @@ export class PartitionState {
     this.key = key
   }
 
-  /** Whether the partition stores what comes. */
+  /** Whether the partition stores its messages. */
   isHealthy (now: number): boolean {
     return HEALTHY_PHASES.has(this.phase) && (this.insertingSince === 0 || now - this.insertingSince < SLOW_INSERT_MS)
   }
 
-  /** Why it does not store what comes; null while it does. */
+  /** The error to show: null while the phase is a healthy one. */
   shownError (): string | null {
     return HEALTHY_PHASES.has(this.phase) ? null : this.lastError
   }
@@ -50,14 +50,14 @@ export class PartitionState {
     this.lastError = error instanceof Error ? error.message : String(error)
   }
 
-  /** To be called after progress that shows that what failed before is overcome. */
+  /** Forgets earlier failures; to be called after progress. */
   recover (): void {
     this.lastError = null
     this.failedSessions = 0
   }
 
   /**
-   * Age of the oldest message in hand that is not acknowledged, in milliseconds: how stale the partition's rows are.
+   * Age of the oldest unacknowledged message in memory, in milliseconds: how stale the partition's rows are.
    */
   lagMs (now: number): number {
     return this.oldestStoredAt === 0 ? 0 : Math.max(0, now - this.oldestStoredAt)

@@ -4,18 +4,18 @@ import { type Logger } from '../../platform/logger.ts'
 import { FencedError } from './partition-records.ts'
 import { PartitionState } from './partition-state.ts'
 
-/** Pause between two looks at which partitions fall to this process, in milliseconds. */
+/** Interval of assigning partitions to the living processes, in milliseconds. */
 const ASSIGN_INTERVAL_MS = 500
 
-/** How long a partition may take to finish its insert when it is stopped, in milliseconds. */
+/** How long a stopped partition may take to finish its insert, in milliseconds. */
 const FINISH_MS = 5000
 
-/** After a session that lasted so long, in milliseconds, the pauses between failed ones begin anew. */
+/** After a session that lasted longer, in milliseconds, the pauses between failed ones start short again. */
 const HEALTHY_AFTER_MS = 30_000
 
-/** How a supervisor and whatever works on a partition speak with each other. */
+/** What a supervisor hands to the work on a partition. */
 export interface PartitionControl {
-  /** What health and metrics say about it; written by the partition. */
+  /** What health and metrics report; written by the work on the partition. */
   state: PartitionState
   /** Finish what was begun, release the partition and return. */
   stop: AbortSignal
@@ -97,7 +97,7 @@ export class PartitionSupervisor<Partition> {
       const isMine = owner === membership.id
       if (isMine && running === undefined) this.#start(key, partition)
       if (!isMine && running !== undefined && !running.stop.signal.aborted) {
-        logger.info({ partition: key, to: owner }, 'handing a partition over')
+        logger.info({ partition: key, to: owner }, 'handing partition over to another process')
         this.#handOver(running)
       }
     }
@@ -147,7 +147,7 @@ export async function runSessions (
       const attempt = state.failedSessions++
       const retryAfterMs = retryDelayMs(attempt)
       state.fail(err)
-      logger.error({ err, partition, attempt, retryAfterMs }, 'partition failed and starts over')
+      logger.error({ err, partition, attempt, retryAfterMs }, 'partition failed and will be restarted')
       await pause(retryAfterMs, stop)
     }
   }

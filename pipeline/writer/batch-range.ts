@@ -50,8 +50,8 @@ export function chooseBatch (
 }
 
 /**
- * The frames of a batch range, in order: as they came, but for messages of which rows are left out or only a piece is
- * meant. Those are encoded again, which gives the same bytes each time, so a repeated batch range is the same insert.
+ * The frames of a batch range, in order and as they came, except for messages with deduplicated rows and for a piece of
+ * a message. Those are encoded again, to the same bytes each time, so a repeated batch range is the same insert.
  *
  * A message of which nothing remains has no frame: ClickHouse refuses blocks without rows.
  */

@@ -10,7 +10,7 @@ import { PartitionState } from '../partitions/partition-state.ts'
 import { deadLetterRows } from './dead-letter-rows.ts'
 import { type PartitionMessage } from './partition-reader.ts'
 
-t.test('keeps what it cannot dead-lettered: it waits while no stream takes the letter, and says so when it stops', async (t) => {
+t.test('keeps what it cannot dead-letter: it waits while no stream takes the dead letter, and reports that when it stops', async (t) => {
   const { url } = await startTestNats(t)
   const logger = pino({ level: 'silent' })
   const connection = await connectNats({ url, name: 'test', logger })

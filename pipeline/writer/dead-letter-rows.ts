@@ -14,7 +14,7 @@ import { type InsertError } from './insert/insert-frames.ts'
 import { type PartitionMessage } from './partition-reader.ts'
 
 /**
- * Why the writer sets something aside.
+ * Why the writer dead-letters a row or a message.
  *
  * - `malformed`: the message is not a frame of events; it is kept whole.
  * - `refused`: ClickHouse does not take this row; it is kept alone, its neighbours are stored.
@@ -23,7 +23,7 @@ export const WRITER_REFUSALS = ['malformed', 'refused'] as const
 
 export type WriterRefusal = (typeof WRITER_REFUSALS)[number]
 
-/** What was found to be refusable no further. */
+/** What cannot be stored: one row, or a whole message. */
 export interface Refused {
   message: PartitionMessage
   /** The one row; absent for the whole message. */
@@ -43,8 +43,8 @@ export interface DeadLetterRowsDeps {
 }
 
 /**
- * Makes a dead letter of a message or a row. While the dead-letter stream is full or away the partition waits here,
- * loudly: it neither loses the event nor goes on without it.
+ * Dead-letters a message or a row. While the dead-letter stream is full or unavailable the partition waits here, with
+ * errors in the log: it neither loses the event nor continues without it.
  *
  * @returns false when the process stops before the stream took it.
  */
@@ -56,14 +56,14 @@ export async function deadLetterRows (deps: DeadLetterRowsDeps, refused: Refused
       await publishDeadLetter(deps.connection, letter)
       metrics.deadLetters.inc({ stage: letter.stage, reason: letter.reason })
       logger.warn({ partition: state.key, reason: letter.reason, error: letter.error, sequence: letter.sequence },
-        'dead-lettered')
+        'row or message dead-lettered')
       return true
     } catch (error) {
       const isFull = error instanceof DeadLettersFullError
       if (isFull) metrics.deadLettersWaiting.inc({ partition: state.key })
       state.phase = isFull ? 'dead-letter-full' : 'retrying'
       state.lastError = error instanceof Error ? error.message : String(error)
-      logger.error({ err: error, partition: state.key, attempt }, 'dead letter not taken, the partition waits')
+      logger.error({ err: error, partition: state.key, attempt }, 'dead letter could not be stored, the partition waits and tries again')
       await pause(retryDelayMs(attempt), stop)
     }
   }

@@ -41,7 +41,7 @@ function answer (code: number, name: string, text: string): InsertFault {
   return { kind: 'answer', code, name, text }
 }
 
-t.test('stores once whatever ClickHouse answers in between, and sets nothing aside', async (t) => {
+t.test('stores once whatever ClickHouse answers in between, and dead-letters nothing', async (t) => {
   const stores = await startTestStores(t)
   const { proxy, insertFrames } = await startProxy(t, stores)
   const partition = await startTestPartition(t, stores, { insertFrames })
@@ -110,7 +110,7 @@ t.test('goes on within seconds when nats-server was killed and came back', async
   t.ok(rows >= 20)
 })
 
-t.test('finds the messages again that somebody else pulled from its consumer', async (t) => {
+t.test('finds the messages again that another client pulled from its consumer', async (t) => {
   const stores = await startTestStores(t)
   await startTestPartition(t, stores)
   await publishEvents(stores.connection, makeEvents(10))

@@ -33,14 +33,14 @@ function message (sequence: number, storedAt = sequence * 1000): PartitionMessag
   return { sequence, storedAt, rows: 10 } as PartitionMessage
 }
 
-function cutOf (last: number, rows?: [number, number]): BatchRange {
+function rangeOf (last: number, rows?: [number, number]): BatchRange {
   return { first: last, last, messages: 1, layout: 1, settings: 1, deduplicated: [], ...(rows && { rows }) }
 }
 
 t.test('lets the stream forget a message only after its record says that it is acknowledged', async (t) => {
   const { progress, log } = createProgress({})
 
-  progress.acknowledge([message(1), message(2)], cutOf(2))
+  progress.acknowledge([message(1), message(2)], rangeOf(2))
   t.same(log, [])
   await progress.write()
   await progress.write()
@@ -51,10 +51,10 @@ t.test('lets the stream forget a message only after its record says that it is a
 t.test('goes on with the rest of a message of which a piece is acknowledged', async (t) => {
   const { progress, log } = createProgress({})
 
-  t.match(progress.acknowledge([message(1)], cutOf(1, [0, 4])), { sequence: 1 })
+  t.match(progress.acknowledge([message(1)], rangeOf(1, [0, 4])), { sequence: 1 })
   t.equal(progress.doneRows, 4)
   await progress.write()
-  t.equal(progress.acknowledge([message(1)], cutOf(1, [4, 10])), null)
+  t.equal(progress.acknowledge([message(1)], rangeOf(1, [4, 10])), null)
   await progress.write()
 
   t.same(log, ['record life done 0+4', 'acknowledge ', 'record life done 1+0', 'acknowledge 1'])
@@ -64,7 +64,7 @@ t.test('acknowledges what an earlier session acknowledged, and takes nothing els
   const buffer = [message(4), message(5), message(6)]
   const { progress, log } = createProgress({ done: 5, doneAt: 5000 }, buffer)
 
-  t.equal(progress.skipSettled(), null)
+  t.equal(progress.skipStored(), null)
 
   t.same(log, ['acknowledge 4,5'])
   t.same(buffer.map(({ sequence }) => sequence), [6])
@@ -74,7 +74,7 @@ t.test('keeps a message with the number of an acknowledged one when the stream c
   const buffer = [message(4), message(5, 9000), message(6, 9001)]
   const { progress, log } = createProgress({ done: 6, doneAt: 6000 }, buffer)
 
-  t.equal(progress.skipSettled(), 5)
+  t.equal(progress.skipStored(), 5)
   await progress.write()
 
   t.equal(progress.stream, 'life~1')

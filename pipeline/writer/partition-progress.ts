@@ -1,4 +1,4 @@
-/** What follows a confirmed insert: the record moves on, messages are acknowledged, rows are counted. */
+/** What follows a confirmed insert: progress is recorded, messages are acknowledged, rows are counted. */
 import { type PipelineMetrics } from '../metrics.ts'
 import { type PartitionLease, startNextLife } from '../partitions/partition-lease.ts'
 import { acknowledgedCount, type BatchRange, type PartitionRecord } from '../partitions/partition-records.ts'
@@ -6,15 +6,15 @@ import { type PartitionState } from '../partitions/partition-state.ts'
 import { type PartitionMessage, type PartitionReader } from './partition-reader.ts'
 
 /**
- * How far a partition is acknowledged: in memory at once, in the partition's record with the next write, and only then
- * towards the stream, which forgets what is acknowledged.
+ * How far a partition is stored: known in memory at once, in the partition's record with the next write, and only then
+ * acknowledged to the stream, which forgets acknowledged messages.
  */
 export class PartitionProgress {
   readonly #lease: PartitionLease
   readonly #reader: PartitionReader
   /** The record as it will be written next. */
   #next: PartitionRecord
-  /** Settled messages that may be acknowledged once `#next` is written. */
+  /** Stored or dead-lettered messages, which may be acknowledged once `#next` is written. */
   #acknowledged: PartitionMessage[] = []
 
   constructor (lease: PartitionLease, reader: PartitionReader) {
@@ -23,12 +23,12 @@ export class PartitionProgress {
     this.#next = lease.record
   }
 
-  /** Identity of the stream's numbers, for tokens. */
+  /** Identity of the stream's sequence numbers, for tokens. */
   get stream (): string {
     return this.#next.stream
   }
 
-  /** Rows of the first message that are acknowledged already. */
+  /** Rows of the first message that are already stored or dead-lettered. */
   get doneRows (): number {
     return this.#next.doneRows
   }
@@ -41,7 +41,7 @@ export class PartitionProgress {
   /**
    * The rows of the batch range are stored or dead-lettered.
    *
-   * @returns the message that goes on, when the batch range was a piece of it.
+   * @returns the message whose rest is still to be stored, when the batch range was a piece of it.
    */
   acknowledge (messages: readonly PartitionMessage[], range: BatchRange): PartitionMessage | null {
     const last = messages.at(-1)!
@@ -58,7 +58,7 @@ export class PartitionProgress {
     return null
   }
 
-  /** Makes what was acknowledged durable, then lets the stream forget it. */
+  /** Records the progress, then acknowledges its messages. */
   async write (): Promise<void> {
     if (this.#next === this.#lease.record) return
     await this.#lease.write(this.#next)
@@ -67,16 +67,16 @@ export class PartitionProgress {
   }
 
   /**
-   * Acknowledges what an earlier session acknowledged but did not acknowledge any more.
+   * Acknowledges messages that an earlier session recorded as stored, but did not come to acknowledge.
    *
-   * @returns the sequence at which the stream was found to count again, or null.
+   * @returns the sequence at which the stream was found to reuse numbers, or null.
    */
-  skipSettled (): number | null {
+  skipStored (): number | null {
     let count = 0
     let repeated: number | null = null
     for (const { sequence, storedAt } of this.#reader.buffer) {
       if (sequence > this.#next.done) break
-      // Younger than the last acknowledged one, but with a lower number: the stream lost its end and counts again.
+      // Younger than the last stored one, but with a lower number: the stream lost its end and reuses numbers.
       if (storedAt > this.#next.doneAt + 1) {
         repeated = sequence
         this.#next = startNextLife(this.#next, sequence - 1)
@@ -89,7 +89,7 @@ export class PartitionProgress {
   }
 }
 
-/** Counts a confirmed insert: its rows, those that were left out of it, and its time in milliseconds. */
+/** Counts a confirmed insert: its rows, its deduplicated rows, and its duration in milliseconds. */
 export function countStored ({ metrics, state }: { metrics: PipelineMetrics, state: PartitionState }, stored: {
   messages: readonly PartitionMessage[], range: BatchRange, ms: number
 }): void {
@@ -109,7 +109,7 @@ export function countStored ({ metrics, state }: { metrics: PipelineMetrics, sta
   metrics.insertSeconds.observe(partition, stored.ms / 1000)
 }
 
-/** Rows of the batch range that were left out; of a split message only those within its piece. */
+/** The deduplicated rows of the batch range; of a piece of a message only those within the piece. */
 function countDeduplicated ({ deduplicated, rows: [from, to] = [0, Infinity] }: BatchRange): number {
   let rows = 0
   for (const [, ranges] of deduplicated) {

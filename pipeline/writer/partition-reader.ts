@@ -8,12 +8,12 @@ import { EVENTS_STREAM, eventsSubject, HEADER, writerConsumer } from '../../sche
 import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'
 import { type Partition } from '../partitions/event-partitions.ts'
 
-/** Messages of one pull. A round trip for a thousand is nothing; more would only blow memory up for tiny messages. */
+/** Messages per pull. More would save no time, and cost memory when messages are tiny. */
 const PULL_MESSAGES = 1000
 
 /**
- * JetStream hands a message out again after this long. It never needs to: a lost delivery shows as a gap in the
- * delivery numbers, and then the consumer is re-created.
+ * JetStream delivers a message again after this long. It never needs to: a lost delivery shows as a gap in the delivery
+ * numbers, and then the consumer is re-created.
  */
 const ACK_WAIT_MS = 6 * 3_600_000
 
@@ -22,13 +22,13 @@ export interface PartitionMessage {
   sequence: number
   /** When the stream stored it, epoch milliseconds. */
   storedAt: number
-  /** Rows of the frame; 0 when the headers make no sense, then the payload is not a frame to us. */
+  /** Rows of the frame; 0 when the headers are invalid: then the payload counts as no frame. */
   rows: number
-  /** Row layout; -1 when the headers make no sense. */
+  /** Row layout; -1 when the headers are invalid. */
   layout: number
-  /** When ingest received the first event of the message, epoch milliseconds. Old for a message that was spooled. */
+  /** When ingest received the first event of the message, epoch milliseconds. Long ago for a spooled message. */
   receivedAt: number
-  /** Oldest time that an uuid of the message tells, epoch milliseconds; Infinity when none tells any. */
+  /** Oldest time that a version 7 uuid of the message carries, epoch milliseconds; Infinity without such an uuid. */
   oldestUuidAt: number
   /** Under which key the fingerprints' checks are made; empty when they have none. */
   keyId: string
@@ -42,7 +42,7 @@ export interface PartitionMessage {
   ackSubject: string
 }
 
-/** The reader lost its place; the partition starts over from its record. */
+/** The reader may have missed messages; the partition starts over from its record. */
 export class ReaderError extends MillraceError {
   constructor (message: string, cause?: unknown) {
     super('MILLRACE_EVENTS_READER_LOST', message, { action: 'retry', cause })
@@ -53,15 +53,15 @@ export class ReaderError extends MillraceError {
 /**
  * Reads one partition from its first unacknowledged message on, in order and without gaps.
  *
- * The durable consumer of the partition is re-created, so a previous owner's reader is cut off, and what it had taken
- * without acknowledging comes again. All of it is lost and found again on every doubt: disconnection, a gap in the
- * delivery numbers, a missing heartbeat.
+ * The durable consumer of the partition is re-created, so the reader of a previous owner receives nothing more, and
+ * what it had taken without acknowledging comes again. The reader fails, and is opened again, at the first doubt: a
+ * lost connection, a gap in the delivery numbers, a missing heartbeat.
  */
 export class PartitionReader {
   /** Messages that arrived and were not taken yet, in order. */
   readonly buffer: PartitionMessage[] = []
   bufferedBytes = 0
-  /** Set once the reader is of no use any more. */
+  /** Why the reader can no longer be used; null while it can. */
   failure: ReaderError | null = null
 
   readonly #connection: NatsConnection
@@ -70,7 +70,7 @@ export class PartitionReader {
   readonly #pulls: OrderedPulls
   #lastSequence = 0
   #unacknowledged = 0
-  /** How many deliveries had arrived when the server spoke of more. */
+  /** Number of deliveries that had arrived when the server reported more. */
   #suspectedAt = -1
 
   constructor (connection: NatsConnection, manager: JetStreamManager, from: { consumer: string, maxBytes: number }) {
@@ -90,12 +90,12 @@ export class PartitionReader {
   }
 
   close (): void {
-    this.failure ??= new ReaderError('closed')
+    this.failure ??= new ReaderError('reader of a partition was closed')
     this.#pulls.close()
   }
 
   fail (why: string, cause?: unknown): void {
-    this.failure ??= new ReaderError(`reader of partition lost its place: ${why}`, cause)
+    this.failure ??= new ReaderError(`reader of a partition must start over: ${why}`, cause)
     this.close()
   }
 
@@ -113,7 +113,7 @@ export class PartitionReader {
     for (const message of messages) this.bufferedBytes += message.payload.length
   }
 
-  /** Acknowledges messages. A lost acknowledgement is harmless: the message comes again and is below `done` then. */
+  /** Acknowledges messages. A lost acknowledgement is harmless: the message comes again, and is below `done`. */
   acknowledge (messages: readonly PartitionMessage[]): void {
     for (const message of messages) this.#connection.publish(message.ackSubject)
     this.#unacknowledged -= messages.length
@@ -125,16 +125,16 @@ export class PartitionReader {
   }
 
   /**
-   * Asks the server how much is pending, and compares what it handed out with what arrived here: a delivery lost
-   * without a later one leaves no gap to see.
+   * Asks the server how much is pending, and compares what it delivered with what arrived: the loss of the last
+   * delivery leaves no gap in the numbers.
    *
-   * @returns messages that nobody acknowledged yet, handed to this reader or waiting in the stream.
+   * @returns the number of messages not yet acknowledged, delivered to this reader or waiting in the stream.
    */
   async readPending (): Promise<number> {
     const expected = this.#pulls.deliveries
     const { delivered, num_pending: waiting } = await this.#manager.consumers.info(EVENTS_STREAM, this.#consumer)
     if (delivered.consumer_seq > expected && this.#pulls.deliveries === expected && this.failure === null) {
-      // Deliveries may be on their way; only when nothing moved between two questions they are lost.
+      // Deliveries may be on their way. They count as lost when nothing arrived between two checks.
       if (this.#suspectedAt === expected) this.fail(`${delivered.consumer_seq - expected} deliveries never arrived`)
       this.#suspectedAt = expected
     } else {

@@ -144,7 +144,7 @@ t.test('stores messages of an earlier layout, mixed with those of today, once ea
   t.match(await result.json(), [{ ip: '', lib: 'web', n: 50 }, { ip: '10.0.0.2', lib: 'web', n: 51 }])
 })
 
-t.test('waits with a message of a later layout, instead of setting it aside', async (t) => {
+t.test('waits with a message of a later layout, instead of dead-lettering it', async (t) => {
   const stores = await startTestStores(t)
   const manager = await jetstreamManager(stores.connection)
   await publishEvents(stores.connection, makeEvents(10))

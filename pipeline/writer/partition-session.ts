@@ -14,7 +14,7 @@ import { type PartitionMessage, type PartitionReader } from './partition-reader.
 import { RefusedRowSearch, type RefusedPiece } from './refused-rows.ts'
 import { type PartitionDeps } from './run-partition.ts'
 
-/** How long an idle partition waits at most before it looks around again, in milliseconds. */
+/** Longest wait of an idle partition for messages, in milliseconds. */
 const IDLE_MS = 3000
 
 /** Takes messages, chooses batch ranges, inserts and acknowledges them, one batch range at a time. */
@@ -26,7 +26,7 @@ export class PartitionSession {
   readonly #progress: PartitionProgress
   readonly #search: RefusedRowSearch
   #lastBatchAt = -Infinity
-  /** Messages up to here belong to a batch range that cannot be repeated exactly: every row of them is looked up. */
+  /** Every row up to this sequence is looked up: it belongs to a batch range that cannot be repeated exactly. */
   #lookUpTo = 0
 
   constructor (
@@ -47,7 +47,7 @@ export class PartitionSession {
     state.phase = 'running'
     while (!stop.aborted) {
       if (this.#reader.failure !== null) throw this.#reader.failure
-      this.#skipSettled()
+      this.#skipStored()
       const count = this.#countDue()
       if (count > 0) {
         await this.#waitIfNewer(this.#reader.buffer[0]!.layout)
@@ -71,7 +71,7 @@ export class PartitionSession {
     if (layout <= ROW_LAYOUT || stop.aborted) return
     const error = new MillraceError('MILLRACE_ROW_LAYOUT_TOO_NEW', `row layout ${layout} of the partition is newer than this process, ` +
       `which knows ${ROW_LAYOUT}: end it and start the newer version`, { action: 'stop', details: { layout } })
-    logger.error({ err: error, partition: state.key }, 'the partition waits for a newer version')
+    logger.error({ err: error, partition: state.key }, 'partition waits for a newer version of this process')
     state.fail(error)
     while (!stop.aborted) await pause(IDLE_MS, stop)
   }
@@ -86,11 +86,11 @@ export class PartitionSession {
       if (this.#reader.failure !== null) throw this.#reader.failure
       if (stop.aborted) return
     }
-    this.#skipSettled()
+    this.#skipStored()
     const count = this.#reader.buffer.findLastIndex((message) => message.sequence <= range.last) + 1
     if (count !== range.messages) {
-      // Somebody removed messages from the stream. The token would not be recognised with another number of blocks.
-      logger.error({ partition: state.key, expected: range.messages, found: count }, 'messages of a recorded batch range are gone')
+      // Messages vanished from the stream. ClickHouse would not recognise the token with another number of blocks.
+      logger.error({ partition: state.key, expected: range.messages, found: count }, 'messages of the recorded batch range are gone: their rows are looked up before they are inserted')
       this.#lookUpTo = range.last
       this.#progress.setRange(null)
       return
@@ -105,10 +105,10 @@ export class PartitionSession {
     return await this.#reader.readPending() <= this.#reader.buffer.length
   }
 
-  #skipSettled (): void {
-    const sequence = this.#progress.skipSettled()
+  #skipStored (): void {
+    const sequence = this.#progress.skipStored()
     if (sequence !== null) {
-      this.#deps.logger.error({ partition: this.#deps.state.key, sequence }, 'the stream gave numbers out again')
+      this.#deps.logger.error({ partition: this.#deps.state.key, sequence }, 'stream reuses sequence numbers: it was re-created or lost its end, progress is reset')
     }
   }
 
@@ -121,7 +121,7 @@ export class PartitionSession {
     return full || this.#msUntilDue() <= 0 ? count : 0
   }
 
-  /** After a pause the first message goes at once; in a steady flow batches follow each other in the given rhythm. */
+  /** After a pause the first message is inserted at once; in a steady flow batches follow at the given interval. */
   #msUntilDue (): number {
     if (this.#reader.buffer.length === 0) return IDLE_MS
     return this.#lastBatchAt + this.#deps.limits.maxAgeMs - performance.now()
@@ -189,7 +189,7 @@ export class PartitionSession {
     this.#acknowledge(messages, range)
   }
 
-  /** These rows may be stored under the token of the batch range; other tokens would not recognise them. */
+  /** Rows that may be stored under the token of this batch range: under other tokens they would be stored again. */
   #doubt (messages: readonly PartitionMessage[]): void {
     this.#lookUpTo = Math.max(this.#lookUpTo, messages.at(-1)!.sequence)
     for (const message of messages) delete message.deduplicated
@@ -213,11 +213,11 @@ export class PartitionSession {
   }
 
   #acknowledge (messages: PartitionMessage[], range: BatchRange): void {
-    // Not before: a refusal may be ClickHouse's that is ill, and health would call the partition well while it asks.
+    // Not before: a refusal may mean that ClickHouse is failing, and the partition would be reported as healthy.
     this.#deps.state.phase = 'running'
     const remaining = this.#progress.acknowledge(messages, range)
     if (remaining !== null) this.#reader.putBack([remaining])
-    this.#search.goOn(remaining === null && range.rows !== undefined)
+    this.#search.advance(remaining === null && range.rows !== undefined)
   }
 
   #tokenOf (range: BatchRange): string {

@@ -52,7 +52,7 @@ t.test('stores a replayed event once, however often it is replayed', async (t) =
   t.same(await countEvents(stores), { rows: 10, uuids: 10, volume: 10, properties: 10 })
 })
 
-t.test('sets a message aside whole that is no frame, and goes on', async (t) => {
+t.test('dead-letters a message that is no frame, whole, and continues', async (t) => {
   const stores = await startTestStores(t)
   await startTestPartition(t, stores)
 
@@ -100,7 +100,7 @@ t.test('stores a message that touches more months than one insert may', async (t
   t.same(await listDeadLetters(stores.connection), [])
 })
 
-t.test('sets nothing aside while the table lacks a column', async (t) => {
+t.test('dead-letters nothing while the table lacks a column', async (t) => {
   const stores = await startTestStores(t)
   await stores.clickhouse.client.command({ query: 'ALTER TABLE events DROP COLUMN ip' })
   const partition = await startTestPartition(t, stores)

@@ -9,8 +9,8 @@ import { type InsertError } from './insert/insert-frames.ts'
 import { type PartitionMessage } from './partition-reader.ts'
 
 /**
- * With an error that nobody knows, and without any success in between, nothing is dead-lettered for so long, in
- * milliseconds: it may be ClickHouse that is ill, not the row.
+ * After an unknown error, and while nothing else is stored, nothing is dead-lettered for so long, in milliseconds:
+ * ClickHouse may be failing rather than the row.
  */
 const UNKNOWN_PATIENCE_MS = 120_000
 
@@ -24,7 +24,7 @@ export interface RefusedRowSearchDeps {
   stop: AbortSignal
 }
 
-/** What ClickHouse refuses: one row of a message, or the whole message, where its block cannot be read. */
+/** What ClickHouse refuses: one row of a message, or the whole message if its block cannot be read. */
 export interface RefusedPiece {
   row?: number
 }
@@ -46,7 +46,7 @@ export class RefusedRowSearch {
   /** How much the next batch range may hold. */
   limits = UNLIMITED
   readonly #deps: RefusedRowSearchDeps
-  /** When the search began, on the monotonic clock, and whether anything was stored since. */
+  /** Start of the search on the monotonic clock, and whether anything was stored since. */
   #searchedSince = 0
   #storedSince = false
   #waits = 0
@@ -56,7 +56,7 @@ export class RefusedRowSearch {
   }
 
   /**
-   * Narrows the search after a batch range was refused. Waits a moment where the refusal may be no fault of the rows.
+   * Narrows the search after a batch range was refused. Waits a moment where ClickHouse, not a row, may be the cause.
    *
    * @returns what is refused, once it is found; null while the messages have to be tried again in smaller pieces.
    */
@@ -73,7 +73,7 @@ export class RefusedRowSearch {
     }
     const isReadable = await openBlock(messages[0]!) !== null
     if (await this.#mayBeClickHouse(error, isReadable)) {
-      this.#deps.logger.error({ err: error }, 'nothing is stored at the moment, the partition waits')
+      this.#deps.logger.error({ err: error, partition: this.#deps.state.key }, 'ClickHouse may be failing rather than the row, the partition waits')
       this.#deps.state.fail(error)
       await pause(retryDelayMs(this.#waits++), this.#deps.stop)
       return null
@@ -91,13 +91,13 @@ export class RefusedRowSearch {
     this.#storedSince = true
   }
 
-  /** The rows that were searched are stored or dead-lettered; the next message goes whole, unless it is refused too. */
-  goOn (isMessageComplete: boolean): void {
+  /** A batch range is stored or dead-lettered. After the last piece of a message the next message goes whole again. */
+  advance (isMessageComplete: boolean): void {
     this.#waits = 0
     if (isMessageComplete) this.limits = { ...this.limits, rows: Infinity }
   }
 
-  /** Whether the refusal may be no fault of the rows. */
+  /** Whether ClickHouse, not a row, may be the cause of the refusal. */
   async #mayBeClickHouse (error: InsertError, isReadable: boolean): Promise<boolean> {
     if (!await this.#deps.probeTable()) return true
     if (!isReadable || this.#storedSince || classifyClickHouseError(error).action !== 'unknown') return false

@@ -15,7 +15,7 @@ import { type InsertFrames } from './insert/insert-frames.ts'
 import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
 import { PartitionSession } from './partition-session.ts'
 
-/** How often the server is asked for the lag, in milliseconds. */
+/** Interval of asking the server for the lag, in milliseconds. */
 const PENDING_INTERVAL_MS = 3000
 
 /** What a partition needs from its process. */
@@ -67,7 +67,7 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
     const filter = await deps.openDuplicateFilter(partition, claimed)
     reader = await openPartitionReader(deps.connection, partition, { maxBytes: deps.limits.maxBytes })
     const opened = reader
-    // What was on its way is lost; asking again beats waiting for a missing heartbeat.
+    // Deliveries under way are lost: starting over is faster than waiting for a missing heartbeat.
     forget = deps.onDisconnect(() => opened.fail('nats connection lost'))
     pending = runAtIntervals({
       everyMs: PENDING_INTERVAL_MS,
@@ -90,6 +90,6 @@ async function refreshPending (reader: PartitionReader, state: PartitionState): 
     if (state.pendingMessages === 0) state.pendingBytes = 0
     else if (buffer.length > 0) state.pendingBytes = Math.round(bufferedBytes / buffer.length * state.pendingMessages)
   } catch {
-    // The lag is not known for a moment. What is wrong shows where the partition reads and writes.
+    // The lag is unknown for a moment. Whatever is wrong also fails the reads and writes of the partition.
   }
 }

@@ -31,7 +31,7 @@ t.test('a part that ClickHouse found broken when it started is an error in the l
   await waitFor(() => !broken.part().healthy)
   t.match(broken.part(), { broken: 1, parts: [{ table: 'k', name: /all_2_2_0/, reason: /broken/ }] })
   t.equal(await gauge(), 1)
-  t.match(said.filter(({ level }) => level === 50), [{ table: 'k', msg: /set a part aside as broken/ }])
+  t.match(said.filter(({ level }) => level === 50), [{ table: 'k', msg: /detached a broken part/ }])
 
   function watch (port: number): { watch: PartWatch, gauge: () => Promise<number | undefined> } {
     const clickhouse = connectClickHouse({ url: `http://millrace:${encodeURIComponent(TEST_PASSWORDS.millrace)}@127.0.0.1:${port}/millrace` })

@@ -105,7 +105,7 @@ async function startServer (t: TestContext, answer: (socket: Socket) => void): P
 /** Above the 100 partitions that ClickHouse lets an insert touch by default. */
 const MONTHS = 120
 
-t.test('events of more months than ClickHouse lets an insert touch are one insert, refused by nobody', async (t) => {
+t.test('events of more months than ClickHouse lets an insert touch are one insert, which is not refused', async (t) => {
   const stores = await startTestStores(t)
   const metrics = createPipelineMetrics(() => [])
   const monthsAgo = (months: number): number => Date.UTC(2026, 9 - months, 5)

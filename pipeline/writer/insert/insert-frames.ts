@@ -77,7 +77,7 @@ export function createInsertFrames (options: { url: string, agent: http.Agent, t
         ...(signal === undefined ? {} : { signal })
       })
       sent.setTimeout(timeoutMs, () => {
-        sent.destroy(new InsertError(`no answer from ClickHouse in ${timeoutMs} ms`, 0))
+        sent.destroy(new InsertError(`ClickHouse did not answer within ${timeoutMs} ms`, 0))
       })
       sent.on('error', (error) => {
         reject(error instanceof InsertError ? error : new InsertError(`insert failed: ${error.message}`, 0, error))
@@ -101,13 +101,13 @@ async function readAnswer (response: http.IncomingMessage): Promise<void> {
       length += chunk.length
     }
   } catch (error) {
-    throw new InsertError('the answer of ClickHouse broke off', 0, error)
+    throw new InsertError('the connection broke while ClickHouse answered', 0, error)
   }
   const text = Buffer.concat(chunks).toString().slice(0, MAX_ERROR_BYTES)
   // An error after the status line was sent shows in a header or only in the text.
   const code = Number(response.headers['x-clickhouse-exception-code'] ?? /^Code: (\d+)/m.exec(text)?.[1] ?? 0)
   if (response.statusCode !== 200 || code !== 0) {
-    throw new InsertError(text.trim() || `ClickHouse answered ${response.statusCode}`, code)
+    throw new InsertError(text.trim() || `ClickHouse answered with status ${response.statusCode}`, code)
   }
 }
 

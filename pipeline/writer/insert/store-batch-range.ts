@@ -6,15 +6,15 @@ import { EVENT_COLUMNS } from '../../../schema/event-row.ts'
 import { type PartitionLease } from '../../partitions/partition-lease.ts'
 import { INSERT_SETTINGS, InsertError, type InsertFrames } from './insert-frames.ts'
 
-/** How often an error that nobody knows is tried again before the batch counts as refused. */
+/** How often an insert is tried with an unknown error before the batch counts as refused. */
 const UNKNOWN_TRIES = 5
 
-/** Requests that an insert names: a batch may hold thousands, and the comment travels in its URL. */
+/** Maximum number of requests that an insert names: a batch may hold thousands, and the comment is part of the URL. */
 const NAMED_REQUESTS = 20
 
 /**
- * What became of a recorded batch range: all rows are stored; ClickHouse refuses it as it is and nothing is stored; or
- * the process stops while ClickHouse cannot take it, and anyone who owns the partition next repeats it.
+ * The outcome of a recorded batch range: all rows are stored; ClickHouse refuses it as it is, and nothing is stored; or
+ * the process stops while ClickHouse is unavailable, and the next owner of the partition repeats it.
  */
 export type StoreOutcome =
   | { kind: 'stored' }
@@ -27,13 +27,13 @@ export interface StoreBatchRangeOptions {
   lease: PartitionLease
   frames: readonly Uint8Array[]
   token: string
-  /** Ids of the requests that the messages came with, for anyone who follows one of them. */
+  /** Ids of the requests that brought the messages, so that a request can be traced to its insert. */
   requests: readonly string[]
   settingsVersion: number
   logger: Logger
-  /** Ends the trying after the running insert. */
+  /** Ends the retries after the running insert. */
   stop: AbortSignal
-  /** Ends the running insert too. */
+  /** Ends the running insert, too. */
   abort: AbortSignal
   /** Called before each new try. */
   onRetry: (error: InsertError) => void
@@ -46,9 +46,9 @@ export interface StoreBatchRangeOptions {
  */
 export async function storeBatchRange (options: StoreBatchRangeOptions): Promise<StoreOutcome> {
   const { lease, frames, token, abort } = options
-  const comment = describeCut(token, options.requests)
+  const comment = describeInsert(token, options.requests)
   const settings = INSERT_SETTINGS[options.settingsVersion]
-  if (settings === undefined) throw new Error(`range was recorded with unknown settings ${options.settingsVersion}`)
+  if (settings === undefined) throw new Error(`the batch range was recorded with insert settings ${options.settingsVersion}, which this version does not know`)
   let unknownTries = 0
   for (let attempt = 0; ; attempt++) {
     await lease.renew()
@@ -72,7 +72,7 @@ export async function storeBatchRange (options: StoreBatchRangeOptions): Promise
 }
 
 /** Names an insert in the query log of ClickHouse and in our own: `<token> requests <id> <id> ...`. */
-function describeCut (token: string, requests: readonly string[]): string {
+function describeInsert (token: string, requests: readonly string[]): string {
   const ids = [...new Set(requests)]
   const rest = ids.length > NAMED_REQUESTS ? ` and ${ids.length - NAMED_REQUESTS} more` : ''
   return `${token} requests ${ids.slice(0, NAMED_REQUESTS).join(' ')}${rest}`
