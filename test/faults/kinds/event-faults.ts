@@ -5,6 +5,7 @@ import { headers } from '@nats-io/transport-node'
 import { countDeadLetters, scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
 import { type NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { ROW_LAYOUT } from '../../../schema/event-row.ts'
+import { FINGERPRINT_BYTES } from '../../../schema/frame-message.ts'
 import { eventsSubject, HEADER } from '../../../schema/streams.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { type Fault } from './fault.ts'
@@ -113,7 +114,7 @@ export async function publishPoison (
     marked.set(HEADER.layout, String(ROW_LAYOUT))
     marked.set(HEADER.rows, String(rows))
   }
-  const fingerprints = randomBytes((rows ?? 1) * 8)
+  const fingerprints = randomBytes((rows ?? 1) * FINGERPRINT_BYTES)
   const body = Buffer.concat([fingerprints, ZSTD_MAGIC, randomBytes(200)])
   await jetstream(connection).publish(eventsSubject('live', partition), body, { headers: marked })
   return poison

@@ -7,11 +7,12 @@ import { NETWORK_FAULTS } from './network-faults.ts'
 import { OUTAGE_FAULTS } from './outage-faults.ts'
 import { POWER_FAULTS } from './power-faults.ts'
 import { PROCESS_FAULTS } from './process-faults.ts'
+import { STORM_FAULTS } from './storm-faults.ts'
 import { shuffle, type Random } from '../../support/random.ts'
 
 const SINGLE_FAULTS: readonly Fault[] = [
   ...PROCESS_FAULTS, ...OUTAGE_FAULTS, ...NETWORK_FAULTS, ...CLICKHOUSE_FAULTS, ...CAPACITY_FAULTS, ...EVENT_FAULTS,
-  ...CLOCK_FAULTS, ...POWER_FAULTS
+  ...CLOCK_FAULTS, ...POWER_FAULTS, ...STORM_FAULTS
 ]
 
 /** What may come together: short faults that do not restart or hold what another one wants to hit. */
