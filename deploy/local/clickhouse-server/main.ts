@@ -40,7 +40,8 @@ runProcess('the embedded ClickHouse server', async () => {
 
 /**
  * Every running query occupies a thread of libuv's pool, whose size is read from the environment before this file runs.
- * So the process replaces itself once, keeping its id, with the size that it needs.
+ * So the process replaces itself once, keeping its id, with the size that it needs. Nothing that this file imports
+ * loads the engine, which would then be loaded twice.
  */
 function ensureThreads (): void {
   if (Number(process.env.UV_THREADPOOL_SIZE ?? 0) >= THREADS) return

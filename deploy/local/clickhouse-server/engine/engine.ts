@@ -4,7 +4,7 @@ import path from 'node:path'
 import chdb, { type Session } from 'chdb'
 import { SettingsError } from '../../../../platform/errors.ts'
 import { quoteIdentifier, quoteString } from '../../../../schema/clickhouse-sql.ts'
-import { engineConfig } from './profiles.ts'
+import { engineConfig, type Settings } from './profiles.ts'
 
 /**
  * The one engine of this process. It binds one data directory for the life of the process; every session shares it.
@@ -38,7 +38,6 @@ export interface SessionState {
   settings: SettingsMap
 }
 
-export type Settings = Readonly<Record<string, string>>
 type SettingsMap = ReadonlyMap<string, string>
 
 /**

@@ -1,7 +1,9 @@
 import { totalmem } from 'node:os'
 import { type AllowList } from '../analyst/allow-list.ts'
 import { QueryError } from '../errors.ts'
-import { type Settings } from './engine.ts'
+
+/** Values of engine settings, by name. */
+export type Settings = Readonly<Record<string, string>>
 
 /** Sizes of the session pools; each session that runs needs one thread of the process (see `main.ts`). */
 export const POOL_SIZES = {
