@@ -77,7 +77,7 @@ t.test('every command ends within its time-out while a service hangs', async (t)
       })))
     for (const { line, code, err, ms } of ended) {
       const name = service.replace('-server', '')
-      t.match({ code, err }, { code: EXIT.noAnswer, err: new RegExp(`${name} (does not|has not) answer`) }, `${service}: ${line}`)
+      t.match({ code, err }, { code: EXIT.noAnswer, err: new RegExp(`${name} (does|did) not answer`) }, `${service}: ${line}`)
       t.ok(ms < TIMEOUT_MS + REST_MS, `${line}: ${Math.round(ms)} ms`)
     }
   }
