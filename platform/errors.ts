@@ -3,7 +3,7 @@
  *
  * - `retry`: the other side could not take it now; the same work may succeed later.
  * - `dead-letter`: the work itself is bad; dead-letter it with its reason and go on.
- * - `stop`: nobody knows; end the process so that the work is redelivered to a healthy one.
+ * - `stop`: unknown; end the process so that the work is redelivered to a healthy one.
  */
 export type FailureAction = 'retry' | 'dead-letter' | 'stop'
 

@@ -9,8 +9,8 @@ import { HttpError, toHttpErrorBody } from './errors.ts'
 export const MAX_HEADER_BYTES = 65_536
 
 /**
- * Answers what is no HTTP request, or too large or too slow for one, in the shape of the contract. There is no route
- * for it and no reply: it is written to the socket, which is closed.
+ * Answers bytes that are not an HTTP request, or one that is too large or too slow, in the shape of the contract. Such
+ * a request has no route: the answer is written to the socket, which is then closed.
  */
 export function answerClientError (error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return

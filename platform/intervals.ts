@@ -9,7 +9,7 @@ export interface IntervalOptions {
   firstAfterMs?: number
   /** Does the work once. Its signal fires when it should end early. What it throws is logged, and it is run again. */
   run: (signal: AbortSignal) => unknown
-  /** Told each failure as a warning, with `failure` as the message. Absent: `run` deals with its errors itself. */
+  /** Gets a warning for each failure, with `failure` as the message. Absent: `run` handles its errors itself. */
   logger?: Pick<Logger, 'warn'>
   failure?: string
   /** How long `stop` waits for a run, in milliseconds. Default a second, for runs that can be repeated. */

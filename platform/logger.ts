@@ -25,7 +25,7 @@ const SECRETS = [
  */
 export function createLogger (options: { component: string, level: string }): Logger {
   const output = destination({ fd: process.stdout.fd, sync: true, maxLength: MAX_WAITING_LENGTH })
-  // It tries again with the next line.
+  // Ignored: the next line is written again.
   output.on('error', () => {})
   return pino({
     level: options.level,
@@ -40,7 +40,7 @@ export function createLogger (options: { component: string, level: string }): Lo
 }
 
 /**
- * The stack of anyone who asked a service that is unavailable tells nothing, and would be most of the log of an outage.
+ * Errors of an unavailable service have no stack: it says nothing, and would be most of the log of an outage.
  */
 function describeError (error: Error): unknown {
   if (!isExpected(error)) return stdSerializers.err(error)

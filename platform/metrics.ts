@@ -5,8 +5,8 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 export { type Counter, type Gauge, type Histogram, type Registry } from 'prom-client'
 
 /**
- * The values of each label of a counter. `null`: they are learned at work (a partition, a flag), and anyone who learns
- * of one starts its series with `inc(labels, 0)`.
+ * The values of each label of a counter. `null`: not known at start (a partition, a flag); the caller starts the series
+ * of a new value with `inc(labels, 0)`.
  */
 export type LabelValues<L extends string> = Readonly<Record<L, readonly string[] | null>>
 
@@ -30,9 +30,9 @@ export interface Metrics {
   ): Histogram<L>
   /** A gauge whose value is read when the metrics are. */
   gaugeFrom (name: string, help: string, read: () => number): void
-  /** A counter kept elsewhere as a plain number; read when the metrics are. */
+  /** A counter that the caller keeps as a plain number; read when the metrics are. */
   counterFrom (name: string, help: string, read: () => number): void
-  /** Counters kept elsewhere as plain numbers by their labels, zeros included; read when the metrics are. */
+  /** Counters that the caller keeps as plain numbers by their labels, zeros included; read when the metrics are. */
   countersFrom<L extends string> (
     name: string, help: string, labels: readonly L[], read: () => Iterable<readonly [Record<L, string>, number]>
   ): void

@@ -39,7 +39,7 @@ export function onShutdown (logger: Logger, steps: readonly ShutdownStep[]): voi
     started = true
     logger.info({ signal }, 'shutting down')
     const timer = setTimeout(() => {
-      logger.error({ timeoutMs: SHUTDOWN_TIMEOUT_MS }, 'shutdown took too long')
+      logger.error({ timeoutMs: SHUTDOWN_TIMEOUT_MS }, 'shutdown took too long; exiting')
       process.exit(1)
     }, SHUTDOWN_TIMEOUT_MS)
     timer.unref()

@@ -27,7 +27,7 @@ export interface RetentionDeps {
 }
 
 export interface RetentionOutcome {
-  /** Another process is at it; nothing was done. */
+  /** Another process applies retention at the moment; nothing was done. */
   skipped: boolean
   /** Months of which nobody keeps anything: dropped as whole partitions. */
   partitions: number
@@ -140,7 +140,7 @@ async function deleteEvents ({ clickhouse, cluster = '' }: RetentionDeps, { proj
   const [row] = await queryRows<{ count: string }>(clickhouse, `
     SELECT count() AS count FROM ${onEachShard(cluster, 'events')} WHERE ${where} SETTINGS final = 0`, params)
   const count = Number(row?.count)
-  // A delete of nothing would still look at every part.
+  // A delete of nothing would still read every part.
   if (count > 0) {
     await clickhouse.command({
       query: `DELETE FROM events ${onCluster(cluster)} WHERE ${where}`,

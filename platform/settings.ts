@@ -8,50 +8,50 @@ export const settings = {
   // Addresses
   MILLRACE_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 8000,
-    description: 'Port of the ingest tier, which is the one origin for SDKs and management.'
+    description: 'Port of the ingest tier, the one entry for SDKs and management requests.'
   },
   MILLRACE_HOST: {
     type: 'string', default: '127.0.0.1',
-    description: 'Address the HTTP tiers listen on. 0.0.0.0 to serve other machines.'
+    description: 'Address that the HTTP tiers listen on; 0.0.0.0 serves other machines, too.'
   },
   MILLRACE_API_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 8001,
-    description: 'Port of the API tier (decide and management) behind the origin.'
+    description: 'Port of the API tier (decide and management), to which ingest forwards.'
   },
   MILLRACE_PIPELINE_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 8002,
-    description: 'Port on which a pipeline process answers health and metrics.'
+    description: 'Port on which a pipeline process serves health and metrics.'
   },
   MILLRACE_API_URL: {
     type: 'string', default: 'http://127.0.0.1:8001',
-    description: 'Where ingest forwards what is not capture (decide, flags, management).'
+    description: 'URL of the API tier. Ingest forwards everything but capture to it: decide, flags, management.'
   },
   MILLRACE_PUBLIC_URL: {
     type: 'string', default: '',
-    description: 'Base of absolute links in answers (pages). Empty: taken from the request.'
+    description: 'Base URL of links in responses (pagination). Empty: taken from the request.'
   },
   NATS_URL: {
     type: 'string', default: 'nats://127.0.0.1:4222',
-    description: 'NATS servers with JetStream, comma separated: nats://user:password@host:port, tls:// with TLS.'
+    description: 'NATS servers with JetStream, comma separated: nats://user:password@host:port; tls:// for TLS.'
   },
   CLICKHOUSE_URL: {
     type: 'string', default: 'http://millrace@127.0.0.1:8123/millrace',
-    description: 'ClickHouse over HTTP: user, password and database in the URL; https:// with TLS.'
+    description: 'HTTP URL of ClickHouse, with user, password and database; https:// for TLS.'
   },
   DATABASE_URL: {
     type: 'string', default: 'postgres://millrace@127.0.0.1:5433/millrace',
-    description: 'Postgres with the metadata; ?sslmode=verify-full with TLS.'
+    description: 'URL of the Postgres database for metadata; ?sslmode=verify-full for TLS.'
   },
 
   MILLRACE_CLICKHOUSE_CLUSTER: {
     type: 'string', default: '',
-    description: 'Name of the ClickHouse cluster whose nodes hold the tables. Empty: one node.'
+    description: 'Name of the ClickHouse cluster that stores the tables. Empty: a single node.'
   },
 
   // Embedded stack
   MILLRACE_DATA_DIR: {
     type: 'string', default: '.millrace',
-    description: 'Folder of the embedded stack and of the spool of ingest.'
+    description: 'Data directory of the embedded stack and of the ingest spool.'
   },
   MILLRACE_CLICKHOUSE_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 8123,
@@ -67,15 +67,15 @@ export const settings = {
   },
   MILLRACE_PROJECT_API_KEY: {
     type: 'string', default: '', maxLength: 64,
-    description: 'Project API key of project 1 on an empty data directory. Empty: generated.'
+    description: 'Project API key of project 1, used when the data directory is created. Empty: generated.'
   },
   MILLRACE_PERSONAL_API_KEY: {
     type: 'string', default: '', maxLength: 128,
-    description: 'Personal API key of the first user on an empty data directory. Empty: generated.'
+    description: 'Personal API key of the first user, used when the data directory is created. Empty: generated.'
   },
   MILLRACE_NATS_SERVER: {
     type: 'string', default: '',
-    description: 'Path of a nats-server binary (2.10 or newer). Empty: PATH, then the cache, then fetched.'
+    description: 'Path of a nats-server binary (2.10 or newer). Empty: searched in PATH and in the cache, otherwise downloaded.'
   },
   MILLRACE_CLICKHOUSE_PASSWORD: {
     type: 'string', default: '',
@@ -89,13 +89,13 @@ export const settings = {
   // Logs
   MILLRACE_LOG_LEVEL: {
     type: 'string', enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], default: 'info',
-    description: 'Lowest level that is logged.'
+    description: 'Minimum level of log lines.'
   },
 
   // Stream
   MILLRACE_PARTITIONS: {
     type: 'integer', minimum: 1, maximum: 256, default: 1,
-    description: 'Partitions of the events stream; one writer owns a partition at a time. The same for every process.'
+    description: 'Number of partitions of the events stream; each has one writer at a time. Must be the same for every process.'
   },
   MILLRACE_STREAM_REPLICAS: {
     type: 'integer', minimum: 1, maximum: 5, default: 1,
@@ -103,69 +103,69 @@ export const settings = {
   },
   MILLRACE_STREAM_MAX_BYTES: {
     type: 'integer', minimum: 1_048_576, default: 10_737_418_240,
-    description: 'Bytes the events stream may hold; beyond, ingest spools. Default 10 GiB.'
+    description: 'Maximum bytes of the events stream; when it is full, ingest writes to its spool. Default 10 GiB.'
   },
   MILLRACE_DEAD_LETTER_MAX_BYTES: {
     type: 'integer', minimum: 1_048_576, default: 1_073_741_824,
-    description: 'Bytes the dead-letter stream may hold; beyond, partitions wait rather than discard. Default 1 GiB.'
+    description: 'Maximum bytes of the dead-letter stream; when it is full, partitions wait and nothing is discarded. Default 1 GiB.'
   },
 
   // Ingest
   MILLRACE_MAX_BODY_BYTES: {
     type: 'integer', minimum: 1024, default: 19_999_999,
-    description: 'Largest request body on the wire, in bytes: the contract says less than 20 MB.'
+    description: 'Maximum request body as received, in bytes; the contract says less than 20 MB.'
   },
   MILLRACE_MAX_DECOMPRESSED_BYTES: {
     type: 'integer', minimum: 1024, default: 104_857_600,
-    description: 'Largest body after decompression, in bytes; checked while inflating. Default 100 MiB.'
+    description: 'Maximum request body after decompression, in bytes; checked while inflating. Default 100 MiB.'
   },
   MILLRACE_SPOOL_MAX_BYTES: {
     type: 'integer', minimum: 0, default: 1_073_741_824,
-    description: 'Bytes the spool of one ingest process may hold while the stream is unavailable. Default 1 GiB.'
+    description: 'Maximum bytes that one ingest process spools to disk while the stream is unavailable. Default 1 GiB.'
   },
   MILLRACE_GROUP_COMMIT_MS: {
     type: 'integer', minimum: 0, maximum: 1000, default: 4,
-    description: 'Longest wait for company of an event before its message is published, in milliseconds.'
+    description: 'Maximum time an event waits to share a message with others, in milliseconds.'
   },
   MILLRACE_MAX_CONNECTIONS: {
     type: 'integer', minimum: 1, default: 10_000,
-    description: 'Connections to an ingest process; one more is closed. Each may hold 256 KiB of an unfinished body.'
+    description: 'Maximum open connections per ingest process. Each may use 256 KiB of memory for an unfinished body.'
   },
   MILLRACE_TRUSTED_PROXIES: {
     type: 'string', format: 'addresses', default: '',
-    description: 'Proxies whose X-Forwarded-For, -Host and -Proto ingest believes: addresses, ranges (10.0.0.0/8), loopback or uniquelocal, comma separated. Empty: none.'
+    description: 'Proxies whose X-Forwarded-For, -Host and -Proto headers ingest trusts: addresses, ranges (10.0.0.0/8), loopback or uniquelocal, comma separated. Empty: none.'
   },
   MILLRACE_INGEST_RATE_LIMIT: {
     type: 'integer', minimum: 0, default: 0,
-    description: 'Events per second and project, counted by each ingest process; ten seconds\' worth at once, then 429. 0: no limit.'
+    description: 'Maximum events per second and project, counted per ingest process, with bursts of ten seconds; then 429. 0: no limit.'
   },
 
   // API
   MILLRACE_MANAGEMENT_RATE_LIMIT: {
     type: 'integer', minimum: 0, default: 12_000,
-    description: 'Management requests per minute and personal key, counted by each API process. 0: no limit.'
+    description: 'Maximum management requests per minute and personal key, counted per API process. 0: no limit.'
   },
 
   // Pipeline
   MILLRACE_BATCH_MAX_ROWS: {
     type: 'integer', minimum: 1, maximum: 200_000, default: 100_000,
-    description: 'Rows per insert at most. 200,000 is the measured bound for one block per insert.'
+    description: 'Maximum rows per insert. 200,000 is the measured bound for one block per insert.'
   },
   MILLRACE_BATCH_MAX_BYTES: {
     type: 'integer', minimum: 65_536, maximum: 104_857_600, default: 16_777_216,
-    description: 'Compressed bytes per insert at most. Default 16 MiB.'
+    description: 'Maximum compressed bytes per insert. Default 16 MiB.'
   },
   MILLRACE_BATCH_MAX_AGE_MS: {
     type: 'integer', minimum: 10, maximum: 60_000, default: 500,
-    description: 'Longest wait of the oldest message of a batch, in milliseconds; bounds staleness.'
+    description: 'Maximum wait of the oldest message of a batch, in milliseconds: how late events become visible.'
   },
   MILLRACE_MAX_GROUP_TYPES: {
     type: 'integer', minimum: 0, maximum: 10_000, default: 5,
-    description: 'Group types of a project. Events of further ones are stored, but they get no index, no groups and no flags. The same for every process.'
+    description: 'Maximum group types per project. Events of further types are stored, but these get no index, no groups and no flags. Must be the same for every process.'
   },
   MILLRACE_ROLL_UP_INTERVAL_MS: {
     type: 'integer', minimum: 100, maximum: 600_000, default: 2000,
-    description: 'Pause between two roll-ups of definitions into Postgres, in milliseconds.'
+    description: 'Pause between roll-ups of definitions into Postgres, in milliseconds.'
   }
 } as const
 

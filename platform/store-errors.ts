@@ -36,8 +36,8 @@ const UNAVAILABLE_NAMES = new Set([
 const UNAVAILABLE_MESSAGE = /^Timeout error\.$|^timeout$|system temporarily unavailable|heartbeats? missed/i
 
 /**
- * Whether an error says that a service refuses connections, hangs or went away: expected in an outage, where the stack
- * of anyone who asked tells nothing. Looks at its causes, too.
+ * Whether an error, or a cause of it, says that a service refuses connections, hangs or is gone: expected in an outage,
+ * where the stack of the caller says nothing.
  */
 export function isUnavailable (error: unknown): boolean {
   for (let at = error, depth = 0; typeof at === 'object' && at !== null && depth < 5; depth++) {

@@ -1,5 +1,5 @@
 /**
- * ClickHouse's SQL as text: cut into tokens, and strings and names written and read.
+ * ClickHouse's SQL as text: split into tokens, and strings and names written and read.
  *
  * The one tokenizer of Millrace, by the rules of the engine's own lexer: nested comments, both quote escapes,
  * typographic quotes, here-documents, hexadecimal strings, numbers that are names. It only finds where words, strings
@@ -46,7 +46,7 @@ export function tokenizeSql (sql: string): SqlToken[] {
   return [...scanSqlTokens(sql)]
 }
 
-/** The same one by one, for texts whose end is data and must not be looked at. */
+/** The same one by one, for texts whose end is data and must not be read. */
 export function * scanSqlTokens (sql: string): Generator<SqlToken> {
   let at = 0
   let dollars = 0

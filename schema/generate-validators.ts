@@ -31,8 +31,8 @@ const stale: string[] = []
 for (const name of SCHEMAS) {
   const schema = JSON.parse(await readFile(path.join(import.meta.dirname, `${name}.schema.json`), 'utf8')) as object
   const file = `validate-${name}.generated`
-  await settle(`${file}.js`, HEADER + standalone.default(ajv, ajv.compile(schema)) + '\n')
-  await settle(`${file}.d.ts`, HEADER + DECLARATION)
+  await writeOrCompare(`${file}.js`, HEADER + standalone.default(ajv, ajv.compile(schema)) + '\n')
+  await writeOrCompare(`${file}.d.ts`, HEADER + DECLARATION)
 }
 if (stale.length > 0) {
   process.stderr.write(`stale, run npm run generate: ${stale.join(', ')}\n`)
@@ -40,7 +40,7 @@ if (stale.length > 0) {
 }
 
 /** Writes a generated file, or with `--check` compares it. */
-async function settle (file: string, content: string): Promise<void> {
+async function writeOrCompare (file: string, content: string): Promise<void> {
   const target = path.join(import.meta.dirname, file)
   if (!process.argv.includes('--check')) return await writeFile(target, content)
   const existing = await readFile(target, 'utf8').catch(() => '')

@@ -49,7 +49,7 @@ export interface NewDeadLetter {
   /** Headers of the message it comes from. */
   headers: Readonly<Record<string, string>>
   body: Uint8Array
-  /** The same letter gets the same id: setting it aside a second time after a crash leaves one. */
+  /** The same for the same letter: dead-lettering it again after a crash leaves one. */
   id: string
 }
 
@@ -72,7 +72,7 @@ export interface DeadLetter {
   rows: number | null
 }
 
-/** Which dead letters are meant; what is absent does not matter. */
+/** Selects dead letters; an absent field selects all. */
 export interface DeadLetterFilter {
   project?: number
   event?: string
@@ -84,13 +84,13 @@ export interface DeadLetterFilter {
   to?: Date
 }
 
-/** JetStream API errors of a stream that holds as much as it may: bytes, messages. */
+/** JetStream API errors of a full stream: by bytes, by messages. */
 const STREAM_FULL = new Set([10077, 10047])
 
 const MAX_ERROR_CHARACTERS = 1000
 
 /**
- * The dead-letter stream is full. Nothing is discarded: anyone who has something to dead-lettered waits, and says so.
+ * The dead-letter stream is full. Nothing is discarded: the caller waits, logs it and tries again.
  */
 export class DeadLettersFullError extends MillraceError {
   constructor (cause: unknown) {
@@ -102,7 +102,7 @@ export class DeadLettersFullError extends MillraceError {
 }
 
 /**
- * Sets a message, or a part of it, aside. Resolves when the dead-letter stream has it; only then the original may be
+ * Dead-letters a message, or a part of it. Resolves when the dead-letter stream has it; only then the original may be
  * acknowledged.
  *
  * @throws {DeadLettersFullError} when the stream is full; another error when it does not answer.

@@ -25,9 +25,9 @@ export interface ScannedDeadLetter {
 }
 
 export interface ListOptions extends DeadLetterFilter {
-  /** Letters at most. */
+  /** Maximum letters. */
   limit?: number
-  /** Letters to pass over first. */
+  /** Letters to skip first. */
   offset?: number
 }
 
@@ -59,13 +59,13 @@ export interface DeadLetterFill {
   letters: number
   bytes: number
   maxBytes: number
-  /** 0 to 1. From 0.8 on it should be attended to: at 1 partitions wait. */
+  /** 0 to 1. An operator should act from 0.8 on: at 1 partitions wait. */
   ratio: number
 }
 
 export const NEARLY_FULL = 0.8
 
-/** Silence of the server after which a scan fails, in milliseconds. */
+/** A scan fails after this long without an answer, in milliseconds. */
 const SCAN_TIMEOUT_MS = 10_000
 
 /**

@@ -9,9 +9,9 @@ import { scanDeadLetters, type ScannedDeadLetter } from './read-dead-letters.ts'
 interface WorkOnDeadLettersOptions extends DeadLetterFilter {
   /** One letter only. */
   id?: number
-  /** Letters at most. */
+  /** Maximum letters. */
   limit?: number
-  /** Only tell how many would be meant. */
+  /** Only count the letters that match. */
   dryRun?: boolean
   /** Called after each letter. */
   onProgress?: (done: number) => void
@@ -22,7 +22,7 @@ export interface ReplayResult {
   matched: number
   /** Letters whose body is in its stream again, and which were removed. */
   replayed: number
-  /** Letters that do not tell where they came from; they stay. */
+  /** Letters without the subject that they came from; they stay. */
   skipped: number
 }
 
@@ -73,7 +73,7 @@ export async function purgeDeadLetters (
   return result
 }
 
-/** Yields the letters that an operation is about. */
+/** Yields the letters that match. */
 async function * selectDeadLetters (
   connection: NatsConnection, options: WorkOnDeadLettersOptions & { withBodies?: boolean }
 ): AsyncGenerator<ScannedDeadLetter> {
@@ -104,7 +104,7 @@ async function replay (connection: NatsConnection, scanned: ScannedDeadLetter): 
   return true
 }
 
-/** A refused update of a person was cut out of its message; its project tells where it belongs. */
+/** A refused update of a person was taken out of its message; its project gives the partition. */
 function findPersonsSubject (stage: string, body: Uint8Array): string | null {
   if (stage !== 'persons') return null
   try {

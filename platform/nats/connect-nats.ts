@@ -36,15 +36,14 @@ export async function connectNats (options: {
 
 async function logStatus (connection: NatsConnection, logger: Logger): Promise<void> {
   for await (const status of connection.status()) {
-    if (status.type === 'disconnect' || status.type === 'reconnect') {
-      logger.warn({ status: status.type, server: connection.getServer() }, 'nats connection changed')
-    } else if (status.type === 'error') {
-      logger.error({ err: status.error }, 'nats connection error')
-    }
+    const server = connection.getServer()
+    if (status.type === 'disconnect') logger.warn({ server }, 'lost the connection to NATS; reconnecting')
+    else if (status.type === 'reconnect') logger.warn({ server }, 'reconnected to NATS')
+    else if (status.type === 'error') logger.error({ err: status.error }, 'the connection to NATS failed')
   }
 }
 
-/** What the NATS client is told of the servers. */
+/** Options of the NATS client about its servers. */
 export interface NatsServers {
   /** `host:port` of each. */
   servers: string[]
@@ -61,7 +60,7 @@ export interface NatsServers {
  * - `tls://host:port`: without TLS there is no connection, to any of the servers. The certificate is checked against
  *   the authorities that Node knows; a private one is named by `NODE_EXTRA_CA_CERTS`.
  *
- * @throws {TypeError} when a part is no URL. Its text is not repeated: it may hold a password.
+ * @throws {TypeError} when a part is not a URL. Its text is not repeated: it may hold a password.
  */
 export function parseNatsUrl (text: string): NatsServers {
   const urls = text.split(',').map((part) => part.trim()).filter(Boolean).map(toUrl)

@@ -87,7 +87,7 @@ export async function retryAtStart<T> (step: () => Promise<T>, logger: Logger): 
     } catch (err) {
       if (err instanceof MillraceError || performance.now() > deadline) throw err
       const waitMs = retryDelayMs(attempt)
-      logger.warn({ err, attempt, waitMs }, 'jetstream is not ready')
+      logger.warn({ err, attempt, waitMs }, 'JetStream is not ready; trying again')
       await pause(waitMs, new AbortController().signal)
     }
   }

@@ -42,7 +42,7 @@ export interface Sql extends SqlTemplates {
    * `MILLRACE_POSTGRES_POOL_CLOSED`.
    */
   end: (options?: { timeout?: number }) => Promise<void>
-  /** Told the text of each statement: tests look at what is asked. */
+  /** Called with the text of each statement; for tests. */
   onStatement: ((text: string) => void) | undefined
 }
 
@@ -182,7 +182,7 @@ function createTransaction (connection: Connection, send: Send): TransactionSql 
       void inTurn(async () => {
         const target = connection.query(copyFrom(text))
         resolve(target)
-        // Told to anyone who writes.
+        // The writer gets the error.
         await finished(target).catch(() => {})
       })
     })

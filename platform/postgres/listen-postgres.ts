@@ -20,7 +20,7 @@ export interface Listener {
 
 const MAX_PAUSE_MS = 5000
 
-/** A connection that died without a word is noticed by a query this often. */
+/** How often a query checks that the connection is alive, in milliseconds. */
 const HEARTBEAT_MS = 15_000
 
 /**
@@ -52,7 +52,7 @@ async function run (options: ListenOptions, signal: AbortSignal, onListening: ()
       })
     } catch (err) {
       if (signal.aborted) return
-      options.logger.warn({ err, channel: options.channel, retryAfterMs: pauseMs }, 'listening for changes was interrupted')
+      options.logger.warn({ err, channel: options.channel, retryAfterMs: pauseMs }, 'lost the connection that listens for changes; reconnecting')
     }
     await pause(pauseMs, signal)
     pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)

@@ -8,12 +8,12 @@ export type Rows<T extends readonly object[]> = T & { count: number, command: st
 export type Run = (statement: Statement<any>) => Promise<Rows<any>>
 
 /**
- * SQL with its parameters. Inside another template it is a part of that; awaited, it runs, once: nothing is sent before
- * somebody waits for it.
+ * SQL with its parameters. Inside another template it is a part of that; awaited, it runs, once: nothing is sent
+ * before it is awaited.
  */
 export class Statement<T extends readonly object[] = Row[]> implements Promise<Rows<T>> {
   readonly [Symbol.toStringTag] = 'Statement'
-  /** Set by anyone who sends it, while it can be given up. */
+  /** Set by the sender, while the statement can be cancelled. */
   onCancel: (() => void) | undefined
   isCancelled = false
   readonly parts: readonly string[]

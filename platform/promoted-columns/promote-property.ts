@@ -11,14 +11,14 @@ import {
 interface FillOptions {
   /** Name of the ClickHouse cluster; empty: one node. */
   cluster?: string
-  /** Told now and then how many rows are stored, of how many; the ones that are being written count. */
+  /** Called after each poll with the rows that are filled, those being written included, and with all rows. */
   onProgress?: (filledRows: number, rows: number) => void
-  /** Pause between two looks, in milliseconds. Default 500. */
+  /** Pause between polls, in milliseconds. Default 500. */
   pollMs?: number
 }
 
-/** ClickHouse tries work that fails again and again; after so many looks at what moves nothing, we stop waiting. */
-const MAX_FAILED_LOOKS = 40
+/** ClickHouse retries work that fails indefinitely; after so many polls without progress, we stop waiting. */
+const MAX_FAILED_POLLS = 40
 
 /**
  * Gives a property of events a column of its own, in `events` and `events_with_person`, for new and old events.
@@ -104,16 +104,16 @@ export async function demoteProperty (
  */
 async function fillColumn (clickhouse: ClickHouse, column: string, options: FillOptions = {}): Promise<void> {
   const { cluster = '', onProgress = () => {}, pollMs = 500 } = options
-  let failedLooks = 0
+  let failedPolls = 0
   for (let before = -1; ;) {
-    // First the work, then the fill: what is done by the second look was not needed.
+    // First the work, then the fill: work that ends in between was not needed any more.
     const work = await readWork(clickhouse, commandPattern('MATERIALIZE', column), cluster)
     const { rows, filledRows } = await readFill(clickhouse, column, { cluster })
     onProgress(Math.min(filledRows + work.writtenRows, rows), rows)
     if (filledRows >= rows) return
     if (!work.isOrdered) await orderWork(clickhouse, column, cluster)
-    failedLooks = work.failure !== '' && filledRows === before ? failedLooks + 1 : 0
-    if (failedLooks >= MAX_FAILED_LOOKS) {
+    failedPolls = work.failure !== '' && filledRows === before ? failedPolls + 1 : 0
+    if (failedPolls >= MAX_FAILED_POLLS) {
       throw new PromotionError(`${column} gives right answers, but filling old parts fails: ${work.failure}`)
     }
     before = filledRows

@@ -19,7 +19,7 @@ interface PromotedTypeDefinition {
   column: string
   /** The value of the property, by its name as a literal. Must never throw, or inserts would stop. */
   read: (property: string) => string
-  /** How the value looks when the property is absent, for people. */
+  /** The value of an absent property, in words. */
   absent: string
 }
 
@@ -67,26 +67,26 @@ export class PromotionError extends MillraceError {
 }
 
 /**
- * Checks what somebody wants to promote, and names the column.
+ * Checks what is to be promoted, and names the column.
  *
- * @param wish.column  Absent: made from the name of the property.
+ * @param spec.column  Absent: made from the name of the property.
  * @throws {PromotionError} for a property that has a column in every installation, and for impossible names.
  */
-export function readPromotion (wish: { property: string, type: PromotedType, column?: string | undefined }): Promotion {
-  const { property, type } = wish
+export function readPromotion (spec: { property: string, type: PromotedType, column?: string | undefined }): Promotion {
+  const { property, type } = spec
   if (property === '' || Buffer.byteLength(property) > 200 || /[\p{Cc}\p{Cs}]/u.test(property)) {
     throw new PromotionError('the name of a property has 1 to 200 bytes and no control characters')
   }
   const own = EVENT_COLUMNS.find((column) => 'promotes' in column && column.promotes === property)
   if (own !== undefined) throw new PromotionError(`${property} has a column in every installation: ${own.name}`)
-  const column = wish.column ?? nameColumn(property)
+  const column = spec.column ?? nameColumn(property)
   if (!/^p_[A-Za-z0-9_]{1,62}$/.test(column) || !/[A-Za-z0-9]/.test(column.slice(2))) {
     throw new PromotionError(`${column} cannot be the column: give --column with p_ and 1 to 62 letters, digits or _`)
   }
   return { property, type, column }
 }
 
-/** `$` in front goes, what no identifier can hold becomes `_`. A second one of that name is refused. */
+/** Drops a leading `$`; characters that an identifier cannot have become `_`. A second column of a name is refused. */
 function nameColumn (property: string): string {
   return COLUMN_PREFIX + property.replace(/^\$/, '').replaceAll(/[^A-Za-z0-9_]+/g, '_').slice(0, 62)
 }
@@ -149,7 +149,7 @@ export async function listPromotions (clickhouse: ClickHouse): Promise<Promotion
 export async function readFill (
   clickhouse: ClickHouse, column: string, options: { cluster?: string } = {}
 ): Promise<{ rows: number, filledRows: number, bytes: number }> {
-  // Every part has project_id, so one look at the parts gives both numbers of the same moment.
+  // Every part has project_id, so one query of the parts gives both numbers of the same moment.
   const [row] = await queryRows<{ all_rows: string, filled_rows: string, bytes: string }>(clickhouse, `
     SELECT sumIf(rows, column = 'project_id') AS all_rows, sumIf(rows, column != 'project_id') AS filled_rows,
       sumIf(column_bytes_on_disk, column != 'project_id') AS bytes

@@ -27,7 +27,7 @@ interface Read {
   durationMs: number
 }
 
-/** Events that are looked at to learn how long the values of a property are. */
+/** Events that are sampled for the average length of a property's values. */
 const SAMPLE_ROWS = 20_000
 
 /**

@@ -137,9 +137,9 @@ async function attachLeftOver (client: ClickHouseClient, view: string, onCluster
  * Makes every table of the migrations flush what is inserted, before the insert is answered: JetStream and the outbox
  * of persons forget what ClickHouse confirmed.
  *
- * Looked at after each run of the migrations, so that a later table and one that was restored from an older backup get
- * it too. A table that names `fsync_after_insert` itself is left as it is: somebody chose, such as an operator whose
- * replicas have power supplies of their own.
+ * Checked after each run of the migrations, so that a later table and one that was restored from an older backup get
+ * it too. A table that names `fsync_after_insert` itself is left as it is: an operator whose replicas have power
+ * supplies of their own may have turned it off.
  *
  * @returns the tables that were changed.
  */
