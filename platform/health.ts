@@ -1,4 +1,5 @@
 import { type FastifyInstance } from 'fastify'
+import { withTimeout } from './intervals.ts'
 import { type Registry } from './metrics.ts'
 
 /** One dependency or stage of a process: whether it works, and what an operator wants to know of it. */
@@ -168,17 +169,13 @@ export function healthStatusCode ({ status }: Pick<HealthReport, 'status'>): 200
 export async function checkService (
   name: string, check: () => Promise<unknown>, timeoutMs = CHECK_TIMEOUT_MS
 ): Promise<HealthPart> {
-  const { promise: late, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error('late')), timeoutMs)
   const startedAt = performance.now()
   try {
-    await Promise.race([check(), late])
+    await withTimeout(timeoutMs, check())
     return { name, healthy: true, answerMs: Math.round(performance.now() - startedAt) }
   } catch (error) {
     const code = (error as { code?: unknown }).code
     return { name, healthy: false, lastError: typeof code === 'string' ? code : `no answer within ${timeoutMs} ms` }
-  } finally {
-    clearTimeout(timer)
   }
 }
 
