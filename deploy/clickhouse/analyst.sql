@@ -29,7 +29,7 @@ CREATE SETTINGS PROFILE IF NOT EXISTS analyst_limits SETTINGS
     log_queries = 1 CONST;
 
 -- The tables of Millrace and nothing else: no files, no addresses (table functions need SOURCES, which is not granted),
--- no other people's queries. The second database exists on a cluster; granting it ahead does no harm.
+-- no queries of others. The second database exists on a cluster; granting it ahead does no harm.
 CREATE ROLE IF NOT EXISTS analyst_role SETTINGS PROFILE 'analyst_limits';
 GRANT SELECT ON millrace.* TO analyst_role;
 GRANT SELECT ON millrace_all.* TO analyst_role;

@@ -88,7 +88,7 @@ async function benchLargeResult (): Promise<void> {
     `${((cpuMicroseconds() - started.cpu) / 1e6 / (bytes / 1e9)).toFixed(1)} CPU s a GB, memory ${memoryMb()} MB`)
 }
 
-/** Realistic rows in the frame's columns: about 600 bytes of properties, eight event names, 20,000 people. */
+/** Realistic rows in the frame's columns: about 600 bytes of properties, eight event names, 20,000 persons. */
 function makeRows (from: number): string {
   const uuid = (seed: number): string => `reinterpretAsUUID(sipHash128(number, ${seed}))`
   const url = "concat('https://app.example.com/projects/', toString(cityHash64(number) % 5000), '/insights')"

@@ -3,7 +3,7 @@
 #
 #   perl confine.pl [r:PATH | w:PATH]... -- PROGRAM [ARGUMENT]...
 #
-# r: read and execute at or below; w: everything at or below. What does not exist is left out. Where the kernel has no
+# r: read and execute at or below; w: everything at or below. What does not exist is skipped. Where the kernel has no
 # Landlock (before 5.19, or not enabled) the program runs without it, and CONFINED_BY stays empty.
 #
 # In Perl, which is part of every Debian, because Node cannot make system calls.

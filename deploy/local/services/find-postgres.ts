@@ -22,8 +22,8 @@ export interface FindPostgresOptions {
 export async function findPostgres (options: FindPostgresOptions): Promise<string> {
   const { uid, dataDir } = options
   const { native, version } = await resolvePackage()
-  const isMended = await repairPostgres(native).then(() => true, () => false)
-  if (isMended && (uid === undefined || await canExecute(path.join(native, 'bin', 'postgres'), uid))) return native
+  const isRepaired = await repairPostgres(native).then(() => true, () => false)
+  if (isRepaired && (uid === undefined || await canExecute(path.join(native, 'bin', 'postgres'), uid))) return native
 
   const cacheDir = await findCacheDir({ env: process.env, dataDir, shared: uid !== undefined })
   const copy = path.join(cacheDir, `postgres-${version}`)

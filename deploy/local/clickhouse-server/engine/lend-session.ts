@@ -17,7 +17,7 @@ type Work<T> = (session: EngineSession) => Promise<T>
 /**
  * Does work on a session in the state the query wants: the one its client keeps, or any of the pool's.
  *
- * @throws {QueryError} 202 when too many queries wait already, 394 when the query is given up while it waits.
+ * @throws {QueryError} 202 when too many queries wait already, 394 when the query is cancelled while it waits.
  */
 export async function withSession<T> (parts: ServerParts, query: Query, pool: SessionPool, work: Work<T>): Promise<T> {
   await pool.enter(query.stops.unwanted.signal)

@@ -32,7 +32,7 @@ const HOLD_IN_MEMORY_BYTES = 8_388_608
  *
  * When it resolves, the engine has ended the query, so that session and pipe are free again.
  *
- * @throws the engine's error, {QueryError} 394 for a query that was given up; `answer` may have begun by then.
+ * @throws the engine's error, {QueryError} 394 for a query that was cancelled; `answer` may have begun by then.
  */
 export async function runSelect (run: SelectRun): Promise<void> {
   const rows = run.pipe.open()

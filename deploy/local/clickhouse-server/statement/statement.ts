@@ -104,8 +104,8 @@ export function checkParams (sql: string, tokens: readonly SqlToken[], params: R
 }
 
 /**
- * The statement with the values of its parameters in their places, as a server writes it into its log. For people and
- * statistics: it is never run.
+ * The statement with the values of its parameters in their places, as a server writes it into its log. To be read and
+ * counted: it is never run.
  */
 export function fillParams (sql: string, tokens: readonly SqlToken[], params: ReadonlyMap<string, string>): string {
   let text = ''
