@@ -27,7 +27,7 @@ import { createInsertFrames } from './writer/insert/insert-frames.ts'
 import { createProbeTable } from './writer/insert/store-batch-range.ts'
 import { runPartition } from './writer/run-partition.ts'
 
-/** Eight partitions of persons at once, their copies, the roll-up. */
+/** Maximum open connections: eight partitions of persons at once, their copies, the roll-up. */
 const POSTGRES_CONNECTIONS = 10
 
 /**
@@ -37,7 +37,7 @@ const POSTGRES_CONNECTIONS = 10
  * 2. take the lease of one                           partitions/partition-lease.ts
  * 3. read it in order, without gaps                  writer/partition-reader.ts, partitions/ordered-pulls.ts
  * 4. choose a batch                                  writer/batch-range.ts
- * 5. find what is stored already                     writer/duplicates/
+ * 5. find duplicates of stored events                writer/duplicates/
  * 6. record the batch range                          writer/partition-progress.ts, partitions/partition-records.ts
  * 7. insert its frames, as they are                  writer/batch-range.ts, writer/insert/
  * 8. search for a refused row, dead-letter it        writer/refused-rows.ts, writer/dead-letter-rows.ts
@@ -46,7 +46,7 @@ const POSTGRES_CONNECTIONS = 10
  * Steps 3 to 9 of a partition follow each other in writer/partition-session.ts, which writer/run-partition.ts runs.
  *
  * Beside it: apply what events change about persons and groups (persons/), roll definitions up and count how often they
- * are asked for (definitions/), remove what retention lets go (periodic-work.ts), answer the operator (health/).
+ * are queried (definitions/), remove what retention no longer keeps (periodic-work.ts), report health (health/).
  */
 runProcess('pipeline', async () => {
   const config = loadPipelineConfig(process.env)

@@ -10,8 +10,8 @@ export interface QueryToken {
 }
 
 /**
- * Cuts a query that a ClickHouse ran into pieces, without its comments. For statistics: it takes any text, also one
- * that a log has cut short, and decides nothing about what may run.
+ * Splits a query that ClickHouse ran into tokens, without its comments. For statistics only: it accepts any text, also
+ * one that a log has shortened, and decides nothing about what may run.
  */
 export function tokenizeQuery (query: string): QueryToken[] {
   return tokenizeSql(query).flatMap(({ kind, start, end, text }): QueryToken[] => {

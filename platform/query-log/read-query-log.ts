@@ -6,7 +6,7 @@ import { OUR_LOG_COMMENT, type ClickHouse } from '../clickhouse/connect-clickhou
 export interface LoggedQueries {
   /** Such as 2026-01-31, UTC. */
   day: string
-  /** The text, cut after 16 KiB; parameters have their values in it. */
+  /** The first 16 KiB of the text, with the values of its parameters. */
   query: string
   /** How often it ran to its end. */
   count: number
@@ -17,8 +17,8 @@ export interface LoggedQueries {
 }
 
 /**
- * Longer texts are cut: the embedded ClickHouse server logs no more, and looking through them is work beside other
- * work.
+ * Maximum characters of a text that are read: the embedded ClickHouse server logs no more, and longer texts take long
+ * to search.
  */
 const MAX_QUERY_CHARACTERS = 16_384
 

@@ -78,10 +78,10 @@ const SAMPLED_ROWS = 4
 /**
  * Creates the filter of a partition.
  *
- * What the memory knows is decided in memory, new and duplicate alike: a look a row. ClickHouse is asked only where the
- * memory cannot know: about uuids older than what it covers, and about events whose check is unknown. Beside that, some
- * of a batch's remembered rows are looked up, because somebody may have removed stored events (TRUNCATE, a restored
- * backup): when one is gone, the whole batch is decided by what ClickHouse holds.
+ * What the memory knows is decided in memory, new and duplicate alike: one lookup a row. ClickHouse is asked only where
+ * the memory cannot know: about uuids older than what it covers, and about events whose check is unknown. Beside that,
+ * some of a batch's remembered rows are looked up, because an operator may have removed stored events (TRUNCATE, a
+ * restored backup): when one is gone, the whole batch is decided by what ClickHouse holds.
  */
 export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilter {
   const { memory, lookUpEvents, onLookUp } = deps

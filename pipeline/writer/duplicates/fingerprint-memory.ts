@@ -36,7 +36,7 @@ export class FingerprintMemory {
   readonly #maxGeneration: number
 
   /**
-   * @param coveredSince   Everything that came later is added before the first question; epoch ms, 0 for everything.
+   * @param coveredSince   All later events are added before the first lookup; epoch ms, 0 for all events.
    * @param options.keyId  Under which key the checks are made; empty to adopt that of the first message.
    */
   constructor (coveredSince: number, options: { keyId?: string, maxGeneration?: number } = {}) {

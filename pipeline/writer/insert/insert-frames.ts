@@ -122,8 +122,8 @@ const VERSION_1: Readonly<Record<string, string>> = {
   min_insert_block_size_rows: '2000000',
   min_insert_block_size_bytes: '0',
   // By default a ReplacingMergeTree merges each block with itself before it writes it: half of an insert's cost
-  // (7.4 against 3.2 CPU us a row, 200,000 rows of 31 columns). Duplicates inside a batch range are left out by the
-  // writer.
+  // (7.4 against 3.2 CPU us a row, 200,000 rows of 31 columns). The writer does not insert duplicates
+  // inside a batch range.
   optimize_on_insert: '0',
   deduplicate_insert: 'enable',
   deduplicate_blocks_in_dependent_materialized_views: '1',
@@ -140,8 +140,8 @@ const VERSION_1: Readonly<Record<string, string>> = {
  * retry are stored twice), dependent views deduplicate too, and nothing is queued inside the server.
  *
  * Version 2: an insert may touch every month there is. Ingest takes times from 2000 on, so these are some 330, above
- * the limit of 100 that ClickHouse has by default: late events of many years were refused and cut into halves until
- * the pieces fitted. 5,000 events of 323 months: 2 inserts and 12 s instead of 20 inserts, 31 refused, and 69 s.
+ * the limit of 100 that ClickHouse has by default: late events of many years were refused and halved until the
+ * pieces fitted. 5,000 events of 323 months: 2 inserts and 12 s instead of 20 inserts, 31 refused, and 69 s.
  */
 export const INSERT_SETTINGS: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   1: VERSION_1,
