@@ -6,7 +6,7 @@ import { createTestApi } from './testing/create-test-api.ts'
 
 const PARTS = ['body', 'querystring', 'params', 'headers'] as const
 
-t.test('what routes say of their requests is valid JSON Schema, which is not looked at when they are compiled', async (t) => {
+t.test('the schemas of requests are valid JSON Schema, which is not checked when they are compiled', async (t) => {
   const ajv = new Ajv()
   let seen = 0
   const faults: string[] = []
@@ -29,7 +29,7 @@ t.test('what routes say of their requests is valid JSON Schema, which is not loo
   t.ok(seen > 30, `${seen} schemas`)
 })
 
-t.test('tells browsers how to treat every answer, errors included', async (t) => {
+t.test('sets security headers on every answer, errors included', async (t) => {
   const api = await createTestApi(t)
 
   for (const path of ['~/feature_flags/', '/api/schema', '/no/such/path']) {

@@ -23,12 +23,12 @@ import { createRequestValidation, readJsonBodies, refuseUnstorableText } from '.
 import { personRoutes } from './person-routes.ts'
 import { propertyDefinitionRoutes } from './property-definitions/property-definition-routes.ts'
 
-/** Everything the API works with, made once in `main.ts` (or a test) and handed down. */
+/** Everything the API depends on, created once in `main.ts` or by a test. */
 export interface ApiDeps {
   logger: Logger
   sql: Sql
   clickhouse: ClickHouse
-  /** Name of the ClickHouse cluster, for statements that change tables; absent or empty: one node. */
+  /** Name of the ClickHouse cluster, for statements that change tables; absent or empty for a single node. */
   cluster?: string
   /** For dead letters only. */
   nats: NatsOnDemand
@@ -37,32 +37,32 @@ export interface ApiDeps {
   metrics: Metrics
   /** Flags of all projects, in memory. */
   definitions: DefinitionCache
-  /** Base of absolute links; empty takes the address of each request. */
+  /** Base of absolute links; when empty, the address of the request. */
   publicUrl: string
-  /** Requests per minute and personal key on management; 0 is no limit. */
+  /** Maximum management requests per minute and personal key; 0 for no limit. */
   managementRateLimit: number
   /** Epoch milliseconds. */
   now: () => number
   isShuttingDown: () => boolean
 }
 
-/** Management bodies are small. `decide` sets its own limit on its routes. */
+/** Maximum bytes of a management body. The flag endpoints have a limit of their own. */
 const BODY_LIMIT_BYTES = 1_048_576
 
-/** A client that sends its request slower than this holds a socket for nothing. */
+/** Maximum time to receive a request, in milliseconds: a slower client only occupies a socket. */
 const REQUEST_TIMEOUT_MS = 30_000
 
 /**
- * Builds the API: it does not listen. Each part is a plugin that gets what it needs as options. A request is for one
+ * Builds the API, without listening. Each part is a plugin that gets its dependencies as options. A request goes to one
  * of them:
  *
  * 1. health and metrics: `platform/health.ts`, `http/observe-requests.ts`
  * 2. flags, for SDKs with a project key: `flag-endpoints/`, which evaluates them with `flag-evaluation/`
- * 3. management, for people with a personal key: `managementRoutes` below, then the routes of the resource
+ * 3. management, with a personal key: `managementRoutes` below, then the routes of the resource
  *
- * What management shares is in `http/`, in the order of a request: `personal-key-access.ts` (who asks, how often),
+ * What management shares is in `http/`, in the order of a request: `personal-key-access.ts` (key, rate limit),
  * `request-validation.ts` (reading and checking it), `list-queries.ts` and `pagination.ts` (lists), `errors.ts`
- * (whatever goes wrong becomes an answer). `openapi.ts` serves what the routes say of themselves.
+ * (every error becomes an answer). `openapi.ts` serves the OpenAPI document of all routes.
  */
 export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   const app = fastify({
@@ -74,14 +74,14 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: 72_000,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 400 },
-    // A factory and not `setValidatorCompiler`, which a scope that adds schemas of its own falls back from.
-    // Its published type describes the schema as the argument; what comes is the route's part with the schema.
+    // A factory and not `setValidatorCompiler`, which has no effect in a scope that adds schemas of its own.
+    // By its type the argument is a schema; in fact it is a part of the route that has the schema.
     schemaController: { compilersFactory: { buildValidator: createRequestValidation as never } },
-    // What goes wrong before a route is found, such as a path that does not decode.
+    // Errors before a route is found, such as a path that cannot be decoded.
     frameworkErrors: (error, request, reply) => { void errorHandler(error, request, reply as FastifyReply) },
     genReqId: () => crypto.randomUUID()
   })
-  // Node looks at the shorter of the two only when it is this one (its default is a minute).
+  // Node enforces the shorter of the two timeouts only when it is this one, which is a minute by default.
   app.server.headersTimeout = REQUEST_TIMEOUT_MS
   answerHalfClosed(app.server)
   app.setErrorHandler(errorHandler)
@@ -97,9 +97,8 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
 }
 
 /**
- * Flags are served from memory while Postgres is unavailable, and definitions while ClickHouse is: taking such a
- * process out of service would take away what it can do. Before the first load of keys and flags it can do
- * nothing.
+ * The process stays ready without Postgres and without ClickHouse: it serves flags from memory, and definitions without
+ * ClickHouse. Before the first read of keys and flags it is starting.
  */
 function describeHealth ({ sql, clickhouse, keys, definitions, metrics, isShuttingDown }: ApiDeps): HealthOptions {
   const checks = {
@@ -117,7 +116,7 @@ function describeHealth ({ sql, clickhouse, keys, definitions, metrics, isShutti
   }
 }
 
-/** The private side: every route asks for a personal key, is rate limited by it, and is part of `/api/schema`. */
+/** The management API: every route requires a personal key, is rate limited per key, and is in `/api/schema`. */
 async function managementRoutes (app: FastifyInstance, deps: ApiDeps): Promise<void> {
   readJsonBodies(app)
   await app.register(authenticatePersonalKey, deps)
@@ -136,9 +135,8 @@ async function managementRoutes (app: FastifyInstance, deps: ApiDeps): Promise<v
 }
 
 /**
- * What browsers are told about every answer of the API: take the type as it is said, show it in no frame, tell no
- * other site where it was, and (for everything but the page of documentation, which brings scripts of its own and says
- * so itself) run nothing in it.
+ * Sets the security headers of every answer: no guessing of its type, no frames, no referrer, and no scripts except on
+ * the documentation page, which needs its own.
  */
 function setSecurityHeaders (app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {

@@ -9,13 +9,13 @@ import { buildApiApp } from './app.ts'
 import { createNatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { createDefinitionCache } from './flag-endpoints/definition-cache.ts'
 
-/** Longest wait of a request with an unknown key: flag clients give up after 3 s. */
+/** Maximum wait of a request with an unknown key, in milliseconds: SDKs give up on flags after 3 s. */
 const KEY_WAIT_MS = 1000
 
 runProcess('api', async () => {
   const config = loadApiConfig(process.env)
   const logger = createLogger({ component: 'api', level: config.logLevel })
-  // A request that waits for a database that hangs is answered 503, well before its client gives up.
+  // When Postgres hangs, requests get 503 well before their clients give up.
   const sql = connectPostgres({ url: config.databaseUrl, logger, statementTimeoutMs: 10_000 })
   const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
   const nats = createNatsOnDemand({ url: config.natsUrl, logger })
@@ -29,10 +29,10 @@ runProcess('api', async () => {
     sql, databaseUrl: config.databaseUrl, logger, metrics
   })
 
-  // Definitions that were never read are as old as the process: an alert on their age must see them.
+  // Before the first read their age is that of the process, so that an alert on the age fires.
   const startedAt = performance.now()
   metrics.gaugeFrom('flag_definitions_age_seconds',
-    'Since the definitions of flags were last known to be current; since the start when they were never read.',
+    'Seconds since flag definitions were last read; since the start of the process before the first read.',
     () => (definitions.ageMs() ?? performance.now() - startedAt) / 1000)
 
   let shuttingDown = false
@@ -57,20 +57,20 @@ runProcess('api', async () => {
   ])
 })
 
-/** What the API process reads from its environment. */
+/** Settings of the API process. */
 interface ApiConfig {
   host: string
   port: number
   logLevel: string
   databaseUrl: string
   clickhouseUrl: string
-  /** Empty: one node. */
+  /** Empty for a single node. */
   clickhouseCluster: string
-  /** For dead letters; everything else is served without. */
+  /** For dead letters; everything else works without NATS. */
   natsUrl: string
-  /** Base of absolute links; empty takes the address of each request. */
+  /** Base of absolute links; when empty, the address of the request. */
   publicUrl: string
-  /** Requests per minute and personal key on management; 0 is no limit. */
+  /** Maximum management requests per minute and personal key; 0 for no limit. */
   managementRateLimit: number
 }
 

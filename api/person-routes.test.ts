@@ -36,7 +36,7 @@ t.test('begins a deletion while ClickHouse is unavailable, and says that it is n
   t.match(await api.call('DELETE', `~/persons/${uuid}`), { status: 503, body: { code: 'clickhouse_unavailable' } })
 })
 
-t.test('refuses what is no id and no answer to a question', async (t) => {
+t.test('refuses an invalid id and an invalid delete_events', async (t) => {
   const api = await createTestApi(t)
 
   t.match(await api.call('DELETE', '~/persons/jo'), { status: 400, body: { type: 'validation_error', attr: 'id' } })

@@ -8,7 +8,7 @@ import { notFound } from './http/errors.ts'
 import { accessOf } from './http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from './http/request-values.ts'
 
-/** How long a request waits until ClickHouse holds nothing of the person any more, in milliseconds. */
+/** Maximum wait for the deletion in ClickHouse, in milliseconds. */
 const WAIT_MS = 20_000
 
 interface DeleteQuery {
@@ -25,7 +25,7 @@ const deleteQuery = {
   }
 }
 
-/** Persons of a project: forgetting them. */
+/** Deletes persons of a project. */
 export async function personRoutes (
   app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, cluster?: string, logger: Logger }
 ): Promise<void> {
@@ -34,12 +34,12 @@ export async function personRoutes (
     schema: {
       tags: ['persons'],
       summary: 'Delete a person',
-      description: 'By the id that events show, also one from before a merge. Events that come later make a new person.',
+      description: 'By the person id of events, also one from before a merge. Later events create a new person.',
       params: uuidParams,
       querystring: deleteQuery,
       response: {
-        202: { type: 'null', description: 'Begun, and will be finished: ClickHouse is slow or unavailable.' },
-        204: { type: 'null', description: 'Done: nothing of the person is stored any more.' }
+        202: { type: 'null', description: 'Accepted: the deletion goes on in the background, because ClickHouse is slow or unavailable.' },
+        204: { type: 'null', description: 'Deleted: nothing of the person is stored any more.' }
       }
     }
   }, async (request, reply) => {
@@ -56,5 +56,5 @@ export async function personRoutes (
 function translate (error: unknown): unknown {
   if (!(error instanceof MillraceError) || error.code !== 'MILLRACE_MERGED_PERSONS_UNAVAILABLE') return error
   return new HttpError(503, 'server_error', 'clickhouse_unavailable',
-    'There is no person of that id, and ClickHouse, which remembers merged ids, does not answer.', { cause: error })
+    'No person has this id, and ClickHouse, which knows the ids of merged persons, is unavailable.', { cause: error })
 }

@@ -12,7 +12,7 @@ async function createApiWith (t: Tap, url: string): Promise<TestApi> {
 
 type Tap = Parameters<typeof createTestApi>[0]
 
-t.test('lists the letters of the project, filtered and in pages', async (t) => {
+t.test('lists the dead letters of the project, filtered and in pages', async (t) => {
   const { url } = await plantDeadLetters(t, [
     { project: 1, event: 'paid', uuid: 'a', errorCode: 469 }, { project: 2 }, {}, { project: 1, reason: 'too_large' },
     { project: 1, stage: 'persons', event: 'été' }
@@ -40,7 +40,7 @@ t.test('lists the letters of the project, filtered and in pages', async (t) => {
   t.match(await api.call('GET', '~/dead_letters?from=soon'), { status: 400, body: { attr: 'from' } })
 })
 
-t.test('opens a letter of the project, and tells nothing about others', async (t) => {
+t.test('shows a dead letter of the project, and reveals nothing about others', async (t) => {
   const { url } = await plantDeadLetters(t, [{ project: 1 }, { project: 2 }, {}])
   const api = await createApiWith(t, url)
 
@@ -53,7 +53,7 @@ t.test('opens a letter of the project, and tells nothing about others', async (t
   }
 })
 
-t.test('sends letters back where they came from, once', async (t) => {
+t.test('replays dead letters to their stream, once', async (t) => {
   const { url, connection } = await plantDeadLetters(t, [{ project: 1 }, { project: 2 }, { project: 1 }, { project: 1, reason: 'later' }])
   const api = await createApiWith(t, url)
   const waiting = async (): Promise<number> =>

@@ -24,8 +24,8 @@ interface Params {
 }
 
 /**
- * Dead letters of a project: what could not be stored, and the way back. Letters about several projects at once are
- * for the operator (`npx millrace dead-letters`), because nobody here may see them all.
+ * Dead letters of a project: what could not be stored, and its replay. Dead letters about several projects at once are
+ * visible to operators only (`npx millrace dead-letters`).
  */
 export async function deadLetterRoutes (
   app: FastifyInstance, deps: { nats: NatsOnDemand, publicUrl: string }
@@ -61,11 +61,11 @@ export async function deadLetterRoutes (
 
   app.post<{ Body: ReplayFields }>('/replay', {
     config: write,
-    // Without a body: all of them.
+    // No body means all of them.
     preValidation: async (request) => { request.body ??= {} },
     schema: {
       tags, summary: 'Replay dead letters', body: replayBodySchema, response: { 200: replayResultSchema },
-      description: 'Sends letters back where they came from. Each keeps its identity, so a replay never counts an event twice.'
+      description: 'Publishes dead letters to their stream again. Each keeps its id, so a replay never counts an event twice.'
     }
   }, async (request) => {
     const { limit = DEFAULT_REPLAY_LIMIT, dry_run: dryRun = false } = request.body

@@ -4,14 +4,14 @@ const nullableText = { type: ['string', 'null'] }
 
 const properties = {
   id: { type: 'integer' },
-  stage: { type: 'string', description: 'Where it failed.' },
-  reason: { type: 'string', description: 'Why, in a word.' },
+  stage: { type: 'string', description: 'Stage that failed.' },
+  reason: { type: 'string', description: 'Why it failed, as a code.' },
   time: { type: 'string', format: 'date-time', description: 'When it was dead-lettered.' },
-  error: { type: 'string', description: 'What the refusing side said.' },
-  error_code: { ...nullableText, description: 'Code of that error, such as one of ClickHouse.' },
-  event: { ...nullableText, description: 'Name of the event, when the letter is about one.' },
-  uuid: { ...nullableText, description: 'Its uuid.' },
-  rows: { type: ['integer', 'null'], description: 'Events in it; null when it holds something else.' }
+  error: { type: 'string', description: 'Message of the error.' },
+  error_code: { ...nullableText, description: 'Code of the error, such as that of ClickHouse.' },
+  event: { ...nullableText, description: 'Name of the event; null when the dead letter is not about one event.' },
+  uuid: { ...nullableText, description: 'Uuid of that event.' },
+  rows: { type: ['integer', 'null'], description: 'Number of events in it; null when it has other content.' }
 } as const
 
 export const deadLetterSchema = {
@@ -24,8 +24,8 @@ export const openedDeadLetterSchema = {
   properties: {
     ...properties,
     headers: { type: 'object', additionalProperties: { type: 'string' } },
-    content: { description: 'The body decoded: events, or JSON; null when it is neither.' },
-    body_base64: { type: 'string', description: 'The body as it came.' }
+    content: { description: 'The decoded body: events or JSON; null when it is neither.' },
+    body_base64: { type: 'string', description: 'The original body.' }
   }
 }
 
@@ -33,16 +33,16 @@ export const replayResultSchema = {
   type: 'object',
   required: ['matched', 'replayed', 'skipped'],
   properties: {
-    matched: { type: 'integer', description: 'Letters that match.' },
-    replayed: { type: 'integer', description: 'Letters that are in their stream again.' },
-    skipped: { type: 'integer', description: 'Letters that do not tell where they came from; they stay.' }
+    matched: { type: 'integer', description: 'Dead letters that match.' },
+    replayed: { type: 'integer', description: 'Dead letters that were published to their stream again.' },
+    skipped: { type: 'integer', description: 'Dead letters of unknown origin, which are kept.' }
   }
 } as const
 
 const filter = {
   stage: { type: 'string', enum: ['ingest', 'writer', 'persons'] },
   reason: { type: 'string', pattern: '^[a-z0-9_]{1,100}$' },
-  event: { type: 'string', maxLength: 400, description: 'Only letters about this event.' },
+  event: { type: 'string', maxLength: 400, description: 'Only dead letters about this event.' },
   from: { type: 'string', format: 'date-time', description: 'Dead-lettered at or after.' },
   to: { type: 'string', format: 'date-time', description: 'Dead-lettered before.' }
 } as const
@@ -54,12 +54,12 @@ export const replayBodySchema = {
   additionalProperties: false,
   properties: {
     ...filter,
-    limit: { type: 'integer', minimum: 1, maximum: 10_000, description: 'Letters at most. Default 1,000.' },
-    dry_run: { type: 'boolean', description: 'Only count them.' }
+    limit: { type: 'integer', minimum: 1, maximum: 10_000, description: 'Maximum number of dead letters; default 1,000.' },
+    dry_run: { type: 'boolean', description: 'Only count them, without a replay.' }
   }
 } as const
 
-/** What a client asks for. */
+/** Filters of a request. */
 export interface FilterFields {
   stage?: 'ingest' | 'writer' | 'persons'
   reason?: string

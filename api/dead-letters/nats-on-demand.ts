@@ -3,7 +3,7 @@ import { HttpError } from '../../platform/errors.ts'
 import { type Logger } from '../../platform/logger.ts'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 
-/** A connection that is made when it is first needed. */
+/** A connection that is opened on first use. */
 export interface NatsOnDemand {
   /** Rejects while no server answers; the next call tries again. */
   get: () => Promise<NatsConnection>
@@ -11,8 +11,8 @@ export interface NatsOnDemand {
 }
 
 /**
- * Of the whole API only dead letters need NATS, so it starts and serves everything else without. Once made, the
- * connection repairs itself.
+ * Only dead letters need NATS, so the API starts and serves everything else without it. Once open, the connection
+ * reconnects by itself.
  */
 export function createNatsOnDemand (options: { url: string, logger: Logger }): NatsOnDemand {
   let connection: Promise<NatsConnection> | undefined
@@ -35,13 +35,13 @@ export function createNatsOnDemand (options: { url: string, logger: Logger }): N
   }
 }
 
-/** Code of the JetStream API: no such stream, which is how an installation without any dead letter may begin. */
+/** JetStream error code for a stream that does not exist, as in a new installation. */
 const NO_STREAM = 10059
 
 /**
- * Asks the stream of dead letters.
+ * Runs a request on the stream of dead letters.
  *
- * @param none  The answer when there is no such stream yet.
+ * @param none  The result when there is no such stream yet.
  * @throws {HttpError} 503 when NATS is unavailable or does not take a message.
  */
 export async function askStream<T> (
@@ -51,10 +51,10 @@ export async function askStream<T> (
     return await ask(await nats.get())
   } catch (error) {
     if (error instanceof JetStreamApiError && error.code === NO_STREAM) return none
-    // A bug is not the stream's.
+    // A bug, not an outage.
     if (error instanceof HttpError || error instanceof TypeError || error instanceof RangeError) throw error
     throw new HttpError(503, 'server_error', 'stream_unavailable',
-      'Dead letters need the stream, which is not available at the moment; try again later.',
+      'Dead letters are in NATS, which is unavailable; try again later.',
       { cause: error, action: 'retry' })
   }
 }

@@ -6,8 +6,8 @@ import { parseIsoDateTime } from '../http/request-values.ts'
 import { type EventDefinition, type EventDefinitionChanges, findEventDefinition } from './event-definition.ts'
 
 /**
- * Changes the given fields and no others, so that people who change different fields at once lose nothing. A computed
- * value that is written says so, and the roll-up leaves it until an event of that name arrives.
+ * Changes the given fields only, so that concurrent changes of different fields are all kept. A computed value that is
+ * replaced is marked, and the roll-up keeps it until an event of that name arrives.
  *
  * @throws {HttpError} 404; 400 `unique` when another definition has the new name.
  */
@@ -34,11 +34,11 @@ export async function updateEventDefinition (
 }
 
 /**
- * Gives a definition another name. The old one is deleted: it comes back when an event of that name arrives. What the
- * definition shows stays until an event of the new name arrives, as if it had been written.
+ * Renames a definition. The old name is deleted: it comes back when an event of that name arrives. The values of the
+ * definition stay until an event of the new name arrives, as if they had been written.
  */
 async function renameEventDefinition (sql: Sql, projectId: number, id: string, name: string): Promise<void> {
-  // In the order of the roll-up, so that the two do not wait for each other.
+  // Locks in the order of the roll-up, so that the two cannot deadlock.
   const rows = await sql<NamedRow[]>`
     SELECT id, name, counted_events, last_arrived_at FROM event_definitions
     WHERE project_id = ${projectId}
@@ -46,7 +46,7 @@ async function renameEventDefinition (sql: Sql, projectId: number, id: string, n
     ORDER BY name COLLATE "C" FOR UPDATE`
   const current = rows.find((row) => row.id === id)
   if (current === undefined || current.name === name) return
-  // What was counted belongs to the names.
+  // Counts belong to the names.
   const deleted = rows.find((row) => row.id !== id)
   if (deleted !== undefined) await sql`DELETE FROM event_definitions WHERE id = ${deleted.id}`
   await sql`
@@ -81,13 +81,13 @@ function assignFields (sql: Sql, changes: EventDefinitionChanges): Statement[] {
 }
 
 function readDate (text: string | undefined): Date | undefined {
-  // The schema let only dates through.
+  // The schema refuses anything else.
   return text === undefined ? undefined : parseIsoDateTime(text)
 }
 
 /**
- * Forgets a definition with what was written to it; its events stay. The next event of that name that arrives makes a
- * new one: the row stays, unseen, for the roll-up to know which events are older than the deletion.
+ * Deletes a definition with all that was written to it; its events stay. The next event of that name creates a new one:
+ * the row stays, hidden, because the roll-up must know which events are older than the deletion.
  *
  * @throws {HttpError} 404.
  */

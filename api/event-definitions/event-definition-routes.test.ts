@@ -57,7 +57,7 @@ t.test('loses nothing when many change an event at once', async (t) => {
   t.match((await api.call('GET', `~/event_definitions/${id}`)).body, Object.assign({}, ...changes))
 })
 
-t.test('refuses what makes no sense, naming the field', async (t) => {
+t.test('refuses invalid values, naming the field', async (t) => {
   const api = await shared.inNewProject()
   const id = await insert(api, 'first')
   await insert(api, 'taken')
@@ -127,7 +127,7 @@ t.test('walks every order to the end without repeating or missing, while events 
   }
 })
 
-t.test('says up to when events are counted in', async (t) => {
+t.test('says up to when events are counted', async (t) => {
   const api = await shared.inNewProject()
   t.notOk((await api.call('GET', '~/event_definitions')).headers['millrace-definitions-as-of'])
 
@@ -137,7 +137,7 @@ t.test('says up to when events are counted in', async (t) => {
   t.equal((await api.call('GET', '~/event_definitions')).headers['millrace-definitions-as-of'], '2026-01-02T03:04:05.000Z')
 })
 
-t.test('forgets a deleted event, and tells nothing about those of another project', async (t) => {
+t.test('hides a deleted event, and reveals nothing about those of another project', async (t) => {
   const api = await shared.inNewProject()
   const other = await createProject(api.sql, { name: 'Other' })
   const id = await insert(api, 'gone')

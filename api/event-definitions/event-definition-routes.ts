@@ -26,7 +26,7 @@ const listQuery = {
     },
     ordering: {
       type: 'string', enum: EVENT_ORDERINGS, default: 'name',
-      description: 'Field to sort by, with - descending; equal ones by name.'
+      description: 'Field to sort by, with - descending; then by name.'
     },
     ...cursorQueryProperties
   }
@@ -65,7 +65,7 @@ export async function eventDefinitionRoutes (
     config: write,
     schema: {
       tags, summary: 'Delete an event definition', params: uuidParams,
-      description: 'Its events stay; the next event of that name that arrives makes a new definition.',
+      description: 'Its events stay; the next event of that name creates a new definition.',
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {

@@ -58,24 +58,24 @@ export const eventDefinitionSchema = {
     name: { type: 'string' },
     volume_30_day: {
       type: 'integer',
-      description: 'Events of that name during the last 30 days, kept up to date from the events themselves.'
+      description: 'Events of that name in the last 30 days, updated all the time.'
     },
     query_usage_30_day: {
       type: 'integer',
-      description: 'How many SELECTs of analysts during the last 30 days named the event, counted from the query log every minute.'
+      description: 'SELECTs of analysts in the last 30 days that name the event, counted from the query log every minute.'
     },
     created_at: { type: 'string', format: 'date-time', description: 'When the event was first seen.' },
-    last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event; when it arrived, if its clock was ahead by more than a minute.' },
-    last_updated_at: { type: 'string', format: 'date-time', description: 'Last change by a person.' },
+    last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event; its arrival if its clock was ahead by more than a minute.' },
+    last_updated_at: { type: 'string', format: 'date-time', description: 'Last change by a user.' },
     tags: { type: 'array', items: { type: 'string' } },
-    is_action: { type: 'string', description: 'Always "false": there are no actions here.' },
-    action_id: { type: ['integer', 'null'], description: 'Always null: there are no actions here.' },
+    is_action: { type: 'string', description: 'Always "false": there are no actions.' },
+    action_id: { type: ['integer', 'null'], description: 'Always null: there are no actions.' },
     is_calculating: { type: 'boolean', description: 'Always false: nothing is calculated in the background.' },
     last_calculated_at: {
       type: ['string', 'null'], format: 'date-time', description: 'When volume_30_day was last computed.'
     },
     created_by: userSummarySchema,
-    post_to_slack: { type: 'boolean', description: 'Kept as written; nothing is posted.' }
+    post_to_slack: { type: 'boolean', description: 'Stored only; nothing is posted to Slack.' }
   }
 } as const
 
@@ -86,20 +86,20 @@ export const eventDefinitionChangesSchema = {
   properties: {
     name: {
       type: 'string', minLength: 1, maxLength: 400,
-      description: 'The definition then describes the events of that name; what it shows stays until one arrives. The old name gets a new definition when an event of it arrives.'
+      description: 'Renames the definition. Its values stay until an event of the new name arrives. An event of the old name creates a new definition.'
     },
     volume_30_day: {
       type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Shown until an event of that name arrives; then all of the last 30 days are counted.'
+      description: 'Replaces the computed value until an event of that name arrives; then all events of the last 30 days are counted.'
     },
     query_usage_30_day: {
       type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Shown until a SELECT names the event; then all of the last 30 days are counted.'
+      description: 'Replaces the computed value until a SELECT names the event; then all of the last 30 days are counted.'
     },
     created_at: { type: 'string', format: 'date-time' },
     last_seen_at: {
       type: 'string', format: 'date-time',
-      description: 'Shown until an event of that name arrives; then it is the time of the latest one.'
+      description: 'Replaces the computed value until an event of that name arrives; then it is the time of the latest one.'
     },
     tags: { type: 'array', maxItems: 1000, items: { type: 'string', minLength: 1, maxLength: 255 } },
     post_to_slack: { type: 'boolean' }

@@ -3,7 +3,7 @@ import { type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch } fro
 import { type PageContent, type PageQuery } from '../http/pagination.ts'
 import { selectEventDefinition, type EventDefinition } from './event-definition.ts'
 
-/** What events to list: all, the ones an SDK made up itself (`$pageview`), or the ones of the customer. */
+/** Which events to list: all, those of SDKs (`$pageview`), or custom ones. */
 export const EVENT_TYPES = ['all', 'event', 'event_custom', 'event_posthog'] as const
 
 export const EVENT_ORDERINGS = [
@@ -18,7 +18,7 @@ export interface EventDefinitionQuery extends PageQuery {
 }
 
 export interface EventDefinitionPage extends PageContent<EventDefinition> {
-  /** Up to where the events are counted in; null before the first roll-up. */
+  /** Events up to this time are counted; null before the first roll-up. */
   asOf: Date | null
 }
 
@@ -59,9 +59,9 @@ function matchType (sql: Sql, type: EventDefinitionQuery['event_type']): Stateme
 }
 
 interface Order {
-  /** The value that comes first in the order. */
+  /** The first sort key; the name is the second. */
   key: Statement
-  /** What the key is in a cursor. */
+  /** Type of the key in a cursor. */
   kind: CursorKind
   by: Statement
   isAfter: (cursor: string[]) => Statement

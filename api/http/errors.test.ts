@@ -16,7 +16,7 @@ t.test('answers unknown paths with 404 and other methods with 405, in the shape 
   t.match(await api.call('POST', '~/event_definitions'), { status: 405 })
 })
 
-t.test('answers what cannot be read with the part at fault', async (t) => {
+t.test('names the part of a request that cannot be read', async (t) => {
   const api = await shared.inNewProject()
   const post = async (payload: string, type = 'application/json'): Promise<unknown> => await send(api.app, {
     method: 'POST', url: `/api/projects/${api.projectId}/experiments`, payload,
@@ -64,7 +64,7 @@ t.test('ignores the content type of a DELETE without a body', async (t) => {
   t.match(answer, { status: 204, body: undefined })
 })
 
-t.test('says nothing of its inside when something breaks, and 503 when the database is unavailable', async (t) => {
+t.test('answers an unexpected error without details, and 503 while Postgres is unavailable', async (t) => {
   const api = await createTestApi(t)
   await api.call('GET', '~/experiments')
 

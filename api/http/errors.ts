@@ -9,8 +9,8 @@ import { classifyPostgresError } from '../../platform/postgres/postgres-errors.t
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Errors of the route have no body, and their code in the header `millrace-error`: SDKs read whatever is JSON there
-     * as the answer, whatever the status.
+     * Errors of the route have no body but the header `millrace-error` with their code: SDKs take any JSON body of this
+     * route as the answer, whatever the status.
      */
     errorsWithoutBody?: boolean
   }
@@ -19,7 +19,7 @@ declare module 'fastify' {
 /**
  * The one error handler of the API: every error becomes `{ type, code, detail, attr }`.
  *
- * An unexpected error is answered 500 without a word about its inside, and logged with the request's id.
+ * An unexpected error is answered with 500 and no details, and logged with the request id.
  */
 export async function errorHandler (error: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   await drainRequest(request.raw)
@@ -50,7 +50,7 @@ function toHttpError (error: FastifyError | HttpError): HttpError | undefined {
   return describeFastifyError(error) ?? describePostgresError(error)
 }
 
-/** Errors that Fastify itself raises while it reads a request, by its stable codes. */
+/** Errors of Fastify while it reads a request, by their stable codes. */
 function describeFastifyError (error: FastifyError): HttpError | undefined {
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
@@ -62,7 +62,7 @@ function describeFastifyError (error: FastifyError): HttpError | undefined {
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return malformedBody()
     default:
-      // Anything else that Fastify or a plugin blames on the client, such as a path that does not decode.
+      // Other client errors of Fastify or a plugin, such as a path that cannot be decoded.
       if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
         return new HttpError(error.statusCode, 'invalid_request', 'invalid_request', 'The request could not be read.')
       }
@@ -70,15 +70,15 @@ function describeFastifyError (error: FastifyError): HttpError | undefined {
 }
 
 /**
- * What an error of Postgres means to the client: 503 when the same request may succeed later, 400 for a value that no
- * column can hold; undefined when it is for us or an operator to mend, which is a 500. Violated constraints are handled
+ * The answer to an error of Postgres: 503 when the same request may succeed later, 400 for a value that no
+ * column can hold; undefined for a bug or a fault of the installation, which is a 500. Violated constraints are handled
  * where they are expected, because only there the field is known.
  */
 function describePostgresError (error: unknown): HttpError | undefined {
   const { action, code } = classifyPostgresError(error)
   if (action === 'retry') {
     return new HttpError(503, 'server_error', 'database_unavailable',
-      'The metadata database is not available at the moment; try again later.', { cause: error, action })
+      'Postgres is unavailable; try again later.', { cause: error, action })
   }
   if (action === 'refuse' && code.startsWith('22')) {
     return new HttpError(400, 'validation_error', 'invalid_input', 'A value of the request cannot be stored.', { cause: error })
@@ -86,21 +86,21 @@ function describePostgresError (error: unknown): HttpError | undefined {
 }
 
 /**
- * What an error of a query of ClickHouse means to the client: 503 when the same request may succeed later. Any other
- * comes back as it is, and becomes a 500: it is for us or an operator to mend.
+ * The answer to an error of a ClickHouse query: 503 when the same request may succeed later. Any other
+ * comes back as it is, and becomes a 500: a bug or a fault of the installation.
  */
 export function describeClickHouseError (error: unknown): unknown {
   const { action } = classifyClickHouseError(error)
   if (error instanceof HttpError || action !== 'retry') return error
   return new HttpError(503, 'server_error', 'clickhouse_unavailable',
-    'Results need ClickHouse, which is not available at the moment; try again later.', { cause: error, action })
+    'ClickHouse is unavailable; try again later.', { cause: error, action })
 }
 
 /**
- * Turns the first finding of a route schema into the error of the contract: 400 with the field's name in `attr`.
+ * Turns the first violation of a route schema into an error of the contract: 400 with the name of the field in `attr`.
  *
  * Nested fields are joined by `__` (`filters__events__0__id`), as the clients of the reference expect. Codes:
- * `required` for an absent field, `unknown_field` for one that the schema does not have, `invalid_input` for the rest.
+ * `required` for an absent field, `unknown_field` for one that the schema does not declare, else `invalid_input`.
  */
 function describeValidationError (error: FastifySchemaValidationError, part: string | undefined): HttpError {
   const path = error.instancePath.split('/').slice(1).map(unescapePointer)
@@ -112,7 +112,7 @@ function describeValidationError (error: FastifySchemaValidationError, part: str
     case 'additionalProperties':
     case 'unevaluatedProperties': {
       const field = String(error.params.additionalProperty ?? error.params.unevaluatedProperty)
-      return validationError('unknown_field', `${field}: This field is not known.`, [...path, field])
+      return validationError('unknown_field', `${field}: This field is unknown.`, [...path, field])
     }
     default: {
       const name = path.at(-1) ?? part ?? 'body'
@@ -141,8 +141,8 @@ function unescapePointer (segment: string): string {
 }
 
 /**
- * Answers unknown paths with 404 and known paths asked with another method with 405 and `Allow`, in the contract's
- * shape. Call it before routes are registered: it learns them as they come.
+ * Answers unknown paths with 404, and known paths with another method with 405 and `Allow`, in the shape of the
+ * contract. Call it before registering routes, because it collects them.
  */
 export function answerUnknownRoutes (app: FastifyInstance): void {
   const methodsByPath = new Map<string, { pattern: RegExp, methods: Set<string> }>()
@@ -188,7 +188,7 @@ export function unsupportedMediaType (): HttpError {
     'Unsupported media type; send application/json.', { attr: 'content-type' })
 }
 
-/** The answer for every thing that does not exist, or that the key at hand must not know of. */
+/** The answer for anything that does not exist or that the key has no access to. */
 export function notFound (): HttpError {
   return new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
 }

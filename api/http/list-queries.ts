@@ -11,13 +11,13 @@ export type CursorKind = 'text' | 'integer' | 'time'
 export const searchQueryProperties = {
   search: {
     type: 'string', maxLength: 1000,
-    description: 'Words that must all occur in the name, in any case and order. Every character stands for itself.'
+    description: 'Words that must all occur in the name, in any order and case. There are no wildcards.'
   }
 } as const
 
 /**
- * A condition that is true when all words of a search occur in a column. The words are compared as they are: `%`,
- * `_`, regular expressions and SQL have no meaning here.
+ * A condition that is true when all words of a search occur in a column. Words are literal: `%`, `_` and regular
+ * expressions have no special meaning.
  */
 export function matchSearch (sql: Sql, column: Statement, search: string | undefined): Statement {
   const words = (search ?? '').split(/\s+/).filter((word) => word !== '')
@@ -25,15 +25,15 @@ export function matchSearch (sql: Sql, column: Statement, search: string | undef
   return sql`(SELECT bool_and(strpos(lower(${column}), lower(word)) > 0) FROM unnest(${words}::text[]) AS word)`
 }
 
-/** Query parameter of lists that links carry; clients pass it on and do not make it up. */
+/** Query parameter of lists for the cursor in `next` links; clients must not construct it. */
 export const cursorQueryProperties = {
-  after: { type: 'string', maxLength: 4000, description: 'Where the previous page ended; only from a `next` link.' }
+  after: { type: 'string', maxLength: 4000, description: 'Cursor of the page; taken from a `next` link.' }
 } as const
 
 /**
- * The place of an item in a list: the values it is sorted by, as text, with the name of the order.
+ * Encodes the position of an item in a list: the values it is sorted by, as strings, with the name of the order.
  *
- * Offsets are part of the contract, but shift when items are added or deleted; the place of an item does not.
+ * Offsets are part of the contract, but shift when items are added or deleted; a cursor does not.
  */
 export function encodeCursor (order: string, values: readonly string[]): string {
   return Buffer.from(JSON.stringify([order, ...values])).toString('base64url')
@@ -43,9 +43,9 @@ export function encodeCursor (order: string, values: readonly string[]): string 
  * Reads the `after` of a request.
  *
  * @param order  The order of this list; a cursor of another one is refused, because it would skip items.
- * @param kinds  The values of the order.
+ * @param kinds  The types of its values.
  * @returns undefined when the request has none.
- * @throws {HttpError} 400 for a text that `encodeCursor` did not make.
+ * @throws {HttpError} 400 for a string that `encodeCursor` did not make.
  */
 export function decodeCursor (
   after: string | undefined, order: string, kinds: readonly CursorKind[]
@@ -69,15 +69,15 @@ function readArray (text: string): unknown[] | undefined {
     const value: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
     return Array.isArray(value) ? value : undefined
   } catch {
-    // Not JSON, so not ours: the caller says so.
+    // Not JSON: the caller refuses it.
     return undefined
   }
 }
 
 /**
- * Cuts a page out of rows that were asked for one beyond its limit, which tells whether others follow.
+ * Makes a page of rows that were queried with one row beyond the limit, which shows whether more items follow.
  *
- * @param cursorOf  Where an item stands in the order of the list (`encodeCursor`).
+ * @param cursorOf  The cursor of an item (`encodeCursor`).
  */
 export function cutPage<T> (
   rows: readonly T[], page: { limit: number, count: number, cursorOf: (last: T) => string }

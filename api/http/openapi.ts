@@ -4,16 +4,16 @@ import { type FastifyInstance } from 'fastify'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Parts of the route's schema that are for the OpenAPI document only: they check and write nothing. */
+    /** Parts of the route's schema for the OpenAPI document only: they neither validate nor serialise. */
     described?: Record<string, unknown>
   }
 }
 
 /**
- * Serves the OpenAPI 3.1 document at `/api/schema`, made from the very schemas that check requests and write answers,
- * and a page to browse it at `/docs`, which needs no other host.
+ * Serves the OpenAPI 3.1 document at `/api/schema`, generated from the schemas that validate requests and serialise
+ * answers, and a page to browse it at `/docs`, which loads nothing from other hosts.
  *
- * Register it before the routes that it describes.
+ * Register it before the routes.
  */
 export async function describeApi (app: FastifyInstance): Promise<void> {
   app.addSchema(errorSchema)
@@ -24,7 +24,7 @@ export async function describeApi (app: FastifyInstance): Promise<void> {
         title: 'Millrace',
         version: '1',
         description: 'Management of a Millrace installation, capture, and the evaluation of feature flags. Every error ' +
-          'has the shape of Error; every path is also answered with a trailing slash.'
+          'has the schema Error; every path also works with a trailing slash.'
       },
       paths: describeCapturePaths(),
       components: {
@@ -48,15 +48,15 @@ export async function describeApi (app: FastifyInstance): Promise<void> {
 
 type Schema = Record<string, unknown>
 
-const ERROR = { description: 'What was wrong, in the field at fault.', $ref: 'Error#' }
+const ERROR = { description: 'What is wrong, and with which field.', $ref: 'Error#' }
 
-const ERROR_WITHOUT_BODY = { type: 'null', description: 'What was wrong is in the header millrace-error, as the code of an Error.' }
+const ERROR_WITHOUT_BODY = { type: 'null', description: 'No body; the header millrace-error has the code of the error.' }
 
-const PROJECT_ID = { type: 'string', description: 'Id of the project, or @current for the first one the key opens.' }
+const PROJECT_ID = { type: 'string', description: 'Id of the project, or @current for the first project the key has access to.' }
 
 /**
- * Adds to the description of a route what all of them share: the key it asks for, the project of its path, and the
- * answers when it fails. Nothing here takes part in serving a request.
+ * Adds to the description of a route what all routes have in common: the personal key, the project of the path, and
+ * the errors. It is not used to serve requests.
  */
 const describeRoute: SwaggerTransform = ({ schema, url, route }) => {
   const described = { ...schema as Schema | undefined, ...route.config?.described }
@@ -64,7 +64,7 @@ const describeRoute: SwaggerTransform = ({ schema, url, route }) => {
   const scope = route.config?.scope
   if (scope !== undefined) {
     described.security = [{ personalApiKey: [] }]
-    described.description = [described.description, `Asks for the scope ${scope}.`].filter(Boolean).join('\n\n')
+    described.description = [described.description, `Requires the scope ${scope}.`].filter(Boolean).join('\n\n')
   }
   if (url.includes(':project_id')) described.params = withProject(described.params as Schema | undefined)
   const error = route.config?.errorsWithoutBody === true ? ERROR_WITHOUT_BODY : ERROR
@@ -78,8 +78,8 @@ function withProject (params: Schema | undefined): Schema {
 }
 
 /**
- * The capture endpoints (docs/contract/service.md 2.6, 4.4, 4.5), which another tier serves at the same origin:
- * described by hand, so that one document tells of everything.
+ * The capture endpoints (docs/contract/service.md 2.6, 4.4, 4.5). The ingest tier serves them at the same origin, so
+ * they are described here by hand.
  */
 function describeCapturePaths (): Record<string, object> {
   return {
@@ -90,46 +90,46 @@ function describeCapturePaths (): Record<string, object> {
       properties: {
         api_key: API_KEY,
         batch: { type: 'array', items: { $ref: '#/components/schemas/CapturedEvent' } },
-        sent_at: { type: 'string', description: 'Clock of the sender, to correct its timestamps by.' },
-        historical_migration: { type: 'boolean', description: 'Take a partition of their own, behind live events.' }
+        sent_at: { type: 'string', description: 'Time of sending by the clock of the client; timestamps are corrected by it.' },
+        historical_migration: { type: 'boolean', description: 'An import: its events are processed behind live ones.' }
       }
     })
   }
 }
 
-const API_KEY = { type: 'string' as const, description: 'Project API key. A personal API key needs the scope event:write, and project_id beside it.' }
+const API_KEY = { type: 'string' as const, description: 'Project API key. A personal API key needs the scope event:write, and project_id.' }
 const PERSON_PROPERTIES = { type: 'object' as const, additionalProperties: true }
 
 /** An event as SDKs send it. */
 const capturedEventSchema = {
   type: 'object' as const,
-  description: 'An event without a name, or without a distinct_id at top level or in properties, is dropped; the answer is 200 all the same.',
+  description: 'An event without a name, or without a distinct_id at top level or in properties, is dropped; the answer is still 200.',
   required: ['event'],
   properties: {
-    api_key: { ...API_KEY, description: `${API_KEY.description} In a batch, beside it.` },
+    api_key: { ...API_KEY, description: `${API_KEY.description} In a batch, beside batch.` },
     event: { type: 'string' as const, description: 'Name of the event.' },
     distinct_id: { type: 'string' as const, description: 'Who did it; here or in properties.' },
     properties: { type: 'object' as const, additionalProperties: true },
-    timestamp: { type: 'string' as const, description: 'When it happened, ISO 8601; default: when it is received.' },
-    uuid: { type: 'string' as const, format: 'uuid', description: 'Identity of the event: sent twice, it counts once.' },
+    timestamp: { type: 'string' as const, description: 'When it happened, ISO 8601; default: the time of receipt.' },
+    uuid: { type: 'string' as const, format: 'uuid', description: 'Id of the event: events with the same uuid count once.' },
     $set: PERSON_PROPERTIES,
     $set_once: PERSON_PROPERTIES
   }
 }
 
-const CAPTURE_ERROR = { description: 'What was wrong.', content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } }
+const CAPTURE_ERROR = { description: 'What is wrong.', content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } }
 
 function describePath (summary: string, body: object): object {
   return {
     post: {
       tags: ['capture'],
       summary,
-      description: 'Kept when answered with 200: neither lost nor counted twice. Bodies may be compressed (gzip, lz64, base64). ' +
-        'Less than 20 MB on the wire.',
+      description: 'Events answered with 200 are never lost and never counted twice. Bodies may be compressed (gzip, lz64, ' +
+        'base64), and must be smaller than 20 MB on the wire.',
       requestBody: { required: true, content: { 'application/json': { schema: body } } },
       responses: {
         200: {
-          description: 'Kept.',
+          description: 'The events are stored durably.',
           content: {
             'application/json': {
               schema: { type: 'object', required: ['status'], additionalProperties: false, properties: { status: { type: 'integer', const: 1 } } }
@@ -153,8 +153,8 @@ const errorSchema = {
       type: 'string',
       enum: ['validation_error', 'authentication_error', 'invalid_request', 'throttled_error', 'server_error']
     },
-    code: { type: 'string', description: 'What went wrong, for programs.' },
-    detail: { type: 'string', description: 'What went wrong, for people.' },
-    attr: { type: ['string', 'null'], description: 'The field at fault; nested ones joined by two underscores.' }
+    code: { type: 'string', description: 'What is wrong, for programs.' },
+    detail: { type: 'string', description: 'What is wrong, for humans.' },
+    attr: { type: ['string', 'null'], description: 'The invalid field; names of nested fields are joined by two underscores.' }
   }
 } as const

@@ -1,10 +1,10 @@
 import { type FastifyRequest } from 'fastify'
 
-/** Items of a page when the client names no limit, and at most. */
+/** Default and maximum items per page. */
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1000
 
-/** Beyond, an offset is a mistake and not a page: no list here is that long. The largest integer of Postgres. */
+/** Maximum offset, the largest integer of Postgres: no list is longer. */
 const MAX_OFFSET = 2_147_483_647
 
 /** Query parameters of every list; spread into `properties` of the route's querystring schema. */
@@ -15,7 +15,7 @@ export const pageQueryProperties = {
   },
   offset: {
     type: 'integer', minimum: 0, maximum: MAX_OFFSET, default: 0,
-    description: 'Items before the first of this page.'
+    description: 'Items to skip.'
   }
 } as const
 
@@ -38,8 +38,8 @@ export function pageSchema (items: object): object {
     required: ['count', 'next', 'previous', 'results'],
     properties: {
       count: { type: 'integer', description: 'Total number of items.' },
-      next: { type: ['string', 'null'], description: 'Link to the next page, with every other filter.' },
-      previous: { type: ['string', 'null'], description: 'Link to the previous page, with every other filter.' },
+      next: { type: ['string', 'null'], description: 'Link to the next page, with the same filters.' },
+      previous: { type: ['string', 'null'], description: 'Link to the previous page, with the same filters.' },
       results: { type: 'array', items }
     }
   }
@@ -49,19 +49,19 @@ export interface PageContent<T> {
   results: T[]
   /** Items of all pages. */
   count: number
-  /** Whether items follow this page; without it the count tells. */
+  /** Whether more items follow; by default computed from the count. */
   more?: boolean
   /**
-   * Where the last item of this page stands (`encodeCursor`). The next link carries it beside the offset, so that a
-   * client who follows links gets no item twice and misses none while others are added or deleted.
+   * Cursor of the last item of this page (`encodeCursor`). The next link has it beside the offset, so that a client who
+   * follows links gets no item twice and misses none while others are added or deleted.
    */
   after?: string | undefined
 }
 
 /**
- * Puts a page into its envelope, with absolute links that keep the path as it was asked and every other parameter.
+ * Wraps a page into its envelope. Links are absolute, and keep the path and all other parameters of the request.
  *
- * @param base  `MILLRACE_PUBLIC_URL`; empty takes the address the client used.
+ * @param base  `MILLRACE_PUBLIC_URL`; when empty, the address that the client used.
  */
 export function buildPage<T> (request: FastifyRequest, base: string, content: PageContent<T>): Page<T> {
   const { limit, offset } = request.query as PageQuery

@@ -35,7 +35,7 @@ t.test('answers each kind of bad key with its status and code', async (t) => {
   t.match(await ask(api, api.key, 'zero'), { status: 404, body: { code: 'not_found' } })
 })
 
-t.test('finds the key in header, body and query, in this order', async (t) => {
+t.test('reads the key from header, body and query, in this order', async (t) => {
   const api = await shared.inNewProject()
   const url = `/api/projects/${api.projectId}/experiments`
 
@@ -73,7 +73,7 @@ t.test('refuses a revoked key as soon as the change is announced', async (t) => 
   t.match((await ask(api, key)).body, { code: 'invalid_personal_api_key', detail: /revoked/ })
 })
 
-t.test('goes on hearing of changes after the database broke the connection', async (t) => {
+t.test('still gets notifications of changes after Postgres closed the connection', async (t) => {
   const api = await createTestApi(t)
   const { id, key } = await createPersonalKey(api.sql, NEW_KEY)
   await api.keys.refresh()
@@ -91,7 +91,7 @@ t.test('goes on hearing of changes after the database broke the connection', asy
   await waitFor(async () => (await ask(api, key)).status === 401, { timeoutMs: 2000 })
 })
 
-t.test('notes the last use of a key once an hour', async (t) => {
+t.test('records the last use of a key once an hour', async (t) => {
   let now = Date.now()
   const api = await createTestApi(t, { now: () => now })
   const lastUse = async (): Promise<number | undefined> => {

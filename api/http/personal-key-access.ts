@@ -10,7 +10,7 @@ import { recordKeyUse } from '../keys/personal-keys.ts'
 import { notFound } from './errors.ts'
 import { parseInteger } from './request-values.ts'
 
-/** Who asks, for which project. */
+/** Who sends a request, and for which project. */
 export interface Access {
   /** Of the personal key. */
   keyHash: string
@@ -18,7 +18,7 @@ export interface Access {
   userId: number
   /** Project of the path; 0 on routes without one. */
   projectId: number
-  /** The only projects the key opens; null opens all. */
+  /** The projects the key has access to; null for all. */
   projectIds: readonly number[] | null
 }
 
@@ -27,7 +27,7 @@ declare module 'fastify' {
     access: Access | null
   }
   interface FastifyContextConfig {
-    /** What the route asks of the key; every route behind `authenticatePersonalKey` names it. */
+    /** The scope that the route requires; every route behind `authenticatePersonalKey` declares one. */
     scope?: Scope
   }
 }
@@ -41,11 +41,11 @@ export interface AuthenticateOptions {
 }
 
 /**
- * Lets only requests with a personal key in, for every route of the scope it is registered in.
+ * Requires a personal key, on every route of the Fastify scope in which it is registered.
  *
  * The key comes from `Authorization: Bearer`, the body's or the query's `personal_api_key`, in this order.
  *
- * | what is wrong | answer |
+ * | problem | answer |
  * |---|---|
  * | no key | 401 `not_authenticated` |
  * | another scheme than Bearer, or an empty key | 401 `authentication_failed` |
@@ -58,10 +58,10 @@ export const authenticatePersonalKey = fastifyPlugin(async (app: FastifyInstance
   app.decorateRequest('access', null)
 
   app.addHook('onRoute', ({ config, url }) => {
-    if (config?.scope === undefined) throw new Error(`route ${url} must name the scope it asks for`)
+    if (config?.scope === undefined) throw new Error(`route ${url} must declare the scope it requires`)
   })
 
-  // A key in the body is known only after the body was read; every other request is turned away before that.
+  // A key in the body is known only after reading the body; all other requests are refused before.
   app.addHook('onRequest', async (request) => {
     const key = readPersonalKey(request, 'head')
     if (key !== undefined) request.access = await authenticate(request, key, options)
@@ -141,18 +141,18 @@ function takeFromBody (body: unknown): unknown {
 }
 
 export interface LimitRateOptions {
-  /** Requests of one personal key per minute; 0 is no limit. Each API process counts for itself. */
+  /** Maximum requests per minute and personal key in this process; 0 for no limit. */
   maxPerMinute: number
 }
 
 /**
- * Bounds how often one personal key asks, so that a runaway script cannot take the API from everyone else. Answers
- * carry `x-ratelimit-limit`, `-remaining` and `-reset` (seconds); beyond the limit 429 with `retry-after`.
+ * Limits the requests of each personal key, so that a runaway script cannot overload the API for all others. Answers
+ * have `x-ratelimit-limit`, `-remaining` and `-reset` (seconds); above the limit 429 with `retry-after`.
  */
 export const limitRate = fastifyPlugin(async (app: FastifyInstance, options: LimitRateOptions) => {
   if (options.maxPerMinute === 0) return
   await app.register(rateLimit, {
-    // After authentication, because the limit belongs to the key and not to an address.
+    // After authentication, because the limit is per key and not per address.
     hook: 'preValidation',
     max: options.maxPerMinute,
     timeWindow: 60_000,

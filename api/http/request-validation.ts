@@ -10,9 +10,8 @@ import { isIsoDateTime, parseBoolean, parseInteger } from './request-values.ts'
 const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
 
 /**
- * Reads JSON bodies of the scope, whatever their content type says: clients name many for the same JSON, or none. An
- * empty body is no body, because clients send the content type with DELETE too; `__proto__` and
- * `constructor.prototype` are refused rather than obeyed.
+ * Parses bodies as JSON, whatever their content type: clients send many types for JSON, or none. An empty body counts
+ * as absent, because some clients send a content type with DELETE. `__proto__` and `constructor.prototype` are refused.
  */
 export function readJsonBodies (app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
@@ -27,19 +26,19 @@ export function readJsonBodies (app: FastifyInstance): void {
   })
 }
 
-/** A body that is not JSON is malformed only if it was meant to be some. */
+/** A body that is not JSON is malformed if its type says JSON or nothing, else of an unsupported type. */
 function refusal ({ headers }: FastifyRequest): HttpError {
   const type = headers['content-type']
   if (type === undefined || JSON_TYPE.test(type)) return malformedBody()
   return unsupportedMediaType()
 }
 
-/** Deeper JSON is refused by Postgres (jsonb) and read by nobody. */
+/** Maximum nesting of a body. Postgres refuses jsonb that is nested too deeply. */
 const MAX_DEPTH = 64
 
 /**
- * Refuses texts that cannot be stored (NUL, lone surrogates) and bodies nested beyond reason, with the name of
- * the field, before they turn into an error of the database. A `preValidation` hook.
+ * Refuses strings that cannot be stored (NUL, lone surrogates) and deeply nested bodies, with the name of the field,
+ * before they become an error of the database. A `preValidation` hook.
  */
 export async function refuseUnstorableText (request: FastifyRequest): Promise<void> {
   check(request.query, [])
@@ -65,13 +64,12 @@ function unstorable (path: string[], why: string): HttpError {
 }
 
 /**
- * Compiles the schemas of requests, which check what the two above let through. Two rules, because the parts of a
- * request differ:
+ * Compiles the schemas of requests. The parts of a request are validated by different rules:
  *
- * - A body is JSON with types of its own: nothing is converted, so `tags: "a"` is an error and not `["a"]`, and no
- *   unknown field is dropped silently (the schemas decide whether it is refused).
- * - Query, path and headers are text: whole numbers and booleans are read by `parseInteger` and `parseBoolean`, and
- *   what these do not read stays text, which the schema refuses. A parameter that comes twice is a list, and refused.
+ * - Bodies are JSON, which has types: nothing is converted, so `tags: "a"` is an error and not `["a"]`, and no unknown
+ *   field is dropped silently (the schema decides whether it is refused).
+ * - Query, path and headers are strings: `parseInteger` and `parseBoolean` read whole numbers and booleans. What they
+ *   cannot read stays a string, which the schema refuses. A parameter that occurs twice is an array, and refused.
  */
 export function createRequestValidation (): FastifySchemaCompiler<AnySchema> {
   const bodies = createAjv({ useDefaults: false })
@@ -95,14 +93,14 @@ function createAjv (options: { useDefaults: boolean }): Ajv {
     strictTypes: false,
     strictRequired: false,
     strict: true,
-    // A tenth of a second for each instance, to look again at schemas that `app.test.ts` looks at.
+    // `app.test.ts` validates the schemas; here it would cost a tenth of a second per instance.
     validateSchema: false
   })
   // The packages are CommonJS: under nodenext the callable is typed as their `default`.
   ;(ajvFormats as unknown as (ajv: Ajv) => void)(ajv)
   ajv.addFormat('date-time', isIsoDateTime)
   ajv.addFormat('uuid', UUID)
-  // A word of OpenAPI that says nothing about validity.
+  // A keyword of OpenAPI without a meaning for validation.
   ajv.addKeyword('example')
   return ajv
 }

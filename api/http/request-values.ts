@@ -5,13 +5,13 @@ const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,]\d
 
 /**
  * True for an ISO 8601 date or date-time that exists in the calendar; a missing zone means UTC. Years 1000 to 9999:
- * earlier ones are mistyped, and the driver of Postgres reads those before 100 as years of the last century.
+ * earlier ones are typing errors.
  */
 export function isIsoDateTime (text: string): boolean {
   return parseIsoDateTime(text) !== undefined
 }
 
-/** The instant of an ISO 8601 date or date-time, read as UTC when it names no zone; undefined when it is none. */
+/** The instant of an ISO 8601 date or date-time, in UTC when it has no zone; undefined when it is not one. */
 export function parseIsoDateTime (text: string): Date | undefined {
   const match = ISO.exec(text)
   if (match === null) return undefined
@@ -20,7 +20,7 @@ export function parseIsoDateTime (text: string): Date | undefined {
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return undefined
   const fraction = /[.,](\d{1,9})/.exec(text)?.[1] ?? '0'
   const date = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.padEnd(3, '0').slice(0, 3)}${normaliseZone(zone)}`)
-  // Its zone may move it out of these years, into a date that no store can read.
+  // The zone may move it out of these years, to a date that cannot be stored.
   return date.getUTCFullYear() >= 1000 && date.getUTCFullYear() <= 9999 ? date : undefined
 }
 
@@ -39,7 +39,7 @@ function normaliseZone (zone: string): string {
 
 /**
  * Reads a whole number as JSON and SQL write it, without sign +, spaces, leading zeros, fraction, exponent or other
- * bases: anyone who sends `0x10`, `1e3` or `5.0` means something that a guess may miss.
+ * bases: the meaning of `0x10`, `1e3` or `5.0` would be a guess.
  *
  * @returns undefined for anything else, and beyond 2^53.
  */
@@ -62,14 +62,14 @@ const BOOLEANS: Record<string, boolean> = {
  * comma need the first form.
  *
  * @returns undefined when the parameter is absent or empty.
- * @throws {HttpError} 400 naming the parameter, when it begins like a JSON array and is none.
+ * @throws {HttpError} 400 naming the parameter, when it begins like a JSON array and is not one.
  */
 export function readNameList (parameter: string, text: string | undefined): string[] | undefined {
   if (text === undefined || text.trim() === '') return undefined
   if (!text.trimStart().startsWith('[')) return text.split(',').map((name) => name.trim()).filter((name) => name !== '')
   const names = parseJson(text)
   if (!Array.isArray(names) || !names.every((name) => typeof name === 'string' && isStorableText(name))) {
-    throw new HttpError(400, 'validation_error', 'invalid_input', `${parameter} must be a JSON array of names.`, { attr: parameter })
+    throw new HttpError(400, 'validation_error', 'invalid_input', `${parameter} must be a JSON array of strings.`, { attr: parameter })
   }
   return names as string[]
 }
@@ -78,7 +78,7 @@ function parseJson (text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // The caller says what is wrong with it.
+    // The caller refuses it.
     return undefined
   }
 }

@@ -20,7 +20,7 @@ export interface NewPersonalKey {
 
 export interface CreatedPersonalKey {
   id: string
-  /** The key itself: this is the only time it exists in the clear. */
+  /** The key in clear text, which is not stored. */
   key: string
 }
 
@@ -81,10 +81,9 @@ export async function listPersonalKeys (sql: Sql): Promise<ListedPersonalKey[]> 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /**
- * Revokes a personal key indefinitely; every API process refuses it as soon as it is notified. Revoking twice changes
- * nothing.
+ * Revokes a personal key. Every process refuses it as soon as it is notified. Revoking again changes nothing.
  *
- * @param idOrKey  The id that `keys list` shows, or the key itself, for when it leaked.
+ * @param idOrKey  The id that `keys list` shows, or the key itself, in case it leaked.
  * @returns when it was revoked.
  * @throws {MillraceError} `MILLRACE_KEY_NOT_FOUND`.
  */
@@ -97,18 +96,18 @@ export async function revokePersonalKey (sql: Sql, idOrKey: string): Promise<{ i
   return row
 }
 
-/** `last_used_at` is for people who clean up: an hour is exact enough, and keeps requests free of writes. */
+/** Precision of `last_used_at`: enough to find unused keys, and few enough writes. */
 const LAST_USED_RESOLUTION_MS = 3_600_000
 
 /**
  * Records that a personal key is in use. Never waits and never fails: no answer depends on it.
  *
- * @param use.owner  As the directory of keys holds it: the time is noted there too.
+ * @param use.owner  The object in the directory of keys; the time is updated there, too.
  * @param use.now    Epoch milliseconds.
  */
 export function recordKeyUse (sql: Sql, { hash, owner, now }: { hash: string, owner: KeyOwner, now: number }): void {
   if (owner.lastUsedAt !== null && now - owner.lastUsedAt.getTime() < LAST_USED_RESOLUTION_MS) return
   owner.lastUsedAt = new Date(now)
-  // Safe to ignore: the next use after the keys were read again tries again.
+  // Safe to ignore: the next use after the next read of the keys tries again.
   sql`UPDATE personal_api_keys SET last_used_at = ${owner.lastUsedAt} WHERE secure_value = ${hash}`.catch(() => {})
 }

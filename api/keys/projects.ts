@@ -61,10 +61,10 @@ export interface RotatedKey {
 }
 
 /**
- * Gives a project a new key. The old ones go on working for the grace period, because clients in browsers and phones
- * carry them for a while; a period that an earlier rotation set is never prolonged.
+ * Gives a project a new key. The old keys keep working for the grace period, because clients in browsers and phones
+ * still send them. The grace period of an earlier rotation is never extended.
  *
- * @param options.graceSeconds  0 refuses the old keys at once.
+ * @param options.graceSeconds  0: the old keys stop working at once.
  * @throws {MillraceError} `MILLRACE_PROJECT_NOT_FOUND`.
  */
 export async function rotateProjectKey (
@@ -73,7 +73,7 @@ export async function rotateProjectKey (
   const oldKeysExpireAt = new Date(options.now.getTime() + options.graceSeconds * 1000)
   const apiKey = mintKey('phc_')
   return await sql.begin(async (tx) => {
-    // The row lock lets two rotations take turns: the second one ends the key of the first.
+    // The row lock serialises concurrent rotations: the second one expires the key of the first.
     const [project] = await tx`SELECT id FROM projects WHERE id = ${options.projectId} FOR UPDATE`
     if (project === undefined) {
       throw new MillraceError('MILLRACE_PROJECT_NOT_FOUND', `there is no project ${options.projectId}`)

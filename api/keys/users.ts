@@ -48,11 +48,11 @@ export function toStoredEmail (email: string): string {
   return email.trim().toLowerCase()
 }
 
-/** A local part, one @, a domain: whether mail arrives is for the operator to know. */
+/** A local part, one @, a domain. Nothing is mailed, so nothing else is checked. */
 const EMAIL = /^[^\s@]+@[^\s@]+$/
 
 /**
- * Creates a user, who can then own personal keys. E-mail addresses are compared without regard to case.
+ * Creates a user, who can then own personal keys. E-mail addresses are case-insensitive.
  *
  * @throws {MillraceError} `MILLRACE_USER_EXISTS`, `MILLRACE_EMAIL_INVALID`.
  */

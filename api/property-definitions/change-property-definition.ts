@@ -5,8 +5,8 @@ import { notFound } from '../http/errors.ts'
 import { findPropertyDefinition, type PropertyDefinition, type PropertyDefinitionChanges } from './property-definition.ts'
 
 /**
- * Changes the given fields and no others, so that people who change different fields at once lose nothing. A computed
- * value that is written stays until something arrives that changes it.
+ * Changes the given fields only, so that concurrent changes of different fields are all kept. A computed value that is
+ * replaced is kept until something new arrives that changes it.
  *
  * @throws {HttpError} 404; 400 `unique` when another definition has the new name; 400 when `property_type` and
  *   `is_numerical` contradict each other.
@@ -36,11 +36,11 @@ export async function updatePropertyDefinition (
 }
 
 /**
- * Gives a definition another name. The old one is deleted: it comes back when an event with that property arrives. What
- * the definition shows stays until an event with the new one arrives, as if it had been written.
+ * Renames a definition. The old name is deleted: it comes back when an event with that property arrives. The values of
+ * the definition stay until an event with the new one arrives, as if they had been written.
  */
 async function renamePropertyDefinition (sql: Sql, projectId: number, id: string, name: string): Promise<void> {
-  // In the order of the roll-up, so that the two do not wait for each other.
+  // Locks in the order of the roll-up, so that the two cannot deadlock.
   const rows = await sql<NamedRow[]>`
     SELECT found.id, found.name, found.type, found.group_type, found.counted_events, found.last_arrived_at
     FROM property_definitions AS found
@@ -50,7 +50,7 @@ async function renamePropertyDefinition (sql: Sql, projectId: number, id: string
     ORDER BY found.name COLLATE "C" FOR UPDATE OF found`
   const current = rows.find((row) => row.id === id)
   if (current === undefined || current.name === name) return
-  // What was counted belongs to the names.
+  // Counts belong to the names.
   const deleted = rows.find((row) => row.id !== id)
   if (deleted !== undefined) await sql`DELETE FROM property_definitions WHERE id = ${deleted.id}`
   await sql`
@@ -86,13 +86,13 @@ function assignFields (sql: Sql, { tags, query_usage_30_day: usage }: PropertyDe
   ]
 }
 
-/** A type that a person chose is marked as such; null gives it back to inference. */
+/** A type that a user sets is marked as such; null returns to inference. */
 function assignType (sql: Sql, changes: PropertyDefinitionChanges): Statement[] {
   const { property_type: type, is_numerical: isNumerical } = changes
   if (type !== undefined) return [sql`property_type = ${type}`, sql`property_type_is_manual = ${type !== null}`]
   if (isNumerical === undefined) return []
   if (isNumerical) return [sql`property_type = 'Numeric'`, sql`property_type_is_manual = true`]
-  // The old value on the right: a type that is not Numeric is consistent already.
+  // A type other than Numeric is consistent already.
   return [
     sql`property_type_is_manual = property_type_is_manual OR property_type IS NOT DISTINCT FROM 'Numeric'`,
     sql`property_type = CASE WHEN property_type = 'Numeric' THEN 'String' ELSE property_type END`
@@ -100,8 +100,8 @@ function assignType (sql: Sql, changes: PropertyDefinitionChanges): Statement[] 
 }
 
 /**
- * Forgets a definition with what was written to it; the property stays in its events. The next event that arrives with
- * it makes a new one: the row stays, unseen, for the roll-up to know which events are older than the deletion.
+ * Deletes a definition with all that was written to it; the property stays in its events. The next event with it
+ * creates a new one: the row stays, hidden, because the roll-up must know which events are older than the deletion.
  *
  * @throws {HttpError} 404.
  */

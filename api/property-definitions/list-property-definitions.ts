@@ -6,7 +6,7 @@ import { selectPropertyDefinition, type PropertyDefinition } from './property-de
 import { readPropertyFilter, type PropertyDefinitionQuery, type PropertyFilter } from './property-query.ts'
 
 export interface PropertyDefinitionPage extends PageContent<PropertyDefinition> {
-  /** Up to where the events are looked at; null before the first roll-up. */
+  /** Events up to this time are counted; null before the first roll-up. */
   asOf: Date | null
 }
 
@@ -14,7 +14,7 @@ export interface PropertyDefinitionPage extends PageContent<PropertyDefinition> 
  * Lists a page of property definitions with two queries: first the ones seen on the events of the request, then by
  * name, compared by bytes. Names are unique within a type, so there are no ties.
  *
- * @throws {HttpError} 400 for a filter that makes no sense.
+ * @throws {HttpError} 400 for an invalid filter.
  */
 export async function listPropertyDefinitions (
   sql: Sql, projectId: number, query: PropertyDefinitionQuery
@@ -47,7 +47,7 @@ export async function listPropertyDefinitions (
   return { ...page, asOf: totals[0]?.as_of ?? null }
 }
 
-/** Other events make another order; a digest keeps the cursor short however many they are. */
+/** Different event names have different orders; a digest keeps the cursor short however many there are. */
 function nameOrder ({ eventNames }: PropertyFilter): string {
   return `seen,name:${hash('sha1', JSON.stringify(eventNames ?? null), 'base64url')}`
 }
@@ -60,7 +60,7 @@ function selectIsSeen (sql: Sql, { eventNames }: PropertyFilter): Statement {
 }
 
 function buildCondition (sql: Sql, projectId: number, filter: PropertyFilter): Statement {
-  // A group type nobody has seen has no properties: the comparison with NULL is never true.
+  // An unknown group type has no properties: the comparison with NULL is never true.
   const groupType = filter.groupTypeIndex === undefined
     ? sql`''`
     : sql`(SELECT g.group_type FROM group_types g WHERE g.project_id = ${projectId} AND g.group_type_index = ${filter.groupTypeIndex})`

@@ -37,7 +37,7 @@ t.test('keeps type and is_numerical consistent, whichever is written', async (t)
   t.match(await patch({ property_type: null }), { body: { is_numerical: false, property_type: null } })
 })
 
-t.test('marks a type that a person set, so that inference leaves it alone', async (t) => {
+t.test('marks a type that a user set, so that inference keeps it', async (t) => {
   const api = await shared.inNewProject()
   const isManual = async (id: string): Promise<boolean> =>
     (await api.sql`SELECT property_type_is_manual AS manual FROM property_definitions WHERE id = ${id}`)[0]?.['manual']
@@ -67,7 +67,7 @@ t.test('changes the given fields and no others, also when many change them at on
   })
 })
 
-t.test('says up to when events were looked at', async (t) => {
+t.test('says up to when events are counted', async (t) => {
   const api = await shared.inNewProject()
   t.notOk((await api.call('GET', '~/property_definitions')).headers['millrace-definitions-as-of'])
 
@@ -77,7 +77,7 @@ t.test('says up to when events were looked at', async (t) => {
   t.equal((await api.call('GET', '~/property_definitions')).headers['millrace-definitions-as-of'], '2026-01-02T03:04:05.000Z')
 })
 
-t.test('refuses what makes no sense, naming the field', async (t) => {
+t.test('refuses invalid values, naming the field', async (t) => {
   const api = await shared.inNewProject()
   const id = await insert(api, 'first')
   await insert(api, 'taken')
@@ -99,7 +99,7 @@ t.test('refuses what makes no sense, naming the field', async (t) => {
   t.match((await api.call('GET', `~/property_definitions/${id}`)).body, { name: 'first', tags: [] })
 })
 
-t.test('refuses filters that make no sense, naming the parameter', async (t) => {
+t.test('refuses invalid filters, naming the parameter', async (t) => {
   const api = await shared.inNewProject()
   const cases: [string, string, string?][] = [
     ['type=session', 'type'], ['type=group', 'group_type_index', '`group_type_index` must be set for `group` type'],
@@ -126,7 +126,7 @@ t.test('answers 204 to DELETE, once', async (t) => {
   t.match(await api.call('GET', `~/property_definitions/${id}`), { status: 404 })
 })
 
-t.test('tells nothing about properties of another project', async (t) => {
+t.test('reveals nothing about properties of another project', async (t) => {
   const api = await shared.inNewProject()
   const other = await createProject(api.sql, { name: 'Other' })
   const id = await insert(api, 'mine')
@@ -139,7 +139,7 @@ t.test('tells nothing about properties of another project', async (t) => {
   t.match((await api.call('GET', `~/property_definitions/${id}`)).body, { name: 'mine' })
 })
 
-t.test('takes a search for what it is', async (t) => {
+t.test('takes the words of a search literally', async (t) => {
   const api = await shared.inNewProject()
   for (const name of ['100% sure', 'a_b', 'axb', "it's; DROP TABLE projects; --", '.*', 'back\\slash', 'Amount Net', 'net']) await insert(api, name)
   const search = async (text: string): Promise<string[]> =>

@@ -24,7 +24,7 @@ export async function propertyDefinitionRoutes (
     config: read,
     schema: {
       tags, summary: 'List property definitions', querystring: propertyDefinitionQuerySchema,
-      description: 'Sorted by whether they were seen on event_names, then by name.',
+      description: 'Properties that were seen on event_names first, then by name.',
       response: { 200: pageSchema(one) }
     }
   }, async (request, reply) => {
@@ -52,7 +52,7 @@ export async function propertyDefinitionRoutes (
     config: write,
     schema: {
       tags, summary: 'Delete a property definition', params: uuidParams,
-      description: 'The property stays in its events; the next event that arrives with it makes a new definition.',
+      description: 'The property stays in its events; the next event with it creates a new definition.',
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {

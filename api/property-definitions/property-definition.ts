@@ -28,7 +28,7 @@ export interface PropertyDefinitionChanges {
 /**
  * The columns of a `PropertyDefinition`, for a query on `property_definitions AS d`.
  *
- * `is_numerical` is no column: it is true exactly when the type is Numeric, so the two never disagree.
+ * `is_numerical` is not a column: it is true exactly when the type is Numeric, so the two never contradict each other.
  *
  * @param isSeen  Boolean: whether the property was seen on the events of the request; null when it names none.
  */
@@ -58,11 +58,11 @@ export const propertyDefinitionSchema = {
     is_numerical: { type: 'boolean', description: 'True exactly when property_type is Numeric.' },
     query_usage_30_day: {
       type: 'integer',
-      description: 'How many SELECTs of analysts during the last 30 days named the property, counted from the query log every minute.'
+      description: 'SELECTs of analysts in the last 30 days that name the property, counted from the query log every minute.'
     },
     property_type: {
       type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
-      description: 'Inferred from the values, or set by a person; null while only null, arrays or objects were seen.'
+      description: 'Inferred from the values, or set by a user; null while only null, arrays or objects were seen.'
     },
     tags: { type: 'array', items: { type: 'string' } },
     is_seen_on_filtered_events: {
@@ -79,7 +79,7 @@ export const propertyDefinitionChangesSchema = {
   properties: {
     name: {
       type: 'string', minLength: 1, maxLength: 400,
-      description: 'The definition then describes the property of that name; its type stays until an event carries it. The old name gets a new definition when an event carries it.'
+      description: 'Renames the definition. Its type stays until an event has a property of the new name. An event with the old name creates a new definition.'
     },
     is_numerical: {
       type: 'boolean',
@@ -87,11 +87,11 @@ export const propertyDefinitionChangesSchema = {
     },
     query_usage_30_day: {
       type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Shown until a SELECT names the property; then all of the last 30 days are counted.'
+      description: 'Replaces the computed value until a SELECT names the property; then all of the last 30 days are counted.'
     },
     property_type: {
       type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
-      description: 'A type set here is kept whatever values arrive; null hands it back to inference.'
+      description: 'A type set here is kept whatever values arrive; null returns to inference.'
     },
     tags: { type: 'array', maxItems: 1000, items: { type: 'string', minLength: 1, maxLength: 255 } }
   }

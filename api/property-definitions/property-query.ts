@@ -26,13 +26,13 @@ export const propertyDefinitionQuerySchema = {
     ...searchQueryProperties,
     type: {
       type: 'string', enum: ['event', 'person', 'group'], default: 'event',
-      description: 'What the properties describe. Of events, the ones that carry the data of SDKs are left out.'
+      description: 'What the properties belong to. Internal properties of SDKs are not listed for events.'
     },
     group_type_index: {
-      type: 'integer', minimum: 0, maximum: 2_147_483_647, description: 'Number of the group type; for type group only.'
+      type: 'integer', minimum: 0, maximum: 2_147_483_647, description: 'Index of the group type; required for type group, refused for others.'
     },
     properties: { ...nameList, description: 'Only these names; separated by commas, or a JSON array.' },
-    excluded_properties: { ...nameList, description: 'Without these names; a JSON array, or separated by commas.' },
+    excluded_properties: { ...nameList, description: 'All but these names; a JSON array, or separated by commas.' },
     event_names: {
       ...nameList,
       description: 'Events for is_seen_on_filtered_events; a JSON array, or separated by commas. For type event only.'
@@ -45,13 +45,13 @@ export const propertyDefinitionQuerySchema = {
     },
     is_numerical: {
       type: 'boolean',
-      description: 'true: only numeric ones, without distinct_id and timestamp; false changes nothing.'
+      description: 'true: only numeric ones, without distinct_id and timestamp; false has no effect.'
     },
     ...cursorQueryProperties
   }
 } as const
 
-/** What to list, with its rules applied. */
+/** The filters of a request, checked and parsed. */
 export interface PropertyFilter {
   type: 'event' | 'person' | 'group'
   groupTypeIndex: number | undefined
@@ -75,10 +75,10 @@ export const HIDDEN_EVENT_PROPERTIES = [
   '$session_entry_pathname'
 ]
 
-/** A numeric filter means measures; these are numbers at times, but never measures. */
+/** Never listed as numeric: their values may be numbers, but are not measures. */
 const NEVER_NUMERICAL = ['distinct_id', 'timestamp']
 
-/** @throws {HttpError} 400 for a malformed list, and for a group type index that is missing or out of place. */
+/** @throws {HttpError} 400 for a malformed list, and for a group type index that is missing or not allowed. */
 export function readPropertyFilter (query: PropertyDefinitionQuery): PropertyFilter {
   if (query.type === 'group' && query.group_type_index === undefined) {
     throw groupTypeError('required', '`group_type_index` must be set for `group` type')

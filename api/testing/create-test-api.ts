@@ -24,7 +24,7 @@ export interface TestApi {
   user: UserSummary
   /** The personal key. */
   key: string
-  /** What the API knows of keys; keys that a test makes later are notified, which takes a moment. */
+  /** The keys the API knows. Refresh it after creating a key: the notification takes a moment. */
   keys: KeyDirectory
   /** Sends a request with the personal key; a path that begins with `~` is below the project. */
   call: (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown) => Promise<TestAnswer>
@@ -35,7 +35,7 @@ export interface TestApi {
 export interface TestAnswer {
   status: number
   headers: Record<string, string | number | string[] | undefined>
-  // Answers are looked at by assertions, which is where their shape is checked.
+  // The assertions of each test check the shape.
   body: any
 }
 

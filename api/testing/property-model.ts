@@ -108,7 +108,7 @@ export interface FilterChoices {
   share: number
 }
 
-/** Any filters that make sense; lists of names hold some that nobody has. */
+/** Random valid filters; lists of names also contain unknown ones. */
 export function randomFilters (random: Random, choices: FilterChoices): ModelFilters {
   const { names, events, share } = choices
   const type = random.pick(['event', 'event', 'event', 'person', 'group'] as const)

@@ -6,22 +6,22 @@ import { hashPersonalKey, isPersonalKey } from './key-text.ts'
 import { type KeyTable, type PersonalKey, type Project, type ReadKeys } from './read-keys.ts'
 
 /**
- * The one place that knows which project a key stands for: for capture, for the endpoints of flags and for management.
- * It works on a copy of the tables of keys (tens of rows).
+ * Finds the project of an API key, for capture, the flag endpoints and management. It works on a copy of the tables of
+ * keys (tens of rows) in memory.
  *
  * - A known key is answered from memory, also while Postgres is unavailable, until it expires.
- * - The copy is read again when Postgres notifies a change, and now and then in case a notification was missed.
+ * - The copy is read again when Postgres notifies a change, and every 15 s in case a notification was missed.
  * - A key or project that is not in the copy makes it be read again too, but at most once a second for all requests
  *   together, so that a flood of unknown keys costs one reading a second.
- * - When that reading fails, nobody knows whether the key is good: 503 `fetch_team_fail`.
+ * - When that reading fails, it is unknown whether the key is valid: 503 `fetch_team_fail`.
  *
- * What is known is answered at once, the rest by a promise: a request with a known key waits for nothing.
+ * Known keys are answered synchronously, others by a promise: a request with a known key does not wait.
  */
 export interface KeyDirectory {
-  /** Resolves when the keys were read once. Never rejects: an absent server is waited for. */
+  /** Resolves after the first successful reading. Never rejects: it waits until Postgres is available. */
   readonly ready: Promise<void>
   /**
-   * The project that a key stands for: a project or team key, or a personal key together with a project.
+   * The project of a key: a project or team key, or a personal key together with a project.
    *
    * @param key    Empty when the request has none.
    * @param named  What the request names as the project of a personal key: a number or its digits.
@@ -46,7 +46,7 @@ export interface KeyDirectory {
   projectIds (): number[]
   /** Reads the tables again, because they changed. Resolves when they were read or could not be. */
   refresh (): Promise<void>
-  /** How the directory does. */
+  /** State for health and metrics. */
   readonly state: Readonly<KeyDirectoryState>
 }
 
@@ -66,14 +66,14 @@ export interface KeyDirectoryOptions {
   logger: Logger
   /** Epoch milliseconds. */
   now: () => number
-  /** Longest wait of a request with an unknown key, in milliseconds. */
+  /** Maximum wait of a request with an unknown key, in milliseconds. */
   maxWaitMs: number
 }
 
-/** Unknown keys cause at most one reading in this time. */
+/** Minimum milliseconds between two readings because of unknown keys. */
 const MIN_READ_PAUSE_MS = 1000
 
-/** A server that does not answer is given up, in milliseconds; the next reading asks again. */
+/** Maximum milliseconds of a reading; it is abandoned then. */
 const READ_TIMEOUT_MS = 10_000
 
 export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDirectoryOptions): KeyDirectory {
@@ -85,9 +85,9 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
   let reading: Promise<void> | null = null
 
   const refresh = coalesce(async () => {
-    // A reading that has begun may miss what has changed since.
+    // A reading in progress may miss the change.
     await reading?.catch(() => {})
-    await read().catch((err: unknown) => logger.warn({ err }, 'API keys could not be read; the ones read before go on working'))
+    await read().catch((err: unknown) => logger.warn({ err }, 'could not read API keys; known keys keep working'))
   })
 
   return {
@@ -96,7 +96,7 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
     refresh,
     projectIds: () => [...table.projects.keys()].sort((a, b) => a - b),
     findProject (key, named, scope) {
-      if (key === '') throw invalidKey('The request carries no API key.')
+      if (key === '') throw invalidKey('The request has no API key.')
       const found = projectOf(key, named, scope)
       if (found === undefined) return findProjectAgain(key, named, scope)
       state.hits++
@@ -154,7 +154,7 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
   /** Reads the tables for a request, unless that was just done. */
   async function readAgain (): Promise<void> {
     if (reading === null && now() - startedAt < MIN_READ_PAUSE_MS) {
-      // A failure is remembered for everybody who asks within the pause.
+      // A failure holds for all requests within the pause.
       if (failure !== null) throw unavailable(failure)
       return
     }

@@ -13,15 +13,15 @@ export interface Project {
 
 /** A personal key, revoked and expired ones included. */
 export interface PersonalKey {
-  /** What is stored of the key (`hashPersonalKey`), and identifies it. */
+  /** The stored form of the key (`hashPersonalKey`), which identifies it. */
   hash: string
   scopes: readonly string[]
-  /** The only projects it opens; null opens all. */
+  /** The projects it has access to; null for all. */
   projectIds: readonly number[] | null
   /** Epoch milliseconds; `Infinity` for a key without an end. */
   expiresAt: number
   isRevoked: boolean
-  /** Whose key it is; null where users are not read. */
+  /** Null when owners are not read. */
   owner: KeyOwner | null
 }
 
@@ -41,14 +41,14 @@ export interface KeyTable {
 
 export type ReadKeys = () => Promise<KeyTable>
 
-/** Changes are notified at once; this bounds what a missed notification can do. */
+/** Milliseconds between readings without a notification: bounds the effect of a missed one. */
 const REFRESH_MS = 15_000
 
 export interface OpenKeysOptions {
   sql: Sql
-  /** For a connection of its own, on which changes are notified. */
+  /** For a separate connection, which listens for notifications of changes. */
   databaseUrl: string
-  /** Read whose keys they are: for management. The login of ingest may not. */
+  /** Also read the owners of personal keys, for management. The login of ingest has no right to. */
   withOwners: boolean
   maxWaitMs: number
   now: () => number
@@ -90,7 +90,7 @@ export function createReadKeys (sql: Sql, { withOwners }: { withOwners: boolean 
     for (const row of projects) table.projects.set(row.id, { id: row.id, anonymizeIps: row.anonymize_ips })
     for (const row of projectKeys) {
       const project = table.projects.get(row.project_id)
-      // Created between the queries: the notification of its creation brings the next reading.
+      // A project created between the queries: its notification causes the next reading.
       if (project !== undefined) table.projectKeys.set(row.api_key, { project, expiresAt: toTime(row.expires_at) })
     }
     for (const row of personalKeys) table.personalKeys.set(row.secure_value, toPersonalKey(row))
