@@ -29,11 +29,11 @@ export interface Ingest {
   app: FastifyInstance
   /** Where it listens; the real port when 0 was asked for. */
   port: number
-  /** What to do to end it, in the order of the data flow. */
+  /** How to stop it, in the order of the data flow. */
   shutdownSteps: ShutdownStep[]
 }
 
-/** Six of the largest bodies are in memory at a time; others wait, some seconds. */
+/** Memory for six of the largest bodies; further requests wait for some seconds. */
 const LARGE_BODIES = { maxBytes: 120_000_000, maxWaiting: 64, maxWaitMs: 30_000 }
 
 /** Maximum wait for Postgres, in milliseconds: of the start, and of a request with an unknown key. */
@@ -73,14 +73,14 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   ])
   const { partitions, persons, publishFrames, link, spool, failures } = publishing
 
-  const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event could not be stored')
+  const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event was dropped because of an unexpected error')
   const maxEventBytes = link.maxPayloadBytes
   const readProperties = createPropertyReader(Date.now)
   const takeEvent = createTakeEvent(createNormaliseEvent({ readProperties, maxEventBytes }), onUnexpected)
   const pool = createLargeBodyPool({ threads: largeBodyThreads(), logger, onUnexpected })
   const budget = new BodyBudget(LARGE_BODIES)
   const rateLimit = createRateLimit(config.eventsPerSecond, { metrics, now: Date.now })
-  metrics.gaugeFrom('large_body_bytes', 'Bytes of large bodies in memory.', () => budget.used)
+  metrics.gaugeFrom('large_body_bytes', 'Bytes reserved for large request bodies in memory.', () => budget.used)
   const capture = createCapture({
     keys, rateLimit, counts, takeEvent, partitions, persons, pool, budget, publishFrames,
     fingerprintKey: () => fingerprintKey.current,

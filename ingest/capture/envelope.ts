@@ -33,7 +33,7 @@ export interface RequestContext {
   historical: boolean
 }
 
-/** Who sent a request. Its address is looked up only when it is asked for. */
+/** Who sent a request. Its address is computed only when it is read. */
 export interface Sender {
   /** As the trusted proxies say (`MILLRACE_TRUSTED_PROXIES`); that of the connection when there are none. */
   readonly ip: string

@@ -16,7 +16,7 @@ export const DROP_REASONS = [
 
 export type DropReason = (typeof DROP_REASONS)[number]
 
-/** Plain numbers that the life of an event counts up; read when somebody asks for the metrics. */
+/** Plain counters of capture; the metrics read them when they are scraped. */
 export interface IngestCounts {
   /** Events in the bodies of authenticated requests: received = accepted + dropped. */
   received: number
@@ -40,14 +40,14 @@ export function createIngestCounts (metrics: Metrics, paths: readonly string[]):
     answers: new Map(paths.map((path) => [path, new Map(CAPTURE_STATUSES.map((status) => [status, 0]))])),
     bytes: 0
   }
-  metrics.counterFrom('events_received_total', 'Events in the bodies of authenticated requests.', () => counts.received)
-  metrics.counterFrom('events_accepted_total', 'Events that were encoded for publishing.', () => counts.accepted)
-  metrics.countersFrom('events_dropped_total', 'Events that were not stored although the request was answered with 200.',
+  metrics.counterFrom('events_received_total', 'Events received in authenticated requests.', () => counts.received)
+  metrics.counterFrom('events_accepted_total', 'Events accepted and encoded for publishing.', () => counts.accepted)
+  metrics.countersFrom('events_dropped_total', 'Events dropped from accepted requests, by reason.',
     ['reason'], () => Object.entries(counts.dropped).map(([reason, count]) => [{ reason }, count] as const))
   metrics.countersFrom('requests_total', 'Capture requests, by path and status of the answer.', ['path', 'status'], () =>
     [...counts.answers].flatMap(([path, statuses]) =>
       [...statuses].map(([status, count]) => [{ path, status: String(status) }, count] as const)))
-  metrics.counterFrom('body_bytes_total', 'Bytes of request bodies on the wire.', () => counts.bytes)
+  metrics.counterFrom('body_bytes_total', 'Bytes of request bodies as received, before decompression.', () => counts.bytes)
   return counts
 }
 

@@ -30,7 +30,7 @@ export function createRateLimit (
 ): RateLimit {
   const buckets = new Map<number, Bucket>()
   let throttled = 0
-  metrics.counterFrom('throttled_requests_total', 'Requests answered with 429 because their project sent too much.', () => throttled)
+  metrics.counterFrom('throttled_requests_total', 'Requests answered with 429 because their project exceeded its rate limit.', () => throttled)
   if (eventsPerSecond === 0) return { check () {}, spend () {} }
   const full = eventsPerSecond * BURST_SECONDS
 
@@ -52,7 +52,7 @@ export function createRateLimit (
       throttled++
       const retryAfterSeconds = Math.max(1, Math.ceil(-left / eventsPerSecond))
       throw new HttpError(429, 'throttled_error', 'throttled',
-        `This project sends more events than it may. Expected available in ${retryAfterSeconds} seconds.`,
+        `The project exceeded its limit of events per second. Expected available in ${retryAfterSeconds} seconds.`,
         { details: { retryAfterSeconds } })
     },
     spend (projectId, events) {

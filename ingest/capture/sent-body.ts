@@ -46,7 +46,7 @@ export function findEventsUnparsed (json: Buffer): SentBody {
   const isEvent = !isArray && !isBatch(names.has('batch'), names.has('event'))
   if (isEvent) return { fields, pieces: readPieces(json, [0, json.length]) }
   if (ranges === null) throw invalidBatch()
-  // Nobody needs them, but a body is JSON as a whole or not at all.
+  // Their values are not needed, but a body with an error anywhere is refused.
   for (let i = 0; i < unparsed.length; i += 2) parseRange(json, unparsed[i] as number, unparsed[i + 1] as number)
   return { fields, pieces: readPieces(json, ranges) }
 }

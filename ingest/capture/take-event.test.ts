@@ -23,10 +23,10 @@ function createSink (): EventSink & { rows: EventRow[], updates: EncodedUpdate[]
 
 t.test('a bug with one event is told, counted, and leaves its neighbours alone', async (t) => {
   const normalise = createNormaliseEvent({ readProperties: createPropertyReader(Date.now), maxEventBytes: () => 1e6 })
-  const mistake = new Error('of ours')
+  const bug = new Error('a bug')
   const told: unknown[] = []
   const takeEvent = createTakeEvent((event, context) => {
-    if (event.event === 'deadly') throw mistake
+    if (event.event === 'deadly') throw bug
     return normalise(event, context)
   }, (error) => told.push(error))
   const sink = createSink()
@@ -34,7 +34,7 @@ t.test('a bug with one event is told, counted, and leaves its neighbours alone',
   const outcomes = ['one', 'deadly', 'two'].map((event) => takeEvent({ event, distinct_id: 'd', $set: { a: 1 } }, context, sink))
 
   t.same(outcomes, [null, 'not_storable', null])
-  t.same(told, [mistake])
+  t.same(told, [bug])
   t.same(sink.rows.map(({ event }) => event), ['one', 'two'])
   t.equal(sink.updates.length, 2)
 })

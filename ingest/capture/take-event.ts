@@ -36,7 +36,7 @@ export interface SentEvent {
  * changes about persons and groups. A bad event is dropped with its reason and leaves
  * its neighbours alone.
  *
- * @param onUnexpected  Told of a bug; the event counts as `not_storable`, its neighbours go on.
+ * @param onUnexpected  Called with an unexpected error; its event counts as `not_storable`, its neighbours go on.
  * @returns null when the event was taken.
  */
 export function createTakeEvent (normaliseEvent: NormaliseEvent, onUnexpected: (error: unknown) => void): TakeEvent {
@@ -67,7 +67,7 @@ function validateEvent (value: unknown): DropReason | null {
 function toReason (error: ErrorObject | undefined, value: unknown): DropReason {
   switch (error?.instancePath) {
     case '/event':
-      // A null name is a missing one; a number or an object is a mistake of another kind.
+      // A null name is a missing one; a number or an object is another error.
       return error.keyword === 'minLength' || (value as SentEvent).event === null ? 'missing_event_name' : 'invalid_event_name'
     case '/properties':
       return 'invalid_properties'

@@ -4,7 +4,7 @@ import { ColumnBuffer, LowCardinalityColumn } from './columns.ts'
 
 const COLUMNS: readonly EventColumn[] = EVENT_COLUMNS
 
-/** Bytes a row takes besides its texts: numbers, lengths, indexes. */
+/** Bytes a row takes besides its strings: numbers, lengths, indexes. */
 const FIXED_ROW_BYTES = 80
 
 /**
@@ -14,7 +14,7 @@ const FIXED_ROW_BYTES = 80
  * varint columns | varint rows | (name | type | data) for each column
  * ```
  *
- * Promoted columns and groups that are empty in every row are left out: ClickHouse fills them in, and pays about 10 us
+ * Promoted columns and groups that are empty in every row are omitted: ClickHouse fills them in, and pays about 10 us
  * for each column of each block, which is a good part of its work when messages are small.
  *
  * Append never fails half-way: all values of a row exist before the first column is touched.
@@ -146,7 +146,7 @@ export class BlockEncoder {
     if (column.name === 'groups') return this.#groups === 0
     if (column.promotes === undefined) return false
     const promoted = this.#promoted[this.#promotedColumns.indexOf(column)]
-    // An empty text is a length of zero, which is one byte.
+    // An empty string is a length of zero, which is one byte.
     return promoted instanceof LowCardinalityColumn ? promoted.isEmpty : promoted?.length === this.#rows
   }
 

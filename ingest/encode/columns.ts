@@ -127,7 +127,7 @@ export class LowCardinalityColumn {
     return this.#keys[this.#rows[row] as number] as string
   }
 
-  /** Whether every row is the empty text. */
+  /** Whether every row is the empty string. */
   get isEmpty (): boolean {
     return this.#keys.length === 1
   }

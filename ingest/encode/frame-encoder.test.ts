@@ -99,7 +99,7 @@ t.test('frames with dictionaries of one, two and four bytes, reusing the encoder
   t.same(await result.json(), [{ rows: '71010', events: '71010', matching: '71010', grouped: '71010' }])
 })
 
-t.test('columns that are empty in every row are left out and stored as empty', async (t) => {
+t.test('columns that are empty in every row are omitted and stored as empty', async (t) => {
   const clickhouse = await createTestClickHouse(t)
   const encoder = new FrameEncoder(() => null)
   const encode = (promoted: readonly string[], groups: readonly string[]): Uint8Array => {

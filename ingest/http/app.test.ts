@@ -67,19 +67,19 @@ t.test('JSON is taken whatever its content type says, by capture and by the API 
   api.post('/decide/', async ({ body }, reply) => await reply.send(body))
   const address = await api.listen({ port: 0, host: '127.0.0.1' })
   t.teardown(async () => await api.close())
-  const front = await startTestIngest(t, { MILLRACE_API_URL: address })
+  const origin = await startTestIngest(t, { MILLRACE_API_URL: address })
   const types = [...CONTENT_TYPES, undefined]
 
   for (const [path, expected] of [['/capture/', '{"status":1}'], ['/batch', '{"status":1}'], ['/decide/', JSON.stringify(event('e'))]] as const) {
     for (const type of types) {
       // By hand: other clients repair what they are told to send.
-      const answer = await sendRaw(front.ingest.port, `POST ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n` +
+      const answer = await sendRaw(origin.ingest.port, `POST ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n` +
         `${type === undefined ? '' : `content-type: ${type}\r\n`}content-length: ${JSON.stringify(event('e')).length}\r\n\r\n${JSON.stringify(event('e'))}`)
       t.match(answer, /^HTTP\/1.1 200 /, `${path} ${JSON.stringify(type)}`)
       t.ok(answer.includes(expected))
     }
   }
-  t.equal(await front.metric('millrace_ingest_events_accepted_total'), 2 * types.length)
+  t.equal(await origin.metric('millrace_ingest_events_accepted_total'), 2 * types.length)
 })
 
 t.test('methods that capture does not know are answered 405, with those it knows', async (t) => {
@@ -148,7 +148,7 @@ t.test('a refused body leaves its connection usable', async (t) => {
   t.equal(sockets.size, 1)
 })
 
-t.test('a client that goes away in the middle of a large body leaves nothing behind', async (t) => {
+t.test('a client that disconnects in the middle of a large body leaves nothing behind', async (t) => {
   for (let i = 0; i < 20; i++) {
     const request = http.request(`${ingest.url}/batch/`, { method: 'POST', headers: { 'content-length': 10_000_000 } })
     request.on('error', () => {})

@@ -51,10 +51,10 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     genReqId: () => `${options.processId}-${(requests++).toString(36)}`,
     routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 500 }
   })
-  // Node looks at the shorter of the two only when it is this one.
+  // Node checks the shorter of the two only when it is this one.
   app.server.headersTimeout = REQUEST_TIMEOUT_MS
   answerHalfClosed(app.server)
-  // One more is closed at once.
+  // A connection beyond this is closed at once.
   app.server.maxConnections = options.maxConnections
   app.setErrorHandler(answerError)
   app.addHook('onRequest', (request, reply, done) => {
@@ -63,7 +63,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     normaliseContentType(request.raw.headers)
     done()
   })
-  // What no route and no API takes: methods that hardly anybody knows.
+  // Requests that neither a route nor the API takes, such as uncommon methods.
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0]?.replace(/\/+/g, '/').replace(/\/$/, '')
     if (CAPTURE_PATHS.some((known) => known === path)) throw methodNotAllowed(request, reply)

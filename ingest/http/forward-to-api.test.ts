@@ -7,11 +7,11 @@ import t, { type Test } from 'tap'
 import { freePort, sendRaw } from '../../test/support/local-ports.ts'
 import { forwardToApi } from './forward-to-api.ts'
 
-/** More than the buffers of two sockets hold. */
+/** More than the buffers of two sockets can take. */
 const LARGE_BYTES = 18_000_000
 
-/** Serves the embedded ClickHouse server door before an API; returns its port. */
-async function startFront (t: Test, apiPort: number): Promise<number> {
+/** Forwards to an API, as ingest does; returns the port. */
+async function startOrigin (t: Test, apiPort: number): Promise<number> {
   const app = fastify({ forceCloseConnections: true })
   t.teardown(async () => await app.close())
   await app.register(forwardToApi, { apiUrl: `http://127.0.0.1:${apiPort}` })
@@ -45,14 +45,14 @@ for (const bytes of [10, 100_000, LARGE_BYTES]) {
     const ports = [
       await startApi(t, (socket) => { socket.once('data', () => socket.resetAndDestroy()) }),
       await startApi(t, (socket) => { socket.once('data', () => socket.destroy()) }),
-      // Nobody listens on the port of discard.
+      // No process listens on the port of discard.
       9
     ]
 
     for (const port of ports) {
-      const front = await startFront(t, port)
+      const origin = await startOrigin(t, port)
       const startedAt = performance.now()
-      const answer = await sendThenRead(front, bytes)
+      const answer = await sendThenRead(origin, bytes)
       t.match(answer, /^HTTP\/1\.1 503 [\s\S]*retry-after: 5[\s\S]*"code":"api_unavailable"/)
       t.ok(performance.now() - startedAt < 5000, 'and not when the request times out')
     }
@@ -66,11 +66,11 @@ t.test('a body is passed on byte by byte, whatever its type', async (t) => {
   api.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   api.post('/flags/', async ({ body }, reply) => await reply.send(body))
   await api.listen({ port: 0, host: '127.0.0.1' })
-  const front = await startFront(t, (api.server.address() as AddressInfo).port)
+  const origin = await startOrigin(t, (api.server.address() as AddressInfo).port)
 
   for (const type of ['text/plain', 'application/json', 'application/x-www-form-urlencoded', 'application/octet-stream']) {
     for (const body of [gzipSync('{"token": "x"}'), randomBytes(200_000)]) {
-      const answer = await fetch(`http://127.0.0.1:${front}/flags/`, { method: 'POST', body, headers: { 'content-type': type } })
+      const answer = await fetch(`http://127.0.0.1:${origin}/flags/`, { method: 'POST', body, headers: { 'content-type': type } })
       t.ok(body.equals(Buffer.from(await answer.arrayBuffer())), `${type}, ${body.length} bytes`)
     }
   }
@@ -81,21 +81,21 @@ t.test('a connection is closed after the answer when the client asked for it, wh
   t.teardown(async () => await api.close())
   api.post('/decide/', async (_request, reply) => await reply.send('{}'))
   await api.listen({ port: 0, host: '127.0.0.1' })
-  const front = await startFront(t, (api.server.address() as AddressInfo).port)
+  const origin = await startOrigin(t, (api.server.address() as AddressInfo).port)
 
-  const answer = await sendRaw(front, 'POST /decide/ HTTP/1.1\r\nhost: x\r\nconnection: close\r\n' +
+  const answer = await sendRaw(origin, 'POST /decide/ HTTP/1.1\r\nhost: x\r\nconnection: close\r\n' +
     'content-type: application/json\r\ncontent-length: 2\r\n\r\n{}')
 
   t.match(answer, /^HTTP\/1\.1 200 /)
   t.match(answer, /\r\nconnection: close\r\n/i)
 })
 
-t.test('a client that goes away in the middle of a body leaves no request behind at the API', async (t) => {
+t.test('a client that disconnects in the middle of a body leaves no request behind at the API', async (t) => {
   const closed = Promise.withResolvers<undefined>()
-  const front = await startFront(t, await startApi(t, (socket) => {
+  const origin = await startOrigin(t, await startApi(t, (socket) => {
     socket.once('data', () => client.destroy()).once('close', () => closed.resolve(undefined)).resume()
   }))
-  const client = connect(front, '127.0.0.1')
+  const client = connect(origin, '127.0.0.1')
 
   client.write('POST /decide/ HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{')
 
@@ -104,14 +104,14 @@ t.test('a client that goes away in the middle of a body leaves no request behind
 
 t.test('a GET that the API refuses for the moment is passed on once', async (t) => {
   let requests = 0
-  const front = await startFront(t, await startApi(t, (socket) => {
+  const origin = await startOrigin(t, await startApi(t, (socket) => {
     socket.on('data', () => {
       requests++
       socket.write('HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 2\r\n\r\n{}')
     })
   }))
 
-  const answer = await fetch(`http://127.0.0.1:${front}/api/projects/1/experiments/1/results`)
+  const answer = await fetch(`http://127.0.0.1:${origin}/api/projects/1/experiments/1/results`)
 
   t.equal(answer.status, 503)
   t.equal(await answer.text(), '{}')
@@ -119,8 +119,8 @@ t.test('a GET that the API refuses for the moment is passed on once', async (t) 
 })
 
 t.test('while the API is unavailable, errors are JSON, but none where SDKs would take it for the payload of a flag', async (t) => {
-  const front = await startFront(t, await freePort())
-  const ask = async (path: string): Promise<Response> => await fetch(`http://127.0.0.1:${front}/api/projects/@current/feature_flags/${path}`)
+  const origin = await startOrigin(t, await freePort())
+  const ask = async (path: string): Promise<Response> => await fetch(`http://127.0.0.1:${origin}/api/projects/@current/feature_flags/${path}`)
 
   const plain = await ask('1')
   const payload = await ask('limits/remote_config?token=x')

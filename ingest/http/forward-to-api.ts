@@ -11,11 +11,11 @@ const NOT_SERVED = ['/s', '/i/v0/ai', '/i/v0/ai/batch', '/i/v1/analytics/events'
 /** Here SDKs take any JSON for the payload of a flag, whatever the status: errors have no body, as those of the API. */
 const REMOTE_CONFIG = /\/remote_config\/?(?:\?|$)/
 
-/** An API that keeps silent this long is stuck: its slowest answers, results of experiments, take up to 60 s. */
+/** An API without an answer for this long is stuck: its slowest, results of experiments, take up to 60 s. */
 const SILENCE_MS = 75_000
 
 /**
- * Forwards everything that is not capture to the API tier, so that SDKs and persons need one origin only.
+ * Forwards everything that is not capture to the API tier, so that SDKs and users need only one origin.
  *
  * @param options.apiUrl  Base URL of the API tier. While it is unavailable the answer is 503.
  */
@@ -46,7 +46,7 @@ export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: 
       rewriteHeaders: ({ connection: _, 'keep-alive': __, ...headers }) => headers,
       async onError (reply, { error }) {
         await drainRequest(reply.request.raw as IncomingMessage)
-        const unavailable = new HttpError(503, 'server_error', 'api_unavailable', 'The API is not available at the moment.', { cause: error })
+        const unavailable = new HttpError(503, 'server_error', 'api_unavailable', 'The API is unavailable. Try again.', { cause: error })
         reply.code(503).header('retry-after', '5')
         if (REMOTE_CONFIG.test(reply.request.url)) reply.header('millrace-error', unavailable.code).send()
         else reply.send(toHttpErrorBody(unavailable))
@@ -56,7 +56,7 @@ export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: 
 }
 
 async function refuseNotServed (app: FastifyInstance): Promise<void> {
-  // Whatever the body is, nobody reads it: the answer is the same.
+  // The body is never read: the answer does not depend on it.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   for (const path of NOT_SERVED) {
@@ -68,23 +68,22 @@ async function refuseNotServed (app: FastifyInstance): Promise<void> {
   }
 }
 
-/** Smaller bodies have arrived, or are on their way into the buffers of the system, when forwarding fails. */
+/** Smaller bodies fit the buffers of the system, so they have left the client when forwarding fails. */
 const LARGE_BYTES = 16_384
 
 /**
  * The body of a request as a stream that may be destroyed without harm to the request.
  *
- * A client of HTTP destroys the body it was given when its server goes away. On the request itself that would end
- * the reading for good, and a client that sends everything before it looks for an answer would wait until the
- * request times out.
+ * An HTTP client destroys the body it was given when its server disconnects. Destroying the request itself would stop
+ * reading it, and a client that sends everything before it reads the answer would wait until the request times out.
  *
- * @returns the request itself when its body is small: nobody can get stuck on it.
+ * @returns the request itself when its body is small: then no client waits.
  */
 function detachBody (raw: IncomingMessage): Readable {
   if (Number(raw.headers['content-length'] ?? Infinity) <= LARGE_BYTES) return raw
   const body = new PassThrough()
   raw.pipe(body)
-  raw.once('close', () => { if (!raw.complete) body.destroy(new Error('the client went away')) })
+  raw.once('close', () => { if (!raw.complete) body.destroy(new Error('the client closed the connection')) })
   // Anyone who reads the body is told; nobody else needs to be.
   body.on('error', () => {})
   return body

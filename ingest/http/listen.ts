@@ -4,7 +4,7 @@ import { type FastifyInstance, type FastifyListenOptions } from 'fastify'
 
 /** A turn of the event loop that takes less had nothing to do, in milliseconds. */
 const QUIET_TURN_MS = 0.1
-/** How long a process under load looks for such a turn, in milliseconds; none of some hundred took over 30 turns. */
+/** How long a process under load waits for such a turn, in milliseconds; none of some hundred took over 30 turns. */
 const MAX_WAIT_MS = 200
 
 /**
@@ -23,7 +23,7 @@ export async function listen (app: FastifyInstance, http: { host: string, port: 
  * Ends an app without failing a request: no new connections, a time in which each answer asks its client to connect
  * again (the app sets `connection: close` once it does not listen), then the idle connections, then the busy ones.
  *
- * Closing idle connections at once, as `http.Server` does, would cut those on which a request is just arriving.
+ * Closing idle connections at once, as `http.Server` does, would break those on which a request is just arriving.
  *
  * @param graceMs  How long connections may stay idle. Busy clients are gone after one request.
  */

@@ -1,9 +1,9 @@
 import { HttpError } from '../../platform/errors.ts'
 
 export interface BodyBudgetOptions {
-  /** Bytes of large bodies in memory at a time. */
+  /** Maximum bytes of large bodies in memory. */
   maxBytes: number
-  /** Requests that may wait for room; beyond, they are refused at once. */
+  /** Maximum requests that wait; further ones are refused at once. */
   maxWaiting: number
   /** Longest wait, in milliseconds. */
   maxWaitMs: number
@@ -88,5 +88,5 @@ export class BodyBudget {
 }
 
 function overloaded (): HttpError {
-  return new HttpError(503, 'server_error', 'overloaded', 'Too many large requests at the moment. Try again.')
+  return new HttpError(503, 'server_error', 'overloaded', 'Too many large requests. Try again later.')
 }

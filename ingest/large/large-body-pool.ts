@@ -9,10 +9,10 @@ import { type EncodedFrame } from '../encode/frame-encoder.ts'
 import { type EncodedUpdate } from '../publish/persons-partitions.ts'
 
 export interface LargeBodyPoolOptions {
-  /** Bodies worked on at the same time. */
+  /** Maximum bodies processed at a time. */
   threads: number
   logger: Logger
-  /** Told of a bug with an event. */
+  /** Called when an event caused an unexpected error. */
   onUnexpected: (error: unknown) => void
 }
 
@@ -89,7 +89,7 @@ interface Task {
   reject: (error: unknown) => void
 }
 
-/** A thread, and what it is at. */
+/** A thread, and the task it works on. */
 interface Thread {
   worker: Worker
   task: Task | null
@@ -132,7 +132,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     const thread: Thread = { worker, task: null }
     threads.add(thread)
     worker.on('message', (message: FromWorker) => onMessage(thread, message))
-    worker.on('error', (err) => logger.error({ err }, 'a thread for large bodies failed'))
+    worker.on('error', (err) => logger.error({ err }, 'a worker thread for large bodies failed'))
     worker.on('exit', () => {
       threads.delete(thread)
       finish(thread, (task) => task.reject(died()))
@@ -183,5 +183,5 @@ function toError ({ status, type, code, detail, attr }: RefusedBody): HttpError 
 }
 
 function died (): HttpError {
-  return new HttpError(503, 'server_error', 'overloaded', 'The request could not be worked on. Try again.')
+  return new HttpError(503, 'server_error', 'overloaded', 'The request could not be processed. Try again.')
 }

@@ -25,7 +25,7 @@ function rowOf (sent: Partial<SentEvent>, change: Partial<RequestContext> = {}):
 }
 const promoted = (row: EventRow, name: string): string | undefined => row.promoted[PROMOTED_PROPERTIES.indexOf(name)]
 
-t.test('distinct ids of any kind become text', async (t) => {
+t.test('distinct ids of any kind become strings', async (t) => {
   const ids: [unknown, string][] = [[5, '5'], [true, 'true'], [0, '0'], [{ a: 1 }, '{"a":1}'], ['a\0b', 'a\ufffdb'],
     ['\ud800x', '\ufffdx'], ['x'.repeat(300), 'x'.repeat(200)], ['x'.repeat(199) + '😀y', 'x'.repeat(199) + '😀'],
     ['😀'.repeat(150), '😀'.repeat(150)], ['😀'.repeat(201), '😀'.repeat(200)]]
@@ -78,7 +78,7 @@ t.test('top-level person properties move into the properties and win', async (t)
   t.equal(rowOf({ $set: 'no object' }).properties, '{}')
 })
 
-t.test('groups and promoted values become texts', async (t) => {
+t.test('groups and promoted values become strings', async (t) => {
   const row = rowOf({
     properties: { $groups: { company: 'id:5', team: 7, '': 'x', none: null }, $browser_version: 129, $host: null, $os: { a: 1 }, $feature_flag_response: true, $current_url: 'x'.repeat(10_000) }
   })

@@ -83,12 +83,12 @@ const OTHER_BYTES = 600_000
 /** Whether the row does not fit a message, not counting on compression. */
 function isTooLarge ({ properties, propertyTypes }: EventRow, maxBytes: number): boolean {
   const characters = properties.length + propertyTypes.length
-  // No character takes more than three bytes: nearly every row is settled here.
+  // No character takes more than three bytes: nearly every row is decided here.
   if (characters * 3 + OTHER_BYTES <= maxBytes || characters < SMALL_ROW) return false
   return Buffer.byteLength(properties) + Buffer.byteLength(propertyTypes) + OTHER_BYTES > maxBytes
 }
 
-/** Nothing to know a sender by. */
+/** Blank names and ids identify nothing. */
 function isBlank (text: string): boolean {
   return text.trim() === ''
 }

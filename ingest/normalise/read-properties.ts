@@ -31,7 +31,7 @@ type Kind = 'e' | 'p' | 'g'
 /** What is known about a property name at one place of the tree. */
 interface Edge {
   rule: NameRule
-  /** Name as it appears in the text; null when the name is left out. */
+  /** Name as it appears in the text; null when the name is skipped. */
   name: string | null
   /** Position among the promoted values; -1 for none. */
   promotedIndex: number

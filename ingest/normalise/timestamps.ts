@@ -67,9 +67,9 @@ function chooseTime ({ offset, uuidTime, sentAt, receivedAt }: TimestampFacts, s
 }
 
 /**
- * Reads a timestamp as persons write it: RFC 3339 (also `+03`), date only, blank instead of T, slashes, without zone
- * (UTC), RFC 2822, unix seconds, milliseconds or microseconds. 24:00 is the beginning of the next day, and so is a leap
- * second, 23:59:60 in UTC; any other time that no calendar or clock shows is no timestamp.
+ * Reads a timestamp in the usual notations: RFC 3339 (also `+03`), date only, a space instead of T, slashes, without
+ * zone (UTC), RFC 2822, unix seconds, milliseconds or microseconds. 24:00 is the beginning of the next day, and so is a
+ * leap second, 23:59:60 in UTC; any other time that no calendar or clock shows is no timestamp.
  *
  * @returns epoch milliseconds, possibly with a fraction; null when it is not a timestamp.
  */

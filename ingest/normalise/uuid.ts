@@ -60,7 +60,7 @@ export function createUuidV7 (nowMs: number): UuidWords {
   }
 }
 
-/** Any fixed uuid would do: it keeps our names apart from other persons's version 5 uuids. */
+/** Any fixed uuid would do: it keeps our uuids of version 5 apart from those of others. */
 const NAMESPACE = Buffer.from('5d0c7f0e8f3a5b1c9a6e2f4b7c1d3e5f', 'hex')
 
 /**

@@ -4,7 +4,7 @@ import { type Metrics } from '../../platform/metrics.ts'
 import { drainSpool, type Spool } from '../spool/spool.ts'
 import { type StreamLink } from './stream-link.ts'
 
-/** A message on its way to a stream: the same bytes and the same id however often it is tried. */
+/** A message for a stream: the same bytes and the same id however often it is tried. */
 export interface OutgoingMessage {
   subject: string
   /** `Nats-Msg-Id`: makes a second publish of the message harmless within the stream's duplicate window. */
@@ -37,7 +37,7 @@ export interface DurablePublisherOptions {
  * ```
  *
  * After a failure everything goes to the spool, without trying the stream first, until a spooled message arrived
- * there. Persons updates follow the spool as long as it holds anything, because their order matters.
+ * there. Persons updates follow the spool until it is empty, because their order matters.
  */
 export interface DurablePublisher {
   publishEvents: Publish
@@ -54,7 +54,7 @@ export interface PublishFailures {
   spool: string | null
 }
 
-/** What became of messages: plain numbers, read when somebody asks for the metrics. */
+/** Plain counters of messages; the metrics read them when they are scraped. */
 interface PublishCounts {
   /** Acknowledged by the stream at once. */
   published: number
@@ -62,15 +62,15 @@ interface PublishCounts {
   spooled: number
   /** Published from the spool later. */
   drained: number
-  /** Neither the stream nor the spool took them: answered with 503. */
+  /** Accepted neither by the stream nor by the spool: answered with 503. */
   refused: number
-  /** Handed to the stream and not yet acknowledged. */
+  /** Published and not yet acknowledged. */
   inFlightBytes: number
-  /** Time from handing over to acknowledgement of a message published directly, milliseconds. */
+  /** Milliseconds from publishing a message to its acknowledgement, when it was not spooled. */
   observeAckMs (ms: number): void
 }
 
-/** Bytes handed to the stream and not yet acknowledged; beyond, messages take the way through the spool. */
+/** Maximum bytes published and not yet acknowledged; beyond, messages go to the spool. */
 const MAX_IN_FLIGHT_BYTES = 67_108_864
 
 export function createDurablePublisher (options: DurablePublisherOptions, counts: PublishCounts): DurablePublisher {
@@ -104,7 +104,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
       counts.published++
       counts.observeAckMs(performance.now() - startedAt)
     } catch (error) {
-      if (!isSuspect) logger.warn({ err: error, subject: message.subject }, 'the stream did not take a message; spooling')
+      if (!isSuspect) logger.warn({ err: error, subject: message.subject }, 'publishing to the stream failed; messages go to the spool')
       isSuspect = true
       failures.stream = codeOf(error)
       await keep(message)
@@ -122,7 +122,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
       counts.refused++
       failures.spool = codeOf(error)
       if (!(error instanceof MillraceError)) logger.error({ err: error }, 'the spool could not be written')
-      throw new HttpError(503, 'server_error', 'stream_unavailable', 'Events cannot be kept at the moment. Try again.', { cause: error })
+      throw new HttpError(503, 'server_error', 'stream_unavailable', 'Events cannot be stored at the moment. Try again.', { cause: error })
     } finally {
       // Also after a refusal: the spool is not empty then, or the stream is to be tried again.
       if (spool.isEmpty) isSuspect = false
@@ -134,14 +134,14 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
     draining ??= drainSpool({ spool, publish: publishSpooled, onProgress, logger, signal: stopped.signal })
       .finally(() => {
         draining = null
-        // Something may have been appended after the last look.
+        // Something may have been appended after the last read.
         if (spool.isEmpty) isSuspect = false
         else if (!stopped.signal.aborted) startDraining()
       })
   }
 
   function onProgress (): void {
-    if (isSuspect) logger.info('the stream takes messages again; draining the spool')
+    if (isSuspect) logger.info('the stream accepts messages again; draining the spool')
     isSuspect = false
   }
 
@@ -159,22 +159,22 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   }
 }
 
-/** Codes and names only: `/_health` is public, and texts may name addresses. */
+/** Codes and names only: `/_health` is public, and messages may name addresses. */
 function codeOf (error: unknown): string {
   const { code, name } = error as { code?: unknown, name?: unknown }
   return typeof code === 'string' ? code : String(name)
 }
 
 export function createPublishCounts (metrics: Metrics, spool: Pick<Spool, 'bytes'>): PublishCounts {
-  const ackSeconds = metrics.histogram('publish_seconds', 'From handing a message to the stream to its acknowledgement.',
+  const ackSeconds = metrics.histogram('publish_seconds', 'Time from publishing a message to the acknowledgement of the stream.',
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5])
   const counts: PublishCounts = {
     published: 0, spooled: 0, drained: 0, refused: 0, inFlightBytes: 0,
     observeAckMs: (ms) => ackSeconds.observe(ms / 1000)
   }
-  metrics.countersFrom('messages_total', 'Messages by what became of them; spooled ones count again when drained.', ['outcome'],
+  metrics.countersFrom('messages_total', 'Messages by outcome. A spooled message counts again when it is drained.', ['outcome'],
     () => (['published', 'spooled', 'drained', 'refused'] as const).map((outcome) => [{ outcome }, counts[outcome]] as const))
-  metrics.gaugeFrom('in_flight_bytes', 'Bytes handed to the stream and not yet acknowledged.', () => counts.inFlightBytes)
-  metrics.gaugeFrom('spool_bytes', 'Bytes on the disk that wait for the stream.', () => spool.bytes)
+  metrics.gaugeFrom('in_flight_bytes', 'Bytes published and not yet acknowledged by the stream.', () => counts.inFlightBytes)
+  metrics.gaugeFrom('spool_bytes', 'Bytes in the spool that wait to be published.', () => spool.bytes)
   return counts
 }

@@ -51,7 +51,7 @@ export function routeRow (
 function hashText (seed: number, text: string): number {
   let hash = 0x811c9dc5 ^ seed
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
-  // FNV leaves the low bits weak for short texts.
+  // FNV leaves the low bits weak for short strings.
   hash ^= hash >>> 15
   return Math.imul(hash, 0x2c1b3c6d) >>> 0
 }
@@ -88,11 +88,11 @@ interface GroupCommitOptions {
   nextMessageId: () => string
   /** The secret of fingerprints, null until it is known. */
   fingerprintKey: () => FingerprintKey | null
-  /** Longest wait of an event for company while other messages are on their way, in milliseconds. */
+  /** Longest time that a message stays open while others are in flight, in milliseconds. */
   maxWaitMs: number
 }
 
-/** A message that still takes rows, or is on its way. */
+/** A message that is open for rows, or in flight. */
 interface Commit {
   requestId: string
   done: Promise<void>
@@ -104,8 +104,9 @@ interface Commit {
  * Lets the events of concurrent requests travel in one message, and each request wait for just the messages that
  * carry its events.
  *
- * A message leaves when it is full; when nothing is on its way, as soon as a turn of the event loop brought no further
- * row, so that a lone request does not wait; otherwise after `maxWaitMs`, or when the last message on its way arrived.
+ * A message leaves when it is full; when nothing is in flight, as soon as a turn of the event loop brought no further
+ * row, so that a lone request does not wait; otherwise after `maxWaitMs`, or when the last message in flight was
+ * acknowledged.
  */
 class GroupCommit {
   readonly #options: GroupCommitOptions

@@ -30,7 +30,7 @@ const ACK_TIMEOUT_MS = 3000
 const STREAM_WAIT_MS = 2000
 
 /**
- * Opens the way to the stream. With a stream that is unavailable it opens all the same, and spools.
+ * Connects publishing: the stream, the spool, the open messages. While the stream is unavailable, events are spooled.
  *
  * @param options.processId  Prefix of message ids, different in each process.
  * @throws {MillraceError} `MILLRACE_STREAM_MISMATCH`; or what the disk says about the spool folder.
@@ -50,7 +50,7 @@ export async function openPublishing (
 
   const spools = { root: path.join(config.spool.dataDir, 'spool'), maxBytes: config.spool.maxBytes, logger }
   const spool = await openOwnSpool(spools)
-  metrics.gaugeFrom('spool_max_bytes', 'Bytes the spool may hold; beyond, requests get 503.', () => spools.maxBytes)
+  metrics.gaugeFrom('spool_max_bytes', 'Maximum bytes of the spool; when it is full, requests are answered with 503.', () => spools.maxBytes)
   const publisher = createDurablePublisher({ link, spool, logger }, createPublishCounts(metrics, spool))
   const adoption = adoptSpools({ ...spools, link })
 

@@ -11,7 +11,7 @@ export interface PersonsPartitionsOptions {
   nextMessageId: () => string
 }
 
-/** An update as it is published: its text, and what the way there needs to know. */
+/** An update as it is published: its JSON, and what publishing needs to know. */
 export interface EncodedUpdate {
   text: string
   partition: number
@@ -29,7 +29,7 @@ export function encodeUpdate (update: PersonsUpdate): EncodedUpdate {
   }
 }
 
-/** The persons updates on their way, in order by partition. */
+/** The persons updates in flight, in order by partition. */
 export interface PersonsPartitions {
   /** Adds an update to the next message of its partition; the promise resolves with that message. */
   append (update: EncodedUpdate): Promise<void>
@@ -50,7 +50,7 @@ interface Group {
 const MAX_ANNOUNCED = 10_000
 
 /**
- * Publishes persons updates. Order matters for them, so a partition has one message on its way at a time, and what
+ * Publishes persons updates. Order matters for them, so a partition has one message in flight at a time, and what
  * comes meanwhile shares the next one.
  */
 export function createPersonsPartitions (options: PersonsPartitionsOptions): PersonsPartitions {

@@ -23,7 +23,7 @@ export interface StreamLinkOptions {
 export interface StreamLink {
   /** Connected, and the streams are there. */
   isUp (): boolean
-  /** Resolves when the link is up for the first time; rejects when the streams are not usable for us. */
+  /** Resolves when the link is up for the first time; rejects when the streams cannot be used. */
   opened: Promise<void>
   /** Bytes of the largest payload that the server takes. */
   maxPayloadBytes (): number
@@ -119,7 +119,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     try {
       await ensureStreams(connection, options.limits)
     } catch (err) {
-      logger.warn({ err }, 'the streams are not usable')
+      logger.warn({ err }, 'the streams cannot be used')
     }
   }
 }
@@ -150,26 +150,26 @@ function createAcknowledgedPublisher (connection: NatsConnection, ackTimeoutMs: 
   return {
     publish: async (message) => await new Promise((resolve, reject) => {
       const token = (messages++).toString(36)
-      const timer = setTimeout(() => settle(token, silent(ackTimeoutMs)), ackTimeoutMs)
+      const timer = setTimeout(() => complete(token, silent(ackTimeoutMs)), ackTimeoutMs)
       waiting.set(token, { resolve, reject, timer })
       try {
         connection.publish(message.subject, message.payload, { reply: inbox + token, headers: encodeHeaders(message) })
       } catch (error) {
-        settle(token, error as Error)
+        complete(token, error as Error)
       }
     }),
     abandon (error) {
-      for (const token of [...waiting.keys()]) settle(token, error)
+      for (const token of [...waiting.keys()]) complete(token, error)
     }
   }
 
   function onAnswer (error: Error | null, answer: Msg): void {
     // Errors of the subscription itself have no answer; anyone who waits finds out by the timeout.
     if (error !== null) return
-    settle(answer.subject.slice(inbox.length), readRefusal(answer))
+    complete(answer.subject.slice(inbox.length), readRefusal(answer))
   }
 
-  function settle (token: string, error: Error | null): void {
+  function complete (token: string, error: Error | null): void {
     const waiter = waiting.get(token)
     if (waiter === undefined) return
     waiting.delete(token)
@@ -179,7 +179,7 @@ function createAcknowledgedPublisher (connection: NatsConnection, ackTimeoutMs: 
   }
 }
 
-/** All the client asks of headers is their bytes. Names and values are our own and hold no line breaks. */
+/** All the client asks of headers is their bytes. Names and values are our own and have no line breaks. */
 function encodeHeaders ({ id, headers }: OutgoingMessage): MsgHdrs {
   let text = `NATS/1.0\r\nNats-Msg-Id: ${id}\r\n`
   for (const name in headers) text += `${name}: ${headers[name]}\r\n`
@@ -190,7 +190,7 @@ function encodeHeaders ({ id, headers }: OutgoingMessage): MsgHdrs {
 /** Null when the stream has the message, be it as a duplicate. */
 function readRefusal (answer: Msg): Error | null {
   if (answer.data.length === 0) {
-    return new MillraceError('MILLRACE_STREAM_MISSING', 'no stream takes the subject', { action: 'retry' })
+    return new MillraceError('MILLRACE_STREAM_MISSING', 'no stream has this subject', { action: 'retry' })
   }
   const { error } = answer.json<{ error?: { err_code: number, description: string } }>()
   if (error === undefined) return null

@@ -48,7 +48,7 @@ export class SegmentReader {
   /**
    * Reads the next records that are durable.
    *
-   * @param limit  Position of the writer; null when nobody writes and all there is may be read.
+   * @param limit  Position of the writer; null when there is no writer and everything may be read.
    * @returns null when there is nothing left to read.
    */
   async read (limit: SpoolPosition | null): Promise<SpooledMessage[] | null> {
@@ -117,10 +117,10 @@ export class SegmentReader {
     const where = { folder: this.#folder, segment: this.#at.segment, offset: this.#at.offset + at }
     if (isTorn) {
       // A write that was cut off by a crash: its request was never answered with 200.
-      this.#logger.warn(where, 'torn record at the end of a spool segment was dropped')
+      this.#logger.warn(where, 'dropped an incomplete record at the end of a spool segment; its request was not acknowledged')
     } else {
       this.#damaged = true
-      this.#logger.error(where, 'damaged record in a spool segment was skipped')
+      this.#logger.error(where, 'skipped a damaged record of a spool segment; the segment is kept under the name .damaged')
     }
   }
 
@@ -135,7 +135,7 @@ export class SegmentReader {
     }
   }
 
-  /** A segment with damage in its middle is kept under another name for anyone who wants to look into it. */
+  /** A segment with a damaged record is kept under another name, for inspection. */
   async #finishSegment (): Promise<void> {
     const file = segmentPath(this.#folder, this.#at.segment)
     if (this.#damaged) await rename(file, `${file}.damaged`)

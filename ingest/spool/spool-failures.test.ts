@@ -81,12 +81,12 @@ t.test('a folder that cannot be written refuses, and is used again when it can b
   const root = await createRoot(t)
   const folder = path.join(root, '0')
   const spool = await openSpool(folder)
-  await rename(folder, `${folder}.away`)
+  await rename(folder, `${folder}.moved`)
 
   await t.rejects(spool.append(buildMessage('lost')), { code: 'ENOENT' })
   t.ok(spool.isEmpty)
 
-  await rename(`${folder}.away`, folder)
+  await rename(`${folder}.moved`, folder)
   await spool.append(buildMessage('kept'))
   t.same(await drainIds(spool), ['kept'])
 })
@@ -101,7 +101,7 @@ t.test('a process out of file descriptors refuses, and spools again when it has 
     closeSync(taken.pop())
     await append('refused', 100)
     taken.forEach((descriptor) => closeSync(descriptor))
-    // A file that nobody closed ends the process when its memory is collected.
+    // A file that was not closed ends the process when its memory is collected.
     globalThis.gc()
     await new Promise((resolve) => setTimeout(resolve, 50))
     await append('kept', 100)`)
@@ -121,7 +121,7 @@ t.test('a message larger than a portion is read whole, between small ones', asyn
   t.same(sizes, [10, 9_000_000, 10])
 })
 
-t.test('a torn note of the place repeats messages rather than losing one', async (t) => {
+t.test('a torn position file repeats messages rather than losing one', async (t) => {
   const root = await createRoot(t)
   const first = await openSpool(root)
   for (const id of ['a', 'b']) await first.append(buildMessage(id))

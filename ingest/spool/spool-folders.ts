@@ -15,10 +15,10 @@ interface OpenSpoolsOptions {
   logger: Logger
 }
 
-/** More ingest processes than this on one data directory are a mistake. */
+/** More ingest processes than this on one data directory are an error of configuration. */
 const MAX_SPOOLS = 256
 
-/** How often to look for spools of processes that are gone. */
+/** How often to check for spools of processes that no longer run. */
 const ADOPT_INTERVAL_MS = 10_000
 
 /**
@@ -38,7 +38,7 @@ export async function openOwnSpool ({ root, maxBytes, logger }: OpenSpoolsOption
   throw new Error(`all ${MAX_SPOOLS} spool folders of ${root} are in use`)
 }
 
-/** Publishes, in the background, what processes left that no longer run. */
+/** Publishes, in the background, what processes that no longer run have left. */
 export function adoptSpools (options: OpenSpoolsOptions & { link: StreamLink }): IntervalLoop {
   const { link, logger } = options
 
@@ -51,11 +51,11 @@ export function adoptSpools (options: OpenSpoolsOptions & { link: StreamLink }):
   }
 
   return runAtIntervals({
-    everyMs: ADOPT_INTERVAL_MS, run, logger, failure: 'orphaned spools could not be taken over', stopWithinMs: Infinity
+    everyMs: ADOPT_INTERVAL_MS, run, logger, failure: 'taking over spools of processes that no longer run failed', stopWithinMs: Infinity
   })
 }
 
-/** Takes every folder that holds messages and whose process is gone. The caller drains and closes them. */
+/** Takes every folder that has messages and whose process no longer runs. The caller drains and closes them. */
 export async function adoptOrphanedSpools ({ root, logger }: OpenSpoolsOptions): Promise<Spool[]> {
   const adopted: Spool[] = []
   for (const name of await readdir(root)) {
@@ -64,7 +64,7 @@ export async function adoptOrphanedSpools ({ root, logger }: OpenSpoolsOptions):
     if ((await listSegments(folder)).length === 0) continue
     const lock = tryLockFolder(folder)
     if (lock === null) continue
-    logger.warn({ folder }, 'took over the spool of a process that is gone')
+    logger.warn({ folder }, 'took over the spool of a process that no longer runs')
     // Nothing is appended to it here.
     adopted.push(await Spool.open({ folder, lock, maxBytes: 0, logger }))
   }

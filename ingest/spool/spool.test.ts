@@ -57,7 +57,7 @@ t.test('a successor continues where a process stopped, and repeats what was not 
   for (let i = 0; i < 20; i++) await first.append(buildMessage(i, 1_000_000))
   let taken = 0
   await t.rejects(async () => {
-    while (true) await first.drainSome(async () => { if (++taken > 10) throw new Error('away') })
+    while (true) await first.drainSome(async () => { if (++taken > 10) throw new Error('unavailable') })
   })
   await first.close()
 

@@ -12,7 +12,7 @@ import { encodeSpoolRecord } from './spool-record.ts'
 export interface SpoolOptions {
   folder: string
   lock: FileLock
-  /** Bytes the folder may hold; an append beyond is refused. */
+  /** Maximum bytes of the folder; an append beyond is refused. */
   maxBytes: number
   logger: Logger
 }
@@ -101,12 +101,12 @@ export class Spool {
 
   /**
    * Puts a message that the stream can never take, because it is larger than the server allows, into a file of its
-   * own beside the segments, so that it does not hold up the others and is not lost.
+   * own beside the segments, so that it does not block the others and is not lost.
    */
   async deadLetter (message: OutgoingMessage): Promise<void> {
     const file = path.join(this.#options.folder, `refused-${message.id}.record`)
     await writeFile(file, Buffer.concat(encodeSpoolRecord(message)), { flush: true })
-    this.#options.logger.error({ file, bytes: message.payload.length }, 'a spooled message is too large for the stream')
+    this.#options.logger.error({ file, bytes: message.payload.length }, 'moved a spooled message to a file: it is too large for the stream')
   }
 
   /** Ends the writing and gives the folder back; what is left is for the next process. */
@@ -119,7 +119,7 @@ export class Spool {
   async #drop (): Promise<void> {
     if (this.#appending > 0) return
     await this.#writer.rotate()
-    // Looking removes the segments that were read to their end. What was appended meanwhile stays for the next call.
+    // Reading removes the segments that were read to their end. What was appended meanwhile stays for the next call.
     const left = await this.#reader.read(this.#writer.position)
     if (left === null && this.#appending === 0) this.#bytes = 0
   }
@@ -158,8 +158,8 @@ const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 2000
 
 /**
- * Publishes what a spool holds until it is empty, however often the stream refuses; pauses double up to two seconds.
- * Ends early when aborted: what is left stays on the disk.
+ * Publishes the messages of a spool until it is empty, however often the stream refuses; pauses double up to two
+ * seconds. Ends early when aborted: what is left stays on the disk.
  */
 export async function drainSpool ({ spool, publish, onProgress, logger, signal }: DrainOptions): Promise<void> {
   let pauseMs = FIRST_PAUSE_MS

@@ -30,7 +30,7 @@ export async function discardPublished (connection: NatsConnection): Promise<voi
   for (const stream of [EVENTS_STREAM, PERSONS_STREAM]) await manager.streams.purge(stream)
 }
 
-/** A row of `events` as JSON; numbers of 64 bits are texts. */
+/** A row of `events` as JSON; numbers of 64 bits are strings. */
 export type StoredEvent = Record<string, unknown> & { uuid: string, event: string, properties: string }
 
 /** Inserts what was published, as the writer would: the frames one after the other, unread. */

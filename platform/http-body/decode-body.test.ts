@@ -44,7 +44,7 @@ for (const [name, body, hints] of forms) {
   })
 }
 
-t.test('NaN and Infinity count as null, but not inside texts', async (t) => {
+t.test('NaN and Infinity count as null, but not inside strings', async (t) => {
   const body = Buffer.from('{"a": NaN, "b": -Infinity, "c": [Infinity, "NaN \\" Infinity"]}')
 
   t.same(decodeBody(body, {}, 1000), { a: null, b: null, c: [null, 'NaN " Infinity'] })

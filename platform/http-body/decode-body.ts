@@ -3,7 +3,7 @@ import { hasLongNumber, parseJson } from './parse-json.ts'
 import { bodyError, type BodyErrorCode } from './read-body.ts'
 import { type ContentEncoding, inflateEncoded, inflateGzip, inflateLz64, isGzip } from './inflate.ts'
 
-/** What the request says about its body. All of it are hints: the bytes decide. */
+/** What the request says about its body. These are only hints: the bytes decide. */
 export interface BodyHints {
   contentType?: string | undefined
   contentEncoding?: string | undefined
@@ -36,7 +36,7 @@ const MAX_LAYERS = 5
 /**
  * Takes one wrapping after the other off a body until JSON is left: gzip, another content encoding, a form with
  * `data=`, lz64, base64. SDKs combine them, and name them wrongly or not at all, so each layer is recognised by its
- * bytes where it can be; hints settle the rest.
+ * bytes where it can be; hints decide the rest.
  *
  * @param maxBytes  Largest body after decompression.
  * @returns UTF-8 bytes that begin like a JSON object or array, without a byte order mark; not parsed yet.

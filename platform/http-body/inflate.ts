@@ -11,7 +11,7 @@ export function isGzip (bytes: Uint8Array): boolean {
 /**
  * Inflates gzip bytes, at most `maxBytes` of them: the limit acts while inflating, so a bomb costs no memory.
  *
- * Synchronous on purpose: for the bodies that are decoded on the event loop (tens of kilobytes) the way through the
+ * Synchronous on purpose: for the bodies that are decoded on the event loop (tens of kilobytes) a detour through the
  * thread pool costs several times the inflating itself.
  *
  * @throws {HttpError} 400 `invalid_gzip`, 413 `body_too_large`.
@@ -81,7 +81,7 @@ export function inflateLz64 (text: string, maxBytes: number): string {
   const first = readCode(read, 2)
   if (first === END) return ''
   let previous = readCharacter(read, first)
-  // Entries 0 to 2 are the special codes and never looked up.
+  // Entries 0 to 2 are the special codes and never used as entries.
   const dictionary: string[] = ['', '', '', previous]
   const parts = [previous]
   let length = previous.length

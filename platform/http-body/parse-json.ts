@@ -19,7 +19,7 @@ const json = JSON as unknown as ExactJson
 /**
  * Parses JSON text; `NaN` and `Infinity`, which some languages write, count as null.
  *
- * @param keepsDigits  Whole numbers that a double cannot hold become an `ExactNumber`, whatever else the text holds.
+ * @param keepsDigits  Whole numbers that a double cannot hold become an `ExactNumber`, whatever else is in the text.
  *   Ten times slower: ask `hasLongNumber` first.
  * @throws {HttpError} 400 `invalid_json`.
  */
@@ -122,7 +122,7 @@ export function numberText (value: number | ExactNumber): string {
   return first === undefined ? text : first + rest.padEnd(Number(exponent), '0')
 }
 
-/** Begins the strings that stand for long numbers meanwhile; nobody outside can know it. */
+/** Prefix of the strings that stand for long numbers meanwhile; no client can know it. */
 const MARK = `${randomUUID()}:`
 
 /** Strings are matched first, so that their content is never changed. */

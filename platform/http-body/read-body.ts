@@ -14,13 +14,13 @@ export interface ReadBodyOptions {
 }
 
 /**
- * Collects the bytes of a request body, as the pieces they came in: joining many megabytes would hold the event loop.
+ * Collects the bytes of a request body, as the pieces they came in: joining many megabytes would block the event loop.
  *
  * A body over the limit is refused as soon as that is known, but the connection stays usable: Node discards the rest
  * of the body once the answer is written, and the next request on the connection is read.
  *
- * @throws {HttpError} 413 `body_too_large`; 400 `incomplete_body` when the client went away half-way; what `admit`
- *   rejected with.
+ * @throws {HttpError} 413 `body_too_large`; 400 `incomplete_body` when the client disconnected before the end; what
+ *   `admit` rejected with.
  */
 export function readBody (request: IncomingMessage, options: ReadBodyOptions): Promise<Buffer[]> {
   const { maxBytes, smallBytes = Infinity, admit } = options
@@ -33,7 +33,7 @@ export function readBody (request: IncomingMessage, options: ReadBodyOptions): P
 
     request.on('data', onData)
     request.on('end', () => resolve(chunks))
-    // A client that goes away half-way shows as an error; after the end there is none, and a second settling is void.
+    // A client that disconnects before the end shows as an error; after the end, a second rejection has no effect.
     request.on('error', onGone)
 
     function onData (chunk: Buffer): void {
@@ -78,7 +78,7 @@ export function bodyTooLarge (what: string, maxBytes: number): HttpError {
   return new HttpError(413, 'validation_error', 'body_too_large', `${what} is larger than ${maxBytes} bytes.`)
 }
 
-/** What a proxy in front passes on at most; anyone who sends more is not listening for the answer. */
+/** The most that a reverse proxy usually passes on. A client that sends more does not read the answer anyway. */
 const MAX_DRAINED_BYTES = 20_971_520
 const MAX_DRAIN_MS = 5000
 

@@ -22,7 +22,7 @@ t.test('finds the same elements as parsing the whole, for any JSON and any layou
   t.end()
 })
 
-t.test('texts with brackets, quotes and escapes do not confuse it', async (t) => {
+t.test('strings with brackets, quotes and escapes do not confuse it', async (t) => {
   const batch = ['[{"', '\\', '\\"]', '"}', '\u2028', { '"]}': '\\\\' }]
   const text = JSON.stringify({ 'a"[': '}', batch, b: '\\"' })
 

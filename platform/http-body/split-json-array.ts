@@ -13,7 +13,7 @@ const CLOSE_OBJECT = 0x7d
 /** Fields of the top level larger than this are not parsed: no name, key or time is. In bytes. */
 const MAX_FIELD_BYTES = 4096
 
-/** A JSON text cut into the elements of its one long array, unparsed. */
+/** A JSON text split into the elements of its one long array, unparsed. */
 export interface SplitJson {
   /** Small fields beside the array, parsed. Empty when the array is the whole text. */
   fields: Record<string, unknown>
