@@ -1,5 +1,4 @@
-import { onCluster, onEachShard, systemTable } from './clickhouse/cluster-sql.ts'
-import { queryRows, type ClickHouse } from './clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, onCluster, onEachShard, queryRows, systemTable } from './clickhouse/connect-clickhouse.ts'
 import { purgeDeadLetters } from './dead-letters/replay-and-purge.ts'
 import { MillraceError } from './errors.ts'
 import { type NatsConnection } from './nats/connect-nats.ts'

@@ -1,7 +1,6 @@
 /** Watches the disks and the parts of ClickHouse. */
 import { type Logger } from 'pino'
-import { systemTable } from '../../platform/clickhouse/cluster-sql.ts'
-import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type HealthPart } from '../../platform/health.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
 import { type Metrics } from '../../platform/metrics.ts'

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { onCluster, onEachReplica, onEachShard } from '../clickhouse/cluster-sql.ts'
-import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, onCluster, onEachReplica, onEachShard } from '../clickhouse/connect-clickhouse.ts'
 import { type Sql } from '../postgres/connect-postgres.ts'
 import { drainPersonsOutbox } from './persons-outbox.ts'
 

@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { refreshEventsWithPerson } from '../../schema/migrate/refresh-events-with-person.ts'
 import { quoteIdentifier, quoteString } from '../../schema/clickhouse-sql.ts'
-import { onCluster, systemTable } from '../clickhouse/cluster-sql.ts'
-import { queryRows, type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, onCluster, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
 import {
   commentOf, describeColumn, listPromotedColumns, listPromotions, PromotionError, readFill, type PromotedColumn,
   type Promotion

@@ -1,8 +1,7 @@
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 import { quoteString } from '../../schema/clickhouse-sql.ts'
-import { systemTable } from '../clickhouse/cluster-sql.ts'
+import { type ClickHouse, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../errors.ts'
-import { queryRows, type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 
 /**
  * A property promoted by an operator is a column of `events` with a DEFAULT over `properties`: ClickHouse computes it

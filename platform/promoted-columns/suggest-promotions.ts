@@ -1,6 +1,5 @@
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
-import { systemTable } from '../clickhouse/cluster-sql.ts'
-import { queryRows, type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
 import { findNames } from '../query-log/find-names.ts'
 import { readQueryLog } from '../query-log/read-query-log.ts'
 import { listPromotions, type PromotedType, PromotionError } from './promoted-column.ts'

@@ -1,6 +1,5 @@
 import { quoteString } from '../../schema/clickhouse-sql.ts'
-import { systemTable } from '../clickhouse/cluster-sql.ts'
-import { OUR_LOG_COMMENT, type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, OUR_LOG_COMMENT, systemTable } from '../clickhouse/connect-clickhouse.ts'
 
 /** SELECTs with one text, of one day. */
 export interface LoggedQueries {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
-import { onCluster, onEachReplica, onEachShard, systemTable } from './cluster-sql.ts'
+import { onCluster, onEachReplica, onEachShard, systemTable } from './connect-clickhouse.ts'
 
 /** A name that has to be quoted. */
 const CLUSTER = "mill'race"

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { waitFor } from '../../test/support/wait-for.ts'
-import { createTestApi, send } from '../testing/create-test-api.ts'
+import { waitFor } from '../test/support/wait-for.ts'
+import { createTestApi, send } from './testing/create-test-api.ts'
 
 t.test('answers health by name of what it depends on, and metrics by route', async (t) => {
   const api = await createTestApi(t)
