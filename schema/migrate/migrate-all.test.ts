@@ -74,10 +74,11 @@ t.test('a run that was killed at any moment is continued by the next', { timeout
   const killed = await createEmptyDatabases(t)
   const recorded = new Set<number>()
 
+  const { PATH, NODE_COMPILE_CACHE } = process.env
   let code: number | null = null
   for (let afterMs = 100; code !== 0; afterMs += 50) {
     const child = spawn(process.execPath, [path.join(import.meta.dirname, 'main.ts')], {
-      env: { PATH: process.env.PATH, DATABASE_URL: killed.databaseUrl, CLICKHOUSE_URL: killed.clickhouseUrl },
+      env: { PATH, NODE_COMPILE_CACHE, DATABASE_URL: killed.databaseUrl, CLICKHOUSE_URL: killed.clickhouseUrl },
       stdio: ['ignore', 'ignore', 'inherit']
     })
     const ended = once(child, 'exit') as Promise<[number | null]>

@@ -117,6 +117,6 @@ async function start (
 
 /** The test runner would instrument every process; see `test/support/run-uninstrumented.js`. */
 function withBase (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const { PATH, HOME } = process.env
-  return { PATH, HOME, ...env }
+  const { PATH, HOME, NODE_COMPILE_CACHE } = process.env
+  return { PATH, HOME, ...NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }, ...env }
 }

@@ -87,8 +87,9 @@ async function appeared (folder: string, name: string): Promise<void> {
 }
 
 function run (args: string[], dataDir: string): { kill: () => void, exited: Promise<number | null> } {
+  const { PATH, HOME, NODE_COMPILE_CACHE } = process.env
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, MILLRACE_DATA_DIR: dataDir }, stdio: 'ignore'
+    env: { PATH, HOME, NODE_COMPILE_CACHE, MILLRACE_DATA_DIR: dataDir }, stdio: 'ignore'
   })
   return {
     kill: () => { child.kill('SIGKILL') },
