@@ -10,7 +10,7 @@ import { buildRandomCohort, buildRandomFlag, buildRandomUser, type RandomUser } 
 
 const SEED = 20_260_615
 const FLAGS = 300
-const USERS = 200
+const USERS = 100
 const COHORTS = 12
 
 type Json = Record<string, any>

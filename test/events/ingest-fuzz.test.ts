@@ -8,7 +8,8 @@ import { createTestClickHouse } from '../support/test-stores.ts'
 import { createChoices } from './fuzz-events.ts'
 import { buildRequest, type FuzzKeys, type FuzzRequest } from './fuzz-request.ts'
 
-const REQUESTS = Number(process.env.MILLRACE_TEST_FUZZ_REQUESTS ?? 20_000)
+/** For a campaign: `MILLRACE_TEST_FUZZ_REQUESTS=20000 MILLRACE_TEST_FUZZ_SEED=1`. */
+const REQUESTS = Number(process.env.MILLRACE_TEST_FUZZ_REQUESTS ?? 8000)
 const SEED = Number(process.env.MILLRACE_TEST_FUZZ_SEED ?? 20_261_121)
 /** Each answer waits for a message to be stored; so many wait together. */
 const CONNECTIONS = 64
