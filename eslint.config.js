@@ -39,7 +39,9 @@ export default [
     languageOptions: { parser: tseslint.parser, parserOptions: { projectService: true } },
     rules: {
       '@typescript-eslint/no-floating-promises': 'error',
-      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }]
+      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }],
+      // `import { type A }` loads the module, `import type { A }` does not.
+      '@typescript-eslint/no-import-type-side-effects': 'error'
     }
   },
   { files: ['**/*.ts'], ignores: notProduction, rules: restrictImports(noTesting) },

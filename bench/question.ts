@@ -1,4 +1,4 @@
-import { type Stack } from '../test/start-stack.ts'
+import type { Stack } from '../test/start-stack.ts'
 
 /** One measured number, with the reference measured in the same run where there is one. */
 export interface Figure {

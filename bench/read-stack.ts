@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
-import { type Stack } from '../test/start-stack.ts'
+import type { Stack } from '../test/start-stack.ts'
 
 interface Counts {
   events: number

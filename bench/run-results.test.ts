@@ -2,7 +2,7 @@ import { readdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { compareResults, type Comparison, readBaseline, renderComparisons } from './run-results.ts'
-import { type Figure } from './question.ts'
+import type { Figure } from './question.ts'
 
 const RESULTS = path.join(import.meta.dirname, 'results')
 

@@ -4,9 +4,9 @@ import path from 'node:path'
 import t from 'tap'
 import { hashPersonalKey } from '../platform/keys/key-text.ts'
 import { createReadKeys } from '../platform/keys/read-keys.ts'
-import { type Sql } from '../platform/postgres/connect-postgres.ts'
+import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { createTestPostgres } from '../test/support/test-stores.ts'
-import { type TestContext } from '../test/support/test-context.ts'
+import type { TestContext } from '../test/support/test-context.ts'
 import { runCaptured, type Captured } from './testing/run-captured.ts'
 
 const NOW = Date.parse('2030-01-01T00:00:00Z')

@@ -1,4 +1,4 @@
-import { type CliContext } from './cli-context.ts'
+import type { CliContext } from './cli-context.ts'
 
 /** A column of a table: its title, and the value it shows of a row. */
 export type Column<T> = readonly [title: string, show: (row: T) => unknown]

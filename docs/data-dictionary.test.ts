@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { type ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { createTestClickHouse } from '../test/support/test-stores.ts'
 
 const FILE = path.join(import.meta.dirname, 'data-dictionary.md')

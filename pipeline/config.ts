@@ -1,6 +1,6 @@
 import { loadSettings } from '../platform/load-settings.ts'
-import { type StreamLimits } from '../schema/streams.ts'
-import { type BatchLimits } from './writer/batch-range.ts'
+import type { StreamLimits } from '../schema/streams.ts'
+import type { BatchLimits } from './writer/batch-range.ts'
 
 /** What a pipeline process is told by its environment; see `platform/settings.ts` for units and reasons. */
 export interface PipelineConfig {

@@ -1,6 +1,6 @@
 import { CLICKHOUSE_ERRORS } from '../platform/clickhouse/clickhouse-errors.ts'
 import { createMetrics, type Counter, type Histogram, type Metrics } from '../platform/metrics.ts'
-import { type PartitionState } from './partitions/partition-state.ts'
+import type { PartitionState } from './partitions/partition-state.ts'
 import { WRITER_REFUSALS } from './writer/dead-letter-rows.ts'
 
 /** The metrics of a pipeline process. Every outcome of an event has a counter: stored, deduplicated, dead-lettered. */

@@ -1,7 +1,7 @@
 /** Work that is repeated at intervals and counted, such as retention. */
 import { type IntervalLoop, runAtIntervals } from '../platform/intervals.ts'
-import { type Logger } from '../platform/logger.ts'
-import { type Counter, type Metrics } from '../platform/metrics.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Counter, Metrics } from '../platform/metrics.ts'
 import { applyRetention, type RetentionDeps } from '../platform/retention.ts'
 
 export interface RoundsOptions {

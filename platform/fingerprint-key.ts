@@ -1,6 +1,6 @@
 import { createFingerprintKey, type FingerprintKey } from '../schema/frame-message.ts'
-import { type Logger } from './logger.ts'
-import { type Sql } from './postgres/connect-postgres.ts'
+import type { Logger } from './logger.ts'
+import type { Sql } from './postgres/connect-postgres.ts'
 
 /** Between two readings while Postgres is unavailable, in milliseconds. */
 const RETRY_MS = 5000

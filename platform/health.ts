@@ -1,6 +1,6 @@
-import { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { withTimeout } from './intervals.ts'
-import { type Registry } from './metrics.ts'
+import type { Registry } from './metrics.ts'
 
 /** One dependency or stage of a process: whether it works, and what an operator wants to know of it. */
 export interface HealthPart {

@@ -1,5 +1,5 @@
 import { type Server, STATUS_CODES } from 'node:http'
-import { type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { HttpError, toHttpErrorBody } from './errors.ts'
 
 /**

@@ -1,4 +1,4 @@
-import { type Logger } from './logger.ts'
+import type { Logger } from './logger.ts'
 
 /** Waiting: between tries of work that failed, and between runs of work that is done at intervals. */
 

@@ -1,5 +1,5 @@
 import { SettingsError } from './errors.ts'
-import { type Logger } from './logger.ts'
+import type { Logger } from './logger.ts'
 
 /** A step of the shutdown, named for the log. */
 export interface ShutdownStep {

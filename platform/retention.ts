@@ -1,8 +1,8 @@
 import { type ClickHouse, onCluster, onEachShard, queryRows, systemTable } from './clickhouse/connect-clickhouse.ts'
 import { purgeDeadLetters } from './dead-letters/replay-and-purge.ts'
 import { MillraceError } from './errors.ts'
-import { type NatsConnection } from './nats/connect-nats.ts'
-import { type Sql, type TransactionSql } from './postgres/connect-postgres.ts'
+import type { NatsConnection } from './nats/connect-nats.ts'
+import type { Sql, TransactionSql } from './postgres/connect-postgres.ts'
 
 /** What is kept: events, of the deployment or of a project, and dead letters. */
 export type RetentionSubject = 'events' | 'dead_letters'

@@ -8,7 +8,7 @@ import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/sta
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
 import { withoutSettings } from './support/environments.ts'
 import { createTestClickHouse, createTestPostgres } from './support/test-stores.ts'
-import { type TestContext } from './support/test-context.ts'
+import type { TestContext } from './support/test-context.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'deploy', 'local', 'main.ts')
 const READY_TIMEOUT_MS = 60_000

@@ -1,5 +1,5 @@
-import { type FastifyInstance, type FastifyRequest } from 'fastify'
-import { type DeadLetter, type DeadLetterFilter } from '../../platform/dead-letters/dead-letter.ts'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { DeadLetter, DeadLetterFilter } from '../../platform/dead-letters/dead-letter.ts'
 import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { notFound } from '../http/errors.ts'

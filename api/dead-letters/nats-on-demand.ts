@@ -1,6 +1,6 @@
 import { JetStreamApiError } from '@nats-io/jetstream'
 import { HttpError } from '../../platform/errors.ts'
-import { type Logger } from '../../platform/logger.ts'
+import type { Logger } from '../../platform/logger.ts'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 
 /** A connection that is opened on first use. */

@@ -1,4 +1,4 @@
-import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
 import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
 

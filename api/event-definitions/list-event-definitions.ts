@@ -1,6 +1,6 @@
-import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
-import { type PageContent, type PageQuery } from '../http/pagination.ts'
+import type { PageContent, PageQuery } from '../http/pagination.ts'
 import { selectEventDefinition, type EventDefinition } from './event-definition.ts'
 
 /** Which events to list: all, those of SDKs (`$pageview`), or custom ones. */

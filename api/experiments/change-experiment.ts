@@ -1,7 +1,7 @@
-import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import { notFound } from '../http/errors.ts'
-import { type FlagWriter } from '../flag-management/write-feature-flag.ts'
+import type { FlagWriter } from '../flag-management/write-feature-flag.ts'
 import { sameVariants, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
 import {
   type ExperimentFields, invalidExperiment, type NewExperiment, refuseEndBeforeStart, refuseGlobalProperties,

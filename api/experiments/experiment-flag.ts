@@ -1,5 +1,5 @@
-import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { type HttpError } from '../../platform/errors.ts'
+import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import type { HttpError } from '../../platform/errors.ts'
 import { describeRunning, type FlagWriter, openFlagWriter } from '../flag-management/write-feature-flag.ts'
 import { type FlagDefinition, MalformedFlagError, sameVariants, type Variant, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
 import { invalidExperiment } from './experiment-body.ts'

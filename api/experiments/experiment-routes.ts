@@ -1,5 +1,5 @@
-import { type FastifyInstance } from 'fastify'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { FastifyInstance } from 'fastify'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
 import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'

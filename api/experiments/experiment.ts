@@ -1,8 +1,8 @@
-import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { notFound } from '../http/errors.ts'
-import { type PageContent, type PageQuery } from '../http/pagination.ts'
+import type { PageContent, PageQuery } from '../http/pagination.ts'
 
 /** The flag of an experiment as answers show it (docs/contract/service.md 2.3). */
 export interface LinkedFlag {

@@ -1,11 +1,11 @@
 import { Counter } from 'prom-client'
-import { type Metrics } from '../../platform/metrics.ts'
+import type { Metrics } from '../../platform/metrics.ts'
 import { evaluateFlags, type Evaluation, type FlagSet } from '../flag-evaluation/evaluate-flags.ts'
 import { NO_FACTS, type Properties, type StoredFacts, type Subject } from '../flag-evaluation/subject.ts'
-import { type EvaluationCounter, type FindCounter } from '../flag-evaluation/flag-outcome.ts'
-import { type CircuitBreaker } from './circuit-breaker.ts'
-import { type FlagRequest } from './flag-request.ts'
-import { type PersonReader } from './person-reader.ts'
+import type { EvaluationCounter, FindCounter } from '../flag-evaluation/flag-outcome.ts'
+import type { CircuitBreaker } from './circuit-breaker.ts'
+import type { FlagRequest } from './flag-request.ts'
+import type { PersonReader } from './person-reader.ts'
 
 export interface ComputeFlagsDeps {
   persons: PersonReader

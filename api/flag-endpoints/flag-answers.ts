@@ -1,4 +1,4 @@
-import { type Evaluation } from '../flag-evaluation/evaluate-flags.ts'
+import type { Evaluation } from '../flag-evaluation/evaluate-flags.ts'
 import { parseInteger } from '../http/request-values.ts'
 
 /** The fields of an answer besides the flags. */

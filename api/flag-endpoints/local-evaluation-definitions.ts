@@ -1,4 +1,4 @@
-import { type FlagSet } from '../flag-evaluation/evaluate-flags.ts'
+import type { FlagSet } from '../flag-evaluation/evaluate-flags.ts'
 
 type Json = Record<string, unknown>
 

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
-import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
 import { requireScope } from '../../platform/scopes.ts'
 import { readPersonalKey } from '../http/personal-key-access.ts'
 import { notFound } from '../http/errors.ts'
-import { type FlagSet } from '../flag-evaluation/evaluate-flags.ts'
+import type { FlagSet } from '../flag-evaluation/evaluate-flags.ts'
 import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
 import { describeForSdk } from './local-evaluation-definitions.ts'
 

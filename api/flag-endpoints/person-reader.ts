@@ -1,7 +1,7 @@
 import { parseStoredJson } from '../../platform/http-body/parse-json.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type Properties, type StoredFacts } from '../flag-evaluation/subject.ts'
-import { type CancellableWork } from './circuit-breaker.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Properties, StoredFacts } from '../flag-evaluation/subject.ts'
+import type { CancellableWork } from './circuit-breaker.ts'
 
 /** What to read about the subject of a request. */
 interface PersonQuery {

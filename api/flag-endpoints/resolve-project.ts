@@ -1,6 +1,6 @@
 import { HttpError } from '../../platform/errors.ts'
-import { type KeyDirectory } from '../../platform/keys/key-directory.ts'
-import { type DefinitionCache } from './definition-cache.ts'
+import type { KeyDirectory } from '../../platform/keys/key-directory.ts'
+import type { DefinitionCache } from './definition-cache.ts'
 
 export interface ResolveProjectDeps {
   keys: KeyDirectory

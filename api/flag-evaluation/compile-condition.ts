@@ -1,9 +1,9 @@
 import { allOf, compileFilter, type FilterContext, NO, UNSURE } from './compile-filter.ts'
-import { type FlagDefinition } from './flag-definition.ts'
-import { type Outcome, type Reason } from './flag-outcome.ts'
+import type { FlagDefinition } from './flag-definition.ts'
+import type { Outcome, Reason } from './flag-outcome.ts'
 import { compileIdentify, hashIdentifier, isIdentified, NO_DEVICE, NO_GROUP, UNREAD_IDENTIFIER } from './rollout-hash.ts'
-import { type ParsedCondition, type ParsedVariant } from './parse-filters.ts'
-import { type Subject } from './subject.ts'
+import type { ParsedCondition, ParsedVariant } from './parse-filters.ts'
+import type { Subject } from './subject.ts'
 
 /** Tries a condition: returns the outcome on a match, else the reason, or undefined when it needs stored facts. */
 export type Condition = (subject: Subject) => Outcome | ConditionMiss | undefined

@@ -1,6 +1,6 @@
 import { findOperator } from './property-operators.ts'
 import { type CohortDefinition, MalformedFlagError } from './flag-definition.ts'
-import { type Outcome } from './flag-outcome.ts'
+import type { Outcome } from './flag-outcome.ts'
 import { type ParsedProperty, parseProperty, readArray, readObject } from './parse-filters.ts'
 import { ABSENT, compileGroupLookup, compilePersonLookup, type Subject, UNREAD } from './subject.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { compileFlagSet, tryFlags } from './evaluate-flags.ts'
-import { type CohortDefinition, type FlagDefinition } from './flag-definition.ts'
-import { type Outcome } from './flag-outcome.ts'
+import type { CohortDefinition, FlagDefinition } from './flag-definition.ts'
+import type { Outcome } from './flag-outcome.ts'
 import { NO_FACTS, type Subject } from './subject.ts'
 import { buildDefinitions, buildFlag, buildSubject } from '../testing/build-definitions.ts'
 

@@ -4,7 +4,7 @@
  * Run: node api/flag-evaluation/evaluate-flags.bench.ts
  */
 import { compileFlagSet, tryFlags } from './evaluate-flags.ts'
-import { type FlagDefinition } from './flag-definition.ts'
+import type { FlagDefinition } from './flag-definition.ts'
 import { buildDefinitions, buildFlag, buildSubject } from '../testing/build-definitions.ts'
 
 const REQUESTS = 50_000

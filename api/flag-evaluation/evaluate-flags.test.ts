@@ -1,7 +1,7 @@
 import t from 'tap'
 import { compileFlagSet, evaluateFlags, tryFlags } from './evaluate-flags.ts'
-import { type FlagDefinition } from './flag-definition.ts'
-import { type Outcome } from './flag-outcome.ts'
+import type { FlagDefinition } from './flag-definition.ts'
+import type { Outcome } from './flag-outcome.ts'
 import { NO_FACTS, type StoredFacts, type Subject } from './subject.ts'
 import { buildDefinitions, buildFlag, buildSubject } from '../testing/build-definitions.ts'
 

@@ -1,7 +1,7 @@
-import { type FindCounter, type Outcome } from './flag-outcome.ts'
-import { type StoredFacts, type Subject } from './subject.ts'
+import type { FindCounter, Outcome } from './flag-outcome.ts'
+import type { StoredFacts, Subject } from './subject.ts'
 import { compileBrokenFlag, type CompiledFlag, compileFlag } from './compile-flag.ts'
-import { type FilterContext } from './compile-filter.ts'
+import type { FilterContext } from './compile-filter.ts'
 import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions } from './flag-definition.ts'
 
 /** All flags of a project, compiled together because they may depend on one another. Immutable. */

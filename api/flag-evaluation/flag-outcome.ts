@@ -1,4 +1,4 @@
-import { type FlagDefinition } from './flag-definition.ts'
+import type { FlagDefinition } from './flag-definition.ts'
 
 /** Why a flag has its value, as SDKs know the codes. The order is the priority, highest first. */
 const REASONS = [

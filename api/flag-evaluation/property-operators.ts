@@ -2,7 +2,7 @@ import { compileDateAfter, compileDateBefore, compileDateExact } from './match-d
 import { compileContains, compileContainsAny, compileContainsNone, compileEndsWith, compileExact, compileIsNot, compileNotContains, compileNotEndsWith, compileNotRegex, compileNotStartsWith, compileRegex, compileStartsWith } from './match-text.ts'
 import { compileBetween, compileGreater, compileGreaterOrEqual, compileLess, compileLessOrEqual, compileNotBetween } from './match-number.ts'
 import { compileSemverCaret, compileSemverEqual, compileSemverGreater, compileSemverGreaterOrEqual, compileSemverLess, compileSemverLessOrEqual, compileSemverNotEqual, compileSemverTilde, compileSemverWildcard } from './match-semver.ts'
-import { type CompileTest } from './property-test.ts'
+import type { CompileTest } from './property-test.ts'
 
 /** Every operator that compares a property of a person or group. */
 const OPERATORS: Readonly<Record<string, CompileTest>> = {

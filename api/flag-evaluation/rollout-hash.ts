@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
-import { type FlagDefinition } from './flag-definition.ts'
-import { type Subject } from './subject.ts'
+import type { FlagDefinition } from './flag-definition.ts'
+import type { Subject } from './subject.ts'
 
 /** The request names no group of the type that the condition aggregates by. */
 export const NO_GROUP = Symbol('no group')

@@ -1,4 +1,4 @@
-import { type Outcome } from './flag-outcome.ts'
+import type { Outcome } from './flag-outcome.ts'
 
 export type Properties = Readonly<Record<string, unknown>>
 

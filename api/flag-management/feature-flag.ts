@@ -1,4 +1,4 @@
-import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
 
 /** A feature flag as answers show it. */

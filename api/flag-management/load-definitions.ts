@@ -1,5 +1,5 @@
-import { type Sql, type SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
-import { type CohortDefinition, type FlagDefinition, type ProjectDefinitions } from '../flag-evaluation/flag-definition.ts'
+import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
+import type { CohortDefinition, FlagDefinition, ProjectDefinitions } from '../flag-evaluation/flag-definition.ts'
 
 /** Reads the ids of all projects: tens of rows. */
 export async function loadProjectIds (sql: Sql): Promise<Set<number>> {

@@ -1,6 +1,6 @@
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
-import { type PageContent, type PageQuery } from '../http/pagination.ts'
+import type { PageContent, PageQuery } from '../http/pagination.ts'
 import { notFound } from '../http/errors.ts'
 import { type FeatureFlag, selectFeatureFlag } from './feature-flag.ts'
 

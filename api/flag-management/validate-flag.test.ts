@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type FlagDefinition, type MalformedFlagError } from '../flag-evaluation/flag-definition.ts'
+import type { FlagDefinition, MalformedFlagError } from '../flag-evaluation/flag-definition.ts'
 import { buildDefinitions, buildFlag } from '../testing/build-definitions.ts'
 import { findDependents, validateFlag } from './validate-flag.ts'
 

@@ -1,4 +1,4 @@
-import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { cutText } from '../../platform/storable-text.ts'
 import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions, sameVariants, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'

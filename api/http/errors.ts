@@ -1,6 +1,4 @@
-import {
-  type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifySchemaValidationError
-} from 'fastify'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { drainRequest } from '../../platform/http-body/read-body.ts'

@@ -1,7 +1,7 @@
 import { HttpError } from '../../platform/errors.ts'
-import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isStorableText } from '../../platform/storable-text.ts'
-import { type PageContent } from './pagination.ts'
+import type { PageContent } from './pagination.ts'
 import { isIsoDateTime, parseInteger } from './request-values.ts'
 
 /** What a query casts a value of a cursor to; a forged one must not reach the query. */

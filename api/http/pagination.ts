@@ -1,4 +1,4 @@
-import { type FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 
 /** Default and maximum items per page. */
 const DEFAULT_LIMIT = 100

@@ -1,6 +1,6 @@
 import { Ajv, type AnySchema, type ValidateFunction } from 'ajv'
 import ajvFormats from 'ajv-formats'
-import { type FastifyInstance, type FastifyRequest, type FastifySchemaCompiler } from 'fastify'
+import type { FastifyInstance, FastifyRequest, FastifySchemaCompiler } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
 import { normaliseContentType } from '../../platform/http-body/read-body.ts'
 import { isStorableText } from '../../platform/storable-text.ts'

@@ -1,6 +1,6 @@
 import { MillraceError } from '../../platform/errors.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type KeyOwner } from '../../platform/keys/read-keys.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { KeyOwner } from '../../platform/keys/read-keys.ts'
 import { isScope, SCOPE_OBJECTS } from '../../platform/scopes.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../platform/keys/key-text.ts'
 import { toStoredEmail } from './users.ts'

@@ -1,5 +1,5 @@
 import { MillraceError } from '../../platform/errors.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { mintKey } from '../../platform/keys/key-text.ts'
 
 export interface NewProject {

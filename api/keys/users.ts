@@ -1,5 +1,5 @@
 import { MillraceError } from '../../platform/errors.ts'
-import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 
 /** A user as answers show them, in `created_by` (docs/contract/service.md 2.2). */
 export interface UserSummary {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
-import { type Sql, type Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
-import { type PageContent } from '../http/pagination.ts'
+import type { PageContent } from '../http/pagination.ts'
 import { selectPropertyDefinition, type PropertyDefinition } from './property-definition.ts'
 import { readPropertyFilter, type PropertyDefinitionQuery, type PropertyFilter } from './property-query.ts'
 

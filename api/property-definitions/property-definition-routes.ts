@@ -1,5 +1,5 @@
-import { type FastifyInstance } from 'fastify'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { FastifyInstance } from 'fastify'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { buildPage, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'

@@ -1,5 +1,5 @@
-import { type CohortDefinition, type FlagDefinition, type ProjectDefinitions } from '../flag-evaluation/flag-definition.ts'
-import { type Subject } from '../flag-evaluation/subject.ts'
+import type { CohortDefinition, FlagDefinition, ProjectDefinitions } from '../flag-evaluation/flag-definition.ts'
+import type { Subject } from '../flag-evaluation/subject.ts'
 
 /** A flag for tests, with default values for all other fields. */
 export function buildFlag (key: string, filters: unknown, rest: Partial<FlagDefinition> = {}): FlagDefinition {

@@ -3,7 +3,7 @@ import { createLogger } from '../../platform/logger.ts'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
-import { type TestContext } from '../../test/support/test-context.ts'
+import type { TestContext } from '../../test/support/test-context.ts'
 
 const TEN_MEGABYTES = 10_485_760
 

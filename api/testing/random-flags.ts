@@ -1,5 +1,5 @@
 import { pickOne, type Random } from '../../test/support/random.ts'
-import { type TestFlag } from './create-test-decide.ts'
+import type { TestFlag } from './create-test-decide.ts'
 
 type Json = Record<string, any>
 

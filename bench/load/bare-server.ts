@@ -1,5 +1,5 @@
 import { fork } from 'node:child_process'
-import { type AddressInfo } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import fastify from 'fastify'
 
 /** The reference server: a Fastify that parses each body and answers `answer`, in a process of its own. */

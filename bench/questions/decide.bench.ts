@@ -1,5 +1,5 @@
 import { prepareLoad } from '../load/load-generator.ts'
-import { type LoadResult } from '../load/send-requests.ts'
+import type { LoadResult } from '../load/send-requests.ts'
 import { startBareServer } from '../load/bare-server.ts'
 import { median, percentile, type BenchContext, type Figure, type Question } from '../question.ts'
 import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'

@@ -9,7 +9,7 @@ import {
   auditEvents, countEvents, cpuBetween, readMergeCpu, readProcessCpu, readTiers, waitUntilVisible
 } from '../read-stack.ts'
 import { prepareLoad } from '../load/load-generator.ts'
-import { type EventOptions } from '../load/prepare-events.ts'
+import type { EventOptions } from '../load/prepare-events.ts'
 import { type BenchContext, type Figure, median, type Question } from '../question.ts'
 
 /** Of all tiers that touch an event, without background merges, in microseconds. */

@@ -1,8 +1,8 @@
-import { type ClickHouseSettings } from '@clickhouse/client'
+import type { ClickHouseSettings } from '@clickhouse/client'
 import { connectClickHouse, type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeExpression, readPromotion } from '../../platform/promoted-columns/promoted-column.ts'
 import { promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
-import { type BenchContext, type Figure, type Question } from '../question.ts'
+import type { BenchContext, Figure, Question } from '../question.ts'
 
 const ROWS = 5_000_000
 const QUICK_ROWS = 250_000

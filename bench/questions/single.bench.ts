@@ -2,7 +2,7 @@ import {
   auditEvents, countEvents, cpuBetween, readProcessCpu, readTiers, type Tier, waitUntilVisible
 } from '../read-stack.ts'
 import { prepareLoad } from '../load/load-generator.ts'
-import { type LoadResult } from '../load/send-requests.ts'
+import type { LoadResult } from '../load/send-requests.ts'
 import { startBareServer } from '../load/bare-server.ts'
 import { median, percentile, type BenchContext, type Figure, type Question } from '../question.ts'
 

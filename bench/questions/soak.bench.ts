@@ -1,6 +1,6 @@
 import { auditEvents, countEvents, readTiers, type Tier, type TierReadings, waitUntilVisible } from '../read-stack.ts'
 import { prepareLoad } from '../load/load-generator.ts'
-import { type BenchContext, type Figure, type Question } from '../question.ts'
+import type { BenchContext, Figure, Question } from '../question.ts'
 
 const MINUTES = 10
 /** In pieces, so that the prepared bodies of the load generator stay small. */

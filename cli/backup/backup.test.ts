@@ -14,7 +14,7 @@ import { promoteProperty } from '../../platform/promoted-columns/promote-propert
 import { readPromotion } from '../../platform/promoted-columns/promoted-column.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { startStack, type Stack } from '../../test/start-stack.ts'
-import { type CliWorld } from '../cli-context.ts'
+import type { CliWorld } from '../cli-context.ts'
 import { runCli } from '../run-cli.ts'
 import { interruptBackups, interruptRestore } from './testing/interrupt-backup.ts'
 

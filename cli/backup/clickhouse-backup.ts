@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs'
 import { cp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { quoteString } from '../../schema/clickhouse-sql.ts'
-import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type BackupFile, type BackupManifest, type ClickHouseColumn, type ClickHouseTable, type OnBytes, writeBackupFile } from './backup-folder.ts'
 

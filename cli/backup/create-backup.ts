@@ -9,7 +9,7 @@ import { backUpPostgres } from './postgres-backup.ts'
 import { waitUntilStored, whileInsertsAreHeld } from './quiesce.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { tryLockFile, type FileLock } from '../../platform/durable-folder.ts'
-import { type CliContext } from '../cli-context.ts'
+import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
 
 export interface CreateBackupOptions {

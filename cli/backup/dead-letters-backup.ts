@@ -6,7 +6,7 @@ import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { jetstream } from '@nats-io/jetstream'
 import { headers as createHeaders } from '@nats-io/transport-node'
 import { deadLetterSubject } from '../../schema/streams.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { scanDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type BackupFile, writeBackupFile } from './backup-folder.ts'
 

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
-import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type BackupFile, type BackupManifest, type OnBytes, type Sequence, writeBackupFile } from './backup-folder.ts'
 
 /** Tables that the migrations of a restore fill. */

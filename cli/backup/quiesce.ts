@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../platform/errors.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
 
 export interface WaitUntilStoredOptions {

@@ -22,7 +22,7 @@ import { loadSettings } from '../../platform/load-settings.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
 import { readMigrations } from '../../schema/migrate/read-migrations.ts'
-import { type CliContext } from '../cli-context.ts'
+import type { CliContext } from '../cli-context.ts'
 import { DEAD_LETTER_FILES } from './create-backup.ts'
 import { startProgressBar } from '../terminal-output.ts'
 

@@ -1,10 +1,10 @@
 import path from 'node:path'
-import { type Command } from 'commander'
-import { type BackupManifest } from '../backup/backup-folder.ts'
+import type { Command } from 'commander'
+import type { BackupManifest } from '../backup/backup-folder.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { createBackup } from '../backup/create-backup.ts'
 import { restoreBackup } from '../backup/restore-backup.ts'
-import { type CliContext } from '../cli-context.ts'
+import type { CliContext } from '../cli-context.ts'
 import { JSON_OPTION, printFields, type Output } from '../terminal-output.ts'
 import { readDuration } from '../read-arguments.ts'
 

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { personUuid } from '../../platform/persons/person-ids.ts'
 import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import { freePort } from '../../test/support/local-ports.ts'
-import { type TestContext } from '../../test/support/test-context.ts'
+import type { TestContext } from '../../test/support/test-context.ts'
 import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
 const JO = personUuid(1, 'jo')

@@ -4,7 +4,7 @@ import { createLogger } from '../../platform/logger.ts'
 import { deletePerson } from '../../platform/persons/delete-person.ts'
 import { findPersonByDistinctId, findPersonByUuid } from '../../platform/persons/person-ids.ts'
 import { countEventsOfPerson, listPersons, type Person, readPerson } from '../../platform/persons/read-persons.ts'
-import { type CliContext } from '../cli-context.ts'
+import type { CliContext } from '../cli-context.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readDuration, readId } from '../read-arguments.ts'
 

@@ -3,8 +3,8 @@ import { createPersonalKey, listPersonalKeys, revokePersonalKey } from '../../ap
 import { createProject, listProjects, rotateProjectKey } from '../../api/keys/projects.ts'
 import { createUser, listUsers } from '../../api/keys/users.ts'
 import { MillraceError } from '../../platform/errors.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type CliContext } from '../cli-context.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { CliContext } from '../cli-context.ts'
 import { collectIds, collectStrings, readDuration, readId, readString, readTimezone } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
 

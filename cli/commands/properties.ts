@@ -3,7 +3,7 @@ import { describeExpression, listPromotedColumns, PROMOTED_TYPES, type PromotedC
 import { demoteProperty, promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
 import { suggestPromotions, type Suggestion } from '../../platform/promoted-columns/suggest-promotions.ts'
 import { JSON_OPTION, type Output, printFields, printRows, type ProgressBar, startProgressBar } from '../terminal-output.ts'
-import { type CliContext } from '../cli-context.ts'
+import type { CliContext } from '../cli-context.ts'
 import { readCount } from '../read-arguments.ts'
 
 /** `millrace properties promote|demote|list|suggest`. */

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { MillraceError } from '../../platform/errors.ts'
 import { applyRetention, clearRetention, listRetention, setRetention } from '../../platform/retention.ts'
-import { type CliContext } from '../cli-context.ts'
+import type { CliContext } from '../cli-context.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readId } from '../read-arguments.ts'
 

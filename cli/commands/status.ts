@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Command } from 'commander'
-import { type CliContext } from '../cli-context.ts'
+import type { Command } from 'commander'
+import type { CliContext } from '../cli-context.ts'
 import { collectStrings } from '../read-arguments.ts'
 import { buildStatus, type Reading } from '../status/build-status.ts'
 import { drawStatus } from '../status/draw-status.ts'

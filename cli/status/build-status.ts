@@ -1,4 +1,4 @@
-import { type StoresReading, type TierName, type TierReading } from './read-status.ts'
+import type { StoresReading, TierName, TierReading } from './read-status.ts'
 
 /**
  * What clients see. Captures are `answered`; `spooled`: answered, and stored on the disk of ingest; `refused`: some got

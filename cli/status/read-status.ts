@@ -1,9 +1,9 @@
 import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
-import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type HealthReport } from '../../platform/health.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { HealthReport } from '../../platform/health.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 
 export type TierName = 'ingest' | 'pipeline' | 'api'
 

@@ -1,4 +1,4 @@
-import { type CliWorld } from '../cli-context.ts'
+import type { CliWorld } from '../cli-context.ts'
 import { runCli } from '../run-cli.ts'
 
 /** What a command line did: its exit code, and what it wrote. */

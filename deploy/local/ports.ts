@@ -1,8 +1,8 @@
 /** Ports: whether the chosen ones are free, and free ones for everything else. */
 import { createServer } from 'node:net'
 import { SettingsError } from '../../platform/errors.ts'
-import { type SettingName } from '../../platform/settings.ts'
-import { type StackSettings } from './stack-settings.ts'
+import type { SettingName } from '../../platform/settings.ts'
+import type { StackSettings } from './stack-settings.ts'
 import { ServiceStartError } from './processes/service.ts'
 
 interface WantedPort {

@@ -7,10 +7,10 @@ import { createFirstProject } from './create-first-project.ts'
 import { type Credentials, loadCredentials, removeAddresses, type StackAddresses, writeAddresses } from './data-dir/stack-access.ts'
 import { checkRoom, explainFailedStart, refuseUnfinishedRestore, ROOM_OF_FIRST_START, ROOM_OF_START } from './data-dir/check-data-dir.ts'
 import { lockDataDir } from './data-dir/data-dir-lock.ts'
-import { type Progress } from './progress.ts'
+import type { Progress } from './progress.ts'
 import { endRecordedProcesses, openProcessRecord } from './processes/recorded-processes.ts'
 import { createStackParts } from './processes/supervise.ts'
-import { type StackSettings } from './stack-settings.ts'
+import type { StackSettings } from './stack-settings.ts'
 import { startServices, startTiers } from './start-parts.ts'
 
 /** The whole system on one machine, running. */

@@ -1,4 +1,4 @@
-import { type Metrics } from '../../platform/metrics.ts'
+import type { Metrics } from '../../platform/metrics.ts'
 
 /**
  * Why an event of an accepted request is not stored. The answer is 200 all the same (the contract says so), its

@@ -1,5 +1,5 @@
 import { HttpError } from '../../platform/errors.ts'
-import { type Metrics } from '../../platform/metrics.ts'
+import type { Metrics } from '../../platform/metrics.ts'
 
 /** Bounds how many events a project may send, so that one client cannot take the time of all others. */
 export interface RateLimit {

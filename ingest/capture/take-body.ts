@@ -1,8 +1,8 @@
-import { type Project } from '../../platform/keys/read-keys.ts'
+import type { Project } from '../../platform/keys/read-keys.ts'
 import { nameIdentify, readEnvelope, requireKey, type RequestContext } from './envelope.ts'
-import { type DropReason } from './ingest-counts.ts'
-import { type SentBody } from './sent-body.ts'
-import { type EventSink, type TakeEvent } from './take-event.ts'
+import type { DropReason } from './ingest-counts.ts'
+import type { SentBody } from './sent-body.ts'
+import type { EventSink, TakeEvent } from './take-event.ts'
 
 /** What a body says about who sends it. */
 export interface Credentials {

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { createPropertyReader } from '../normalise/read-properties.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
-import { type EventRow } from '../normalise/event-row.ts'
-import { type EncodedUpdate } from '../publish/persons-partitions.ts'
-import { type RequestContext } from './envelope.ts'
+import type { EventRow } from '../normalise/event-row.ts'
+import type { EncodedUpdate } from '../publish/persons-partitions.ts'
+import type { RequestContext } from './envelope.ts'
 import { createTakeEvent, type EventSink } from './take-event.ts'
 
 const context: RequestContext = {

@@ -1,11 +1,11 @@
-import { type ErrorObject } from 'ajv'
+import type { ErrorObject } from 'ajv'
 import validate from '../../schema/validate-event.generated.js'
-import { type EventRow } from '../normalise/event-row.ts'
+import type { EventRow } from '../normalise/event-row.ts'
 import { derivePersonsUpdates, type IsAnnounced } from '../normalise/persons-updates.ts'
-import { type NormaliseEvent } from '../normalise/normalise-event.ts'
+import type { NormaliseEvent } from '../normalise/normalise-event.ts'
 import { type EncodedUpdate, encodeUpdate } from '../publish/persons-partitions.ts'
-import { type DropReason } from './ingest-counts.ts'
-import { type RequestContext } from './envelope.ts'
+import type { DropReason } from './ingest-counts.ts'
+import type { RequestContext } from './envelope.ts'
 
 /** Where rows and persons updates go: the open messages of their partitions. */
 export interface EventSink {

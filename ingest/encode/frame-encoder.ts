@@ -1,6 +1,6 @@
 import zlib from 'node:zlib'
 import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/frame-message.ts'
-import { type EventRow } from '../normalise/event-row.ts'
+import type { EventRow } from '../normalise/event-row.ts'
 import { BlockEncoder } from './block-encoder.ts'
 
 /** A message of EVENTS without its address: see `schema/frame-message.ts`. */

@@ -1,5 +1,5 @@
 import http from 'node:http'
-import { type AddressInfo } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import zlib from 'node:zlib'
 import { fastify } from 'fastify'
 import t from 'tap'

@@ -3,7 +3,7 @@ import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { healthRoutes, type HealthOptions } from '../../platform/health.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
 import { normaliseContentType } from '../../platform/http-body/read-body.ts'
-import { type Logger } from '../../platform/logger.ts'
+import type { Logger } from '../../platform/logger.ts'
 import { CAPTURE_PATHS, captureRoutes, type CaptureRoutesOptions, methodNotAllowed } from './capture-routes.ts'
 import { forwardToApi } from './forward-to-api.ts'
 

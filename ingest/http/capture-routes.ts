@@ -1,7 +1,7 @@
-import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { type AnswerError } from './app.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { AnswerError } from './app.ts'
 import { HttpError } from '../../platform/errors.ts'
-import { type Capture } from '../capture/capture.ts'
+import type { Capture } from '../capture/capture.ts'
 import { countAnswer, type IngestCounts } from '../capture/ingest-counts.ts'
 
 export interface CaptureRoutesOptions {

@@ -1,7 +1,7 @@
-import { type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { PassThrough, type Readable } from 'node:stream'
 import proxy from '@fastify/http-proxy'
-import { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { drainRequest } from '../../platform/http-body/read-body.ts'
 

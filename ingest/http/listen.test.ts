@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
-import { type TestContext } from '../../test/support/test-context.ts'
+import type { TestContext } from '../../test/support/test-context.ts'
 import { closeGracefully } from './listen.ts'
 
 const GRACE_MS = 100

@@ -1,6 +1,6 @@
 import net, { type ListenOptions } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises'
-import { type FastifyInstance, type FastifyListenOptions } from 'fastify'
+import type { FastifyInstance, FastifyListenOptions } from 'fastify'
 
 /** A turn of the event loop that takes less had nothing to do, in milliseconds. */
 const QUIET_TURN_MS = 0.1

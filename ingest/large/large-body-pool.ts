@@ -1,12 +1,12 @@
 import { Worker } from 'node:worker_threads'
 import { HttpError, type HttpErrorType } from '../../platform/errors.ts'
-import { type BodyHints } from '../../platform/http-body/decode-body.ts'
-import { type Logger } from '../../platform/logger.ts'
-import { type FingerprintKey } from '../../schema/frame-message.ts'
-import { type EventClass } from '../../schema/streams.ts'
-import { type Admission, type Admit, type BodyRequest, type Credentials, type TakenBody } from '../capture/take-body.ts'
-import { type EncodedFrame } from '../encode/frame-encoder.ts'
-import { type EncodedUpdate } from '../publish/persons-partitions.ts'
+import type { BodyHints } from '../../platform/http-body/decode-body.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { FingerprintKey } from '../../schema/frame-message.ts'
+import type { EventClass } from '../../schema/streams.ts'
+import type { Admission, Admit, BodyRequest, Credentials, TakenBody } from '../capture/take-body.ts'
+import type { EncodedFrame } from '../encode/frame-encoder.ts'
+import type { EncodedUpdate } from '../publish/persons-partitions.ts'
 
 export interface LargeBodyPoolOptions {
   /** Maximum bodies processed at a time. */

@@ -13,7 +13,9 @@ import { createNormaliseEvent } from '../normalise/normalise-event.ts'
 import { createPropertyReader } from '../normalise/read-properties.ts'
 import { routeRow } from '../publish/event-partitions.ts'
 import type { EncodedUpdate } from '../publish/persons-partitions.ts'
-import type { FromWorker, LargeBodyJob, LargeBodyResult, RefusedBody, RoutedFrame, ToWorker } from './large-body-pool.ts'
+import type {
+  FromWorker, LargeBodyJob, LargeBodyResult, RefusedBody, RoutedFrame, ToWorker
+} from './large-body-pool.ts'
 
 /**
  * The thread that takes large bodies, one at a time, with the steps of small ones (`takeBody`). Each job is a short

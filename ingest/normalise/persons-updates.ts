@@ -1,7 +1,7 @@
 import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity.ts'
-import { type PersonsUpdate } from '../../schema/persons-update.ts'
-import { type SentEvent } from '../capture/take-event.ts'
-import { type EventRow } from './event-row.ts'
+import type { PersonsUpdate } from '../../schema/persons-update.ts'
+import type { SentEvent } from '../capture/take-event.ts'
+import type { EventRow } from './event-row.ts'
 import { formatUuid } from './uuid.ts'
 
 type Properties = Record<string, unknown>

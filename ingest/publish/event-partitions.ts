@@ -1,10 +1,10 @@
-import { type FingerprintKey } from '../../schema/frame-message.ts'
+import type { FingerprintKey } from '../../schema/frame-message.ts'
 import { EVENT_CLASSES, type EventClass, eventsSubject, HEADER } from '../../schema/streams.ts'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
-import { type EventRow } from '../normalise/event-row.ts'
-import { type RequestContext } from '../capture/envelope.ts'
+import type { EventRow } from '../normalise/event-row.ts'
+import type { RequestContext } from '../capture/envelope.ts'
 import { type EncodedFrame, FrameEncoder, isFull, needsNewMessage } from '../encode/frame-encoder.ts'
-import { type Publish } from './durable-publisher.ts'
+import type { Publish } from './durable-publisher.ts'
 
 /**
  * Live events older than this take the historical partitions. So an insert of live events touches three monthly

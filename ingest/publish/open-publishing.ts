@@ -1,16 +1,16 @@
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type FingerprintKey } from '../../schema/frame-message.ts'
-import { type Logger } from '../../platform/logger.ts'
-import { type Metrics } from '../../platform/metrics.ts'
-import { type ShutdownStep } from '../../platform/process-lifecycle.ts'
-import { type IngestConfig } from '../config.ts'
+import type { FingerprintKey } from '../../schema/frame-message.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { Metrics } from '../../platform/metrics.ts'
+import type { ShutdownStep } from '../../platform/process-lifecycle.ts'
+import type { IngestConfig } from '../config.ts'
 import { createDurablePublisher, createPublishCounts, type PublishFailures } from './durable-publisher.ts'
 import { createEventPartitions, createPublishFrames, type EventPartitions, type PublishFrames } from './event-partitions.ts'
 import { createPersonsPartitions, type PersonsPartitions } from './persons-partitions.ts'
 import { openStreamLink, type StreamLink } from './stream-link.ts'
 import { adoptSpools, openOwnSpool } from '../spool/spool-folders.ts'
-import { type Spool } from '../spool/spool.ts'
+import type { Spool } from '../spool/spool.ts'
 
 /** Everything behind a finished row: open messages, the stream, the spool. */
 export interface Publishing {

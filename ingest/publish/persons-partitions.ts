@@ -1,7 +1,7 @@
 import { personsPartition, type PersonsUpdate } from '../../schema/persons-update.ts'
 import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
 import { PERSONS_PARTITIONS, personsSubject } from '../../schema/streams.ts'
-import { type Publish } from './durable-publisher.ts'
+import type { Publish } from './durable-publisher.ts'
 
 /** A message of updates is closed at this size; the pipeline reads it as a whole. */
 const MAX_UPDATE_CHARACTERS = 524_288

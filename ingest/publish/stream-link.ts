@@ -3,9 +3,9 @@ import { createInbox, type Msg, type MsgHdrs } from '@nats-io/transport-node'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { MillraceError } from '../../platform/errors.ts'
-import { type Logger } from '../../platform/logger.ts'
+import type { Logger } from '../../platform/logger.ts'
 import { MAX_MESSAGE_BYTES, type StreamLimits } from '../../schema/streams.ts'
-import { type OutgoingMessage } from './durable-publisher.ts'
+import type { OutgoingMessage } from './durable-publisher.ts'
 
 export interface StreamLinkOptions {
   url: string

@@ -1,10 +1,10 @@
 import { AckPolicy, jetstream, jetstreamManager, type JsMsg } from '@nats-io/jetstream'
 import { frameOf } from '../../schema/frame-message.ts'
 import { EVENTS_STREAM, HEADER, PERSONS_STREAM } from '../../schema/streams.ts'
-import { type PersonsUpdate } from '../../schema/persons-update.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { PersonsUpdate } from '../../schema/persons-update.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type TestClickHouse } from '../../test/support/test-stores.ts'
+import type { TestClickHouse } from '../../test/support/test-stores.ts'
 
 /** Takes every message of a stream, in order, and leaves the stream empty. */
 export async function takeMessages (connection: NatsConnection, stream: string): Promise<JsMsg[]> {

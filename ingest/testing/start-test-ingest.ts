@@ -5,7 +5,7 @@ import { connectNats, type NatsConnection } from '../../platform/nats/connect-na
 import { createLogger } from '../../platform/logger.ts'
 import { createTestPostgres, type TestPostgres } from '../../test/support/test-stores.ts'
 import { startTestNats, type TestNats } from '../../test/support/test-processes.ts'
-import { type TestContext } from '../../test/support/test-context.ts'
+import type { TestContext } from '../../test/support/test-context.ts'
 import { loadIngestConfig } from '../config.ts'
 import { startIngest, type Ingest } from '../start-ingest.ts'
 

@@ -1,5 +1,5 @@
-import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 
 /** The clock of ClickHouse, which stamps events, compared with that of Postgres, which stamps what users do. */
 export interface Clocks {

@@ -1,4 +1,4 @@
-import { type Promotion } from '../../platform/promoted-columns/promoted-column.ts'
+import type { Promotion } from '../../platform/promoted-columns/promoted-column.ts'
 import { findNames, type NamesInQuery } from '../../platform/query-log/find-names.ts'
 import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 

@@ -3,7 +3,7 @@ import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.
 import { readPromotion } from '../../platform/promoted-columns/promoted-column.ts'
 import { promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
 import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
-import { type TestContext } from '../../test/support/test-context.ts'
+import type { TestContext } from '../../test/support/test-context.ts'
 import { countQueryUsage, type UsageOutcome } from './query-usage.ts'
 
 interface Stores {

@@ -2,7 +2,7 @@ import t from 'tap'
 import { pino } from 'pino'
 import { createMetrics } from '../../platform/metrics.ts'
 import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
-import { type TestContext } from '../../test/support/test-context.ts'
+import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { rollUpDefinitions, startRollUp } from './roll-up.ts'
 

@@ -1,6 +1,6 @@
 import { jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
-import { type KV } from '@nats-io/kv'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { KV } from '@nats-io/kv'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENTS_STREAM, eventsSubject, writerConsumer, type EventClass } from '../../schema/streams.ts'
 import { acknowledgedCount, type PartitionRecord, type PartitionRecords } from '../partitions/partition-records.ts'
 

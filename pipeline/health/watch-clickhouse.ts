@@ -1,9 +1,9 @@
 /** Watches the disks and the parts of ClickHouse. */
-import { type Logger } from 'pino'
+import type { Logger } from 'pino'
 import { type ClickHouse, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type HealthPart } from '../../platform/health.ts'
+import type { HealthPart } from '../../platform/health.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
-import { type Metrics } from '../../platform/metrics.ts'
+import type { Metrics } from '../../platform/metrics.ts'
 
 /** Interval between two looks at the disks, in milliseconds. */
 const DISKS_INTERVAL_MS = 5000

@@ -1,13 +1,13 @@
 /** Watches the streams of NATS: how much waits and for how long, what vanished, how full the dead-letter stream is. */
 import { jetstreamManager, type StreamState } from '@nats-io/jetstream'
 import { type DeadLetterFill, NEARLY_FULL, readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
-import { type HealthPart } from '../../platform/health.ts'
+import type { HealthPart } from '../../platform/health.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
-import { type Logger } from '../../platform/logger.ts'
-import { type Metrics } from '../../platform/metrics.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { Metrics } from '../../platform/metrics.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
-import { type MissingCounter, type MissingMessages } from './count-missing.ts'
+import type { MissingCounter, MissingMessages } from './count-missing.ts'
 
 /** Interval between two looks at the streams, in milliseconds. */
 const POLL_INTERVAL_MS = 2000

@@ -1,6 +1,6 @@
 /** The partitions of the events stream: which there are, and which process each of them falls to. */
 import { jetstreamManager } from '@nats-io/jetstream'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENT_CLASSES, EVENTS_STREAM, eventsSubject, type EventClass } from '../../schema/streams.ts'
 
 /** A partition of one class: what one writer owns at a time. */

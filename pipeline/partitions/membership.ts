@@ -1,9 +1,9 @@
 /** Which pipeline processes are alive. */
 import { readFileSync, readlinkSync } from 'node:fs'
-import { type KV, type KvWatchEntry } from '@nats-io/kv'
-import { type QueuedIterator } from '@nats-io/transport-node'
-import { type Logger } from '../../platform/logger.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { KV, KvWatchEntry } from '@nats-io/kv'
+import type { QueuedIterator } from '@nats-io/transport-node'
+import type { Logger } from '../../platform/logger.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import { MEMBERS_BUCKET } from '../../schema/streams.ts'
 

@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
-import { type TestContext } from '../../test/support/test-context.ts'
+import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { OrderedPulls, recreateConsumer } from './ordered-pulls.ts'
 

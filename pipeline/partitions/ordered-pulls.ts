@@ -1,7 +1,7 @@
 /** Reads a durable consumer of a stream, in order and without gaps: what the readers of events and of persons share. */
 import { AckPolicy, DeliverPolicy, type JetStreamManager } from '@nats-io/jetstream'
 import { createInbox, type Msg, type Subscription } from '@nats-io/transport-node'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MAX_MESSAGE_BYTES } from '../../schema/streams.ts'
 
 /** How long a pull waits for messages, and how often the server says that it is still there, in milliseconds. */

@@ -1,8 +1,8 @@
 /** The lease of a partition of events: how it is claimed, renewed before each insert, and released. */
 import { jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
-import { type Logger } from '../../platform/logger.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { partitionKey, type Partition } from './event-partitions.ts'
 import { FencedError, newPartitionRecord, type PartitionRecord, type PartitionRecords } from './partition-records.ts'

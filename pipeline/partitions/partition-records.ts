@@ -1,8 +1,8 @@
 /** What is durably known about each partition of events, and the bucket in NATS that keeps it. */
 import { JetStreamApiError } from '@nats-io/jetstream'
-import { type KV } from '@nats-io/kv'
+import type { KV } from '@nats-io/kv'
 import { MillraceError } from '../../platform/errors.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/streams.ts'
 import { partitionKey, type Partition } from './event-partitions.ts'

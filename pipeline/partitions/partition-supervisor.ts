@@ -1,6 +1,6 @@
 /** Runs the partitions of a stream that fall to this process: those of events and those of persons alike. */
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
-import { type Logger } from '../../platform/logger.ts'
+import type { Logger } from '../../platform/logger.ts'
 import { FencedError } from './partition-records.ts'
 import { PartitionState } from './partition-state.ts'
 

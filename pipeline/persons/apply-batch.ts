@@ -1,9 +1,9 @@
 import { MillraceError } from '../../platform/errors.ts'
-import { type Sql, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { type PersonsUpdate } from '../../schema/persons-update.ts'
+import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import { applyUpdates, classifyFailure, isolateUpdates } from './apply-updates.ts'
 import { type Fingerprint, fingerprintUpdate } from './fingerprints.ts'
-import { type PersonsMessage } from './persons-message.ts'
+import type { PersonsMessage } from './persons-message.ts'
 import { type PersonsOutcome, recordWarnings, type RefusedUpdate } from './persons-outcome.ts'
 import { isUnapplied, lockProgress, type RecentUpdates, recordProgress } from './persons-progress.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { changeProperties, MAX_PROPERTIES_BYTES, measureProperties } from './change-properties.ts'
-import { type Properties, type PropertyOwner } from './persons-state.ts'
+import type { Properties, PropertyOwner } from './persons-state.ts'
 
 function ownerOf (properties: Properties): PropertyOwner {
   return { properties, sizeBound: measureProperties(properties), changed: false }

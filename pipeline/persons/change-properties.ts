@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Properties, type PropertyOwner } from './persons-state.ts'
+import type { Properties, PropertyOwner } from './persons-state.ts'
 
 /**
  * Maximum bytes of the properties of one person or group, as JSON. Each change rewrites all of them, here and in

@@ -1,4 +1,6 @@
-import { type GroupTypeUpdate, type GroupUpdate, type MergeUpdate, type PersonsUpdate, type PersonUpdate } from '../../schema/persons-update.ts'
+import type {
+  GroupTypeUpdate, GroupUpdate, MergeUpdate, PersonsUpdate, PersonUpdate
+} from '../../schema/persons-update.ts'
 import { changeProperties, MAX_PROPERTIES_BYTES } from './change-properties.ts'
 import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
 import { mergePersons } from './merge-persons.ts'

@@ -1,6 +1,6 @@
 import { jetstreamManager } from '@nats-io/jetstream'
-import { type Status } from '@nats-io/transport-node'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { Status } from '@nats-io/transport-node'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { PERSONS_STREAM, personsConsumer, personsSubject } from '../../schema/streams.ts'
 import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'

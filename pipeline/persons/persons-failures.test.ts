@@ -5,7 +5,7 @@ import { listDeadLetters, readDeadLetterById } from '../../platform/dead-letters
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
-import { type PersonUpdate } from '../../schema/persons-update.ts'
+import type { PersonUpdate } from '../../schema/persons-update.ts'
 import { PERSONS_STREAM } from '../../schema/streams.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { freePort } from '../../test/support/local-ports.ts'

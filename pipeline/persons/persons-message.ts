@@ -2,8 +2,8 @@ import { isExactNumber, parseStoredJson } from '../../platform/http-body/parse-j
 import { splitJsonArray } from '../../platform/http-body/split-json-array.ts'
 import { MAX_GROUP_KEY_LENGTH } from '../../platform/identity.ts'
 import { mayHoldUnstorableText, toStorableJson } from '../../platform/storable-text.ts'
-import { type PersonsUpdate } from '../../schema/persons-update.ts'
-import { type RefusedUpdate } from './persons-outcome.ts'
+import type { PersonsUpdate } from '../../schema/persons-update.ts'
+import type { RefusedUpdate } from './persons-outcome.ts'
 
 /** A decoded message of the stream PERSONS. */
 export interface PersonsMessage {

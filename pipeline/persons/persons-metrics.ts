@@ -1,6 +1,6 @@
-import { type Counter, type Gauge, type Histogram, type Metrics } from '../../platform/metrics.ts'
-import { type PersonsUpdate } from '../../schema/persons-update.ts'
-import { type AppliedBatch } from './apply-batch.ts'
+import type { Counter, Gauge, Histogram, Metrics } from '../../platform/metrics.ts'
+import type { PersonsUpdate } from '../../schema/persons-update.ts'
+import type { AppliedBatch } from './apply-batch.ts'
 import { MERGE_OUTCOMES, PERSONS_REFUSALS } from './persons-outcome.ts'
 
 /** Metrics of the persons pipeline. Every outcome of an update has a counter. */

@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto'
 import { publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { type PersonsUpdate } from '../../schema/persons-update.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import { personsSubject } from '../../schema/streams.ts'
-import { type PersonsBatch } from './apply-batch.ts'
+import type { PersonsBatch } from './apply-batch.ts'
 
 /** How a merge ended; label of the metric. */
 export const MERGE_OUTCOMES = [

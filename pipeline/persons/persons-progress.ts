@@ -1,4 +1,4 @@
-import { type Sql, type SqlTemplates, type Statement, type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, SqlTemplates, Statement, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { decodeFingerprints, encodeFingerprints, type Fingerprint, FingerprintSet, REMEMBERED_SECONDS } from './fingerprints.ts'
 
 /** The last message of a partition that was applied. */

@@ -1,9 +1,9 @@
-import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type Logger } from '../../platform/logger.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Logger } from '../../platform/logger.ts'
 import { drainPersonsOutbox } from '../../platform/persons/persons-outbox.ts'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
-import { type PersonsMetrics } from './persons-metrics.ts'
+import type { PersonsMetrics } from './persons-metrics.ts'
 
 /** Interval of reading the outbox after a transaction of this process, in milliseconds: limits the rate of inserts. */
 const BUSY_MS = 500

@@ -1,9 +1,9 @@
 import { jetstreamManager } from '@nats-io/jetstream'
-import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type Logger } from '../../platform/logger.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Logger } from '../../platform/logger.ts'
 import { finishPersonDeletion, type PersonDeletion, selectDeletion } from '../../platform/persons/finish-person-deletion.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 

@@ -1,12 +1,12 @@
 import { pause } from '../../platform/intervals.ts'
-import { type Logger } from '../../platform/logger.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { runSessions, type PartitionControl } from '../partitions/partition-supervisor.ts'
 import { applyBatch, type ApplyBatchDeps } from './apply-batch.ts'
 import { openPersonsPartitionReader, type PersonsPartitionReader } from './partition-reader.ts'
 import { readPersonsMessage } from './persons-message.ts'
-import { type PersonsMetrics } from './persons-metrics.ts'
+import type { PersonsMetrics } from './persons-metrics.ts'
 import { loadRecentUpdates, openProgress, type RecentUpdates } from './persons-progress.ts'
 
 /** Lower limit of the bytes of messages in one transaction, however large the persons are. */

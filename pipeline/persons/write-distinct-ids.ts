@@ -1,6 +1,6 @@
 import { personUuid } from '../../platform/persons/person-ids.ts'
-import { type PersonsCopies } from '../../platform/persons/persons-outbox.ts'
-import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import type { PersonsCopies } from '../../platform/persons/persons-outbox.ts'
+import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { planEachTime } from './load-persons.ts'
 import { finalPerson, type PersonsState, type PersonState } from './persons-state.ts'
 

@@ -1,7 +1,7 @@
 import { type CopyRow, noCopies, type PersonsCopies, postCopies, toCopyTime } from '../../platform/persons/persons-outbox.ts'
-import { type TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { planEachTime } from './load-persons.ts'
-import { type PersonsState, type PersonState } from './persons-state.ts'
+import type { PersonsState, PersonState } from './persons-state.ts'
 import { copyDistinctId, insertDistinctIds, moveDistinctIds, type VersionOf } from './write-distinct-ids.ts'
 
 /**

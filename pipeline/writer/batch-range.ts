@@ -1,8 +1,8 @@
 /** Which messages make one insert, and the frames that it consists of. */
 import { decodeFrame, encodeFrame } from '../../platform/clickhouse/frame-codec.ts'
 import { pickRows } from '../../platform/clickhouse/native-block.ts'
-import { type BatchRange } from '../partitions/partition-records.ts'
-import { type PartitionMessage } from './partition-reader.ts'
+import type { BatchRange } from '../partitions/partition-records.ts'
+import type { PartitionMessage } from './partition-reader.ts'
 
 /** Bounds of one insert. */
 export interface BatchLimits {

@@ -3,15 +3,15 @@ import { decodeFrame, encodeFrame } from '../../platform/clickhouse/frame-codec.
 import { describeRows, type NativeBlock, pickRows } from '../../platform/clickhouse/native-block.ts'
 import { DeadLettersFullError, type NewDeadLetter, publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
-import { type Logger } from '../../platform/logger.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { FINGERPRINT_BYTES } from '../../schema/frame-message.ts'
 import { eventsSubject, HEADER } from '../../schema/streams.ts'
-import { type PipelineMetrics } from '../metrics.ts'
-import { type Partition } from '../partitions/event-partitions.ts'
-import { type PartitionState } from '../partitions/partition-state.ts'
-import { type InsertError } from './insert/insert-frames.ts'
-import { type PartitionMessage } from './partition-reader.ts'
+import type { PipelineMetrics } from '../metrics.ts'
+import type { Partition } from '../partitions/event-partitions.ts'
+import type { PartitionState } from '../partitions/partition-state.ts'
+import type { InsertError } from './insert/insert-frames.ts'
+import type { PartitionMessage } from './partition-reader.ts'
 
 /**
  * Why the writer dead-letters a row or a message.

@@ -8,7 +8,7 @@ import { EVENTS_STREAM } from '../../schema/streams.ts'
 import {
   startClickHouseFaultProxy, type ClickHouseFaultProxy, type InsertFault
 } from '../../test/faults/system/clickhouse-fault-proxy.ts'
-import { type TestContext } from '../../test/support/test-context.ts'
+import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { openPartitionRecords } from '../partitions/partition-records.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { type PartitionLease } from '../partitions/partition-lease.ts'
+import type { PartitionLease } from '../partitions/partition-lease.ts'
 import { type BatchRange, newPartitionRecord, type PartitionRecord } from '../partitions/partition-records.ts'
 import { PartitionProgress } from './partition-progress.ts'
-import { type PartitionMessage, type PartitionReader } from './partition-reader.ts'
+import type { PartitionMessage, PartitionReader } from './partition-reader.ts'
 
 /** What happened to the record and to the stream, in order. */
 type Log = string[]

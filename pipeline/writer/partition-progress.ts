@@ -1,9 +1,9 @@
 /** What follows a confirmed insert: progress is recorded, messages are acknowledged, rows are counted. */
-import { type PipelineMetrics } from '../metrics.ts'
+import type { PipelineMetrics } from '../metrics.ts'
 import { type PartitionLease, startNextLife } from '../partitions/partition-lease.ts'
 import { acknowledgedCount, type BatchRange, type PartitionRecord } from '../partitions/partition-records.ts'
-import { type PartitionState } from '../partitions/partition-state.ts'
-import { type PartitionMessage, type PartitionReader } from './partition-reader.ts'
+import type { PartitionState } from '../partitions/partition-state.ts'
+import type { PartitionMessage, PartitionReader } from './partition-reader.ts'
 
 /**
  * How far a partition is stored: known in memory at once, in the partition's record with the next write, and only then

@@ -1,12 +1,12 @@
 /** The messages of one partition of events, from the stream to the memory of the writer, and their acknowledgement. */
 import { jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
-import { type Msg } from '@nats-io/transport-node'
+import type { Msg } from '@nats-io/transport-node'
 import { MillraceError } from '../../platform/errors.ts'
-import { type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { FINGERPRINT_BYTES, frameOf } from '../../schema/frame-message.ts'
 import { EVENTS_STREAM, eventsSubject, HEADER, writerConsumer } from '../../schema/streams.ts'
 import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'
-import { type Partition } from '../partitions/event-partitions.ts'
+import type { Partition } from '../partitions/event-partitions.ts'
 
 /** Messages per pull. More would save no time, and cost memory when messages are tiny. */
 const PULL_MESSAGES = 1000

@@ -1,12 +1,12 @@
-import { type Logger } from '../../platform/logger.ts'
+import type { Logger } from '../../platform/logger.ts'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
-import { type BatchRange } from '../partitions/partition-records.ts'
-import { type PartitionState } from '../partitions/partition-state.ts'
-import { type SearchLimits } from './batch-range.ts'
+import type { BatchRange } from '../partitions/partition-records.ts'
+import type { PartitionState } from '../partitions/partition-state.ts'
+import type { SearchLimits } from './batch-range.ts'
 import { openBlock } from './dead-letter-rows.ts'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
-import { type InsertError } from './insert/insert-frames.ts'
-import { type PartitionMessage } from './partition-reader.ts'
+import type { InsertError } from './insert/insert-frames.ts'
+import type { PartitionMessage } from './partition-reader.ts'
 
 /**
  * After an unknown error, and while nothing else is stored, nothing is dead-lettered for so long, in milliseconds:

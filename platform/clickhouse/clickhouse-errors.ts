@@ -1,5 +1,5 @@
 import { isBug } from '../errors.ts'
-import { type KnownStoreError, type StoreError } from '../store-errors.ts'
+import type { KnownStoreError, StoreError } from '../store-errors.ts'
 
 /**
  * The one table of ClickHouse's errors, for inserts and for queries. Names and numbers are those of

@@ -1,7 +1,7 @@
 /** Frames to blocks and back: zstd around ClickHouse's `FORMAT Native`. For rare paths and tests. */
 import { promisify } from 'node:util'
 import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
-import { type ColumnType } from '../../schema/event-row.ts'
+import type { ColumnType } from '../../schema/event-row.ts'
 import { MillraceError } from '../errors.ts'
 import { DICTIONARY_FLAGS, DICTIONARY_VERSION, FIXED_WIDTHS, INDEX_WIDTHS, type NativeBlock, type NativeColumn } from './native-block.ts'
 

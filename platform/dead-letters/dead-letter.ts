@@ -1,7 +1,7 @@
 import { jetstream, JetStreamApiError } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
 import { type DeadLetterStage, deadLetterSubject } from '../../schema/streams.ts'
-import { type NatsConnection } from '../nats/connect-nats.ts'
+import type { NatsConnection } from '../nats/connect-nats.ts'
 import { MillraceError } from '../errors.ts'
 import { cutText } from '../storable-text.ts'
 

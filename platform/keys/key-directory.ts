@@ -1,9 +1,9 @@
 import { HttpError } from '../errors.ts'
 import { coalesce, withTimeout } from '../intervals.ts'
-import { type Logger } from '../logger.ts'
+import type { Logger } from '../logger.ts'
 import { requireScope, type Scope } from '../scopes.ts'
 import { hashPersonalKey, isPersonalKey } from './key-text.ts'
-import { type KeyTable, type PersonalKey, type Project, type ReadKeys } from './read-keys.ts'
+import type { KeyTable, PersonalKey, Project, ReadKeys } from './read-keys.ts'
 
 /**
  * Finds the project of an API key, for capture, the flag endpoints and management. It works on a copy of the tables of

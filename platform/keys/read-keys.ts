@@ -1,6 +1,6 @@
-import { type Logger } from '../logger.ts'
-import { type Metrics } from '../metrics.ts'
-import { type Sql } from '../postgres/connect-postgres.ts'
+import type { Logger } from '../logger.ts'
+import type { Metrics } from '../metrics.ts'
+import type { Sql } from '../postgres/connect-postgres.ts'
 import { listenPostgres } from '../postgres/listen-postgres.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
 

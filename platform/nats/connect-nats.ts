@@ -1,5 +1,5 @@
 import { connect, type NatsConnection } from '@nats-io/transport-node'
-import { type Logger } from '../logger.ts'
+import type { Logger } from '../logger.ts'
 
 export type { NatsConnection } from '@nats-io/transport-node'
 

@@ -2,9 +2,9 @@ import { JetStreamApiError, jetstreamManager, type JetStreamManager, type Stream
 import { type KV, Kvm, type KvOptions } from '@nats-io/kv'
 import { type StreamLimits, streamSettings, type StreamSettings } from '../../schema/streams.ts'
 import { MillraceError } from '../errors.ts'
-import { type Logger } from '../logger.ts'
+import type { Logger } from '../logger.ts'
 import { pause, retryDelayMs } from '../intervals.ts'
-import { type NatsConnection } from './connect-nats.ts'
+import type { NatsConnection } from './connect-nats.ts'
 
 /** Error code of the JetStream API: no such stream. */
 const STREAM_NOT_FOUND = 10059

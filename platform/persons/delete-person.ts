@@ -1,5 +1,5 @@
-import { type Logger } from '../logger.ts'
-import { type Sql, type TransactionSql } from '../postgres/connect-postgres.ts'
+import type { Logger } from '../logger.ts'
+import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'
 import { type DeletionProgress, type FinishDeletionDeps, finishPersonDeletion, type PersonDeletion, selectDeletion } from './finish-person-deletion.ts'
 import { lockPersons } from './lock-persons.ts'
 import { findPersonByUuid, personUuid } from './person-ids.ts'

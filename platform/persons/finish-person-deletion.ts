@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type ClickHouse, onCluster, onEachReplica, onEachShard } from '../clickhouse/connect-clickhouse.ts'
-import { type Sql } from '../postgres/connect-postgres.ts'
+import type { Sql } from '../postgres/connect-postgres.ts'
 import { drainPersonsOutbox } from './persons-outbox.ts'
 
 /** A recorded deletion of a person: a row of `person_deletions`. */

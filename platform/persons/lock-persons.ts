@@ -1,4 +1,4 @@
-import { type TransactionSql } from '../postgres/connect-postgres.ts'
+import type { TransactionSql } from '../postgres/connect-postgres.ts'
 
 /**
  * Locks the persons and groups of projects until the transaction ends.

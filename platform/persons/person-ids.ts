@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
-import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../errors.ts'
 import { toDistinctId } from '../identity.ts'
-import { type Sql } from '../postgres/connect-postgres.ts'
+import type { Sql } from '../postgres/connect-postgres.ts'
 
 /** Namespace of PostHog's person ids; ClickHouse computes `events.person_id` with the same. */
 const NAMESPACE = Buffer.from('932979b465c3442484670b66ec27bc22', 'hex')

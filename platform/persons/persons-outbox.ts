@@ -2,8 +2,8 @@ import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { classifyClickHouseError } from '../clickhouse/clickhouse-errors.ts'
-import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
-import { type Sql, type TransactionSql } from '../postgres/connect-postgres.ts'
+import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'
 
 /** ClickHouse tables with copies of persons and groups. */
 export const COPY_TABLES = ['persons', 'person_distinct_ids', 'person_overrides', 'groups'] as const

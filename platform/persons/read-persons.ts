@@ -1,7 +1,7 @@
-import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { parseStoredJson } from '../http-body/parse-json.ts'
 import { toDistinctId } from '../identity.ts'
-import { type Sql } from '../postgres/connect-postgres.ts'
+import type { Sql } from '../postgres/connect-postgres.ts'
 import { personUuid } from './person-ids.ts'
 
 /** One person with its properties and distinct ids. */

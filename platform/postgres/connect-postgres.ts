@@ -2,7 +2,7 @@ import { PassThrough, type Readable, type Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import pg from 'pg'
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams'
-import { type Logger } from '../logger.ts'
+import type { Logger } from '../logger.ts'
 import { type Connection, createConnectionPool, PostgresConnectionError, translateError } from './connection-pool.ts'
 import { Columns, compile, type Row, type Rows, type Run, Statement } from './statement.ts'
 

@@ -1,7 +1,7 @@
 import net from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
-import { type Logger } from '../logger.ts'
+import type { Logger } from '../logger.ts'
 
 /** Connections of one process. Work fails with the errors that `connectPostgres` names. */
 export interface ConnectionPool {

@@ -1,5 +1,5 @@
 import { Client } from 'pg'
-import { type Logger } from '../logger.ts'
+import type { Logger } from '../logger.ts'
 import { pause } from '../intervals.ts'
 
 export interface ListenOptions {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { describeExpression, listPromotedColumns, PROMOTED_TYPES, type PromotedType, readPromotion } from './promoted-column.ts'

@@ -1,5 +1,5 @@
 import { quoteString } from '../clickhouse-sql.ts'
-import { type Migration } from './read-migrations.ts'
+import type { Migration } from './read-migrations.ts'
 
 /** Where the tables live: on one node, or replicated on the nodes of a cluster. */
 export interface ClickHouseTopology {

@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { runner } from 'node-pg-migrate'
 import { Client } from 'pg'
-import { type ClickHouseTopology } from './clickhouse-topology.ts'
+import type { ClickHouseTopology } from './clickhouse-topology.ts'
 import { migrateClickHouse } from './migrate-clickhouse.ts'
 import { type AppliedMigration, readMigrations, selectPending } from './read-migrations.ts'
 

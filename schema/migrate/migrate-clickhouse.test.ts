@@ -1,8 +1,8 @@
-import { type ClickHouseClient } from '@clickhouse/client'
+import type { ClickHouseClient } from '@clickhouse/client'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { findMaterializedView, FLUSH_SETTINGS, flushInserts, migrateClickHouse } from './migrate-clickhouse.ts'
-import { type Migration } from './read-migrations.ts'
+import type { Migration } from './read-migrations.ts'
 
 /** What the engine really uses, by table: its own words for the table's settings. */
 async function readEngines (client: ClickHouseClient): Promise<{ name: string, engine_full: string }[]> {

@@ -1,4 +1,4 @@
-import { type createClient } from '@clickhouse/client'
+import type { createClient } from '@clickhouse/client'
 import { quoteString } from '../clickhouse-sql.ts'
 import { renderClickHouseSql, type ClickHouseTopology } from './clickhouse-topology.ts'
 

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { runCaptured } from '../../cli/testing/run-captured.ts'
-import { type Stack } from '../start-stack.ts'
+import type { Stack } from '../start-stack.ts'
 
 /** Settings under which streams and spool are full soon. */
 export const SMALL = {

@@ -1,6 +1,6 @@
 import ajvFormats from 'ajv-formats'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { type Stack } from '../start-stack.ts'
+import type { Stack } from '../start-stack.ts'
 
 export interface ContractAnswer {
   status: number

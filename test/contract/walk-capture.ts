@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { type Test } from 'tap'
-import { type Stack } from '../start-stack.ts'
+import type { Test } from 'tap'
+import type { Stack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { type ContractSystem } from './contract-client.ts'
+import type { ContractSystem } from './contract-client.ts'
 
 interface Stored {
   event: string

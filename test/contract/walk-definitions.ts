@@ -1,4 +1,4 @@
-import { type Test } from 'tap'
+import type { Test } from 'tap'
 import { type ContractSystem, DATE_TIME, insertEvent, insertProperty, typeOf, typesOf, UUID } from './contract-client.ts'
 
 /** Sections 2.1, 2.5 and 4.3: event definitions, and by them the envelope of every list. */

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { type Test } from 'tap'
+import type { Test } from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
 import { createLogger } from '../../platform/logger.ts'
-import { type Stack } from '../start-stack.ts'
+import type { Stack } from '../start-stack.ts'
 import { type ContractSystem, DATE_TIME, insertEvent, insertProperty, typeOf, typesOf, UUID } from './contract-client.ts'
 
 /** Sections 4, 5, 7 and 9: what all of management shares. */

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type TestContext } from '../support/test-context.ts'
+import type { TestContext } from '../support/test-context.ts'
 import { createDefinitionSystem, type DefinitionSystem } from './definition-system.ts'
 
 /** Clocks that were ahead and went back, that differ between the stores, and those of clients. */

@@ -2,11 +2,11 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { createTestApi, type TestApi } from '../../api/testing/create-test-api.ts'
 import { rollUpDefinitions } from '../../pipeline/definitions/roll-up.ts'
-import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
-import { type TestContext } from '../support/test-context.ts'
-import { type Stack } from '../start-stack.ts'
+import type { TestContext } from '../support/test-context.ts'
+import type { Stack } from '../start-stack.ts'
 
 /** An event as it is stored: what is not given is `order`, now, without properties. */
 export interface StoredEvent {

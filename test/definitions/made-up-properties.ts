@@ -1,4 +1,4 @@
-import { type ModelProperty } from '../../api/testing/property-model.ts'
+import type { ModelProperty } from '../../api/testing/property-model.ts'
 
 /** A type, as counted; null for what has none. */
 export type CountedType = 'String' | 'Numeric' | 'Boolean' | 'DateTime' | null

@@ -5,7 +5,7 @@ import { makeEvents, publishEvents } from '../../pipeline/testing/publish-events
 import { countEvents, startTestStores, type TestStores, waitUntilStored } from '../../pipeline/testing/start-test-partition.ts'
 import { createTestPostgres } from '../support/test-stores.ts'
 import { startTestPipeline, type TestPipeline } from '../support/test-processes.ts'
-import { type TestContext } from '../support/test-context.ts'
+import type { TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const PARTITION = { eventClass: 'live', number: 0 } as const

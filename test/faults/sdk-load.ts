@@ -1,7 +1,7 @@
 import http from 'node:http'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Random } from '../support/random.ts'
+import type { Random } from '../support/random.ts'
 import { LoadLedger } from './load-ledger.ts'
 
 export interface SdkLoad {

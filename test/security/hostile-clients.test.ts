@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import zlib from 'node:zlib'
 import t from 'tap'
 import { PROJECT_KEY, startTestIngest, type TestIngest } from '../../ingest/testing/start-test-ingest.ts'
-import { type TestContext } from '../support/test-context.ts'
+import type { TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const MEGABYTE = 1_048_576

@@ -10,7 +10,7 @@ import { startNatsServer } from '../../deploy/local/services/start-nats-server.t
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createTestClickHouse, createTestPostgres } from '../support/test-stores.ts'
-import { type TestContext } from '../support/test-context.ts'
+import type { TestContext } from '../support/test-context.ts'
 import { startSecuredTiers, walkAnEvent } from './secured-tiers.ts'
 
 const DEPLOY = path.join(import.meta.dirname, '..', '..', 'deploy')

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { createPersonalKey, revokePersonalKey } from '../../api/keys/personal-keys.ts'
 import { createTestApi } from '../../api/testing/create-test-api.ts'
 import { CAPTURE_PATHS } from '../../ingest/http/capture-routes.ts'

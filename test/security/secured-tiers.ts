@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { pickFreePort } from '../../deploy/local/ports.ts'
 import { startTier, type TierName } from '../../deploy/local/start-parts.ts'
-import { type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type TestContext } from '../support/test-context.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** What a tier is told, beside its port: its own login to each store. */

@@ -1,7 +1,7 @@
 import https from 'node:https'
 import http from 'node:http'
 import { chmod, chown, copyFile, mkdtemp, readFile, rm, stat } from 'node:fs/promises'
-import { type AddressInfo } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { pino } from 'pino'
@@ -14,7 +14,7 @@ import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
-import { type TestContext } from '../support/test-context.ts'
+import type { TestContext } from '../support/test-context.ts'
 import { startSecuredTiers, walkAnEvent } from './secured-tiers.ts'
 
 const CERTIFICATES = path.join(import.meta.dirname, 'certificates')

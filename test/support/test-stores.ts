@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { type ClickHouseClient } from '@clickhouse/client'
+import type { ClickHouseClient } from '@clickhouse/client'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type ClickHouse, connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { askForService } from './shared-services.ts'
-import { type TestContext } from './test-context.ts'
+import type { TestContext } from './test-context.ts'
 
 export interface TestPostgres {
   /** What `DATABASE_URL` is set to in order to use it. */

@@ -4,7 +4,7 @@ import { connectClickHouse, type ClickHouse } from '../../platform/clickhouse/co
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { askForService } from '../support/shared-services.ts'
 import { createTestClickHouse, createTestPostgres } from '../support/test-stores.ts'
-import { type TestContext } from '../support/test-context.ts'
+import type { TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { makeRelease, thisRelease } from './make-release.ts'
 

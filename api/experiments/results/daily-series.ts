@@ -1,8 +1,8 @@
-import { type MetricKind, type VariantStatistics } from '../statistics/variant-statistics.ts'
+import type { MetricKind, VariantStatistics } from '../statistics/variant-statistics.ts'
 import { analyseMetric } from '../statistics/analyse-metric.ts'
-import { type MetricAnalysis } from '../statistics/metric-analysis.ts'
-import { type DailyChange } from './query-metric.ts'
-import { type SeriesPoint } from './metric-results.ts'
+import type { MetricAnalysis } from '../statistics/metric-analysis.ts'
+import type { DailyChange } from './query-metric.ts'
+import type { SeriesPoint } from './metric-results.ts'
 
 /** The variant of people who saw several, in the answers of the queries. */
 export const MULTIPLE = '$multiple'

@@ -1,8 +1,8 @@
-import { type MetricAnalysis } from '../statistics/metric-analysis.ts'
-import { type SampleRatioCheck } from '../statistics/sample-ratio.ts'
-import { type SampleSize } from '../statistics/sample-size.ts'
+import type { MetricAnalysis } from '../statistics/metric-analysis.ts'
+import type { SampleRatioCheck } from '../statistics/sample-ratio.ts'
+import type { SampleSize } from '../statistics/sample-size.ts'
 import { experimentProperties } from '../experiment.ts'
-import { type Metric } from './read-metric.ts'
+import type { Metric } from './read-metric.ts'
 
 /** Everything the API tells about one metric of an experiment; field names turn to snake_case in the answer. */
 export interface MetricResults extends Omit<MetricAnalysis, 'variants'> {

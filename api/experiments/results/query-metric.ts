@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../http/errors.ts'
-import { type Metric } from './read-metric.ts'
+import type { Metric } from './read-metric.ts'
 
 /** Where and when to look for exposures and events. */
 export interface MetricScope {

@@ -1,4 +1,4 @@
-import { type MetricKind } from '../statistics/variant-statistics.ts'
+import type { MetricKind } from '../statistics/variant-statistics.ts'
 import { invalidExperiment } from '../experiment-body.ts'
 import { type PropertyCondition, readConditions } from './property-conditions.ts'
 

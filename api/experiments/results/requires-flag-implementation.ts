@@ -1,11 +1,11 @@
-import { type FastifyInstance } from 'fastify'
-import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { FastifyInstance } from 'fastify'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../http/errors.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
 import { readNameList } from '../../http/request-values.ts'
 import { type Experiment, experimentProperties, findExperiment } from '../experiment.ts'
 import { readMetric } from './read-metric.ts'
-import { type ResultsDeps } from './results-routes.ts'
+import type { ResultsDeps } from './results-routes.ts'
 import { loadQuery } from './query-metric.ts'
 
 interface Query {

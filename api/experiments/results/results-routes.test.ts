@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import http from 'node:http'
-import { type AddressInfo } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { connectClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { createTestClickHouse } from '../../../test/support/test-stores.ts'

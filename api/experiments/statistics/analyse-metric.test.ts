@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { analyseMetric, ANALYSIS_DEFAULTS, type MetricData } from './analyse-metric.ts'
 import { assertNear } from './testing/assert-near.ts'
-import { type MetricKind, type VariantStatistics } from './variant-statistics.ts'
+import type { MetricKind, VariantStatistics } from './variant-statistics.ts'
 import { decideSignificance, type Evidence } from './metric-analysis.ts'
 
 t.test('a funnel is analysed by every method at once', async (t) => {

@@ -1,4 +1,4 @@
-import { type Posterior } from './posterior.ts'
+import type { Posterior } from './posterior.ts'
 import { findQuantile } from './find-quantile.ts'
 import { normalCumulative, normalQuantile } from './distributions.ts'
 import { ratioInterval } from './ratio-interval.ts'

@@ -1,8 +1,8 @@
 import { comparePosteriors } from './bayesian.ts'
-import { type Posterior } from './posterior.ts'
-import { type MetricKind, type Sample } from './variant-statistics.ts'
+import type { Posterior } from './posterior.ts'
+import type { MetricKind, Sample } from './variant-statistics.ts'
 import { testConditionalCounts, type TestOutcome, testTwoProportions, testWelch } from './frequentist.ts'
-import { type VariantComparison } from './metric-analysis.ts'
+import type { VariantComparison } from './metric-analysis.ts'
 import { compareSequentially, type SequentialTuning } from './sequential.ts'
 
 /** A variant with data: what was seen of it, and what is believed. */

@@ -1,4 +1,4 @@
-import { type Sample } from './variant-statistics.ts'
+import type { Sample } from './variant-statistics.ts'
 import {
   betaCumulative, betaQuantile, normalQuantile, normalTwoSided, studentHalfWidth, studentTwoSided
 } from './distributions.ts'

@@ -1,7 +1,7 @@
-import { type BayesianComparison } from './bayesian.ts'
-import { type TestOutcome } from './frequentist.ts'
-import { type SequentialComparison } from './sequential.ts'
-import { type MetricKind } from './variant-statistics.ts'
+import type { BayesianComparison } from './bayesian.ts'
+import type { TestOutcome } from './frequentist.ts'
+import type { SequentialComparison } from './sequential.ts'
+import type { MetricKind } from './variant-statistics.ts'
 
 /** Everything known of one metric of an experiment. `docs/experiment-statistics.md` explains each number. */
 export interface MetricAnalysis {

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { analyseMetric } from './analyse-metric.ts'
 import { estimateSampleSize, type MetricExpectation } from './sample-size.ts'
-import { type VariantComparison } from './metric-analysis.ts'
+import type { VariantComparison } from './metric-analysis.ts'
 import { createRandom, expose, type Random, runFixedTest, type Scenario, scenarios } from './testing/simulate-people.ts'
-import { type VariantStatistics } from './variant-statistics.ts'
+import type { VariantStatistics } from './variant-statistics.ts'
 
 const EXPERIMENTS = 500
 const PEOPLE = 2_000

@@ -1,4 +1,4 @@
-import { type Sample } from './variant-statistics.ts'
+import type { Sample } from './variant-statistics.ts'
 import { ratioInterval } from './ratio-interval.ts'
 
 /** Answers that may be looked at every day, and acted upon at any look. */

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { type IncomingMessage, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import zlib from 'node:zlib'
-import { type ErrorAnswer } from './errors.ts'
-import { type EngineResult } from './engine/engine.ts'
-import { type QueryRecord } from './server-database.ts'
+import type { ErrorAnswer } from './errors.ts'
+import type { EngineResult } from './engine/engine.ts'
+import type { QueryRecord } from './server-database.ts'
 
 /** The counts a server gives in `X-ClickHouse-Summary`. */
 export interface Summary {

@@ -1,8 +1,8 @@
 /** Queries while they run: found by their id, ended on demand, and their progress sampled. */
-import { type Logger } from 'pino'
+import type { Logger } from 'pino'
 import { QueryError } from './errors.ts'
-import { type QueryRecord } from './server-database.ts'
-import { type EngineSession } from './engine/engine.ts'
+import type { QueryRecord } from './server-database.ts'
+import type { EngineSession } from './engine/engine.ts'
 import { quoteString } from '../../../schema/clickhouse-sql.ts'
 
 /** How a running query can be stopped. One pair of controllers per query: composed signals would outlive it. */

@@ -1,11 +1,11 @@
 /** The server's own database `millrace_server`: its query log, and system tables without the paths of this machine. */
 import { rmSync, writeFileSync } from 'node:fs'
-import { type Logger } from 'pino'
+import type { Logger } from 'pino'
 import { type IntervalLoop, runAtIntervals } from '../../../platform/intervals.ts'
-import { type EngineSession } from './engine/engine.ts'
+import type { EngineSession } from './engine/engine.ts'
 import { buildInsertFrom } from './statement/statement.ts'
 import { quoteString } from '../../../schema/clickhouse-sql.ts'
-import { type Spool } from './engine/spool.ts'
+import type { Spool } from './engine/spool.ts'
 
 /** One query that has ended. */
 export interface QueryRecord {

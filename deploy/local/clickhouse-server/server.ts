@@ -2,17 +2,17 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createAuthenticate, type User } from './request/authenticate.ts'
 import { QueryError, toErrorAnswer } from './errors.ts'
-import { type ServerParts } from './start-server.ts'
+import type { ServerParts } from './start-server.ts'
 import { holdInserts, runInsert } from './insert/run-insert.ts'
 import { Answer } from './answer.ts'
-import { type SessionState } from './engine/engine.ts'
+import type { SessionState } from './engine/engine.ts'
 import { analystDatabase } from './analyst/guard-analyst.ts'
 import { parseRequest, type QueryRequest } from './request/parse-request.ts'
 import { vetAnalystSettings } from './engine/profiles.ts'
-import { type QueryRecord } from './server-database.ts'
+import type { QueryRecord } from './server-database.ts'
 import { readBody } from './request/read-body.ts'
 import { runStatement } from './statement/run-statement.ts'
-import { type Stops } from './running-queries.ts'
+import type { Stops } from './running-queries.ts'
 
 /** A request with the place of its answer. */
 interface Exchange {

@@ -4,7 +4,7 @@ import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { mintKey } from '../../../platform/keys/key-text.ts'
 import { flushFolder } from '../../../platform/durable-folder.ts'
-import { type StackSettings } from '../stack-settings.ts'
+import type { StackSettings } from '../stack-settings.ts'
 
 /** Keys and passwords of the embedded stack: generated once, kept in the data directory. */
 export interface Credentials {

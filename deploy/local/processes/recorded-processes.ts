@@ -4,7 +4,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { type ManagedProcess } from './spawn-process.ts'
+import type { ManagedProcess } from './spawn-process.ts'
 
 interface RecordedProcess {
   name: string

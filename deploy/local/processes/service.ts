@@ -2,7 +2,7 @@
 import { open } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../../platform/errors.ts'
-import { type ManagedProcess } from './spawn-process.ts'
+import type { ManagedProcess } from './spawn-process.ts'
 
 /** A running part of the embedded stack. */
 export interface Service extends ManagedProcess {

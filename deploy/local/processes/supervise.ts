@@ -1,6 +1,6 @@
 /** Supervises the processes of a stack: starts each again when it ends, and stops all in order. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Progress } from '../progress.ts'
+import type { Progress } from '../progress.ts'
 import { killGroup, type ManagedProcess, type ProcessExit } from './spawn-process.ts'
 
 /**

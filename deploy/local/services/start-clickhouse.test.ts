@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { release, tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
-import { type Service } from '../processes/service.ts'
+import type { Service } from '../processes/service.ts'
 import { startClickHouse } from './start-clickhouse.ts'
 
 const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-confined-'))

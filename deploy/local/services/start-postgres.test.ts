@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Client } from 'pg'
 import t from 'tap'
-import { type TestContext } from '../../../test/support/test-context.ts'
+import type { TestContext } from '../../../test/support/test-context.ts'
 import { isRoot, POSTGRES_UID } from './postgres-cluster.ts'
 import { startPostgres } from './start-postgres.ts'
-import { type Service } from '../processes/service.ts'
+import type { Service } from '../processes/service.ts'
 
 const password = 'with a blank / and a slash'
 

@@ -4,7 +4,7 @@ import { chown, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { freePorts } from '../../../test/support/local-ports.ts'
-import { type TestContext } from '../../../test/support/test-context.ts'
+import type { TestContext } from '../../../test/support/test-context.ts'
 import { withoutSettings } from '../../../test/support/environments.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'main.ts')

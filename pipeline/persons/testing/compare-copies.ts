@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { personUuid } from '../../../platform/persons/person-ids.ts'
-import { type PersonsStores } from './start-persons-stores.ts'
+import type { PersonsStores } from './start-persons-stores.ts'
 
 interface PersonRow { project: number, person: string, properties: string, identified: boolean }
 interface IdRow { project: number, id: string, person: string }

@@ -1,4 +1,4 @@
-import { type MergeUpdate, type PersonUpdate } from '../../../schema/persons-update.ts'
+import type { MergeUpdate, PersonUpdate } from '../../../schema/persons-update.ts'
 import { pickOne, type Random } from '../../../test/support/random.ts'
 
 const ILLEGAL_IDS = ['null', 'Anonymous', '"guest"', ' ']

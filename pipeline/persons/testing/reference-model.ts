@@ -1,6 +1,6 @@
 import { personUuid } from '../../../platform/persons/person-ids.ts'
-import { type MergeUpdate, type PersonUpdate } from '../../../schema/persons-update.ts'
-import { type StoredPerson } from './start-persons-stores.ts'
+import type { MergeUpdate, PersonUpdate } from '../../../schema/persons-update.ts'
+import type { StoredPerson } from './start-persons-stores.ts'
 
 /**
  * What the rules of `docs/persons.md` make of a sequence of updates, as plainly as they can be said: the answer that

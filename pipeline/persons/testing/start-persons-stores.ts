@@ -1,6 +1,6 @@
 import { jetstream } from '@nats-io/jetstream'
 import { connectNats, type NatsConnection } from '../../../platform/nats/connect-nats.ts'
-import { type Sql } from '../../../platform/postgres/connect-postgres.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { ensureStreams } from '../../../platform/nats/prepare-jetstream.ts'
 import { createLogger } from '../../../platform/logger.ts'
 import { createMetrics } from '../../../platform/metrics.ts'
@@ -8,7 +8,7 @@ import { personsPartition, type PersonsUpdate } from '../../../schema/persons-up
 import { PERSONS_PARTITIONS, personsSubject } from '../../../schema/streams.ts'
 import { createTestClickHouse, createTestPostgres, type TestClickHouse } from '../../../test/support/test-stores.ts'
 import { startTestNats, type TestNats } from '../../../test/support/test-processes.ts'
-import { type TestContext } from '../../../test/support/test-context.ts'
+import type { TestContext } from '../../../test/support/test-context.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { startPersons, type PersonApplier, type PersonsDeps } from '../start-persons.ts'
 

@@ -1,16 +1,16 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import t from 'tap'
-import { type PlainEvent } from '../../../test/support/event-block.ts'
+import type { PlainEvent } from '../../../test/support/event-block.ts'
 import { HEADER } from '../../../schema/streams.ts'
 import { frameOf } from '../../../schema/frame-message.ts'
-import { type BatchRange } from '../../partitions/partition-records.ts'
+import type { BatchRange } from '../../partitions/partition-records.ts'
 import { encodePayload, makeEvent, makeEvents, publishEvents, TEST_KEY } from '../../testing/publish-events.ts'
 import { countEvents, startTestPartition, startTestStores, waitUntilStored } from '../../testing/start-test-partition.ts'
-import { type PartitionMessage } from '../partition-reader.ts'
+import type { PartitionMessage } from '../partition-reader.ts'
 import { createDuplicateFilter, type DuplicateFilter } from './duplicate-filter.ts'
 import { FingerprintMemory } from './fingerprint-memory.ts'
 import { loadFingerprints } from './load-fingerprints.ts'
-import { type EventIdentity, type LookUpEvents } from './look-up-events.ts'
+import type { EventIdentity, LookUpEvents } from './look-up-events.ts'
 
 const DAY_MS = 86_400_000
 

@@ -1,5 +1,5 @@
-import { type Readable } from 'node:stream'
-import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { Readable } from 'node:stream'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../../schema/frame-message.ts'
 import { FingerprintMemory } from './fingerprint-memory.ts'
 import { readSql } from '../../read-sql.ts'

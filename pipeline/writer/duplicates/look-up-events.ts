@@ -1,8 +1,8 @@
 /** Looks events up in ClickHouse by all that makes two rows the same event. */
-import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
 import { uuidFromNative } from '../../../platform/clickhouse/native-block.ts'
-import { type PartitionMessage } from '../partition-reader.ts'
+import type { PartitionMessage } from '../partition-reader.ts'
 
 /**
  * Events per query. Random old events lie in as many granules as there are, so a query of 20,000 costs little more than

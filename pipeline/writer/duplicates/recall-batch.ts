@@ -1,7 +1,7 @@
 /** What the memory of a partition says about the rows of a batch, before ClickHouse is asked about anything. */
 import { FINGERPRINT_BYTES } from '../../../schema/frame-message.ts'
-import { type PartitionMessage } from '../partition-reader.ts'
-import { type Suspicion } from './confirm-duplicates.ts'
+import type { PartitionMessage } from '../partition-reader.ts'
+import type { Suspicion } from './confirm-duplicates.ts'
 import { type FingerprintMemory, FingerprintTable, fingerprintView, NOT_REMEMBERED, REMEMBERED } from './fingerprint-memory.ts'
 
 /** One message of a batch with its remembered rows; no message when none of the batch has any. */

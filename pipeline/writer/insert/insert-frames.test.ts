@@ -5,7 +5,7 @@ import { createClickHouseAgent } from '../../../platform/clickhouse/connect-clic
 import { encodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
 import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { buildEventBlock } from '../../../test/support/event-block.ts'
-import { type TestContext } from '../../../test/support/test-context.ts'
+import type { TestContext } from '../../../test/support/test-context.ts'
 import { createPipelineMetrics } from '../../metrics.ts'
 import { makeEvents, publishEvents } from '../../testing/publish-events.ts'
 import { countEvents, startTestPartition, startTestStores, waitUntilStored } from '../../testing/start-test-partition.ts'

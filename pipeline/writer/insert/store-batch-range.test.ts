@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type PartitionLease } from '../../partitions/partition-lease.ts'
+import type { PartitionLease } from '../../partitions/partition-lease.ts'
 import { FencedError } from '../../partitions/partition-records.ts'
 import { silentLogger } from '../../testing/start-test-partition.ts'
 import { type FramesInsert, INSERT_SETTINGS_VERSION, InsertError } from './insert-frames.ts'

@@ -1,9 +1,9 @@
 import { classifyClickHouseError } from '../../../platform/clickhouse/clickhouse-errors.ts'
-import { type ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { pause, retryDelayMs } from '../../../platform/intervals.ts'
-import { type Logger } from '../../../platform/logger.ts'
+import type { Logger } from '../../../platform/logger.ts'
 import { EVENT_COLUMNS } from '../../../schema/event-row.ts'
-import { type PartitionLease } from '../../partitions/partition-lease.ts'
+import type { PartitionLease } from '../../partitions/partition-lease.ts'
 import { INSERT_SETTINGS, InsertError, type InsertFrames } from './insert-frames.ts'
 
 /** How often an insert is tried with an unknown error before the batch counts as refused. */

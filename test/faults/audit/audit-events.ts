@@ -2,9 +2,9 @@ import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letter
 import { describeRows } from '../../../platform/clickhouse/native-block.ts'
 import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
 import { frameOf } from '../../../schema/frame-message.ts'
-import { type LoadLedger, type LoadPhase } from '../load-ledger.ts'
+import type { LoadLedger, LoadPhase } from '../load-ledger.ts'
 import { SDK_DISTINCT_ID } from '../kinds/outage-faults.ts'
-import { type FaultSystem } from '../system/fault-system.ts'
+import type { FaultSystem } from '../system/fault-system.ts'
 import { LATE_EVENT } from '../kinds/event-faults.ts'
 
 /** What became of the events of the load. */

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { type EventAudit } from './audit-events.ts'
+import type { EventAudit } from './audit-events.ts'
 import { chooseExitStatus, renderReport, type FaultReport, type FaultRow } from './fault-report.ts'
-import { type Fault } from '../kinds/fault.ts'
+import type { Fault } from '../kinds/fault.ts'
 import { createSchedule } from '../run-faults.ts'
 import { createRandom } from '../../support/random.ts'
 

@@ -1,5 +1,5 @@
-import { type EventAudit } from './audit-events.ts'
-import { type LoadPhase } from '../load-ledger.ts'
+import type { EventAudit } from './audit-events.ts'
+import type { LoadPhase } from '../load-ledger.ts'
 
 /** One fault in the table. */
 export interface FaultRow {

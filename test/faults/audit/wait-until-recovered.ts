@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { EVENTS_STREAM, PERSONS_STREAM } from '../../../schema/streams.ts'
-import { type SdkLoad } from '../sdk-load.ts'
-import { type FaultSystem } from '../system/fault-system.ts'
-import { type SupervisedPart } from '../system/supervise.ts'
+import type { SdkLoad } from '../sdk-load.ts'
+import type { FaultSystem } from '../system/fault-system.ts'
+import type { SupervisedPart } from '../system/supervise.ts'
 
 const LOOK_EVERY_MS = 100
 

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstream, JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
-import { type NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM } from '../../../schema/streams.ts'
 import { countPoison, publishPoison } from './event-faults.ts'
-import { type Fault } from './fault.ts'
+import type { Fault } from './fault.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { PARTITIONS } from '../system/fault-processes.ts'
-import { type FaultSystem } from '../system/fault-system.ts'
+import type { FaultSystem } from '../system/fault-system.ts'
 
 /** A subject of the stream that nobody reads. Lowering its limit would not do: ingest puts that right. */
 const FILLER_SUBJECT = 'events.filler.0'

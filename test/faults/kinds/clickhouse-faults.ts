@@ -1,5 +1,5 @@
-import { type ChooseInsertFault, type InsertFault } from '../system/clickhouse-fault-proxy.ts'
-import { type Fault } from './fault.ts'
+import type { ChooseInsertFault, InsertFault } from '../system/clickhouse-fault-proxy.ts'
+import type { Fault } from './fault.ts'
 import { pickOne, type Random } from '../../support/random.ts'
 import { waitFor } from '../../support/wait-for.ts'
 

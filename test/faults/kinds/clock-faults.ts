@@ -1,6 +1,6 @@
 import { rm, writeFile } from 'node:fs/promises'
-import { type Fault } from './fault.ts'
-import { type FaultSystem } from '../system/fault-system.ts'
+import type { Fault } from './fault.ts'
+import type { FaultSystem } from '../system/fault-system.ts'
 
 const HOUR_MS = 3_600_000
 

@@ -1,7 +1,7 @@
-import { type FaultSystem } from '../system/fault-system.ts'
-import { type LoadLedger } from '../load-ledger.ts'
-import { type Random } from '../../support/random.ts'
-import { type SmallDisk } from '../system/small-disk.ts'
+import type { FaultSystem } from '../system/fault-system.ts'
+import type { LoadLedger } from '../load-ledger.ts'
+import type { Random } from '../../support/random.ts'
+import type { SmallDisk } from '../system/small-disk.ts'
 
 /** Ends a fault, so that the system can recover. */
 export type Heal = () => Promise<void>

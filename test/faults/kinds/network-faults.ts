@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Fault, type FaultContext } from './fault.ts'
+import type { Fault, FaultContext } from './fault.ts'
 import { pickOne } from '../../support/random.ts'
-import { type TcpFault, type TcpFaultProxy } from '../system/tcp-fault-proxy.ts'
+import type { TcpFault, TcpFaultProxy } from '../system/tcp-fault-proxy.ts'
 
 type Server = 'nats' | 'postgres'
 

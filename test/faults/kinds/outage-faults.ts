@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { PostHog } from 'posthog-node'
-import { type Fault, type FaultContext } from './fault.ts'
+import type { Fault, FaultContext } from './fault.ts'
 import { FAULT_PROJECT_KEY, type FaultSystem } from '../system/fault-system.ts'
 
 /** Events captured with the stock SDK in each outage. */

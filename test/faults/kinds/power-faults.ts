@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { FLUSH_SETTINGS } from '../../../schema/migrate/migrate-clickhouse.ts'
-import { type Fault } from './fault.ts'
-import { type FaultSystem } from '../system/fault-system.ts'
+import type { Fault } from './fault.ts'
+import type { FaultSystem } from '../system/fault-system.ts'
 
 /**
  * How long the load runs first, so that there is something to lose, in milliseconds. Linux writes by itself what is

@@ -1,8 +1,8 @@
-import { type Fault, type FaultContext } from './fault.ts'
+import type { Fault, FaultContext } from './fault.ts'
 import { describeFailures } from '../load-ledger.ts'
 import { countLivePartitions, findPartitionOwner, PARTITIONS } from '../system/fault-processes.ts'
 import { pickOne } from '../../support/random.ts'
-import { type SupervisedPart } from '../system/supervise.ts'
+import type { SupervisedPart } from '../system/supervise.ts'
 
 type Choose = (context: FaultContext) => SupervisedPart | Promise<SupervisedPart>
 

@@ -3,8 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { waitFor } from '../../support/wait-for.ts'
 import { findPartitionOwner } from '../system/fault-processes.ts'
 import { FAULT_PROJECT_KEY, type FaultSystem } from '../system/fault-system.ts'
-import { type SupervisedPart } from '../system/supervise.ts'
-import { type Fault } from './fault.ts'
+import type { SupervisedPart } from '../system/supervise.ts'
+import type { Fault } from './fault.ts'
 import { SDK_DISTINCT_ID } from './outage-faults.ts'
 
 const CLIENTS = 8

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import http from 'node:http'
-import { type AddressInfo } from 'node:net'
+import type { AddressInfo } from 'node:net'
 
 /**
  * What happens to an insert on its way to ClickHouse:

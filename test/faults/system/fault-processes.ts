@@ -2,15 +2,15 @@ import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { startTier } from '../../../deploy/local/start-parts.ts'
 import { startClickHouse } from '../../../deploy/local/services/start-clickhouse.ts'
-import { type Service, type ServiceOptions } from '../../../deploy/local/processes/service.ts'
+import type { Service, ServiceOptions } from '../../../deploy/local/processes/service.ts'
 import { startNatsServer } from '../../../deploy/local/services/start-nats-server.ts'
 import { startPostgres } from '../../../deploy/local/services/start-postgres.ts'
 import { freePorts } from '../../support/local-ports.ts'
 import { withoutSettings } from '../../support/environments.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { pickOne, type Random } from '../../support/random.ts'
-import { type Supervise, type SupervisedPart } from './supervise.ts'
-import { type FaultSystem } from './fault-system.ts'
+import type { Supervise, SupervisedPart } from './supervise.ts'
+import type { FaultSystem } from './fault-system.ts'
 
 /** An ingest or pipeline process, and where it answers. */
 interface TierPart extends SupervisedPart {

@@ -1,4 +1,4 @@
-import { type Test } from 'tap'
+import type { Test } from 'tap'
 
 /** One number, or several in order. */
 type Numbers = number | readonly number[] | null

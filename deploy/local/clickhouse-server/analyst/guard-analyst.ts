@@ -1,6 +1,6 @@
-import { type SessionPool } from '../engine/session-pool.ts'
-import { type Statement } from '../statement/statement.ts'
-import { type AllowList } from './allow-list.ts'
+import type { SessionPool } from '../engine/session-pool.ts'
+import type { Statement } from '../statement/statement.ts'
+import type { AllowList } from './allow-list.ts'
 import { canonicalize, type CanonicalToken, findOwnersFunctions, lexCanonical, writeToken } from './canonical-query.ts'
 import { denied, type EngineNames, judgeFormatName, judgeQuery, makeRules, readOnly } from './judge-query.ts'
 

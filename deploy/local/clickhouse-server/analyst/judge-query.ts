@@ -1,8 +1,8 @@
 import { QueryError } from '../errors.ts'
-import { type Statement } from '../statement/statement.ts'
+import type { Statement } from '../statement/statement.ts'
 import { vetAnalystSetting } from '../engine/profiles.ts'
 import { type AllowList, INFORMATION_SCHEMA, SYSTEM_TABLES, TABLE_FUNCTIONS, MASKED_SYSTEM_TABLES } from './allow-list.ts'
-import { type CanonicalToken } from './canonical-query.ts'
+import type { CanonicalToken } from './canonical-query.ts'
 
 /** What the running engine can call. */
 export interface EngineNames {

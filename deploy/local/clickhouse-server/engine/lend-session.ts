@@ -1,10 +1,10 @@
 /** The session of a query: the one that its client keeps by `session_id`, or any of its pool. */
-import { type ServerParts } from '../start-server.ts'
-import { type Query } from '../server.ts'
+import type { ServerParts } from '../start-server.ts'
+import type { Query } from '../server.ts'
 import { QueryError } from '../errors.ts'
-import { type SessionRequest } from '../request/parse-request.ts'
-import { type EngineSession } from './engine.ts'
-import { type SessionPool } from './session-pool.ts'
+import type { SessionRequest } from '../request/parse-request.ts'
+import type { EngineSession } from './engine.ts'
+import type { SessionPool } from './session-pool.ts'
 
 interface Kept {
   session: EngineSession

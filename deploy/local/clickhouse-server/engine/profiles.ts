@@ -1,5 +1,5 @@
 import { totalmem } from 'node:os'
-import { type AllowList } from '../analyst/allow-list.ts'
+import type { AllowList } from '../analyst/allow-list.ts'
 import { QueryError } from '../errors.ts'
 
 /** Values of engine settings, by name. */

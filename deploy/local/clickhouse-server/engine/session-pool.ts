@@ -1,6 +1,6 @@
 import { QueryError } from '../errors.ts'
-import { type Engine, type EngineSession, type SessionState } from './engine.ts'
-import { type Settings } from './profiles.ts'
+import type { Engine, EngineSession, SessionState } from './engine.ts'
+import type { Settings } from './profiles.ts'
 
 export interface PoolOptions {
   /** For the error when the queue is full. */

@@ -5,7 +5,7 @@ import { accessSync, constants, copyFileSync, mkdirSync, readdirSync, rmdirSync,
 import { type FileHandle, open } from 'node:fs/promises'
 import path from 'node:path'
 import { QueryError } from '../errors.ts'
-import { type InsertRows } from '../request/read-body.ts'
+import type { InsertRows } from '../request/read-body.ts'
 
 /** Where bodies of inserts wait for the engine, and the pipes through which it answers. */
 export interface Spool {

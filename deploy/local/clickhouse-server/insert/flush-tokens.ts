@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } f
 import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { type Logger } from 'pino'
+import type { Logger } from 'pino'
 
 const run = promisify(execFile)
 

@@ -1,7 +1,7 @@
 import { readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { type Logger } from 'pino'
-import { type EngineSession } from '../engine/engine.ts'
+import type { Logger } from 'pino'
+import type { EngineSession } from '../engine/engine.ts'
 import { quoteIdentifier, quoteString } from '../../../../schema/clickhouse-sql.ts'
 
 interface Table {

@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { QueryError } from '../errors.ts'
 
 /** The two logins. `millrace` is the product itself and may do everything, `analyst` reads, within limits. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { QueryError } from '../errors.ts'
 
 /** What one request asks for, taken from its method, URL and headers. The body is read later. */

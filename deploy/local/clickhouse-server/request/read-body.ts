@@ -1,7 +1,7 @@
-import { type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { PassThrough, pipeline, type Readable } from 'node:stream'
 import zlib from 'node:zlib'
-import { type InsertParts } from '../statement/statement.ts'
+import type { InsertParts } from '../statement/statement.ts'
 import { QueryError } from '../errors.ts'
 import { scanSqlTokens } from '../../../../schema/clickhouse-sql.ts'
 

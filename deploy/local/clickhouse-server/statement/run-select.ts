@@ -1,11 +1,11 @@
 import { closeSync, constants, createReadStream, openSync } from 'node:fs'
 import { Socket } from 'node:net'
-import { type Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { type Answer, summarizeRows, type Summary } from '../answer.ts'
-import { type EngineSession } from '../engine/engine.ts'
+import type { EngineSession } from '../engine/engine.ts'
 import { QueryError } from '../errors.ts'
-import { type KillQuery } from '../running-queries.ts'
-import { type QueryRecord } from '../server-database.ts'
+import type { KillQuery } from '../running-queries.ts'
+import type { QueryRecord } from '../server-database.ts'
 import { type Spool, SpoolFile } from '../engine/spool.ts'
 
 export interface SelectRun {

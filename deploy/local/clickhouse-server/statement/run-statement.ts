@@ -1,6 +1,6 @@
-import { type EngineSession } from '../engine/engine.ts'
+import type { EngineSession } from '../engine/engine.ts'
 import { QueryError } from '../errors.ts'
-import { type ServerParts } from '../start-server.ts'
+import type { ServerParts } from '../start-server.ts'
 import { type Query, readOnlyMethodError } from '../server.ts'
 import { summarizeRows } from '../answer.ts'
 import { withSession } from '../engine/lend-session.ts'
