@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process'
-import { readFile, stat } from 'node:fs/promises'
+import { chmod, copyFile, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { chooseSettings, makeDataDir, runMain } from './testing/run-main.ts'
+import { findNatsServer } from './services/find-nats-server.ts'
 import { canEnter } from './services/find-postgres.ts'
 import { isRoot, readNobodyUid } from './services/postgres-cluster.ts'
 import { readProcessIdentity } from './processes/recorded-processes.ts'
@@ -110,7 +112,8 @@ const nobody = await findNobody()
 
 t.test('as an unprivileged user, when its supervisor is killed', async (t) => {
   const dataDir = await makeDataDir(t, nobody.uid)
-  const settings = { ...await chooseSettings(dataDir), HOME: dataDir, XDG_CACHE_HOME: '' }
+  const PATH = `${await offerNatsServer(t)}:${process.env.PATH}`
+  const settings = { ...await chooseSettings(dataDir), HOME: dataDir, XDG_CACHE_HOME: '', PATH }
   const killed = runMain(t, settings, nobody.uid)
   await killed.ready()
   const [send, read] = readCommands(killed.output())
@@ -162,6 +165,15 @@ t.test('says what to change when the data directory cannot be written', async (t
   t.equal(await main.exited, 1)
   t.match(main.output(), /MILLRACE_DATA_DIR/)
 })
+
+/** A folder with a nats-server that anyone may run: without one, a user without a cache fetches it at each start. */
+async function offerNatsServer (t: TestContext): Promise<string> {
+  const folder = await makeDataDir(t, nobody.uid)
+  const file = path.join(folder, 'nats-server')
+  await copyFile(await findNatsServer({ env: process.env, dataDir: folder }), file)
+  await chmod(file, 0o755)
+  return folder
+}
 
 /** Root tests this as another user, who needs to get at the sources; where that user cannot, as root. */
 async function findNobody (): Promise<{ uid?: number, whyNot: string | false }> {
