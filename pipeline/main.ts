@@ -40,7 +40,7 @@ const POSTGRES_CONNECTIONS = 10
  * 5. find duplicates of stored events                writer/duplicates/
  * 6. record the batch range                          writer/partition-progress.ts, partitions/partition-records.ts
  * 7. insert its frames, as they are                  writer/batch-range.ts, writer/insert/
- * 8. search for a refused row, dead-letter it        writer/refused-rows.ts, writer/dead-letter-rows.ts
+ * 8. search for a refused row, dead-letter it        writer/refused-row-search.ts, writer/dead-letter-rows.ts
  * 9. record progress, acknowledge                    writer/partition-progress.ts
  *
  * Steps 3 to 9 of a partition follow each other in writer/partition-session.ts, which writer/run-partition.ts runs.

@@ -14,7 +14,7 @@ import type { EncodedUpdate, PersonsPartitions } from '../publish/persons-partit
 import { type RequestContext, type Sender, storedAddress } from './envelope.ts'
 import type { DropReason, IngestCounts } from './ingest-counts.ts'
 import type { RateLimit } from './rate-limit.ts'
-import { findEvents, type SentBody } from './sent-body.ts'
+import { findEvents, type SentBody } from './find-events.ts'
 import { type Admission, type BodyRequest, type Credentials, takeBody, type TakenBody } from './take-body.ts'
 import type { EventSink, TakeEvent } from './take-event.ts'
 

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { HttpError } from '../../platform/errors.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
 import { parseTimestamp } from '../normalise/timestamps.ts'
-import type { Fields, SentBody } from './sent-body.ts'
+import type { Fields, SentBody } from './find-events.ts'
 
 /** What a body and its query say about all of its events. */
 export interface Envelope {

@@ -1,7 +1,7 @@
 import type { Project } from '../../platform/keys/read-keys.ts'
 import { nameIdentify, readEnvelope, requireKey, type RequestContext } from './envelope.ts'
 import type { DropReason } from './ingest-counts.ts'
-import type { SentBody } from './sent-body.ts'
+import type { SentBody } from './find-events.ts'
 import type { EventSink, TakeEvent } from './take-event.ts'
 
 /** What a body says about who sends it. */

@@ -83,8 +83,8 @@ export async function countQueryUsage (
         [JSON.stringify(rows.slice(from, from + ROWS_PER_INSERT)), clockLeadMs])
     }
     await sql`DELETE FROM query_usage WHERE day < (now() AT TIME ZONE 'UTC')::date - ${DAYS}::integer`
-    await sql.unsafe(readSql(import.meta.dirname, 'write-event-usage.sql'))
-    await sql.unsafe(readSql(import.meta.dirname, 'write-property-usage.sql'))
+    await sql.unsafe(readSql(import.meta.dirname, 'write-query-usage-of-events.sql'))
+    await sql.unsafe(readSql(import.meta.dirname, 'write-query-usage-of-properties.sql'))
     await sql`INSERT INTO roll_up_state (source, read_up_to) VALUES (${SOURCE}, clock_timestamp())
       ON CONFLICT (source) DO UPDATE SET read_up_to = excluded.read_up_to`
     return { kind: 'done', queries, named: rows.length }

@@ -1,5 +1,5 @@
 -- Which properties occurred on which events since the given moment; since 1970 for all. Times from the future and NUL
--- as in read-changed-events.sql.
+-- as in read-event-volumes.sql.
 WITH least(last_inserted, now64(3)) AS arrived
 SELECT
     project_id,

@@ -1,6 +1,6 @@
 -- Type and times of the properties whose counts changed since the given moment; since 1970 for all. The type is the one
 -- that most values had, which corrects a wrong first one; empty while only null, arrays and objects were seen. Times
--- from the future as in read-changed-events.sql.
+-- from the future as in read-event-volumes.sql.
 SELECT
     project_id,
     kind,

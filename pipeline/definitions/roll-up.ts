@@ -55,7 +55,7 @@ export interface RollUpSource {
 const ROLL_UP_SOURCES: readonly RollUpSource[] = [
   {
     name: 'events',
-    read: readSql(import.meta.dirname, 'read-changed-events.sql'),
+    read: readSql(import.meta.dirname, 'read-event-volumes.sql'),
     upsert: readSql(import.meta.dirname, 'upsert-event-definitions.sql')
   },
   {

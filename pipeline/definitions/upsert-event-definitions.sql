@@ -1,4 +1,4 @@
--- $1: what read-changed-events.sql found, as JSON. $2: now by ClickHouse's clock, in epoch milliseconds.
+-- $1: what read-event-volumes.sql found, as JSON. $2: now by ClickHouse's clock, in epoch milliseconds.
 -- Skips rows whose project is deleted, and rows that would not change.
 --
 -- What a user did (deleted the definition, wrote a value) holds until events of the name have arrived after it: their

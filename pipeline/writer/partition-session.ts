@@ -11,7 +11,7 @@ import { INSERT_SETTINGS_VERSION, type InsertError } from './insert/insert-frame
 import { storeBatchRange } from './insert/store-batch-range.ts'
 import { countStored, PartitionProgress } from './partition-progress.ts'
 import type { PartitionMessage, PartitionReader } from './partition-reader.ts'
-import { RefusedRowSearch, type RefusedPiece } from './refused-rows.ts'
+import { RefusedRowSearch, type RefusedPiece } from './refused-row-search.ts'
 import type { PartitionDeps } from './run-partition.ts'
 
 /** Longest wait of an idle partition for messages, in milliseconds. */

@@ -1,7 +1,7 @@
 import { mayHoldUnstorableText, toStorableJson } from '../storable-text.ts'
 import { hasLongNumber, parseJson } from './parse-json.ts'
 import { bodyError, type BodyErrorCode } from './read-body.ts'
-import { type ContentEncoding, inflateEncoded, inflateGzip, inflateLz64, isGzip } from './inflate.ts'
+import { type ContentEncoding, inflateEncoded, inflateGzip, inflateLz64, isGzip } from './decompress.ts'
 
 /** What the request says about its body. These are only hints: the bytes decide. */
 export interface BodyHints {

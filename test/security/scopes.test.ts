@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
 import { createPersonalKey, revokePersonalKey } from '../../api/keys/personal-keys.ts'
 import { createTestApi } from '../../api/testing/create-test-api.ts'
-import { CAPTURE_PATHS } from '../../ingest/http/capture-routes.ts'
+import { CAPTURE_PATHS } from '../../ingest/server/capture-routes.ts'
 import { startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import { waitFor } from '../support/wait-for.ts'
 

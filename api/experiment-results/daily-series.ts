@@ -1,6 +1,6 @@
-import type { MetricKind, VariantStatistics } from '../statistics/variant-statistics.ts'
-import { analyseMetric } from '../statistics/analyse-metric.ts'
-import type { MetricAnalysis } from '../statistics/metric-analysis.ts'
+import type { MetricKind, VariantStatistics } from '../experiment-statistics/variant-statistics.ts'
+import { analyseMetric } from '../experiment-statistics/analyse-metric.ts'
+import type { MetricAnalysis } from '../experiment-statistics/metric-analysis.ts'
 import type { DailyChange } from './query-metric.ts'
 import type { SeriesPoint } from './metric-results.ts'
 

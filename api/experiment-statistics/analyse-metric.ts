@@ -1,14 +1,8 @@
-import {
-  buildBetaPosterior, buildGammaPosterior, buildNormalPosterior, credibleInterval, type Posterior
-} from './posterior.ts'
+import { buildBetaPosterior, buildGammaPosterior, buildNormalPosterior, credibleInterval, type Posterior } from './posterior.ts'
 import { rankPosteriors, type Standing } from './bayesian.ts'
-import {
-  buildSamples, checkVariants, type MetricKind, type Sample, type VariantStatistics
-} from './variant-statistics.ts'
+import { buildSamples, checkVariants, type MetricKind, type Sample, type VariantStatistics } from './variant-statistics.ts'
 import { type Candidate, compareWithBaseline } from './compare-with-baseline.ts'
-import {
-  decideSignificance, type MetricAnalysis, type SignificanceLimits, type VariantAnalysis, type VariantComparison
-} from './metric-analysis.ts'
+import { decideSignificance, type MetricAnalysis, type SignificanceLimits, type VariantAnalysis, type VariantComparison } from './metric-analysis.ts'
 
 /** One metric of an experiment at one moment. */
 export interface MetricData {

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { createTestClickHouse } from '../../../test/support/test-stores.ts'
-import { createRandom } from '../../../test/support/random.ts'
-import { type DailyChange, queryMetric, type MetricScope } from './query-metric.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createRandom } from '../../test/support/random.ts'
+import { type DailyChange, type MetricScope, queryMetric } from './query-metric.ts'
 import { type Metric, readMetric } from './read-metric.ts'
 
 const DAY = 86_400_000

@@ -1,5 +1,5 @@
 import { RE2JS } from 're2js'
-import { invalidExperiment } from '../experiment-body.ts'
+import { invalidExperiment } from '../experiments/experiment-body.ts'
 
 /** Operators of conditions, as in feature flags. */
 const OPERATORS = [

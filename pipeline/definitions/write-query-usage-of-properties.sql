@@ -1,4 +1,4 @@
--- As write-event-usage.sql. A group property counts for each group type that has one of the name: queries name no type.
+-- As write-query-usage-of-events.sql. A group property counts for each group type that has one of the name: queries name no type.
 UPDATE property_definitions AS known SET query_usage_30_day = counted.queries, query_usage_written_at = NULL
 FROM (
   SELECT definition.id, coalesce(sum(usage.queries), 0) AS queries, max(usage.last_query_at) AS last_query_at

@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { connectClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { createTestClickHouse } from '../../../test/support/test-stores.ts'
-import { createTestApi } from '../../testing/create-test-api.ts'
+import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createTestApi } from '../testing/create-test-api.ts'
 
 const START = Date.parse('2026-01-01T00:00:00Z')
 const NOW = Date.parse('2026-01-10T12:00:00Z')

@@ -1,7 +1,5 @@
 import type { Sample } from './variant-statistics.ts'
-import {
-  betaCumulative, betaQuantile, normalQuantile, normalTwoSided, studentHalfWidth, studentTwoSided
-} from './distributions.ts'
+import { betaCumulative, betaQuantile, normalQuantile, normalTwoSided, studentHalfWidth, studentTwoSided } from './distributions.ts'
 import { ratioInterval } from './ratio-interval.ts'
 
 /** What a test of "no difference" gives, for a variant against the baseline. */

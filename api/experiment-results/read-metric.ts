@@ -1,5 +1,5 @@
-import type { MetricKind } from '../statistics/variant-statistics.ts'
-import { invalidExperiment } from '../experiment-body.ts'
+import type { MetricKind } from '../experiment-statistics/variant-statistics.ts'
+import { invalidExperiment } from '../experiments/experiment-body.ts'
 import { type PropertyCondition, readConditions } from './property-conditions.ts'
 
 /** What an experiment measures, read from what a client wrote. */

@@ -1,7 +1,7 @@
-import type { MetricAnalysis } from '../statistics/metric-analysis.ts'
-import type { SampleRatioCheck } from '../statistics/sample-ratio.ts'
-import type { SampleSize } from '../statistics/sample-size.ts'
-import { experimentProperties } from '../experiment.ts'
+import type { MetricAnalysis } from '../experiment-statistics/metric-analysis.ts'
+import type { SampleRatioCheck } from '../experiment-statistics/sample-ratio.ts'
+import type { SampleSize } from '../experiment-statistics/sample-size.ts'
+import { experimentProperties } from '../experiments/experiment.ts'
 import type { Metric } from './read-metric.ts'
 
 /** Everything the API tells about one metric of an experiment; field names turn to snake_case in the answer. */

@@ -1,10 +1,7 @@
 import t from 'tap'
 import fc from 'fast-check'
 import { assertNear } from './testing/assert-near.ts'
-import {
-  betaCumulative, betaMoments, betaQuantile, chiSquareUpper, gammaCumulative, logGamma, normalCumulative,
-  normalDensity, normalQuantile, normalTwoSided, studentHalfWidth, studentTwoSided
-} from './distributions.ts'
+import { betaCumulative, betaMoments, betaQuantile, chiSquareUpper, gammaCumulative, logGamma, normalCumulative, normalDensity, normalQuantile, normalTwoSided, studentHalfWidth, studentTwoSided } from './distributions.ts'
 import { findQuantile } from './find-quantile.ts'
 
 t.test('the normal distribution agrees with R', async (t) => {

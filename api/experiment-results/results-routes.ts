@@ -1,16 +1,14 @@
 import type { FastifyInstance } from 'fastify'
-import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { accessOf } from '../../http/personal-key-access.ts'
-import { parseInteger } from '../../http/request-values.ts'
-import { experimentIdParams, type ExperimentParams } from '../experiment-routes.ts'
-import { invalidExperiment } from '../experiment-body.ts'
-import { findExperiment } from '../experiment.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { parseInteger } from '../http/request-values.ts'
+import { experimentIdParams, type ExperimentParams } from '../experiments/experiment-routes.ts'
+import { invalidExperiment } from '../experiments/experiment-body.ts'
+import { findExperiment } from '../experiments/experiment.ts'
 import { computeResults, findScope, type LaunchedExperiment, requireLaunched } from './compute-results.ts'
 import { type Metric, readMetric, readSecondaryMetrics } from './read-metric.ts'
-import {
-  type MetricResults, metricResultsSchema, resultsSchema, secondaryResultsSchema, toSnakeCase
-} from './metric-results.ts'
+import { type MetricResults, metricResultsSchema, resultsSchema, secondaryResultsSchema, toSnakeCase } from './metric-results.ts'
 import { requiresFlagRoute } from './requires-flag-implementation.ts'
 
 export interface ResultsDeps {
