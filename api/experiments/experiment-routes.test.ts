@@ -256,6 +256,7 @@ t.test('forgets a deleted experiment and keeps its flag', async (t) => {
 t.test('tells nothing about experiments of another project', async (t) => {
   const api = await shared.inNewProject()
   const other = await createProject(api.sql, { name: 'Other' })
+  await api.keys.refresh()
   const { body: { id } } = await api.call('POST', '~/experiments', { name: 'Mine', feature_flag_key: 'mine' })
 
   for (const method of ['GET', 'PATCH', 'DELETE'] as const) {
