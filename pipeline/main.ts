@@ -146,7 +146,7 @@ runProcess('pipeline', async () => {
       run: () => Promise.all([supervisor.stop(), persons.stop(), rollUp.stop(), queryUsage.stop(), retention.stop()])
     },
     { name: 'membership', run: () => membership.leave() },
-    { name: 'dead letters', run: () => Promise.all([deadLetters, streams, disks, parts].map((watch) => watch.stop())) },
+    { name: 'monitors', run: () => Promise.all([deadLetters, streams, disks, parts].map((watch) => watch.stop())) },
     { name: 'health', run: () => health.close() },
     { name: 'clickhouse', run: async () => { agent.destroy(); await Promise.all([clickhouse.close(), shards.close()]) } },
     { name: 'postgres', run: () => { fingerprintKey.stop(); return sql.end({ timeout: 1 }) } },

@@ -47,7 +47,7 @@ export function startRetention (
       removed.inc({ what: 'events' }, events)
       removed.inc({ what: 'months' }, partitions)
       removed.inc({ what: 'dead_letters' }, deadLetters)
-      if (partitions + events + deadLetters > 0) logger.info({ partitions, events, deadLetters }, 'retention removed old data')
+      if (partitions + events + deadLetters > 0) logger.info({ months: partitions, events, deadLetters }, 'retention removed old data')
       return skipped ? 'skipped' : 'done'
     }
   })

@@ -27,11 +27,11 @@ async function startWithBacklog (t: TestContext): Promise<{ stores: TestStores, 
   const partitions = await startPartitions(t, stores)
   await publishAll(stores, 10)
   await waitUntilRead(stores)
-  await waitFor(async () => (await counter.look())?.before === 0)
+  await waitFor(async () => (await counter.count())?.before === 0)
   for (const partition of partitions) await partition.stop()
   await publishAll(stores, MESSAGES)
   // As a pipeline does that cannot store anything at the moment.
-  await counter.look()
+  await counter.count()
   return { stores, counter }
 }
 
@@ -66,10 +66,10 @@ async function damageBlock ({ nats }: TestStores): Promise<void> {
   await handle.write(content.subarray(position, position + 4).map((byte) => byte ^ 0xff), 0, 4, position)
 }
 
-async function lookUntilSure (counter: MissingCounter): Promise<MissingReading[]> {
+async function countUntilSure (counter: MissingCounter): Promise<MissingReading[]> {
   const readings: MissingReading[] = []
   while (readings.length < 5) {
-    const reading = await counter.look()
+    const reading = await counter.count()
     if (reading !== null) readings.push(reading)
   }
   return readings
@@ -92,12 +92,12 @@ for (const { what, end } of [
     const [{ n }] = await result.json<{ n: string }>() as [{ n: string }]
     const lost = MESSAGES + 10 - Number(n) / 20
 
-    const readings = await lookUntilSure(counter)
+    const readings = await countUntilSure(counter)
 
     t.ok(lost > 0, `${lost} messages are lost`)
     t.equal(readings.at(-1)?.missing, lost)
     t.equal(readings.filter(({ isNews }) => isNews).length, 1)
-    const [other] = await lookUntilSure(await createCounter(stores))
+    const [other] = await countUntilSure(await createCounter(stores))
     t.match(other, { missing: lost, isNews: false, found: { messages: lost } }, 'and known to the next process')
   })
 }
@@ -109,8 +109,8 @@ t.test('nothing is missing while messages come, are acknowledged, and partitions
   const readings: MissingReading[] = []
   for (let round = 0; round < 3; round++) {
     const partitions = await startPartitions(t, stores)
-    for (let look = 0; look < 20; look++) {
-      const reading = await counter.look()
+    for (let i = 0; i < 20; i++) {
+      const reading = await counter.count()
       if (reading !== null) readings.push(reading)
     }
     for (const partition of partitions) await partition.stop()
@@ -118,7 +118,7 @@ t.test('nothing is missing while messages come, are acknowledged, and partitions
   await publishing
   await startPartitions(t, stores)
   await waitUntilRead(stores)
-  readings.push(...await lookUntilSure(counter))
+  readings.push(...await countUntilSure(counter))
 
   t.ok(readings.some(({ before }) => before === 0))
   t.same([...new Set(readings.map(({ missing }) => missing))], [0])
@@ -130,7 +130,7 @@ t.test('a message that nats-server cannot read is as old as was known, not from 
 
   t.equal(findOldestAt({ ...unreadable, first_ts: '2026-11-22T10:00:00Z' }, undefined), Date.parse('2026-11-22T10:00:00Z'))
   t.equal(findOldestAt({ ...unreadable, messages: 0 }, undefined), 0)
-  t.ok(findOldestAt(unreadable, undefined) >= now, 'as old as the first look at it')
+  t.ok(findOldestAt(unreadable, undefined) >= now, 'as old as the first poll that saw it')
   t.equal(findOldestAt(unreadable, { firstSequence: 7, oldestAt: 5000 }), 5000, 'and its age grows')
   t.ok(findOldestAt(unreadable, { firstSequence: 6, oldestAt: 5000 }) >= now)
 })

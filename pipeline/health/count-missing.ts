@@ -27,14 +27,14 @@ export interface MissingMessages {
   found: { at: number, messages: number } | null
 }
 
-/** The result of one look. */
+/** The result of one count. */
 export interface MissingReading extends MissingMessages {
-  /** This process found it in this look, and it was not known before. */
+  /** This process found it in this count, and it was not known before. */
   isNews: boolean
 }
 
 /** The numbers of one moment. */
-interface Look {
+interface StreamNumbers {
   stream: string
   since: Record<string, number>
   last: number
@@ -75,7 +75,7 @@ export class MissingCounter {
    * @returns what is known now; null while partitions are about to be claimed, so that nothing can be said.
    * @throws when JetStream does not answer.
    */
-  async look (): Promise<MissingReading | null> {
+  async count (): Promise<MissingReading | null> {
     // Read first what other processes saw: the last sequence never goes back by itself.
     const entry = await this.#bucket.get(KEY)
     const now = await this.#readNumbers(await jetstreamManager(this.#connection))
@@ -94,7 +94,7 @@ export class MissingCounter {
     return { ...next, isNews: isWritten && next !== known }
   }
 
-  async #readNumbers (manager: JetStreamManager): Promise<Look | null> {
+  async #readNumbers (manager: JetStreamManager): Promise<StreamNumbers | null> {
     const { created, state } = await manager.streams.info(EVENTS_STREAM, { subjects_filter: '>' })
     const stream = Date.parse(created).toString(36)
     const partitions = [...(await this.#records.list()).keys()]
@@ -133,7 +133,7 @@ export class MissingCounter {
  *
  * @returns `missing` as it seems now; null while that is unknown.
  */
-function judge (before: MissingMessages, now: Look): { known: MissingMessages, missing: number | null } {
+function judge (before: MissingMessages, now: StreamNumbers): { known: MissingMessages, missing: number | null } {
   const again = before.again + Math.max(0, before.last - now.last)
   const known = { ...before, last: now.last, again }
   // Messages unaccounted for: stored once, neither acknowledged nor waiting. Too low for a moment, never too high.
@@ -145,7 +145,7 @@ function judge (before: MissingMessages, now: Look): { known: MissingMessages, m
 }
 
 /** A stream whose partitions counted from its first message on is known from the start. */
-function newMissing ({ stream, since, last }: Look): MissingMessages {
+function newMissing ({ stream, since, last }: StreamNumbers): MissingMessages {
   const isFromStart = Object.values(since).every((from) => from === 0)
   return { stream, since, last, again: 0, before: isFromStart ? 0 : null, missing: 0, found: null }
 }

@@ -5,7 +5,7 @@ import type { HealthPart } from '../../platform/health.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 
-/** Interval between two looks at the disks, in milliseconds. */
+/** Interval between two polls of the disks, in milliseconds. */
 const DISKS_INTERVAL_MS = 5000
 
 /** A disk with fewer free bytes counts as full: the next merge of parts may find no room. */
@@ -48,7 +48,7 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
     }
   })
 
-  async function look (): Promise<void> {
+  async function poll (): Promise<void> {
     try {
       const result = await clickhouse.query({
         query: `SELECT hostName() AS host, name AS disk, free_space AS free, total_space AS total
@@ -62,7 +62,7 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
     }
   }
 
-  const { stop } = runAtIntervals({ everyMs: DISKS_INTERVAL_MS, run: look })
+  const { stop } = runAtIntervals({ everyMs: DISKS_INTERVAL_MS, run: poll })
   return {
     parts: () => disks.map(({ host, disk, free, total }) => ({
       name: `clickhouse disk ${disk} of ${host}`,
@@ -118,7 +118,7 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
   metrics.gaugeFrom('clickhouse_broken_parts',
     'Parts that ClickHouse detached as broken; their rows are missing in all queries.', () => broken.length)
 
-  async function look (): Promise<void> {
+  async function poll (): Promise<void> {
     try {
       const result = await clickhouse.query({
         query: `SELECT hostName() AS host, table, name, assumeNotNull(reason) AS reason
@@ -139,7 +139,7 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
     reported = new Set(broken.map(keyOf))
   }
 
-  const { stop } = runAtIntervals({ everyMs: PARTS_INTERVAL_MS, run: look })
+  const { stop } = runAtIntervals({ everyMs: PARTS_INTERVAL_MS, run: poll })
   return {
     part: () => ({
       name: 'clickhouse parts',

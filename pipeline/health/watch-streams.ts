@@ -9,7 +9,7 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
 import type { MissingCounter, MissingMessages } from './count-missing.ts'
 
-/** Interval between two looks at the streams, in milliseconds. */
+/** Interval between two polls of the streams, in milliseconds. */
 const POLL_INTERVAL_MS = 2000
 
 /** A stream filled to this ratio needs attention: at 1 ingest spools. */
@@ -21,7 +21,7 @@ const COUNT_MS = 10_000
 /** How long missing messages are reported, in milliseconds: a day, so that an operator sees it. */
 const MISSING_MS = 86_400_000
 
-/** Interval between two looks at the dead-letter stream, in milliseconds. */
+/** Interval between two polls of the dead-letter stream, in milliseconds. */
 const DEAD_LETTERS_INTERVAL_MS = 5000
 
 /** Interval between two warnings about a nearly full dead-letter stream, in milliseconds. */
@@ -88,7 +88,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
     return missing !== null && Date.now() - missing.at < MISSING_MS ? missing.messages : 0
   }
 
-  async function look (): Promise<void> {
+  async function poll (): Promise<void> {
     try {
       const manager = await jetstreamManager(connection)
       for (const stream of [EVENTS_STREAM, PERSONS_STREAM, DEAD_LETTER_STREAM]) {
@@ -115,7 +115,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
 
   async function count (): Promise<void> {
     // An error: NATS is unavailable, which the connection logs. What is missing still is.
-    const reading = await counter.look().catch(() => null)
+    const reading = await counter.count().catch(() => null)
     if (reading === null) return
     missing = reading.found
     if (reading.isNews) {
@@ -125,7 +125,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
   }
 
   const loops = [
-    runAtIntervals({ everyMs: POLL_INTERVAL_MS, run: look }),
+    runAtIntervals({ everyMs: POLL_INTERVAL_MS, run: poll }),
     runAtIntervals({ everyMs: COUNT_MS, firstAfterMs: COUNT_MS, run: count })
   ]
   return {
@@ -151,7 +151,7 @@ function hasPart ([stream, { lostBytes }]: [string, StreamFill]): boolean {
 
 /**
  * When the oldest message of a stream was stored, in epoch milliseconds; 0 when it is empty. nats-server reports the
- * year 1 for a message that it cannot read: then the time known before counts, or the time of the first look.
+ * year 1 for a message that it cannot read: then the time known before counts, or the time of the first poll.
  */
 export function findOldestAt (
   state: Pick<StreamState, 'messages' | 'first_seq' | 'first_ts'>,
@@ -187,7 +187,7 @@ export function watchDeadLetters (deps: {
   gaugeFrom('dead_letters', 'Messages in the dead-letter stream; NaN while NATS does not answer.', () => fill?.letters ?? Number.NaN)
   gaugeFrom('dead_letters_fill_ratio', 'Used share of the dead-letter stream, 0 to 1; NaN while NATS does not answer.', () => fill?.ratio ?? Number.NaN)
 
-  async function look (): Promise<void> {
+  async function poll (): Promise<void> {
     try {
       fill = await readDeadLetterFill(deps.connection)
     } catch {
@@ -200,6 +200,6 @@ export function watchDeadLetters (deps: {
     }
   }
 
-  const { stop } = runAtIntervals({ everyMs: DEAD_LETTERS_INTERVAL_MS, run: look })
+  const { stop } = runAtIntervals({ everyMs: DEAD_LETTERS_INTERVAL_MS, run: poll })
   return { fill: () => fill, stop }
 }

@@ -12,7 +12,7 @@ const BEAT_MS = 1500
 
 /**
  * A process that was silent for so long, in milliseconds of the observer's own monotonic clock, counts as dead: four
- * missed heartbeats. More than `PROOF_MS` of a lease, so the owner has stopped inserting by then.
+ * missed heartbeats. More than `LEASE_MS`, so the owner has stopped inserting by then.
  */
 export const DEAD_AFTER_MS = 6000
 

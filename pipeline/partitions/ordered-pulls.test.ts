@@ -98,7 +98,7 @@ t.test('is lost, and ends every wait, when another reader re-creates the consume
   await recreate()
   await waited
 
-  t.match(lost, [/^the server says 409 .*deleted/i])
+  t.match(lost, [/^NATS answered 409 .*deleted/i])
   await pulls.waitForMore(60_000, new AbortController().signal)
 })
 
@@ -113,7 +113,7 @@ t.test('is lost at the first delivery after one that another client took', async
   await publish('seen', 'never seen')
   await waitFor(() => lost.length > 0)
 
-  t.same(lost, ['delivery 2 came instead of 1'])
+  t.same(lost, ['expected delivery 1 but received 2'])
   t.same(read, [])
 })
 

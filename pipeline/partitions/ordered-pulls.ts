@@ -4,7 +4,7 @@ import { createInbox, type Msg, type Subscription } from '@nats-io/transport-nod
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MAX_MESSAGE_BYTES } from '../../schema/streams.ts'
 
-/** How long a pull waits for messages, and how often the server says that it is still there, in milliseconds. */
+/** How long a pull waits for messages, and how often NATS sends a heartbeat meanwhile, in milliseconds. */
 const PULL_EXPIRES_MS = 30_000
 
 const HEARTBEAT_MS = 5000
@@ -59,7 +59,7 @@ export class OrderedPulls {
   #pullLeft = 0
   #pullGotAny = false
   #pullBytes: number
-  #lastSignAt = 0
+  #lastActivityAt = 0
   #wake: (() => void) | null = null
 
   constructor (options: OrderedPullsOptions) {
@@ -80,7 +80,7 @@ export class OrderedPulls {
     this.#pull++
     this.#pullLeft = pull.messages
     this.#pullGotAny = false
-    this.#lastSignAt = performance.now()
+    this.#lastActivityAt = performance.now()
     connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${consumer}`, JSON.stringify({
       batch: pull.messages,
       max_bytes: this.#pullBytes,
@@ -121,12 +121,12 @@ export class OrderedPulls {
 
   #receive (message: Msg): void {
     if (this.#isClosed) return
-    this.#lastSignAt = performance.now()
+    this.#lastActivityAt = performance.now()
     // Deliveries keep the subject of the stream; the status of a pull comes to the inbox itself.
     if (message.subject.startsWith(this.#inbox)) return this.#receiveStatus(message)
     const place = readMessagePlace(message)
     if (place.delivery !== this.deliveries + 1) {
-      this.#lose(`delivery ${place.delivery} came instead of ${this.deliveries + 1}`)
+      this.#lose(`expected delivery ${this.deliveries + 1} but received ${place.delivery}`)
       return
     }
     this.deliveries++
@@ -150,7 +150,7 @@ export class OrderedPulls {
       if (!this.#pullGotAny) this.#pullBytes = LARGEST_PULL_BYTES
       this.#endPull()
     } else {
-      this.#lose(`the server says ${code} ${text}`)
+      this.#lose(`NATS answered ${code} ${text}`)
     }
   }
 
@@ -160,7 +160,7 @@ export class OrderedPulls {
   }
 
   #watch (): void {
-    if (this.#pullLeft > 0 && performance.now() - this.#lastSignAt > 3 * HEARTBEAT_MS) this.#lose('no heartbeat came')
+    if (this.#pullLeft > 0 && performance.now() - this.#lastActivityAt > 3 * HEARTBEAT_MS) this.#lose('no heartbeat came')
   }
 }
 

@@ -10,9 +10,9 @@ interface SwitchedRecords {
   real: PartitionRecords
   /** What a partition gets. */
   records: PartitionRecords
-  /** Questions without an answer so far. */
+  /** Requests that failed so far. */
   refused: () => number
-  setAway: (isUnavailable: boolean) => void
+  setUnavailable: (isUnavailable: boolean) => void
 }
 
 /** Partition records that can be out of reach. */
@@ -34,22 +34,22 @@ async function openSwitchedRecords ({ connection }: TestStores): Promise<Switche
         await pass(async () => await real.replace(partition, record, revision))
     },
     refused: () => refused,
-    setAway: (next) => { isUnavailable = next }
+    setUnavailable: (next) => { isUnavailable = next }
   }
 }
 
 t.test('a partition that is given up while NATS does not answer is released as soon as it does', async (t) => {
   const stores = await startTestStores(t)
-  const { real, records, refused, setAway } = await openSwitchedRecords(stores)
+  const { real, records, refused, setUnavailable } = await openSwitchedRecords(stores)
   const partition = await startTestPartition(t, stores, { records, giveUp: new AbortController().signal })
   await publishEvents(stores.connection, makeEvents(3))
   await waitUntilStored(stores)
 
-  setAway(true)
+  setUnavailable(true)
   const stopped = partition.stop()
   await waitFor(() => refused() > 3)
   t.equal((await real.read(PARTITION)).record?.owner, 'test')
-  setAway(false)
+  setUnavailable(false)
   await stopped
 
   t.equal((await real.read(PARTITION)).record?.owner, '')
@@ -57,12 +57,12 @@ t.test('a partition that is given up while NATS does not answer is released as s
 
 t.test('a process that ends does not wait for NATS', async (t) => {
   const stores = await startTestStores(t)
-  const { records, refused, setAway } = await openSwitchedRecords(stores)
+  const { records, refused, setUnavailable } = await openSwitchedRecords(stores)
   const giveUp = new AbortController()
   const partition = await startTestPartition(t, stores, { records, giveUp: giveUp.signal })
   await waitFor(() => partition.state.phase === 'running')
 
-  setAway(true)
+  setUnavailable(true)
   const stopped = partition.stop()
   await waitFor(() => refused() > 1)
   giveUp.abort()

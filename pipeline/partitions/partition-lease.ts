@@ -8,14 +8,14 @@ import { partitionKey, type Partition } from './event-partitions.ts'
 import { FencedError, newPartitionRecord, type PartitionRecord, type PartitionRecords } from './partition-records.ts'
 
 /**
- * How long a successful compare-and-set proves ownership, in milliseconds of the monotonic clock. Less than
+ * How long a lease holds after a successful compare-and-set, in milliseconds of the monotonic clock. Less than
  * `DEAD_AFTER_MS`, after which another process takes the partitions of a silent one: so a paused owner that wakes up
  * finds its lease expired, renews it before it inserts, and is refused.
  *
- * A pause between that look at the clock and the bytes on the wire cannot be excluded by any clock. It is harmless:
+ * A pause between that check of the clock and the bytes on the wire cannot be excluded by any clock. It is harmless:
  * the new owner first repeats the recorded batch range with the same token, so ClickHouse drops whichever comes second.
  */
-const PROOF_MS = 4000
+const LEASE_MS = 4000
 
 /** The right to write a partition: its record, and the revision that the next change must name. */
 export class PartitionLease {
@@ -47,11 +47,11 @@ export class PartitionLease {
 
   /** Makes sure that this process still owns the partition; asks NATS only when the last answer is too old. */
   async renew (): Promise<void> {
-    if (!this.isProven()) await this.write(this.record)
+    if (!this.isCurrent()) await this.write(this.record)
   }
 
-  isProven (): boolean {
-    return performance.now() - this.#renewedAt < PROOF_MS
+  isCurrent (): boolean {
+    return performance.now() - this.#renewedAt < LEASE_MS
   }
 }
 

@@ -9,27 +9,27 @@ import { PartitionSupervisor, runSessions, type PartitionSupervisorOptions } fro
 /** Supervises two partitions, dealt out to the members in turn, as the process `me`. */
 function supervise (
   members: string[] | null, runPartition: PartitionSupervisorOptions<number>['runPartition']
-): { supervisor: PartitionSupervisor<number>, set: (next: string[] | null) => void, looks: () => number } {
+): { supervisor: PartitionSupervisor<number>, set: (next: string[] | null) => void, polls: () => number } {
   let living = members
-  let looks = 0
+  let polls = 0
   const supervisor = new PartitionSupervisor({
     partitions: new Map([['a', 0], ['b', 1]]),
     chooseOwner: (partition, members) => members[partition % members.length],
-    membership: { id: 'me', living: () => { looks++; return living } },
+    membership: { id: 'me', living: () => { polls++; return living } },
     logger: silentLogger,
     runPartition
   })
-  return { supervisor, set: (next) => { living = next }, looks: () => looks }
+  return { supervisor, set: (next) => { living = next }, polls: () => polls }
 }
 
 t.test('hands partitions over when a process joins, takes them back when it leaves, and keeps still in doubt', async (t) => {
   mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
   t.teardown(() => { mock.timers.reset() })
-  const { supervisor, set, looks } = supervise(['me'], async (_partition, { stop }) => {
+  const { supervisor, set, polls } = supervise(['me'], async (_partition, { stop }) => {
     await new Promise((resolve) => stop.addEventListener('abort', resolve))
   })
   t.teardown(() => supervisor.stop())
-  const look = async (): Promise<void> => {
+  const poll = async (): Promise<void> => {
     mock.timers.tick(500)
     await nextTurn()
   }
@@ -38,15 +38,15 @@ t.test('hands partitions over when a process joins, takes them back when it leav
   supervisor.start()
   t.same(keys(), ['a', 'b'])
   set(['me', 'other'])
-  await look()
+  await poll()
   t.same(keys(), ['a'])
   set(null)
-  const looksBefore = looks()
-  await look()
-  t.equal(looks(), looksBefore + 1)
+  const pollsBefore = polls()
+  await poll()
+  t.equal(polls(), pollsBefore + 1)
   t.same(keys(), ['a'])
   set(['me'])
-  await look()
+  await poll()
   t.equal(keys().length, 2)
 })
 

@@ -17,11 +17,11 @@ const UPDATE_KINDS: readonly PersonsUpdate['kind'][] = ['person', 'merge', 'grou
 
 export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
   const updates = metrics.counter('persons_updates_total', 'Applied updates of persons and groups.', { kind: UPDATE_KINDS })
-  const deduplicated = metrics.counter('persons_updates_deduplicated_total', 'Updates that were sent again after they had been applied, and were skipped.')
+  const deduplicated = metrics.counter('persons_updates_deduplicated_total', 'Updates skipped because they were already applied.')
   const merges = metrics.counter('persons_merges_total', 'Merges of persons, by outcome.', { outcome: MERGE_OUTCOMES })
   const refused = metrics.counter('persons_dead_letters_total', 'Updates, or parts of updates, that were dead-lettered.', { reason: PERSONS_REFUSALS })
   const ignored = metrics.counter('persons_group_types_ignored_total',
-    'Updates that were ignored because their project has MILLRACE_MAX_GROUP_TYPES other group types.')
+    'Updates ignored because their project already has the maximum number of group types (MILLRACE_MAX_GROUP_TYPES).')
   const batchUpdates = metrics.histogram('persons_batch_updates', 'Updates per transaction.', [1, 10, 100, 1000, 10_000])
   const applySeconds: Histogram = metrics.histogram('persons_apply_seconds', 'Duration of a transaction that applies updates.', [0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10])
   return {

@@ -60,7 +60,7 @@ t.test('goes on with the rest of a message of which a piece is acknowledged', as
   t.same(log, ['record life done 0+4', 'acknowledge ', 'record life done 1+0', 'acknowledge 1'])
 })
 
-t.test('acknowledges what an earlier session acknowledged, and takes nothing else', async (t) => {
+t.test('acknowledges again what an earlier session recorded as stored, and takes nothing else', async (t) => {
   const buffer = [message(4), message(5), message(6)]
   const { progress, log } = createProgress({ done: 5, doneAt: 5000 }, buffer)
 

@@ -90,7 +90,7 @@ export class PartitionSession {
     const count = this.#reader.buffer.findLastIndex((message) => message.sequence <= range.last) + 1
     if (count !== range.messages) {
       // Messages vanished from the stream. ClickHouse would not recognise the token with another number of blocks.
-      logger.error({ partition: state.key, expected: range.messages, found: count }, 'messages of the recorded batch range are gone: their rows are looked up before they are inserted')
+      logger.error({ partition: state.key, expected: range.messages, found: count }, 'the stream lost messages of the recorded batch range; the remaining rows are checked for duplicates before the insert')
       this.#lookUpTo = range.last
       this.#progress.setRange(null)
       return
@@ -108,7 +108,7 @@ export class PartitionSession {
   #skipStored (): void {
     const sequence = this.#progress.skipStored()
     if (sequence !== null) {
-      this.#deps.logger.error({ partition: this.#deps.state.key, sequence }, 'stream reuses sequence numbers: it was re-created or lost its end, progress is reset')
+      this.#deps.logger.error({ partition: this.#deps.state.key, sequence }, 'stream sequence went back (stream re-created or truncated); resetting partition progress')
     }
   }
 

@@ -73,7 +73,7 @@ export class RefusedRowSearch {
     }
     const isReadable = await openBlock(messages[0]!) !== null
     if (await this.#mayBeClickHouse(error, isReadable)) {
-      this.#deps.logger.error({ err: error, partition: this.#deps.state.key }, 'ClickHouse may be failing rather than the row, the partition waits')
+      this.#deps.logger.error({ err: error, partition: this.#deps.state.key }, 'cannot tell whether the row or ClickHouse is at fault; the partition waits and retries')
       this.#deps.state.fail(error)
       await pause(retryDelayMs(this.#waits++), this.#deps.stop)
       return null

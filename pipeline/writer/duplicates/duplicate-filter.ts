@@ -57,7 +57,7 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
         lookUpEvents,
         onLookUp: (rows) => deps.metrics.confirmedRows.inc({ partition: key }, rows),
         onForgotten: () => deps.logger.warn({ partition: key },
-          'remembered events are no longer in ClickHouse; the duplicates of this batch are looked up there')
+          'stored events are gone from ClickHouse (deleted or restored?); checking this batch against ClickHouse')
       })
     },
     close: (partition) => { memories.delete(partitionKey(partition)) }
