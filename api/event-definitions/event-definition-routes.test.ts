@@ -140,7 +140,6 @@ t.test('says up to when events are counted', async (t) => {
 t.test('hides a deleted event, and reveals nothing about those of another project', async (t) => {
   const api = await shared.inNewProject()
   const other = await createProject(api.sql, { name: 'Other' })
-  await api.keys.refresh()
   const id = await insert(api, 'gone')
   const path = `/api/projects/${other.id}/event_definitions/${id}`
 

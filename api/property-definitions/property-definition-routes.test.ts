@@ -129,7 +129,6 @@ t.test('answers 204 to DELETE, once', async (t) => {
 t.test('reveals nothing about properties of another project', async (t) => {
   const api = await shared.inNewProject()
   const other = await createProject(api.sql, { name: 'Other' })
-  await api.keys.refresh()
   const id = await insert(api, 'mine')
   const path = `/api/projects/${other.id}/property_definitions`
 

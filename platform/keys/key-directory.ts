@@ -11,8 +11,8 @@ import type { KeyTable, PersonalKey, Project, ReadKeys } from './read-keys.ts'
  *
  * - A known key is answered from memory, also while Postgres is unavailable, until it expires.
  * - The copy is read again when Postgres notifies a change, and every 15 s in case a notification was missed.
- * - A key or project that is not in the copy makes it be read again too, but at most once a second for all requests
- *   together, so that a flood of unknown keys costs one reading a second.
+ * - A key or project that is not in the copy makes it be read again too, so that a new one works at once. A flood of
+ *   unknown keys costs five readings at first and then one a second, for all requests together.
  * - When that reading fails, it is unknown whether the key is valid: 503 `fetch_team_fail`.
  *
  * Known keys are answered synchronously, others by a promise: a request with a known key does not wait.
@@ -70,8 +70,9 @@ export interface KeyDirectoryOptions {
   maxWaitMs: number
 }
 
-/** Minimum milliseconds between two readings because of unknown keys. */
-const MIN_READ_PAUSE_MS = 1000
+/** Readings because of unknown keys: so many in a row, and one a second on average. */
+const MAX_READS_IN_A_ROW = 5
+const MS_PER_READ = 1000
 
 /** Maximum milliseconds of a reading; it is abandoned then. */
 const READ_TIMEOUT_MS = 10_000
@@ -80,7 +81,8 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
   const { promise: ready, resolve: onReady } = Promise.withResolvers<undefined>()
   const state: KeyDirectoryState = { isReady: false, isCurrent: false, hits: 0, misses: 0 }
   let table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
-  let startedAt = -Infinity
+  /** When the readings because of unknown keys so far are paid for, epoch milliseconds. */
+  let paidUntil = -Infinity
   let failure: unknown = null
   let reading: Promise<void> | null = null
 
@@ -108,7 +110,8 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
       state.hits++
       return found
     },
-    hasProject: (id) => table.projects.has(id) || readAgain().then(() => table.projects.has(id))
+    hasProject: (id) => table.projects.has(id) ||
+      readUntil(() => table.projects.has(id)).then(() => table.projects.has(id))
   }
 
   /** Undefined when the copy does not know the key, or the project that it names. */
@@ -125,7 +128,7 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
 
   async function findProjectAgain (key: string, named: unknown, scope: Scope): Promise<Project> {
     state.misses++
-    await readAgain()
+    await readUntil(() => projectOf(key, named, scope) !== undefined)
     const found = projectOf(key, named, scope)
     if (found !== undefined) return found
     if (!isPersonalKey(key)) throw invalidKey('The project API key is not valid.')
@@ -139,7 +142,7 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
 
   async function findPersonalKeyAgain (key: string): Promise<PersonalKey> {
     state.misses++
-    await readAgain()
+    await readUntil(() => usableKey(key) !== undefined)
     const found = usableKey(key)
     if (found === undefined) throw invalidPersonalKey(key)
     return found
@@ -151,14 +154,27 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
     return new HttpError(401, 'authentication_error', 'invalid_personal_api_key', `Personal API key ${why}.`)
   }
 
-  /** Reads the tables for a request, unless that was just done. */
-  async function readAgain (): Promise<void> {
-    if (reading === null && now() - startedAt < MIN_READ_PAUSE_MS) {
+  /** Reads the tables for a request, unless too many requests had that done. */
+  async function readUntil (isFound: () => boolean): Promise<void> {
+    if (reading !== null) {
+      await withTimeout(maxWaitMs, reading).catch((error: unknown) => { throw unavailable(error) })
+      // It may have begun before the key was created.
+      if (isFound()) return
+    }
+    if (reading === null && !mayRead()) {
       // A failure holds for all requests within the pause.
       if (failure !== null) throw unavailable(failure)
       return
     }
     await withTimeout(maxWaitMs, read()).catch((error: unknown) => { throw unavailable(error) })
+  }
+
+  function mayRead (): boolean {
+    if (paidUntil > now() + (MAX_READS_IN_A_ROW - 1) * MS_PER_READ) return false
+    // After a failure one reading a second is enough: Postgres is unavailable.
+    if (failure !== null && paidUntil > now()) return false
+    paidUntil = Math.max(paidUntil, now()) + MS_PER_READ
+    return true
   }
 
   function read (): Promise<void> {
@@ -167,7 +183,6 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
   }
 
   async function readOnce (): Promise<void> {
-    startedAt = now()
     try {
       table = await withTimeout(READ_TIMEOUT_MS, readKeys())
       failure = null
