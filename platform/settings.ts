@@ -149,7 +149,7 @@ export const settings = {
   // Pipeline
   MILLRACE_BATCH_MAX_ROWS: {
     type: 'integer', minimum: 1, maximum: 200_000, default: 100_000,
-    description: 'Maximum rows per insert. 200,000 is the measured bound for one block per insert.'
+    description: 'Maximum rows per insert. Above 200,000 an insert is no longer one block.'
   },
   MILLRACE_BATCH_MAX_BYTES: {
     type: 'integer', minimum: 65_536, maximum: 104_857_600, default: 16_777_216,
@@ -161,7 +161,7 @@ export const settings = {
   },
   MILLRACE_MAX_GROUP_TYPES: {
     type: 'integer', minimum: 0, maximum: 10_000, default: 5,
-    description: 'Maximum group types per project. Events of further types are stored, but these get no index, no groups and no flags. Must be the same for every process.'
+    description: 'Maximum group types per project. Events with further types are stored; those types get no index, no groups and no flags. Must be the same for every process.'
   },
   MILLRACE_ROLL_UP_INTERVAL_MS: {
     type: 'integer', minimum: 100, maximum: 600_000, default: 2000,

@@ -25,7 +25,7 @@ export interface BackupManifest {
   /** Every event acknowledged before this time is in the backup. ISO 8601. */
   startedAt: string
   /** Time of the snapshot of both databases: no later event is in the backup. ISO 8601. */
-  cutAt: string
+  snapshotAt: string
   clickhouse: { version: string, migrations: string[], tables: Record<string, ClickHouseTable> }
   postgres: { version: string, migrations: string[], tables: Record<string, PostgresTable>, sequences: Sequence[] }
   deadLetters: number

@@ -68,7 +68,7 @@ async function copyAll (
       await transaction`SELECT 1`
       return await freezeTables(clickhouse, path.join(dataDir, 'clickhouse'), context.now().toString(36))
     })
-    const cutAt = new Date(context.now()).toISOString()
+    const snapshotAt = new Date(context.now()).toISOString()
     try {
       const laterLetters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[1], letters.nextId)
       const [{ bytes } = { bytes: 0 }] = await transaction<{ bytes: number }[]>`
@@ -81,8 +81,8 @@ async function copyAll (
       ]
       bar.end()
       return {
-        format: 1, version: await readVersion(), startedAt, cutAt, clickhouse: frozen.about, postgres: postgres.about,
-        deadLetters: letters.letters + laterLetters.letters, files
+        format: 1, version: await readVersion(), startedAt, snapshotAt,
+        clickhouse: frozen.about, postgres: postgres.about, deadLetters: letters.letters + laterLetters.letters, files
       }
     } finally {
       await frozen.release()

@@ -92,7 +92,7 @@ export function addKeysCommands (program: Command, context: CliContext): void {
     .option('--label <text>', 'what the key is for', readString(40), '')
     .option('--scope <scope>', 'what the key may do, such as experiment:read; repeat or separate by commas (default: *)', collectStrings)
     .option('--project <id>', 'limit the key to this project; repeat for several (default: all)', collectIds)
-    .option('--expires <duration>', 'how long the key is valid, such as 90d (default: indefinitely)', readValidity)
+    .option('--expires <duration>', 'how long the key is valid, such as 90d (default: it does not expire)', readValidity)
     .option(...JSON_OPTION)
     .action(async ({ user, label, scope, project, expires, ...output }: CreateKeyOptions) => {
       const sql = await context.postgres()

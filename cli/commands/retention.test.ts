@@ -11,18 +11,18 @@ t.test('shows the rules, also without any, and refuses contradictory ones', asyn
 
   t.same(JSON.parse((await run('show --json')).out), [{ what: 'events', ...unlimited }, { what: 'dead_letters', ...unlimited }])
   t.match((await run('set --days 400')).out, /events +all +400\n/)
-  t.match((await run('set --project 1 --forever')).out, /events +all +400\nevents +1 +indefinitely\n/)
+  t.match((await run('set --project 1 --forever')).out, /events +all +400\nevents +1 +forever\n/)
   t.same(JSON.parse((await run('set --dead-letters --days 30 --json')).out), [
     { what: 'events', projectId: null, days: 400 },
     { what: 'events', projectId: 1, days: null },
     { what: 'dead_letters', projectId: null, days: 30 }
   ])
-  t.notMatch((await run('clear --project 1')).out, /indefinitely/)
+  t.notMatch((await run('clear --project 1')).out, /forever/)
   for (const [line, why] of [
     ['set --project 9 --days 3', /no project 9/],
     ['set --project 1', /either --days or --forever/],
     ['set --days 3 --forever', /either --days or --forever/],
-    ['set --dead-letters --project 1 --days 3', /one rule for all projects/],
+    ['set --dead-letters --project 1 --days 3', /--project cannot be combined with --dead-letters/],
     ['set --days 0', /from 1/],
     ['set --days 40000', /at most 36500/]
   ] as const) {

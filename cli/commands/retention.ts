@@ -19,7 +19,7 @@ export function addRetentionCommands (program: Command, context: CliContext): vo
   group.command('set')
     .description('keep events, or dead letters, for a number of days')
     .option('--days <number>', 'full days to keep; events count by their timestamp in UTC', readDays)
-    .option('--forever', 'keep indefinitely')
+    .option('--forever', 'keep forever')
     .option('--project <id>', 'only the events of this project', readId)
     .option('--dead-letters', 'the rule of dead letters instead of events')
     .option(...JSON_OPTION)
@@ -58,7 +58,7 @@ export function addRetentionCommands (program: Command, context: CliContext): vo
 
 function readSubject ({ project, deadLetters }: RuleOptions): { what: 'events' | 'dead_letters', projectId: number | null } {
   if (deadLetters !== true) return { what: 'events', projectId: project ?? null }
-  if (project !== undefined) throw wrong('dead letters have one rule for all projects')
+  if (project !== undefined) throw wrong('--project cannot be combined with --dead-letters')
   return { what: 'dead_letters', projectId: null }
 }
 
@@ -81,6 +81,6 @@ async function show (context: CliContext, output: Output): Promise<void> {
   printRows(context, [...unset, ...rules], [
     ['what', ({ what }) => what.replace('_', ' ')],
     ['project', ({ projectId }) => projectId ?? 'all'],
-    ['days', ({ days }) => days ?? 'indefinitely']
+    ['days', ({ days }) => days ?? 'forever']
   ], output)
 }
