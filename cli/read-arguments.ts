@@ -16,7 +16,7 @@ export function readDuration (text: string): number {
 /** Reads the id of a project. */
 export function readId (text: string): number {
   const id = Number(text)
-  if (!/^\d+$/.test(text) || id < 1 || id > 2_147_483_647) throw new InvalidArgumentError('Give a number from 1.')
+  if (!/^\d+$/.test(text) || id < 1 || id > 2_147_483_647) throw new InvalidArgumentError('Give a whole number of at least 1.')
   return id
 }
 
@@ -49,10 +49,10 @@ export function readString (maxLength: number): (text: string) => string {
   }
 }
 
-/** Reads a whole number from 1. */
+/** Reads a whole number of at least 1. */
 export function readCount (text: string): number {
   const count = Number(text)
-  if (!/^\d+$/.test(text) || count < 1 || !Number.isSafeInteger(count)) throw new InvalidArgumentError('Give a number from 1.')
+  if (!/^\d+$/.test(text) || count < 1 || !Number.isSafeInteger(count)) throw new InvalidArgumentError('Give a whole number of at least 1.')
   return count
 }
 

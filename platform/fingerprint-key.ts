@@ -33,7 +33,7 @@ export function openFingerprintKey (sql: Sql, logger: Logger): FingerprintKeyRea
       if (row !== undefined) current = createFingerprintKey(row.secret)
       clearInterval(timer)
     } catch (err) {
-      logger.warn({ err }, 'the key of fingerprints cannot be read; every event is looked up in ClickHouse meanwhile')
+      logger.warn({ err }, 'could not read the fingerprint key from Postgres; until then every event is checked in ClickHouse')
     }
     return current
   }

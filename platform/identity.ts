@@ -4,7 +4,7 @@ import { stringifyJson } from './http-body/stringify-json.ts'
 import { cutText, REPLACEMENT, toStorableText } from './storable-text.ts'
 
 /**
- * Who and what an event or a question is about, as it is stored. Anyone who takes an id or a name from outside
+ * Who and what an event or a request is about, as it is stored. Anyone who takes an id or a name from outside
  * (capture, flags, persons, the command line) passes it through here, so that all of them speak of the same person,
  * group and event; see docs/decisions/0014-one-identity.md.
  *

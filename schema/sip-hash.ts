@@ -1,6 +1,6 @@
 /**
- * SipHash-2-4 with 64 bits of result (Aumasson and Bernstein, 2012): a keyed hash. Whoever does not know the key
- * cannot make two inputs meet. The same as `sipHash64Keyed` of ClickHouse over a string.
+ * SipHash-2-4 with 64 bits of result (Aumasson and Bernstein, 2012): a keyed hash. Without the key
+ * nobody can make two inputs meet. The same as `sipHash64Keyed` of ClickHouse over a string.
  */
 
 /** A key of 128 bits: its two little-endian 64-bit words, low half first. */

@@ -55,7 +55,7 @@ export function checkSampleRatio (
     if (!Number.isFinite(weight) || weight < 0) throw new RangeError(`variant ${key}: weight must be a number from 0`)
   }
   const totalWeight = shares.reduce((sum, share) => sum + share.weight, 0)
-  if (totalWeight <= 0) throw new RangeError('weight: at least one variant needs one above 0')
+  if (totalWeight <= 0) throw new RangeError('weight: at least one weight must be above 0')
   const people = shares.reduce((sum, share) => sum + share.exposed, 0)
   const variants = shares.map(({ key, exposed, weight }) => ({ key, exposed, expected: people * weight / totalWeight }))
   const planned = variants.filter((_, i) => (shares[i] as VariantShare).weight > 0)

@@ -113,7 +113,7 @@ function checkGoal (
     [power > 0 && power < 1, 'power must be between 0 and 1'],
     [level > 0 && level < 1, 'significanceLevel must be between 0 and 1'],
     [weights.every((weight) => Number.isFinite(weight) && weight >= 0), 'weights must be numbers from 0'],
-    [(weights[0] ?? 0) > 0 && weights.slice(1).some((weight) => weight > 0), 'weights: the baseline and another need one above 0'],
+    [(weights[0] ?? 0) > 0 && weights.slice(1).some((weight) => weight > 0), 'weights: the baseline and at least one other weight must be above 0'],
     [Number.isFinite(exposedPerDay) && exposedPerDay >= 0, 'exposedPerDay must be a number from 0'],
     [Number.isFinite(exposedSoFar) && exposedSoFar >= 0, 'exposedSoFar must be a number from 0']
   ]

@@ -36,7 +36,7 @@ const ROUNDING = 1e-6
 export function checkVariants (kind: MetricKind, variants: readonly VariantStatistics[]): void {
   if (variants.length === 0) throw new RangeError('variants: at least one is needed')
   const keys = new Set(variants.map((variant) => variant.key))
-  if (keys.size !== variants.length) throw new RangeError('variants: the keys differ from each other')
+  if (keys.size !== variants.length) throw new RangeError('variants: keys must be unique')
   for (const variant of variants) {
     const problem = findProblem(kind, variant)
     if (problem !== undefined) throw new RangeError(`variant ${variant.key}: ${problem}`)

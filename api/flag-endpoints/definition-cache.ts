@@ -68,7 +68,7 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
       if (definitions === null) continue
       const set = compileFlagSet(definitions, counters.forProject(projectId))
       sets.set(projectId, { revision, set })
-      for (const [flag, attr] of set.malformed) logger.warn({ projectId, flag, attr }, 'the filters of a flag are malformed; it is answered as failed')
+      for (const [flag, attr] of set.malformed) logger.warn({ projectId, flag, attr }, 'flag filters are malformed; this flag evaluates as failed')
     }
     for (const projectId of sets.keys()) {
       if (!revisions.has(projectId)) sets.delete(projectId)

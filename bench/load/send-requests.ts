@@ -60,7 +60,7 @@ async function openConnection (port: number): Promise<Connection> {
     socket.once('error', reject)
   })
   let received = ''
-  let settle: ((status: number) => void) | undefined
+  let answer: ((status: number) => void) | undefined
   socket.on('data', (chunk) => {
     received += chunk.toString('latin1')
     const headEnd = received.indexOf('\r\n\r\n')
@@ -69,14 +69,14 @@ async function openConnection (port: number): Promise<Connection> {
     if (received.length < headEnd + 4 + length) return
     const status = Number(received.slice(9, 12))
     received = received.slice(headEnd + 4 + length)
-    settle?.(status)
+    answer?.(status)
   })
-  const giveUp = (): void => settle?.(0)
+  const giveUp = (): void => answer?.(0)
   socket.on('error', giveUp)
   socket.on('close', giveUp)
   return {
     send: async (request) => await new Promise((resolve) => {
-      settle = resolve
+      answer = resolve
       if (socket.destroyed) resolve(0)
       else socket.write(request)
     }),

@@ -90,8 +90,8 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   t.match(JSON.parse(letters.out), [{ stage: 'writer', reason: 'refused', error: 'of the test' }])
   const [{ n: copies } = { n: 0 }] = await select<{ n: number }>('SELECT count() AS n FROM persons FINAL')
   await waitFor(async () => {
-    const [people] = await sql<[{ n: number }]>`SELECT count(*)::int AS n FROM persons`
-    return people.n === Number(copies) && people.n > 0
+    const [persons] = await sql<[{ n: number }]>`SELECT count(*)::int AS n FROM persons`
+    return persons.n === Number(copies) && persons.n > 0
   })
   await waitFor(async () => {
     const volumes = await sql<{ n: number }[]>`SELECT volume_30_day AS n FROM event_definitions`

@@ -40,7 +40,7 @@ t.test('on an empty data directory', async (t) => {
   const first = await askWhenReady(settings)
   await main.ready()
 
-  t.same(first, { requests: 50, refused: [] }, 'anyone who waits for the origin is refused nothing, management and flags neither')
+  t.same(first, { requests: 50, refused: [] }, 'once the origin answers, no request is refused')
 
   await t.test('prints lines that work as they are', async (t) => {
     const [send, read] = readCommands(main.output())

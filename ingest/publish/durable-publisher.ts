@@ -146,7 +146,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   }
 
   async function publishSpooled (message: OutgoingMessage): Promise<void> {
-    if (message.payload.length > link.maxPayloadBytes()) return await spool.deadLetter(message)
+    if (message.payload.length > link.maxPayloadBytes()) return await spool.writeRefusedRecord(message)
     try {
       await link.publish(message)
       failures.stream = failures.spool = null

@@ -46,7 +46,7 @@ export async function openPublishing (
 
   const link = openStreamLink({ url: config.natsUrl, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS, logger })
   await Promise.race([link.opened, delay(STREAM_WAIT_MS)])
-  link.opened.catch((err: unknown) => logger.fatal({ err }, 'the streams cannot be used; events are only spooled'))
+  link.opened.catch((err: unknown) => logger.fatal({ err }, 'a stream has settings that Millrace cannot use; ingest spools until it is repaired'))
 
   const spools = { root: path.join(config.spool.dataDir, 'spool'), maxBytes: config.spool.maxBytes, logger }
   const spool = await openOwnSpool(spools)

@@ -101,10 +101,11 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     for await (const { type } of connected.status()) {
       if (type === 'disconnect') {
         isUp = false
-        // Acknowledgements of the lost connection never come: anyone who waits for one spools now, not after a timeout.
+        // Acknowledgements of the lost connection never come: publishes that wait for one are spooled now, not
+        // after a timeout.
         publisher?.abandon(unavailable('the connection to NATS was lost'))
       } else if (type === 'reconnect') {
-        becomeUp().catch((err: unknown) => logger.error({ err }, 'the streams cannot be used'))
+        becomeUp().catch((err: unknown) => logger.error({ err }, 'a stream has settings that Millrace cannot use; ingest spools until it is repaired'))
       }
     }
   }
@@ -119,7 +120,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     try {
       await ensureStreams(connection, options.limits)
     } catch (err) {
-      logger.warn({ err }, 'the streams cannot be used')
+      logger.warn({ err }, 'could not create missing streams, will try again')
     }
   }
 }
@@ -132,6 +133,7 @@ interface Waiting {
   resolve: () => void
   reject: (error: Error) => void
   timer: NodeJS.Timeout
+  subject: string
 }
 
 /**
@@ -151,7 +153,7 @@ function createAcknowledgedPublisher (connection: NatsConnection, ackTimeoutMs: 
     publish: async (message) => await new Promise((resolve, reject) => {
       const token = (messages++).toString(36)
       const timer = setTimeout(() => complete(token, silent(ackTimeoutMs)), ackTimeoutMs)
-      waiting.set(token, { resolve, reject, timer })
+      waiting.set(token, { resolve, reject, timer, subject: message.subject })
       try {
         connection.publish(message.subject, message.payload, { reply: inbox + token, headers: encodeHeaders(message) })
       } catch (error) {
@@ -166,7 +168,8 @@ function createAcknowledgedPublisher (connection: NatsConnection, ackTimeoutMs: 
   function onAnswer (error: Error | null, answer: Msg): void {
     // Errors of the subscription itself have no answer; anyone who waits finds out by the timeout.
     if (error !== null) return
-    complete(answer.subject.slice(inbox.length), readRefusal(answer))
+    const token = answer.subject.slice(inbox.length)
+    complete(token, answer.data.length === 0 ? missingStream(waiting.get(token)?.subject) : readRefusal(answer))
   }
 
   function complete (token: string, error: Error | null): void {
@@ -187,11 +190,13 @@ function encodeHeaders ({ id, headers }: OutgoingMessage): MsgHdrs {
   return { encode: () => bytes } as unknown as MsgHdrs
 }
 
+/** For an answer without content: nobody listens on the subject. */
+function missingStream (subject = ''): MillraceError {
+  return new MillraceError('MILLRACE_STREAM_MISSING', `no stream has the subject ${subject}`, { action: 'retry' })
+}
+
 /** Null when the stream has the message, be it as a duplicate. */
 function readRefusal (answer: Msg): Error | null {
-  if (answer.data.length === 0) {
-    return new MillraceError('MILLRACE_STREAM_MISSING', 'no stream has this subject', { action: 'retry' })
-  }
   const { error } = answer.json<{ error?: { err_code: number, description: string } }>()
   if (error === undefined) return null
   return new MillraceError('MILLRACE_STREAM_REFUSED', `the stream refused a message: ${error.description}`, {

@@ -131,12 +131,12 @@ t.test('a torn position file repeats messages rather than losing one', async (t)
   t.same(await drainIds(await openSpool(root)), ['a', 'b'])
 })
 
-t.test('a message that no stream takes is dead-lettered in a file of its own', async (t) => {
+t.test('a message that no stream takes is moved to a file of its own', async (t) => {
   const root = await createRoot(t)
   const spool = await openSpool(root)
   const message = buildMessage('huge', 5000)
 
-  await spool.deadLetter(message)
+  await spool.writeRefusedRecord(message)
 
   const bytes = await readFile(path.join(root, 'refused-huge.record'))
   t.match(decodeSpoolRecord(bytes, 0), { kind: 'message', message })

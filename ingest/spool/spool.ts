@@ -103,10 +103,10 @@ export class Spool {
    * Puts a message that the stream can never take, because it is larger than the server allows, into a file of its
    * own beside the segments, so that it does not block the others and is not lost.
    */
-  async deadLetter (message: OutgoingMessage): Promise<void> {
+  async writeRefusedRecord (message: OutgoingMessage): Promise<void> {
     const file = path.join(this.#options.folder, `refused-${message.id}.record`)
     await writeFile(file, Buffer.concat(encodeSpoolRecord(message)), { flush: true })
-    this.#options.logger.error({ file, bytes: message.payload.length }, 'moved a spooled message to a file: it is too large for the stream')
+    this.#options.logger.error({ file, bytes: message.payload.length }, 'moved a spooled message to a file: it is larger than max_payload of NATS; its events are not published')
   }
 
   /** Ends the writing and gives the folder back; what is left is for the next process. */

@@ -53,10 +53,10 @@ export const CLICKHOUSE_ERRORS: Readonly<Record<number, KnownStoreError>> = {
   81: { name: 'UNKNOWN_DATABASE', action: 'repair', why: 'not migrated yet, or dropped' },
   164: { name: 'READONLY', action: 'repair', why: 'the login may only read' },
   192: { name: 'UNKNOWN_USER', action: 'repair', why: 'there is no such login' },
-  193: { name: 'WRONG_PASSWORD', action: 'repair', why: 'the login has another password' },
-  194: { name: 'REQUIRED_PASSWORD', action: 'repair', why: 'the login has a password' },
+  193: { name: 'WRONG_PASSWORD', action: 'repair', why: 'wrong password' },
+  194: { name: 'REQUIRED_PASSWORD', action: 'repair', why: 'a password is required' },
   497: { name: 'ACCESS_DENIED', action: 'repair', why: 'the login lacks a right' },
-  516: { name: 'AUTHENTICATION_FAILED', action: 'repair', why: 'no such login, or another password' },
+  516: { name: 'AUTHENTICATION_FAILED', action: 'repair', why: 'no such login, or wrong password' },
 
   // The block is broken, or of a layout that the table does not have: nothing of the insert is stored.
   7: { name: 'INCORRECT_NUMBER_OF_COLUMNS', action: 'mismatch', why: 'not our layout' },
@@ -77,7 +77,7 @@ export const CLICKHOUSE_ERRORS: Readonly<Record<number, KnownStoreError>> = {
   271: { name: 'CANNOT_DECOMPRESS', action: 'mismatch', why: 'broken frame' },
   561: { name: 'ZSTD_DECODER_FAILED', action: 'mismatch', why: 'not a zstd frame' },
 
-  // A value that its column cannot hold: the same bytes fail indefinitely, and nothing of their insert is stored.
+  // A value that its column cannot hold: the same bytes fail every time, and nothing of their insert is stored.
   6: { name: 'CANNOT_PARSE_TEXT', action: 'refuse', why: 'a value does not fit its column' },
   26: { name: 'CANNOT_PARSE_QUOTED_STRING', action: 'refuse', why: 'broken value' },
   27: { name: 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', action: 'refuse', why: 'broken value' },

@@ -33,7 +33,7 @@ export async function deletePerson (
   try {
     return { uuid, ...await finishPersonDeletion(deletion, deps) }
   } catch (err) {
-    deps.logger.warn({ err, deletion: deletion.id }, 'the deletion of a person is recorded; the pipeline will finish it')
+    deps.logger.warn({ err, deletion: deletion.id }, 'could not finish deleting a person; the pipeline will retry')
     return { uuid, isDone: false, events: 0 }
   }
 }

@@ -42,10 +42,10 @@ export const POSTGRES_ERRORS: Readonly<Record<string, KnownStoreError>> = {
   XX002: { name: 'index_corrupted', action: 'repair', why: 'an index of Postgres is damaged' },
 
   // A value that no column can hold, or that breaks a rule of the table.
-  21: { name: 'cardinality_violation', action: 'refuse', why: 'more rows than one' },
-  22: { name: 'data_exception', action: 'refuse', why: 'a text that is no jsonb, a number out of range, a time that is none' },
+  21: { name: 'cardinality_violation', action: 'refuse', why: 'more than one row' },
+  22: { name: 'data_exception', action: 'refuse', why: 'a string that is not valid JSON, a number out of range, an invalid time' },
   23: { name: 'integrity_constraint_violation', action: 'refuse', why: 'a rule of the table' },
-  23505: { name: 'unique_violation', action: 'refuse', why: 'there is one of that name' },
+  23505: { name: 'unique_violation', action: 'refuse', why: 'a row with this key exists' },
   23514: { name: 'check_violation', action: 'refuse', why: 'a value is longer than allowed' },
   44: { name: 'with_check_option_violation', action: 'refuse', why: 'a rule of a view' },
   54: { name: 'program_limit_exceeded', action: 'refuse', why: 'nested too deep, or too long for an index' }

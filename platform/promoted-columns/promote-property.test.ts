@@ -37,21 +37,21 @@ t.test('fills old and new events, in the table and in the view, and reads a tent
       FROM numbers(100000)`
   })
   const promotion = readPromotion({ property: 'plan', type: 'String' })
-  const question = (value: string, table = 'events'): string =>
+  const query = (value: string, table = 'events'): string =>
     `SELECT ${value} AS plan, count() AS events FROM ${table} WHERE project_id = 1 GROUP BY plan ORDER BY plan`
-  const before = await measure(client, question(describeExpression(promotion)))
+  const before = await measure(client, query(describeExpression(promotion)))
 
   const shown: number[] = []
   const onProgress = (filled: number, rows: number): void => { shown.push(filled / rows) }
   const promoted = await promoteProperty(client, promotion, { pollMs: 50, onProgress })
   await insert(client, ['{"plan":"gold"}'])
 
-  const after = await measure(client, question('p_plan'))
+  const after = await measure(client, query('p_plan'))
   t.match(promoted, { column: 'p_plan', rows: 100_000, filledRows: 100_000 })
   t.equal(shown.at(-1), 1)
   t.same(after.rows, [{ plan: 'free', events: 50000 }, { plan: 'gold', events: 1 }, { plan: 'pro', events: 50000 }])
-  t.same(after.rows, (await measure(client, question(describeExpression(promotion)))).rows)
-  t.same(after.rows, (await measure(client, question('p_plan', 'events_with_person'))).rows)
+  t.same(after.rows, (await measure(client, query(describeExpression(promotion)))).rows)
+  t.same(after.rows, (await measure(client, query('p_plan', 'events_with_person'))).rows)
   t.ok(after.bytes * 10 < before.bytes, `${before.bytes} bytes before, ${after.bytes} after`)
   t.match(await select(client, "SELECT table, comment FROM system.columns WHERE name = 'p_plan' AND database = currentDatabase()"), [
     { table: 'events', comment: /^Property "plan" as String/ }, { table: 'events_with_person', comment: /^Property "plan" as String/ }])
@@ -98,12 +98,12 @@ t.test('takes any name as a name', async (t) => {
 
 t.test('refuses what would be another thing', async (t) => {
   const { client } = await createTestClickHouse(t)
-  const wish = (property: string, column?: string): unknown => readPromotion({ property, type: 'String', column })
+  const read = (property: string, column?: string): unknown => readPromotion({ property, type: 'String', column })
 
-  t.throws(() => wish('$browser'), { code: 'MILLRACE_PROMOTION_REFUSED', message: /browser$/ })
-  for (const name of ['', 'a\0b', 'a\nb', 'x'.repeat(201), '日本']) t.throws(() => wish(name), { code: 'MILLRACE_PROMOTION_REFUSED' }, name)
-  for (const column of ['plan', 'p_', 'p_a b', 'p_a`', 'p_é', `p_${'x'.repeat(63)}`]) t.throws(() => wish('plan', column), { code: 'MILLRACE_PROMOTION_REFUSED' }, column)
-  t.match(wish('日本', 'p_japan'), { column: 'p_japan' })
+  t.throws(() => read('$browser'), { code: 'MILLRACE_PROMOTION_REFUSED', message: /browser$/ })
+  for (const name of ['', 'a\0b', 'a\nb', 'x'.repeat(201), '日本']) t.throws(() => read(name), { code: 'MILLRACE_PROMOTION_REFUSED' }, name)
+  for (const column of ['plan', 'p_', 'p_a b', 'p_a`', 'p_é', `p_${'x'.repeat(63)}`]) t.throws(() => read('plan', column), { code: 'MILLRACE_PROMOTION_REFUSED' }, column)
+  t.match(read('日本', 'p_japan'), { column: 'p_japan' })
 
   await promoteProperty(client, readPromotion({ property: 'order id', type: 'String' }), { pollMs: 20 })
   const refused = { code: 'MILLRACE_PROMOTION_REFUSED' }

@@ -16,7 +16,7 @@ interface FillOptions {
   pollMs?: number
 }
 
-/** ClickHouse retries work that fails indefinitely; after so many polls without progress, we stop waiting. */
+/** ClickHouse retries failing work without limit; after so many polls without progress, we stop waiting. */
 const MAX_FAILED_POLLS = 40
 
 /**
@@ -113,7 +113,7 @@ async function fillColumn (clickhouse: ClickHouse, column: string, options: Fill
     if (!work.isOrdered) await orderWork(clickhouse, column, cluster)
     failedPolls = work.failure !== '' && filledRows === before ? failedPolls + 1 : 0
     if (failedPolls >= MAX_FAILED_POLLS) {
-      throw new PromotionError(`${column} gives right answers, but filling old parts fails: ${work.failure}`)
+      throw new PromotionError(`${column} is usable, but filling old parts failed: ${work.failure}`)
     }
     before = filledRows
     await delay(pollMs)

@@ -69,7 +69,7 @@ export class PromotionError extends MillraceError {
  * Checks what is to be promoted, and names the column.
  *
  * @param spec.column  Absent: made from the name of the property.
- * @throws {PromotionError} for a property that has a column in every installation, and for impossible names.
+ * @throws {PromotionError} for a property that already has a built-in column, and for impossible names.
  */
 export function readPromotion (spec: { property: string, type: PromotedType, column?: string | undefined }): Promotion {
   const { property, type } = spec
@@ -77,7 +77,7 @@ export function readPromotion (spec: { property: string, type: PromotedType, col
     throw new PromotionError('the name of a property has 1 to 200 bytes and no control characters')
   }
   const own = EVENT_COLUMNS.find((column) => 'promotes' in column && column.promotes === property)
-  if (own !== undefined) throw new PromotionError(`${property} has a column in every installation: ${own.name}`)
+  if (own !== undefined) throw new PromotionError(`${property} already has a built-in column: ${own.name}`)
   const column = spec.column ?? nameColumn(property)
   if (!/^p_[A-Za-z0-9_]{1,62}$/.test(column) || !/[A-Za-z0-9]/.test(column.slice(2))) {
     throw new PromotionError(`${column} cannot be the column: give --column with p_ and 1 to 62 letters, digits or _`)

@@ -53,8 +53,8 @@ export async function startPrometheus (
     '--config.file=prometheus.yaml', '--storage.tsdb.path=data', `--web.listen-address=${address}`, '--log.level=error'
   ], { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] })
   const exited = once(child, 'exit')
-  const ask = async <T>(question: string): Promise<T> =>
-    ((await (await fetch(`http://${address}/api/v1/${question}`)).json()) as { data: T }).data
+  const ask = async <T>(path: string): Promise<T> =>
+    ((await (await fetch(`http://${address}/api/v1/${path}`)).json()) as { data: T }).data
   await waitFor(async () => (await fetch(`http://${address}/-/ready`)).ok, { timeoutMs: 30_000 })
   return {
     alerts: all.map(({ alert }) => alert),

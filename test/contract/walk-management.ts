@@ -182,7 +182,7 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
   })
 }
 
-/** Sets a message aside as the pipeline does, one that comes to nothing when it is replayed. */
+/** Dead-letters a message as the pipeline does; its replay changes nothing. */
 async function plantDeadLetter (stack: Stack): Promise<void> {
   const logger = createLogger({ component: 'test', level: 'silent' })
   const connection = await connectNats({ url: stack.natsUrl, name: 'test', logger })

@@ -47,7 +47,7 @@ async function listAll (path: string): Promise<any[]> {
 }
 
 /** Waits until the definitions have counted everything that was sent. */
-async function settled (): Promise<void> {
+async function waitUntilCounted (): Promise<void> {
   const volume = [...source.events.values()].reduce((sum, known) => sum + known.volume, 0)
   await waitFor(async () => {
     const [row] = await stack.sql`SELECT sum(volume_30_day) AS volume FROM event_definitions`
@@ -90,7 +90,7 @@ async function listProperties (): Promise<Map<string, any>> {
 
 t.test('a type is there after the first values, a person may choose another one', async (t) => {
   await sendBatches(stack, source.make, FIRST)
-  await settled()
+  await waitUntilCounted()
 
   const found = await listProperties()
   t.equal(found.size, PROPERTIES)
@@ -110,7 +110,7 @@ t.test('every volume, last_seen_at and type is that of all events', async (t) =>
   const startedAt = performance.now()
   await sendBatches(stack, source.make, EVENTS - FIRST)
   const sentMs = performance.now() - startedAt
-  await settled()
+  await waitUntilCounted()
   t.comment(`sent in ${Math.round(sentMs)} ms, counted ${Math.round(performance.now() - startedAt - sentMs)} ms later`)
 
   const events = await listAll('/event_definitions/?limit=100')

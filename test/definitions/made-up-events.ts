@@ -66,11 +66,11 @@ export function createEventSource (seed: number, now: number): EventSource {
     const shapes = (EVENT_NAMES - 2) * SHAPES_PER_EVENT
     const shape = index < 1000 ? index % shapes : Math.floor(random.next() ** 2 * shapes)
     const event = names[2 + Math.floor(shape / SHAPES_PER_EVENT)] as string
-    return { ...common, event, properties: takeNext(ofEvents, shape, note(event, time)) }
+    return { ...common, event, properties: takeNext(ofEvents, shape, recordEvent(event, time)) }
   }
 
   function identify (turn: number, time: number): object {
-    const seen = note(names[0] as string, time)
+    const seen = recordEvent(names[0] as string, time)
     const values = takeNext(ofPersons, turn, seen)
     return turn % 2 === 0
       ? { event: names[0], $set: values, properties: {} }
@@ -78,7 +78,7 @@ export function createEventSource (seed: number, now: number): EventSource {
   }
 
   function identifyGroup (turn: number, time: number): object {
-    const seen = note(names[1] as string, time)
+    const seen = recordEvent(names[1] as string, time)
     const type = GROUP_TYPES[turn % 2] as string
     const fitting = ofGroups.filter(({ groupType }) => groupType === type)
     const properties = { $group_type: type, $group_key: `key ${turn % 50}`, $group_set: takeNext(fitting, turn >> 1, seen) }
@@ -107,7 +107,7 @@ export function createEventSource (seed: number, now: number): EventSource {
   }
 
   /** @returns the properties seen on the event. */
-  function note (event: string, time: number): Set<string> {
+  function recordEvent (event: string, time: number): Set<string> {
     const known = source.events.get(event) ?? { volume: 0, lastSeen: 0 }
     source.events.set(event, known)
     known.lastSeen = Math.max(known.lastSeen, time)

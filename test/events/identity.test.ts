@@ -8,7 +8,7 @@ import { type Identity, makeDistinctIds, makeGroupKeys, makeNames } from './made
 
 /**
  * Each id goes through the whole system, in one spelling after the other: as the id of an event, of `$create_alias`,
- * `$identify` and `$groupidentify`, in a question for flags, on the command line. All must speak of the same person
+ * `$identify` and `$groupidentify`, in a request for flags, on the command line. All must speak of the same person
  * and the same group, in ClickHouse and Postgres, and no two ids of the same one. Longer: set the numbers.
  */
 const COUNT = Number(process.env.MILLRACE_TEST_IDENTITIES ?? 40)
@@ -84,14 +84,14 @@ function eventsOfName (name: Identity, i: number): string[] {
 /** Whether a rollout of 50 % has an identifier, by the formula of the protocol. */
 const isIn = (flag: string, identifier: string): boolean => hashIdentifier(flag, identifier, '') <= 0.5
 
-async function settled (events: number): Promise<void> {
+async function waitUntilStored (events: number): Promise<void> {
   await waitFor(async () => {
     const [stored] = await select<{ rows: string }>('SELECT toString(count()) AS rows FROM events')
-    const [people] = await sql`SELECT
+    const [stores] = await sql`SELECT
       (SELECT count(*) FROM persons WHERE properties ? 'mark') AS persons, (SELECT count(*) FROM groups) AS groups,
       (SELECT sum(volume_30_day) FROM event_definitions) AS counted, (SELECT count(*) FROM persons_outbox) AS copies`
-    return Number(stored?.rows) === events && Number(people?.['persons']) >= ids.length && people?.['copies'] === 0 &&
-      Number(people?.['groups']) >= ids.length && Number(people?.['counted']) === events
+    return Number(stored?.rows) === events && Number(stores?.['persons']) >= ids.length && stores?.['copies'] === 0 &&
+      Number(stores?.['groups']) >= ids.length && Number(stores?.['counted']) === events
   }, { timeoutMs: 60_000 })
 }
 
@@ -100,7 +100,7 @@ t.test('capture, $identify, $create_alias and $groupidentify store one id for ea
   const sent = ids.map(eventsOf)
   const parts = [sent.flatMap(({ first }) => first), sent.flatMap(({ second }) => second), names.flatMap(eventsOfName)]
   for (const part of parts) await send(part)
-  await settled(parts.flat().length)
+  await waitUntilStored(parts.flat().length)
 
   const events = await select<{ who: string, id: string, groups: object, person: string }>(`
     SELECT JSONExtractRaw(properties, 'who') AS who, distinct_id AS id, groups, toString(person_id) AS person

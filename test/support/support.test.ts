@@ -69,10 +69,10 @@ t.test('leaves no nats-server behind', async (t) => {
 })
 
 t.test('waits for a condition, and says which one did not come true', async (t) => {
-  let looks = 0
+  let checks = 0
 
-  t.equal(await waitFor(() => ++looks > 2 && 'found', { everyMs: 1 }), 'found')
-  await t.rejects(waitFor(() => looks < 0, { timeoutMs: 10 }), /looks < 0/)
+  t.equal(await waitFor(() => ++checks > 2 && 'found', { everyMs: 1 }), 'found')
+  await t.rejects(waitFor(() => checks < 0, { timeoutMs: 10 }), /checks < 0/)
 })
 
 async function readRows (client: ClickHouse, query: string): Promise<unknown[]> {

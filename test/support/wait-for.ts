@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 export interface WaitForOptions {
   /** Gives up after this long, in milliseconds. Default 10,000. */
   timeoutMs?: number
-  /** Pause between two looks, in milliseconds. Default 20 at first, growing to 50: a look takes CPU from others. */
+  /** Pause between two checks, in milliseconds. Default 20 at first, growing to 50: a check takes CPU from others. */
   everyMs?: number
 }
 
@@ -15,7 +15,7 @@ type Truthy<T> = Exclude<T, false | undefined | null | 0 | ''>
 /**
  * Waits until a condition holds, instead of sleeping for a guessed time.
  *
- * @param condition  Looks once; anything truthy ends the wait. A rejection counts as "not yet".
+ * @param condition  Checks once; anything truthy ends the wait. A rejection counts as "not yet".
  * @returns what the condition answered.
  * @throws when the time is up, with the last error of the condition as cause.
  */

@@ -17,7 +17,7 @@ runProcess('the embedded ClickHouse server', async () => {
   const logger = createLogger({ component: 'clickhouse', level: settings.MILLRACE_LOG_LEVEL })
   const isOfStack = process.argv.includes('--logins-on-stdin')
   for (const name of ['MILLRACE_CLICKHOUSE_PASSWORD', 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD'] as const) {
-    if (settings[name] === '' && !isOfStack) logger.warn({ setting: name }, 'login without a password')
+    if (settings[name] === '' && !isOfStack) logger.warn({ setting: name }, 'ClickHouse user has no password')
   }
   if (process.env.CONFINED_BY === 'landlock') logger.info('the kernel confines the engine to its own files')
   else logger.warn('the kernel does not confine the engine: it can read what this user can read, see docs/security.md')

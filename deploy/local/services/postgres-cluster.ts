@@ -110,7 +110,7 @@ export async function readNobodyUid (): Promise<number> {
   const users = await readFile('/etc/passwd', 'utf8')
   const uid = Number(users.match(/^nobody:[^:]*:(\d+):/m)?.[1] ?? Number.NaN)
   if (Number.isInteger(uid) && uid !== 0) return uid
-  throw new ServiceStartError('Postgres does not run as root, and this machine has no user "nobody" to begin with: ' +
+  throw new ServiceStartError('Postgres does not run as root, and this machine has no user "nobody" to run Postgres as: ' +
     'start Millrace as another user, or set DATABASE_URL')
 }
 

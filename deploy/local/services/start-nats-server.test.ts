@@ -22,11 +22,11 @@ async function startWatched (t: Test): Promise<{ server: ManagedProcess, folder:
   return { server, folder }
 }
 
-/** Often, so that nobody has to wait long for a look. */
+/** Short, so that no test has to wait long for a poll. */
 const POLL_MS = 5
 
-/** As long as fifty looks take. That nothing happens has no event to wait for. */
-async function someLooks (): Promise<'still runs'> {
+/** As long as fifty polls take. That nothing happens has no event to wait for. */
+async function somePolls (): Promise<'still runs'> {
   return await delay(50 * POLL_MS, 'still runs')
 }
 
@@ -36,7 +36,7 @@ t.test('ends a server that found no room, once there is room, and says why', asy
   const { server, folder } = await startWatched(t)
   restartAfterFullDisk(server, path.join(folder, 'not there yet'), POLL_MS)
   await appendFile(server.logFile, FULL)
-  t.equal(await Promise.race([server.exited, someLooks()]), 'still runs', 'while nothing can be written')
+  t.equal(await Promise.race([server.exited, somePolls()]), 'still runs', 'while nothing can be written')
 
   restartAfterFullDisk(server, folder, POLL_MS)
   await appendFile(server.logFile, FULL)
@@ -50,5 +50,5 @@ t.test('leaves a server alone that found no room only before it was started', as
   await appendFile(server.logFile, FULL)
   restartAfterFullDisk(server, folder, POLL_MS)
 
-  t.equal(await Promise.race([server.exited, someLooks()]), 'still runs')
+  t.equal(await Promise.race([server.exited, somePolls()]), 'still runs')
 })

@@ -114,7 +114,7 @@ async function hasJetStream (port: number): Promise<boolean> {
 /**
  * Ends a nats-server whose disk was full, once there is room again; its supervisor restarts it.
  *
- * After a write that found no room, nats-server (2.15.1 for one) writes no more to that stream: publishes get no answer
+ * After a write that found no room, nats-server (2.15.1 for one) stops writing to that stream: publishes get no answer
  * until it is restarted, however much room there is. What it acknowledged is on the disk.
  *
  * @param folder  Where it stores its streams.
@@ -133,7 +133,7 @@ export function restartAfterFullDisk (
     if (!isStuck || !await hasRoom(folder)) return
     void loop.stop()
     await appendFile(server.logFile, 'millrace: the disk has room again; restarting nats-server, ' +
-      'which writes no more to a stream after a write to it failed\n')
+      'because it stops writing to a stream after a failed write\n')
     await server.stop()
   }
   const loop = runAtIntervals({

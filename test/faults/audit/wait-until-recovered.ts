@@ -5,7 +5,7 @@ import type { SdkLoad } from '../sdk-load.ts'
 import type { FaultSystem } from '../system/fault-system.ts'
 import type { SupervisedPart } from '../system/supervise.ts'
 
-const LOOK_EVERY_MS = 100
+const POLL_INTERVAL_MS = 100
 
 /** What waits in the stream at most so long, in milliseconds, is on its way, not left behind. */
 const FRESH_MS = 3000
@@ -55,7 +55,7 @@ async function waitUntilFine (
     if (wrong.length === 0) return
     signal.throwIfAborted()
     if (performance.now() > deadline) throw new Error(`not within ${timeoutMs / 1000} s: ${wrong.join('; ')}`)
-    await delay(LOOK_EVERY_MS)
+    await delay(POLL_INTERVAL_MS)
   }
 }
 

@@ -76,7 +76,7 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
     lastsMs: [15_000, 7000],
     async inject ({ system, ledger, expect }) {
       await restartIngest(system, { MILLRACE_SPOOL_MAX_BYTES: String(TINY_SPOOL_BYTES) })
-      const comeBack = await system.nats.keepAway()
+      const comeBack = await system.nats.keepStopped()
       const phase = ledger.phases.at(-1)
       const before = phase?.retries ?? 0
       return async () => {

@@ -20,7 +20,7 @@ export const OUTAGE_FAULTS: readonly Fault[] = (Object.keys(SERVICES) as (keyof 
   what: `${SERVICES[service]} is unavailable; a stock posthog-node captures ${SDK_EVENTS} events meanwhile`,
   lastsMs: [60_000, 20_000],
   async inject (context) {
-    const comeBack = await context.system[service].keepAway()
+    const comeBack = await context.system[service].keepStopped()
     const captured = captureWithSdk(context.system, service, context.lastsMs)
     return async () => {
       void comeBack()

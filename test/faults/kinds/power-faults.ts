@@ -23,8 +23,8 @@ export const POWER_FAULTS: readonly Fault[] = [
       // Nobody may see that the disk is gone and tell a client before the end.
       await Promise.all(system.parts.map((part) => part.pause()))
       await disk?.power?.cut()
-      const startServices = await Promise.all([system.nats, system.clickhouse, system.postgres].map((part) => part.keepAway('kill')))
-      const startTiers = await Promise.all([...system.ingest, ...system.pipeline].map((part) => part.keepAway('kill')))
+      const startServices = await Promise.all([system.nats, system.clickhouse, system.postgres].map((part) => part.keepStopped('kill')))
+      const startTiers = await Promise.all([...system.ingest, ...system.pipeline].map((part) => part.keepStopped('kill')))
       await disk?.power?.restore()
       return async () => {
         await Promise.all(startServices.map((start) => start()))

@@ -105,8 +105,8 @@ export async function startFaultServices (
 }
 
 /**
- * Like `Promise.all`, but rejects only when all are acknowledged: nothing is still being started behind the back of
- * anyone who cleans up.
+ * Like `Promise.all`, but rejects only after every promise has settled: nothing is still being started while the
+ * caller cleans up.
  */
 export async function waitUntilIdle<T extends readonly unknown[]> (
   promises: { readonly [K in keyof T]: Promise<T[K]> }
@@ -138,7 +138,7 @@ export async function countLivePartitions ({ port }: { port: number }): Promise<
     const { parts } = await response.json() as Health
     return parts.filter(({ name, phase }) => name.startsWith('partition live.') && phase === 'running').length
   } catch {
-    // Away or paused.
+    // Not running, or paused.
     return 0
   }
 }

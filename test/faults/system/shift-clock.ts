@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 
 const file = process.env.MILLRACE_TEST_CLOCK_FILE ?? ''
 const RealDate = Date
-const LOOK_EVERY_MS = 100
+const POLL_INTERVAL_MS = 100
 let shiftMs = readShift()
 
 function readShift (): number {
@@ -25,7 +25,7 @@ if (file !== '') {
     apply: () => new RealDate(RealDate.now() + shiftMs).toString(),
     get: (target, property) => property === 'now' ? shiftedNow : Reflect.get(target, property) as unknown
   })
-  setInterval(() => { shiftMs = readShift() }, LOOK_EVERY_MS).unref()
+  setInterval(() => { shiftMs = readShift() }, POLL_INTERVAL_MS).unref()
 }
 
 function shiftedNow (): number {

@@ -20,7 +20,7 @@ export interface SupervisedPart {
    * Asks it to end, or kills it, and starts no other before the returned function is called; that one resolves when the
    * next one is ready.
    */
-  keepAway (how?: 'politely' | 'kill'): Promise<() => Promise<void>>
+  keepStopped (how?: 'politely' | 'kill'): Promise<() => Promise<void>>
   /** Ends it for good. */
   stop (): Promise<void>
 }
@@ -110,7 +110,7 @@ export async function supervise (options: SuperviseOptions): Promise<SupervisedP
       await waitFor(() => running !== undefined && running !== before, { timeoutMs: RESTART_TIMEOUT_MS })
       return tookMs
     },
-    async keepAway (how = 'politely') {
+    async keepStopped (how = 'politely') {
       const { promise, resolve } = Promise.withResolvers<void>()
       gate = promise
       if (how === 'politely') await endPolitely()

@@ -85,14 +85,14 @@ function fillIdentifiers (tokens: readonly CanonicalToken[], params: ReadonlyMap
     if (token.text !== '{' || token.kind !== 'symbol') { filled.push(token); continue }
     const length = tokens.slice(i).findIndex(({ kind, text }) => kind === 'symbol' && text === '}') + 1
     const [, name, colon, type, ...rest] = tokens.slice(i, i + length)
-    if (name === undefined || colon?.text !== ':' || type === undefined) throw denied('a bracket { that is no parameter')
+    if (name === undefined || colon?.text !== ':' || type === undefined) throw denied('a { that does not begin a parameter')
     const parameter = { ...token, end: tokens[i + length - 1]!.end }
     if (type.text === 'Identifier' && rest.length === 1) {
       filled.push(quoteValue(params.get(name.text) ?? '', parameter))
     } else if (hasValueType([type, ...rest])) {
       filled.push({ ...parameter, kind: 'number', text: writeAll(tokens.slice(i, i + length)) })
     } else {
-      throw denied('a type of a parameter that is none of values')
+      throw denied('a parameter type that is not a value type')
     }
     i += length - 1
   }

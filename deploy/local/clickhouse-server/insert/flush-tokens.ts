@@ -46,7 +46,7 @@ export class TokenFlusher {
     const isWrittenThrough = await canWriteThrough(path.join(engineDir, 'millrace-write-through'))
     if (!isWrittenThrough) {
       logger.warn({ folder: engineDir },
-        'this file system has no synchronous files: an insert at the moment of a power failure may be counted twice')
+        'this file system does not support chattr +S: an insert at the moment of a power failure may be counted twice')
     }
     const flusher = new TokenFlusher(path.join(engineDir, 'store'), isWrittenThrough, logger)
     await flusher.cover()
@@ -81,7 +81,7 @@ export class TokenFlusher {
         await run('chattr', ['-R', '+S', ...some])
       } catch (error) {
         // It does the others all the same. A table may be dropped meanwhile; anything else should be known.
-        if (some.every((folder) => existsSync(folder))) this.#logger.error({ err: error }, 'deduplication tokens are not written through')
+        if (some.every((folder) => existsSync(folder))) this.#logger.error({ err: error }, 'could not set chattr +S; a power failure may duplicate an insert')
       }
     }
   }

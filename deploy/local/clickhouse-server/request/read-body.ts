@@ -73,7 +73,7 @@ export async function readBody (request: IncomingMessage, queryInUrl: string): P
     }
     if (next.done === true) return { kind: 'statement', text: text.toString('utf8') }
     if (text.length > MAX_STATEMENT_BYTES) {
-      throw new QueryError(229, `Query is too large: more than ${MAX_STATEMENT_BYTES} bytes that are no data of an INSERT`)
+      throw new QueryError(229, `Query is too large: more than ${MAX_STATEMENT_BYTES} bytes besides the INSERT data`)
     }
   }
 }
