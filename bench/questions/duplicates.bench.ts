@@ -43,7 +43,7 @@ export const duplicates: Question = {
 async function sendTwice (context: BenchContext, seed: number): Promise<{ fresh: number, resent: number }> {
   const { stack, port, quick } = context
   const nextEvent = createEventSource(seed)
-  const requests = quick ? 300 : 1000
+  const requests = quick ? 200 : 1000
   const bodies = Array.from({ length: requests }, () => JSON.stringify({
     api_key: stack.projectApiKey, batch: Array.from({ length: EVENTS_PER_REQUEST }, nextEvent)
   }))
@@ -104,7 +104,7 @@ async function probeStorm (context: BenchContext): Promise<number[]> {
   const nextEvent = createEventSource(8001)
   const delaysMs: number[] = []
   const finished = new AbortController()
-  const posts = Array.from({ length: clients * (quick ? 2 : 5) }, () => post)
+  const posts = Array.from({ length: clients * (quick ? 1 : 5) }, () => post)
   const storm = sendRequests(posts, { port, connections: clients }).finally(() => finished.abort())
   while (!finished.signal.aborted) {
     delaysMs.push(await sendAndFind(context, nextEvent() as { uuid: string, distinct_id: string, event: string }))

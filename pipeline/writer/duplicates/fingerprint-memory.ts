@@ -118,6 +118,11 @@ const SMALLEST_SLOTS = 4096
 /** Words of a slot. */
 const WORDS = 3
 
+/** Slots of a table that takes so many entries without growing. */
+export function slotsFor (entries: number): number {
+  return Math.max(SMALLEST_SLOTS, 2 ** Math.ceil(Math.log2((entries + 1) / MAX_LOAD)))
+}
+
 /**
  * A set of fingerprints in one flat array, twelve bytes a slot.
  *

@@ -2,7 +2,9 @@
 import { FINGERPRINT_BYTES } from '../../../schema/frame-message.ts'
 import type { PartitionMessage } from '../partition-reader.ts'
 import type { Suspicion } from './confirm-duplicates.ts'
-import { type FingerprintMemory, FingerprintTable, fingerprintView, NOT_REMEMBERED, REMEMBERED } from './fingerprint-memory.ts'
+import {
+  type FingerprintMemory, FingerprintTable, fingerprintView, NOT_REMEMBERED, REMEMBERED, slotsFor
+} from './fingerprint-memory.ts'
 
 /** One message of a batch with its remembered rows; no message when none of the batch has any. */
 export type Remembered = readonly [message: PartitionMessage | null, rows: readonly number[]]
@@ -22,7 +24,8 @@ export function recallBatch (
   const suspicions: Suspicion[] = []
   const duplicates = new Map<PartitionMessage, number[]>()
   let remembered: Remembered = [null, []]
-  const batch: BatchRows = { kept: new FingerprintTable(), asked: new FingerprintTable() }
+  const rows = messages.reduce((sum, message) => sum + message.rows, 0)
+  const batch: BatchRows = { kept: new FingerprintTable(slotsFor(rows)), asked: new FingerprintTable() }
   const { coveredSince } = memory
   for (const message of messages) {
     if (message.rows === 0) continue
