@@ -23,7 +23,7 @@ t.test('shows the rules, also without any, and refuses contradictory ones', asyn
     ['set --project 1', /either --days or --forever/],
     ['set --days 3 --forever', /either --days or --forever/],
     ['set --dead-letters --project 1 --days 3', /--project cannot be combined with --dead-letters/],
-    ['set --days 0', /from 1/],
+    ['set --days 0', /at least 1/],
     ['set --days 40000', /at most 36500/]
   ] as const) {
     const { code, err } = await run(line)
