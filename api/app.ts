@@ -8,7 +8,7 @@ import type { Metrics } from '../platform/metrics.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { deadLetterRoutes } from './dead-letters/dead-letter-routes.ts'
 import type { NatsOnDemand } from './dead-letters/nats-on-demand.ts'
-import { eventDefinitionRoutes } from './event-definitions/event-definition-routes.ts'
+import { eventDefinitionRoutes } from './definition-management/event-definition-routes.ts'
 import { experimentRoutes } from './experiments/experiment-routes.ts'
 import { resultsRoutes } from './experiment-results/results-routes.ts'
 import { decideRoutes } from './flag-endpoints/decide-routes.ts'
@@ -20,7 +20,7 @@ import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, limitRate } from './http/personal-key-access.ts'
 import { createRequestValidation, readJsonBodies, refuseUnstorableText } from './http/request-validation.ts'
 import { personRoutes } from './person-routes.ts'
-import { propertyDefinitionRoutes } from './property-definitions/property-definition-routes.ts'
+import { propertyDefinitionRoutes } from './definition-management/property-definition-routes.ts'
 
 /** Everything the API depends on, created once in `main.ts` or by a test. */
 export interface ApiDeps {

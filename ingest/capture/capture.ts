@@ -15,7 +15,7 @@ import { type RequestContext, type Sender, storedAddress } from './envelope.ts'
 import type { DropReason, IngestCounts } from './ingest-counts.ts'
 import type { RateLimit } from './rate-limit.ts'
 import { findEvents, type SentBody } from './find-events.ts'
-import { type Admission, type BodyRequest, type Credentials, takeBody, type TakenBody } from './take-body.ts'
+import { type Admission, type BodyRequest, type Credentials, takeBody, type TakenBody } from './take-parsed-body.ts'
 import type { EventSink, TakeEvent } from './take-event.ts'
 
 export interface CaptureDeps {
@@ -66,8 +66,8 @@ const SMALL_INFLATED_BYTES = 1_048_576
  * The life of a request through ingest:
  *
  * 1. read the body
- * 2. take it: unwrap it, find its key and its events, encode each event (`take-body.ts`). Small bodies are taken here,
- *    large ones in a worker thread (`large/`), which asks this one about the key
+ * 2. take it: unwrap it, find its key and its events, encode each event (`take-parsed-body.ts`). Small bodies are
+ *    taken here, large ones in a worker thread (`large/`), which asks this one about the key
  * 3. count what became of its events
  * 4. publish, and wait until every message with one of its events is durable
  *

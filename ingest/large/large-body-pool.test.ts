@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { createLogger } from '../../platform/logger.ts'
 import { HttpError } from '../../platform/errors.ts'
-import type { Admission } from '../capture/take-body.ts'
+import type { Admission } from '../capture/take-parsed-body.ts'
 import { createLargeBodyPool, type LargeBodyJob, type LargeBodyPool } from './large-body-pool.ts'
 
 function createPool (t: Test): LargeBodyPool {

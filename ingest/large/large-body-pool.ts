@@ -4,7 +4,7 @@ import type { BodyHints } from '../../platform/http-body/decode-body.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { EventClass } from '../../schema/streams.ts'
-import type { Admission, Admit, BodyRequest, Credentials, TakenBody } from '../capture/take-body.ts'
+import type { Admission, Admit, BodyRequest, Credentials, TakenBody } from '../capture/take-parsed-body.ts'
 import type { EncodedFrame } from '../encode/frame-encoder.ts'
 import type { EncodedUpdate } from '../publish/persons-partitions.ts'
 

@@ -4,7 +4,7 @@
 -- uuid make the key unique, so that a second copy of an event (same uuid, person and day) is one event under FINAL.
 -- The writer refuses known uuids before they get here; ReplacingMergeTree is the backstop behind it.
 -- PARTITION BY month: retention drops whole parts, and a batch touches few partitions (ingest clamps dates).
--- The deduplication window makes the repeated insert of a recorded cut harmless (docs/guarantees.md).
+-- The deduplication window makes the repeated insert of a recorded batch range harmless (docs/guarantees.md).
 CREATE TABLE IF NOT EXISTS events {{on_cluster}}
 (
     project_id UInt32 COMMENT 'Project the event belongs to (Postgres projects.id)',

@@ -1,5 +1,5 @@
 import type { Project } from '../../platform/keys/read-keys.ts'
-import { nameIdentify, readEnvelope, requireKey, type RequestContext } from './envelope.ts'
+import { nameIdentify, readEnvelope, type RequestContext, requireKey } from './envelope.ts'
 import type { DropReason } from './ingest-counts.ts'
 import type { SentBody } from './find-events.ts'
 import type { EventSink, TakeEvent } from './take-event.ts'

@@ -1,7 +1,7 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import type { PageContent, PageQuery } from '../http/pagination.ts'
-import { selectEventDefinition, type EventDefinition } from './event-definition.ts'
+import { type EventDefinition, selectEventDefinition } from './event-definition.ts'
 
 /** Which events to list: all, those of SDKs (`$pageview`), or custom ones. */
 export const EVENT_TYPES = ['all', 'event', 'event_custom', 'event_posthog'] as const

@@ -1,6 +1,6 @@
 import { HttpError } from '../../platform/errors.ts'
 import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
-import { pageQueryProperties, type PageQuery } from '../http/pagination.ts'
+import { type PageQuery, pageQueryProperties } from '../http/pagination.ts'
 import { readNameList } from '../http/request-values.ts'
 
 /** Query of the list, as it arrives (docs/contract/service.md 4.2). */

@@ -6,9 +6,7 @@ import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { deleteEventDefinition, updateEventDefinition } from './change-event-definition.ts'
 import { type EventDefinitionChanges, eventDefinitionChangesSchema, eventDefinitionSchema, findEventDefinition } from './event-definition.ts'
-import {
-  EVENT_ORDERINGS, EVENT_TYPES, listEventDefinitions, type EventDefinitionQuery
-} from './list-event-definitions.ts'
+import { EVENT_ORDERINGS, EVENT_TYPES, type EventDefinitionQuery, listEventDefinitions } from './list-event-definitions.ts'
 
 const read = { scope: 'event_definition:read' } as const
 const write = { scope: 'event_definition:write' } as const

@@ -6,7 +6,7 @@ import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { deletePropertyDefinition, updatePropertyDefinition } from './change-property-definition.ts'
 import { listPropertyDefinitions } from './list-property-definitions.ts'
 import { findPropertyDefinition, type PropertyDefinitionChanges, propertyDefinitionChangesSchema, propertyDefinitionSchema } from './property-definition.ts'
-import { propertyDefinitionQuerySchema, type PropertyDefinitionQuery } from './property-query.ts'
+import { type PropertyDefinitionQuery, propertyDefinitionQuerySchema } from './property-query.ts'
 
 const read = { scope: 'property_definition:read' } as const
 const write = { scope: 'property_definition:write' } as const

@@ -2,8 +2,8 @@ import { hash } from 'node:crypto'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import type { PageContent } from '../http/pagination.ts'
-import { selectPropertyDefinition, type PropertyDefinition } from './property-definition.ts'
-import { readPropertyFilter, type PropertyDefinitionQuery, type PropertyFilter } from './property-query.ts'
+import { type PropertyDefinition, selectPropertyDefinition } from './property-definition.ts'
+import { type PropertyDefinitionQuery, type PropertyFilter, readPropertyFilter } from './property-query.ts'
 
 export interface PropertyDefinitionPage extends PageContent<PropertyDefinition> {
   /** Events up to this time are counted; null before the first roll-up. */

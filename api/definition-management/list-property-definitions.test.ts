@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createTestApi } from '../testing/create-test-api.ts'
-import { createRandom, listByModel, randomFilters, toQuery, type ModelProperty } from '../testing/property-model.ts'
+import { createRandom, listByModel, type ModelProperty, randomFilters, toQuery } from '../testing/property-model.ts'
 import { HIDDEN_EVENT_PROPERTIES } from './property-query.ts'
 
 const EVENTS = ['paid', 'cart', '$pageview', 'name, with "comma"']
