@@ -143,7 +143,10 @@ function sumByPart ({ files }: BackupManifest): Map<string, number> {
 
 /** Removes everything but our lock; the mark of an unfinished restore last. */
 async function clear (dataDir: string): Promise<void> {
-  for (const name of await listData(dataDir)) await rm(path.join(dataDir, name), { recursive: true, force: true })
+  for (const name of await listData(dataDir)) {
+    // Processes of a restore that was killed may write for a moment longer.
+    await rm(path.join(dataDir, name), { recursive: true, force: true, maxRetries: 20 })
+  }
   await endRestore(dataDir)
 }
 

@@ -83,7 +83,8 @@ export async function createCluster (options: CreateClusterOptions): Promise<voi
 
   const unfinished = path.join(folder.path, 'cluster.new')
   const passwordFile = path.join(folder.path, 'password')
-  await rm(unfinished, { recursive: true, force: true })
+  // The initdb of a start that was killed may write for a moment longer.
+  await rm(unfinished, { recursive: true, force: true, maxRetries: 20 })
   const creator = folder.uid === undefined ? undefined : await readNobodyUid()
   await writeFile(passwordFile, `${options.password}\n`, { mode: 0o600 })
   try {
