@@ -125,7 +125,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
       { name: 'stop the threads', run: async () => await pool.close() },
       ...publishing.shutdownSteps,
       { name: 'close the keys', run: closeKeys },
-      { name: 'close postgres', run: async () => { fingerprintKey.stop(); await sql.end({ timeout: 1 }) } }
+      { name: 'close postgres', run: async () => { await fingerprintKey.stop(); await sql.end({ timeout: 1 }) } }
     ]
   }
 }

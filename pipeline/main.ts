@@ -149,7 +149,7 @@ runProcess('pipeline', async () => {
     { name: 'monitors', run: () => Promise.all([deadLetters, streams, disks, parts].map((watch) => watch.stop())) },
     { name: 'health', run: () => health.close() },
     { name: 'clickhouse', run: async () => { agent.destroy(); await Promise.all([clickhouse.close(), shards.close()]) } },
-    { name: 'postgres', run: () => { fingerprintKey.stop(); return sql.end({ timeout: 1 }) } },
+    { name: 'postgres', run: async () => { await fingerprintKey.stop(); await sql.end({ timeout: 1 }) } },
     { name: 'nats', run: () => connection.close() }
   ])
 })

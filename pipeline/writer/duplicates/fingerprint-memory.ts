@@ -136,7 +136,7 @@ export function slotsFor (entries: number): number {
  *
  * The home comes from the uuid hash, the high word of the check and the low one without its last six bits. So events
  * that differ by a day share a home, and one that was sent with many dates cannot make long runs: a home has 64 of
- * them at most. Where the run of a home cannot be chosen by who sends events, because checks are keyed.
+ * them at most. Nobody who sends events can choose homes, because checks are keyed.
  */
 export class FingerprintTable {
   #slots: Uint32Array

@@ -24,8 +24,8 @@ export function recallBatch (
   const suspicions: Suspicion[] = []
   const duplicates = new Map<PartitionMessage, number[]>()
   let remembered: Remembered = [null, []]
-  const rows = messages.reduce((sum, message) => sum + message.rows, 0)
-  const batch: BatchRows = { kept: new FingerprintTable(slotsFor(rows)), asked: new FingerprintTable() }
+  const total = messages.reduce((sum, message) => sum + message.rows, 0)
+  const batch: BatchRows = { kept: new FingerprintTable(slotsFor(total)), asked: new FingerprintTable() }
   const { coveredSince } = memory
   for (const message of messages) {
     if (message.rows === 0) continue

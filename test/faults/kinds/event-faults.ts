@@ -92,7 +92,8 @@ async function sendLate ({ ingest }: FaultSystem, distinctId: string): Promise<v
   if (response.status !== 200) throw new Error(`late events were answered with ${response.status}`)
 }
 
-async function countStored ({ select }: FaultSystem, distinctId: string): Promise<number> {
+/** How many events of this distinct id are stored. */
+export async function countStored ({ select }: FaultSystem, distinctId: string): Promise<number> {
   const [found] = await select<{ rows: number }>(
     'SELECT toUInt32(count()) AS rows FROM events WHERE distinct_id = {distinctId:String}', { distinctId })
   return found?.rows ?? 0
