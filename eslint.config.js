@@ -27,7 +27,7 @@ const noTesting = {
 const restrictImports = (...patterns) => ({ 'no-restricted-imports': ['error', { patterns }] })
 
 export default [
-  ...neostandard({ ts: true, ignores: ['node_modules', '.tap', '.millrace', '**/*.generated.*'] }),
+  ...neostandard({ ts: true, ignores: ['node_modules', 'dist', '.tap', '.millrace', '**/*.generated.*'] }),
   // Tables of data read better with one entry a line than with one property a line.
   { rules: { '@stylistic/object-property-newline': 'off' } },
   // `void promise` says that nobody waits for it on purpose; the pair of no-floating-promises.

@@ -1,7 +1,16 @@
-import { runCli } from './run-cli.ts'
+import { PROCESSES } from './commands/processes.ts'
 
-const exitCode = await runCli(process.argv.slice(2), {
-  env: process.env, stdout: process.stdout, stderr: process.stderr, now: Date.now
-})
-// Exits once the output is written: a connection to a service that hangs would keep the process alive for minutes.
-process.stdout.write('', () => process.stderr.write('', () => process.exit(exitCode)))
+const args = process.argv.slice(2)
+const started = args.length === 1 ? PROCESSES[args[0]!] : undefined
+
+// A process that runs for years keeps no command line in memory.
+if (started !== undefined) await started.run()
+else await runCommand()
+
+async function runCommand (): Promise<void> {
+  const { runCli } = await import('./run-cli.ts')
+  const world = { env: process.env, stdout: process.stdout, stderr: process.stderr, now: Date.now }
+  const exitCode = await runCli(args, world)
+  // Exits once the output is written: a connection to a service that hangs would keep the process alive for minutes.
+  process.stdout.write('', () => process.stderr.write('', () => process.exit(exitCode)))
+}

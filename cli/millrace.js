@@ -1,23 +1,27 @@
 #!/usr/bin/env node
 /**
  * `npx millrace`: plain JavaScript that any Node from 20 on runs. The commands are TypeScript for the Node that comes
- * with `npm install`, so an older one hands over to it.
+ * with `npm install`, in the package JavaScript in `dist/`; an older Node hands over to that one.
  */
 import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 
-/** The first version whose type stripping reads every source here. */
+/** The first version that runs every source here. */
 const NEEDED_MAJOR = 26
 
-const main = path.join(import.meta.dirname, 'main.ts')
+const sources = path.join(import.meta.dirname, 'main.ts')
+const main = existsSync(sources) ? sources : path.join(import.meta.dirname, '..', 'dist', 'cli', 'main.js')
 
 if (Number(process.versions.node.split('.')[0]) >= NEEDED_MAJOR) {
-  await import('./main.ts')
+  await import(pathToFileURL(main).href)
 } else {
-  const node = findBundledNode(import.meta.dirname)
+  const node = findBundledNode()
   if (node === undefined) {
-    process.stderr.write('millrace: the Node runtime that comes with "npm install" is missing; run npm install\n')
+    process.stderr.write(`millrace: needs Node ${NEEDED_MAJOR} or newer, and this is ${process.version}. The one that comes ` +
+      'with it is not installed: run "npm install" without --omit=optional\n')
     process.exit(1)
   }
   const child = spawn(node, [main, ...process.argv.slice(2)], { stdio: 'inherit' })
@@ -31,11 +35,17 @@ if (Number(process.versions.node.split('.')[0]) >= NEEDED_MAJOR) {
   child.on('exit', (code, signal) => process.exit(code ?? (signal === null ? 1 : 128)))
 }
 
-/** The runtime lies beside the other packages: in our own folder, or in the one that we are installed into. */
-function findBundledNode (folder) {
-  for (let at = folder; ; at = path.dirname(at)) {
-    const node = path.join(at, 'node_modules', '.bin', 'node')
-    if (existsSync(node)) return node
-    if (at === path.dirname(at)) return undefined
+/** The runtime is an optional package for this platform, wherever npm has put it. */
+function findBundledNode () {
+  const require = createRequire(import.meta.url)
+  for (const name of ['node', 'node-bin'].map((prefix) => `${prefix}-${process.platform}-${process.arch}`)) {
+    try {
+      const manifest = require.resolve(`${name}/package.json`)
+      const node = path.join(path.dirname(manifest), JSON.parse(readFileSync(manifest, 'utf8')).bin.node)
+      if (existsSync(node)) return node
+    } catch {
+      // Not the package of this platform.
+    }
   }
+  return undefined
 }

@@ -3,11 +3,13 @@ import { classifyClickHouseError } from '../platform/clickhouse/clickhouse-error
 import { MillraceError } from '../platform/errors.ts'
 import { classifyPostgresError } from '../platform/postgres/postgres-errors.ts'
 import { isUnavailable } from '../platform/store-errors.ts'
+import { readVersion } from '../platform/version.ts'
 import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceTimeoutError, type CliContext, type CliWorld, type ServiceName } from './cli-context.ts'
 import { addBackupCommands } from './commands/backup.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addPersonsCommands } from './commands/persons.ts'
 import { addKeysCommands, addProjectsCommands, addUsersCommands } from './commands/projects-and-keys.ts'
+import { addProcessCommands } from './commands/processes.ts'
 import { addPropertiesCommands } from './commands/properties.ts'
 import { addRetentionCommands } from './commands/retention.ts'
 import { addStatusCommands } from './commands/status.ts'
@@ -17,8 +19,8 @@ import { readDuration } from './read-arguments.ts'
 export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
-  addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands, addDeadLettersCommands, addStatusCommands,
-  addBackupCommands, addRetentionCommands, addPropertiesCommands
+  addProcessCommands, addStatusCommands, addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
+  addDeadLettersCommands, addBackupCommands, addRetentionCommands, addPropertiesCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/operations.md. */
@@ -58,8 +60,9 @@ export async function runCli (args: readonly string[], world: CliWorld): Promise
 
 function buildProgram (context: CliContext): Command {
   const program = new Command('millrace')
-    .description('Manages a Millrace installation. Finds the services by DATABASE_URL, CLICKHOUSE_URL and NATS_URL,\n' +
-      'or by the stack that "npm start" runs on the data directory.')
+    .description('Runs and manages Millrace. Commands find the services by DATABASE_URL, CLICKHOUSE_URL and NATS_URL,\n' +
+      'or by the stack that "millrace start" runs on the data directory (MILLRACE_DATA_DIR, else .millrace).')
+    .version(readVersion())
     .option('--timeout <duration>', 'how long a service may not answer before the command gives up', readTimeout,
       DEFAULT_TIMEOUT_MS / 1000)
     .hook('preAction', () => { context.timeoutMs = program.opts<{ timeout: number }>().timeout * 1000 })
@@ -105,7 +108,7 @@ function describeFailure (
       : unavailable.map((name) => SERVICE_SETTINGS[name])
     return {
       exitCode: EXIT.noAnswer,
-      message: `${who} ${verb} not answer; look at npx millrace status, start Millrace (npm start), or set ${settings.join(' or ')}`
+      message: `${who} ${verb} not answer; look at npx millrace status, start Millrace (npx millrace start), or set ${settings.join(' or ')}`
     }
   }
   return failed(message)

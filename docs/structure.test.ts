@@ -7,7 +7,7 @@ const FOLDERS = ['api', 'cli', 'deploy', 'ingest', 'pipeline', 'platform', 'sche
 
 /** Folders of one or two source files, each with the reason why they are not in their parent. */
 const SMALL_FOLDERS: Record<string, string> = {
-  deploy: 'the generator of the settings stands beside a file that it writes; the rest is for servers',
+  deploy: 'the generators of the settings and of the package stand beside what they write; the rest is for servers',
   'pipeline/writer/insert': 'the INSERT and what may be repeated of it, apart from the session that decides when',
   'platform/nats': 'the one place that knows the NATS client, for every tier'
 }

@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs'
-import path from 'node:path'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { readVersion } from './version.ts'
 
 export { type Counter, type Gauge, type Histogram, type Registry } from 'prom-client'
 
@@ -94,9 +93,4 @@ function combine<L extends string> (
     combined = combined.flatMap((each) => (values ?? []).map((value) => ({ ...each, [label]: value })))
   }
   return combined
-}
-
-function readVersion (): string {
-  const manifest = path.join(import.meta.dirname, '..', 'package.json')
-  return (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version
 }

@@ -16,7 +16,7 @@ export const TEST_KINDS: readonly TestKind[] = ['unit', 'service', 'whole path']
 /** Modules that start a whole system. A file that has moved is found by `kinds.test.ts`. */
 export const SYSTEMS: readonly string[] = [
   'test/start-stack.ts', 'test/cluster/cluster-system.ts', 'test/faults/system/fault-system.ts',
-  'deploy/local/testing/run-main.ts'
+  'deploy/local/testing/run-main.ts', 'test/package/installed-package.ts'
 ]
 
 /** Modules that start a service are in this folder, load the engine, or name the entry of a process that they start. */

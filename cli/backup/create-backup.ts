@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs'
-import { mkdir, readdir, readFile, stat } from 'node:fs/promises'
+import { mkdir, readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { readAddresses, type StackAddresses } from '../../deploy/local/data-dir/stack-access.ts'
 import { type BackupFile, type BackupManifest, writeBackupFile, writeManifest } from './backup-folder.ts'
@@ -8,6 +8,7 @@ import { backUpDeadLetters } from './dead-letters-backup.ts'
 import { backUpPostgres } from './postgres-backup.ts'
 import { waitUntilStored, whileInsertsAreHeld } from './quiesce.ts'
 import { MillraceError } from '../../platform/errors.ts'
+import { readVersion } from '../../platform/version.ts'
 import { tryLockFile, type FileLock } from '../../platform/durable-folder.ts'
 import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
@@ -81,7 +82,7 @@ async function copyAll (
       ]
       bar.end()
       return {
-        format: 1, version: await readVersion(), startedAt, snapshotAt,
+        format: 1, version: readVersion(), startedAt, snapshotAt,
         clickhouse: frozen.about, postgres: postgres.about, deadLetters: letters.letters + laterLetters.letters, files
       }
     } finally {
@@ -95,12 +96,6 @@ function lockBackups (dataDir: string): FileLock {
   const lock = tryLockFile(path.join(dataDir, 'backup.lock'))
   if (lock !== null) return lock
   throw new MillraceError('MILLRACE_BACKUP_RUNNING', `another backup of ${dataDir} is being made: wait until it is done`)
-}
-
-/** Version of this installation. */
-export async function readVersion (): Promise<string> {
-  const manifest = path.join(import.meta.dirname, '..', '..', 'package.json')
-  return (JSON.parse(await readFile(manifest, 'utf8')) as { version: string }).version
 }
 
 async function findStack (dataDir: string): Promise<StackAddresses> {

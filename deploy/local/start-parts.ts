@@ -59,6 +59,9 @@ export interface TierOptions {
 
 const ROOT = path.resolve(import.meta.dirname, '..', '..')
 
+/** `main.ts`, in the package `main.js`. */
+const ENTRY = `main${path.extname(import.meta.filename)}`
+
 const LOCAL = '127.0.0.1'
 
 /** A tier may have to drain a full spool, or wait for the lease of a killed owner, before it is ready. */
@@ -137,7 +140,7 @@ export async function startTier (options: TierOptions): Promise<ManagedProcess> 
   const child = await spawnProcess({
     name,
     command: process.execPath,
-    args: [path.join(ROOT, name, 'main.ts')],
+    args: [path.join(ROOT, name, ENTRY)],
     env: { ...options.env, ...await findCompileCache(options.env, dataDir) },
     cwd: ROOT,
     logFile: path.join(dataDir, 'logs', `${name}.log`),

@@ -1,3 +1,4 @@
+import path from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { HttpError, type HttpErrorType } from '../../platform/errors.ts'
 import type { BodyHints } from '../../platform/http-body/decode-body.ts'
@@ -52,6 +53,9 @@ export interface RoutedFrame extends EncodedFrame {
   eventClass: EventClass
   partition: number
 }
+
+/** The same ending as this file has: `.ts`, in the package `.js`. */
+const WORKER = new URL(`large-body-worker${path.extname(import.meta.filename)}`, import.meta.url)
 
 /** Main thread to worker. */
 export type ToWorker =
@@ -126,7 +130,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
   }
 
   function startThread (): Thread {
-    const worker = new Worker(new URL('large-body-worker.ts', import.meta.url), {
+    const worker = new Worker(WORKER, {
       name: 'large bodies', resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB }
     })
     const thread: Thread = { worker, task: null }

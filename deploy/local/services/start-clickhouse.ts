@@ -29,7 +29,8 @@ interface Confinement {
 }
 
 const ROOT = path.resolve(import.meta.dirname, '..', '..', '..')
-const SERVER = path.join(ROOT, 'deploy/local/clickhouse-server/main.ts')
+/** `main.ts`, in the package `main.js`. */
+const SERVER = path.join(ROOT, `deploy/local/clickhouse-server/main${path.extname(import.meta.filename)}`)
 
 const SCRIPT = path.join(import.meta.dirname, 'confine.pl')
 const PERL = '/usr/bin/perl'
@@ -134,10 +135,20 @@ function pickSystemVariables (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(names.flatMap((name) => env[name] === undefined ? [] : [[name, env[name]]]))
 }
 
-/** The server's own code. Not the whole folder of Millrace: the data directory is often in it. */
+/**
+ * The code of the server, and the packages that it finds from there. Not all of Millrace: the data directory is often
+ * in its folder.
+ */
 function readable (): string[] {
-  return ['node_modules', 'package.json', 'platform', 'schema', 'deploy'].map((name) => path.join(ROOT, name))
-    .concat(path.dirname(realpathSync(process.execPath)))
+  return ['package.json', 'platform', 'schema', 'deploy'].map((name) => path.join(ROOT, name))
+    .concat(findPackageFolders(ROOT), path.dirname(realpathSync(process.execPath)))
+}
+
+/** Our own `node_modules`; as a package, also those that we are installed into. */
+function findPackageFolders (folder: string): string[] {
+  const found = path.join(folder, 'node_modules')
+  const above = path.dirname(folder)
+  return [...existsSync(found) ? [found] : [], ...above === folder ? [] : findPackageFolders(above)]
 }
 
 /** Makes the folders that the server writes to, because it can make none beside them. */

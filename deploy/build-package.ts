@@ -1,0 +1,58 @@
+/**
+ * Builds `dist/` of the npm package: the sources as JavaScript, in the same folders, beside the files that they read.
+ * `npm pack` runs it (`prepack`) and removes the folder afterwards.
+ *
+ *     node deploy/build-package.ts [FOLDER]     # default: dist
+ *
+ * Node refuses TypeScript below node_modules. So types are blanked out, by what also runs the sources here; lines and
+ * columns stay, and a stack trace of the package is one of the sources. Imports get the ending `.js`.
+ */
+import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
+import path from 'node:path'
+import ts from 'typescript'
+
+const ROOT = path.join(import.meta.dirname, '..')
+const SOURCES = ['api', 'cli', 'deploy/local', 'ingest', 'pipeline', 'platform', 'schema']
+
+/** Only tests, benchmarks and the work on the sources need these. The one plain script of `cli/` stays outside. */
+const LEFT_OUT = /\.(test|bench)\.ts$|\.d\.ts$|\.md$|(^|\/)(testing|generate-[\w-]+\.ts)(\/|$)|^cli\/millrace\.js$/
+
+/** Writes the folder anew; returns the paths of its files. */
+export function buildPackage (target: string): string[] {
+  rmSync(target, { recursive: true, force: true })
+  const { name, version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as Record<string, string>
+  const files = SOURCES.flatMap((folder) => globSync(`${folder}/**/*`, { cwd: ROOT, withFileTypes: true }))
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.relative(ROOT, path.join(entry.parentPath, entry.name)))
+    .filter((file) => !LEFT_OUT.test(file))
+  const written = files.map((file) => copy(file, target))
+  // What the sources read of package.json, one folder above them as ever.
+  writeFileSync(path.join(target, 'package.json'), `${JSON.stringify({ name, version, type: 'module' }, null, 2)}\n`)
+  return [...written, 'package.json']
+}
+
+function copy (file: string, target: string): string {
+  const isSource = file.endsWith('.ts')
+  const name = isSource ? file.replace(/\.ts$/, '.js') : file
+  mkdirSync(path.join(target, path.dirname(name)), { recursive: true })
+  if (isSource) writeFileSync(path.join(target, name), toJavaScript(readFileSync(path.join(ROOT, file), 'utf8')))
+  else copyFileSync(path.join(ROOT, file), path.join(target, name))
+  return name
+}
+
+/** The source without its types; `./a.ts` in an import becomes `./a.js`, which is as long. */
+export function toJavaScript (source: string): string {
+  let text = source
+  for (const { fileName, pos } of ts.preProcessFile(source, true, true).importedFiles) {
+    if (!/^\..*\.ts$/.test(fileName)) continue
+    const ending = source.indexOf(fileName, pos) + fileName.length - 3
+    text = `${text.slice(0, ending)}.js${text.slice(ending + 3)}`
+  }
+  return stripTypeScriptTypes(text)
+}
+
+if (import.meta.main) {
+  const target = path.resolve(process.argv[2] ?? path.join(ROOT, 'dist'))
+  process.stderr.write(`built ${buildPackage(target).length} files in ${path.relative('.', target)}\n`)
+}
