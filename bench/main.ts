@@ -18,11 +18,13 @@ import { promote } from './questions/promote.bench.ts'
 import { query } from './questions/query.bench.ts'
 import { single } from './questions/single.bench.ts'
 import { soak } from './questions/soak.bench.ts'
+import { trickle } from './questions/trickle.bench.ts'
 import { visible } from './questions/visible.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
-  batch, floor, direct, flush, single, visible, large, duplicates, growth, decide, definitions, query, promote, soak
+  batch, floor, direct, flush, single, visible, large, duplicates, growth, decide, definitions, query, promote, soak,
+  trickle
 ]
 
 const program = new Command('npm run bench --')

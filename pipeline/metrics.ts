@@ -3,6 +3,9 @@ import { createMetrics, type Counter, type Histogram, type Metrics } from '../pl
 import type { PartitionState } from './partitions/partition-state.ts'
 import { WRITER_REFUSALS } from './writer/dead-letter-rows.ts'
 
+/** Upper bounds of delays between JetStream and its readers, in seconds; 5 is the one that the alert uses. */
+export const DELIVERY_BUCKETS = [0.01, 0.05, 0.25, 1, 5, 10, 20, 60]
+
 /** The metrics of a pipeline process. Every outcome of an event has a counter: stored, deduplicated, dead-lettered. */
 export interface PipelineMetrics {
   metrics: Metrics
@@ -18,6 +21,7 @@ export interface PipelineMetrics {
   batchRows: Histogram<'partition'>
   batchBytes: Histogram<'partition'>
   storedAgeSeconds: Histogram<'partition'>
+  deliverySeconds: Histogram<'partition'>
   /** Starts the counters of a partition at 0. Called when the process takes the partition. */
   startPartition: (partition: string) => void
 }
@@ -46,7 +50,10 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
       [1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000], partition),
     storedAgeSeconds: metrics.histogram('stored_age_seconds',
       'Delay from receiving the oldest event of a batch to its confirmed insert: how late rows become visible.',
-      [0.1, 0.25, 0.5, 1, 2, 5, 15, 60, 300, 3600], partition)
+      [0.1, 0.25, 0.5, 1, 2, 5, 15, 60, 300, 3600], partition),
+    deliverySeconds: metrics.histogram('delivery_seconds',
+      'Delay from the storage of a message of EVENTS, or from the pull that asked for it if that came later, to its delivery.',
+      DELIVERY_BUCKETS, partition)
   }
   const started = new Set<string>()
   return {

@@ -3,6 +3,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
+import { startTcpFaultProxy } from '../../test/faults/system/tcp-fault-proxy.ts'
 import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { OrderedPulls, recreateConsumer } from './ordered-pulls.ts'
@@ -18,6 +19,7 @@ interface OpenedPulls {
 }
 
 interface Stream {
+  url: string
   connection: NatsConnection
   manager: JetStreamManager
   publish: (...texts: string[]) => Promise<void>
@@ -37,6 +39,7 @@ async function startStream (t: TestContext): Promise<Stream> {
   }
   await recreate()
   return {
+    url,
     connection,
     manager,
     recreate,
@@ -115,6 +118,41 @@ t.test('is lost at the first delivery after one that another client took', async
 
   t.same(lost, ['expected delivery 1 but received 2'])
   t.same(read, [])
+})
+
+t.test('tells how long a message lay there while it was waited for', async (t) => {
+  const { url, publish } = await startStream(t)
+  const proxy = await startTcpFaultProxy({ port: Number(new URL(url).port) })
+  t.teardown(() => proxy.close())
+  const connection = await connectNats({ url: `nats://127.0.0.1:${proxy.port}`, name: 'test', logger: pino({ level: 'silent' }) })
+  t.teardown(() => connection.close())
+  await publish('backlog')
+  const publishedAt = Date.now()
+  await waitFor(() => Date.now() - publishedAt > 300)
+  const delays: number[] = []
+  const openedAt = Date.now()
+  const pulls = new OrderedPulls({
+    connection,
+    stream: STREAM,
+    consumer: CONSUMER,
+    pull: { messages: 10, bytes: 1000 },
+    hasRoom: () => true,
+    onMessage: () => {},
+    onDelay: (seconds) => delays.push(seconds),
+    onLost: (why) => t.fail(why)
+  })
+  t.teardown(() => pulls.close())
+  await waitFor(() => delays.length === 1)
+  t.ok(delays[0]! <= (Date.now() - openedAt) / 1000, 'what was stored before anybody asked is not late')
+
+  proxy.set('stall')
+  await publish('late')
+  const storedAt = Date.now()
+  await waitFor(() => Date.now() - storedAt > 700)
+  proxy.set('pass')
+  await waitFor(() => delays.length === 2)
+
+  t.ok(delays[1]! >= 0.6, `${delays[1]} s`)
 })
 
 t.test('tells nothing once it is closed', async (t) => {

@@ -35,6 +35,11 @@ export interface OrderedPullsOptions {
   /** Whether another pull fits into memory. */
   hasRoom: () => boolean
   onMessage: (message: Msg, place: MessagePlace) => void
+  /**
+   * Told of each message how long it lay in the stream while a pull waited for it, in seconds. It compares the clock of
+   * nats-server with ours.
+   */
+  onDelay?: (seconds: number) => void
   /** Called at most once: the reader lost its place, and delivers nothing more. */
   onLost: (why: string, cause?: unknown) => void
 }
@@ -59,6 +64,8 @@ export class OrderedPulls {
   #pullLeft = 0
   #pullGotAny = false
   #pullBytes: number
+  /** When the pull under way was sent, epoch milliseconds. */
+  #pulledAt = 0
   #lastActivityAt = 0
   #wake: (() => void) | null = null
 
@@ -81,6 +88,7 @@ export class OrderedPulls {
     this.#pullLeft = pull.messages
     this.#pullGotAny = false
     this.#lastActivityAt = performance.now()
+    this.#pulledAt = Date.now()
     connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${consumer}`, JSON.stringify({
       batch: pull.messages,
       max_bytes: this.#pullBytes,
@@ -132,6 +140,7 @@ export class OrderedPulls {
     this.deliveries++
     this.#pullLeft--
     this.#pullGotAny = true
+    this.#options.onDelay?.(Math.max(0, Date.now() - Math.max(place.storedUs / 1000, this.#pulledAt)) / 1000)
     this.#options.onMessage(message, place)
     if (this.#pullLeft <= 0) this.#endPull()
     this.#wake?.()

@@ -20,7 +20,7 @@ t.test('keeps its place when the server says that a pull is complete', async (t)
   }
   const never = new AbortController().signal
 
-  const reader = await openPersonsPartitionReader(connection, 3)
+  const reader = await openPersonsPartitionReader(3, { connection })
   t.teardown(() => reader.close())
   const read: string[] = []
   while (read.length < MESSAGES) {

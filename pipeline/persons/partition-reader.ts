@@ -15,6 +15,12 @@ const PULL_MESSAGES = 100
  */
 const ACK_WAIT_MS = 60_000
 
+export interface PersonsReaderOptions {
+  connection: NatsConnection
+  /** Told of each message how long the stream kept it while it was waited for, in seconds. */
+  onDelay?: (seconds: number) => void
+}
+
 /** A message of PERSONS as it was delivered. */
 export interface PartitionMessage extends MessagePlace {
   data: Uint8Array
@@ -37,7 +43,7 @@ export class PersonsPartitionReader {
   readonly #waiting: PartitionMessage[] = []
   #failure: MillraceError | null = null
 
-  constructor (partition: number, options: { streamCreated: string, connection: NatsConnection }) {
+  constructor (partition: number, options: PersonsReaderOptions & { streamCreated: string }) {
     this.#partition = partition
     this.streamCreated = options.streamCreated
     this.#connection = options.connection
@@ -53,6 +59,7 @@ export class PersonsPartitionReader {
         this.#waiting.push({ data, ...place })
         this.waitingBytes += data.length
       },
+      ...(options.onDelay && { onDelay: options.onDelay }),
       onLost: (why, cause) => this.#fail(why, cause)
     })
   }
@@ -108,12 +115,12 @@ export class PersonsPartitionReader {
 
 /** Opens the reader of a partition. Any earlier reader of it, in any process, receives nothing more. */
 export async function openPersonsPartitionReader (
-  connection: NatsConnection, partition: number
+  partition: number, options: PersonsReaderOptions
 ): Promise<PersonsPartitionReader> {
-  const manager = await jetstreamManager(connection)
+  const manager = await jetstreamManager(options.connection)
   await recreateConsumer(manager, {
     stream: PERSONS_STREAM, name: personsConsumer(partition), subject: personsSubject(partition), ackWaitMs: ACK_WAIT_MS
   })
   const { created } = await manager.streams.info(PERSONS_STREAM)
-  return new PersonsPartitionReader(partition, { streamCreated: created, connection })
+  return new PersonsPartitionReader(partition, { ...options, streamCreated: created })
 }

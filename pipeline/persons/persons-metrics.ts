@@ -1,4 +1,5 @@
 import type { Counter, Gauge, Histogram, Metrics } from '../../platform/metrics.ts'
+import { DELIVERY_BUCKETS } from '../metrics.ts'
 import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import type { AppliedBatch } from './apply-batch.ts'
 import { MERGE_OUTCOMES, PERSONS_REFUSALS } from './persons-outcome.ts'
@@ -7,6 +8,7 @@ import { MERGE_OUTCOMES, PERSONS_REFUSALS } from './persons-outcome.ts'
 export interface PersonsMetrics {
   countBatch: (batch: AppliedBatch, seconds: number) => void
   pendingMessages: Gauge<'partition'>
+  deliverySeconds: Histogram
   copiesStored: Counter
   copiesRefused: Counter
   copiesWaitingBytes: Gauge
@@ -39,6 +41,9 @@ export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
       applySeconds.observe(seconds)
     },
     pendingMessages: metrics.gauge('persons_pending_messages', 'Messages of a persons partition that are not applied yet.', ['partition']),
+    deliverySeconds: metrics.histogram('persons_delivery_seconds',
+      'Delay from the storage of a message of PERSONS, or from the pull that asked for it if that came later, to its delivery.',
+      DELIVERY_BUCKETS),
     copiesStored: metrics.counter('persons_copies_total', 'Rows of persons and groups copied to ClickHouse.'),
     copiesRefused: metrics.counter('persons_copies_refused_total', 'Rows of persons_outbox that ClickHouse refused and that are not retried.'),
     copiesWaitingBytes: metrics.gauge('persons_copies_waiting_bytes', 'Compressed bytes in persons_outbox that are not copied to ClickHouse yet.'),

@@ -49,10 +49,12 @@ export async function runPersonsPartition (deps: PersonsPartitionDeps): Promise<
 
 /** Takes over the partition and applies it until the first error. */
 async function runSession (deps: PersonsPartitionDeps): Promise<void> {
-  const { partition, state, connection, sql, maxBatchBytes, stop } = deps
+  const { partition, state, connection, sql, metrics, maxBatchBytes, stop } = deps
   state.phase = 'starting'
   await openProgress(sql, partition)
-  const reader = await openPersonsPartitionReader(connection, partition)
+  const reader = await openPersonsPartitionReader(partition, {
+    connection, onDelay: (seconds) => metrics.deliverySeconds.observe(seconds)
+  })
   try {
     const recent = await loadRecentUpdates(sql, partition)
     state.phase = 'running'

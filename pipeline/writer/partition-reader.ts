@@ -42,6 +42,13 @@ export interface PartitionMessage {
   ackSubject: string
 }
 
+export interface ReaderOptions {
+  /** Compressed bytes that may wait in memory, plus one pull of the same size. */
+  maxBytes: number
+  /** Told of each message how long the stream kept it while it was waited for, in seconds. */
+  onDelay?: (seconds: number) => void
+}
+
 /** The reader may have missed messages; the partition starts over from its record. */
 export class ReaderError extends MillraceError {
   constructor (message: string, cause?: unknown) {
@@ -73,7 +80,7 @@ export class PartitionReader {
   /** Number of deliveries that had arrived when the server reported more. */
   #suspectedAt = -1
 
-  constructor (connection: NatsConnection, manager: JetStreamManager, from: { consumer: string, maxBytes: number }) {
+  constructor (connection: NatsConnection, manager: JetStreamManager, from: { consumer: string } & ReaderOptions) {
     this.#connection = connection
     this.#manager = manager
     this.#consumer = from.consumer
@@ -85,6 +92,7 @@ export class PartitionReader {
       // This bounds the memory of the partition.
       hasRoom: () => this.bufferedBytes < from.maxBytes && this.buffer.length < PULL_MESSAGES * 10,
       onMessage: (message, place) => this.#receive(readPartitionMessage(message, place)),
+      ...(from.onDelay && { onDelay: from.onDelay }),
       onLost: (why, cause) => this.fail(why, cause)
     })
   }
@@ -156,11 +164,10 @@ export class PartitionReader {
 /**
  * Opens the reader of a partition, which from then on is the only one.
  *
- * @param options.maxBytes  Compressed bytes that may wait in memory, plus one pull of the same size.
  * @throws when JetStream does not answer or the stream is missing.
  */
 export async function openPartitionReader (
-  connection: NatsConnection, { eventClass, number }: Partition, options: { maxBytes: number }
+  connection: NatsConnection, { eventClass, number }: Partition, options: ReaderOptions
 ): Promise<PartitionReader> {
   const manager = await jetstreamManager(connection)
   const consumer = writerConsumer(eventClass, number)

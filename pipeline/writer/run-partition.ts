@@ -65,7 +65,10 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
   let forget = (): void => {}
   try {
     const filter = await deps.openDuplicateFilter(partition, claimed)
-    reader = await openPartitionReader(deps.connection, partition, { maxBytes: deps.limits.maxBytes })
+    reader = await openPartitionReader(deps.connection, partition, {
+      maxBytes: deps.limits.maxBytes,
+      onDelay: (seconds) => deps.metrics.deliverySeconds.observe({ partition: state.key }, seconds)
+    })
     const opened = reader
     // Deliveries under way are lost: starting over is faster than waiting for a missing heartbeat.
     forget = deps.onDisconnect(() => opened.fail('nats connection lost'))

@@ -32,23 +32,25 @@ export interface AlertFault {
 
 const nothing = async (): Promise<void> => {}
 
-/** Stops a process for most of the time; ends when the fault does. */
-function createStutter (part: string, alert: string): AlertFault {
+/** Stops a process for most of the time, for `stoppedMs` at a time; ends when the fault does. */
+function createStutter (part: string, alert: string, { stoppedMs = 1300, runMs = 100 } = {}): AlertFault {
   let stopping = new AbortController()
   let loop: Promise<void> = Promise.resolve()
   return {
-    name: `${part} stands still for more than a second at a time`,
+    name: `${part} stands still for ${stoppedMs} ms at a time`,
     alerts: [alert],
     timeoutMs: 60_000,
-    async begin ({ signal }) {
+    async begin ({ signal, send }) {
       stopping = new AbortController()
       const { signal: stopped } = stopping
       loop = (async () => {
         while (!stopped.aborted) {
           await signal(part, 'SIGSTOP')
-          await delay(1300)
+          // What is delivered while the pipeline stands still is late.
+          if (part === 'pipeline') await send('seen')
+          await delay(stoppedMs)
           await signal(part, 'SIGCONT')
-          await delay(100)
+          await delay(runMs)
         }
       })()
     },
@@ -61,6 +63,8 @@ function createStutter (part: string, alert: string): AlertFault {
 
 /** Every fault; together they raise every alert. In this order: what fills a stream comes after what it would hide. */
 export const ALERT_FAULTS: readonly AlertFault[] = [
+  // Below the 15 s after which the reader gives its consumer up, and long enough running for a scrape.
+  createStutter('pipeline', 'MillraceDeliveryLate', { stoppedMs: 8000, runMs: 4000 }),
   {
     name: 'clients send events without a distinct id',
     alerts: ['MillraceEventsDropped'],
