@@ -8,6 +8,7 @@ import { openFingerprintKey } from '../platform/fingerprint-key.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import type { ShutdownStep } from '../platform/process-lifecycle.ts'
+import { openSdkFiles } from './browser-sdk/sdk-files.ts'
 import { buildIngestApp } from './server/app.ts'
 import { createCapture } from './capture/capture.ts'
 import { closeGracefully, listen } from './server/listen.ts'
@@ -54,6 +55,8 @@ const FINGERPRINT_KEY_WAIT_MS = 1000
  * 4. `normalise/`: from what was sent to a row, and to what it changes about persons
  * 5. `encode/`: from rows to a frame
  * 6. `publish/`: messages to the stream; `spool/` keeps them while it is unavailable
+ *
+ * Beside them, `browser-sdk/` serves the scripts that send the events of pages.
  */
 export async function startIngest (config: IngestConfig, logger: Logger): Promise<Ingest> {
   const metrics = createMetrics('ingest')
@@ -91,6 +94,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   let phase: ProcessPhase = 'running'
   const app = await buildIngestApp({
     capture, counts, logger, processId,
+    browserSdk: { keys, files: await openSdkFiles() },
     apiUrl: config.apiUrl,
     trustedProxies: config.trustedProxies,
     maxConnections: config.limits.maxConnections,

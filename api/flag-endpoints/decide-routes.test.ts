@@ -1,4 +1,3 @@
-import { runInThisContext } from 'node:vm'
 import zlib from 'node:zlib'
 import LzString from 'lz-string'
 import t from 'tap'
@@ -240,20 +239,6 @@ t.test('every origin is allowed', async (t) => {
   t.match(Object.fromEntries((await ask(decide, '/decide', {}, { origin })).headers), allowed, 'errors too')
   t.match((await ask(decide, '/flags/')).body, { supportedCompression: ['gzip', 'gzip-js', 'lz64'], isAuthenticated: false })
   t.equal((await fetch(`${decide.url}/flags/`, { method: 'HEAD' })).status, 200)
-})
-
-t.test('serves the remote configuration as JSON and as a script', async (t) => {
-  const decide = await shared.inNewProject()
-
-  const config = await ask(decide, `/array/${decide.projectKey}/config`)
-  const script = await ask(decide, `/array/${decide.projectKey}/config.js`)
-
-  t.match(config.body, { token: decide.projectKey, hasFeatureFlags: true, analytics: { endpoint: '/e/' } })
-  t.match(script.headers.get('content-type'), 'application/javascript')
-  const window: any = {}
-  runInThisContext(`(window) => {${script.body}}`)(window)
-  t.same(window._POSTHOG_REMOTE_CONFIG[decide.projectKey].config, config.body)
-  t.match(await ask(decide, '/array/phc_nobody/config'), { status: 401, body: { code: 'invalid_api_key' } })
 })
 
 t.test('flags for the other runtime are not answered', async (t) => {

@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { HttpError } from '../../platform/errors.ts'
+import { allowOrigin, allowPreflight } from '../../platform/cross-origin.ts'
 import { decodeBody } from '../../platform/http-body/decode-body.ts'
 import { normaliseContentType } from '../../platform/http-body/read-body.ts'
-import { isPersonalKey } from '../../platform/keys/key-text.ts'
 import type { Metrics } from '../../platform/metrics.ts'
-import { buildRemoteConfig, buildRemoteConfigScript, chooseAnswer, SUPPORTED_COMPRESSION } from './flag-answers.ts'
+import { SUPPORTED_COMPRESSION } from '../../platform/remote-config.ts'
+import { chooseAnswer } from './flag-answers.ts'
 import { createCircuitBreaker } from './circuit-breaker.ts'
 import { computeFlags, type ComputeFlagsDeps } from './compute-flags.ts'
 import { describeFlagEndpoint } from './flag-answer-schemas.ts'
@@ -31,7 +31,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 type Query = Readonly<Record<string, unknown>>
 
 /**
- * The endpoints of flags for SDKs: `/decide`, `/flags`, the remote configuration, and definitions for local evaluation.
+ * The endpoints of flags for SDKs: `/decide`, `/flags`, and definitions for local evaluation.
  * The steps of a `/decide` or `/flags` request:
  *
  * 1. read the request: body, fields (`flag-request.ts`), the project of its key (`resolve-project.ts`)
@@ -51,7 +51,7 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
   })
   const deps = { ...options, guard }
 
-  app.addHook('onRequest', allowOrigin)
+  app.addHook('onRequest', async (request, reply) => allowOrigin(request, reply))
   app.addHook('onRequest', async ({ headers }) => normaliseContentType(headers))
   app.removeAllContentTypeParsers()
   // SDKs send many content types for the same JSON; the bytes decide.
@@ -62,11 +62,6 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
     app.get(`/${endpoint}`, HIDDEN, async () => STATIC_ANSWER)
     app.options(`/${endpoint}`, HIDDEN, answerPreflight)
   }
-  app.get('/array/:token/config', HIDDEN, async (request) => buildRemoteConfig(await readPathToken(request, options)))
-  app.get('/array/:token/config.js', HIDDEN, async (request, reply) => {
-    const script = buildRemoteConfigScript(await readPathToken(request, options))
-    return await reply.type('application/javascript; charset=utf-8').send(script)
-  })
   await app.register(localEvaluationRoutes, options)
 }
 
@@ -112,36 +107,13 @@ function decode (request: FastifyRequest, query: Query): unknown {
   }, MAX_BODY_BYTES, true)
 }
 
-async function readPathToken (request: FastifyRequest, deps: ResolveProjectDeps): Promise<string> {
-  const { token } = request.params as { token: string }
-  // A personal key must not be in a path, because paths are logged.
-  if (isPersonalKey(token)) throw new HttpError(401, 'authentication_error', 'invalid_api_key', 'Use a project API key.')
-  await resolveProject(token, undefined, deps)
-  return token
-}
-
 function isOn (text: unknown): boolean {
   return text === '' || text === '1' || text === 'true'
 }
 
-const PREFLIGHT_SECONDS = '86400'
-
-/** Every origin is allowed, with credentials, as SDKs in browsers need; the project key is public anyway. */
-async function allowOrigin (request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const { origin } = request.headers
-  if (origin === undefined) return
-  reply.header('access-control-allow-origin', origin)
-  reply.header('access-control-allow-credentials', 'true')
-  reply.header('vary', 'Origin')
-}
-
 /** Answers OPTIONS, which browsers send before a request with custom headers. */
 async function answerPreflight (request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const asked = request.headers['access-control-request-headers']
-  if (asked !== undefined) reply.header('access-control-allow-headers', asked)
-  await reply
-    .header('access-control-allow-methods', 'GET, POST, OPTIONS')
-    .header('access-control-max-age', PREFLIGHT_SECONDS)
+  await allowPreflight(request, reply, 'GET, POST, OPTIONS')
     .header('allow', 'GET, HEAD, POST, OPTIONS')
     .code(204)
     .send()

@@ -1,3 +1,4 @@
+import { buildRemoteConfig, SUPPORTED_COMPRESSION } from '../../platform/remote-config.ts'
 import type { Evaluation } from '../flag-evaluation/evaluate-flags.ts'
 import { parseInteger } from '../http/request-values.ts'
 
@@ -38,9 +39,6 @@ function readVersion (text: unknown): number | null {
   const last = Array.isArray(text) ? text.at(-1) : text
   return typeof last === 'string' ? parseInteger(last) ?? null : null
 }
-
-/** Compressions that SDKs may use; the contract lists gzip and lz64. */
-export const SUPPORTED_COMPRESSION = ['gzip', 'gzip-js', 'lz64'] as const
 
 /** Fields of every answer of `/decide` (docs/contract/service.md 4.6), with two that only old SDKs expect. */
 const DECIDE_FIELDS = {
@@ -122,40 +120,4 @@ function toMap (entries: Array<readonly [string, unknown]>): Record<string, unkn
 /** Merges the JSON of two non-empty objects with different keys, without parsing it. */
 function mergeJson (first: string, second: string): string {
   return `${first.slice(0, -1)},${second.slice(1)}`
-}
-
-/**
- * The remote configuration that browser SDKs load when they start: which products are on. Millrace takes events and
- * answers flags; recordings, surveys and the like are off.
- */
-export function buildRemoteConfig (token: string): Record<string, unknown> {
-  return {
-    token,
-    hasFeatureFlags: true,
-    supportedCompression: SUPPORTED_COMPRESSION,
-    analytics: { endpoint: '/e/' },
-    autocapture_opt_out: false,
-    autocaptureExceptions: false,
-    captureDeadClicks: false,
-    capturePerformance: false,
-    defaultIdentifiedOnly: true,
-    elementsChainAsString: true,
-    errorTracking: { autocaptureExceptions: false },
-    heatmaps: false,
-    isAuthenticated: false,
-    sessionRecording: false,
-    siteApps: [],
-    surveys: false,
-    toolbarParams: {}
-  }
-}
-
-/** The remote configuration as a script, for pages that load it before the SDK. */
-export function buildRemoteConfigScript (token: string): string {
-  // JSON in a script: "<" could end the script, and old browsers refuse the two line separators.
-  const quote = (value: unknown): string => JSON.stringify(value)
-    .replaceAll('<', '\\u003c').replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
-  const entry = `{"config":${quote(buildRemoteConfig(token))},"siteApps":[]}`
-  return '(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};' +
-    `window._POSTHOG_REMOTE_CONFIG[${quote(token)}]=${entry}})();\n`
 }

@@ -1,5 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
+import { allowOrigin } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { drainRequest } from '../../platform/http-body/read-body.ts'
 import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'
@@ -158,6 +159,8 @@ export function answerUnknownRoutes (app: FastifyInstance): void {
       if (pattern.test(path)) for (const method of methods) allowed.add(method)
     }
     if (allowed.size === 0) {
+      // So that the console of a browser says that the path is unknown, rather than that its origin is not allowed.
+      allowOrigin(request, reply)
       reply.code(404).send(toHttpErrorBody(notFound()))
       return
     }

@@ -4,10 +4,12 @@ import { type HealthOptions, healthRoutes } from '../../platform/health.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
 import { normaliseContentType } from '../../platform/http-body/read-body.ts'
 import type { Logger } from '../../platform/logger.ts'
+import { type BrowserSdkOptions, browserSdkRoutes } from '../browser-sdk/browser-sdk-routes.ts'
 import { CAPTURE_PATHS, captureRoutes, type CaptureRoutesOptions, methodNotAllowed } from './capture-routes.ts'
 import { forwardToApi } from './forward-to-api.ts'
 
 export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerError'> {
+  browserSdk: BrowserSdkOptions
   health: HealthOptions
   logger: Logger
   /** Where everything that is not capture goes. */
@@ -71,6 +73,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   })
   await app.register(healthRoutes, options.health)
   await app.register(captureRoutes, { ...options, answerError })
+  await app.register(browserSdkRoutes, options.browserSdk)
   await app.register(forwardToApi, { apiUrl: options.apiUrl })
   return app
 }

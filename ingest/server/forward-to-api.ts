@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { PassThrough, type Readable } from 'node:stream'
 import proxy from '@fastify/http-proxy'
 import type { FastifyInstance } from 'fastify'
+import { allowOrigin } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { drainRequest } from '../../platform/http-body/read-body.ts'
 
@@ -61,7 +62,9 @@ async function refuseNotServed (app: FastifyInstance): Promise<void> {
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   for (const path of NOT_SERVED) {
     for (const url of [path, `${path}/`]) {
-      app.all(url, () => {
+      app.all(url, (request, reply) => {
+        // A page may read that; otherwise its console would speak of its origin.
+        allowOrigin(request, reply)
         throw new HttpError(404, 'invalid_request', 'not_found', 'Session recordings, LLM events and capture V1 are not served here.')
       })
     }

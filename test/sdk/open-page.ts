@@ -10,13 +10,27 @@ import chromium from '@sparticuz/chromium'
 import { type Browser, chromium as browserType, type Page } from 'playwright-core'
 
 const require = createRequire(import.meta.url)
-const SDK_FILE = path.join(path.dirname(require.resolve('posthog-js/package.json')), 'dist', 'array.full.no-external.js')
 
-/** A page with unmodified posthog-js in a real headless Chromium; `window.posthog` is there but not initialised. */
+/** A page with unmodified posthog-js in a real headless Chromium. */
 export interface SdkPage {
   page: Page
+  /** Of the page; any other path of its server shows the same page. */
   url: string
+  /** Errors and warnings of the console, exceptions, and requests that failed or were answered 400 and above. */
+  problems: string[]
   close (): Promise<void>
+}
+
+export interface PageOptions {
+  /** What the page has in its head; by default the whole SDK in one script, not initialised. */
+  head?: string
+  /** Files of npm packages that the page may load, by path: `/sdk.js` and `posthog-js/dist/module.js`. */
+  files?: Record<string, string>
+}
+
+const WHOLE_SDK: Required<PageOptions> = {
+  head: '<script src="/posthog.js"></script>',
+  files: { '/posthog.js': 'posthog-js/dist/array.full.no-external.js' }
 }
 
 /** Its package runs the browser in one process, where a crash of any part of it is one of the whole. */
@@ -30,9 +44,9 @@ const BROWSER_ARGS = [
  *
  * @throws when the browser does not start; nothing is left then.
  */
-export async function openPage (): Promise<SdkPage> {
+export async function openPage (options: PageOptions = WHOLE_SDK): Promise<SdkPage> {
   await using opened = new AsyncDisposableStack()
-  const server = await serveShop()
+  const server = await serveShop(options)
   opened.defer(() => {
     server.closeAllConnections()
     server.close()
@@ -43,10 +57,11 @@ export async function openPage (): Promise<SdkPage> {
   const browser = await startBrowser(temporary)
   opened.defer(async () => await browser.close())
   const page = await browser.newPage()
+  const problems = collectProblems(page)
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop`
   await page.goto(url)
   const all = opened.move()
-  return { page, url, close: async () => await all.disposeAsync() }
+  return { page, url, problems, close: async () => await all.disposeAsync() }
 }
 
 /** A browser that crashes while it starts, which was seen once, says nothing about Millrace: it is started again. */
@@ -63,19 +78,46 @@ async function startBrowser (temporary: string): Promise<Browser> {
   })
 }
 
-async function serveShop (): Promise<Server> {
-  const sdk = await readFile(SDK_FILE)
+function collectProblems (page: Page): string[] {
+  const problems: string[] = []
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) problems.push(`${message.type()}: ${message.text()} (${message.location().url})`)
+  })
+  page.on('pageerror', (error) => { problems.push(`exception: ${error.message}`) })
+  page.on('requestfailed', (request) => {
+    const reason = request.failure()?.errorText
+    // A page that is left ends what it still reads; what it sends at that moment arrives, and is called aborted, too.
+    if (reason !== 'net::ERR_ABORTED') problems.push(`failed: ${request.url()} ${reason}`)
+  })
+  page.on('response', (response) => {
+    if (response.status() >= 400) problems.push(`${response.status()}: ${response.url()}`)
+  })
+  return problems
+}
+
+async function serveShop ({ head = '', files = {} }: PageOptions): Promise<Server> {
+  const contents = new Map(await Promise.all(Object.entries(files).map(async ([url, file]) =>
+    [url, await readFile(findFile(file))] as const)))
   const server = createServer((request, response) => {
-    if (request.url === '/posthog.js') {
-      response.writeHead(200, { 'content-type': 'text/javascript' }).end(sdk)
+    const file = contents.get(request.url ?? '')
+    if (file !== undefined) {
+      response.writeHead(200, { 'content-type': 'text/javascript' }).end(file)
+    } else if (request.url === '/favicon.ico') {
+      response.writeHead(204).end()
     } else {
       response.writeHead(200, { 'content-type': 'text/html' })
-        .end('<!doctype html><title>Shop</title><script src="/posthog.js"></script><h1>Shop</h1>')
+        .end(`<!doctype html><title>Shop</title>${head}<h1>Shop</h1><button id="buy">Buy</button>`)
     }
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return server
+}
+
+/** A file of an npm package, whatever of it the package lets others import. */
+function findFile (file: string): string {
+  const [, name = '', rest = ''] = /^((?:@[^/]+\/)?[^/]+)\/(.*)$/.exec(file) ?? []
+  return path.join(path.dirname(require.resolve(`${name}/package.json`)), rest)
 }
 
 /** Among the leftovers of test runs, which git ignores; by version, so that an update is unpacked again. */

@@ -1,0 +1,120 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { allowOrigin, allowPreflight } from '../../platform/cross-origin.ts'
+import { HttpError } from '../../platform/errors.ts'
+import type { KeyDirectory } from '../../platform/keys/key-directory.ts'
+import { isPersonalKey } from '../../platform/keys/key-text.ts'
+import { buildRemoteConfig, buildRemoteConfigScript } from '../../platform/remote-config.ts'
+import { CAPTURE_SCOPE } from '../../platform/scopes.ts'
+import { type Asset, createSendAsset, type SendAsset } from './compressed-assets.ts'
+import type { SdkFiles } from './sdk-files.ts'
+
+export interface BrowserSdkOptions {
+  keys: KeyDirectory
+  files: SdkFiles
+}
+
+const SCRIPT = 'application/javascript; charset=utf-8'
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/** An address with the version in it always means the same bytes. */
+const FOR_EVER = 'public, max-age=31536000, immutable'
+
+/** Other addresses mean the newest version: a page has an update after an hour. */
+const FOR_AN_HOUR = 'public, max-age=3600, stale-while-revalidate=86400'
+
+/** What depends on the project. */
+const FOR_MINUTES = 'public, max-age=300, stale-while-revalidate=3600'
+
+/** Compressed scripts of the SDK in memory, some 100 KB each: those that pages use, and those of 50 projects. */
+const MAX_ASSETS = 200
+
+/**
+ * What pages load: the scripts of posthog-js, unmodified, and the remote configuration.
+ *
+ * - `/static/array.js`: the SDK, as the standard snippet loads it, and the scripts that it asks for later
+ *   (`/static/<name>.js?v=<version>`, `/static/<version>/<name>.js`); their source maps; `/static/LICENSE`
+ * - `/array/<key>/config` and `config.js`: the configuration, as JSON and as a script
+ * - `/array/<key>/array.js`: both, for pages that want a single request
+ *
+ * Ingest serves them itself: a page that cannot load its SDK loses its events, whether or not the API is there.
+ */
+export async function browserSdkRoutes (app: FastifyInstance, { keys, files }: BrowserSdkOptions): Promise<void> {
+  const sendAsset = createSendAsset(MAX_ASSETS)
+  for (const url of ['/static/*', '/array/*']) {
+    app.options(url, async (request, reply) => {
+      allowOrigin(request, reply)
+      return await allowPreflight(request, reply, 'GET, HEAD, OPTIONS').code(204).send()
+    })
+  }
+  await app.register(staticRoutes, { files, sendAsset })
+  await app.register(projectRoutes, { keys, files, sendAsset })
+}
+
+type RouteOptions<Key extends keyof BrowserSdkOptions> = Pick<BrowserSdkOptions, Key> & { sendAsset: SendAsset }
+
+async function staticRoutes (app: FastifyInstance, { files, sendAsset }: RouteOptions<'files'>): Promise<void> {
+  app.addHook('onRequest', async (_request, reply) => {
+    // The same for everybody, so that caches may share it; loaded with `crossorigin="anonymous"`.
+    reply.header('access-control-allow-origin', '*').header('cross-origin-resource-policy', 'cross-origin')
+  })
+
+  app.get('/static/*', async (request, reply) => {
+    const asset = findAsset((request.params as { '*': string })['*'], (request.query as { v?: unknown }).v)
+    if (asset === undefined) throw noSuchFile()
+    return await sendAsset(request, reply.header('link', '</static/LICENSE>; rel="license"'), asset)
+  })
+
+  function findAsset (path: string, queried: unknown): Asset | undefined {
+    if (path === 'LICENSE') {
+      return { name: path, contentType: 'text/plain; charset=utf-8', cacheControl: FOR_AN_HOUR, load: files.readLicence }
+    }
+    const [, inPath, name = ''] = /^(?:([\d.]+)\/)?([^/]+)$/.exec(path) ?? []
+    // `1` and `1.434` are names of the newest version that begins so.
+    if (!files.has(name) || (inPath !== undefined && !`${files.version}.`.startsWith(`${inPath}.`))) return undefined
+    return {
+      name,
+      contentType: name.endsWith('.map') ? JSON_TYPE : SCRIPT,
+      cacheControl: (inPath ?? queried) === files.version ? FOR_EVER : FOR_AN_HOUR,
+      load: async () => await files.read(name)
+    }
+  }
+}
+
+async function projectRoutes (app: FastifyInstance, { keys, files, sendAsset }: RouteOptions<'keys' | 'files'>): Promise<void> {
+  app.addHook('onRequest', async (request, reply) => allowOrigin(request, reply))
+
+  app.get('/array/*', async () => { throw noSuchFile() })
+  app.get('/array/:key/config', async (request, reply) => {
+    const key = await readKey(request)
+    return await send(request, reply, 'config', JSON_TYPE, async () => Buffer.from(JSON.stringify(buildRemoteConfig(key))))
+  })
+  app.get('/array/:key/config.js', async (request, reply) => {
+    const key = await readKey(request)
+    return await send(request, reply, 'config.js', SCRIPT, async () => Buffer.from(buildRemoteConfigScript(key)))
+  })
+  app.get('/array/:key/array.js', async (request, reply) => {
+    const key = await readKey(request)
+    return await send(request, reply.header('link', '</static/LICENSE>; rel="license"'), 'array.js', SCRIPT, async () =>
+      Buffer.concat([Buffer.from(buildRemoteConfigScript(key)), await files.read('array.js')]))
+  })
+
+  /** @throws {HttpError} 401 for a key that is no project's, 503 while that cannot be known. */
+  async function readKey (request: FastifyRequest): Promise<string> {
+    const { key } = request.params as { key: string }
+    // A personal key must not be in a path, because paths are logged.
+    if (isPersonalKey(key)) throw new HttpError(401, 'authentication_error', 'invalid_api_key', 'Use a project API key.')
+    await keys.findProject(key, undefined, CAPTURE_SCOPE)
+    return key
+  }
+
+  async function send (
+    request: FastifyRequest, reply: FastifyReply, file: string, contentType: string, load: Asset['load']
+  ): Promise<FastifyReply> {
+    const { key } = request.params as { key: string }
+    return await sendAsset(request, reply, { name: `${key}/${file}`, contentType, cacheControl: FOR_MINUTES, load })
+  }
+}
+
+function noSuchFile (): HttpError {
+  return new HttpError(404, 'invalid_request', 'not_found', 'posthog-js has no such file for pages.')
+}

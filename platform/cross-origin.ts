@@ -1,0 +1,29 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+
+/** How long a browser may remember the answer to a preflight: a day. Browsers shorten it to 2 h or so. */
+const PREFLIGHT_SECONDS = '86400'
+
+/**
+ * Lets pages of any origin read the answer, with credentials, as SDKs in browsers need: what they are given is public
+ * with the project key, which is public anyway.
+ */
+export function allowOrigin (request: FastifyRequest, reply: FastifyReply): void {
+  const { origin } = request.headers
+  if (origin === undefined) return
+  reply.header('access-control-allow-origin', origin)
+  reply.header('access-control-allow-credentials', 'true')
+  reply.header('vary', 'Origin')
+}
+
+/**
+ * Sets what a browser asks for by OPTIONS before a request with headers of its own.
+ *
+ * @param methods  The methods that the path takes, comma separated.
+ */
+export function allowPreflight (request: FastifyRequest, reply: FastifyReply, methods: string): FastifyReply {
+  const asked = request.headers['access-control-request-headers']
+  if (asked !== undefined) reply.header('access-control-allow-headers', asked)
+  return reply
+    .header('access-control-allow-methods', methods)
+    .header('access-control-max-age', PREFLIGHT_SECONDS)
+}

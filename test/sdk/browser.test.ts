@@ -1,0 +1,151 @@
+/** Unmodified posthog-js in Chromium, on pages of another origin, with nothing switched off. */
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import t, { type Test } from 'tap'
+import { startStackOnSharedStores } from '../start-stack.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { openPage, type PageOptions, type SdkPage } from './open-page.ts'
+
+t.setTimeout(180_000)
+
+const stack = await startStackOnSharedStores(t)
+
+/** `opt_out_useragent_filter`: the SDK keeps quiet in automated browsers otherwise. */
+const OPTIONS = { api_host: stack.url, defaults: '2026-01-30', opt_out_useragent_filter: true }
+
+/** The snippet of the documentation, with the host and the key of the stack. */
+async function readSnippet (options: object): Promise<string> {
+  const page = await readFile(path.join(import.meta.dirname, '..', '..', 'docs', 'connect-browser.md'), 'utf8')
+  const [snippet = ''] = /<script>.*?<\/script>/s.exec(page) ?? []
+  return snippet.replace(/posthog\.init\('<project key>', \{.*\}\)/, initCall(options))
+}
+
+function initCall (options: object): string {
+  return `posthog.init('${stack.projectApiKey}', ${JSON.stringify({ ...OPTIONS, ...options })})`
+}
+
+function fromNpm (options: object): PageOptions {
+  const script = `import posthog from '/module.js'; window.posthog = posthog; ${initCall(options)}`
+  return {
+    head: `<script type="module">${script}</script>`,
+    files: { '/module.js': 'posthog-js/dist/module.js', '/module.js.map': 'posthog-js/dist/module.js.map' }
+  }
+}
+
+async function open (t: Test, options: PageOptions): Promise<SdkPage> {
+  const opened = await openPage(options)
+  t.teardown(opened.close)
+  await untilLoaded(opened)
+  return opened
+}
+
+async function untilLoaded ({ page }: SdkPage): Promise<void> {
+  await page.waitForFunction(() => (globalThis as any).posthog?.__loaded === true, undefined, { timeout: 30_000 })
+}
+
+/** Calls a method of the SDK in the page. */
+async function call ({ page }: SdkPage, method: string, ...sent: unknown[]): Promise<unknown> {
+  return await page.evaluate(([method, sent]) => {
+    const { posthog } = globalThis as any
+    return posthog[method as string](...sent as unknown[])
+  }, [method, sent] as const)
+}
+
+/** Scripts of the SDK that the page has loaded, sorted, once there are as many. */
+async function loadedScripts ({ page }: SdkPage, count: number): Promise<string[]> {
+  let scripts: string[] = []
+  await waitFor(async () => {
+    const urls: string[] = await page.evaluate(() =>
+      (globalThis as any).performance.getEntriesByType('resource').map(({ name }: any) => name))
+    scripts = urls.filter((url) => url.includes('/static/')).map((url) => url.slice(stack.url.length)).sort()
+    return scripts.length >= count
+  })
+  return scripts
+}
+
+/** How often each event of a visit is stored, once all of `expected` are. */
+async function storedEvents (user: string, expected: Record<string, number>): Promise<Record<string, number>> {
+  let rows: { event: string, times: number, uuids: number }[] = []
+  const total = Object.values(expected).reduce((sum, times) => sum + times, 0)
+  await waitFor(async () => {
+    rows = await stack.select(
+      `SELECT event, toUInt32(count()) AS times, toUInt32(uniqExact(uuid)) AS uuids FROM events
+       WHERE session_id IN (SELECT session_id FROM events WHERE distinct_id = {user:String}) GROUP BY event ORDER BY event`, { user })
+    return rows.reduce((sum, { times }) => sum + times, 0) >= total
+  }, { timeoutMs: 40_000 }).catch(() => {})
+  return Object.fromEntries(rows.map(({ event, times, uuids }) => [event, times === uuids ? times : -1]))
+}
+
+/** A visit: a page view, a click, an event, an identification, a flag, and a second page. */
+async function visit (opened: SdkPage, user: string): Promise<void> {
+  const { page } = opened
+  await page.click('#buy')
+  await call(opened, 'identify', user, { plan: 'pro' })
+  await call(opened, 'capture', 'plan chosen', { plan: 'pro' })
+  await page.waitForFunction(() => (globalThis as any).posthog.featureFlags.hasLoadedFlags)
+  await page.goto(new URL('/checkout', opened.url).href)
+  await untilLoaded(opened)
+  await call(opened, 'capture', 'order paid')
+  // What is queued when a page is left goes by `sendBeacon`.
+  await page.goto('about:blank')
+}
+
+/** The two `$set` are the SDK's own: it marks visitors of a page at 127.0.0.1 as internal, at each loading. */
+const VISITED = {
+  $set: 2, $pageview: 2, $autocapture: 1, $identify: 1, 'plan chosen': 1, 'order paid': 1, $pageleave: 2
+}
+
+for (const [name, options] of Object.entries({
+  'the snippet': async () => ({ head: await readSnippet({}) }),
+  'the snippet that loads configuration and SDK in one': async () => ({
+    head: (await readSnippet({})).replace("'/static/array.js'", `'/array/${stack.projectApiKey}/array.js'`)
+  }),
+  'posthog-js from npm': async () => fromNpm({})
+})) {
+  t.test(`${name}: no error, no failed request, each event of a visit stored once`, async (t) => {
+    const opened = await open(t, await options())
+
+    await visit(opened, name)
+
+    t.same(await storedEvents(name, VISITED), VISITED)
+    t.same(opened.problems, [])
+  })
+}
+
+t.test('what a page switches on by itself is loaded and stored', async (t) => {
+  const options = { capture_exceptions: true, capture_dead_clicks: true, capture_performance: { web_vitals: true } }
+  const opened = await open(t, { head: await readSnippet(options) })
+  const scripts = await loadedScripts(opened, 4)
+
+  await call(opened, 'identify', 'switched on')
+  await opened.page.evaluate(() => { setTimeout(() => { throw new Error('thrown by the page') }) })
+  await waitFor(() => opened.problems.length > 0)
+  await opened.page.goto('about:blank')
+
+  const stored = await storedEvents('switched on', { $exception: 1, $pageview: 1, $identify: 1, $pageleave: 1 })
+  t.match(stored, { $exception: 1, $pageview: 1 })
+  t.match(scripts, [
+    /dead-clicks-autocapture\.js$/, /exception-autocapture\.js$/, /web-vitals[\w-]*\.js$/, '/static/array.js'
+  ])
+  t.same(opened.problems, ['exception: thrown by the page'])
+})
+
+t.test('scripts are loaded under the addresses that older versions of the SDK use', async (t) => {
+  const options = { capture_exceptions: true, strict_script_versioning: false }
+  const opened = await open(t, { head: await readSnippet(options) })
+
+  t.match(await loadedScripts(opened, 2), ['/static/array.js', /^\/static\/exception-autocapture\.js\?v=\d+\.\d+\.\d+$/])
+  t.same(opened.problems, [])
+})
+
+t.test('a path that nobody serves is 404 in the console, not a matter of origins', async (t) => {
+  const opened = await open(t, { head: '<script>posthog = { __loaded: true }</script>' })
+  const paths = ['/static/nobody.js', '/array/nobody/x.js', '/api/surveys/?token=x', '/s/', '/nowhere']
+
+  const statuses = await opened.page.evaluate(async ([host, ...paths]) =>
+    await Promise.all(paths.map(async (path) => (await fetch(`${host}${path}`)).status)), [stack.url, ...paths])
+
+  t.same(statuses, [404, 404, 404, 404, 404])
+})
+
+t.end()
