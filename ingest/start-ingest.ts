@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { API_READINESS_CHECK_MS, type ProcessPhase } from '../platform/health.ts'
 import type { Logger } from '../platform/logger.ts'
+import { openCookielessSalts } from '../platform/cookieless-salts.ts'
 import { openFingerprintKey } from '../platform/fingerprint-key.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
@@ -17,6 +18,7 @@ import { createIngestCounts } from './capture/ingest-counts.ts'
 import { CAPTURE_PATHS } from './server/capture-routes.ts'
 import { BodyBudget } from './large/body-budget.ts'
 import { createLargeBodyPool } from './large/large-body-pool.ts'
+import { createTakeCookieless } from './normalise/cookieless.ts'
 import { createPropertyReader } from './normalise/read-properties.ts'
 import { createNormaliseEvent } from './normalise/normalise-event.ts'
 import { withTimeout } from '../platform/intervals.ts'
@@ -67,7 +69,8 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     sql, databaseUrl: config.databaseUrl, withOwners: false, maxWaitMs: KEY_WAIT_MS, now: Date.now, logger, metrics
   })
   const fingerprintKey = openFingerprintKey(sql, logger)
-  await Promise.race([fingerprintKey.read(), delay(FINGERPRINT_KEY_WAIT_MS)])
+  const cookielessSalts = openCookielessSalts(sql, logger, Date.now)
+  await Promise.race([Promise.all([fingerprintKey.read(), cookielessSalts.tried]), delay(FINGERPRINT_KEY_WAIT_MS)])
   const [publishing] = await Promise.all([
     openPublishing(config, { logger, metrics, processId, fingerprintKey: () => fingerprintKey.current }),
     // A process that listens before it knows the keys would refuse requests which the one it replaces still takes.
@@ -79,7 +82,11 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event was dropped because of an unexpected error')
   const maxEventBytes = link.maxPayloadBytes
   const readProperties = createPropertyReader(Date.now)
-  const takeEvent = createTakeEvent(createNormaliseEvent({ readProperties, maxEventBytes }), onUnexpected)
+  const takeCookieless = createTakeCookieless({
+    salts: () => cookielessSalts.current, onUnknownVisitor: () => { counts.unknownVisitors++ }
+  })
+  const normaliseEvent = createNormaliseEvent({ readProperties, takeCookieless, maxEventBytes })
+  const takeEvent = createTakeEvent(normaliseEvent, onUnexpected)
   const pool = createLargeBodyPool({ threads: largeBodyThreads(), logger, onUnexpected })
   const budget = new BodyBudget(LARGE_BODIES)
   const rateLimit = createRateLimit(config.eventsPerSecond, { metrics, now: Date.now })
@@ -87,6 +94,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const capture = createCapture({
     keys, rateLimit, counts, takeEvent, partitions, persons, pool, budget, publishFrames,
     fingerprintKey: () => fingerprintKey.current,
+    cookielessSalts: () => cookielessSalts.current,
     limits: { ...config.limits, maxEventBytes, partitions: config.streams.partitions },
     now: Date.now
   })
@@ -129,7 +137,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
       { name: 'stop the threads', run: async () => await pool.close() },
       ...publishing.shutdownSteps,
       { name: 'close the keys', run: closeKeys },
-      { name: 'close postgres', run: async () => { await fingerprintKey.stop(); await sql.end({ timeout: 1 }) } }
+      { name: 'close postgres', run: async () => { await Promise.all([fingerprintKey.stop(), cookielessSalts.stop()]); await sql.end({ timeout: 1 }) } }
     ]
   }
 }

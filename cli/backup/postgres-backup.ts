@@ -5,8 +5,8 @@ import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type BackupFile, type BackupManifest, type OnBytes, type Sequence, writeBackupFile } from './backup-folder.ts'
 
-/** Tables that the migrations of a restore fill. */
-const OF_MIGRATIONS = ['schema_migrations', 'schema_migration_checksums']
+/** Tables that the migrations of a restore fill, and the salts of visitors without cookies, which nobody may keep. */
+const LEFT_OUT = ['schema_migrations', 'schema_migration_checksums', 'cookieless_salts']
 
 export interface PostgresBackup {
   about: BackupManifest['postgres']
@@ -65,7 +65,7 @@ async function listTables (sql: TransactionSql): Promise<{ name: string, columns
     SELECT c.relname AS name, array_agg(a.attname::text ORDER BY a.attnum) AS columns
     FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
     WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0
-      AND NOT a.attisdropped AND a.attgenerated = '' AND c.relname <> ALL (${OF_MIGRATIONS})
+      AND NOT a.attisdropped AND a.attgenerated = '' AND c.relname <> ALL (${LEFT_OUT})
     GROUP BY 1 ORDER BY 1`
 }
 

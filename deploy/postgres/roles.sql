@@ -31,6 +31,9 @@ GRANT SELECT (secure_value, scopes, project_ids, expires_at, revoked_at) ON pers
 -- The secret of the events' fingerprints.
 GRANT SELECT ON fingerprint_keys TO millrace_ingest, millrace_pipeline;
 
+-- The salts of visitors without cookies: ingest makes them and destroys them, and nobody else reads them.
+GRANT SELECT, INSERT, DELETE ON cookieless_salts TO millrace_ingest;
+
 -- Persons, definitions and its own progress; no keys, no users, no flags.
 GRANT SELECT ON projects, retention, cohorts TO millrace_pipeline;
 -- A new type of group changes what flags may ask for: a trigger raises the revision.

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import type { CookielessSalts } from '../../platform/cookieless-salts.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { type BodyHints, decodeBody } from '../../platform/http-body/decode-body.ts'
 import { readBody } from '../../platform/http-body/read-body.ts'
@@ -11,7 +12,7 @@ import type { LargeBodyPool } from '../large/large-body-pool.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import type { EventPartitions, PublishFrames } from '../publish/event-partitions.ts'
 import type { EncodedUpdate, PersonsPartitions } from '../publish/persons-partitions.ts'
-import { type RequestContext, type Sender, storedAddress } from './envelope.ts'
+import { addressOf, type RequestContext, type Sender, storedAddress } from './envelope.ts'
 import type { DropReason, IngestCounts } from './ingest-counts.ts'
 import type { RateLimit } from './rate-limit.ts'
 import { findEvents, type SentBody } from './find-events.ts'
@@ -31,6 +32,8 @@ export interface CaptureDeps {
   publishFrames: PublishFrames
   /** The secret of fingerprints, null until it is known. */
   fingerprintKey: () => FingerprintKey | null
+  /** The salts of visitors without cookies that are known. */
+  cookielessSalts: () => CookielessSalts
   limits: CaptureLimits
   now: () => number
 }
@@ -101,30 +104,34 @@ export function createCapture (deps: CaptureDeps): Capture {
   }
 
   async function captureLarge (request: CaptureRequest, bodyRequest: BodyRequest, chunks: Buffer[]): Promise<void> {
-    const { taken, frames, updates } = await pool.run({
+    const { taken, frames, updates, unknownVisitors } = await pool.run({
       ...bodyRequest,
       chunks: chunks.map(ownMemory),
       hints: hintsOf(request),
       maxDecompressedBytes: limits.maxDecompressedBytes,
       maxEventBytes: limits.maxEventBytes(),
       partitions: limits.partitions,
-      fingerprintKey: deps.fingerprintKey()
+      fingerprintKey: deps.fingerprintKey(),
+      cookielessSalts: deps.cookielessSalts()
     }, (credentials) => admit(credentials, request))
     count(taken)
+    counts.unknownVisitors += unknownVisitors
     const appended = updates.map(async (update) => await persons.append(update))
     await Promise.all([publishFrames(frames, bodyRequest.requestId), ...appended])
   }
 
   /** Which project is it, and has it sent too much? A known key is answered at once, others by a promise. */
   function admit (
-    { apiKey, projectId }: Credentials, { sender, query }: CaptureRequest
+    { apiKey, projectId }: Credentials, { sender, query, raw }: CaptureRequest
   ): Admission | Promise<Admission> {
     const found = keys.findProject(apiKey, projectId, CAPTURE_SCOPE)
     return found instanceof Promise ? found.then(admitTo) : admitTo(found)
 
     function admitTo (project: Project): Admission {
       rateLimit.check(project.id)
-      return { project, ip: storedAddress(sender, query, project) }
+      const address = addressOf(sender)
+      const visitor = { address, userAgent: raw.headers['user-agent'] ?? '' }
+      return { project, ip: storedAddress(address, query, project), visitor }
     }
   }
 

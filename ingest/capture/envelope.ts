@@ -31,6 +31,15 @@ export interface RequestContext {
   ip: string
   /** An import, as the request says: its events take the historical partitions. */
   historical: boolean
+  visitor: Visitor
+}
+
+/** Whom the request comes from. Never stored: it only tells visitors without cookies apart. */
+export interface Visitor {
+  /** Empty when it is unknown. */
+  address: string
+  /** Empty when there is none. */
+  userAgent: string
 }
 
 /** Who sent a request. Its address is computed only when it is read. */
@@ -77,15 +86,18 @@ export function nameIdentify (event: unknown): unknown {
 /** An address with a port, as some proxies write it: `10.1.2.3:4567`, `[2001:db8::1]:4567`, or without its port. */
 const WITH_PORT = /^(?:\[([^\]]+)\](?::\d+)?|([\d.]+):\d+)$/
 
-/**
- * The address to store with the events of a request; empty when the project or the request (`ip=0`) wants none.
- *
- * It decides nothing. What a trusted proxy passed on that is no address (`unknown`) gives way to the connection's own.
- */
+/** The address to store with the events of a request; empty when the project or the request (`ip=0`) wants none. */
 export function storedAddress (
-  sender: Sender, query: Readonly<Record<string, unknown>>, project: Project
+  address: string, query: Readonly<Record<string, unknown>>, project: Project
 ): string {
-  if (project.anonymizeIps || query.ip === '0') return ''
+  return project.anonymizeIps || query.ip === '0' ? '' : address
+}
+
+/**
+ * Where a request comes from. It decides nothing. What a trusted proxy passed on that is no address (`unknown`) gives
+ * way to the connection's own.
+ */
+export function addressOf (sender: Sender): string {
   return toAddress(sender.ip) ?? toAddress(sender.socket.remoteAddress) ?? ''
 }
 

@@ -22,6 +22,8 @@ export interface IngestCounts {
   received: number
   accepted: number
   dropped: Record<DropReason, number>
+  /** Events of visitors without cookies that were stored under one id for all of them. */
+  unknownVisitors: number
   /** Answers by path, then by status. */
   answers: Map<string, Map<number, number>>
   /** Body bytes on the wire. */
@@ -37,6 +39,7 @@ export function createIngestCounts (metrics: Metrics, paths: readonly string[]):
     received: 0,
     accepted: 0,
     dropped: Object.fromEntries(DROP_REASONS.map((reason) => [reason, 0])) as Record<DropReason, number>,
+    unknownVisitors: 0,
     answers: new Map(paths.map((path) => [path, new Map(CAPTURE_STATUSES.map((status) => [status, 0]))])),
     bytes: 0
   }
@@ -44,6 +47,9 @@ export function createIngestCounts (metrics: Metrics, paths: readonly string[]):
   metrics.counterFrom('events_accepted_total', 'Events accepted and encoded for publishing.', () => counts.accepted)
   metrics.countersFrom('events_dropped_total', 'Events dropped from accepted requests, by reason.',
     ['reason'], () => Object.entries(counts.dropped).map(([reason, count]) => [{ reason }, count] as const))
+  metrics.counterFrom('cookieless_unknown_visitors_total',
+    'Events of visitors without cookies that could not be told apart, stored under $posthog_cookieless.',
+    () => counts.unknownVisitors)
   metrics.countersFrom('requests_total', 'Capture requests, by path and status of the answer.', ['path', 'status'], () =>
     [...counts.answers].flatMap(([path, statuses]) =>
       [...statuses].map(([status, count]) => [{ path, status: String(status) }, count] as const)))

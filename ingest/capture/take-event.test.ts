@@ -1,4 +1,5 @@
 import t from 'tap'
+import { createTakeCookieless } from '../normalise/cookieless.ts'
 import { createPropertyReader } from '../normalise/read-properties.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
 import type { EventRow } from '../normalise/event-row.ts'
@@ -7,8 +8,13 @@ import type { RequestContext } from './envelope.ts'
 import { createTakeEvent, type EventSink } from './take-event.ts'
 
 const context: RequestContext = {
-  project: { id: 1, anonymizeIps: false }, requestId: 'r', receivedAt: Date.UTC(2026, 10, 21), sentAt: null, ip: '', historical: false
+  project: { id: 1, anonymizeIps: false }, requestId: 'r', receivedAt: Date.UTC(2026, 10, 21), sentAt: null, ip: '',
+  historical: false,
+  visitor: { address: '', userAgent: '' }
 }
+
+const readProperties = createPropertyReader(Date.now)
+const takeCookieless = createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
 
 function createSink (): EventSink & { rows: EventRow[], updates: EncodedUpdate[] } {
   const rows: EventRow[] = []
@@ -22,7 +28,7 @@ function createSink (): EventSink & { rows: EventRow[], updates: EncodedUpdate[]
 }
 
 t.test('a bug with one event is told, counted, and leaves its neighbours alone', async (t) => {
-  const normalise = createNormaliseEvent({ readProperties: createPropertyReader(Date.now), maxEventBytes: () => 1e6 })
+  const normalise = createNormaliseEvent({ readProperties, takeCookieless, maxEventBytes: () => 1e6 })
   const bug = new Error('a bug')
   const told: unknown[] = []
   const takeEvent = createTakeEvent((event, context) => {
@@ -40,7 +46,7 @@ t.test('a bug with one event is told, counted, and leaves its neighbours alone',
 })
 
 t.test('each way to be no event has its reason', async (t) => {
-  const normalise = createNormaliseEvent({ readProperties: createPropertyReader(Date.now), maxEventBytes: () => 1e6 })
+  const normalise = createNormaliseEvent({ readProperties, takeCookieless, maxEventBytes: () => 1e6 })
   const takeEvent = createTakeEvent(normalise, (error) => t.fail(String(error)))
   const cases: [unknown, string][] = [
     [null, 'not_an_object'], ['text', 'not_an_object'], [[], 'not_an_object'], [{}, 'missing_event_name'],

@@ -1,5 +1,5 @@
 import type { Project } from '../../platform/keys/read-keys.ts'
-import { nameIdentify, readEnvelope, type RequestContext, requireKey } from './envelope.ts'
+import { nameIdentify, readEnvelope, type RequestContext, requireKey, type Visitor } from './envelope.ts'
 import type { DropReason } from './ingest-counts.ts'
 import type { SentBody } from './find-events.ts'
 import type { EventSink, TakeEvent } from './take-event.ts'
@@ -16,6 +16,7 @@ export interface Admission {
   project: Project
   /** Address of the client; empty when it is not to be stored. */
   ip: string
+  visitor: Visitor
 }
 
 /** @throws {HttpError} 400, 401 or 403 for the key, 429 when the project has sent too much, 503. */
@@ -63,10 +64,10 @@ export function takeBody (
   const admitted = admit(envelope)
   return admitted instanceof Promise ? admitted.then(takeEvents) : takeEvents(admitted)
 
-  function takeEvents ({ project, ip }: Admission): TakenBody {
+  function takeEvents ({ project, ip, visitor }: Admission): TakenBody {
     const { requestId, receivedAt, isEngage } = request
     const { sentAt, historical } = envelope
-    const context: RequestContext = { project, requestId, receivedAt, sentAt, ip, historical }
+    const context: RequestContext = { project, requestId, receivedAt, sentAt, ip, historical, visitor }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {} }
     for (const events of body.pieces) {
       // The first piece was compared when the envelope was read.

@@ -22,12 +22,15 @@ function buildJob (body: unknown, changes: Partial<LargeBodyJob> = {}): LargeBod
   chunk.set(text)
   return {
     chunks: [chunk], hints: {}, query: {}, isEngage: false, requestId: 'r', receivedAt: Date.UTC(2026, 10, 21),
-    maxDecompressedBytes: 1e6, maxEventBytes: 1e6, partitions: 1, fingerprintKey: null, ...changes
+    maxDecompressedBytes: 1e6, maxEventBytes: 1e6, partitions: 1, fingerprintKey: null,
+    cookielessSalts: new Map(), ...changes
   }
 }
 
 const good = { api_key: 'k', batch: [{ event: 'e', distinct_id: 'd' }] }
-const allow = async (): Promise<Admission> => ({ project: { id: 1, anonymizeIps: false }, ip: '' })
+const allow = async (): Promise<Admission> => ({
+  project: { id: 1, anonymizeIps: false }, ip: '', visitor: { address: '', userAgent: '' }
+})
 
 t.test('a thread that dies costs its request a 503, and the next one gets a new thread', async (t) => {
   const pool = createPool(t)

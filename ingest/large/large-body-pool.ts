@@ -1,5 +1,6 @@
 import path from 'node:path'
 import { Worker } from 'node:worker_threads'
+import type { CookielessSalts } from '../../platform/cookieless-salts.ts'
 import { HttpError, type HttpErrorType } from '../../platform/errors.ts'
 import type { BodyHints } from '../../platform/http-body/decode-body.ts'
 import type { Logger } from '../../platform/logger.ts'
@@ -39,6 +40,7 @@ export interface LargeBodyJob extends BodyRequest {
   partitions: number
   /** The secret of fingerprints; null while it is not known. */
   fingerprintKey: FingerprintKey | null
+  cookielessSalts: CookielessSalts
 }
 
 /** Everything that came of a body. Nothing of it is published before all of the body proved good. */
@@ -46,6 +48,8 @@ export interface LargeBodyResult {
   taken: TakenBody
   frames: RoutedFrame[]
   updates: EncodedUpdate[]
+  /** Events of visitors without cookies that could not be told apart. */
+  unknownVisitors: number
 }
 
 /** A frame and where it goes. */

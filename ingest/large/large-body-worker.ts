@@ -8,6 +8,7 @@ import { findEventsUnparsed } from '../capture/find-events.ts'
 import { type Admission, type Credentials, takeBody } from '../capture/take-parsed-body.ts'
 import { createTakeEvent, type EventSink, type TakeEvent } from '../capture/take-event.ts'
 import { FrameEncoder, isFull, needsNewMessage } from '../encode/frame-encoder.ts'
+import { createTakeCookieless } from '../normalise/cookieless.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
 import { createPropertyReader } from '../normalise/read-properties.ts'
@@ -42,9 +43,11 @@ async function run (job: LargeBodyJob): Promise<void> {
   try {
     const json = unwrapBody(Buffer.concat(job.chunks.splice(0)), job.hints, job.maxDecompressedBytes)
     const sink = new FrameSink(job)
-    const taken = await takeBody(findEventsUnparsed(json), job, { admit, takeEvent: createTakeEventOf(job), sink })
+    let unknownVisitors = 0
+    const takeEvent = createTakeEventOf(job, () => { unknownVisitors++ })
+    const taken = await takeBody(findEventsUnparsed(json), job, { admit, takeEvent, sink })
     const frames = sink.finish()
-    send({ kind: 'done', result: { taken, frames, updates: sink.updates } }, transferable(frames))
+    send({ kind: 'done', result: { taken, frames, updates: sink.updates, unknownVisitors } }, transferable(frames))
   } catch (error) {
     if (error instanceof RejectedError) send({ kind: 'ended' })
     else if (error instanceof HttpError) send({ kind: 'refused', error: toRefusal(error) })
@@ -62,8 +65,9 @@ async function admit ({ apiKey, projectId }: Credentials): Promise<Admission> {
   return admission
 }
 
-function createTakeEventOf ({ maxEventBytes }: LargeBodyJob): TakeEvent {
-  const normaliseEvent = createNormaliseEvent({ readProperties, maxEventBytes: () => maxEventBytes })
+function createTakeEventOf ({ maxEventBytes, cookielessSalts }: LargeBodyJob, onUnknownVisitor: () => void): TakeEvent {
+  const takeCookieless = createTakeCookieless({ salts: () => cookielessSalts, onUnknownVisitor })
+  const normaliseEvent = createNormaliseEvent({ readProperties, takeCookieless, maxEventBytes: () => maxEventBytes })
   return createTakeEvent(normaliseEvent, (error) => send({ kind: 'unexpected', error }))
 }
 

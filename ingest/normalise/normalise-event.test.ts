@@ -2,6 +2,7 @@ import t from 'tap'
 import { PROMOTED_PROPERTIES, type EventRow } from './event-row.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 import type { SentEvent } from '../capture/take-event.ts'
+import { createTakeCookieless } from './cookieless.ts'
 import { createPropertyReader } from './read-properties.ts'
 import { createNormaliseEvent } from './normalise-event.ts'
 import { formatUuid } from './uuid.ts'
@@ -13,10 +14,12 @@ const context: RequestContext = {
   receivedAt: NOW,
   sentAt: null,
   ip: '10.0.0.1',
-  historical: false
+  historical: false,
+  visitor: { address: '', userAgent: '' }
 }
 const readProperties = createPropertyReader(() => NOW)
-const normalise = createNormaliseEvent({ readProperties, maxEventBytes: () => 5_000_000 })
+const takeCookieless = createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
+const normalise = createNormaliseEvent({ readProperties, takeCookieless, maxEventBytes: () => 5_000_000 })
 
 function rowOf (sent: Partial<SentEvent>, change: Partial<RequestContext> = {}): EventRow {
   const result = normalise({ event: 'e', distinct_id: 'u', ...sent }, { ...context, ...change })

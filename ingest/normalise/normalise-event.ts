@@ -1,5 +1,6 @@
 import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
 import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../platform/identity.ts'
+import { isCookieless, type TakeCookieless } from './cookieless.ts'
 import { PROMOTED_IP, type EventRow, type UuidWords } from './event-row.ts'
 import type { DropReason } from '../capture/ingest-counts.ts'
 import type { RequestContext } from '../capture/envelope.ts'
@@ -25,6 +26,7 @@ export interface NormalisedEvent {
 
 export interface NormaliseDeps {
   readProperties: PropertyReader
+  takeCookieless: TakeCookieless
   /** Bytes of the largest row that fits a message; depends on the server. */
   maxEventBytes: () => number
 }
@@ -36,14 +38,17 @@ export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => Norma
  * happened, groups, the promoted columns, and the description of its properties.
  *
  * The properties are stored as they were sent. Exceptions: top-level `$set`, `$set_once` and `$unset` move into them;
- * `$ip` leaves them when the project does not store addresses; `$original_timestamp` is added when the time had to be
+ * `$ip` leaves them when the project does not store addresses, and with `$raw_user_agent` when the visitor has no
+ * cookies (`cookieless.ts`); `$original_timestamp` is added when the time had to be
  * replaced.
  */
-export function createNormaliseEvent ({ readProperties, maxEventBytes }: NormaliseDeps): NormaliseEvent {
+export function createNormaliseEvent (
+  { readProperties, takeCookieless, maxEventBytes }: NormaliseDeps
+): NormaliseEvent {
   return function normaliseEvent (sent, context) {
     if (isBlank(sent.event)) return 'missing_event_name'
     let properties = toObject(sent.properties)
-    const distinctId = toDistinctId(sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id)
+    let distinctId = toDistinctId(sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id)
     if (isBlank(distinctId)) return 'missing_distinct_id'
 
     const uuid = resolveUuid(sent.uuid, context)
@@ -56,11 +61,13 @@ export function createNormaliseEvent ({ readProperties, maxEventBytes }: Normali
     })
     properties = mergePersonProperties(sent, properties)
     if (replaced) properties = { ...properties, $original_timestamp: sent.timestamp ?? null }
+    const cookieless = isCookieless(distinctId, properties)
+    if (cookieless) ({ distinctId, properties } = takeCookieless({ distinctId, properties }, time, context))
     if (context.project.anonymizeIps && properties.$ip !== undefined) properties = withoutIp(properties)
 
     const event = toEventName(sent.event)
     const { types, promoted } = readProperties(event, properties)
-    if (promoted[PROMOTED_IP] === '') promoted[PROMOTED_IP] = context.ip
+    if (promoted[PROMOTED_IP] === '' && !cookieless) promoted[PROMOTED_IP] = context.ip
     const row: EventRow = {
       projectId: context.project.id,
       uuid,

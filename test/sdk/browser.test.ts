@@ -138,6 +138,39 @@ t.test('scripts are loaded under the addresses that older versions of the SDK us
   t.same(opened.problems, [])
 })
 
+t.test('visitors without cookies are told apart, and nothing of them is kept in the browser', async (t) => {
+  const visits = await Promise.all(['Firefox on a telephone', 'Safari on a desk'].map(async (userAgent) => {
+    const opened = await open(t, { head: await readSnippet({ cookieless_mode: 'always' }), userAgent })
+    await call(opened, 'capture', 'looked around', { userAgent })
+    await opened.page.goto(new URL('/checkout', opened.url).href)
+    await untilLoaded(opened)
+    await call(opened, 'capture', 'looked around', { userAgent })
+    const kept: number = await opened.page.evaluate(() => {
+      const { localStorage, sessionStorage, document } = globalThis as any
+      return localStorage.length + sessionStorage.length + document.cookie.length
+    })
+    await opened.page.goto('about:blank')
+    return { ...opened, kept }
+  }))
+
+  let rows: { userAgent: string, events: number, ids: string[] }[] = []
+  await waitFor(async () => {
+    rows = await stack.select(`SELECT JSONExtractString(properties, 'userAgent') AS userAgent, toUInt32(count()) AS events,
+      groupUniqArray(distinct_id) AS ids, any(ip) AS address, any(JSONHas(properties, '$raw_user_agent')) AS hasUserAgent
+      FROM events WHERE event = 'looked around' GROUP BY userAgent ORDER BY userAgent`)
+    return rows.reduce((sum, { events }) => sum + events, 0) === 4
+  }, { timeoutMs: 40_000 })
+
+  t.match(rows, [
+    { userAgent: 'Firefox on a telephone', events: 2, ids: [/^cookieless_[\w-]{22}$/], address: '', hasUserAgent: 0 },
+    { userAgent: 'Safari on a desk', events: 2, ids: [/^cookieless_[\w-]{22}$/], address: '', hasUserAgent: 0 }
+  ])
+  t.same(rows.map(({ ids }) => ids.length), [1, 1])
+  t.not(rows[0]?.ids[0], rows[1]?.ids[0])
+  t.same(visits.map(({ kept }) => kept), [0, 0])
+  t.same(visits.flatMap(({ problems }) => problems), [])
+})
+
 t.test('a path that nobody serves is 404 in the console, not a matter of origins', async (t) => {
   const opened = await open(t, { head: '<script>posthog = { __loaded: true }</script>' })
   const paths = ['/static/nobody.js', '/array/nobody/x.js', '/api/surveys/?token=x', '/s/', '/nowhere']

@@ -26,9 +26,11 @@ export interface PageOptions {
   head?: string
   /** Files of npm packages that the page may load, by path: `/sdk.js` and `posthog-js/dist/module.js`. */
   files?: Record<string, string>
+  /** What the browser says it is; by default the truth. */
+  userAgent?: string
 }
 
-const WHOLE_SDK: Required<PageOptions> = {
+const WHOLE_SDK: PageOptions = {
   head: '<script src="/posthog.js"></script>',
   files: { '/posthog.js': 'posthog-js/dist/array.full.no-external.js' }
 }
@@ -56,7 +58,7 @@ export async function openPage (options: PageOptions = WHOLE_SDK): Promise<SdkPa
   opened.defer(async () => await rm(temporary, { recursive: true, force: true, maxRetries: 3 }))
   const browser = await startBrowser(temporary)
   opened.defer(async () => await browser.close())
-  const page = await browser.newPage()
+  const page = await browser.newPage(options.userAgent === undefined ? {} : { userAgent: options.userAgent })
   const problems = collectProblems(page)
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop`
   await page.goto(url)

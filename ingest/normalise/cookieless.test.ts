@@ -1,0 +1,94 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import type { RequestContext } from '../capture/envelope.ts'
+import { COOKIELESS_ID, createTakeCookieless, isCookieless } from './cookieless.ts'
+
+const NOON = Date.UTC(2026, 10, 21, 12)
+const DAY = Math.floor(NOON / 86_400_000)
+const HOUR_MS = 3_600_000
+
+const salts = new Map([DAY - 1, DAY, DAY + 1].map((day) => [day, randomBytes(16)]))
+let unknown = 0
+const take = createTakeCookieless({ salts: () => salts, onUnknownVisitor: () => { unknown++ } })
+
+const context: RequestContext = {
+  project: { id: 1, anonymizeIps: true },
+  requestId: 'r',
+  receivedAt: NOON,
+  sentAt: null,
+  ip: '',
+  historical: false,
+  visitor: { address: '203.0.113.7', userAgent: 'Firefox' }
+}
+
+function visitorOf (
+  properties: Record<string, unknown> = {}, change: Partial<RequestContext> = {}, time = NOON
+): string {
+  return take({ distinctId: COOKIELESS_ID, properties }, time, { ...context, ...change }).distinctId
+}
+
+t.test('a visitor has one id a day, and another has another', async (t) => {
+  const page = { $host: 'shop.example' }
+  const own = visitorOf(page)
+  const others = [
+    visitorOf(page, { visitor: { ...context.visitor, address: '203.0.113.8' } }),
+    visitorOf(page, { visitor: { ...context.visitor, userAgent: 'Chrome' } }),
+    visitorOf(page, { project: { id: 2, anonymizeIps: true } }),
+    visitorOf({ $host: 'other.example' }),
+    visitorOf(page, {}, NOON - 24 * HOUR_MS),
+    visitorOf(page, {}, NOON + 24 * HOUR_MS)
+  ]
+
+  t.match(own, /^cookieless_[\w-]{22}$/)
+  t.equal(visitorOf({ ...page, $current_url: '/checkout' }, { requestId: 'another' }, NOON + 11 * HOUR_MS), own)
+  t.equal(new Set([own, ...others]).size, 7)
+  t.equal(unknown, 0)
+})
+
+t.test('the day is that of the visitor', async (t) => {
+  const inAuckland = { $timezone_offset: -13 * 60 }
+  const midnightThere = NOON - HOUR_MS
+
+  t.not(visitorOf(inAuckland, {}, midnightThere - 1), visitorOf(inAuckland, {}, midnightThere))
+  t.equal(visitorOf(inAuckland, {}, midnightThere), visitorOf(inAuckland, {}, NOON))
+  t.equal(visitorOf({ $timezone_offset: 1e9 }), visitorOf({}), 'an offset that no clock has is none')
+})
+
+t.test('a server that passes events on says whose they are', async (t) => {
+  const direct = visitorOf()
+  const passedOn = visitorOf({ $ip: '203.0.113.7', $raw_user_agent: 'Firefox' }, { visitor: { address: '10.0.0.1', userAgent: 'node' } })
+
+  t.equal(passedOn, direct)
+})
+
+t.test('address and user agent leave the properties, also of an event with an id of its own', async (t) => {
+  const properties = { $cookieless_mode: true, $ip: '203.0.113.7', $raw_user_agent: 'Firefox', plan: 'pro' }
+
+  const own = take({ distinctId: 'ann', properties }, NOON, context)
+
+  t.ok(isCookieless('ann', properties))
+  t.same(own, { distinctId: 'ann', properties: { $cookieless_mode: true, plan: 'pro' } })
+  t.same(take({ distinctId: COOKIELESS_ID, properties }, NOON, context).properties, { $cookieless_mode: true, plan: 'pro' })
+  t.notOk(isCookieless('ann', {}))
+})
+
+t.test('an $identify names the visitor of the day, and never all visitors', async (t) => {
+  const properties = { $cookieless_mode: true, $anon_distinct_id: COOKIELESS_ID }
+
+  const known = take({ distinctId: 'ann', properties }, NOON, context)
+  const tooOld = take({ distinctId: 'ann', properties }, NOON - 100 * HOUR_MS, context)
+
+  t.same(known, { distinctId: 'ann', properties: { $cookieless_mode: true, $anon_distinct_id: visitorOf() } })
+  t.same(tooOld, { distinctId: 'ann', properties: { $cookieless_mode: true } })
+})
+
+t.test('visitors that cannot be told apart keep the id of all, and are counted', async (t) => {
+  unknown = 0
+
+  t.equal(visitorOf({}, {}, NOON - 72 * HOUR_MS), COOKIELESS_ID, 'the salt is destroyed')
+  t.equal(visitorOf({}, { visitor: { address: '', userAgent: 'Firefox' } }), COOKIELESS_ID)
+  t.equal(visitorOf({}, { visitor: { address: '203.0.113.7', userAgent: '' } }), COOKIELESS_ID)
+  t.equal(unknown, 3)
+})
+
+t.end()

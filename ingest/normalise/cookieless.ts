@@ -1,0 +1,81 @@
+import { createHmac } from 'node:crypto'
+import type { CookielessSalts } from '../../platform/cookieless-salts.ts'
+import type { RequestContext } from '../capture/envelope.ts'
+
+type Properties = Record<string, unknown>
+
+/** What posthog-js in `cookieless_mode` sends as the distinct id of everybody; the server tells visitors apart. */
+export const COOKIELESS_ID = '$posthog_cookieless'
+
+export interface CookielessDeps {
+  salts: () => CookielessSalts
+  /** Called for each event whose visitor cannot be told from others. */
+  onUnknownVisitor: () => void
+}
+
+export interface CookielessEvent {
+  distinctId: string
+  properties: Properties
+}
+
+export type TakeCookieless = (
+  event: CookielessEvent, time: number, context: RequestContext
+) => CookielessEvent
+
+/** Whether the event comes from a page that keeps nothing in the browser. */
+export function isCookieless (distinctId: string, properties: Properties): boolean {
+  return distinctId === COOKIELESS_ID || properties.$cookieless_mode === true
+}
+
+const DAY_MS = 86_400_000
+const MINUTE_MS = 60_000
+
+/** Of UTC, in minutes, as JavaScript counts them: from Kiribati to Baker Island. */
+const EARLIEST_OFFSET = -14 * 60
+const LATEST_OFFSET = 12 * 60
+
+/**
+ * Gives a visitor without cookies an id for the day: `cookieless_` and 128 bits of HMAC-SHA-256, under the random salt
+ * of the day in the visitor's time zone, over project, address, host of the page and user agent. When the salt is
+ * destroyed, 72 h after its day began, nobody can find out any more whose id it was.
+ *
+ * Address and user agent are not stored. The host is what tells the sites of one project apart. An event that carries
+ * an id of its own keeps it. An `$identify` names today's visitor as the one that the user was.
+ *
+ * Without the salt (the event is too old, or Postgres was never there), the address or the user agent, the event is
+ * stored under `$posthog_cookieless`, as it was sent: such visitors cannot be told apart.
+ */
+export function createTakeCookieless ({ salts, onUnknownVisitor }: CookielessDeps): TakeCookieless {
+  return function takeCookieless ({ distinctId, properties }, time, context) {
+    const { $ip: sentAddress, $raw_user_agent: sentUserAgent, ...stored } = properties
+    const isAnonymous = distinctId === COOKIELESS_ID
+    if (!isAnonymous && stored.$anon_distinct_id !== COOKIELESS_ID) return { distinctId, properties: stored }
+
+    const salt = salts().get(localDayOf(time, properties.$timezone_offset))
+    // A server that passes events on for its visitors says whose they are.
+    const address = textOr(sentAddress, context.visitor.address)
+    const userAgent = textOr(sentUserAgent, context.visitor.userAgent)
+    if (salt === undefined || address === '' || userAgent === '') {
+      onUnknownVisitor()
+      // Nobody may be merged with all visitors of a project.
+      const { $anon_distinct_id: anonymousId, ...others } = stored
+      return { distinctId, properties: anonymousId === COOKIELESS_ID ? others : stored }
+    }
+    const parts = [String(context.project.id), address, textOr(properties.$host, ''), userAgent]
+    const visitor = `cookieless_${createHmac('sha256', salt).update(JSON.stringify(parts)).digest('base64url').slice(0, 22)}`
+    return {
+      distinctId: isAnonymous ? visitor : distinctId,
+      properties: stored.$anon_distinct_id === COOKIELESS_ID ? { ...stored, $anon_distinct_id: visitor } : stored
+    }
+  }
+}
+
+/** @param offset  Minutes by which the visitor's time is behind UTC, as `getTimezoneOffset` of JavaScript says. */
+function localDayOf (time: number, offset: unknown): number {
+  const minutes = typeof offset === 'number' && offset >= EARLIEST_OFFSET && offset <= LATEST_OFFSET ? offset : 0
+  return Math.floor((time - minutes * MINUTE_MS) / DAY_MS)
+}
+
+function textOr (value: unknown, otherwise: string): string {
+  return typeof value === 'string' && value !== '' ? value : otherwise
+}
