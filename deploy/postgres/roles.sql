@@ -1,11 +1,11 @@
 -- What each tier may do in Postgres. Run it as the owner of the tables after every migration; it may be repeated.
 -- A test runs the tiers under these roles (test/security/least-privilege.test.ts).
 --
--- The roles cannot log in. Give each tier a login of its own:
+-- The roles cannot log in. `millrace logins create` runs this file and gives each tier a login of its own:
 --   CREATE USER ingest PASSWORD '...' IN ROLE millrace_ingest;
 --   CREATE USER pipeline PASSWORD '...' IN ROLE millrace_pipeline;
 --   CREATE USER api PASSWORD '...' IN ROLE millrace_api;
--- Only the owner, under which `npm run migrate` runs, can change tables.
+-- Only the owner, under which `millrace migrate` runs, can change tables.
 DO $$
 DECLARE
   name text;
