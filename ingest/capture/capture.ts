@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { CookielessSalts } from '../../platform/cookieless-salts.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { type BodyHints, decodeBody } from '../../platform/http-body/decode-body.ts'
-import { readBody } from '../../platform/http-body/read-body.ts'
+import { readArrivedBody, readBody } from '../../platform/http-body/read-body.ts'
 import type { KeyDirectory } from '../../platform/keys/key-directory.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
 import { CAPTURE_SCOPE } from '../../platform/scopes.ts'
@@ -56,7 +56,14 @@ export interface CaptureRequest {
   isEngage: boolean
 }
 
-export type Capture = (request: CaptureRequest) => Promise<void>
+/**
+ * Takes a request whose arrival the event loop has finished reading (`setImmediate`).
+ *
+ * @returns resolves when everything is durable: the caller may answer 200. Each promise in between would cost every
+ *   request, so there is none where nothing has to be waited for.
+ * @throws {HttpError} also by the promise: what the client did wrong, or 503 when nothing can be kept.
+ */
+export type Capture = (request: CaptureRequest) => Promise<unknown>
 
 /**
  * Bodies up to this size are taken on the event loop, which they block for a few milliseconds at most: 256 KiB on the
@@ -73,34 +80,44 @@ const SMALL_INFLATED_BYTES = 1_048_576
  *    taken here, large ones in a worker thread (`large/`), which asks this one about the key
  * 3. count what became of its events
  * 4. publish, and wait until every message with one of its events is durable
- *
- * @returns when everything is durable: the caller may answer 200.
- * @throws {HttpError} what the client did wrong, or 503 when nothing can be kept.
  */
 export function createCapture (deps: CaptureDeps): Capture {
   const { keys, rateLimit, counts, takeEvent, partitions, persons, pool, budget, publishFrames, limits } = deps
 
-  return async function capture (request) {
+  return function capture (request) {
+    const chunks = readAtOnce(request, limits.maxBodyBytes)
+    return chunks === null ? captureAsItComes(request) : captureBytes(request, chunks)
+  }
+
+  async function captureAsItComes (request: CaptureRequest): Promise<void> {
     let lease: BodyLease | undefined
     try {
-      const { maxBodyBytes } = limits
-      const chunks = await readRequestBytes(request, {
-        maxBodyBytes, reserve: async (bytes) => { lease = await budget.acquire(bytes) }
+      const chunks = await readBody(request.raw, {
+        maxBytes: limits.maxBodyBytes,
+        smallBytes: SMALL_BODY_BYTES,
+        admit: async (bytes) => { lease = await budget.acquire(bytes) }
       })
-      const { requestId, query, isEngage } = request
-      const bodyRequest: BodyRequest = { requestId, query, isEngage, receivedAt: deps.now() }
-      const body = decodeSmallBody(chunks, hintsOf(request))
-      await (body === null ? captureLarge(request, bodyRequest, chunks) : captureSmall(request, bodyRequest, body))
+      await captureBytes(request, chunks)
     } finally {
       lease?.release()
     }
   }
 
-  async function captureSmall (request: CaptureRequest, bodyRequest: BodyRequest, body: SentBody): Promise<void> {
+  function captureBytes (request: CaptureRequest, chunks: Buffer[]): Promise<unknown> {
+    const { requestId, query, isEngage } = request
+    const bodyRequest: BodyRequest = { requestId, query, isEngage, receivedAt: deps.now() }
+    const body = decodeSmallBody(chunks, hintsOf(request))
+    return body === null ? captureLarge(request, bodyRequest, chunks) : captureSmall(request, bodyRequest, body)
+  }
+
+  function captureSmall (request: CaptureRequest, bodyRequest: BodyRequest, body: SentBody): Promise<unknown> {
     const sink = new RequestSink(partitions, persons)
     const taken = takeBody(body, bodyRequest, { admit: (credentials) => admit(credentials, request), takeEvent, sink })
-    count(taken instanceof Promise ? await taken : taken)
-    await sink.durable()
+    const countAndWait = (taken: TakenBody): Promise<unknown> => {
+      count(taken)
+      return sink.durable()
+    }
+    return taken instanceof Promise ? taken.then(countAndWait) : countAndWait(taken)
   }
 
   async function captureLarge (request: CaptureRequest, bodyRequest: BodyRequest, chunks: Buffer[]): Promise<void> {
@@ -195,16 +212,12 @@ class RequestSink implements EventSink {
   }
 }
 
-/** A GET carries its body in the query. */
-function readRequestBytes (
-  { raw, query }: CaptureRequest, options: { maxBodyBytes: number, reserve: (bytes: number) => Promise<void> }
-): Promise<Buffer[]> {
-  if (raw.method !== 'GET') {
-    return readBody(raw, { maxBytes: options.maxBodyBytes, smallBytes: SMALL_BODY_BYTES, admit: options.reserve })
-  }
+/** The bytes of a request that needs no waiting for them. A GET carries its body in the query. */
+function readAtOnce ({ raw, query }: CaptureRequest, maxBytes: number): Buffer[] | null {
+  if (raw.method !== 'GET') return readArrivedBody(raw, maxBytes)
   const data = typeof query.data === 'string' ? query.data : ''
   // A plus sign of base64 that was not escaped arrives as a blank.
-  return Promise.resolve([Buffer.from(/^\s*[{[]/.test(data) ? data : data.replaceAll(' ', '+'))])
+  return [Buffer.from(/^\s*[{[]/.test(data) ? data : data.replaceAll(' ', '+'))]
 }
 
 function hintsOf ({ raw, query }: CaptureRequest): BodyHints {

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { AnswerError } from './app.ts'
 import { HttpError } from '../../platform/errors.ts'
 import type { Capture } from '../capture/capture.ts'
@@ -23,42 +23,77 @@ const JSON_TYPE = 'application/json; charset=utf-8'
  */
 export async function captureRoutes (app: FastifyInstance, options: CaptureRoutesOptions): Promise<void> {
   const { capture, counts, answerError } = options
+  const atEndOfTurn = createEndOfTurn()
   // The body is read by the capture step itself, which knows more forms than content types.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   app.addHook('onRequest', allowOrigin)
   for (const path of CAPTURE_PATHS) {
-    const handler = createHandler(path)
+    const take = createHandler(path)
     for (const url of [path, `${path}/`]) {
-      app.route({ method: ['GET', 'POST'], url, handler, exposeHeadRoute: false })
-      app.route({ method: ['HEAD', 'PUT', 'PATCH', 'DELETE'], url, handler: refuse })
+      app.route({ method: ['GET', 'POST'], url, onRequest: take, handler: refuseMethod, exposeHeadRoute: false })
+      app.route({ method: ['HEAD', 'PUT', 'PATCH', 'DELETE'], url, handler: refuseMethod })
       app.options(url, (request, reply) => { allowPreflight(request, reply).type(JSON_TYPE).send(ACCEPTED) })
     }
   }
 
-  function refuse (request: FastifyRequest, reply: FastifyReply): void {
+  function refuseMethod (request: FastifyRequest, reply: FastifyReply): void {
     answerError(methodNotAllowed(request, reply), request, reply)
     countAnswer(counts, request.url.split('?', 1)[0]?.replace(/\/$/, '') ?? '', 405)
   }
 
   /**
-   * Answers by hand rather than by a returned promise or an `onResponse` hook: for single events, what a framework
-   * does around the handler is a good part of the cost.
+   * Takes a request and answers it, as a hook before the framework would look at the body: for single events, what it
+   * does between here and the bytes of the answer is a good part of the cost. Errors are answered through it.
    */
-  function createHandler (path: string): (request: FastifyRequest, reply: FastifyReply) => void {
+  function createHandler (path: string): onRequestHookHandler {
     const isEngage = path === '/engage'
-    return function handler (request, reply) {
-      const query = request.query as Record<string, unknown>
-      capture({ raw: request.raw, sender: request, requestId: request.id, query, isEngage }).then(() => {
-        const wantsNothing = query.beacon === '1' || query.beacon === 'true'
-        countAnswer(counts, path, wantsNothing ? 204 : 200)
-        if (wantsNothing) reply.code(204).send()
-        else reply.header('content-type', JSON_TYPE).send(ACCEPTED)
-      }, (error: unknown) => {
-        answerError(error, request, reply)
-        countAnswer(counts, path, reply.statusCode)
+    return function take (request, reply) {
+      atEndOfTurn(() => {
+        const query = request.query as Record<string, unknown>
+        const refuse = (error: unknown): void => {
+          answerError(error, request, reply)
+          countAnswer(counts, path, reply.statusCode)
+        }
+        try {
+          capture({ raw: request.raw, sender: request, requestId: request.id, query, isEngage }).then(() => {
+            const wantsNothing = query.beacon === '1' || query.beacon === 'true'
+            countAnswer(counts, path, wantsNothing ? 204 : 200)
+            accept(request, reply, wantsNothing)
+          }, refuse)
+        } catch (error) {
+          refuse(error)
+        }
       })
     }
+  }
+
+  /** Writes head and body at once, past the framework. */
+  function accept ({ headers: { origin } }: FastifyRequest, reply: FastifyReply, wantsNothing: boolean): void {
+    const head = wantsNothing ? [] : ['content-type', JSON_TYPE, 'content-length', String(ACCEPTED.length)]
+    if (origin !== undefined) head.push(...allowedOrigin(origin))
+    // Else the next request would come on a connection of a process that ends.
+    if (!app.server.listening) head.push('connection', 'close')
+    reply.hijack()
+    reply.raw.writeHead(wantsNothing ? 204 : 200, head)
+    if (wantsNothing) reply.raw.end()
+    else reply.raw.end(ACCEPTED, 'latin1')
+  }
+}
+
+/**
+ * Runs what it is given once everything that has arrived is parsed, all of it in one go. A small body mostly comes with
+ * the head of its request, so it is whole by then and need not be waited for piece by piece.
+ */
+function createEndOfTurn (): (run: () => void) => void {
+  let waiting: (() => void)[] = []
+  function runAll (): void {
+    const arrived = waiting
+    waiting = []
+    for (const run of arrived) run()
+  }
+  return function atEndOfTurn (run) {
+    if (waiting.push(run) === 1) setImmediate(runAll)
   }
 }
 
@@ -74,11 +109,14 @@ export function methodNotAllowed (request: FastifyRequest, reply: FastifyReply):
 function allowOrigin (request: FastifyRequest, reply: FastifyReply, done: () => void): void {
   const origin = request.headers.origin
   if (origin !== undefined) {
-    reply.header('access-control-allow-origin', origin)
-    reply.header('access-control-allow-credentials', 'true')
-    reply.header('vary', 'Origin')
+    const head = allowedOrigin(origin)
+    for (let i = 0; i < head.length; i += 2) reply.header(head[i] as string, head[i + 1])
   }
   done()
+}
+
+function allowedOrigin (origin: string): string[] {
+  return ['access-control-allow-origin', origin, 'access-control-allow-credentials', 'true', 'vary', 'Origin']
 }
 
 const PREFLIGHT_SECONDS = '86400'
