@@ -9,7 +9,6 @@
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client } from 'pg'
@@ -19,12 +18,13 @@ import { startClickHouse } from '../../deploy/local/services/start-clickhouse.ts
 import { startPostgres } from '../../deploy/local/services/start-postgres.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { migratePostgres } from '../../schema/migrate/migrate-all.ts'
+import { storesFolder } from './stores-folder.ts'
 import { TEMPLATE_DATABASE } from './test-stores.ts'
 
 const [addressFile = '', watched = ''] = process.argv.slice(2)
 const watchedPid = Number(watched)
 const watchedIdentity = await readProcessIdentity(watchedPid)
-const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-'))
+const dataDir = await mkdtemp(path.join(storesFolder(), 'millrace-test-'))
 const started: Service[] = []
 
 /** What can be asked for, by path. */

@@ -1,5 +1,4 @@
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,6 +6,7 @@ import { startNatsServer } from '../../deploy/local/services/start-nats-server.t
 import type { Service } from '../../deploy/local/processes/service.ts'
 import type { TestContext } from './test-context.ts'
 import { freePort } from './local-ports.ts'
+import { storesFolder } from './stores-folder.ts'
 import { waitFor } from './wait-for.ts'
 
 export interface TestNats {
@@ -30,7 +30,7 @@ export interface TestNats {
  * @param options.port  Default: a free one.
  */
 export async function startTestNats (t: TestContext, options: { port?: number } = {}): Promise<TestNats> {
-  const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-nats-'))
+  const dataDir = await mkdtemp(path.join(storesFolder(), 'millrace-test-nats-'))
   let service: Service = await startNatsServer({ dataDir, port: options.port ?? 0, durable: false })
   t.teardown(async () => {
     // A paused process would not hear the request to end.
