@@ -69,21 +69,27 @@ export async function createTestClickHouse (t: TestContext): Promise<TestClickHo
  * @param server  A client whose database exists.
  */
 async function copyClickHouseDatabase (server: ClickHouseClient, database: string): Promise<void> {
+  templateStatements ??= readTemplate(server)
+  const statements = await templateStatements
+  await server.command({ query: `CREATE DATABASE ${database}` })
+  for (const statement of statements) await server.command({ query: statement.replaceAll(TEMPLATE_DATABASE, database) })
+  await server.command({
+    query: `INSERT INTO ${database}.schema_migrations SELECT * FROM ${TEMPLATE_DATABASE}.schema_migrations`
+  })
+}
+
+/** The same for all tests of this process. */
+let templateStatements: Promise<string[]> | undefined
+
+async function readTemplate (server: ClickHouseClient): Promise<string[]> {
   // What views read comes before them.
-  const template = await server.query({
+  const tables = await server.query({
     query: `SELECT create_table_query AS statement FROM system.tables WHERE database = {database:String}
       ORDER BY engine LIKE '%View', name`,
     query_params: { database: TEMPLATE_DATABASE },
     format: 'JSONEachRow'
   })
-  const tables = await template.json<{ statement: string }>()
-  await server.command({ query: `CREATE DATABASE ${database}` })
-  for (const { statement } of tables) {
-    await server.command({ query: statement.replaceAll(TEMPLATE_DATABASE, database) })
-  }
-  await server.command({
-    query: `INSERT INTO ${database}.schema_migrations SELECT * FROM ${TEMPLATE_DATABASE}.schema_migrations`
-  })
+  return (await tables.json<{ statement: string }>()).map(({ statement }) => statement)
 }
 
 /**
