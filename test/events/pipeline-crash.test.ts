@@ -1,8 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { openPartitionRecords } from '../../pipeline/partitions/partition-records.ts'
 import { makeEvents, publishEvents } from '../../pipeline/testing/publish-events.ts'
 import { countEvents, startTestStores, type TestStores, waitUntilStored } from '../../pipeline/testing/start-test-partition.ts'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { createTestPostgres } from '../support/test-stores.ts'
 import { startTestPipeline, type TestPipeline } from '../support/test-processes.ts'
 import type { TestContext } from '../support/test-context.ts'
@@ -32,21 +34,30 @@ async function startStores (t: TestContext): Promise<Stores> {
     readOwner: async () => (await records.read(PARTITION)).record?.owner,
     waitForRange: async () => {
       const isRecorded = async (): Promise<boolean> => (await records.read(PARTITION)).record?.range != null
-      await waitFor(isRecorded, { everyMs: 1, timeoutMs: 20_000 })
+      await waitFor(isRecorded, { everyMs: 3, timeoutMs: 20_000 })
     }
   }
 }
 
-/** Pause between two messages, in milliseconds: more comes than a starting pipeline takes, and little is left to do. */
+/** Events of a message, and the pause after each, in milliseconds: more than a pipeline stores. */
+const EVENTS_OF_MESSAGE = 200
 const PUBLISH_EVERY_MS = 20
+/** Five batches. More would only be work for the machine, as long as processes start. */
+const MAX_WAITING_MESSAGES = 50
 
-/** Publishes events in three months until told to stop; answers how many. */
+/** Publishes events in three months until told to stop, so that some always wait; answers how many. */
 function publishSteadily ({ connection }: TestStores): { stop: () => Promise<number> } {
   const stopped = new AbortController()
   const sent = (async () => {
+    const manager = await jetstreamManager(connection)
     let count = 0
-    for (; !stopped.signal.aborted; count += 200) {
-      await publishEvents(connection, makeEvents(200, (i) => ({ timestamp: Date.now() - (i % 3) * 31 * 86_400_000 })))
+    while (!stopped.signal.aborted) {
+      const { state } = await manager.streams.info(EVENTS_STREAM)
+      if (state.messages < MAX_WAITING_MESSAGES) {
+        const events = makeEvents(EVENTS_OF_MESSAGE, (i) => ({ timestamp: Date.now() - (i % 3) * 31 * 86_400_000 }))
+        await publishEvents(connection, events)
+        count += EVENTS_OF_MESSAGE
+      }
       await delay(PUBLISH_EVERY_MS)
     }
     return count
