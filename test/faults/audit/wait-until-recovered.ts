@@ -27,12 +27,12 @@ export async function waitUntilRecovered (
 ): Promise<void> {
   let uuid: string | undefined
   void load.nextAcknowledged().then((acknowledged) => { uuid = acknowledged })
-  await waitUntilFine(async () => [
-    ...findDown(system),
-    ...uuid === undefined ? ['no event is acknowledged'] : [],
-    ...await findSpooled(system),
-    ...await findLeftBehind(system, FRESH_MS),
-    ...uuid !== undefined && !await isStored(system, uuid) ? ['an acknowledged event is not stored yet'] : []
+  await waitUntilFine([
+    () => findDown(system),
+    () => uuid === undefined ? ['no event is acknowledged'] : [],
+    async () => await findLeftBehind(system, FRESH_MS),
+    async () => await findSpooled(system),
+    async () => uuid === undefined || await isStored(system, uuid) ? [] : ['an acknowledged event is not stored yet']
   ], { timeoutMs, signal })
 }
 
@@ -40,23 +40,39 @@ export async function waitUntilRecovered (
 export async function waitUntilDrained (
   system: DrainableSystem, { timeoutMs, signal }: { timeoutMs: number, signal: AbortSignal }
 ): Promise<void> {
-  await waitUntilFine(async () => [
-    ...findDown(system), ...await findSpooled(system), ...await findLeftBehind(system, 0)
+  await waitUntilFine([
+    () => findDown(system),
+    async () => await findLeftBehind(system, 0),
+    async () => await findSpooled(system),
+    // What left the spool meanwhile.
+    async () => await findLeftBehind(system, 0)
   ], { timeoutMs, signal })
 }
 
+/** Finds out what is wrong. */
+type Check = () => string[] | Promise<string[]>
+
+/** Waits until no check finds anything wrong: cheap ones come first, and one that does spares those that follow. */
 async function waitUntilFine (
-  find: () => Promise<string[]>, { timeoutMs, signal }: { timeoutMs: number, signal: AbortSignal }
+  checks: readonly Check[], { timeoutMs, signal }: { timeoutMs: number, signal: AbortSignal }
 ): Promise<void> {
   const deadline = performance.now() + timeoutMs
   for (;;) {
     // A service that does not answer is one of the things that are still wrong.
-    const wrong = await find().catch((error: unknown) => [String(error)])
+    const wrong = await findFirst(checks).catch((error: unknown) => [String(error)])
     if (wrong.length === 0) return
     signal.throwIfAborted()
     if (performance.now() > deadline) throw new Error(`not within ${timeoutMs / 1000} s: ${wrong.join('; ')}`)
     await delay(POLL_INTERVAL_MS)
   }
+}
+
+async function findFirst (checks: readonly Check[]): Promise<string[]> {
+  for (const check of checks) {
+    const wrong = await check()
+    if (wrong.length > 0) return wrong
+  }
+  return []
 }
 
 function findDown ({ parts }: DrainableSystem): string[] {
