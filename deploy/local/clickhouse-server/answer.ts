@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Writable } from 'node:stream'
 import zlib from 'node:zlib'
+import { EarlyResponse } from './early-response.ts'
 import type { ErrorAnswer } from './errors.ts'
 import type { EngineResult } from './engine/engine.ts'
+import { BlockCompressor, compressBlock } from './blocks/compressed-blocks.ts'
 import type { QueryRecord } from './server-database.ts'
 
 /** The counts a server gives in `X-ClickHouse-Summary`. */
@@ -16,6 +19,22 @@ export interface Summary {
   elapsedSeconds: number
 }
 
+/** What a query has done so far. */
+export interface Progress {
+  readRows: number
+  readBytes: number
+  totalRows: number
+  memoryUsage: number
+  elapsedSeconds: number
+}
+
+/** Rewrites a body on its way to the client, before the compression of HTTP. */
+export interface BodyTransform {
+  write: (chunk: Uint8Array) => Uint8Array[]
+  /** What is left when the body has ended. */
+  end: () => Uint8Array[]
+}
+
 type Encoder = zlib.Gzip | zlib.Deflate | zlib.BrotliCompress | zlib.ZstdCompress
 
 /**
@@ -26,10 +45,14 @@ export class Answer {
   bytes = 0
   /** 0: the answer is not compressed, whatever the client accepts. */
   compressionLevel = 0
+  /** Compress the body, an error's too, into ClickHouse's own blocks. */
+  compressBlocks = false
+  #compressor: BlockCompressor | undefined
   #request: IncomingMessage
   #response: ServerResponse
   #tag = randomBytes(8).toString('hex')
   #encoder: Encoder | undefined
+  #early: EarlyResponse | undefined
 
   constructor (request: IncomingMessage, response: ServerResponse) {
     this.#request = request
@@ -41,43 +64,71 @@ export class Answer {
   }
 
   get started (): boolean {
-    return this.#response.headersSent
+    return this.#response.headersSent || this.#early?.isBody === true
+  }
+
+  /**
+   * Tells the progress in a header while the query runs, which also keeps proxies from closing an idle connection. The
+   * status is sent with the first one, so an error that comes later is told by its own header and the text.
+   */
+  sendProgress (progress: Progress): void {
+    if (this.started || this.#response.destroyed || this.#request.method === 'HEAD' || this.#request.httpVersion !== '1.1') return
+    this.#early ??= new EarlyResponse(this.#response)
+    this.#early.writeHeader('X-ClickHouse-Progress', formatProgress(progress))
   }
 
   /** Sends the headers with what is known of the query; all that follows must be `write` and `end`. */
   start (summary: Summary | undefined): void {
     if (summary !== undefined) this.setHeader('X-ClickHouse-Summary', formatSummary(summary))
     this.setHeader('X-ClickHouse-Exception-Tag', this.#tag)
+    if (this.compressBlocks) this.#compressor = new BlockCompressor()
+    this.#begin(200)
+  }
+
+  #begin (status: number): void {
     if (this.compressionLevel > 0) this.#encoder = this.#createEncoder()
-    this.#response.writeHead(200)
+    if (this.#early === undefined) this.#response.writeHead(status)
+    else this.#early.startBody()
+    const body = this.#body
     this.#encoder?.on('data', (chunk: Buffer) => {
-      if (!this.#response.write(chunk)) {
+      if (!body.write(chunk)) {
         this.#encoder?.pause()
-        this.#response.once('drain', () => this.#encoder?.resume())
+        body.once('drain', () => this.#encoder?.resume())
       }
     })
-    this.#encoder?.on('end', () => this.#response.end())
+    this.#encoder?.on('end', () => body.end())
   }
 
   /** Resolves when more can be written without filling memory. */
   async write (chunk: Uint8Array): Promise<void> {
     this.bytes += chunk.length
-    if (this.#request.method === 'HEAD' || chunk.length === 0 || this.#response.destroyed) return
-    const target = this.#encoder ?? this.#response
-    if (target.write(chunk)) return
-    await new Promise<void>((resolve) => {
-      const go = (): void => {
-        target.off('drain', go)
-        this.#response.off('close', go)
-        resolve()
-      }
-      target.once('drain', go)
-      this.#response.once('close', go)
-    })
+    if (chunk.length > 0) await this.#send(this.#compressor?.write(chunk) ?? [chunk])
   }
 
-  end (): void {
-    if (this.#encoder === undefined) this.#response.end()
+  async end (): Promise<void> {
+    await this.#send(this.#compressor?.end() ?? [])
+    this.#finish()
+  }
+
+  async #send (pieces: Uint8Array[]): Promise<void> {
+    for (const piece of pieces) {
+      if (this.#request.method === 'HEAD' || piece.length === 0 || this.#response.destroyed) continue
+      const target = this.#encoder ?? this.#body
+      if (target.write(piece)) continue
+      await new Promise<void>((resolve) => {
+        const go = (): void => {
+          target.off('drain', go)
+          this.#response.off('close', go)
+          resolve()
+        }
+        target.once('drain', go)
+        this.#response.once('close', go)
+      })
+    }
+  }
+
+  #finish (): void {
+    if (this.#encoder === undefined) this.#body.end()
     else this.#encoder.end()
   }
 
@@ -90,15 +141,21 @@ export class Answer {
     if (!this.started) {
       this.setHeader('X-ClickHouse-Exception-Code', String(error.code))
       this.setHeader('Content-Type', 'text/plain; charset=UTF-8')
-      this.#response.writeHead(error.status)
-      this.#response.end(this.#request.method === 'HEAD' ? undefined : error.text)
+      this.#begin(error.status)
+      const text = Buffer.from(error.text)
+      void this.#send([this.compressBlocks ? compressBlock(text) : text])
+      this.#finish()
       return
     }
     const text = error.text.trimEnd() + '\n'
     const block = `\r\n__exception__\r\n${this.#tag}\r\n${text}${Buffer.byteLength(text)} ${this.#tag}\r\n__exception__\r\n`
     const close = (): void => { this.#response.socket?.end() }
-    if (this.#encoder === undefined) this.#response.write(block, close)
+    if (this.#encoder === undefined) this.#body.write(block, close)
     else this.#encoder.end(block, () => setImmediate(close))
+  }
+
+  get #body (): Writable {
+    return this.#early ?? this.#response
   }
 
   #createEncoder (): Encoder | undefined {
@@ -143,6 +200,16 @@ export function summarizeInsert (record: QueryRecord, result: EngineResult): Sum
     resultBytes: rowBytes,
     elapsedSeconds
   }
+}
+
+function formatProgress (progress: Progress): string {
+  return JSON.stringify({
+    read_rows: String(progress.readRows),
+    read_bytes: String(progress.readBytes),
+    total_rows_to_read: String(progress.totalRows),
+    elapsed_ns: String(Math.round(progress.elapsedSeconds * 1e9)),
+    memory_usage: String(progress.memoryUsage)
+  })
 }
 
 function formatSummary (summary: Summary): string {

@@ -6,6 +6,7 @@
 /** The codes the server raises itself, with ClickHouse's names. */
 const NAMES = {
   36: 'BAD_ARGUMENTS',
+  40: 'CHECKSUM_DOESNT_MATCH',
   48: 'NOT_IMPLEMENTED',
   62: 'SYNTAX_ERROR',
   115: 'UNKNOWN_SETTING',
@@ -16,6 +17,7 @@ const NAMES = {
   229: 'QUERY_IS_TOO_LARGE',
   236: 'ABORTED',
   243: 'NOT_ENOUGH_SPACE',
+  271: 'CANNOT_DECOMPRESS',
   344: 'SUPPORT_IS_DISABLED',
   354: 'ZLIB_INFLATE_FAILED',
   372: 'SESSION_NOT_FOUND',
@@ -23,6 +25,7 @@ const NAMES = {
   374: 'INVALID_SESSION_TIMEOUT',
   381: 'HTTP_LENGTH_REQUIRED',
   394: 'QUERY_WAS_CANCELLED',
+  432: 'UNKNOWN_CODEC',
   452: 'SETTING_CONSTRAINT_VIOLATION',
   456: 'UNKNOWN_QUERY_PARAMETER',
   497: 'ACCESS_DENIED',
@@ -62,7 +65,7 @@ export function toErrorAnswer (error: unknown, version: string): ErrorAnswer {
   const message = error instanceof Error ? error.message : String(error)
   const text = message.startsWith('Code: ') ? unwrapNested(message) : describeSystemError(error, message)
   const code = Number(/^Code: (\d+)/.exec(text)![1])
-  return { code, text: `${text} (version ${version} (official build))\n`, status: STATUS_BY_CODE.get(code) ?? 500 }
+  return { code, text: `${tidySyntaxError(text)} (version ${version} (official build))\n`, status: STATUS_BY_CODE.get(code) ?? 500 }
 }
 
 /** The engine repeats `Code: N. DB::Exception:` for each layer that passed the error on; a server says it once. */
@@ -73,6 +76,15 @@ function unwrapNested (message: string): string {
     if (prefix === null) return text
     text = text.slice(prefix[0].length).replace(/ \(version [\d.]+(?: \([a-z ]+\))?\)\. \([A-Z_0-9]+\)$/, '')
   }
+}
+
+/**
+ * An error of the parser repeats the statement, with the clause of the server's own that led its rows into a pipe. And
+ * it names the word where it stopped in brackets, where clients look for the name of the error: `(JSON)`.
+ */
+function tidySyntaxError (text: string): string {
+  return text.replaceAll(/\nINTO OUTFILE '(?:[^'\\]|\\.)*' APPEND FORMAT \w+\n?/g, '')
+    .replace(/^(Code: 62\. DB::Exception: Syntax error.*? failed at position \d+ )\(([A-Z0-9_]+)\)/, "$1('$2')")
 }
 
 function describeSystemError (error: unknown, message: string): string {

@@ -100,7 +100,6 @@ t.test('answers errors with the status of a server', async (t) => {
   t.match(await server.ask('SELECT 1', { params: { role: 'r' } }), { code: 511 })
   t.match(await server.ask('SELECT 1', { params: { query_id: 'a\r\nSet-Cookie: b' } }), { status: 400, code: 36 })
   t.match(await server.ask('SELECT 1', { params: { session_timezone: 'Mars/Base' } }), { status: 400, code: 36 })
-  t.match(await server.ask('SELECT 1', { params: { compress: '1' } }), { code: 344 })
   t.match(await server.ask('SELECT 1', { params: { 'param_a b': '1' } }), { status: 400, code: 36 })
   t.equal((await server.ask('SELECT 1')).text, '1\n')
 })
@@ -206,4 +205,46 @@ t.test('keeps and drops sessions as their timeouts say', async (t) => {
   await waitFor(async () => (await server.ask('SELECT 1', { params: { ...session, session_check: '1', session_timeout: '0' } })).code === 372)
   t.match(await server.ask('SELECT 1', { params: { session_id: 's', session_timeout: '99999' } }), { code: 374 })
   t.match(await server.ask('SELECT 1', { params: { session_id: 's', session_timeout: 'x' } }), { code: 374 })
+})
+
+t.test('reads query and parameters from a form, and text of any length from it', async (t) => {
+  const long = 'x'.repeat(300_000)
+  const form = new FormData()
+  form.append('query', 'SELECT length({text:String}), {n:UInt8}')
+  form.append('param_text', long)
+  form.append('param_n', '7')
+  const request = new Request('http://localhost/', { method: 'POST', body: form })
+  const headers = { 'content-type': request.headers.get('content-type')! }
+  const body = new Uint8Array(await request.arrayBuffer())
+
+  t.equal((await server.ask('', { body, headers })).text, '300000\t7\n')
+  t.equal((await server.ask('', { body, headers, user: 'analyst' })).text, '300000\t7\n')
+  t.match(await server.ask('', { body: body.subarray(0, 1000), headers }), { code: 36, status: 400 })
+})
+
+t.test('compresses errors as it compresses results, and names the type of an answer to an insert', async (t) => {
+  const params = { enable_http_compression: '1' }
+  const error = await server.ask('SELECT nope', { params, headers: { 'accept-encoding': 'gzip' } })
+  await server.ask('CREATE TABLE millrace.typed (a UInt8) ENGINE MergeTree ORDER BY a')
+  const insert = await server.ask('INSERT INTO millrace.typed FORMAT CSV', { body: '1' })
+
+  t.equal(error.headers['content-encoding'], 'gzip')
+  t.match(zlib.gunzipSync(error.bytes).toString(), /^Code: 47/)
+  t.equal(insert.headers['content-type'], 'text/plain; charset=UTF-8')
+})
+
+t.test('tells the progress in headers while a query runs, when the client wants it', async (t) => {
+  const params = { send_progress_in_http_headers: '1', http_headers_progress_interval_ms: '100' }
+  const slow = 'SELECT sum(sleepEachRow(0.01)) FROM numbers(130) SETTINGS max_block_size = 10'
+  const answer = await server.ask(slow, { params })
+  const failed = await server.ask("SELECT sleep(0.5), throwIf(number = 1, 'boom') FROM numbers(2)", { params })
+  const silent = await server.ask(slow)
+
+  const progress = String(answer.headers['x-clickhouse-progress']).split(', {').map((part, i) => JSON.parse(i === 0 ? part : `{${part}`) as Record<string, string>)
+  t.ok(progress.length > 5)
+  t.match(progress.at(-1), { total_rows_to_read: '130', elapsed_ns: /^\d+$/ })
+  t.equal(answer.text, '0\n')
+  t.match(answer.headers['x-clickhouse-summary'], /"result_rows":"1"/)
+  t.match(failed, { status: 200, code: 395, text: /^Code: 395.*boom/ })
+  t.equal(silent.headers['x-clickhouse-progress'], undefined)
 })

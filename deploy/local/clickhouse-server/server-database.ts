@@ -21,6 +21,8 @@ export interface QueryRecord {
   readRows: number
   readBytes: number
   memoryUsage: number
+  /** Estimate of the rows to be read; for progress only. */
+  totalRows: number
   writtenRows: number
   resultRows: number
   resultBytes: number
@@ -29,6 +31,10 @@ export interface QueryRecord {
   exception: string
   userAgent: string
   logComment: string
+  /** Of the session of the engine in which it runs; empty while it runs in none. */
+  mark: string
+  /** The client asked for it (`log_queries=1`). */
+  isWanted: boolean
 }
 
 /** As often as servers write theirs. */
@@ -85,6 +91,12 @@ TTL event_date + INTERVAL 35 DAY
 SETTINGS ttl_only_drop_parts = 1
 COMMENT 'Queries of analysts, failed queries and slow queries; inserts of events are not logged'`
 
+// Where tools look for it. The database `system` is in memory, so it is made at each start. Only ends of queries are
+// logged, and every query is a first one: nothing is passed on to other servers.
+const SYSTEM_QUERY_LOG = `CREATE OR REPLACE VIEW system.query_log AS
+SELECT *, event_date, user AS initial_user, query_id AS initial_query_id, toUInt8(1) AS is_initial_query,
+    query_start_time_microseconds :: DateTime AS query_start_time FROM millrace_server.query_log`
+
 const SELECT_OLDEST_PARTITION = `SELECT sum(bytes_on_disk), min(partition_id) FROM system.parts
 WHERE database = 'millrace_server' AND table = 'query_log' AND active`
 
@@ -92,14 +104,14 @@ WHERE database = 'millrace_server' AND table = 'query_log' AND active`
 export async function prepareSystemDatabase (session: EngineSession): Promise<void> {
   await session.run('CREATE DATABASE IF NOT EXISTS millrace')
   await session.run('CREATE DATABASE IF NOT EXISTS millrace_server')
-  for (const statement of [...VIEWS, QUERY_LOG]) await session.run(statement)
+  for (const statement of [...VIEWS, QUERY_LOG, SYSTEM_QUERY_LOG]) await session.run(statement)
 }
 
 /**
  * The server's query log, in the table `millrace_server.query_log`; the engine has none of its own.
  *
- * Logged are all queries of analysts, and those of the product that failed or were slow. Inserts of rows that succeed
- * are never logged: they are the hot path.
+ * Logged are all queries of analysts, and those of the product that failed, were slow, or ask for it (`log_queries=1`).
+ * Inserts of rows that succeed are not logged otherwise: they are the hot path.
  */
 export class QueryLog {
   #session: EngineSession
@@ -121,7 +133,8 @@ export class QueryLog {
   }
 
   add (record: QueryRecord): void {
-    if (record.user !== 'analyst' && record.exceptionCode === 0 && record.durationMs < SLOW_MS) return
+    const isKept = record.user === 'analyst' || record.isWanted || record.exceptionCode !== 0 || record.durationMs >= SLOW_MS
+    if (!isKept) return
     if (this.#rows.length >= MAX_WAITING_ROWS) this.#dropped++
     else this.#rows.push(JSON.stringify(toRow(record)))
   }

@@ -11,6 +11,7 @@ import { parseRequest, type QueryRequest } from './request/parse-request.ts'
 import { vetAnalystSettings } from './engine/profiles.ts'
 import type { QueryRecord } from './server-database.ts'
 import { readBody } from './request/read-body.ts'
+import { formBoundary, readForm } from './request/read-form.ts'
 import { runStatement } from './statement/run-statement.ts'
 import type { Stops } from './running-queries.ts'
 
@@ -110,14 +111,25 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
   const answer = new Answer(request, response)
   const record = startRecord(user, request)
   try {
+    const boundary = formBoundary(request)
+    if (boundary !== undefined) await readForm(request, boundary, url.searchParams)
     const params = parseRequest(request, url)
     answer.setHeader('X-ClickHouse-Query-Id', params.queryId)
+    answer.compressBlocks = params.compressBlocks
     answer.compressionLevel = params.compressResponse ? params.compressionLevel : 0
-    Object.assign(record, { queryId: params.queryId, database: params.database, logComment: params.logComment })
+    const { queryId, database, logComment, logQueries } = params
+    Object.assign(record, { queryId, database, logComment, isWanted: logQueries })
     const state = user === 'analyst' ? vetState(parts, params) : { database: params.database, settings: params.settings }
     record.database = state.database
     await parts.running.during(params.queryId, record, stops, async () => {
-      await runQuery(parts, { user, request: params, state, answer, stops, record }, request)
+      const elapsed = (): number => (performance.now() - startedAt) / 1000
+      const tell = (): void => answer.sendProgress({ ...record, elapsedSeconds: elapsed() })
+      const progress = params.progressEveryMs === 0 ? undefined : setInterval(tell, params.progressEveryMs)
+      try {
+        await runQuery(parts, { user, request: params, state, answer, stops, record }, request)
+      } finally {
+        clearInterval(progress)
+      }
     })
   } catch (error) {
     const told = toErrorAnswer(error, parts.engine.version)
@@ -140,13 +152,16 @@ function startRecord (user: User, request: IncomingMessage): QueryRecord {
     readRows: 0,
     readBytes: 0,
     memoryUsage: 0,
+    totalRows: 0,
     resultRows: 0,
     writtenRows: 0,
     resultBytes: 0,
     exceptionCode: 0,
     exception: '',
     userAgent: request.headers['user-agent'] ?? '',
-    logComment: ''
+    logComment: '',
+    mark: '',
+    isWanted: false
   }
 }
 
@@ -155,7 +170,7 @@ function vetState (parts: ServerParts, params: QueryRequest): SessionState {
 }
 
 async function runQuery (parts: ServerParts, query: Query, request: IncomingMessage): Promise<void> {
-  const body = await readBody(request, query.request.queryInUrl)
+  const body = await readBody(request, query.request)
   if (body.kind === 'statement') {
     query.record.query = body.text
     await runStatement(parts, query, body.text)

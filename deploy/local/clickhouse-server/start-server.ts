@@ -12,6 +12,7 @@ import { type Engine, openEngine } from './engine/engine.ts'
 import { forgetLostParts } from './insert/forget-lost-parts.ts'
 import { prepareSystemDatabase, QueryLog } from './server-database.ts'
 import { createGuardAnalyst, type GuardAnalyst } from './analyst/guard-analyst.ts'
+import { ProcessList } from './process-list.ts'
 import { KillQuery, ProgressSampler, RunningQueries } from './running-queries.ts'
 import { NamedSessions } from './engine/lend-session.ts'
 import { ANALYST_PROFILE, GUARD_PROFILE, POOL_SIZES, PRODUCT_PROFILE } from './engine/profiles.ts'
@@ -49,6 +50,7 @@ export interface ServerParts {
   pipes: ResultPipe[]
   killQuery: KillQuery
   running: RunningQueries
+  processes: ProcessList
   queryLog: QueryLog
   progress: ProgressSampler
   allowList: AllowList
@@ -84,6 +86,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
   const control = await engine.openSession({}, NO_SETTINGS)
   await prepareSystemDatabase(control)
   await forgetLostParts(control, { scratchPath: path.join(dataDir, 'clickhouse', 'millrace-tokens.tmp'), logger })
+  const running = new RunningQueries()
   const parts: ServerParts = {
     logger,
     engine,
@@ -94,7 +97,8 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     named: new NamedSessions(POOL_SIZES.named),
     pipes: spool.makePipes(POOL_SIZES.product.size + POOL_SIZES.analyst.size).map((path) => new ResultPipe(path)),
     killQuery: new KillQuery(control),
-    running: new RunningQueries(),
+    running,
+    processes: await ProcessList.open(control, running),
     queryLog: new QueryLog(await engine.openSession({}, NO_SETTINGS), spool, logger),
     progress: new ProgressSampler(await engine.openSession({}, NO_SETTINGS), logger),
     allowList,

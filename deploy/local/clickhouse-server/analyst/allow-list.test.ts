@@ -29,7 +29,8 @@ t.test('nothing is both allowed and refused, and nothing allowed is unknown to t
   t.same(missing([...allow.functions, ...allow.aggregateFunctions], functions), [])
   t.same(missing(TABLE_FUNCTIONS, tableFunctions), [])
   t.same(missing(SYSTEM_TABLES, tables), [])
-  t.same(missing(allow.settings, settings), [])
+  t.same(missing([...allow.settings, ...allow.ignoredSettings], settings), [])
+  t.same([...allow.settings].filter((name) => allow.ignoredSettings.has(name)), [])
 })
 
 t.test('a function that nobody has read about is refused, as is one that only its case makes new', async (t) => {

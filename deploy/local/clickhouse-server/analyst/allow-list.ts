@@ -9,6 +9,8 @@ export interface AllowList {
   functions: ReadonlySet<string>
   aggregateFunctions: ReadonlySet<string>
   settings: ReadonlySet<string>
+  /** Taken and left out: they only tune, and many clients always send some. */
+  ignoredSettings: ReadonlySet<string>
   formats: ReadonlySet<string>
   /** Read and refused: a function outside of both lists is one that nobody has read about yet. */
   refusedFunctions: ReadonlySet<string>
@@ -22,7 +24,7 @@ export function loadAllowList (): AllowList {
   let current: Set<string> | undefined
   for (const line of readFileSync(FILE, 'utf8').split('\n')) {
     if (line === '' || line.startsWith('#')) continue
-    const head = /^((?:allow|refuse) (?:aggregate functions|functions|settings|formats)): /.exec(line)
+    const head = /^((?:allow|ignore|refuse) (?:aggregate functions|functions|settings|formats)): /.exec(line)
     if (head !== null) lists.set(head[1]!, current = lists.get(head[1]!) ?? new Set())
     else if (!line.startsWith('  ') || current === undefined) throw new Error(`${FILE}: not understood: ${line}`)
     else for (const name of line.trim().split(' ')) current.add(name.toLowerCase())
@@ -32,6 +34,7 @@ export function loadAllowList (): AllowList {
     functions: list('allow functions'),
     aggregateFunctions: list('allow aggregate functions'),
     settings: list('allow settings'),
+    ignoredSettings: list('ignore settings'),
     formats: list('allow formats'),
     refusedFunctions: list('refuse functions')
   }
@@ -52,8 +55,8 @@ export const SYSTEM_TABLES: ReadonlySet<string> = new Set([
   'time_zones', 'tokenizers', 'unicode', 'zeros', 'zeros_mt'
 ])
 
-/** System tables that are shown through views without their paths; see `server-database.ts`. */
-export const MASKED_SYSTEM_TABLES: ReadonlySet<string> = new Set(['databases', 'parts', 'tables'])
+/** System tables shown through views: without paths (`server-database.ts`), what analysts run (`process-list.ts`). */
+export const MASKED_SYSTEM_TABLES: ReadonlySet<string> = new Set(['databases', 'parts', 'processes', 'tables'])
 
 /** The standard's views of the same, all harmless. */
 export const INFORMATION_SCHEMA: ReadonlySet<string> = new Set([

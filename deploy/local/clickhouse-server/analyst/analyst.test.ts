@@ -81,7 +81,7 @@ const REFUSED: Record<string, string[]> = {
   ],
   'changes of the session': [
     'SET readonly = 0', 'SET max_execution_time = 1000', 'SET final = 0', 'SELECT 1 SETTINGS readonly = 0',
-    'SELECT 1 SETTINGS max_memory_usage = 0', 'SELECT 1 SETTINGS log_comment = \'x\'', 'USE system', 'USE `system`',
+    'SELECT 1 SETTINGS max_memory_usage = 0', 'USE system', 'USE `system`',
     'USE millrace_server'
   ],
   'several statements': [
@@ -131,11 +131,11 @@ const REFUSED: Record<string, string[]> = {
     "SELECT aiGenerate('x')", "BACKUP TABLE events TO S3('http://127.0.0.1:1/bucket/x')"
   ],
   'the machine and other people': [
-    'SELECT * FROM system.processes', 'SELECT * FROM system.disks', 'SELECT * FROM `system`.`disks`', 'SELECT * FROM "system"."disks"',
+    'SELECT * FROM system.query_log', 'SELECT * FROM millrace_server.all_processes', 'SELECT * FROM millrace_server.running_queries', 'SELECT * FROM system.disks', 'SELECT * FROM `system`.`disks`', 'SELECT * FROM "system"."disks"',
     'SELECT * FROM system.server_settings', 'SELECT * FROM system.stack_trace', 'SELECT * FROM system.detached_parts',
     'SELECT * FROM system.build_options', 'SELECT * FROM system /* x */ . disks', 'SELECT * FROM system.merges',
-    'SELECT count() FROM events WHERE 1 IN (SELECT 1 FROM system.processes)', "SELECT * FROM merge('system', 'disks')",
-    'SHOW PROCESSLIST', 'DESCRIBE system.disks', 'SHOW CREATE TABLE system.disks', 'SELECT * FROM millrace_server.query_log',
+    'SELECT count() FROM events WHERE 1 IN (SELECT 1 FROM system.query_log)', "SELECT * FROM merge('system', 'disks')",
+    'DESCRIBE system.disks', 'SHOW CREATE TABLE system.disks', 'SELECT * FROM millrace_server.query_log',
     'SELECT * FROM loop(system.disks)', "SELECT * FROM dictionary('x')", 'SELECT * FROM system.query_log'
   ],
   commands: [
@@ -157,7 +157,7 @@ for (const [what, queries] of Object.entries(REFUSED)) {
 t.test('refuses what is hidden in parameters, settings and the database', async (t) => {
   const hidden = [
     await ask('SELECT * FROM {d:Identifier}.{t:Identifier}', { param_d: 'system', param_t: 'disks' }),
-    await ask('SELECT * FROM system.{t:Identifier}', { param_t: 'processes' }),
+    await ask('SELECT * FROM system.{t:Identifier}', { param_t: 'query_log' }),
     await ask('SELECT * FROM disks', { database: 'system' }),
     await ask('SELECT * FROM {t:Identifier}', { param_t: secretPath, database: 'default' }),
     await ask('SELECT {f:Identifier}({p:String})', { param_f: 'file', param_p: secretPath }),

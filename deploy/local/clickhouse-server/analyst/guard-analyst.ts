@@ -16,7 +16,14 @@ export interface AnalystQuery {
   signal: AbortSignal
 }
 
-export type GuardAnalyst = (query: AnalystQuery) => Promise<Statement>
+/** What runs in the place of an analyst's statement. */
+export interface GuardedStatement {
+  statement: Statement
+  /** Of its closing SETTINGS clause, vetted. */
+  settings: ReadonlyMap<string, string>
+}
+
+export type GuardAnalyst = (query: AnalystQuery) => Promise<GuardedStatement>
 
 /** The engine's `default` serves files as tables of their names; an analyst begins where the product's tables are. */
 const ANALYST_DATABASE = 'millrace'
@@ -39,22 +46,25 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
   const rules = makeRules(allow, engine)
 
   return async function guardAnalyst ({ statement, params, database, defaultFormat, signal }) {
-    if (statement.kind === 'command' || statement.tokens[0]!.text === 'CHECK') throw readOnly()
     const isEscaped = statement.tokens.some(({ kind, text }) => kind === 'quoted' && text.includes('\\'))
     if (isEscaped) throw denied('an escape in a name')
     if (defaultFormat !== undefined) judgeFormatName(defaultFormat, allow)
+    // First of all, so that a typing error is told as one.
     const canonical = await canonicalize(pool, statement.sql, signal)
+    if (statement.kind === 'command' || statement.tokens[0]!.text === 'CHECK') throw readOnly()
     const ownDatabases = lowerSet(canonical.ownDatabases.filter((name) => name !== 'millrace_server'))
     const otherDatabases = lowerSet(['millrace_server', ...canonical.otherDatabases])
     if (otherDatabases.has(database.toLowerCase())) throw denied(`database ${database} as the current one`)
 
     const tokens = fillIdentifiers(lexCanonical(canonical.text), params)
-    const { kind, masked, unknownCalls } = judgeQuery(tokens, { ...rules, ownDatabases, otherDatabases })
+    const verdict = judgeQuery(tokens, { ...rules, ownDatabases, otherDatabases })
+    const { kind, masked, removed, settings, unknownCalls } = verdict
     if (unknownCalls.size > 0) {
       const owners = await findOwnersFunctions(pool, [...unknownCalls], signal)
       for (const name of unknownCalls) if (!owners.includes(name)) throw denied(`function ${name}`)
     }
-    return writeStatement(tokens, kind, masked)
+    const kept = tokens.filter((token) => !removed.has(token))
+    return { statement: writeStatement(kept, kind, masked), settings }
   }
 }
 

@@ -26,6 +26,10 @@ export interface Verdict {
   kind: Statement['kind']
   /** Names of databases whose tables are shown through views instead. */
   masked: Set<CanonicalToken>
+  /** Clauses of settings, or parts of them, that do not run with the rest: ignored ones, and those in `settings`. */
+  removed: Set<CanonicalToken>
+  /** Of the closing clause, which concerns the whole query. */
+  settings: Map<string, string>
   /** Calls of what neither the engine nor the query has: fine if the owner has made it. */
   unknownCalls: Set<string>
 }
@@ -70,11 +74,11 @@ export function makeRules (allow: AllowList, engine: EngineNames): Omit<Rules, '
  */
 export function judgeQuery (tokens: readonly CanonicalToken[], rules: Rules): Verdict {
   const kind = readKind(tokens)
-  const verdict: Verdict = { kind, masked: new Set(), unknownCalls: new Set() }
+  const verdict: Verdict = { kind, masked: new Set(), removed: new Set(), settings: new Map(), unknownCalls: new Set() }
   const aliases = new Set(tokens.filter((token, i) => isName(token) && isWord(tokens[i - 1], 'AS')).map(({ text }) => text))
   tokens.forEach((token, i) => {
     if (!isName(token)) return
-    if (isWord(token, 'SETTINGS') && tokens[i - 1]?.text !== '.' && !(i === 1 && isWord(tokens[0], 'SHOW'))) judgeSettings(tokens, i + 1, rules.allow)
+    if (isWord(token, 'SETTINGS') && tokens[i - 1]?.text !== '.' && !(i === 1 && isWord(tokens[0], 'SHOW'))) judgeSettings(tokens, i, { allow: rules.allow, verdict })
     if (isWord(token, 'FORMAT')) judgeFormat(tokens, i, rules.allow)
     if (isWord(token, 'OUTFILE') && isWord(tokens[i - 1], 'INTO')) throw denied('INTO OUTFILE')
     if (isWord(token, 'WITH') && isWord(tokens[i - 1], 'PARALLEL')) throw denied('PARALLEL WITH')
@@ -139,16 +143,40 @@ function judgeDatabase (tokens: readonly CanonicalToken[], i: number, { rules, v
   }
 }
 
-function judgeSettings (tokens: readonly CanonicalToken[], start: number, allow: AllowList): void {
-  for (let i = start; ; i += 4) {
-    const [name, equals, value, comma] = tokens.slice(i, i + 4)
+function judgeSettings (
+  tokens: readonly CanonicalToken[], at: number, { allow, verdict }: { allow: AllowList, verdict: Verdict }
+): void {
+  const { removed, settings } = verdict
+  const isClosing = closesQuery(tokens, at)
+  let kept = at
+  for (let i = at + 1; ; i += 4) {
+    const setting = tokens.slice(i, i + 4)
+    const [name, equals, value, comma] = setting
     const isLiteral = value?.kind === 'number' || value?.kind === 'string' || isWord(value, 'true') || isWord(value, 'false')
     if (name?.kind !== 'word' || equals?.text !== '=' || !isLiteral) throw denied('SETTINGS other than name = value')
+    const isLast = comma?.text !== ','
     const wanted = value!.text.replace(/^'(.*)'$/s, '$1')
-    // A clause is not rewritten; and the engine itself does not look at clauses of subqueries.
-    if (vetAnalystSetting(allow, name.text, wanted) !== wanted) throw denied(`${name.text} beyond its limit`)
-    if (comma?.text !== ',') return
+    const isIgnored = allow.ignoredSettings.has(name.text)
+    // The engine itself does not look at clauses of subqueries.
+    if (!isIgnored && vetAnalystSetting(allow, name.text, wanted) !== wanted) throw denied(`${name.text} beyond its limit`)
+    if (isIgnored || (isClosing && /^[\x20-\x5b\x5d-\x7e]*$/.test(wanted))) {
+      if (!isIgnored) settings.set(name.text, wanted)
+      for (const token of isLast ? setting.slice(0, 3) : setting) removed.add(token)
+      // The comma before the last one, or the word of a clause of which nothing is left.
+      if (isLast) removed.add(tokens[kept]!)
+    } else {
+      kept = i + 3
+    }
+    if (isLast) return
   }
+}
+
+/** Whether a clause stands in no bracket, and nothing but a format comes after it. */
+function closesQuery (tokens: readonly CanonicalToken[], at: number): boolean {
+  const symbols = tokens.slice(0, at).filter(({ kind }) => kind === 'symbol').map(({ text }) => text)
+  const depth = symbols.filter((text) => text === '(').length - symbols.filter((text) => text === ')').length
+  const isFollowed = tokens.slice(at).some((token) => ['UNION', 'INTERSECT', 'EXCEPT'].some((word) => isWord(token, word)))
+  return depth === 0 && !isFollowed
 }
 
 /** Formats are judged where a clause may be; a column named FORMAT is none. */

@@ -27,6 +27,10 @@ const GIB = 1_073_741_824
 /** Inserts and reads of user `millrace`: the engine's defaults, but nothing may run indefinitely. */
 export const PRODUCT_PROFILE: Settings = {
   max_execution_time: '3600',
+  // As much as a statement may be here (see `read-body.ts`): values of parameters count, too, as they come by SET.
+  max_query_size: '16777216',
+  // As on a server: a word that is no statement is a syntax error, and no SELECT of a column.
+  implicit_select: '0',
   // Formatting on one thread streams as fast as any client reads here, with half the memory.
   output_format_parallel_formatting: '0'
 }
@@ -48,6 +52,7 @@ export const ANALYST_PROFILE: Settings = {
   max_result_bytes: '2000000000',
   result_overflow_mode: 'throw',
   output_format_parallel_formatting: '0',
+  implicit_select: '0',
   max_query_size: '1048576',
   max_ast_elements: '50000',
   // Nothing below can be changed any more: 1 refuses writes, table functions that reach out, and SETs.
@@ -67,6 +72,7 @@ export function vetAnalystSettings (settings: ReadonlyMap<string, string>, allow
   for (const [name, value] of settings) {
     // Clients like to say readonly=1 or 2 themselves; they get what the profile says.
     if (name === 'readonly' && value !== '0') continue
+    if (allow.ignoredSettings.has(name)) continue
     vetted.set(name, vetAnalystSetting(allow, name, value))
   }
   return vetted
@@ -92,6 +98,7 @@ export const GUARD_PROFILE: Settings = {
   max_execution_time: '10',
   max_memory_usage: String(GIB),
   max_query_size: '8388608',
+  implicit_select: '0',
   readonly: '1'
 }
 

@@ -131,7 +131,7 @@ export class SpoolFile {
     return new SpoolFile(spool, path, await open(path, 'wx', 0o600))
   }
 
-  async append (chunk: Buffer): Promise<void> {
+  async append (chunk: Uint8Array): Promise<void> {
     try {
       await this.#write(chunk)
     } catch (error) {
@@ -152,7 +152,7 @@ export class SpoolFile {
   }
 
   /** In memory a write is a plain copy, cheaper done at once than handed to a thread. */
-  async #write (chunk: Buffer): Promise<void> {
+  async #write (chunk: Uint8Array): Promise<void> {
     for (let done = 0; done < chunk.length;) {
       const at = this.bytes + done
       if (this.#spool.isInMemory(this.path)) done += writeSync(this.#handle.fd, chunk, done, chunk.length - done, at)

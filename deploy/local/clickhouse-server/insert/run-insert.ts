@@ -26,13 +26,15 @@ export async function runInsert (parts: ServerParts, query: Query, insert: Inser
   try {
     const result = await withSession(parts, query, parts.pools.insert, async (session) => {
       await session.setParams(query.request.params)
+      query.record.mark = session.mark
       const compression = ENGINE_COMPRESSIONS[insert.rows.encoding ?? ''] ?? 'none'
       const running = session.run(buildInsertFrom(insert, body.path, compression))
       return await parts.killQuery.whenAborted(session, query.stops.killed.signal, running)
     })
     await parts.tokens.flush()
+    query.answer.setHeader('Content-Type', 'text/plain; charset=UTF-8')
     query.answer.start(summarizeInsert(query.record, result))
-    query.answer.end()
+    await query.answer.end()
   } finally {
     body.remove()
   }

@@ -20,7 +20,17 @@ export interface QueryRequest {
   waitEndOfQuery: boolean
   compressResponse: boolean
   compressionLevel: number
+  /** Compress the answer into ClickHouse's own blocks. */
+  compressBlocks: boolean
+  /** The body is of such blocks. */
+  decompressBlocks: boolean
+  /** The client's revision of the protocol, for which format Native is written; 0: none. */
+  protocolVersion: number
   logComment: string
+  /** Milliseconds between headers that tell the progress; 0: none are wanted. */
+  progressEveryMs: number
+  /** Keep the query in the log, however short it is. */
+  logQueries: boolean
 }
 
 /** A session that the client wants to keep between requests. */
@@ -48,13 +58,13 @@ const DEFAULT_SESSION_TIMEOUT_SECONDS = 60
 /**
  * Reads a request's parameters.
  *
- * @throws {QueryError} 344 for ClickHouse's own block compression and 511 for roles, neither of which the server has;
- *   115 for a setting whose name cannot be one, 36 for a query id that fits no header, 374 for a session timeout that
- *   is not a number or too long.
+ * @throws {QueryError} 511 for roles, which the server has not; 115 for a setting whose name cannot be one, 36 for a
+ *   query id that fits no header, 374 for a session timeout that is not a number or too long.
  */
 export function parseRequest (request: IncomingMessage, url: URL): QueryRequest {
   const query = url.searchParams
-  refuseUnsupported(query)
+  const role = query.get('role')
+  if (role) throw new QueryError(511, `There is no role \`${role}\`: this ClickHouse has no roles`)
 
   const settings = new Map<string, string>()
   const params = new Map<string, string>()
@@ -76,17 +86,13 @@ export function parseRequest (request: IncomingMessage, url: URL): QueryRequest 
     waitEndOfQuery: isOn(query.get('wait_end_of_query') ?? query.get('http_wait_end_of_query')),
     compressResponse: isOn(query.get('enable_http_compression')),
     compressionLevel: Number(query.get('http_zlib_compression_level')) || 3,
-    logComment: query.get('log_comment') ?? ''
+    compressBlocks: isOn(query.get('compress')),
+    decompressBlocks: isOn(query.get('decompress')),
+    protocolVersion: Number(query.get('client_protocol_version')) || 0,
+    logComment: query.get('log_comment') ?? '',
+    progressEveryMs: isOn(query.get('send_progress_in_http_headers')) ? parseInterval(query) : 0,
+    logQueries: isOn(query.get('log_queries'))
   }
-}
-
-function refuseUnsupported (query: URLSearchParams): void {
-  if (isOn(query.get('compress')) || isOn(query.get('decompress'))) {
-    throw new QueryError(344, 'The parameters compress and decompress (native compressed blocks) are not supported; ' +
-      'switch the client to HTTP compression (Accept-Encoding and Content-Encoding) or none')
-  }
-  const role = query.get('role')
-  if (role) throw new QueryError(511, `There is no role \`${role}\`: this ClickHouse has no roles`)
 }
 
 function parseSession (query: URLSearchParams): SessionRequest | undefined {
@@ -99,6 +105,11 @@ function parseSession (query: URLSearchParams): SessionRequest | undefined {
     throw new QueryError(374, `Session timeout '${text}' is larger than the longest allowed, ${MAX_SESSION_TIMEOUT_SECONDS}`)
   }
   return { id, timeoutSeconds, mustExist: isOn(query.get('session_check')) }
+}
+
+/** Samples are taken every half second; servers tell theirs every 100 ms. */
+function parseInterval (query: URLSearchParams): number {
+  return Math.max(100, Math.min(Number(query.get('http_headers_progress_interval_ms')) || 500, 600_000))
 }
 
 function checkSettingName (name: string): string {

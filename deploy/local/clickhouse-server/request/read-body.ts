@@ -1,6 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { PassThrough, pipeline, type Readable } from 'node:stream'
 import zlib from 'node:zlib'
+import { decompressBlocks } from '../blocks/compressed-blocks.ts'
+import type { QueryRequest } from './parse-request.ts'
 import type { InsertParts } from '../statement/statement.ts'
 import { QueryError } from '../errors.ts'
 import { scanSqlTokens } from '../../../../schema/clickhouse-sql.ts'
@@ -48,16 +50,19 @@ const MAX_STATEMENT_BYTES = 16_777_216
  *
  * @throws {QueryError} 229 for a statement that is too long, 344 for a compression the server cannot undo.
  */
-export async function readBody (request: IncomingMessage, queryInUrl: string): Promise<QueryBody> {
+export async function readBody (
+  request: IncomingMessage, { queryInUrl, decompressBlocks: isOfBlocks }: Pick<QueryRequest, 'queryInUrl' | 'decompressBlocks'>
+): Promise<QueryBody> {
   const encoding = readEncoding(request)
   const inUrl = Buffer.from(queryInUrl, 'utf8')
   const split = findSplit(inUrl)
   if (split !== undefined && isBlank(inUrl.subarray(split.dataStart))) {
     const expectedBytes = Number(request.headers['content-length'] ?? 0)
-    return toInsert(inUrl, split, { head: Buffer.alloc(0), stream: request, encoding, expectedBytes })
+    const rows = isOfBlocks ? { stream: decodeBlocks(request), encoding: undefined } : { stream: request, encoding }
+    return toInsert(inUrl, split, { head: Buffer.alloc(0), expectedBytes, ...rows })
   }
 
-  const body = encoding === undefined ? request : decode(request, encoding)
+  const body = isOfBlocks ? decodeBlocks(request) : decodeBody(request)
   let text = inUrl.length > 0 ? Buffer.concat([inUrl, Buffer.from('\n')]) : inUrl
   const iterator = (body as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
   for (;;) {
@@ -139,6 +144,17 @@ function toInsert (bytes: Buffer, split: InsertSplit, rows: InsertRows): QueryBo
 
 function isBlank (bytes: Buffer): boolean {
   return bytes.toString('latin1').trim() === ''
+}
+
+/** The body without the compression of HTTP. An error surfaces where it is read. */
+export function decodeBody (request: IncomingMessage): Readable {
+  const encoding = readEncoding(request)
+  return encoding === undefined ? request : decode(request, encoding)
+}
+
+/** The rows or the statement in ClickHouse's own blocks, which may be compressed by HTTP once more. */
+function decodeBlocks (request: IncomingMessage): Readable {
+  return decompressBlocks(decodeBody(request)) as unknown as Readable
 }
 
 function readEncoding (request: IncomingMessage): string | undefined {

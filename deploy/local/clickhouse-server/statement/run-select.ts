@@ -1,7 +1,7 @@
 import { closeSync, constants, createReadStream, openSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
-import { type Answer, summarizeRows, type Summary } from '../answer.ts'
+import { type Answer, type BodyTransform, summarizeRows, type Summary } from '../answer.ts'
 import type { EngineSession } from '../engine/engine.ts'
 import { QueryError } from '../errors.ts'
 import type { KillQuery } from '../running-queries.ts'
@@ -16,14 +16,16 @@ export interface SelectRun {
   spool: Spool
   answer: Answer
   record: QueryRecord
+  /** What the client wants to be different from what the engine writes. */
+  rewrite: BodyTransform | undefined
   killQuery: KillQuery
   /** Fires when the client has gone. */
   signal: AbortSignal
   waitEndOfQuery: boolean
+  /** An error within so much of the result still gets its own status. */
+  holdBytes: number
 }
 
-/** Servers hold back the first mebibyte too: an error found within it still gets its own status. */
-const HOLD_BYTES = 1_048_576
 /** A result that is held back to its end stays in memory up to here, and goes to the spool beyond. */
 const HOLD_IN_MEMORY_BYTES = 8_388_608
 
@@ -48,7 +50,7 @@ export async function runSelect (run: SelectRun): Promise<void> {
     if (result.status === 'rejected') throw result.reason
     const summary = summarizeRows(run.record, result.value)
     if (!run.answer.started) await sendHeld(run.answer, held, summary)
-    run.answer.end()
+    await run.answer.end()
   } finally {
     await held.abandon()
   }
@@ -62,18 +64,17 @@ export async function runSelect (run: SelectRun): Promise<void> {
  * is just about to open it, for good.
  */
 async function passOn (rows: Readable, run: SelectRun, held: HeldRows): Promise<void> {
-  const { answer, signal } = run
+  const { answer, signal, rewrite } = run
   const givenUp = new Promise<void>((resolve) => { signal.addEventListener('abort', () => resolve(), { once: true }) })
   try {
     for await (const chunk of rows as AsyncIterable<Buffer>) {
       if (signal.aborted) return
-      if (answer.started) {
-        await Promise.race([answer.write(chunk), givenUp])
-      } else {
-        await held.add(chunk)
-        if (!run.waitEndOfQuery && held.bytes > HOLD_BYTES) {
-          await Promise.race([sendHeld(answer, held, undefined), givenUp])
-        }
+      for (const piece of rewrite?.write(chunk) ?? [chunk]) {
+        if (answer.started) await Promise.race([answer.write(piece), givenUp])
+        else await held.add(piece)
+      }
+      if (!answer.started && !run.waitEndOfQuery && held.bytes > run.holdBytes) {
+        await Promise.race([sendHeld(answer, held, undefined), givenUp])
       }
     }
   } finally {
@@ -90,14 +91,14 @@ async function sendHeld (answer: Answer, held: HeldRows, summary: Summary | unde
 class HeldRows {
   bytes = 0
   #spool: Spool
-  #chunks: Buffer[] = []
+  #chunks: Uint8Array[] = []
   #file: SpoolFile | undefined
 
   constructor (spool: Spool) {
     this.#spool = spool
   }
 
-  async add (chunk: Buffer): Promise<void> {
+  async add (chunk: Uint8Array): Promise<void> {
     this.bytes += chunk.length
     if (this.bytes <= HOLD_IN_MEMORY_BYTES) {
       this.#chunks.push(chunk)
@@ -107,9 +108,9 @@ class HeldRows {
     await this.#file.append(chunk)
   }
 
-  async * read (): AsyncGenerator<Buffer> {
+  async * read (): AsyncGenerator<Uint8Array> {
     yield * this.#chunks.splice(0)
-    if (this.#file !== undefined) yield * createReadStream(this.#file.path) as AsyncIterable<Buffer>
+    if (this.#file !== undefined) yield * createReadStream(this.#file.path) as AsyncIterable<Uint8Array>
   }
 
   async abandon (): Promise<void> {

@@ -2,11 +2,17 @@ import type { EngineSession } from '../engine/engine.ts'
 import { QueryError } from '../errors.ts'
 import type { ServerParts } from '../start-server.ts'
 import { type Query, readOnlyMethodError } from '../server.ts'
-import { summarizeRows } from '../answer.ts'
+import { type BodyTransform, summarizeRows } from '../answer.ts'
+import { NativeBlocks } from '../blocks/native-blocks.ts'
 import { withSession } from '../engine/lend-session.ts'
 import { buildSelectInto, checkParams, fillParams, readStatement, type Statement } from './statement.ts'
 import { runSelect } from './run-select.ts'
-import { quoteString } from '../../../../schema/clickhouse-sql.ts'
+import { fillServerFacts, replaceCommand, replaceShow } from './server-facts.ts'
+import { normalizeTimes } from './time-params.ts'
+import { withoutUuids } from './orc-columns.ts'
+
+/** Servers hold back the first mebibyte too: an error found within it still gets its own status. */
+const HOLD_BYTES = 1_048_576
 
 const MAKES_TABLES = new Set(['ATTACH', 'RESTORE', 'REPLACE', 'UNDROP'])
 
@@ -16,13 +22,17 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
   query.record.kind = statement.tokens[0]!.text
   checkParams(statement.sql, statement.tokens, query.request.params)
   query.record.query = fillParams(text, statement.tokens, query.request.params)
+  const params = normalizeTimes(statement.sql, statement.tokens, query.request.params)
+  statement = replaceShow(statement, query.user)
   if (query.user === 'analyst') statement = await guard(parts, query, statement)
   if (query.request.readOnlyMethod && statement.kind === 'command') throw readOnlyMethodError()
-  statement = await replaceServerCommand(parts, statement)
+  statement = fillServerFacts(await replaceCommand(statement, parts), query.user)
 
   const pool = query.user === 'analyst' ? parts.pools.analyst : parts.pools.product
   await withSession(parts, query, pool, async (session) => {
-    await session.setParams(query.request.params)
+    await session.setParams(params)
+    query.record.mark = session.mark
+    if (/processes/i.test(statement.sql)) parts.processes.write()
     await parts.progress.during(session, query.record, async () => {
       if (statement.kind === 'select') await runRows(parts, query, statement, session)
       else await runBuffered(parts, query, statement, session)
@@ -32,19 +42,26 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
 
 async function guard (parts: ServerParts, query: Query, statement: Statement): Promise<Statement> {
   const { request: { params, defaultFormat }, state: { database }, stops: { unwanted: { signal } } } = query
-  return await parts.guardAnalyst({ statement, params, database, defaultFormat, signal })
+  const guarded = await parts.guardAnalyst({ statement, params, database, defaultFormat, signal })
+  // A session that only reads takes no settings any more: those of the statement are brought in before, like the URL's.
+  query.state = { database, settings: new Map([...query.state.settings, ...guarded.settings]) }
+  return guarded.statement
 }
 
 async function runRows (parts: ServerParts, query: Query, statement: Statement, session: EngineSession): Promise<void> {
   const format = chooseFormat(query, statement)
+  const written = format.toUpperCase() === 'ORC' ? await withoutUuids(session, statement) : statement
   setFormatHeaders(parts, query, format)
   const pipe = parts.pipes.pop()!
   try {
-    const sql = buildSelectInto(statement, format, pipe.path)
+    const sql = buildSelectInto(written, format, pipe.path)
     const { spool, killQuery } = parts
     const { answer, record, request: { waitEndOfQuery } } = query
     const { signal } = query.stops.unwanted
-    await runSelect({ session, sql, pipe, spool, answer, record, signal, waitEndOfQuery, killQuery })
+    const holdBytes = format.endsWith('WithProgress') ? 0 : HOLD_BYTES
+    const rewrite = rewriteFor(query, format)
+    const hold = { waitEndOfQuery, holdBytes }
+    await runSelect({ session, sql, pipe, spool, answer, record, signal, killQuery, rewrite, ...hold })
   } finally {
     parts.pipes.push(pipe)
   }
@@ -61,9 +78,11 @@ async function runBuffered (
   const result = await parts.killQuery.whenAborted(session, signal, session.run(statement.sql, format))
   if (statement.kind === 'command') await coverTokens(parts, statement)
   setFormatHeaders(parts, query, format)
+  const rewrite = rewriteFor(query, format)
+  const pieces = rewrite?.write(result.bytes) ?? [result.bytes]
   answer.start(summarizeRows(query.record, result))
-  await answer.write(result.bytes)
-  answer.end()
+  for (const piece of pieces) await answer.write(piece)
+  await answer.end()
 }
 
 /** After a statement that made tables with a memory of tokens, or gave one to a table, or inserted. */
@@ -83,33 +102,13 @@ function chooseFormat (query: Query, statement: Statement): string {
   return format
 }
 
+function rewriteFor ({ request: { protocolVersion } }: Query, format: string): BodyTransform | undefined {
+  return protocolVersion > 0 && format === 'Native' ? new NativeBlocks(protocolVersion) : undefined
+}
+
 function setFormatHeaders (parts: ServerParts, query: Query, format: string): void {
   const timezone = query.state.settings.get('session_timezone')
   query.answer.setHeader('X-ClickHouse-Format', format)
   query.answer.setHeader('X-ClickHouse-Timezone', timezone ?? parts.engine.timezone)
   query.answer.setHeader('Content-Type', parts.engine.contentTypes.get(format) ?? 'application/octet-stream')
-}
-
-/**
- * Carries out the commands that concern what only the server knows, and puts a SELECT of their answer in their place:
- * `KILL QUERY WHERE query_id = '...'` (the engine has other ids) and `SYSTEM FLUSH LOGS`.
- */
-async function replaceServerCommand (parts: ServerParts, statement: Statement): Promise<Statement> {
-  const { tokens } = statement
-  const words = tokens.map((token) => token.text)
-  if (words.slice(0, 3).join(' ') === 'SYSTEM FLUSH LOGS') {
-    await parts.queryLog.flush()
-    return readStatement('SELECT 1 WHERE 0')
-  }
-  const id = tokens[5]
-  if (words.slice(0, 5).join(' ') !== 'KILL QUERY WHERE QUERY_ID =' || id?.kind !== 'string') return statement
-  const rest = words.slice(6).filter((word, i) => i > 0 || word !== 'ASYNC')
-  if (rest.length > 0 && rest[0] !== 'FORMAT') return statement
-
-  const queryId = id.text.slice(1, -1)
-  const killed = parts.running.kill(queryId)
-  const found = killed === undefined ? 0 : 1
-  const format = statement.format === undefined ? '' : `FORMAT ${statement.format.name}`
-  return readStatement(`SELECT 'waiting' AS kill_status, ${quoteString(queryId)} AS query_id,
-    ${quoteString(killed?.user ?? '')} AS user, ${quoteString(killed?.query ?? '')} AS query WHERE ${found} ${format}`)
 }

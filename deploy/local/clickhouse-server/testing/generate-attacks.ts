@@ -38,10 +38,12 @@ export async function findTargets (ask: Ask, where: { file: string, server: stri
     tableFunctions: tableFunctions.filter((name) => !TABLE_FUNCTIONS.has(name.toLowerCase())),
     tables: [
       ...tables.filter((name) => !SYSTEM_TABLES.has(name) && !MASKED_SYSTEM_TABLES.has(name)).map((name) => `system.${name}`),
-      'millrace_server.query_log', 'millrace_server.tables', `default.${where.file}.csv`
+      'millrace_server.query_log', 'millrace_server.tables', 'millrace_server.all_processes', 'millrace_server.processes',
+      'millrace_server.running_queries', `default.${where.file}.csv`
     ],
     // A limit may be lowered: that one of them is raised is tried in `analyst.test.ts`.
-    settings: settings.filter((name) => !allow.settings.has(name) && !ANALYST_LIMITS.has(name))
+    settings: settings.filter((name) => !allow.settings.has(name) && !allow.ignoredSettings.has(name) &&
+      !ANALYST_LIMITS.has(name))
   }
 }
 

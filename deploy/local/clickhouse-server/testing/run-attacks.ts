@@ -35,7 +35,7 @@ export interface Range {
 
 /** What the canaries watch: without the guard these are reached. */
 export function hasCanary ({ name }: Attack): boolean {
-  return ['file', 'url', 'system.processes', 'millrace_server.query_log'].includes(name)
+  return ['file', 'url', 'system.query_log', 'millrace_server.query_log'].includes(name)
 }
 
 interface Teardown {

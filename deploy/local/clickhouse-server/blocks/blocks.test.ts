@@ -1,0 +1,134 @@
+import { globSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import zlib from 'node:zlib'
+import t from 'tap'
+import { type HttpAnswer, startTestServer } from '../testing/start-test-server.ts'
+import { cityHash128 } from './city-hash.ts'
+import { BlockCompressor, compressBlock, decompressBlocks } from './compressed-blocks.ts'
+import { compressLz4, decompressLz4 } from './lz4.ts'
+import { NativeBlocks } from './native-blocks.ts'
+
+const server = await startTestServer(t)
+const ROWS = `SELECT number AS n, toString(cityHash64(number)) AS s, toLowCardinality(toString(number % 7)) AS k,
+  if(number % 3 = 0, NULL, number) AS maybe, [toDate(number), toDate(1)] AS days, map('a', number) AS m,
+  tuple(number, toNullable('x')) AS t, toFixedString('abc', 4) AS f, toDecimal64(number, 2) AS d,
+  [[toLowCardinality('x')], []] AS nested, toUUID('61f0c404-5cb3-11e7-907b-a6006ad3dba0') AS u, toIPv4('1.2.3.4') AS ip, CAST('a', 'Enum8(\\'a\\' = 1)') AS e`
+
+const undo = async (bytes: Buffer): Promise<Buffer> =>
+  await buffer(decompressBlocks(Readable.from([bytes]) as AsyncIterable<Buffer>))
+
+t.test('gives the checksums that the engine itself wrote, and reads what it compressed', async (t) => {
+  await server.ask('CREATE TABLE millrace.parts (a UInt64, s String) ENGINE MergeTree ORDER BY a SETTINGS min_bytes_for_wide_part = 0')
+  for (const rows of [1, 3, 14, 200, 100_000]) {
+    await server.ask(`INSERT INTO millrace.parts
+      SELECT number, toString(cityHash64(number)) || repeat('ab', number % 50) FROM numbers(${rows})`)
+  }
+  let blocks = 0
+  for (const file of globSync(path.join(server.dataDir, 'clickhouse', '**', '*.bin'))) {
+    const bytes = readFileSync(file)
+    for (let at = 0, size = 0; at + 25 < bytes.length && bytes[at + 16] === 0x82; at += size) {
+      size = 16 + bytes.readUInt32LE(at + 17)
+      t.ok(cityHash128(bytes.subarray(at + 16, at + size)).equals(bytes.subarray(at, at + 16)), `${path.basename(file)} at ${at}`)
+      const contents = bytes.readUInt32LE(at + 21)
+      t.equal(decompressLz4(bytes.subarray(at + 25, at + size), contents).length, contents)
+      blocks++
+    }
+  }
+  t.ok(blocks > 20, `${blocks} blocks`)
+})
+
+t.test('compresses by LZ4 what it can read again', async (t) => {
+  const texts = ['', 'a', 'abcdabcdabcdabcd', 'x'.repeat(70_000), 'The quick brown fox '.repeat(5000)]
+  const random = Buffer.from(Array.from({ length: 200_000 }, (_, i) => (Math.imul(i, 2_654_435_761) >>> 13) & 255))
+  for (const bytes of [...texts.map((text) => Buffer.from(text)), random]) {
+    t.ok(decompressLz4(compressLz4(bytes), bytes.length).equals(bytes), `${bytes.length} bytes`)
+  }
+  t.ok(compressLz4(Buffer.from(texts[4]!)).length < 1000)
+  for (const broken of [[], [0x10], [0x04, 0, 0], [0x14, 1, 9, 0], [0xf0, 255]]) {
+    t.throws(() => decompressLz4(Uint8Array.from(broken), 8), RangeError, String(broken))
+  }
+})
+
+t.test('answers in blocks when the client says compress=1, errors and other statements too', async (t) => {
+  const query = 'SELECT number, toString(number) FROM numbers(400000) FORMAT TSV'
+  const plain = await server.ask(query)
+  const blocks = await server.ask(query, { params: { compress: '1' } })
+  const twice = await server.ask(query, { params: { compress: '1', enable_http_compression: '1' }, headers: { 'accept-encoding': 'gzip' } })
+
+  t.ok((await undo(blocks.bytes)).equals(plain.bytes))
+  t.ok(blocks.bytes.length < plain.bytes.length * 0.8)
+  t.ok((await undo(zlib.gunzipSync(twice.bytes))).equals(plain.bytes))
+  t.match((await undo((await server.ask('SELECT nope', { params: { compress: '1' } })).bytes)).toString(), /^Code: 47/)
+  t.equal((await undo((await server.ask('EXISTS TABLE nope', { params: { compress: '1' } })).bytes)).toString(), '0\n')
+  t.equal((await server.ask('SELECT 1 WHERE 0', { params: { compress: '1' } })).bytes.length, 0)
+})
+
+t.test('reads bodies in blocks when the client says decompress=1: statements and rows', async (t) => {
+  const insert = async (body: Buffer, query = 'INSERT INTO millrace.c FORMAT TSV'): Promise<HttpAnswer> =>
+    await server.ask(query, { body, params: { decompress: '1' } })
+  await server.ask('CREATE TABLE millrace.c (a UInt32) ENGINE MergeTree ORDER BY a')
+  const zstd = withHead(0x90, zlib.zstdCompressSync(Buffer.from('5\n')), 2)
+  const none = withHead(0x02, Buffer.from('6\n'), 2)
+
+  t.equal((await insert(Buffer.concat([compressBlock(Buffer.from('1\n2\n')), compressBlock(Buffer.from('3\n')), zstd, none]))).status, 200)
+  t.equal((await server.ask('', { body: compressBlock(Buffer.from('SELECT sum(a) FROM millrace.c')), params: { decompress: '1' } })).text, '17\n')
+  t.match(await insert(Buffer.from('1\n')), { code: 271 })
+  t.match(await insert(compressBlock(Buffer.from('9\n')).subarray(0, 20)), { code: 271 })
+  t.match(await insert(Buffer.from('x'.repeat(100))), { code: 271 })
+  t.match(await insert(corrupt(compressBlock(Buffer.from('9\n')))), { code: 40 })
+  t.match(await insert(withHead(0x33, Buffer.from('9\n'), 2)), { code: 432 })
+  t.equal((await server.ask('SELECT count() FROM millrace.c')).text, '5\n')
+})
+
+t.test('writes Native for a client that names its revision: a head for each block, a byte for each column', async (t) => {
+  const params = { client_protocol_version: '54460' }
+  const one = await server.ask("SELECT 7 AS a, 'x' AS b FORMAT Native", { params })
+  const old = await server.ask('SELECT 7 AS a FORMAT Native', { params: { client_protocol_version: '54400' } })
+  const described = await server.ask('EXISTS TABLE nope', { params: { ...params, default_format: 'Native' } })
+
+  t.equal(one.bytes.toString('hex'), '010002ffffffff00' + '0201' + '0161' + '0555496e7438' + '00' + '07' + '0162' + '06537472696e67' + '00' + '0178')
+  t.equal(old.bytes.toString('hex'), '010002ffffffff00' + '0101' + '0161' + '0555496e7438' + '07')
+  t.equal(described.bytes.toString('hex'), '010002ffffffff00' + '0101' + '06726573756c74' + '0555496e7438' + '00' + '00')
+  t.equal((await server.ask('SELECT 1 AS a FORMAT TSV', { params })).text, '1\n')
+  t.match(await server.ask('SELECT sumState(1) FORMAT Native', { params }), { code: 48, status: 501 })
+})
+
+t.test('walks over every type, however the bytes come', async (t) => {
+  const plain = (await server.ask(`${ROWS} FROM numbers(3000) FORMAT Native`, { params: { max_block_size: '1000' } })).bytes
+  const whole = Buffer.concat(new NativeBlocks(54_460).write(plain))
+  const walk = new NativeBlocks(54_460)
+  const count = Math.ceil(plain.length / 7)
+  const pieces = Array.from({ length: count }, (_, i) => walk.write(plain.subarray(i * 7, i * 7 + 7)))
+  const served = await server.ask(`${ROWS} FROM numbers(3000) FORMAT Native`, { params: { max_block_size: '1000', client_protocol_version: '54460' } })
+
+  t.ok(Buffer.concat(pieces.flat()).equals(whole))
+  t.ok(served.bytes.equals(whole))
+  const blocks = (whole.length - plain.length) / (8 + 13)
+  t.ok(Number.isInteger(blocks) && blocks >= 3, `${blocks} blocks of 13 columns`)
+})
+
+t.test('compresses in blocks of a mebibyte', async (t) => {
+  const compressor = new BlockCompressor()
+  const bytes = Buffer.alloc(2_500_000, 'abc')
+  const parts = [bytes.subarray(0, 1_000_000), bytes.subarray(1_000_000)]
+  const blocks = [...parts.flatMap((part) => compressor.write(part)), ...compressor.end()]
+
+  t.ok((await undo(Buffer.concat(blocks))).equals(bytes))
+  t.equal(blocks.length, 3)
+})
+
+function withHead (method: number, data: Buffer, size: number): Buffer {
+  const head = Buffer.alloc(9)
+  head[0] = method
+  head.writeUInt32LE(9 + data.length, 1)
+  head.writeUInt32LE(size, 5)
+  return Buffer.concat([cityHash128(Buffer.concat([head, data])), head, data])
+}
+
+function corrupt (block: Buffer): Buffer {
+  const copy = Buffer.from(block)
+  copy[copy.length - 1]! ^= 1
+  return copy
+}
