@@ -25,6 +25,7 @@ import { withTimeout } from '../platform/intervals.ts'
 import { openKeys } from '../platform/keys/read-keys.ts'
 import { openPublishing } from './publish/open-publishing.ts'
 import { createRateLimit } from './capture/rate-limit.ts'
+import { createNoteRefusal } from './capture/request-warnings.ts'
 import { createTakeEvent } from './capture/take-event.ts'
 
 /** A running ingest tier. */
@@ -77,7 +78,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     // Without Postgres it starts all the same.
     withTimeout(KEY_WAIT_MS, keys.ready).catch(() => {})
   ])
-  const { partitions, persons, publishFrames, link, spool, failures } = publishing
+  const { partitions, persons, warnings, publishFrames, link, spool, failures } = publishing
 
   const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event was dropped because of an unexpected error')
   const maxEventBytes = link.maxPayloadBytes
@@ -92,7 +93,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const rateLimit = createRateLimit(config.eventsPerSecond, { metrics, now: Date.now })
   metrics.gaugeFrom('large_body_bytes', 'Bytes reserved for large request bodies in memory.', () => budget.used)
   const capture = createCapture({
-    keys, rateLimit, counts, takeEvent, partitions, persons, pool, budget, publishFrames,
+    keys, rateLimit, counts, takeEvent, partitions, persons, warnings, pool, budget, publishFrames,
     fingerprintKey: () => fingerprintKey.current,
     cookielessSalts: () => cookielessSalts.current,
     limits: { ...config.limits, maxEventBytes, partitions: config.streams.partitions },
@@ -102,6 +103,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   let phase: ProcessPhase = 'running'
   const app = await buildIngestApp({
     capture, counts, logger, processId,
+    noteRefusal: createNoteRefusal(warnings, Date.now),
     browserSdk: { keys, files: await openSdkFiles() },
     apiUrl: config.apiUrl,
     trustedProxies: config.trustedProxies,

@@ -14,6 +14,7 @@ import { MissingCounter } from './health/count-missing.ts'
 import { describeHealth, startHealthServer } from './health/health-server.ts'
 import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
 import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
+import { startIngestionWarnings } from './ingestion-warnings.ts'
 import { createPipelineMetrics } from './metrics.ts'
 import { choosePartitionOwner, findPartitions } from './partitions/event-partitions.ts'
 import { joinMembers } from './partitions/membership.ts'
@@ -108,6 +109,7 @@ runProcess('pipeline', async () => {
   const streams = watchStreams({ connection, counter, metrics, logger })
   const disks = watchDisks({ clickhouse, cluster: config.clickhouseCluster, metrics })
   const parts = watchParts({ clickhouse, cluster: config.clickhouseCluster, metrics, logger })
+  const warnings = startIngestionWarnings({ connection, clickhouse: shards, logger })
   const queryUsage = startQueryUsage({ clickhouse, sql, cluster: config.clickhouseCluster, metrics, logger })
   const retention = startRetention({
     sql, clickhouse, connection, cluster: config.clickhouseCluster, now: Date.now, metrics, logger
@@ -143,7 +145,7 @@ runProcess('pipeline', async () => {
     { name: 'readiness', run: () => { phase = 'shutting down' } },
     {
       name: 'work',
-      run: () => Promise.all([supervisor.stop(), persons.stop(), rollUp.stop(), queryUsage.stop(), retention.stop()])
+      run: () => Promise.all([supervisor, persons, rollUp, queryUsage, retention, warnings].map((work) => work.stop()))
     },
     { name: 'membership', run: () => membership.leave() },
     { name: 'monitors', run: () => Promise.all([deadLetters, streams, disks, parts].map((watch) => watch.stop())) },

@@ -6,14 +6,25 @@
  *              events.historical.<partition>  imports (`historical_migration: true`), which must not delay live ones
  * PERSONS      persons.<partition>            what changes persons and groups, in order per project
  * DEAD_LETTER  dead.<stage>.<reason>          what could not be stored, replayable
+ * WARNINGS     warnings.ingest                counts of what was not stored as sent (`schema/ingestion-warnings.ts`)
  * ```
  *
  * EVENTS and PERSONS are work queues: a message leaves the stream when its consumer acknowledged it, so a full stream
  * always means unprocessed work. All three refuse new messages when full (`discard: new`) rather than lose old ones.
+ *
+ * WARNINGS is a work queue as well, but gives up its oldest messages when it is full: whoever sends bad events must not
+ * be able to stop good ones.
  */
 export const EVENTS_STREAM = 'EVENTS'
 export const PERSONS_STREAM = 'PERSONS'
 export const DEAD_LETTER_STREAM = 'DEAD_LETTER'
+export const WARNINGS_STREAM = 'WARNINGS'
+
+/** The subject of all warnings: their order does not matter. */
+export const WARNINGS_SUBJECT = 'warnings.ingest'
+
+/** The durable consumer that all pipeline processes share. */
+export const WARNINGS_CONSUMER = 'warnings'
 
 /** The two classes of events; each has its own partitions. */
 export type EventClass = 'live' | 'historical'
@@ -85,7 +96,7 @@ export const MEMBERS_BUCKET = 'millrace_members'
 /** What an operator chooses about the streams. */
 export interface StreamLimits {
   replicas: number
-  /** Bytes of EVENTS; PERSONS gets a tenth of it. */
+  /** Bytes of EVENTS; PERSONS gets a tenth of it, WARNINGS a fiftieth. */
   eventsMaxBytes: number
   deadLetterMaxBytes: number
 }
@@ -96,7 +107,7 @@ export interface StreamSettings {
   subjects: string[]
   retention: 'workqueue' | 'limits'
   storage: 'file'
-  discard: 'new'
+  discard: 'new' | 'old'
   max_bytes: number
   max_age: number
   num_replicas: number
@@ -126,6 +137,10 @@ export function streamSettings (limits: StreamLimits): StreamSettings[] {
     {
       ...common, name: DEAD_LETTER_STREAM, subjects: ['dead.>'], retention: 'limits',
       max_bytes: limits.deadLetterMaxBytes
+    },
+    {
+      ...common, name: WARNINGS_STREAM, subjects: ['warnings.>'], retention: 'workqueue', discard: 'old',
+      max_bytes: Math.ceil(limits.eventsMaxBytes / 50)
     }
   ]
 }

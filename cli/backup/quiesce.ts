@@ -3,7 +3,7 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
+import { EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM } from '../../schema/streams.ts'
 
 export interface WaitUntilStoredOptions {
   connection: NatsConnection
@@ -23,7 +23,7 @@ const WAIT_MS = 60_000
  * Resolves when every event acknowledged before the call is stored or dead-lettered: the spools were empty once, and
  * all messages that were in the streams then are acknowledged.
  *
- * Both streams are work queues: a message leaves when it is acknowledged, so the first sequence is their progress.
+ * All three streams are work queues: a message leaves when it is acknowledged, so the first sequence is their progress.
  *
  * @throws {MillraceError} `MILLRACE_BACKUP_WAIT_TIMEOUT` when `timeoutMs` is over; the message names what still waits.
  */
@@ -42,7 +42,7 @@ export async function waitUntilStored (options: WaitUntilStoredOptions): Promise
   await waitFor('the spool of ingest is not empty', async () => await readSpoolBytes() === 0)
   const manager = await jetstreamManager(connection)
   const upTo = new Map<string, number>()
-  for (const stream of [EVENTS_STREAM, PERSONS_STREAM]) {
+  for (const stream of [EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM]) {
     upTo.set(stream, (await manager.streams.info(stream)).state.last_seq)
   }
   for (const [stream, last] of upTo) {

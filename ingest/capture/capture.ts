@@ -12,6 +12,7 @@ import type { LargeBodyPool } from '../large/large-body-pool.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import type { EventPartitions, PublishFrames } from '../publish/event-partitions.ts'
 import type { EncodedUpdate, PersonsPartitions } from '../publish/persons-partitions.ts'
+import type { WarningTotals } from '../publish/warning-totals.ts'
 import { addressOf, type RequestContext, type Sender, storedAddress } from './envelope.ts'
 import type { DropReason, IngestCounts } from './ingest-counts.ts'
 import type { RateLimit } from './rate-limit.ts'
@@ -26,6 +27,7 @@ export interface CaptureDeps {
   takeEvent: TakeEvent
   partitions: EventPartitions
   persons: PersonsPartitions
+  warnings: WarningTotals
   /** The threads that take large bodies, off the event loop. */
   pool: LargeBodyPool
   budget: BodyBudget
@@ -54,6 +56,8 @@ export interface CaptureRequest {
   requestId: string
   query: Readonly<Record<string, unknown>>
   isEngage: boolean
+  /** Who the body says sends it; known once its envelope was read. */
+  credentials?: Credentials
 }
 
 /**
@@ -79,10 +83,10 @@ const SMALL_INFLATED_BYTES = 1_048_576
  * 2. take it: unwrap it, find its key and its events, encode each event (`take-parsed-body.ts`). Small bodies are
  *    taken here, large ones in a worker thread (`large/`), which asks this one about the key
  * 3. count what became of its events
- * 4. publish, and wait until every message with one of its events is durable
+ * 4. publish, and wait until every message with one of its events, or with a warning about one, is durable
  */
 export function createCapture (deps: CaptureDeps): Capture {
-  const { keys, rateLimit, counts, takeEvent, partitions, persons, pool, budget, publishFrames, limits } = deps
+  const { keys, rateLimit, counts, takeEvent, partitions, persons, warnings, pool, budget, limits } = deps
 
   return function capture (request) {
     const chunks = readAtOnce(request, limits.maxBodyBytes)
@@ -115,7 +119,9 @@ export function createCapture (deps: CaptureDeps): Capture {
     const taken = takeBody(body, bodyRequest, { admit: (credentials) => admit(credentials, request), takeEvent, sink })
     const countAndWait = (taken: TakenBody): Promise<unknown> => {
       count(taken)
-      return sink.durable()
+      return taken.warnings === null
+        ? sink.durable()
+        : Promise.all([sink.durable(), warnings.add(taken.projectId, taken.warnings)])
     }
     return taken instanceof Promise ? taken.then(countAndWait) : countAndWait(taken)
   }
@@ -134,13 +140,17 @@ export function createCapture (deps: CaptureDeps): Capture {
     count(taken)
     counts.unknownVisitors += unknownVisitors
     const appended = updates.map(async (update) => await persons.append(update))
-    await Promise.all([publishFrames(frames, bodyRequest.requestId), ...appended])
+    if (taken.warnings !== null) appended.push(warnings.add(taken.projectId, taken.warnings))
+    await Promise.all([deps.publishFrames(frames, bodyRequest.requestId), ...appended])
   }
 
   /** Which project is it, and has it sent too much? A known key is answered at once, others by a promise. */
   function admit (
-    { apiKey, projectId }: Credentials, { sender, query, raw }: CaptureRequest
+    credentials: Credentials, request: CaptureRequest
   ): Admission | Promise<Admission> {
+    request.credentials = credentials
+    const { apiKey, projectId } = credentials
+    const { sender, query, raw } = request
     const found = keys.findProject(apiKey, projectId, CAPTURE_SCOPE)
     return found instanceof Promise ? found.then(admitTo) : admitTo(found)
 

@@ -3,6 +3,7 @@ import { HttpError } from '../../platform/errors.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
 import { parseTimestamp } from '../normalise/timestamps.ts'
 import type { Fields, SentBody } from './find-events.ts'
+import type { RequestWarnings } from './request-warnings.ts'
 
 /** What a body and its query say about all of its events. */
 export interface Envelope {
@@ -32,6 +33,8 @@ export interface RequestContext {
   /** An import, as the request says: its events take the historical partitions. */
   historical: boolean
   visitor: Visitor
+  /** What is not stored as it was sent; null while there is nothing to say. */
+  warnings: RequestWarnings | null
 }
 
 /** Whom the request comes from. Never stored: it only tells visitors without cookies apart. */

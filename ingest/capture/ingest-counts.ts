@@ -1,8 +1,9 @@
 import type { Metrics } from '../../platform/metrics.ts'
+import type { WarningReason } from '../../schema/ingestion-warnings.ts'
 
 /**
  * Why an event of an accepted request is not stored. The answer is 200 all the same (the contract says so), its
- * neighbours are stored, and each reason is a label of `millrace_ingest_events_dropped_total`.
+ * neighbours are stored, and each reason is a label of `millrace_ingest_events_dropped_total` and an ingestion warning.
  */
 export const DROP_REASONS = [
   'not_an_object',
@@ -12,7 +13,7 @@ export const DROP_REASONS = [
   'invalid_properties',
   'event_too_large',
   'not_storable'
-] as const
+] as const satisfies readonly WarningReason[]
 
 export type DropReason = (typeof DROP_REASONS)[number]
 

@@ -53,7 +53,7 @@ export function createRateLimit (
       const retryAfterSeconds = Math.max(1, Math.ceil(-left / eventsPerSecond))
       throw new HttpError(429, 'throttled_error', 'throttled',
         `The project exceeded its limit of events per second. Expected available in ${retryAfterSeconds} seconds.`,
-        { details: { retryAfterSeconds } })
+        { details: { retryAfterSeconds, projectId } })
     },
     spend (projectId, events) {
       fill(projectId).left -= events

@@ -10,7 +10,8 @@ import { createTakeEvent, type EventSink } from './take-event.ts'
 const context: RequestContext = {
   project: { id: 1, anonymizeIps: false }, requestId: 'r', receivedAt: Date.UTC(2026, 10, 21), sentAt: null, ip: '',
   historical: false,
-  visitor: { address: '', userAgent: '' }
+  visitor: { address: '', userAgent: '' },
+  warnings: null
 }
 
 const readProperties = createPropertyReader(Date.now)

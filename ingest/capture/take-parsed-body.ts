@@ -2,6 +2,7 @@ import type { Project } from '../../platform/keys/read-keys.ts'
 import { nameIdentify, readEnvelope, type RequestContext, requireKey, type Visitor } from './envelope.ts'
 import type { DropReason } from './ingest-counts.ts'
 import type { SentBody } from './find-events.ts'
+import { noteDropped, type RequestWarnings } from './request-warnings.ts'
 import type { EventSink, TakeEvent } from './take-event.ts'
 
 /** What a body says about who sends it. */
@@ -37,6 +38,8 @@ export interface TakenBody {
   projectId: number
   received: number
   dropped: Partial<Record<DropReason, number>>
+  /** Dropped events and those that were changed; null: none. */
+  warnings: RequestWarnings | null
 }
 
 export interface TakeBodySteps<Sink> {
@@ -67,17 +70,21 @@ export function takeBody (
   function takeEvents ({ project, ip, visitor }: Admission): TakenBody {
     const { requestId, receivedAt, isEngage } = request
     const { sentAt, historical } = envelope
-    const context: RequestContext = { project, requestId, receivedAt, sentAt, ip, historical, visitor }
-    const taken: TakenBody = { projectId: project.id, received: 0, dropped: {} }
+    const context: RequestContext = { project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null }
+    const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, warnings: null }
     for (const events of body.pieces) {
       // The first piece was compared when the envelope was read.
       if (taken.received > 0 && envelope.keyIsOfEvents) requireKey(events, envelope.apiKey)
       taken.received += events.length
-      for (const event of events) {
-        const reason = takeEvent(isEngage ? nameIdentify(event) : event, context, sink)
-        if (reason !== null) taken.dropped[reason] = (taken.dropped[reason] ?? 0) + 1
+      for (const sent of events) {
+        const event = isEngage ? nameIdentify(sent) : sent
+        const reason = takeEvent(event, context, sink)
+        if (reason === null) continue
+        taken.dropped[reason] = (taken.dropped[reason] ?? 0) + 1
+        noteDropped(context, reason, event)
       }
     }
+    taken.warnings = context.warnings
     return taken
   }
 }

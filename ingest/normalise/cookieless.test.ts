@@ -18,7 +18,8 @@ const context: RequestContext = {
   sentAt: null,
   ip: '',
   historical: false,
-  visitor: { address: '203.0.113.7', userAgent: 'Firefox' }
+  visitor: { address: '203.0.113.7', userAgent: 'Firefox' },
+  warnings: null
 }
 
 function visitorOf (

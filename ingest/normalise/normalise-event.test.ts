@@ -15,7 +15,8 @@ const context: RequestContext = {
   sentAt: null,
   ip: '10.0.0.1',
   historical: false,
-  visitor: { address: '', userAgent: '' }
+  visitor: { address: '', userAgent: '' },
+  warnings: null
 }
 const readProperties = createPropertyReader(() => NOW)
 const takeCookieless = createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })

@@ -7,6 +7,7 @@ import type { RequestContext } from '../capture/envelope.ts'
 import type { SentEvent } from '../capture/take-event.ts'
 import { mergePersonProperties, toObject } from './persons-updates.ts'
 import type { PropertyReader } from './read-properties.ts'
+import { noteChanges } from './note-changes.ts'
 import { resolveTimestamp } from './timestamps.ts'
 import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
 
@@ -66,7 +67,8 @@ export function createNormaliseEvent (
     if (context.project.anonymizeIps && properties.$ip !== undefined) properties = withoutIp(properties)
 
     const event = toEventName(sent.event)
-    const { types, promoted } = readProperties(event, properties)
+    const read = readProperties(event, properties)
+    const { types, promoted } = read
     if (promoted[PROMOTED_IP] === '' && !cookieless) promoted[PROMOTED_IP] = context.ip
     const row: EventRow = {
       projectId: context.project.id,
@@ -80,7 +82,9 @@ export function createNormaliseEvent (
       propertyTypes: types,
       promoted
     }
-    return isTooLarge(row, maxEventBytes()) ? 'event_too_large' : { row, properties }
+    if (isTooLarge(row, maxEventBytes())) return 'event_too_large'
+    noteChanges({ sent, properties, row, read, replaced }, context)
+    return { row, properties }
   }
 }
 

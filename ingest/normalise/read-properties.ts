@@ -53,6 +53,10 @@ export interface ReadProperties {
   types: string
   /** Values of the promoted properties as text, in the order of `PROMOTED_PROPERTIES`. */
   promoted: string[]
+  /** A property whose column holds only the beginning of its value; null: none. */
+  cut: string | null
+  /** A property that is not described because its name is too long, or all are too many; null: none. */
+  undescribed: string | null
 }
 
 export type PropertyReader = (event: string, properties: Record<string, unknown>) => ReadProperties
@@ -68,6 +72,9 @@ const OVERLONG: Edge = { rule: 'any', name: null, promotedIndex: -1, next: {} }
  */
 export function createPropertyReader (now: () => number): PropertyReader {
   let nodes = 0
+  /** About the event that is being read. */
+  let cut: string | null = null
+  let undescribed: string | null = null
   let root = createShape(null, '')
 
   return function readProperties (event, properties) {
@@ -75,6 +82,7 @@ export function createPropertyReader (now: () => number): PropertyReader {
       root = createShape(null, '')
       nodes = 0
     }
+    cut = undescribed = null
     const promoted = NOTHING_PROMOTED.slice()
     let shape = walk(root, 'e', properties, { prefix: '', promoted })
     if (event === '$groupidentify') {
@@ -84,7 +92,8 @@ export function createPropertyReader (now: () => number): PropertyReader {
       if (properties.$set_once !== undefined) shape = walk(shape, 'p', properties.$set_once, { prefix: '' })
       if (properties.$set !== undefined) shape = walk(shape, 'p', properties.$set, { prefix: '' })
     }
-    return { types: event === '$$plugin_metrics' ? '' : textOf(shape), promoted }
+    if (shape.entries > MAX_ENTRIES) undescribed = `${shape.entries} properties`
+    return { types: event === '$$plugin_metrics' ? '' : textOf(shape), promoted, cut, undescribed }
   }
 
   function walk (
@@ -94,13 +103,25 @@ export function createPropertyReader (now: () => number): PropertyReader {
     const values = properties as Record<string, unknown>
     for (const name in values) {
       const edge = findEdge(shape, kind, prefix === '' ? name : prefix + name, name)
-      if (edge.name === null) continue
+      if (edge.name === null) {
+        if (edge === OVERLONG) undescribed = name
+        continue
+      }
       const value = values[name]
       const type = inferType(edge.rule, value, now)
-      if (edge.promotedIndex !== -1 && promoted !== undefined) promoted[edge.promotedIndex] = toPromoted(value)
+      if (edge.promotedIndex !== -1 && promoted !== undefined) promoted[edge.promotedIndex] = toPromoted(name, value)
       shape = edge.next[type] ??= createShape(shape, kind + PROPERTY_TYPE_CODES[type] + edge.name)
     }
     return shape
+  }
+
+  function toPromoted (name: string, value: unknown): string {
+    if (value === null || value === undefined) return ''
+    const text = textOfPromoted(value)
+    if (text.length <= MAX_PROMOTED_LENGTH) return text
+    const kept = cutText(text, MAX_PROMOTED_LENGTH)
+    if (kept.length < text.length) cut = name
+    return kept
   }
 
   function findEdge (shape: Shape, kind: Kind, key: string, name: string): Edge {
@@ -124,12 +145,6 @@ export function createPropertyReader (now: () => number): PropertyReader {
     nodes++
     return { parent, entry, entries: (parent?.entries ?? -1) + 1, text: null, edges: {} }
   }
-}
-
-function toPromoted (value: unknown): string {
-  if (value === null || value === undefined) return ''
-  const text = textOfPromoted(value)
-  return text.length > MAX_PROMOTED_LENGTH ? cutText(text, MAX_PROMOTED_LENGTH) : text
 }
 
 function textOfPromoted (value: unknown): string {

@@ -50,6 +50,15 @@ export function resolveTimestamp (facts: TimestampFacts): ResolvedTimestamp {
   return { time, replaced: unreadable }
 }
 
+/** Why a time was replaced: which rule of `resolveTimestamp` it was. */
+export function whyReplaced (
+  timestamp: unknown, time: number
+): 'timestamp_too_old' | 'timestamp_unreadable' | 'timestamp_in_future' {
+  if (time === EARLIEST_MS) return 'timestamp_too_old'
+  const isUnreadable = timestamp !== undefined && timestamp !== null && timestamp !== '' && parseTimestamp(timestamp) === null
+  return isUnreadable ? 'timestamp_unreadable' : 'timestamp_in_future'
+}
+
 function chooseTime ({ offset, uuidTime, sentAt, receivedAt }: TimestampFacts, sent: number | null): number {
   const hasOffset = typeof offset === 'number' && Number.isFinite(offset)
   // Without sent_at, what the offset does not explain of the uuid's age is the delay.

@@ -9,6 +9,7 @@ import { createDurablePublisher, createPublishCounts, type PublishFailures } fro
 import { createEventPartitions, createPublishFrames, type EventPartitions, type PublishFrames } from './event-partitions.ts'
 import { createPersonsPartitions, type PersonsPartitions } from './persons-partitions.ts'
 import { openStreamLink, type StreamLink } from './stream-link.ts'
+import { WarningTotals } from './warning-totals.ts'
 import { adoptSpools, openOwnSpool } from '../spool/spool-folders.ts'
 import type { Spool } from '../spool/spool.ts'
 
@@ -16,6 +17,7 @@ import type { Spool } from '../spool/spool.ts'
 export interface Publishing {
   partitions: EventPartitions
   persons: PersonsPartitions
+  warnings: WarningTotals
   publishFrames: PublishFrames
   link: StreamLink
   spool: Spool
@@ -55,16 +57,19 @@ export async function openPublishing (
   const adoption = adoptSpools({ ...spools, link })
 
   const events = { publish: publisher.publishEvents, nextMessageId }
+  const warnings = new WarningTotals({ ...events, source: processId, logger, now: Date.now })
   return {
     partitions: createEventPartitions(config.streams.partitions, {
       ...events, fingerprintKey, maxWaitMs: config.groupCommitMs
     }),
     persons: createPersonsPartitions({ publish: publisher.publishPersons, nextMessageId }),
+    warnings,
     publishFrames: createPublishFrames(events),
     link,
     spool,
     failures: publisher.failures,
     shutdownSteps: [
+      { name: 'publish the last warnings', run: async () => await warnings.close() },
       { name: 'stop adopting spools', run: async () => await adoption.stop() },
       { name: 'stop draining the spool', run: async () => await publisher.close() },
       { name: 'close nats', run: async () => await link.close() }

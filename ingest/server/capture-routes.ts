@@ -1,11 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { AnswerError } from './app.ts'
 import { HttpError } from '../../platform/errors.ts'
-import type { Capture } from '../capture/capture.ts'
+import type { Capture, CaptureRequest } from '../capture/capture.ts'
 import { countAnswer, type IngestCounts } from '../capture/ingest-counts.ts'
+import type { NoteRefusal } from '../capture/request-warnings.ts'
 
 export interface CaptureRoutesOptions {
   capture: Capture
+  noteRefusal: NoteRefusal
   counts: IngestCounts
   answerError: AnswerError
 }
@@ -22,7 +24,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
  * else. Only `beacon=1` asks for 204.
  */
 export async function captureRoutes (app: FastifyInstance, options: CaptureRoutesOptions): Promise<void> {
-  const { capture, counts, answerError } = options
+  const { capture, counts, noteRefusal, answerError } = options
   const atEndOfTurn = createEndOfTurn()
   // The body is read by the capture step itself, which knows more forms than content types.
   app.removeAllContentTypeParsers()
@@ -51,12 +53,14 @@ export async function captureRoutes (app: FastifyInstance, options: CaptureRoute
     return function take (request, reply) {
       atEndOfTurn(() => {
         const query = request.query as Record<string, unknown>
+        const captured: CaptureRequest = { raw: request.raw, sender: request, requestId: request.id, query, isEngage }
         const refuse = (error: unknown): void => {
+          noteRefusal(error, captured)
           answerError(error, request, reply)
           countAnswer(counts, path, reply.statusCode)
         }
         try {
-          capture({ raw: request.raw, sender: request, requestId: request.id, query, isEngage }).then(() => {
+          capture(captured).then(() => {
             const wantsNothing = query.beacon === '1' || query.beacon === 'true'
             countAnswer(counts, path, wantsNothing ? 204 : 200)
             accept(request, reply, wantsNothing)

@@ -6,7 +6,7 @@ import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
+import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM } from '../../schema/streams.ts'
 import type { MissingCounter, MissingMessages } from './count-missing.ts'
 
 /** Interval between two polls of the streams, in milliseconds. */
@@ -91,7 +91,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
   async function poll (): Promise<void> {
     try {
       const manager = await jetstreamManager(connection)
-      for (const stream of [EVENTS_STREAM, PERSONS_STREAM, DEAD_LETTER_STREAM]) {
+      for (const stream of [EVENTS_STREAM, PERSONS_STREAM, DEAD_LETTER_STREAM, WARNINGS_STREAM]) {
         const { state, config } = await manager.streams.info(stream)
         const lostBytes = (state as { lost?: { bytes: number } }).lost?.bytes ?? 0
         if (lostBytes > (lostBefore.get(stream) ?? 0)) {

@@ -4,8 +4,9 @@ import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import { applyUpdates, classifyFailure, isolateUpdates } from './apply-updates.ts'
 import { type Fingerprint, fingerprintUpdate } from './fingerprints.ts'
 import type { PersonsMessage } from './persons-message.ts'
-import { type PersonsOutcome, recordWarnings, type RefusedUpdate } from './persons-outcome.ts'
+import type { PersonsOutcome, RefusedUpdate } from './persons-outcome.ts'
 import { isUnapplied, lockProgress, type RecentUpdates, recordProgress } from './persons-progress.ts'
+import { recordWarnings } from './persons-warnings.ts'
 
 /** Messages of one partition, in the order of the stream. */
 export interface PersonsBatch {
@@ -65,7 +66,7 @@ async function applyOnce (
     const { propertiesLength, ...outcome } = await apply(transaction, updates, maxGroupTypes)
     outcome.refused.unshift(...messages.flatMap((message) => message.refused))
     if (outcome.refused.length > 0) await deadLetterUpdates(batch, outcome.refused)
-    await recordWarnings(transaction, outcome.warnings)
+    await recordWarnings(transaction, batch.partition, outcome.warnings)
     const fingerprints = fingerprintAccepted(updates, outcome.refused)
     await recordProgress(transaction, batch, messages, fingerprints)
     const result: AppliedBatch = { ...outcome, applied: countKinds(updates), deduplicated, propertiesLength }

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import { personsSubject } from '../../schema/streams.ts'
 import type { PersonsBatch } from './apply-batch.ts'
@@ -54,10 +53,12 @@ export interface RefusedUpdate {
   uuid?: string
 }
 
-/** Something that an event asked for and that was not done; counted by day in `persons_warnings`. */
-interface PersonsWarning {
+type PersonsWarningReason = 'illegal_distinct_id' | 'already_identified' | 'properties_too_large' | 'too_many_group_types'
+
+/** Something that an event asked for and that was not done; counted by `recordWarnings`. */
+export interface PersonsWarning {
   projectId: number
-  reason: 'illegal_distinct_id' | 'already_identified' | 'properties_too_large' | 'too_many_group_types'
+  reason: PersonsWarningReason
   example: Record<string, string>
 }
 
@@ -106,21 +107,4 @@ function findSequence ({ messages }: PersonsBatch, refused: RefusedUpdate): numb
   const origin = messages.find((message) =>
     message.refused.includes(refused) || message.updates.some((update) => update.uuid === refused.uuid))
   return (origin ?? messages[0])?.sequence ?? 0
-}
-
-/** Adds warnings to `persons_warnings`, by project, reason and day, with the latest as an example. */
-export async function recordWarnings (
-  transaction: TransactionSql, warnings: readonly PersonsWarning[]
-): Promise<void> {
-  if (warnings.length === 0) return
-  const rows = [...Map.groupBy(warnings, ({ projectId, reason }) => `${projectId}:${reason}`).values()]
-    .map((alike) => ({ ...alike.at(-1), occurrences: alike.length }))
-    .sort((a, b) => (a.projectId as number) - (b.projectId as number))
-  await transaction`
-    INSERT INTO persons_warnings AS known (project_id, day, reason, occurrences, example)
-    SELECT "projectId", (now() AT TIME ZONE 'UTC')::date, reason, occurrences, example
-    FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS new
-      ("projectId" integer, reason text, occurrences bigint, example jsonb)
-    ON CONFLICT (project_id, day, reason) DO UPDATE SET occurrences = known.occurrences + excluded.occurrences,
-      last_seen_at = excluded.last_seen_at, example = excluded.example`
 }

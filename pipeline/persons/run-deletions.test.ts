@@ -5,6 +5,7 @@ import { type ClickHouse, connectClickHouse } from '../../platform/clickhouse/co
 import { deletePerson } from '../../platform/persons/delete-person.ts'
 import { findPersonByDistinctId, personUuid } from '../../platform/persons/person-ids.ts'
 import type { MergeUpdate } from '../../schema/persons-update.ts'
+import { toWarningRow, WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
 import { EVENTS_STREAM, eventsSubject } from '../../schema/streams.ts'
 import { freePort } from '../../test/support/local-ports.ts'
 import type { TestContext } from '../../test/support/test-context.ts'
@@ -27,6 +28,33 @@ t.test('deletes a person by an id from before its merge, with the events of all 
   t.equal(await count(client, 'events', '1'), 3, 'events of others stay, in other projects too')
   t.equal(await findPersonByDistinctId(sql, 1, 'jo'), null)
   t.equal(await deletePerson({ projectId: 1, uuid: personUuid(1, 'jo'), withEvents: true }, deps(stores)), null)
+})
+
+t.test('empties the samples of ingestion warnings that name the person, and keeps the counts', async (t) => {
+  const stores = await startWithMergedPerson(t)
+  const { clickhouse: { client } } = stores
+  const sample = { receivedAt: 0, event: 'e', distinctId: '', uuid: '', lib: '', libVersion: '', value: '' }
+  const total = { projectId: 1, minute: Date.now() - Date.now() % 60_000, count: 7 } as const
+  await client.insert({
+    table: WARNINGS_TABLE,
+    format: 'JSONEachRow',
+    values: [
+      toWarningRow('a', { ...total, reason: 'uuid_invalid', samples: [{ ...sample, distinctId: 'phone' }] }),
+      toWarningRow('a', { ...total, reason: 'already_identified', samples: [{ ...sample, value: 'jo' }] }),
+      toWarningRow('a', { ...total, reason: 'group_cut', samples: [{ ...sample, distinctId: 'ann' }] }),
+      toWarningRow('a', { ...total, projectId: 2, reason: 'group_cut', samples: [{ ...sample, distinctId: 'jo' }] })
+    ]
+  })
+
+  t.match(await deletePerson({ projectId: 1, uuid: personUuid(1, 'jo'), withEvents: false }, deps(stores)), { isDone: true })
+
+  const result = await client.query({
+    query: 'SELECT project_id, reason, toUInt8(length(samples)) AS samples, toUInt32(count) AS count FROM ingestion_warnings ORDER BY ALL',
+    format: 'JSONCompactEachRow'
+  })
+  t.strictSame(await result.json(), [
+    [1, 'already_identified', 0, 7], [1, 'group_cut', 1, 7], [1, 'uuid_invalid', 0, 7], [2, 'group_cut', 1, 7]
+  ])
 })
 
 t.test('keeps the events when only the person is deleted; a later event creates a new person', async (t) => {

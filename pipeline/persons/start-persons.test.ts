@@ -72,6 +72,19 @@ t.test('refuses to merge an identified person into another unless forced, and co
     { reason: 'already_identified', occurrences: 1, example: { distinctId: 'ann', otherDistinctId: 'phone' } },
     { reason: 'illegal_distinct_id', occurrences: 2, example: { otherDistinctId: ' "Guest" ' } }
   ])
+  const warnings = await waitFor(async () => {
+    const result = await clickhouse.client.query({
+      query: `SELECT reason, effect, toUInt32(sum(count)) AS count, arraySort(groupArrayArray(samples.value)) AS values
+        FROM ingestion_warnings WHERE project_id = 1 GROUP BY reason, effect ORDER BY reason`,
+      format: 'JSONEachRow'
+    })
+    const rows = await result.json<object>()
+    return rows.length === 2 && rows
+  })
+  t.strictSame(warnings, [
+    { reason: 'already_identified', effect: 'refused', count: 1, values: ['phone'] },
+    { reason: 'illegal_distinct_id', effect: 'refused', count: 2, values: [' "Guest" ', 'null'] }
+  ])
 
   await publish([{ ...identify('ann', 'phone'), how: 'force' }])
   await waitUntilApplied()

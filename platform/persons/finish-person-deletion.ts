@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type ClickHouse, onCluster, onEachReplica, onEachShard } from '../clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
+import { WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
 import { drainPersonsOutbox } from './persons-outbox.ts'
 
 /** A recorded deletion of a person: a row of `person_deletions`. */
@@ -99,16 +100,35 @@ interface Work {
   table: string
   /** On parameters `project`, `uuids`, `version` and `requested`. */
   where: string
+  /** What the mutation does with these rows; default: deletes them. */
+  change?: string
 }
+
+/** The person of a text, as `personUuid` computes it. */
+function personOf (text: string): string {
+  const hash = `hex(SHA1(concat(unhex('932979b465c3442484670b66ec27bc22'), toString(project_id), ':', ${text})))`
+  return `toUUID(concat(substring(${hash}, 1, 12), '5', substring(${hash}, 14, 3),
+    translate(substring(${hash}, 17, 1), '0123456789ABCDEF', '89AB89AB89AB89AB'), substring(${hash}, 18, 15)))`
+}
+
+/** The value at fault of a refused merge is a distinct id, too. */
+const SAMPLES_OF_PERSON = ['distinct_id', 'value'].map((field) =>
+  `arrayExists(text -> has({uuids: Array(UUID)}, ${personOf('text')}), samples.${field})`).join(' OR ')
 
 function listWork ({ withEvents }: PersonDeletion): Work[] {
   const copies = 'project_id = {project: UInt32} AND version <= {version: UInt64}'
-  const work = [
+  const work: Work[] = [
     { table: 'persons', where: `${copies} AND person_id IN {uuids: Array(UUID)}` },
     { table: 'person_distinct_ids', where: `${copies} AND person_id IN {uuids: Array(UUID)}` },
     {
       table: 'person_overrides',
       where: `${copies} AND (person_id IN {uuids: Array(UUID)} OR old_person_id IN {uuids: Array(UUID)})`
+    },
+    {
+      table: WARNINGS_TABLE,
+      where: `project_id = {project: UInt32} AND (${SAMPLES_OF_PERSON})`,
+      // The counts name nobody and stay.
+      change: 'UPDATE samples = []'
     }
   ]
   if (!withEvents) return work
@@ -139,11 +159,11 @@ async function countRows (
 
 /** Starts a mutation, which rewrites the parts with such rows in the background. */
 async function startDelete (
-  deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where }: Work
+  deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where, change = 'DELETE' }: Work
 ): Promise<void> {
   for (const params of toParams(deletion)) {
     await clickhouse.command({
-      query: `ALTER TABLE ${table} ${onCluster(cluster)} DELETE WHERE ${where}`,
+      query: `ALTER TABLE ${table} ${onCluster(cluster)} ${change} WHERE ${where}`,
       query_params: params,
       clickhouse_settings: { mutations_sync: '0' }
     })

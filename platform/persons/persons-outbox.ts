@@ -4,6 +4,7 @@ import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { classifyClickHouseError } from '../clickhouse/clickhouse-errors.ts'
 import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'
+import { WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
 
 /** ClickHouse tables with copies of persons and groups. */
 export const COPY_TABLES = ['persons', 'person_distinct_ids', 'person_overrides', 'groups'] as const
@@ -44,7 +45,17 @@ export async function postCopies (transaction: TransactionSql, copies: PersonsCo
   }
 }
 
-function * toChunks (rows: readonly CopyRow[]): Generator<{ text: string, rowCount: number }> {
+/** Writes running totals of warnings to the outbox; the highest one of a minute counts, whatever their order. */
+export async function postWarnings (
+  transaction: TransactionSql, rows: readonly Record<string, unknown>[]
+): Promise<void> {
+  for (const { text, rowCount } of toChunks(rows)) {
+    await transaction`
+      INSERT INTO persons_outbox (target, rows, row_count) VALUES (${WARNINGS_TABLE}, ${zstdCompressSync(text)}, ${rowCount})`
+  }
+}
+
+function * toChunks (rows: readonly Record<string, unknown>[]): Generator<{ text: string, rowCount: number }> {
   let lines: string[] = []
   let length = 0
   for (const row of rows) {

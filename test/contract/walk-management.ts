@@ -157,7 +157,7 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
   })
 }
 
-/** What the product has beyond the contract: feature flags, dead letters, persons. */
+/** What the product has beyond the contract: feature flags, dead letters, warnings, persons. */
 export async function walkBeyondContract (t: Test, { stack, client }: ContractSystem): Promise<void> {
   await t.test('Beyond the contract: feature flags, dead letters, persons', async (t) => {
     const filters = { groups: [{ properties: [], rollout_percentage: 100 }], payloads: { true: '{"a": 1}' } }
@@ -175,6 +175,8 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', `~/dead_letters/${letter}/`), { status: 200, body: { error: 'planted' } })
     t.match(await client.call(t, 'POST', '~/dead_letters/replay/', { dry_run: true }), { status: 200, body: { matched: 1 } })
     t.match(await client.call(t, 'POST', `~/dead_letters/${letter}/replay/`), { status: 200, body: { replayed: 1 } })
+
+    t.match(await client.call(t, 'GET', '~/ingestion_warnings/'), { status: 200, body: { next: null } })
 
     const person = randomUUID()
     await stack.sql`INSERT INTO persons (project_id, uuid) VALUES (1, ${person})`

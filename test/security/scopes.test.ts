@@ -16,6 +16,7 @@ const FOLDERS: Record<string, string> = {
   event_definitions: 'event_definition',
   experiments: 'experiment',
   feature_flags: 'feature_flag',
+  ingestion_warnings: 'event',
   persons: 'person',
   property_definitions: 'property_definition'
 }

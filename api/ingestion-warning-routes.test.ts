@@ -1,0 +1,59 @@
+import t from 'tap'
+import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
+import { toWarningRow, WARNINGS_TABLE, type WarningTotal } from '../schema/ingestion-warnings.ts'
+import { freePort } from '../test/support/local-ports.ts'
+import { createTestClickHouse } from '../test/support/test-stores.ts'
+import { createTestApi } from './testing/create-test-api.ts'
+
+/** Some minutes ago: older rows would be gone by the retention of the table. */
+const MINUTE = Date.now() - Date.now() % 60_000 - 600_000
+const SAMPLE = { receivedAt: MINUTE + 5, event: 'paid', distinctId: 'jo', uuid: 'u', lib: 'web', libVersion: '1.2.3', value: 'soon' }
+
+t.test('lists the warnings of the project, newest first, by reason, effect and time', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const api = await createTestApi(t, { clickhouse: client })
+  const total = (minutes: number, reason: WarningTotal['reason'], count: number): WarningTotal =>
+    ({ projectId: api.projectId, minute: MINUTE + minutes * 60_000, reason, count, samples: [SAMPLE] })
+  const rows = [
+    toWarningRow('a', total(0, 'uuid_invalid', 1)), toWarningRow('a', total(0, 'uuid_invalid', 5)),
+    toWarningRow('b', total(0, 'uuid_invalid', 2)), toWarningRow('a', total(1, 'missing_event_name', 3)),
+    toWarningRow('a', { ...total(2, 'rate_limited', 9), projectId: api.projectId + 1 })
+  ]
+  for (const row of rows) await client.insert({ table: WARNINGS_TABLE, values: [row], format: 'JSONEachRow' })
+  const counts = async (query: string): Promise<unknown> =>
+    (await api.call('GET', `~/ingestion_warnings/?${query}`)).body.results.map(({ count }: { count: number }) => count)
+  const at = (minutes: number): string => new Date(MINUTE + minutes * 60_000).toISOString()
+
+  t.strictSame((await api.call('GET', '~/ingestion_warnings/')).body, {
+    count: 2,
+    next: null,
+    previous: null,
+    results: [
+      ['missing_event_name', 'dropped', 3, at(1)] as const, ['uuid_invalid', 'replaced', 7, at(0)] as const
+    ].map(([reason, effect, count, minute]) => ({
+      minute,
+      reason,
+      effect,
+      count,
+      samples: [{
+        received_at: new Date(MINUTE + 5).toISOString(), event: 'paid', distinct_id: 'jo', uuid: 'u', lib: 'web', lib_version: '1.2.3', value: 'soon'
+      }]
+    }))
+  }, 'the highest total of each source, added up')
+  t.strictSame(await counts('reason=uuid_invalid'), [7])
+  t.strictSame(await counts('effect=dropped'), [3])
+  t.strictSame(await counts(`from=${at(1)}`), [3])
+  t.strictSame(await counts(`to=${at(1)}`), [7])
+  t.strictSame(await counts('limit=1&offset=1'), [7])
+  t.strictSame(await counts('to=1000-01-01'), [])
+  t.match(await api.call('GET', '~/ingestion_warnings?reason=bad'), { status: 400, body: { attr: 'reason' } })
+  t.match(await api.call('GET', '~/ingestion_warnings?from=soon'), { status: 400, body: { attr: 'from' } })
+})
+
+t.test('says that ClickHouse is unavailable', async (t) => {
+  const clickhouse = connectClickHouse({ url: `http://127.0.0.1:${await freePort()}/none` })
+  t.teardown(async () => await clickhouse.close())
+  const api = await createTestApi(t, { clickhouse })
+
+  t.match(await api.call('GET', '~/ingestion_warnings/'), { status: 503, body: { code: 'clickhouse_unavailable' } })
+})

@@ -1,0 +1,123 @@
+import type { FastifyInstance } from 'fastify'
+import { type ClickHouse, queryRows } from '../platform/clickhouse/connect-clickhouse.ts'
+import { INGESTION_WARNINGS, type WarningEffect, type WarningReason } from '../schema/ingestion-warnings.ts'
+import { describeClickHouseError } from './http/errors.ts'
+import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from './http/pagination.ts'
+import { accessOf } from './http/personal-key-access.ts'
+import { parseIsoDateTime } from './http/request-values.ts'
+
+const effects = [...new Set(Object.values(INGESTION_WARNINGS))]
+const text = { type: 'string' } as const
+
+const sampleSchema = {
+  type: 'object',
+  properties: {
+    received_at: { type: 'string', format: 'date-time' },
+    event: { ...text, description: 'Name of the event; empty when unknown, as are the other texts.' },
+    distinct_id: text,
+    uuid: { ...text, description: 'As it was sent.' },
+    lib: { ...text, description: 'SDK.' },
+    lib_version: text,
+    value: { ...text, description: 'The value at fault, at most 200 characters.' }
+  }
+} as const
+
+const properties = {
+  minute: { type: 'string', format: 'date-time', description: 'Begin of the minute of receipt.' },
+  reason: { type: 'string', enum: Object.keys(INGESTION_WARNINGS) },
+  effect: { type: 'string', enum: effects },
+  count: { type: 'integer', description: 'Events; of rate_limited requests. Exact.' },
+  samples: { type: 'array', items: sampleSchema, description: 'At most five cases, newest first.' }
+} as const
+
+const warningSchema = { $id: 'IngestionWarning', type: 'object', required: Object.keys(properties), properties } as const
+
+const querySchema = {
+  type: 'object',
+  properties: {
+    ...pageQueryProperties,
+    reason: { type: 'string', enum: Object.keys(INGESTION_WARNINGS) },
+    effect: { type: 'string', enum: effects },
+    from: { type: 'string', format: 'date-time', description: 'Minutes that begin at or after.' },
+    to: { type: 'string', format: 'date-time', description: 'Minutes that begin before.' }
+  }
+} as const
+
+interface WarningQuery extends PageQuery {
+  reason?: WarningReason
+  effect?: WarningEffect
+  from?: string
+  to?: string
+}
+
+interface WarningRow {
+  minute: number
+  reason: WarningReason
+  effect: WarningEffect
+  count: number
+  samples: (Record<string, unknown> & { received_at: string })[]
+}
+
+/** Seconds of the query at most. */
+const MAX_SECONDS = 30
+
+/** What of a project was not stored as it was sent. */
+export async function ingestionWarningRoutes (
+  app: FastifyInstance, deps: { clickhouse: ClickHouse, publicUrl: string }
+): Promise<void> {
+  app.addSchema(warningSchema)
+  app.get<{ Querystring: WarningQuery }>('/', {
+    config: { scope: 'event:read' },
+    schema: {
+      tags: ['events'],
+      summary: 'List ingestion warnings',
+      description: 'Everything that was dropped, changed or refused, counted by reason and minute; newest first.',
+      querystring: querySchema,
+      response: { 200: pageSchema({ $ref: 'IngestionWarning#' }) }
+    }
+  }, async (request) => {
+    const { rows, count } = await readWarnings(deps.clickhouse, accessOf(request).projectId, request.query)
+      .catch((error: unknown) => { throw describeClickHouseError(error) })
+    return buildPage(request, deps.publicUrl, { results: rows.map(describe), count })
+  })
+}
+
+async function readWarnings (
+  clickhouse: ClickHouse, project: number, { reason, effect, from, to, limit, offset }: WarningQuery
+): Promise<{ rows: WarningRow[], count: number }> {
+  const conditions = [
+    'project_id = {project: UInt32}',
+    ...(reason === undefined ? [] : ['reason = {reason: String}']),
+    ...(effect === undefined ? [] : ['effect = {effect: String}']),
+    ...(from === undefined ? [] : ['minute >= toDateTime({from: UInt32})']),
+    ...(to === undefined ? [] : ['minute < toDateTime({to: UInt32})'])
+  ].join(' AND ')
+  const all = { project, reason, effect, from: toSeconds(from), to: toSeconds(to), limit, offset }
+  const params = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
+  const [rows, counts] = await Promise.all([
+    queryRows<WarningRow>(clickhouse, `
+      SELECT toUnixTimestamp(minute) AS minute, reason, effect, toUInt32(count) AS count,
+        samples
+      FROM ingestion_warnings WHERE ${conditions}
+      ORDER BY ingestion_warnings.minute DESC, reason LIMIT {limit: UInt32} OFFSET {offset: UInt32}
+      SETTINGS max_execution_time = ${MAX_SECONDS}`, params),
+    queryRows<{ count: number }>(clickhouse, `SELECT toUInt32(count()) AS count FROM ingestion_warnings WHERE ${conditions}`, params)
+  ])
+  return { rows, count: counts[0]?.count ?? 0 }
+}
+
+/** ClickHouse has no years before 1970 here, and none after 2106. */
+function toSeconds (text: string | undefined): number | undefined {
+  const time = text === undefined ? undefined : parseIsoDateTime(text)?.getTime()
+  return time === undefined ? undefined : Math.min(Math.max(Math.floor(time / 1000), 0), 4_294_967_295)
+}
+
+function describe ({ minute, reason, effect, count, samples }: WarningRow): object {
+  return {
+    minute: new Date(minute * 1000).toISOString(),
+    reason,
+    effect,
+    count,
+    samples: samples.map((sample) => ({ ...sample, received_at: `${sample.received_at.replace(' ', 'T')}Z` }))
+  }
+}

@@ -1,0 +1,103 @@
+import { HttpError } from '../../platform/errors.ts'
+import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
+import { toDistinctId } from '../../platform/identity.ts'
+import { cutText, toStorableText } from '../../platform/storable-text.ts'
+import {
+  MAX_SAMPLE_TEXT, MAX_SAMPLES, NO_PROJECT, type WarningReason, type WarningSample
+} from '../../schema/ingestion-warnings.ts'
+import type { WarningTotals } from '../publish/warning-totals.ts'
+import type { CaptureRequest } from './capture.ts'
+import type { RequestContext } from './envelope.ts'
+import type { DropReason } from './ingest-counts.ts'
+
+/** What is to be said about the events of one request; crosses threads. */
+export interface RequestWarnings {
+  counts: Partial<Record<WarningReason, number>>
+  /** The first few cases of each reason. */
+  samples: { reason: WarningReason, sample: WarningSample }[]
+}
+
+/**
+ * Counts a warning about an event, once for each reason.
+ *
+ * @param sent   The event as it was sent, whatever it is.
+ * @param value  What is wrong with it; called for the few cases that are shown.
+ */
+export function noteWarning (
+  context: RequestContext, reason: WarningReason, sent: unknown, value: () => unknown
+): void {
+  const warnings = context.warnings ??= { counts: {}, samples: [] }
+  const count = (warnings.counts[reason] ?? 0) + 1
+  warnings.counts[reason] = count
+  if (count <= MAX_SAMPLES) {
+    warnings.samples.push({ reason, sample: describeEvent(sent, value(), context.receivedAt) })
+  }
+}
+
+/** Counts a dropped event. */
+export function noteDropped (context: RequestContext, reason: DropReason, sent: unknown): void {
+  noteWarning(context, reason, sent, () => {
+    const { event, properties, distinct_id: distinctId } = fieldsOf(sent)
+    switch (reason) {
+      case 'not_an_object': return sent
+      case 'missing_event_name': return event
+      case 'invalid_event_name': return event
+      case 'missing_distinct_id': return distinctId
+      case 'invalid_properties': return properties
+      case 'event_too_large': return `${stringifyJson(properties).length} characters of properties`
+      case 'not_storable': return undefined
+    }
+  })
+}
+
+/** Characters of a wrong key that are kept: enough to recognise it, too few to use it. */
+const KEY_CHARACTERS = 8
+
+/** Codes of requests whose key is missing, wrong, or not for what it was used for. */
+const KEY_ERRORS = new Set(['invalid_api_key', 'invalid_personal_api_key', 'permission_denied', 'invalid_project'])
+
+/** Counts a refused request when its key or the rate limit is the reason. */
+export type NoteRefusal = (error: unknown, request: Pick<CaptureRequest, 'credentials'>) => void
+
+/** The client of a refused request is told, so nothing waits for the count; the project is told as well. */
+export function createNoteRefusal (warnings: Pick<WarningTotals, 'addRefused'>, now: () => number): NoteRefusal {
+  return function noteRefusal (error, { credentials }) {
+    if (!(error instanceof HttpError)) return
+    const { projectId } = error.details
+    if (typeof projectId === 'number') {
+      warnings.addRefused(projectId, 'rate_limited', () => describeRefusal(now(), ''))
+    } else if (KEY_ERRORS.has(error.code)) {
+      warnings.addRefused(NO_PROJECT, 'wrong_key', () => describeRefusal(now(), credentials?.apiKey ?? ''))
+    }
+  }
+}
+
+/** The sample of a request that was refused before its events were read. */
+function describeRefusal (receivedAt: number, key: string): WarningSample {
+  const value = key.length > KEY_CHARACTERS ? `${key.slice(0, KEY_CHARACTERS)}… (${key.length} characters)` : key
+  return { receivedAt, event: '', distinctId: '', uuid: '', lib: '', libVersion: '', value: toText(value) }
+}
+
+function describeEvent (sent: unknown, value: unknown, receivedAt: number): WarningSample {
+  const fields = fieldsOf(sent)
+  const properties = fieldsOf(fields.properties)
+  return {
+    receivedAt,
+    event: toText(fields.event),
+    distinctId: toDistinctId(fields.distinct_id ?? fields.$distinct_id ?? properties.distinct_id),
+    uuid: toText(fields.uuid),
+    lib: toText(properties.$lib),
+    libVersion: toText(properties.$lib_version),
+    value: toText(value)
+  }
+}
+
+function fieldsOf (value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : {}
+}
+
+/** A text is itself, absent is empty, anything else its JSON. */
+function toText (value: unknown): string {
+  if (value === undefined) return ''
+  return toStorableText(cutText(typeof value === 'string' ? value : stringifyJson(value), MAX_SAMPLE_TEXT))
+}

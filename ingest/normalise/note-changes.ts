@@ -1,0 +1,70 @@
+/** Warnings about events that are stored, but not in all as they were sent. */
+import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
+import { MAX_DISTINCT_ID_LENGTH, MAX_GROUP_KEY_LENGTH, MAX_NAME_LENGTH } from '../../platform/identity.ts'
+import type { RequestContext } from '../capture/envelope.ts'
+import { noteWarning } from '../capture/request-warnings.ts'
+import type { SentEvent } from '../capture/take-event.ts'
+import type { EventRow, UuidWords } from './event-row.ts'
+import type { ReadProperties } from './read-properties.ts'
+import { whyReplaced } from './timestamps.ts'
+import { parseUuid } from './uuid.ts'
+
+/** An event as it came, and what was made of it. */
+export interface NormalisedParts {
+  sent: SentEvent
+  /** As stored. */
+  properties: Readonly<Record<string, unknown>>
+  row: EventRow
+  read: ReadProperties
+  /** The time is not the one that was sent. */
+  replaced: boolean
+}
+
+/** Notes everything that was replaced or cut. Costs some comparisons for an event that is stored as it came. */
+export function noteChanges (parts: NormalisedParts, context: RequestContext): void {
+  const { sent, properties, row, read, replaced } = parts
+  if (replaced) {
+    noteWarning(context, whyReplaced(sent.timestamp, row.timestamp), sent, () => sent.timestamp ?? sent.offset)
+  }
+  if (mayBeDerived(row.uuid) && isDerived(sent.uuid)) noteWarning(context, 'uuid_invalid', sent, () => sent.uuid)
+  if (row.event.length < sent.event.length) noteWarning(context, 'event_name_cut', sent, () => sent.event)
+  if (row.distinctId.length >= MAX_DISTINCT_ID_LENGTH) {
+    const distinctId = sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id
+    if (textOf(distinctId).length > row.distinctId.length) noteWarning(context, 'distinct_id_cut', sent, () => distinctId)
+  }
+  if (row.groups.length > 0) noteGroups(parts, context)
+  if (read.cut !== null) noteWarning(context, 'column_cut', sent, () => read.cut)
+  if (read.undescribed !== null) noteWarning(context, 'property_not_described', sent, () => read.undescribed)
+}
+
+function noteGroups ({ sent, properties, row }: NormalisedParts, context: RequestContext): void {
+  let given = 0
+  let cut: string | null = null
+  for (const [type, key] of Object.entries(properties.$groups as object)) {
+    const text = textOf(key)
+    if (type === '' || text === '') continue
+    given++
+    if (isLonger(type, MAX_NAME_LENGTH) || isLonger(text, MAX_GROUP_KEY_LENGTH)) cut ??= `${type}: ${text}`
+  }
+  if (cut !== null) noteWarning(context, 'group_cut', sent, () => cut)
+  if (given > row.groups.length / 2) noteWarning(context, 'too_many_groups', sent, () => `${given} groups`)
+}
+
+/** Uuids made of a text are of version 5; nearly no SDK sends such. */
+function mayBeDerived ({ b }: UuidWords): boolean {
+  return ((b >>> 12) & 0xf) === 5
+}
+
+function isDerived (sent: unknown): boolean {
+  return parseUuid(textOf(sent)) === null
+}
+
+/** Whether a text has more characters (code points) than the limit. */
+function isLonger (text: string, limit: number): boolean {
+  return text.length > limit && (text.length > 2 * limit || [...text].length > limit)
+}
+
+function textOf (value: unknown): string {
+  if (value === undefined || value === null) return ''
+  return typeof value === 'string' ? value : stringifyJson(value)
+}

@@ -1,0 +1,82 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import t from 'tap'
+import { createLogger } from '../../platform/logger.ts'
+import type { WarningsMessage } from '../../schema/ingestion-warnings.ts'
+import type { RequestWarnings } from '../capture/request-warnings.ts'
+import { WarningTotals } from './warning-totals.ts'
+
+const MINUTE = 1_800_000_000_000 - 1_800_000_000_000 % 60_000
+const SAMPLE = { receivedAt: MINUTE, event: 'e', distinctId: 'd', uuid: '', lib: '', libVersion: '', value: '' }
+const warned = (count: number): RequestWarnings => ({
+  counts: { missing_event_name: count }, samples: [{ reason: 'missing_event_name', sample: SAMPLE }]
+})
+
+/** A publisher that fails while it is told to, and keeps what it took. */
+function createPublisher () {
+  const published: WarningsMessage[] = []
+  const publisher = { fails: false, at: MINUTE, published, waitMs: 0 }
+  const totals = new WarningTotals({
+    source: 'p1',
+    nextMessageId: () => 'id',
+    logger: createLogger({ component: 'test', level: 'silent' }),
+    now: () => publisher.at,
+    publish: async ({ payload }) => {
+      await delay(publisher.waitMs)
+      if (publisher.fails) throw new Error('neither stream nor spool')
+      published.push(JSON.parse(Buffer.from(payload).toString()) as WarningsMessage)
+    }
+  })
+  return { publisher, totals }
+}
+
+t.test('a request waits until its warnings are published, and shares the message', async (t) => {
+  const { publisher, totals } = createPublisher()
+  publisher.waitMs = 50
+
+  await Promise.all([totals.add(1, warned(2)), totals.add(1, warned(3)), totals.add(2, warned(1))])
+
+  t.match(publisher.published, [{
+    source: 'p1', totals: [{ projectId: 1, reason: 'missing_event_name', minute: MINUTE, count: 5 }, { projectId: 2, count: 1 }]
+  }])
+})
+
+t.test('each message has the total of the minute so far, and samples once', async (t) => {
+  const { publisher, totals } = createPublisher()
+
+  await totals.add(1, warned(2))
+  await totals.add(1, warned(3))
+  publisher.at = MINUTE + 60_000
+  await totals.add(1, warned(4))
+  publisher.at = MINUTE
+  await totals.add(1, warned(5))
+
+  t.match(publisher.published.flatMap(({ totals }) => totals), [
+    { minute: MINUTE, count: 2, samples: [SAMPLE] },
+    { minute: MINUTE, count: 5, samples: [SAMPLE] },
+    { minute: MINUTE + 60_000, count: 4 },
+    { minute: MINUTE + 60_000, count: 9 }
+  ], 'a clock that was set back opens no minute again')
+})
+
+t.test('what could not be published is refused to the request, and in the next message', async (t) => {
+  const { publisher, totals } = createPublisher()
+  publisher.fails = true
+  await t.rejects(totals.add(1, warned(2)), { message: 'neither stream nor spool' })
+  publisher.fails = false
+
+  await totals.add(2, warned(1))
+
+  const totalsOf = publisher.published[0]?.totals ?? []
+  t.match(totalsOf.toSorted((a, b) => a.projectId - b.projectId), [
+    { projectId: 1, count: 2, samples: { length: 1 } }, { projectId: 2, count: 1, samples: { length: 1 } }
+  ])
+})
+
+t.test('refused requests wait for nobody, and are published within a second or at the end', async (t) => {
+  const { publisher, totals } = createPublisher()
+  for (let n = 0; n < 1000; n++) totals.addRefused(1, 'rate_limited', () => SAMPLE)
+
+  await totals.close()
+
+  t.match(publisher.published, [{ totals: [{ reason: 'rate_limited', count: 1000, samples: { length: 3 } }] }])
+})

@@ -1,0 +1,154 @@
+import type { Logger } from '../../platform/logger.ts'
+import {
+  MAX_SAMPLES, minuteOf, type WarningReason, type WarningSample, type WarningsMessage, type WarningTotal
+} from '../../schema/ingestion-warnings.ts'
+import { WARNINGS_SUBJECT } from '../../schema/streams.ts'
+import type { RequestWarnings } from '../capture/request-warnings.ts'
+import type { Publish } from './durable-publisher.ts'
+
+export interface WarningTotalsOptions {
+  /** Id of this process, different after each start: its totals begin at 0. */
+  source: string
+  publish: Publish
+  nextMessageId: () => string
+  logger: Logger
+  /** Epoch milliseconds. */
+  now: () => number
+}
+
+/** Shortest pause between two messages, in milliseconds: whoever sends bad events only cannot make more of them. */
+const PAUSE_MS = 100
+
+/** How long totals of refused requests wait for company, in milliseconds. */
+const REFUSED_WAIT_MS = 1000
+
+/** Totals of one message at most; with samples some hundred kilobytes. */
+const TOTALS_PER_MESSAGE = 100
+
+/** Totals that wait while neither stream nor spool takes them; the oldest are given up beyond. */
+const MAX_WAITING = 10_000
+
+/** A running total, and how many of its samples have been published. */
+interface Entry {
+  total: WarningTotal
+  published: number
+}
+
+/**
+ * Counts the warnings of a process by project, reason and minute, and publishes the running totals.
+ *
+ * A request that is answered with 200 waits until its warnings are durable, as it waits for its events: no crash
+ * forgets why an acknowledged event is not stored. Totals of refused requests follow within a second; a killed process
+ * takes those of its last second along, about requests whose clients were told.
+ */
+export class WarningTotals {
+  readonly #options: WarningTotalsOptions
+  #minute = 0
+  /** Totals of the current minute. */
+  #current = new Map<string, Entry>()
+  /** Totals that changed since they were published. */
+  readonly #waiting = new Set<Entry>()
+  /** Requests that wait for the next messages. */
+  #requests: PromiseWithResolvers<void> | null = null
+  #sending: Promise<void> | null = null
+  #sentAt = -Infinity
+  #timer: NodeJS.Timeout | null = null
+  #dueAt = Infinity
+
+  constructor (options: WarningTotalsOptions) {
+    this.#options = options
+  }
+
+  /** Counts the warnings of a request; resolves when they are durable. */
+  add (projectId: number, { counts, samples }: RequestWarnings): Promise<void> {
+    for (const reason in counts) {
+      const entry = this.#count(projectId, reason as WarningReason, counts[reason as WarningReason] as number)
+      for (const each of samples) if (each.reason === reason) keepSample(entry, each.sample)
+    }
+    this.#requests ??= Promise.withResolvers<void>()
+    this.#sendAt(Math.max(performance.now(), this.#sentAt + PAUSE_MS))
+    return this.#requests.promise
+  }
+
+  /** Counts a refused request. */
+  addRefused (projectId: number, reason: WarningReason, describe: () => WarningSample): void {
+    const entry = this.#count(projectId, reason, 1)
+    if (entry.total.samples.length < MAX_SAMPLES) keepSample(entry, describe())
+    this.#sendAt(performance.now() + REFUSED_WAIT_MS)
+  }
+
+  /** Publishes what waits. */
+  async close (): Promise<void> {
+    await this.#sending
+    await this.#send()
+    if (this.#timer !== null) clearTimeout(this.#timer)
+  }
+
+  #count (projectId: number, reason: WarningReason, events: number): Entry {
+    // A clock that was set back must not open a minute again: its totals would begin at 0 once more.
+    const minute = minuteOf(this.#options.now())
+    if (minute > this.#minute) {
+      this.#minute = minute
+      this.#current = new Map()
+    }
+    const key = `${projectId}:${reason}`
+    let entry = this.#current.get(key)
+    if (entry === undefined) {
+      entry = { total: { projectId, reason, minute: this.#minute, count: 0, samples: [] }, published: 0 }
+      this.#current.set(key, entry)
+    }
+    entry.total.count += events
+    this.#waiting.add(entry)
+    return entry
+  }
+
+  #sendAt (at: number): void {
+    if (this.#sending !== null || this.#dueAt <= at) return
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#dueAt = at
+    this.#timer = setTimeout(() => { void this.#send() }, Math.max(0, at - performance.now()))
+  }
+
+  /** Never rejects: a failure reaches the requests, and the totals wait for the next message. */
+  async #send (): Promise<void> {
+    this.#timer = null
+    this.#dueAt = Infinity
+    const requests = this.#requests
+    this.#requests = null
+    const entries = [...this.#waiting]
+    this.#waiting.clear()
+    this.#sentAt = performance.now()
+    this.#sending = this.#publish(entries).then(() => requests?.resolve(), (error: unknown) => {
+      this.#putBack(entries)
+      requests?.reject(error)
+    })
+    await this.#sending
+    this.#sending = null
+    if (this.#requests !== null) this.#sendAt(this.#sentAt + PAUSE_MS)
+    else if (this.#waiting.size > 0) this.#sendAt(this.#sentAt + REFUSED_WAIT_MS)
+  }
+
+  async #publish (entries: readonly Entry[]): Promise<void> {
+    const { source, publish, nextMessageId } = this.#options
+    for (let at = 0; at < entries.length; at += TOTALS_PER_MESSAGE) {
+      const some = entries.slice(at, at + TOTALS_PER_MESSAGE)
+      const lengths = some.map(({ total }) => total.samples.length)
+      const totals = some.map(({ total, published }) => ({ ...total, samples: total.samples.slice(published) }))
+      const payload = Buffer.from(JSON.stringify({ source, totals } satisfies WarningsMessage))
+      await publish({ subject: WARNINGS_SUBJECT, id: nextMessageId(), headers: {}, payload })
+      some.forEach((entry, index) => { entry.published = Math.max(entry.published, lengths[index] as number) })
+    }
+  }
+
+  #putBack (entries: readonly Entry[]): void {
+    for (const entry of entries) this.#waiting.add(entry)
+    const excess = this.#waiting.size - MAX_WAITING
+    if (excess <= 0) return
+    for (const entry of [...this.#waiting].slice(0, excess)) this.#waiting.delete(entry)
+    this.#options.logger.error({ totals: excess }, 'neither stream nor spool takes ingestion warnings; the oldest counts are given up')
+  }
+}
+
+function keepSample ({ total }: Entry, sample: WarningSample): void {
+  if (total.samples.length < MAX_SAMPLES) total.samples.push(sample)
+}

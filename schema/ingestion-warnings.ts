@@ -1,0 +1,118 @@
+/**
+ * Ingestion warnings: what was not stored as it was sent, counted by project, reason and minute, with some samples.
+ *
+ * A count travels as the sum of its minute so far, together with who counted it (`source`), and the table keeps the
+ * highest one of each source. So a message that is repeated, overtaken or inserted twice changes nothing, and the total
+ * of a minute is the sum over its sources (docs/decisions/0019-warnings-are-running-totals.md).
+ */
+
+/** What happened to the event, by reason. */
+export type WarningEffect = 'dropped' | 'replaced' | 'cut' | 'refused'
+
+/**
+ * Every reason, with its effect:
+ *
+ * - `dropped`: answered with 200, not stored.
+ * - `replaced`: stored, with another value in the place of one that makes no sense.
+ * - `cut`: stored, with a value cut to its limit, or a part left out.
+ * - `refused`: the whole request (`rate_limited`, `wrong_key`), or a change of a person or group.
+ */
+export const INGESTION_WARNINGS = {
+  not_an_object: 'dropped',
+  missing_event_name: 'dropped',
+  invalid_event_name: 'dropped',
+  missing_distinct_id: 'dropped',
+  invalid_properties: 'dropped',
+  event_too_large: 'dropped',
+  not_storable: 'dropped',
+  timestamp_in_future: 'replaced',
+  timestamp_too_old: 'replaced',
+  timestamp_unreadable: 'replaced',
+  uuid_invalid: 'replaced',
+  event_name_cut: 'cut',
+  distinct_id_cut: 'cut',
+  group_cut: 'cut',
+  too_many_groups: 'cut',
+  column_cut: 'cut',
+  property_not_described: 'cut',
+  rate_limited: 'refused',
+  wrong_key: 'refused',
+  illegal_distinct_id: 'refused',
+  already_identified: 'refused',
+  properties_too_large: 'refused',
+  too_many_group_types: 'refused'
+} as const satisfies Record<string, WarningEffect>
+
+export type WarningReason = keyof typeof INGESTION_WARNINGS
+
+/** The project of warnings that belong to none: requests with a wrong key. */
+export const NO_PROJECT = 0
+
+/** Samples that one source keeps of a project, reason and minute. */
+export const MAX_SAMPLES = 3
+
+/** Characters of each text of a sample. */
+export const MAX_SAMPLE_TEXT = 200
+
+/** One case of a warning. Texts are storable, at most `MAX_SAMPLE_TEXT` characters, and empty when unknown. */
+export interface WarningSample {
+  /** Epoch milliseconds. */
+  receivedAt: number
+  event: string
+  distinctId: string
+  uuid: string
+  /** SDK and its version. */
+  lib: string
+  libVersion: string
+  /** The value at fault, as text; of a wrong key its first characters only. */
+  value: string
+}
+
+/** What one source has counted of a project, reason and minute so far. */
+export interface WarningTotal {
+  projectId: number
+  reason: WarningReason
+  /** Begin of the minute in which ingest received the event, epoch milliseconds. */
+  minute: number
+  /** Events; of `rate_limited` and `wrong_key` requests. Never less than in an earlier message. */
+  count: number
+  samples: WarningSample[]
+}
+
+/** A message of WARNINGS, as JSON. */
+export interface WarningsMessage {
+  /** Id of the process that counted. */
+  source: string
+  totals: WarningTotal[]
+}
+
+/** The table that takes the totals; `ingestion_warnings` is the view over it that people read. */
+export const WARNINGS_TABLE = 'ingestion_warnings_by_source'
+
+/** A row of `WARNINGS_TABLE` as JSONEachRow takes it. */
+export function toWarningRow (source: string, total: WarningTotal): Record<string, unknown> {
+  return {
+    project_id: total.projectId,
+    minute: Math.floor(total.minute / 1000),
+    reason: total.reason,
+    source,
+    effect: INGESTION_WARNINGS[total.reason],
+    count: total.count,
+    samples: total.samples.map((sample) => ({
+      received_at: new Date(sample.receivedAt).toISOString().slice(0, 23),
+      event: sample.event,
+      distinct_id: sample.distinctId,
+      uuid: sample.uuid,
+      lib: sample.lib,
+      lib_version: sample.libVersion,
+      value: sample.value
+    }))
+  }
+}
+
+const MINUTE_MS = 60_000
+
+/** Begin of the minute of a moment, epoch milliseconds. */
+export function minuteOf (epochMs: number): number {
+  return epochMs - epochMs % MINUTE_MS
+}

@@ -1,0 +1,164 @@
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import t, { type Test } from 'tap'
+import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
+import { storeWarnings } from '../../pipeline/ingestion-warnings.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { INGESTION_WARNINGS, type WarningReason } from '../../schema/ingestion-warnings.ts'
+import { WARNINGS_STREAM, WARNINGS_SUBJECT } from '../../schema/streams.ts'
+import { createTestClickHouse } from '../support/test-stores.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const logger = createLogger({ component: 'test', level: 'silent' })
+const LIB = { $lib: 'web', $lib_version: '1.2.3' }
+const UUID = '0193a5b2-7c1d-7e8f-9abc-def012345678'
+
+interface Warning {
+  reason: WarningReason
+  effect: string
+  count: number
+  samples: Record<string, string>[]
+}
+
+async function startSystem (t: Test, env: NodeJS.ProcessEnv = {}) {
+  const [ingest, clickhouse] = await Promise.all([startTestIngest(t, env), createTestClickHouse(t)])
+  const { client } = clickhouse
+  return {
+    ingest,
+    client,
+    store: async () => await storeWarnings({ connection: ingest.connection, clickhouse: client, logger }),
+    /** Of all minutes: a test may run across the end of one. */
+    read: async (project = 1) => await (await client.query({
+      query: `SELECT reason, any(effect) AS effect, toUInt32(sum(count)) AS count, groupArrayArray(samples) AS samples
+        FROM ingestion_warnings WHERE project_id = ${project} GROUP BY reason ORDER BY reason`,
+      format: 'JSONEachRow'
+    })).json<Warning>()
+  }
+}
+
+/** An event for each reason that events can have. */
+const EVENTS: [reason: WarningReason, event: unknown, value: string][] = [
+  ['not_an_object', 'text', 'text'],
+  ['missing_event_name', { distinct_id: 'd' }, ''],
+  ['invalid_event_name', { event: 7, distinct_id: 'd' }, '7'],
+  ['missing_distinct_id', { event: 'e', distinct_id: ' ' }, ' '],
+  ['invalid_properties', { event: 'e', distinct_id: 'd', properties: [1] }, '[1]'],
+  ['timestamp_in_future', { event: 'e', distinct_id: 'd', timestamp: '2199-01-01T00:00:00Z' }, '2199-01-01T00:00:00Z'],
+  ['timestamp_too_old', { event: 'e', distinct_id: 'd', timestamp: '1970-01-01T00:00:00Z' }, '1970-01-01T00:00:00Z'],
+  ['timestamp_unreadable', { event: 'e', distinct_id: 'd', timestamp: 'soon' }, 'soon'],
+  ['uuid_invalid', { event: 'e', distinct_id: 'd', uuid: 'order 5' }, 'order 5'],
+  ['event_name_cut', { event: 'n'.repeat(201), distinct_id: 'd' }, 'n'.repeat(200)],
+  ['distinct_id_cut', { event: 'e', distinct_id: 'i'.repeat(201) }, 'i'.repeat(200)],
+  ['group_cut', { event: 'e', distinct_id: 'd', properties: { $groups: { g: 'k'.repeat(401) } } }, `g: ${'k'.repeat(197)}`],
+  ['too_many_groups', { event: 'e', distinct_id: 'd', properties: { $groups: Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`g${n}`, 'k'])) } }, '101 groups'],
+  ['column_cut', { event: 'e', distinct_id: 'd', properties: { $current_url: 'u'.repeat(8193) } }, '$current_url'],
+  ['property_not_described', { event: 'e', distinct_id: 'd', properties: { ['p'.repeat(201)]: 1 } }, 'p'.repeat(200)]
+]
+
+t.test('everything that is not stored as sent is counted by project and reason, with samples', async (t) => {
+  const { ingest, client, store, read } = await startSystem(t)
+  const good = { event: 'good', distinct_id: 'd', uuid: UUID, timestamp: new Date().toISOString(), properties: { $groups: { g: 'k' } } }
+  const batch = [good, ...EVENTS.flatMap(([, event]) => [event, event])]
+
+  t.equal((await ingest.post('/batch/', { api_key: PROJECT_KEY, batch })).status, 200)
+  await store()
+  const warnings = await read()
+
+  t.same(warnings.map(({ reason }) => reason), EVENTS.map(([reason]) => reason).sort())
+  for (const [reason, , value] of EVENTS) {
+    const warning = warnings.find((each) => each.reason === reason)
+    t.match(warning, { effect: INGESTION_WARNINGS[reason], count: 2, samples: [{ value }] }, reason)
+  }
+  const [table] = await (await client.query({
+    query: 'SELECT count() AS rows, uniqExact(source) AS sources FROM ingestion_warnings_by_source', format: 'JSONEachRow'
+  })).json<Record<string, string>>()
+  t.same(table, { rows: String(EVENTS.length), sources: '1' })
+})
+
+t.test('a sample says which event of which SDK it was; large bodies are counted as small ones are', async (t) => {
+  const { ingest, store, read } = await startSystem(t)
+  const event = { event: 'paid', distinct_id: 'd\0', uuid: UUID, properties: { ...LIB, filler: 'x'.repeat(400_000) }, timestamp: 'soon' }
+  const batch = [event, ...Array.from({ length: 9 }, () => ({ distinct_id: 'nameless', properties: LIB }))]
+
+  t.equal((await ingest.post('/batch/', { api_key: PROJECT_KEY, batch })).status, 200)
+  await store()
+
+  t.match(await read(), [
+    { reason: 'missing_event_name', count: 9, samples: [{ distinct_id: 'nameless', lib: 'web', lib_version: '1.2.3' }] },
+    { reason: 'timestamp_unreadable', count: 1, samples: [{ event: 'paid', distinct_id: 'd\ufffd', uuid: UUID, lib: 'web', lib_version: '1.2.3', value: 'soon' }] }
+  ])
+})
+
+t.test('requests with a wrong key and requests beyond the rate limit are counted, without the key', async (t) => {
+  const { ingest, store, read } = await startSystem(t, { MILLRACE_INGEST_RATE_LIMIT: '1' })
+  const event = { event: 'e', distinct_id: 'd' }
+  const secret = 'phc_this_is_somebody_elses'
+  const post = async (key: string | undefined, batch: unknown[]): Promise<number> =>
+    (await ingest.post('/batch/', { api_key: key, batch })).status
+
+  t.equal(await post(secret, [event]), 401)
+  t.equal(await post(undefined, [event]), 401)
+  t.equal(await post(PROJECT_KEY, Array.from({ length: 30 }, () => event)), 200)
+  t.equal(await post(PROJECT_KEY, [event]), 429)
+  t.equal(await post(PROJECT_KEY, [event]), 429)
+  await waitFor(async () => { await store(); return (await read()).length > 0 && (await read(0)).length > 0 })
+
+  t.match(await read(), [{ reason: 'rate_limited', effect: 'refused', count: 2 }])
+  const [wrong] = await read(0)
+  t.match(wrong, { reason: 'wrong_key', count: 2 })
+  t.same(wrong?.samples.map(({ value }) => value).sort(), ['', 'phc_this… (26 characters)'])
+})
+
+t.test('counts are exact when messages come twice, and in another order', async (t) => {
+  const { ingest, store, read } = await startSystem(t)
+  const { connection } = ingest
+  const bad = { event: '', distinct_id: 'd' }
+  for (let n = 1; n <= 3; n++) {
+    t.equal((await ingest.post('/capture/', { api_key: PROJECT_KEY, ...bad })).status, 200)
+  }
+  const manager = await jetstreamManager(connection)
+  const { state } = await manager.streams.info(WARNINGS_STREAM)
+  const payloads = []
+  for (let seq = state.first_seq; seq <= state.last_seq; seq++) {
+    payloads.push((await manager.streams.getMessage(WARNINGS_STREAM, { seq }))!.data)
+  }
+
+  await store()
+  for (const payload of payloads.reverse()) await jetstream(connection).publish(WARNINGS_SUBJECT, payload)
+  await store()
+
+  t.match(await read(), [{ reason: 'missing_event_name', count: 3 }])
+  t.equal((await manager.streams.info(WARNINGS_STREAM)).state.messages, 0, 'what is stored leaves the stream')
+})
+
+t.test('a flood of bad requests makes few messages and one row', async (t) => {
+  const { ingest, client, store, read } = await startSystem(t)
+  for (let round = 0; round < 20; round++) {
+    await Promise.all(Array.from({ length: 20 }, async (_, n) =>
+      await ingest.post('/capture/', { api_key: PROJECT_KEY, event: `${round} ${n}`, distinct_id: '' })))
+  }
+  const { state } = await (await jetstreamManager(ingest.connection)).streams.info(WARNINGS_STREAM)
+  t.ok(state.messages <= 41, `${state.messages} messages for 400 requests`)
+
+  await store()
+  await client.command({ query: 'OPTIMIZE TABLE ingestion_warnings_by_source FINAL' })
+
+  const [warning, ...more] = await read()
+  t.same(more, [])
+  t.match(warning, { reason: 'missing_distinct_id', count: 400 })
+  t.ok((warning?.samples.length ?? 0) <= 6, 'three a minute')
+  const [{ rows } = { rows: '' }] = await (await client.query({
+    query: 'SELECT count() AS rows FROM ingestion_warnings_by_source', format: 'JSONEachRow'
+  })).json<{ rows: string }>()
+  t.ok(Number(rows) <= 2)
+})
+
+t.test('while the stream is unavailable, warnings take the way through the spool', async (t) => {
+  const { ingest, store, read } = await startSystem(t)
+  await ingest.nats.kill('SIGSTOP')
+  t.equal((await ingest.post('/capture/', { api_key: PROJECT_KEY, event: '', distinct_id: 'd' })).status, 200)
+  await ingest.nats.kill('SIGCONT')
+
+  await waitFor(async () => await ingest.metric('millrace_ingest_spool_bytes') === 0)
+  await waitFor(async () => { await store(); return (await read()).length > 0 })
+  t.match(await read(), [{ reason: 'missing_event_name', count: 1 }])
+})
