@@ -38,10 +38,12 @@ export function noteChanges (parts: NormalisedParts, context: RequestContext): v
 }
 
 function noteGroups ({ sent, properties, row }: NormalisedParts, context: RequestContext): void {
+  const groups = properties.$groups as Readonly<Record<string, unknown>>
   let given = 0
   let cut: string | null = null
-  for (const [type, key] of Object.entries(properties.$groups as object)) {
-    const text = textOf(key)
+  for (const type in groups) {
+    const key = groups[type]
+    const text = typeof key === 'string' ? key : textOf(key)
     if (type === '' || text === '') continue
     given++
     if (isLonger(type, MAX_NAME_LENGTH) || isLonger(text, MAX_GROUP_KEY_LENGTH)) cut ??= `${type}: ${text}`
