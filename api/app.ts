@@ -1,4 +1,7 @@
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, LogController } from 'fastify'
+import { consoleRoutes } from '../console/server/console-routes.ts'
+import { findSessionKey, readCookies } from '../console/server/session-routes.ts'
+import { createSessions } from '../console/server/sessions.ts'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { checkServices, type HealthOptions, healthRoutes, pingClickHouse } from '../platform/health.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/http-server.ts'
@@ -6,6 +9,7 @@ import type { KeyDirectory } from '../platform/keys/key-directory.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
+import type { Status } from '../platform/status/build-status.ts'
 import { deadLetterRoutes } from './dead-letters/dead-letter-routes.ts'
 import type { NatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { eventDefinitionRoutes } from './definition-management/event-definition-routes.ts'
@@ -17,7 +21,7 @@ import { createPersonReader } from './flag-endpoints/person-reader.ts'
 import { featureFlagRoutes } from './flag-management/feature-flag-routes.ts'
 import { answerUnknownRoutes, errorHandler } from './http/errors.ts'
 import { describeApi } from './http/openapi.ts'
-import { authenticatePersonalKey, limitRate } from './http/personal-key-access.ts'
+import { authenticatePersonalKey, type AuthenticateOptions, limitRate } from './http/personal-key-access.ts'
 import { createRequestValidation, readJsonBodies, refuseUnstorableText } from './http/request-validation.ts'
 import { ingestionWarningRoutes } from './ingestion-warning-routes.ts'
 import { personRoutes } from './person-routes.ts'
@@ -37,6 +41,8 @@ export interface ApiDeps {
   metrics: Metrics
   /** Flags of all projects, in memory. */
   definitions: DefinitionCache
+  /** The status of the whole installation, for the console. */
+  status: () => Promise<Status>
   /** Base of absolute links; when empty, the address of the request. */
   publicUrl: string
   /** Maximum management requests per minute and personal key; 0 for no limit. */
@@ -58,7 +64,9 @@ const REQUEST_TIMEOUT_MS = 30_000
  *
  * 1. health and metrics: `platform/health.ts`
  * 2. flags, for SDKs with a project key: `flag-endpoints/`, which evaluates them with `flag-evaluation/`
- * 3. management, with a personal key: `managementRoutes` below, then the routes of the resource
+ * 3. management, with a personal key or a session of the console: `managementRoutes` below, then the routes of the
+ *    resource
+ * 4. the console: `console/server/`, its page, its files and who is logged in
  *
  * What management shares is in `http/`, in the order of a request: `personal-key-access.ts` (key, rate limit),
  * `request-validation.ts` (reading and checking it), `list-queries.ts` and `pagination.ts` (lists), `errors.ts`
@@ -92,7 +100,12 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
 
   await app.register(healthRoutes, describeHealth(deps))
   await app.register(decideRoutes, { ...deps, persons: createPersonReader(deps.sql) })
-  await app.register(managementRoutes, deps)
+  const sessions = createSessions(deps)
+  await readCookies(app)
+  await app.register(managementRoutes, {
+    ...deps, findSessionKey: async (request) => await findSessionKey(request, { ...deps, sessions })
+  })
+  await app.register(consoleRoutes, { ...deps, sessions })
   return app
 }
 
@@ -117,7 +130,9 @@ function describeHealth ({ sql, clickhouse, keys, definitions, metrics, isShutti
 }
 
 /** The management API: every route requires a personal key, is rate limited per key, and is in `/api/schema`. */
-async function managementRoutes (app: FastifyInstance, deps: ApiDeps): Promise<void> {
+async function managementRoutes (
+  app: FastifyInstance, deps: ApiDeps & Pick<AuthenticateOptions, 'findSessionKey'>
+): Promise<void> {
   readJsonBodies(app)
   await app.register(authenticatePersonalKey, deps)
   app.addHook('preValidation', refuseUnstorableText)

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { openKeys } from '../platform/keys/read-keys.ts'
 import { loadSettings } from '../platform/load-settings.ts'
@@ -5,6 +6,7 @@ import { createLogger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
+import { createPoll, createStatusPoll } from '../platform/status/poll-status.ts'
 import { buildApiApp } from './app.ts'
 import { createNatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { createDefinitionCache } from './flag-endpoints/definition-cache.ts'
@@ -35,9 +37,20 @@ runProcess('api', async () => {
     'Seconds since flag definitions were last read; since the start of the process before the first read.',
     () => (definitions.ageMs() ?? performance.now() - startedAt) / 1000)
 
+  const status = createStatusPoll({
+    poll: createPoll({
+      urls: { ingest: config.ingestUrls, pipeline: config.pipelineUrls, api: [`http://127.0.0.1:${config.port}`] },
+      connections: {
+        nats: async () => await nats.get(), clickhouse: async () => clickhouse, postgres: async () => sql
+      },
+      now
+    }),
+    sleep
+  })
+
   let shuttingDown = false
   const app = await buildApiApp({
-    logger, sql, clickhouse, nats, keys, metrics, definitions, now,
+    logger, sql, clickhouse, nats, keys, metrics, definitions, now, status,
     cluster: config.clickhouseCluster,
     publicUrl: config.publicUrl,
     managementRateLimit: config.managementRateLimit,
@@ -66,6 +79,9 @@ interface ApiConfig {
   clickhouseUrl: string
   /** Empty for a single node. */
   clickhouseCluster: string
+  /** Processes whose health the console shows. */
+  ingestUrls: string[]
+  pipelineUrls: string[]
   /** For dead letters; everything else works without NATS. */
   natsUrl: string
   /** Base of absolute links; when empty, the address of the request. */
@@ -78,7 +94,8 @@ interface ApiConfig {
 function loadApiConfig (env: NodeJS.ProcessEnv): ApiConfig {
   const settings = loadSettings(env, [
     'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL',
-    'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT', 'MILLRACE_CLICKHOUSE_CLUSTER'
+    'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT', 'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_PORT',
+    'MILLRACE_PIPELINE_PORT', 'MILLRACE_INGEST_URLS', 'MILLRACE_PIPELINE_URLS'
   ])
   return {
     host: settings.MILLRACE_HOST,
@@ -87,8 +104,16 @@ function loadApiConfig (env: NodeJS.ProcessEnv): ApiConfig {
     databaseUrl: settings.DATABASE_URL,
     clickhouseUrl: settings.CLICKHOUSE_URL,
     clickhouseCluster: settings.MILLRACE_CLICKHOUSE_CLUSTER,
+    ingestUrls: readUrls(settings.MILLRACE_INGEST_URLS, settings.MILLRACE_PORT),
+    pipelineUrls: readUrls(settings.MILLRACE_PIPELINE_URLS, settings.MILLRACE_PIPELINE_PORT),
     natsUrl: settings.NATS_URL,
     publicUrl: settings.MILLRACE_PUBLIC_URL,
     managementRateLimit: settings.MILLRACE_MANAGEMENT_RATE_LIMIT
   }
+}
+
+/** The URLs of a setting, separated by commas; the process on this machine when it is empty. */
+function readUrls (text: string, port: number): string[] {
+  const urls = text.split(',').map((url) => url.trim()).filter((url) => url !== '')
+  return urls.length === 0 ? [`http://127.0.0.1:${port}`] : urls
 }

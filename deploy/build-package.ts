@@ -5,7 +5,8 @@
  *     node deploy/build-package.ts [FOLDER]     # default: dist
  *
  * Node refuses TypeScript below node_modules. So types are blanked out, by what also runs the sources here; lines and
- * columns stay, and a stack trace of the package is one of the sources. Imports get the ending `.js`.
+ * columns stay, and a stack trace of the package is one of the sources. Imports get the ending `.js`. The views of the
+ * console (`.tsx`) are bundled when they are served, and stay as they are but for their imports.
  */
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
@@ -13,10 +14,12 @@ import path from 'node:path'
 import ts from 'typescript'
 
 const ROOT = path.join(import.meta.dirname, '..')
-const SOURCES = ['api', 'cli', 'deploy/clickhouse', 'deploy/local', 'deploy/postgres', 'ingest', 'pipeline', 'platform', 'schema']
+const SOURCES = [
+  'api', 'cli', 'console', 'deploy/clickhouse', 'deploy/local', 'deploy/postgres', 'ingest', 'pipeline', 'platform', 'schema'
+]
 
 /** Only tests, benchmarks and the work on the sources need these. The one plain script of `cli/` stays outside. */
-const LEFT_OUT = /\.(test|bench)\.ts$|\.d\.ts$|\.md$|(^|\/)(testing|generate-[\w-]+\.ts)(\/|$)|^cli\/millrace\.js$/
+const LEFT_OUT = /\.(test|bench)\.ts$|\.d\.ts$|\.md$|(^|\/)tsconfig\.json$|(^|\/)(testing|generate-[\w-]+\.ts)(\/|$)|^cli\/millrace\.js$/
 
 /** Writes the folder anew; returns the paths of its files. */
 export function buildPackage (target: string): string[] {
@@ -36,20 +39,26 @@ function copy (file: string, target: string): string {
   const isSource = file.endsWith('.ts')
   const name = isSource ? file.replace(/\.ts$/, '.js') : file
   mkdirSync(path.join(target, path.dirname(name)), { recursive: true })
-  if (isSource) writeFileSync(path.join(target, name), toJavaScript(readFileSync(path.join(ROOT, file), 'utf8')))
+  const read = (): string => readFileSync(path.join(ROOT, file), 'utf8')
+  if (isSource) writeFileSync(path.join(target, name), toJavaScript(read()))
+  else if (file.endsWith('.tsx')) writeFileSync(path.join(target, name), importJavaScript(read()))
   else copyFileSync(path.join(ROOT, file), path.join(target, name))
   return name
 }
 
 /** The source without its types; `./a.ts` in an import becomes `./a.js`, which is as long. */
 export function toJavaScript (source: string): string {
+  return stripTypeScriptTypes(importJavaScript(source))
+}
+
+function importJavaScript (source: string): string {
   let text = source
   for (const { fileName, pos } of ts.preProcessFile(source, true, true).importedFiles) {
     if (!/^\..*\.ts$/.test(fileName)) continue
     const ending = source.indexOf(fileName, pos) + fileName.length - 3
     text = `${text.slice(0, ending)}.js${text.slice(ending + 3)}`
   }
-  return stripTypeScriptTypes(text)
+  return text
 }
 
 if (import.meta.main) {

@@ -3,7 +3,7 @@ import path from 'node:path'
 import t from 'tap'
 
 const ROOT = path.join(import.meta.dirname, '..')
-const FOLDERS = ['api', 'cli', 'deploy', 'ingest', 'pipeline', 'platform', 'schema']
+const FOLDERS = ['api', 'cli', 'console', 'deploy', 'ingest', 'pipeline', 'platform', 'schema']
 
 /** Folders of one or two source files, each with the reason why they are not in their parent. */
 const SMALL_FOLDERS: Record<string, string> = {
@@ -13,7 +13,7 @@ const SMALL_FOLDERS: Record<string, string> = {
 }
 
 /** Source files by path: no tests, nothing that only tests use, nothing generated. */
-const sources = new Map(FOLDERS.flatMap((folder) => globSync(`${folder}/**/*.ts`, { cwd: ROOT }))
+const sources = new Map(FOLDERS.flatMap((folder) => globSync(`${folder}/**/*.{ts,tsx}`, { cwd: ROOT }))
   .filter((file) => !/\.(test|bench|generated\.d)\.ts$|(^|\/)testing\//.test(file))
   .map((file) => [file, readFileSync(path.join(ROOT, file), 'utf8').split('\n').length - 1]))
 

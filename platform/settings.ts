@@ -26,6 +26,14 @@ export const settings = {
     type: 'string', default: 'http://127.0.0.1:8001',
     description: 'URL of the API tier. Ingest forwards everything but capture to it: decide, flags, management.'
   },
+  MILLRACE_INGEST_URLS: {
+    type: 'string', default: '',
+    description: 'URLs of the ingest processes whose health the console shows, comma separated. Empty: the one on this machine.'
+  },
+  MILLRACE_PIPELINE_URLS: {
+    type: 'string', default: '',
+    description: 'URLs of the pipeline processes whose health the console shows, comma separated. Empty: the one on this machine.'
+  },
   MILLRACE_PUBLIC_URL: {
     type: 'string', default: '',
     description: 'Base URL of links in responses (pagination). Empty: taken from the request.'

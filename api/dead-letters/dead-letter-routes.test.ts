@@ -40,6 +40,29 @@ t.test('lists the dead letters of the project, filtered and in pages', async (t)
   t.match(await api.call('GET', '~/dead_letters?from=soon'), { status: 400, body: { attr: 'from' } })
 })
 
+t.test('groups the dead letters of the project, and replays one group', async (t) => {
+  const { url } = await plantDeadLetters(t, [
+    { project: 1, event: 'paid', errorCode: 469, error: 'first' }, { project: 2, event: 'paid', errorCode: 469 },
+    { project: 1, event: 'paid', errorCode: 469, error: 'second' }, { project: 1, event: 'paid' }, { project: 1 }
+  ])
+  const api = await createApiWith(t, url)
+
+  const { status, body } = await api.call('GET', '~/dead_letters/groups')
+
+  t.equal(status, 200)
+  t.match(body, { count: 4, ungrouped: 0 })
+  t.match(body.results[0], {
+    stage: 'writer', reason: 'refused', error_code: '469', event: 'paid', count: 2, error: 'second'
+  })
+  t.same(body.results[0].by_hour, [...Array<number>(23).fill(0), 2])
+  t.same(body.results.map(({ event, error_code: code, count }: any) => [event, code, count]),
+    [['paid', '469', 2], ['paid', null, 1], [null, null, 1]])
+  const group = { stage: 'writer', reason: 'refused', error_code: '', event: 'paid' }
+  t.match(await api.call('POST', '~/dead_letters/replay', { ...group, dry_run: true }), { body: { matched: 1 } })
+  t.match(await api.call('POST', '~/dead_letters/replay', { event: '' }), { body: { matched: 1, replayed: 1 } })
+  t.match((await api.call('GET', '~/dead_letters/groups?error_code=')).body, { count: 1 })
+})
+
 t.test('shows a dead letter of the project, and reveals nothing about others', async (t) => {
   const { url } = await plantDeadLetters(t, [{ project: 1 }, { project: 2 }, {}])
   const api = await createApiWith(t, url)

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { DeadLetter, DeadLetterFilter } from '../../platform/dead-letters/dead-letter.ts'
+import { groupDeadLetters } from '../../platform/dead-letters/group-dead-letters.ts'
 import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { notFound } from '../http/errors.ts'
@@ -7,8 +8,9 @@ import { buildPage, pageSchema, type PageQuery } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import {
-  deadLetterSchema, listQuerySchema, openedDeadLetterSchema, replayBodySchema, replayResultSchema, type FilterFields,
-  type ReplayFields
+  deadLetterGroupsSchema, deadLetterSchema, groupsQuerySchema, listQuerySchema, openedDeadLetterSchema,
+  replayBodySchema, replayResultSchema,
+  type FilterFields, type ReplayFields
 } from './dead-letter-schema.ts'
 import { askStream, type NatsOnDemand } from './nats-on-demand.ts'
 
@@ -28,7 +30,7 @@ interface Params {
  * visible to operators only (`npx millrace dead-letters`).
  */
 export async function deadLetterRoutes (
-  app: FastifyInstance, deps: { nats: NatsOnDemand, publicUrl: string }
+  app: FastifyInstance, deps: { nats: NatsOnDemand, publicUrl: string, now: () => number }
 ): Promise<void> {
   const { nats } = deps
   app.addSchema(deadLetterSchema)
@@ -47,6 +49,24 @@ export async function deadLetterRoutes (
     ])
     const count = counts.reduce((sum, item) => sum + item.count, 0)
     return buildPage(request, deps.publicUrl, { results: results.map(describe), count })
+  })
+
+  app.get<{ Querystring: FilterFields }>('/groups', {
+    config: read,
+    schema: {
+      tags, summary: 'Group dead letters', querystring: groupsQuerySchema, response: { 200: deadLetterGroupsSchema },
+      description: 'By stage, reason, code of the error and name of the event; most first.'
+    }
+  }, async (request) => {
+    const filter = readFilter(request, request.query)
+    const nothing = { groups: [], count: 0, ungrouped: 0 }
+    const { groups, count, ungrouped } = await askStream(nats, nothing, async (connection) =>
+      await groupDeadLetters(connection, filter, deps.now()))
+    return {
+      count,
+      ungrouped,
+      results: groups.map(({ errorCode, byHour, ...group }) => ({ ...group, error_code: errorCode, by_hour: byHour }))
+    }
   })
 
   app.get<Params>('/:id', {
@@ -85,13 +105,16 @@ export async function deadLetterRoutes (
   })
 }
 
-function readFilter (request: FastifyRequest, { stage, reason, event, from, to }: FilterFields): DeadLetterFilter {
+function readFilter (
+  request: FastifyRequest, { stage, reason, event, error_code: errorCode, from, to }: FilterFields
+): DeadLetterFilter {
   const [since, until] = [from, to].map((text) => text === undefined ? undefined : parseIsoDateTime(text))
   return {
     project: accessOf(request).projectId,
     ...(stage === undefined ? {} : { stage }),
     ...(reason === undefined ? {} : { reason }),
     ...(event === undefined ? {} : { event }),
+    ...(errorCode === undefined ? {} : { errorCode }),
     ...(since === undefined ? {} : { from: since }),
     ...(until === undefined ? {} : { to: until })
   }

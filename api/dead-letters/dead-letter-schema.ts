@@ -42,12 +42,37 @@ export const replayResultSchema = {
 const filter = {
   stage: { type: 'string', enum: ['ingest', 'writer', 'persons'] },
   reason: { type: 'string', pattern: '^[a-z0-9_]{1,100}$' },
-  event: { type: 'string', maxLength: 400, description: 'Only dead letters about this event.' },
+  event: { type: 'string', maxLength: 400, description: 'Only dead letters about this event; empty: those that are not about one event.' },
+  error_code: { type: 'string', maxLength: 100, description: 'Only those with this code of the error; empty: those without one.' },
   from: { type: 'string', format: 'date-time', description: 'Dead-lettered at or after.' },
   to: { type: 'string', format: 'date-time', description: 'Dead-lettered before.' }
 } as const
 
 export const listQuerySchema = { type: 'object', properties: { ...pageQueryProperties, ...filter } } as const
+
+export const groupsQuerySchema = { type: 'object', properties: filter } as const
+
+const group = {
+  stage: properties.stage,
+  reason: properties.reason,
+  error_code: properties.error_code,
+  event: properties.event,
+  count: { type: 'integer', description: 'Dead letters in the group.' },
+  first: { type: 'string', format: 'date-time', description: 'When the oldest was dead-lettered.' },
+  last: { type: 'string', format: 'date-time', description: 'When the newest was dead-lettered.' },
+  error: { type: 'string', description: 'Message of the error of the newest.' },
+  by_hour: { type: 'array', items: { type: 'integer' }, description: 'Dead letters of each of the last 24 hours, oldest hour first.' }
+} as const
+
+export const deadLetterGroupsSchema = {
+  type: 'object',
+  required: ['count', 'ungrouped', 'results'],
+  properties: {
+    count: { type: 'integer', description: 'Dead letters that match.' },
+    ungrouped: { type: 'integer', description: 'Those in no group, because there are more than 500 groups.' },
+    results: { type: 'array', items: { type: 'object', required: Object.keys(group), properties: group } }
+  }
+} as const
 
 export const replayBodySchema = {
   type: 'object',
@@ -64,6 +89,7 @@ export interface FilterFields {
   stage?: 'ingest' | 'writer' | 'persons'
   reason?: string
   event?: string
+  error_code?: string
   from?: string
   to?: string
 }

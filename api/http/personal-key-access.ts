@@ -38,12 +38,15 @@ export interface AuthenticateOptions {
   sql: Sql
   /** Epoch milliseconds. */
   now: () => number
+  /** The key of a session of the console; null when the request has none. */
+  findSessionKey: (request: FastifyRequest) => Promise<PersonalKey | null>
 }
 
 /**
  * Requires a personal key, on every route of the Fastify scope in which it is registered.
  *
- * The key comes from `Authorization: Bearer`, the body's or the query's `personal_api_key`, in this order.
+ * The key comes from `Authorization: Bearer`, a session of the console, the body's or the query's `personal_api_key`,
+ * in this order.
  *
  * | problem | answer |
  * |---|---|
@@ -63,11 +66,17 @@ export const authenticatePersonalKey = fastifyPlugin(async (app: FastifyInstance
 
   // A key in the body is known only after reading the body; all other requests are refused before.
   app.addHook('onRequest', async (request) => {
+    const session = request.headers.authorization === undefined ? await options.findSessionKey(request) : null
+    if (session !== null) {
+      request.access = await grant(request, session, options)
+      return
+    }
     const key = readPersonalKey(request, 'head')
     if (key !== undefined) request.access = await authenticate(request, key, options)
   })
 
   app.addHook('preValidation', async (request) => {
+    if (request.access !== null && request.headers.authorization === undefined) return
     const key = readPersonalKey(request, 'body')
     if (request.access === null && key !== undefined) request.access = await authenticate(request, key, options)
   })
@@ -80,7 +89,10 @@ export function accessOf (request: FastifyRequest): Access {
 }
 
 async function authenticate (request: FastifyRequest, text: string, options: AuthenticateOptions): Promise<Access> {
-  const key = await options.keys.findPersonalKey(text)
+  return await grant(request, await options.keys.findPersonalKey(text), options)
+}
+
+async function grant (request: FastifyRequest, key: PersonalKey, options: AuthenticateOptions): Promise<Access> {
   const { hash, owner, projectIds } = key
   if (owner === null) throw new Error('the keys were read without their owners')
   const scope = request.routeOptions.config.scope

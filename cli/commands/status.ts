@@ -1,10 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { CliContext } from '../cli-context.ts'
+import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
+import { loadSettings } from '../../platform/load-settings.ts'
+import { buildStatus } from '../../platform/status/build-status.ts'
+import { createPoll } from '../../platform/status/poll-status.ts'
+import type { TierUrls } from '../../platform/status/read-status.ts'
+import { drawStatus } from '../draw-status.ts'
 import { collectStrings } from '../read-arguments.ts'
-import { buildStatus, type Reading } from '../status/build-status.ts'
-import { drawStatus } from '../status/draw-status.ts'
-import { createReadStores, findTiers, readTier, type TierName, type TierUrls } from '../status/read-status.ts'
 
 interface StatusOptions {
   json?: boolean
@@ -29,7 +32,16 @@ export function addStatusCommands (program: Command, context: CliContext): void 
     .option('--pipeline <url>', 'address of a pipeline process; separate several by commas', collectStrings)
     .option('--api <url>', 'address of an API process; separate several by commas', collectStrings)
     .action(async ({ json, once, ...given }: StatusOptions) => {
-      const poll = createPoll(await findTiers(context.env, given), context)
+      const poll = createPoll({
+        urls: await findTiers(context.env, given),
+        // Not watched: the status shows a service that hangs, and goes on.
+        connections: {
+          nats: async () => await context.nats({ isWatched: false }),
+          clickhouse: async () => await context.clickhouse({ isWatched: false }),
+          postgres: async () => await context.postgres({ isWatched: false })
+        },
+        now: () => context.now()
+      })
       const isLive = json !== true && once !== true && (context.stdout as { isTTY?: boolean }).isTTY === true
       let before = await poll()
       for (;;) {
@@ -44,18 +56,16 @@ export function addStatusCommands (program: Command, context: CliContext): void 
     })
 }
 
-function createPoll (urls: TierUrls, context: CliContext): () => Promise<Reading> {
-  const readStores = createReadStores({
-    // Not watched: the status shows a service that hangs, and goes on.
-    nats: async () => await context.nats({ isWatched: false }),
-    clickhouse: async () => await context.clickhouse({ isWatched: false }),
-    postgres: async () => await context.postgres({ isWatched: false })
-  })
-  return async () => {
-    const [stores, ...tiers] = await Promise.all([
-      readStores(),
-      ...(['ingest', 'pipeline', 'api'] as TierName[]).flatMap((tier) => urls[tier].map(async (url) => await readTier(tier, url)))
-    ])
-    return { time: new Date(context.now()), stores, tiers }
-  }
+/**
+ * Finds the tiers: those given as options, else those of the embedded stack that runs on the data directory, else those
+ * at the ports of the settings.
+ */
+async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls>): Promise<TierUrls> {
+  const settings = loadSettings(env, ['MILLRACE_DATA_DIR', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_PIPELINE_PORT'])
+  const found = await readAddresses(settings.MILLRACE_DATA_DIR).catch(() => ({
+    baseUrl: `http://127.0.0.1:${settings.MILLRACE_PORT}`,
+    apiUrl: settings.MILLRACE_API_URL,
+    pipelineUrl: `http://127.0.0.1:${settings.MILLRACE_PIPELINE_PORT}`
+  }))
+  return { ingest: [found.baseUrl], pipeline: [found.pipelineUrl], api: [found.apiUrl], ...given }
 }

@@ -1,3 +1,4 @@
+import { createLoginLink } from '../../console/server/sessions.ts'
 import { hashPersonalKey, maskKey } from '../../platform/keys/key-text.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 
@@ -7,11 +8,17 @@ export interface FirstProject {
   /** False when the asked personal key is not in the database, so that it would be refused. */
   knowsPersonalKey: boolean
   created: boolean
+  /** Token of a link that logs in to the console once; null when the personal key is not known. */
+  loginLink: string | null
 }
+
+/** The link is used right after the start, if at all, in milliseconds. */
+const LOGIN_LINK_MS = 15 * 60_000
 
 /**
  * Creates project 1 with its key, and the first user with a personal key, in a database without projects. Changes
- * nothing in any other. Safe to call from several processes at once, and again after a crash.
+ * nothing in any other, but for a link that logs in to the console. Safe to call from several processes at once, and
+ * again after a crash.
  *
  * @param options.databaseUrl  A migrated database.
  */
@@ -28,7 +35,10 @@ export async function createFirstProject (
     const [key] = await sql`
       SELECT 1 FROM personal_api_keys
       WHERE secure_value = ${hashPersonalKey(options.personalApiKey)} AND revoked_at IS NULL`
-    return { projectApiKey: project?.api_key ?? '', knowsPersonalKey: key !== undefined, created }
+    const loginLink = key === undefined
+      ? null
+      : await createLoginLink(sql, { personalKey: options.personalApiKey, lifetimeMs: LOGIN_LINK_MS, now: Date.now() })
+    return { projectApiKey: project?.api_key ?? '', knowsPersonalKey: key !== undefined, created, loginLink }
   } finally {
     await sql.end({ timeout: 1 })
   }

@@ -88,6 +88,7 @@ function describeStack (stack: Stack, durationMs: number): string {
   return `
 Millrace is ready after ${(durationMs / 1000).toFixed(1)} s.
 
+  Console            ${stack.consoleUrl}
   Base URL           ${addresses.baseUrl}
   Project API key    ${credentials.projectApiKey}
   Personal API key   ${personalKey}

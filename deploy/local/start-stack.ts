@@ -17,6 +17,8 @@ import { startServices, startTiers } from './start-parts.ts'
 export interface Stack {
   dataDir: string
   addresses: StackAddresses
+  /** Logs in to the console, once, within a quarter of an hour; only its address when the personal key is not known. */
+  consoleUrl: string
   /** Keys and passwords that are in use. */
   credentials: Credentials
   /** False when the database refuses the personal key of the credentials. */
@@ -89,6 +91,7 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
     return {
       dataDir,
       addresses,
+      consoleUrl: `${tierUrls.baseUrl}/console${project.loginLink === null ? '' : `#login=${project.loginLink}`}`,
       credentials: { ...credentials, projectApiKey: project.projectApiKey },
       knowsPersonalKey: project.knowsPersonalKey,
       isClickHouseEmbedded: settings.external.clickhouseUrl === undefined,

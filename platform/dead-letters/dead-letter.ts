@@ -75,9 +75,12 @@ export interface DeadLetter {
 /** Selects dead letters; an absent field selects all. */
 export interface DeadLetterFilter {
   project?: number
+  /** Name of the event; empty: those that are not about one event. */
   event?: string
   stage?: DeadLetterStage
   reason?: string
+  /** Code of the error; empty: those without one. */
+  errorCode?: string
   /** Dead-lettered at or after. */
   from?: Date
   /** Dead-lettered before. */

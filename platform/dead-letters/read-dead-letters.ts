@@ -164,9 +164,10 @@ function startOf ({ fromId, from }: ScanOptions): object {
   return from === undefined ? {} : { deliver_policy: DeliverPolicy.StartTime, opt_start_time: from.toISOString() }
 }
 
-function matches (letter: DeadLetter, { project, event, from, to }: DeadLetterFilter): boolean {
+function matches (letter: DeadLetter, { project, event, errorCode, from, to }: DeadLetterFilter): boolean {
   if (project !== undefined && letter.project !== project) return false
-  if (event !== undefined && letter.event !== event) return false
+  if (event !== undefined && (letter.event ?? '') !== event) return false
+  if (errorCode !== undefined && (letter.errorCode ?? '') !== errorCode) return false
   if (from !== undefined && letter.time < from.toISOString()) return false
   return to === undefined || letter.time < to.toISOString()
 }

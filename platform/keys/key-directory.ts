@@ -36,6 +36,8 @@ export interface KeyDirectory {
    * @throws {HttpError} 401 `invalid_personal_api_key`, whose detail says why; 503 `fetch_team_fail`.
    */
   findPersonalKey (key: string): PersonalKey | Promise<PersonalKey>
+  /** The same by the stored form of the key (`hashPersonalKey`), for a session that was begun with it. */
+  findPersonalKeyByHash (hash: string): PersonalKey | Promise<PersonalKey>
   /**
    * Whether a project exists.
    *
@@ -104,12 +106,8 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
       state.hits++
       return found
     },
-    findPersonalKey (key) {
-      const found = usableKey(key)
-      if (found === undefined) return findPersonalKeyAgain(key)
-      state.hits++
-      return found
-    },
+    findPersonalKey: (key) => findPersonalKeyByHash(hashPersonalKey(key)),
+    findPersonalKeyByHash,
     hasProject: (id) => table.projects.has(id) ||
       readUntil(() => table.projects.has(id)).then(() => table.projects.has(id))
   }
@@ -120,7 +118,7 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
       const found = table.projectKeys.get(key)
       return found === undefined || found.expiresAt <= now() ? undefined : found.project
     }
-    const personal = usableKey(key)
+    const personal = usableKey(hashPersonalKey(key))
     if (personal === undefined) return undefined
     requireScope(personal.scopes, scope)
     return table.projects.get(readProjectId(personal, named))
@@ -132,24 +130,31 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
     const found = projectOf(key, named, scope)
     if (found !== undefined) return found
     if (!isPersonalKey(key)) throw invalidKey('The project API key is not valid.')
-    throw usableKey(key) === undefined ? invalidPersonalKey(key) : invalidProject('project_id names no project.')
+    throw usableKey(hashPersonalKey(key)) === undefined ? invalidPersonalKey(hashPersonalKey(key)) : invalidProject('project_id names no project.')
   }
 
-  function usableKey (key: string): PersonalKey | undefined {
-    const found = table.personalKeys.get(hashPersonalKey(key))
-    return found === undefined || found.isRevoked || found.expiresAt <= now() ? undefined : found
-  }
-
-  async function findPersonalKeyAgain (key: string): Promise<PersonalKey> {
-    state.misses++
-    await readUntil(() => usableKey(key) !== undefined)
-    const found = usableKey(key)
-    if (found === undefined) throw invalidPersonalKey(key)
+  function findPersonalKeyByHash (hash: string): PersonalKey | Promise<PersonalKey> {
+    const found = usableKey(hash)
+    if (found === undefined) return findPersonalKeyAgain(hash)
+    state.hits++
     return found
   }
 
-  function invalidPersonalKey (key: string): HttpError {
-    const found = table.personalKeys.get(hashPersonalKey(key))
+  function usableKey (hash: string): PersonalKey | undefined {
+    const found = table.personalKeys.get(hash)
+    return found === undefined || found.isRevoked || found.expiresAt <= now() ? undefined : found
+  }
+
+  async function findPersonalKeyAgain (hash: string): Promise<PersonalKey> {
+    state.misses++
+    await readUntil(() => usableKey(hash) !== undefined)
+    const found = usableKey(hash)
+    if (found === undefined) throw invalidPersonalKey(hash)
+    return found
+  }
+
+  function invalidPersonalKey (hash: string): HttpError {
+    const found = table.personalKeys.get(hash)
     const why = found === undefined ? 'is invalid' : found.isRevoked ? 'was revoked' : 'has expired'
     return new HttpError(401, 'authentication_error', 'invalid_personal_api_key', `Personal API key ${why}.`)
   }

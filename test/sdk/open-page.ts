@@ -53,17 +53,26 @@ export async function openPage (options: PageOptions = WHOLE_SDK): Promise<SdkPa
     server.closeAllConnections()
     server.close()
   })
-  // A process of the browser that is ended at the wrong moment leaves a file.
-  const temporary = await mkdtemp(path.join(tmpdir(), 'millrace-browser-'))
-  opened.defer(async () => await rm(temporary, { recursive: true, force: true, maxRetries: 3 }))
-  const browser = await startBrowser(temporary)
-  opened.defer(async () => await browser.close())
+  const { browser, close } = await openBrowser()
+  opened.defer(close)
   const page = await browser.newPage(options.userAgent === undefined ? {} : { userAgent: options.userAgent })
   const problems = collectProblems(page)
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop`
   await page.goto(url)
   const all = opened.move()
   return { page, url, problems, close: async () => await all.disposeAsync() }
+}
+
+/** A real headless Chromium, without a page. */
+export async function openBrowser (): Promise<{ browser: Browser, close: () => Promise<void> }> {
+  await using opened = new AsyncDisposableStack()
+  // A process of the browser that is ended at the wrong moment leaves a file.
+  const temporary = await mkdtemp(path.join(tmpdir(), 'millrace-browser-'))
+  opened.defer(async () => await rm(temporary, { recursive: true, force: true, maxRetries: 3 }))
+  const browser = await startBrowser(temporary)
+  opened.defer(async () => await browser.close())
+  const all = opened.move()
+  return { browser, close: async () => await all.disposeAsync() }
 }
 
 /** A browser that crashes while it starts, which was seen once, says nothing about Millrace: it is started again. */

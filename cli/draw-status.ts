@@ -1,4 +1,4 @@
-import type { Status } from './build-status.ts'
+import type { Status } from '../platform/status/build-status.ts'
 
 const CLIENTS = {
   answered: 'captures are answered',

@@ -1,9 +1,7 @@
-import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { HealthReport } from '../../platform/health.ts'
-import { loadSettings } from '../../platform/load-settings.ts'
-import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import type { HealthReport } from '../health.ts'
+import type { NatsConnection } from '../nats/connect-nats.ts'
+import type { Sql } from '../postgres/connect-postgres.ts'
 
 export type TierName = 'ingest' | 'pipeline' | 'api'
 
@@ -52,20 +50,6 @@ const CLICKHOUSE_QUERY = `
     (SELECT sum(rows) FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events') AS events,
     (SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase()) AS bytes,
     (SELECT min(free_space) FROM system.disks) AS freeBytes`
-
-/**
- * Finds the tiers: those given as options, else those of the embedded stack that runs on the data directory, else those
- * at the ports of the settings.
- */
-export async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls>): Promise<TierUrls> {
-  const settings = loadSettings(env, ['MILLRACE_DATA_DIR', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_PIPELINE_PORT'])
-  const found = await readAddresses(settings.MILLRACE_DATA_DIR).catch(() => ({
-    baseUrl: `http://127.0.0.1:${settings.MILLRACE_PORT}`,
-    apiUrl: settings.MILLRACE_API_URL,
-    pipelineUrl: `http://127.0.0.1:${settings.MILLRACE_PIPELINE_PORT}`
-  }))
-  return { ingest: [found.baseUrl], pipeline: [found.pipelineUrl], api: [found.apiUrl], ...given }
-}
 
 /** Reads health and metrics of a process. Never rejects: `health` is null when it does not answer. */
 export async function readTier (tier: TierName, url: string): Promise<TierReading> {

@@ -1,0 +1,47 @@
+import type { FastifyInstance } from 'fastify'
+import { HttpError } from '../../platform/errors.ts'
+import { type Assets, bundleAssets } from './bundle-assets.ts'
+import { sessionRoutes, type SessionOptions } from './session-routes.ts'
+
+/** Everything comes from our own origin, and nothing is inline. */
+const CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
+  "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+const ONE_YEAR = 'public, max-age=31536000, immutable'
+
+/**
+ * The console: its page and files, who is logged in, and what only the console reads. All data of a project comes from
+ * the management API, to which a session gives the same access as its personal key (`findSessionKey`).
+ */
+export async function consoleRoutes (app: FastifyInstance, options: SessionOptions): Promise<void> {
+  let assets: Promise<Assets> | undefined
+  const getAssets = async (): Promise<Assets> => {
+    // What fails once, such as for lack of memory, is tried again by the next request.
+    assets ??= bundleAssets().catch((error: unknown) => {
+      assets = undefined
+      throw error
+    })
+    return await assets
+  }
+
+  app.addHook('onRequest', async (_, reply) => { reply.header('content-security-policy', CONTENT_SECURITY_POLICY) })
+  app.get('/', { schema: { hide: true } }, async (_, reply) => await reply.redirect('/console', 302))
+  for (const url of ['/console', '/console/*']) {
+    app.get(url, { schema: { hide: true } }, async (_, reply) =>
+      await reply.type('text/html; charset=utf-8').header('cache-control', 'no-cache').send((await getAssets()).page))
+  }
+  app.get<{ Params: { name: string } }>('/console/assets/:name', { schema: { hide: true } }, async (request, reply) => {
+    const asset = (await getAssets()).files.get(request.params.name)
+    if (asset === undefined) throw new HttpError(404, 'invalid_request', 'not_found', 'There is no such file.')
+    const encoding = chooseEncoding(request.headers['accept-encoding'])
+    if (encoding !== 'identity') reply.header('content-encoding', encoding)
+    reply.header('vary', 'accept-encoding').header('cache-control', ONE_YEAR).type(asset.contentType)
+    return await reply.send(asset.encodings[encoding])
+  })
+  await app.register(sessionRoutes, options)
+}
+
+function chooseEncoding (accepted: string = ''): 'br' | 'gzip' | 'identity' {
+  const names = accepted.split(',').filter((entry) => !/;\s*q=0(?:\.0*)?\s*$/.test(entry)).map((entry) => entry.split(';', 1)[0]!.trim())
+  return names.includes('br') ? 'br' : names.includes('gzip') ? 'gzip' : 'identity'
+}

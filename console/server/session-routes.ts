@@ -1,0 +1,162 @@
+import cookie from '@fastify/cookie'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { HttpError } from '../../platform/errors.ts'
+import type { KeyDirectory } from '../../platform/keys/key-directory.ts'
+import type { PersonalKey } from '../../platform/keys/read-keys.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { requireScope } from '../../platform/scopes.ts'
+import type { Status } from '../../platform/status/build-status.ts'
+import { SESSION_MAX_MS, type Sessions } from './sessions.ts'
+
+export interface SessionOptions {
+  sql: Sql
+  keys: KeyDirectory
+  sessions: Sessions
+  /** The status of the whole installation. */
+  status: () => Promise<Status>
+}
+
+export const SESSION_COOKIE = 'millrace_session'
+
+/**
+ * A page of another origin cannot send it without asking us first, which we refuse: with it a request is known to come
+ * from the console (https://cheatsheetseries.owasp.org, CSRF prevention, "custom request headers").
+ */
+export const CONSOLE_HEADER = 'millrace-console'
+
+interface LoginBody { personal_api_key?: string, login_link?: string }
+
+const loginBodySchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: { personal_api_key: { type: 'string', maxLength: 200 }, login_link: { type: 'string', maxLength: 200 } }
+}
+
+/** What the console knows about who is logged in. */
+export interface SessionAnswer {
+  email: string
+  first_name: string
+  scopes: readonly string[]
+  /** False for a key that is limited to some projects: it does not see the status of the installation. */
+  all_projects: boolean
+  projects: { id: number, name: string }[]
+}
+
+/** Login, logout, who is logged in, and the status of the installation. */
+export async function sessionRoutes (app: FastifyInstance, options: SessionOptions): Promise<void> {
+  const { sql, keys, sessions, status } = options
+  const hidden = { schema: { hide: true } }
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('cache-control', 'no-store')
+    refuseForeign(request)
+  })
+
+  app.post<{ Body: LoginBody }>('/console/session', { schema: { hide: true, body: loginBodySchema } }, async (request, reply) => {
+    const { personal_api_key: text, login_link: link } = request.body
+    if (text === undefined && link === undefined) {
+      throw new HttpError(400, 'validation_error', 'required', 'personal_api_key is required.', { attr: 'personal_api_key' })
+    }
+    const token = link === undefined
+      ? await sessions.begin((await keys.findPersonalKey(text!.trim())).hash)
+      : await sessions.redeem(link)
+    if (token === null) {
+      throw new HttpError(401, 'authentication_error', 'authentication_failed', link === undefined
+        ? 'The key was deleted.'
+        : 'This link was used already, or is too old. Log in with a personal API key.')
+    }
+    // The session of before, if any, is not continued: nobody can plant a cookie and share what follows.
+    await endSession(request, sessions)
+    setCookie(request, reply, token)
+    return await describeSession(await sessionKeyOf(token, options), sql)
+  })
+
+  app.get('/console/session', hidden, async (request) =>
+    await describeSession(await requireSession(request, options), sql))
+
+  app.delete('/console/session', hidden, async (request, reply) => {
+    await endSession(request, sessions)
+    reply.clearCookie(SESSION_COOKIE, { path: '/' })
+    return await reply.code(204).send()
+  })
+
+  app.get('/console/status', hidden, async (request) => {
+    const key = await requireSession(request, options)
+    requireScope(key.scopes, 'project:read')
+    if (key.projectIds !== null) {
+      throw new HttpError(403, 'authentication_error', 'permission_denied',
+        'Health is about the whole installation, and this key is limited to some projects.')
+    }
+    return await status()
+  })
+}
+
+/** Reads cookies, for the routes of the console and for those of the management API that it calls. */
+export async function readCookies (app: FastifyInstance): Promise<void> {
+  await app.register(cookie)
+}
+
+/**
+ * The personal key of the session of a request.
+ *
+ * @returns null when the request has no session cookie, or does not come from the console.
+ * @throws {HttpError} 401 when the session has ended or its key is no longer valid.
+ */
+export async function findSessionKey (
+  request: FastifyRequest, { sessions, keys }: Pick<SessionOptions, 'sessions' | 'keys'>
+): Promise<PersonalKey | null> {
+  const token = request.cookies[SESSION_COOKIE]
+  if (token === undefined || request.headers[CONSOLE_HEADER] === undefined) return null
+  refuseForeign(request)
+  return await sessionKeyOf(token, { sessions, keys })
+}
+
+async function requireSession (request: FastifyRequest, options: SessionOptions): Promise<PersonalKey> {
+  const key = await findSessionKey(request, options)
+  if (key === null) throw sessionEnded()
+  return key
+}
+
+async function sessionKeyOf (token: string, { sessions, keys }: Pick<SessionOptions, 'sessions' | 'keys'>): Promise<PersonalKey> {
+  const hash = await sessions.find(token)
+  if (hash === null) throw sessionEnded()
+  return await keys.findPersonalKeyByHash(hash)
+}
+
+function sessionEnded (): HttpError {
+  return new HttpError(401, 'authentication_error', 'not_authenticated', 'Log in first.')
+}
+
+/** Refuses what a page of another origin sends, the same host on another port included. */
+function refuseForeign ({ method, headers }: FastifyRequest): void {
+  const site = headers['sec-fetch-site']
+  const isForeign = site !== undefined && site !== 'same-origin' && site !== 'none'
+  const isMarked = method === 'GET' || headers[CONSOLE_HEADER] !== undefined
+  if (isForeign || !isMarked) {
+    throw new HttpError(403, 'authentication_error', 'permission_denied', 'Only the console itself may send this request.')
+  }
+}
+
+async function endSession (request: FastifyRequest, sessions: Sessions): Promise<void> {
+  const token = request.cookies[SESSION_COOKIE]
+  if (token !== undefined) await sessions.end(token)
+}
+
+function setCookie (request: FastifyRequest, reply: FastifyReply, token: string): void {
+  reply.setCookie(SESSION_COOKIE, token, {
+    // The management API is below the same root.
+    path: '/',
+    httpOnly: true,
+    sameSite: 'strict',
+    // Ingest sets the header, from what a trusted proxy says.
+    secure: request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https',
+    maxAge: SESSION_MAX_MS / 1000
+  })
+}
+
+async function describeSession ({ owner, scopes, projectIds }: PersonalKey, sql: Sql): Promise<SessionAnswer> {
+  const [user] = await sql<{ email: string, first_name: string }[]>`
+    SELECT email, first_name FROM users WHERE id = ${owner?.userId ?? 0}`
+  const projects = await sql<{ id: number, name: string }[]>`
+    SELECT id, name FROM projects WHERE ${projectIds === null ? sql`true` : sql`id = ANY(${[...projectIds]}::integer[])`} ORDER BY id`
+  return { email: user?.email ?? '', first_name: user?.first_name ?? '', scopes, all_projects: projectIds === null, projects }
+}

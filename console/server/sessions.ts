@@ -1,0 +1,101 @@
+import { createHash, randomBytes } from 'node:crypto'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { hashPersonalKey } from '../../platform/keys/key-text.ts'
+
+/** A session ends when it was not used for this long, in milliseconds. */
+export const SESSION_IDLE_MS = 3_600_000
+
+/** A session ends this long after login in any case, in milliseconds: a working day. */
+export const SESSION_MAX_MS = 12 * 3_600_000
+
+/** Precision of `last_used_at`, in milliseconds: few writes, and a session ends at most so much too early. */
+const LAST_USED_RESOLUTION_MS = 60_000
+
+/** Sessions of the console, in Postgres, so that every API process knows them. Tokens are stored as hashes. */
+export interface Sessions {
+  /**
+   * Begins a session.
+   *
+   * @param keyHash  Stored form of the personal key (`hashPersonalKey`), which was checked before.
+   * @returns the token for the cookie; null when the key was deleted meanwhile.
+   */
+  begin (keyHash: string): Promise<string | null>
+  /** The stored form of the personal key of a session; null when the session has ended or never was. */
+  find (token: string): Promise<string | null>
+  end (token: string): Promise<void>
+  /**
+   * Begins the session of a link that logs in once.
+   *
+   * @returns null when the link was used, is too old or never was.
+   */
+  redeem (linkToken: string): Promise<string | null>
+}
+
+export function createSessions ({ sql, now }: { sql: Sql, now: () => number }): Sessions {
+  const alive = () => sql`
+    s.last_used_at > ${new Date(now() - SESSION_IDLE_MS)} AND s.created_at > ${new Date(now() - SESSION_MAX_MS)}`
+
+  async function begin (keyHash: string): Promise<string | null> {
+    const token = mintToken()
+    const begun = await sql`
+      INSERT INTO console_sessions (token_hash, personal_api_key_id, created_at, last_used_at)
+      SELECT ${hashToken(token)}, id, ${new Date(now())}, ${new Date(now())}
+      FROM personal_api_keys WHERE secure_value = ${keyHash}
+      RETURNING token_hash`
+    // Few sessions end by logging out; those that have ended would stay in the table.
+    await sql`DELETE FROM console_sessions s WHERE NOT (${alive()})`
+    return begun.length === 0 ? null : token
+  }
+
+  return {
+    begin,
+    async find (token) {
+      const [found] = await sql<{ keyHash: string, lastUsedAt: Date }[]>`
+        SELECT k.secure_value AS "keyHash", s.last_used_at AS "lastUsedAt"
+        FROM console_sessions s JOIN personal_api_keys k ON k.id = s.personal_api_key_id
+        WHERE s.token_hash = ${hashToken(token)} AND ${alive()}`
+      if (found === undefined) return null
+      if (now() - found.lastUsedAt.getTime() > LAST_USED_RESOLUTION_MS) {
+        await sql`UPDATE console_sessions SET last_used_at = ${new Date(now())} WHERE token_hash = ${hashToken(token)}`
+      }
+      return found.keyHash
+    },
+    async end (token) {
+      await sql`DELETE FROM console_sessions WHERE token_hash = ${hashToken(token)}`
+    },
+    async redeem (linkToken) {
+      const [link] = await sql<{ keyHash: string, expiresAt: Date }[]>`
+        DELETE FROM console_login_links l USING personal_api_keys k
+        WHERE l.token_hash = ${hashToken(linkToken)} AND k.id = l.personal_api_key_id
+        RETURNING k.secure_value AS "keyHash", l.expires_at AS "expiresAt"`
+      if (link === undefined || link.expiresAt.getTime() <= now()) return null
+      return await begin(link.keyHash)
+    }
+  }
+}
+
+/**
+ * Makes the token of a link that logs in once, as the owner of a personal key.
+ *
+ * @param options.lifetimeMs  How long the link may be used, in milliseconds.
+ */
+export async function createLoginLink (
+  sql: Sql, { personalKey, lifetimeMs, now }: { personalKey: string, lifetimeMs: number, now: number }
+): Promise<string> {
+  const token = mintToken()
+  await sql`DELETE FROM console_login_links WHERE expires_at <= ${new Date(now)}`
+  await sql`
+    INSERT INTO console_login_links (token_hash, personal_api_key_id, expires_at)
+    SELECT ${hashToken(token)}, id, ${new Date(now + lifetimeMs)}
+    FROM personal_api_keys WHERE secure_value = ${hashPersonalKey(personalKey)}`
+  return token
+}
+
+function mintToken (): string {
+  return randomBytes(32).toString('base64url')
+}
+
+/** Unsalted, as a token has too many random bits to be tried. */
+function hashToken (token: string): string {
+  return createHash('sha256').update(token).digest('hex')
+}

@@ -1,0 +1,82 @@
+/** Requests to our own origin, as whoever is logged in. */
+
+/** What the server, or the way to it, says about a request that failed. */
+export class ApiError extends Error {
+  /** HTTP status; 0 when no answer came. */
+  readonly status: number
+  /** Such as `not_found`; `no_answer` when none came. */
+  readonly code: string
+
+  constructor (status: number, code: string, detail: string) {
+    super(detail)
+    this.name = 'ApiError'
+    this.status = status
+    this.code = code
+  }
+}
+
+export interface RequestOptions {
+  method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  /** Sent as JSON. */
+  body?: unknown
+  /** Undefined and empty values are left out. */
+  query?: Record<string, string | number | boolean | undefined>
+  signal?: AbortSignal
+}
+
+/** Called when a session has ended, so that the console asks for a login. */
+let onLoggedOut = (): void => {}
+
+/** @param listener  Called for every answer 401 but those to a login. */
+export function whenLoggedOut (listener: () => void): void {
+  onLoggedOut = listener
+}
+
+/**
+ * Sends a request and resolves with the answer's JSON; undefined when it has none.
+ *
+ * @throws {ApiError} for an answer that is no success, and when none comes.
+ */
+export async function request<T> (path: string, options: RequestOptions = {}): Promise<T> {
+  const { method = 'GET', body, signal } = options
+  const response = await fetch(`${path}${toQuery(options.query)}`, {
+    method,
+    headers: { 'millrace-console': '1', ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+    credentials: 'same-origin',
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(signal === undefined ? {} : { signal })
+  }).catch((error: unknown) => {
+    if (signal?.aborted === true) throw error
+    throw new ApiError(0, 'no_answer', 'Millrace does not answer. Check that it runs, and that this machine reaches it.')
+  })
+  const text = await response.text()
+  if (response.ok) return (text === '' ? undefined : JSON.parse(text)) as T
+  const error = readError(response.status, text)
+  if (error.status === 401 && path !== '/console/session') onLoggedOut()
+  throw error
+}
+
+/** The part of a page of a list that the console uses. */
+export interface Page<T> {
+  count: number
+  next: string | null
+  results: T[]
+}
+
+export function toQuery (query: RequestOptions['query'] = {}): string {
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== '') parameters.set(name, String(value))
+  }
+  return parameters.size === 0 ? '' : `?${parameters.toString()}`
+}
+
+function readError (status: number, text: string): ApiError {
+  try {
+    const { code, detail } = JSON.parse(text) as { code: string, detail: string }
+    return new ApiError(status, code, detail)
+  } catch {
+    // A proxy in between answers with a page of its own.
+    return new ApiError(status, 'unexpected_answer', `The answer was ${status}, without a reason.`)
+  }
+}

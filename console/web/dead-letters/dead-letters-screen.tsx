@@ -1,0 +1,96 @@
+import { useState } from 'preact/hooks'
+import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { linkTo, path, projectId, query, setQuery } from '../router.ts'
+import { may } from '../session.ts'
+import { Empty, Show, Sparkline } from '../states.tsx'
+import { type DeadLetterGroup, type DeadLetterGroups, fetchGroups, type Filter, filterOf, STAGES } from './dead-letters.ts'
+import { LetterDetail } from './letter-detail.tsx'
+import { LetterList } from './letter-list.tsx'
+import { ReplayDialog } from './replay-dialog.tsx'
+
+/** Groups are counted anew so often, in milliseconds. */
+const EVERY_MS = 15_000
+
+/** What could not be stored: groups, the letters of one group (`?stage=…`), and one letter (`/<id>`). */
+export function DeadLettersScreen () {
+  const id = path.value[3]
+  if (id !== undefined) return <LetterDetail key={id} id={id} />
+  const reason = query.value.get('reason')
+  if (reason === null) return <Groups />
+  const read = (name: string): string => query.value.get(name) ?? ''
+  return <LetterList key={query.value.toString()} filter={{ stage: read('stage'), reason, error_code: read('error_code'), event: read('event') }} />
+}
+
+function Groups () {
+  const filter: Filter = { ...(query.value.get('at') === null ? {} : { stage: query.value.get('at')! }) }
+  const groups = useLoaded(`groups ${projectId.value} ${filter.stage}`,
+    async (signal) => await fetchGroups(filter, signal), { everyMs: EVERY_MS })
+  const [replaying, setReplaying] = useState<Filter>()
+  return (
+    <section>
+      <h1>Dead letters</h1>
+      <p class='hint'>Events that were accepted and could not be stored. Nothing is lost: mend the cause, then replay them.</p>
+      <div class='toolbar'>
+        <label>
+          Stage{' '}
+          <select value={filter.stage ?? ''} onChange={(event) => setQuery({ at: event.currentTarget.value })}>
+            <option value=''>all</option>
+            {Object.keys(STAGES).map((stage) => <option key={stage} value={stage}>{stage}</option>)}
+          </select>
+        </label>
+        {groups.value !== undefined && groups.value.count > 0 && may('dead_letter:write') && (
+          <button type='button' onClick={() => setReplaying(filter)}>Replay all {formatCount(groups.value.count)} …</button>
+        )}
+      </div>
+      <Show of={groups} what='Dead letters'>{(value) => <GroupTable groups={value} onReplay={setReplaying} />}</Show>
+      {replaying !== undefined && (
+        <ReplayDialog filter={replaying} onClose={() => setReplaying(undefined)} onDone={groups.reload} />
+      )}
+    </section>
+  )
+}
+
+function GroupTable ({ groups, onReplay }: { groups: DeadLetterGroups, onReplay: (filter: Filter) => void }) {
+  if (groups.count === 0) return <Empty><p>There are no dead letters here. Everything that was accepted is stored or on its way.</p></Empty>
+  const now = Date.now()
+  return (
+    <>
+      <div class='scroll' role='region' aria-label='Groups of dead letters' tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              <th scope='col'>Event</th><th scope='col'>Stage and reason</th><th scope='col'>Newest error</th><th scope='col' class='number'>Letters</th>
+              <th scope='col'>Last 24 h</th><th scope='col'>First</th><th scope='col'>Last</th>{may('dead_letter:write') && <th scope='col'><span class='hidden'>Actions</span></th>}
+            </tr>
+          </thead>
+          <tbody>{groups.results.map((group) => <GroupRow key={JSON.stringify(filterOf(group))} group={group} now={now} onReplay={onReplay} />)}</tbody>
+        </table>
+      </div>
+      {groups.ungrouped > 0 && <p class='hint'>{formatCount(groups.ungrouped)} more are in smaller groups, which are not shown.</p>}
+    </>
+  )
+}
+
+function GroupRow ({ group, now, onReplay }: { group: DeadLetterGroup, now: number, onReplay: (filter: Filter) => void }) {
+  const filter = filterOf(group)
+  const name = group.event === null ? 'not about one event' : showText(group.event, 60)
+  return (
+    <tr>
+      <td><a {...linkTo(`/projects/${projectId.value}/dead-letters?${new URLSearchParams(filter).toString()}`)}>{name}</a></td>
+      <td title={STAGES[group.stage]}>{group.stage} · <code>{group.reason}</code>{group.error_code !== null && <> · {showText(group.error_code, 20)}</>}</td>
+      <td class='wide'>{showText(group.error, 160)}</td>
+      <td class='number'>{formatCount(group.count)}</td>
+      <td><Sparkline values={group.by_hour} label={`${formatCount(group.by_hour.reduce((sum, count) => sum + count, 0))} in the last 24 hours`} /></td>
+      <td title={`${formatTime(group.first)} UTC`}>{formatAgo(group.first, now)}</td>
+      <td title={`${formatTime(group.last)} UTC`}>{formatAgo(group.last, now)}</td>
+      {may('dead_letter:write') && (
+        <td>
+          <button type='button' onClick={() => onReplay(filter)}>
+            Replay<span class='hidden'> {formatCount(group.count)} of {name}</span> …
+          </button>
+        </td>
+      )}
+    </tr>
+  )
+}

@@ -1,0 +1,87 @@
+import { useState } from 'preact/hooks'
+import { ApiError } from '../api-client.ts'
+import { formatBytes, formatTime, showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { linkTo, projectId } from '../router.ts'
+import { may } from '../session.ts'
+import { Failed, Show } from '../states.tsx'
+import { fetchLetter, type OpenedDeadLetter, replay, STAGES } from './dead-letters.ts'
+
+/** More of a body than this is not drawn, in characters: the browser stays quick, and the rest is in the command line. */
+const MAX_SHOWN = 100_000
+
+/** One dead letter: why it is here, what is in it, and its replay. */
+export function LetterDetail ({ id }: { id: string }) {
+  const letter = useLoaded(`letter ${projectId.value} ${id}`, async (signal) => await fetchLetter(id, signal))
+  return (
+    <section>
+      <p><a {...linkTo(`/projects/${projectId.value}/dead-letters`)}>Dead letters</a></p>
+      <h1>Dead letter {id}</h1>
+      <Show of={letter} what='The dead letter'>{(value) => <Letter letter={value} />}</Show>
+    </section>
+  )
+}
+
+function Letter ({ letter }: { letter: OpenedDeadLetter }) {
+  const [outcome, setOutcome] = useState<'replaying' | 'replayed' | 'kept'>()
+  const [error, setError] = useState<ApiError>()
+
+  async function send (): Promise<void> {
+    setOutcome('replaying')
+    setError(undefined)
+    try {
+      const result = await replay({ id: letter.id })
+      setOutcome(result.replayed === 1 ? 'replayed' : 'kept')
+    } catch (cause) {
+      setOutcome(undefined)
+      setError(cause instanceof ApiError ? cause : new ApiError(0, 'console_error', String(cause)))
+    }
+  }
+
+  return (
+    <>
+      <dl class='facts'>
+        <div><dt>Stage</dt><dd>{letter.stage}: {STAGES[letter.stage] ?? ''}</dd></div>
+        <div><dt>Reason</dt><dd><code>{letter.reason}</code></dd></div>
+        <div><dt>Error</dt><dd>{showText(letter.error, 1000)}{letter.error_code !== null && <> (code {showText(letter.error_code, 20)})</>}</dd></div>
+        <div><dt>Dead-lettered</dt><dd>{formatTime(letter.time)} UTC</dd></div>
+        <div><dt>Event</dt><dd>{letter.event === null ? 'not about one event' : showText(letter.event)}</dd></div>
+        <div><dt>Uuid</dt><dd><code>{letter.uuid ?? '–'}</code></dd></div>
+      </dl>
+      {error !== undefined && <Failed error={error} onRetry={() => { void send() }} />}
+      {may('dead_letter:write') && outcome !== 'replayed' && (
+        <p>
+          <button type='button' class='primary' disabled={outcome === 'replaying'} onClick={() => { void send() }}>Replay</button>{' '}
+          <span class='hint'>Publishes it to its stream again. An event that is stored already is not counted twice.</span>
+        </p>
+      )}
+      <p role='status'>
+        {outcome === 'replayed' && 'Replayed. If it fails again, it returns as a new dead letter.'}
+        {outcome === 'kept' && 'Kept: it does not say where it came from, so it cannot be published there.'}
+      </p>
+      <h2>Content</h2>
+      {letter.content === null
+        ? (
+          <p>
+            It is neither events nor JSON, which may be why it is here: {formatBytes(Math.floor(letter.body_base64.length * 3 / 4))}.
+            Its bytes: <code>npx millrace dead-letters show {letter.id}</code>
+          </p>
+          )
+        : <Json value={letter.content} />}
+      <details>
+        <summary>Headers of the message</summary>
+        <Json value={letter.headers} />
+      </details>
+    </>
+  )
+}
+
+function Json ({ value }: { value: unknown }) {
+  const text = JSON.stringify(value, null, 2)
+  return (
+    <>
+      <pre tabIndex={0}>{text.slice(0, MAX_SHOWN)}</pre>
+      {text.length > MAX_SHOWN && <p class='hint'>The first {formatBytes(MAX_SHOWN)} of {formatBytes(text.length)}.</p>}
+    </>
+  )
+}

@@ -1,0 +1,101 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { request, type Page } from '../api-client.ts'
+import { formatCount } from '../format.ts'
+import { type Loaded, useLoaded } from '../load.ts'
+import { projectId, query, setQuery } from '../router.ts'
+import { Empty, Show } from '../states.tsx'
+
+/** The search waits so long for the next key, in milliseconds. */
+const TYPING_MS = 150
+const PAGE = 50
+
+export interface DefinitionListProps<T> {
+  title: string
+  /** Part of the path of the API: `event_definitions`. */
+  resource: string
+  /** Order by default, and those to choose from with their names. */
+  orderings?: Record<string, string>
+  hint: ComponentChildren
+  head: ComponentChildren
+  row: (definition: T, onChanged: (changed: T) => void) => ComponentChildren
+}
+
+/** A list of definitions with search, order and pages; all three are in the address. */
+export function DefinitionList<T extends { id: string, name: string }> (props: DefinitionListProps<T>) {
+  const { title, resource, orderings, hint } = props
+  const search = query.value.get('search') ?? ''
+  const ordering = query.value.get('ordering') ?? Object.keys(orderings ?? {})[0] ?? ''
+  const [offset, setOffset] = useState(0)
+  useEffect(() => { setOffset(0) }, [search, ordering, projectId.value])
+  const page = useLoaded(`${resource} ${projectId.value} ${search} ${ordering} ${offset}`, async (signal) =>
+    await request<Page<T>>(`/api/projects/${projectId.value}/${resource}/`, { query: { search, ordering, limit: PAGE, offset }, signal }))
+  return (
+    <section>
+      <h1>{title}</h1>
+      <p class='hint'>{hint}</p>
+      <div class='toolbar'>
+        <Search value={search} label={`Search ${title.toLowerCase()}`} />
+        {orderings !== undefined && (
+          <label>
+            Order{' '}
+            <select value={ordering} onChange={(event) => setQuery({ ordering: event.currentTarget.value })}>
+              {Object.entries(orderings).map(([value, name]) => <option key={value} value={value}>{name}</option>)}
+            </select>
+          </label>
+        )}
+      </div>
+      <Show of={page} what={title}>
+        {(value) => value.count === 0
+          ? <Nothing title={title} search={search} />
+          : <Rows {...props} page={page} offset={offset} onOffset={setOffset} />}
+      </Show>
+    </section>
+  )
+}
+
+function Search ({ value, label }: { value: string, label: string }) {
+  const [typed, setTyped] = useState(value)
+  useEffect(() => {
+    if (typed === value) return
+    const timer = setTimeout(() => setQuery({ search: typed }), TYPING_MS)
+    return () => clearTimeout(timer)
+  }, [typed])
+  return <input type='search' aria-label={label} placeholder={label} value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+}
+
+function Nothing ({ title, search }: { title: string, search: string }) {
+  return (
+    <Empty>
+      <p>{search === ''
+        ? `There are no ${title.toLowerCase()} yet: they appear some seconds after the first event.`
+        : `No name has all these words: ${search}`}
+      </p>
+    </Empty>
+  )
+}
+
+function Rows<T extends { id: string, name: string }> (
+  { title, head, row, page, offset, onOffset }:
+    DefinitionListProps<T> & { page: Loaded<Page<T>>, offset: number, onOffset: (offset: number) => void }
+) {
+  const { count, next, results } = page.value!
+  const [changed, setChanged] = useState<ReadonlyMap<string, T>>(new Map())
+  return (
+    <>
+      <div class='toolbar'>
+        <span role='status'>{formatCount(offset + 1)} to {formatCount(offset + results.length)} of {formatCount(count)}</span>
+        <button type='button' disabled={offset === 0} onClick={() => onOffset(Math.max(0, offset - PAGE))}>Previous</button>
+        <button type='button' disabled={next === null} onClick={() => onOffset(offset + PAGE)}>Next</button>
+      </div>
+      <div class='scroll' role='region' aria-label={title} tabIndex={0}>
+        <table>
+          <thead>{head}</thead>
+          <tbody>
+            {results.map((each) => row(changed.get(each.id) ?? each, (now) => setChanged(new Map([...changed, [now.id, now]]))))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,29 @@
+import t from 'tap'
+import { formatAgo, formatBytes, formatCount, formatMs, formatRate, formatSeconds, formatTime, showText, UNKNOWN } from './format.ts'
+
+t.test('numbers', async (t) => {
+  t.same([0, 1234567, null].map(formatCount), ['0', '1,234,567', UNKNOWN])
+  t.same([0, 0.25, 9.96, 18_400.4, null].map(formatRate), ['0', '0.3', '10.0', '18,400', UNKNOWN])
+  t.same([0, 999, 1000, 1_500_000_000, 2.5e17, null].map(formatBytes), ['0 B', '999 B', '1.0 KB', '1.5 GB', '250 PB', UNKNOWN])
+})
+
+t.test('durations and times', async (t) => {
+  t.same([3.21, 450.4, 1200, null].map(formatMs), ['3.2 ms', '450 ms', '1.2 s', UNKNOWN])
+  t.same([0.44, 48.2, 300, 7200, 86_400 * 12].map(formatSeconds), ['0.4 s', '48 s', '5 min', '2 h', '12 days'])
+  const now = Date.parse('2026-11-22T15:00:00Z')
+  t.equal(formatAgo('2026-11-22T14:55:00Z', now), '5 min ago')
+  t.equal(formatAgo('2026-11-22T15:00:01Z', now), 'just now', 'a clock that is ahead')
+  t.equal(formatAgo(null, now), 'never')
+  t.equal(formatTime('2026-11-22T14:55:00.123Z'), '2026-11-22 14:55:00')
+})
+
+t.test('text of others changes nothing around it, and differing names differ in sight', async (t) => {
+  t.equal(showText('paid'), 'paid')
+  t.equal(showText('<b>paid</b>'), '<b>paid</b>', 'markup is text')
+  t.equal(showText('pa\u202eid\u200b'), 'pa\\u{202e}id\\u{200b}')
+  t.equal(showText('pa\u00a0id'), 'pa\\u{a0}id')
+  t.equal(showText(' paid '), '␣paid␣')
+  t.equal(showText('a\nb'), 'a\\u{a}b')
+  t.equal(showText('x'.repeat(1_000_000)).length, 201)
+  t.equal(showText('日本語'), '日本語')
+})

@@ -1,0 +1,78 @@
+import t from 'tap'
+import type { Status } from '../../../platform/status/build-status.ts'
+import { describeStages, describeWhole, type StageState } from './stages.ts'
+
+function build (changes: Partial<Status> = {}): Status {
+  return {
+    status: 'ok',
+    clients: { captures: 'answered', flags: 'answered' },
+    stuck: [],
+    behind: [],
+    time: '2026-11-22T15:00:00.000Z',
+    version: '0.1.0',
+    tiers: (['ingest', 'pipeline', 'api'] as const).map((tier) => ({
+      tier, url: `http://${tier}`, status: 'ok', stuck: [], eventLoopP99Ms: 12, memoryBytes: 1e8
+    })),
+    ingest: {
+      acceptedPerSecond: 12.4, droppedPerSecond: 0, bytesPerSecond: 5000, accepted: 1000, dropped: {}, publishMs: 3.2,
+      spoolBytes: 0, refusedMessages: 0
+    },
+    streams: { EVENTS: { messages: 0, bytes: 0, maxBytes: 1e9, oldestSeconds: 0 } },
+    pipeline: {
+      storedPerSecond: 12.4, stored: 1000, deduplicated: 3, insertMs: 20, rowsPerInsert: 6,
+      partitions: { 'events.0': { pendingMessages: 2, pendingBytes: 100, lagSeconds: 0.4, healthy: true } },
+      deadLetters: 5, deadLetterFill: 0.01, definitionsAgeSeconds: 1
+    },
+    api: { requestsPerSecond: 0, flagEvaluationsPerSecond: 0, requestMs: null },
+    stores: {
+      nats: { version: '2.14' },
+      clickhouse: { version: '26.7', events: 1000, bytes: 1e6, freeBytes: 1e9 },
+      postgres: { version: '18', bytes: 1e6 }
+    },
+    ...changes
+  }
+}
+
+function states (status: Status): Record<string, StageState> {
+  return Object.fromEntries(describeStages(status).map(({ name, state }) => [name, state]))
+}
+
+t.test('what flows is working, what has nothing to do is idle', async (t) => {
+  t.same(states(build()), {
+    Ingest: 'ok', Spool: 'idle', Stream: 'idle', Pipeline: 'ok', ClickHouse: 'ok', 'Dead letters': 'idle', 'Flags and API': 'idle'
+  })
+  t.match(describeStages(build())[3]?.details, [{ value: '1 of 1 run' }, { value: '2 messages, 0.4 s' }, { value: '20 ms' }, { value: '3' }])
+})
+
+t.test('old work is waiting, and what does not answer has stopped', async (t) => {
+  const status = build({
+    streams: { EVENTS: { messages: 900, bytes: 1e6, maxBytes: 1e9, oldestSeconds: 80 } },
+    tiers: build().tiers.map((each) => each.tier === 'pipeline' ? { ...each, status: 'down' } : each),
+    stores: { nats: null, clickhouse: null, postgres: null },
+    ingest: { ...build().ingest, spoolBytes: 4096 },
+    pipeline: { ...build().pipeline, deadLetterFill: 0.85 }
+  })
+
+  t.match(states(status), { Spool: 'waiting', Stream: 'waiting', Pipeline: 'stopped', ClickHouse: 'stopped', 'Dead letters': 'waiting' })
+})
+
+t.test('what nobody knows is unknown, not zero', async (t) => {
+  const nothing = build({
+    streams: {},
+    tiers: [],
+    ingest: { ...build().ingest, spoolBytes: null },
+    pipeline: { ...build().pipeline, deadLetterFill: null, deadLetters: null }
+  })
+
+  t.match(states(nothing), { Ingest: 'unknown', Spool: 'unknown', Stream: 'unknown', Pipeline: 'unknown', 'Dead letters': 'unknown' })
+  t.equal(describeStages(nothing)[5]?.headline, '–')
+})
+
+t.test('the word for the whole says what clients see', async (t) => {
+  t.match(describeWhole(build()), { word: 'Everything works', state: 'ok', sentence: 'Captures are answered; flags are answered.' })
+  t.match(describeWhole(build({ status: 'behind' })), { word: 'Behind', state: 'waiting' })
+  t.match(describeWhole(build({ status: 'degraded', stuck: ['pipeline: events.0'] })), { word: 'Degraded', sentence: /stuck/ })
+  t.match(describeWhole(build({ status: 'down', clients: { captures: 'refused', flags: 'no answer' } })), {
+    word: 'Down', state: 'stopped', sentence: /refused with 503.*flags get no answer/
+  })
+})

@@ -1,0 +1,125 @@
+import type { Status } from '../../../platform/status/build-status.ts'
+import { formatBytes, formatCount, formatMs, formatRate, formatSeconds, UNKNOWN } from '../format.ts'
+
+/** How a stage is: `waiting` has work that is old, `stopped` cannot work. */
+export type StageState = 'ok' | 'idle' | 'waiting' | 'stopped' | 'unknown'
+
+/** One stage in the life of an event, as the health screen draws it. */
+export interface Stage {
+  name: string
+  state: StageState
+  /** The figure that tells most: what passes, or what waits. */
+  headline: string
+  details: { label: string, value: string }[]
+}
+
+/** Work older than this is shown as waiting, in seconds: events are stored half a second after they arrive. */
+const OLD_SECONDS = 10
+
+/** The stages of an event in order: ingest, spool, stream, pipeline, ClickHouse; then dead letters, and the API. */
+export function describeStages (status: Status): Stage[] {
+  const { ingest, pipeline, streams, stores, api } = status
+  const events = streams.EVENTS
+  const lag = Math.max(0, ...Object.values(pipeline.partitions).map(({ lagSeconds }) => lagSeconds))
+  const pending = Object.values(pipeline.partitions).reduce((sum, { pendingMessages }) => sum + pendingMessages, 0)
+  return [
+    {
+      name: 'Ingest',
+      state: stateOf(status, 'ingest', isFlowing(ingest.acceptedPerSecond)),
+      headline: `${formatRate(ingest.acceptedPerSecond)} events/s`,
+      details: [
+        { label: 'accepted since start', value: formatCount(ingest.accepted) },
+        { label: 'dropped', value: `${formatRate(ingest.droppedPerSecond)}/s` },
+        { label: 'bytes', value: `${formatBytes(ingest.bytesPerSecond)}/s` },
+        { label: 'until stored in the stream', value: formatMs(ingest.publishMs) }
+      ]
+    },
+    {
+      name: 'Spool',
+      state: ingest.spoolBytes === null ? 'unknown' : ingest.spoolBytes > 0 ? 'waiting' : 'idle',
+      headline: `${formatBytes(ingest.spoolBytes)} on disk`,
+      details: [{ label: 'messages refused', value: formatCount(ingest.refusedMessages) }]
+    },
+    {
+      name: 'Stream',
+      state: events === undefined ? 'unknown' : events.oldestSeconds > OLD_SECONDS ? 'waiting' : events.messages === 0 ? 'idle' : 'ok',
+      headline: events === undefined ? UNKNOWN : `${formatCount(events.messages)} messages`,
+      details: events === undefined
+        ? []
+        : [
+            { label: 'oldest', value: formatSeconds(events.oldestSeconds) },
+            { label: 'full', value: `${formatBytes(events.bytes)} of ${formatBytes(events.maxBytes)}` }
+          ]
+    },
+    {
+      name: 'Pipeline',
+      state: stateOf(status, 'pipeline', isFlowing(pipeline.storedPerSecond), lag > OLD_SECONDS),
+      headline: `${formatRate(pipeline.storedPerSecond)} rows/s`,
+      details: [
+        { label: 'partitions', value: `${Object.values(pipeline.partitions).filter(({ healthy }) => healthy).length} of ${Object.keys(pipeline.partitions).length} run` },
+        { label: 'waiting', value: `${formatCount(pending)} messages, ${formatSeconds(lag)}` },
+        { label: 'insert', value: formatMs(pipeline.insertMs) },
+        { label: 'deduplicated', value: formatCount(pipeline.deduplicated) }
+      ]
+    },
+    {
+      name: 'ClickHouse',
+      state: stores.clickhouse === null ? 'stopped' : 'ok',
+      headline: stores.clickhouse === null ? 'no answer' : `${formatCount(stores.clickhouse.events)} events`,
+      details: stores.clickhouse === null
+        ? []
+        : [
+            { label: 'size', value: formatBytes(stores.clickhouse.bytes) },
+            { label: 'free', value: formatBytes(stores.clickhouse.freeBytes) },
+            { label: 'version', value: stores.clickhouse.version }
+          ]
+    },
+    {
+      name: 'Dead letters',
+      state: pipeline.deadLetterFill === null ? 'unknown' : pipeline.deadLetterFill >= 0.8 ? 'waiting' : 'idle',
+      headline: formatCount(pipeline.deadLetters),
+      details: [{ label: 'full', value: pipeline.deadLetterFill === null ? UNKNOWN : `${Math.round(pipeline.deadLetterFill * 100)} %` }]
+    },
+    {
+      name: 'Flags and API',
+      state: stateOf(status, 'api', isFlowing(api.requestsPerSecond)),
+      headline: `${formatRate(api.requestsPerSecond)} requests/s`,
+      details: [
+        { label: 'answer', value: formatMs(api.requestMs) },
+        { label: 'flag evaluations', value: `${formatRate(api.flagEvaluationsPerSecond)}/s` },
+        { label: 'Postgres', value: stores.postgres === null ? 'no answer' : formatBytes(stores.postgres.bytes) }
+      ]
+    }
+  ]
+}
+
+/** The word for the whole, and the sentence that explains it. */
+export function describeWhole (
+  { status, clients, stuck }: Status
+): { word: string, state: StageState, sentence: string } {
+  const captures = {
+    answered: 'Captures are answered',
+    spooled: 'Captures are answered, and wait on the disk of ingest',
+    refused: 'Captures are refused with 503: SDKs send them again',
+    'no answer': 'Captures get no answer'
+  }[clients.captures]
+  const sentence = `${captures}; flags ${clients.flags === 'answered' ? 'are answered' : 'get no answer'}.`
+  switch (status) {
+    case 'ok': return { word: 'Everything works', state: 'ok', sentence }
+    case 'behind': return { word: 'Behind', state: 'waiting', sentence: `${sentence} Everything works, but something has old work.` }
+    case 'degraded': return { word: 'Degraded', state: 'waiting', sentence: stuck.length === 0 ? sentence : `${sentence} Something is stuck or does not answer.` }
+    case 'down': return { word: 'Down', state: 'stopped', sentence }
+  }
+}
+
+function stateOf (status: Status, tier: string, isFlowing: boolean, isBehind = false): StageState {
+  const processes = status.tiers.filter((each) => each.tier === tier)
+  if (processes.length === 0) return 'unknown'
+  if (processes.every((each) => each.status === 'down')) return 'stopped'
+  if (isBehind || processes.some((each) => each.status === 'degraded' || each.status === 'down')) return 'waiting'
+  return isFlowing ? 'ok' : 'idle'
+}
+
+function isFlowing (perSecond: number | null): boolean {
+  return perSecond !== null && perSecond > 0
+}

@@ -1,0 +1,78 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { ApiError } from './api-client.ts'
+import type { Loaded } from './load.ts'
+
+/** Shown from so many milliseconds on: what comes sooner needs no notice. */
+const NOTICE_MS = 300
+
+/** @param props.what  What is being fetched, for the notice. */
+export function Loading ({ what }: { what: string }) {
+  const [isSlow, setSlow] = useState(false)
+  useEffect(() => {
+    const timer = setTimeout(() => setSlow(true), NOTICE_MS)
+    return () => clearTimeout(timer)
+  }, [])
+  return <p class='hint' role='status'>{isSlow ? `Loading ${what.toLowerCase()} …` : ''}</p>
+}
+
+/** Why something is not shown, and what to do. */
+export function Failed ({ error, onRetry }: { error: ApiError, onRetry: () => void }) {
+  return (
+    <div class='failed' role='alert'>
+      <p><strong>{error.message}</strong> <span class='hint'>{error.code}</span></p>
+      <button type='button' onClick={onRetry}>Try again</button>
+    </div>
+  )
+}
+
+export function Empty ({ children }: { children: ComponentChildren }) {
+  return <div class='empty'>{children}</div>
+}
+
+/**
+ * One of the states of something fetched: loading, failed, or what `children` makes of it. What was fetched before stays
+ * when a later fetch fails, below the reason.
+ */
+export function Show<T> (
+  { of, what, children }: { of: Loaded<T>, what: string, children: (value: T) => ComponentChildren }
+) {
+  const { value, error, reload } = of
+  return (
+    <>
+      {error !== undefined && <Failed error={error} onRetry={reload} />}
+      {value !== undefined ? children(value) : error === undefined && <Loading what={what} />}
+    </>
+  )
+}
+
+/** A dialog over the page: Escape closes it, and the focus returns to where it was. */
+export function Dialog ({ title, onClose, children }: { title: string, onClose: () => void, children: ComponentChildren }) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    const before = document.activeElement as HTMLElement | null
+    dialog.current?.showModal()
+    return () => before?.focus()
+  }, [])
+  return (
+    <dialog ref={dialog} aria-labelledby='dialog-title' onClose={onClose}>
+      <h2 id='dialog-title'>{title}</h2>
+      {children}
+    </dialog>
+  )
+}
+
+/** A line over equal intervals, as a picture with a text for those who do not see it. */
+export function Sparkline ({ values, label }: { values: readonly number[], label: string }) {
+  const [width, height] = [96, 20]
+  const most = Math.max(1, ...values)
+  const bar = width / values.length
+  return (
+    <svg class='spark' role='img' aria-label={label} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
+      {values.map((value, index) => {
+        const tall = value === 0 ? 0 : Math.max(1.5, value / most * height)
+        return <rect key={index} x={index * bar} y={height - tall} width={Math.max(1, bar - 1)} height={tall} />
+      })}
+    </svg>
+  )
+}

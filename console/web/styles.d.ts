@@ -1,0 +1,2 @@
+/** A stylesheet is bundled by importing it, and exports nothing. */
+declare module '*.css'

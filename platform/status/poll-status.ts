@@ -1,0 +1,61 @@
+import { coalesce } from '../intervals.ts'
+import { buildStatus, type Reading, type Status } from './build-status.ts'
+import { createReadStores, readTier, type StoreConnections, type TierName, type TierUrls } from './read-status.ts'
+
+export interface PollOptions {
+  /** Addresses of the processes of each tier. */
+  urls: TierUrls
+  connections: StoreConnections
+  /** Epoch milliseconds. */
+  now: () => number
+}
+
+/** Returns a function that reads all tiers and stores once. It never rejects: what does not answer is null. */
+export function createPoll ({ urls, connections, now }: PollOptions): () => Promise<Reading> {
+  const readStores = createReadStores(connections)
+  return async () => {
+    const [stores, ...tiers] = await Promise.all([
+      readStores(),
+      ...(['ingest', 'pipeline', 'api'] as TierName[]).flatMap((tier) => urls[tier].map(async (url) => await readTier(tier, url)))
+    ])
+    return { time: new Date(now()), stores, tiers }
+  }
+}
+
+/** Rates are computed over at least this time, in milliseconds, and nobody reads the tiers more often. */
+const MIN_INTERVAL_MS = 1000
+
+/** A reading older than this says nothing about the rates of now, in milliseconds. */
+const MAX_INTERVAL_MS = 10_000
+
+/**
+ * Returns a function that gives the status of now, for any number of watchers: however many ask, the tiers are read
+ * once a second, and not at all while nobody asks. The first answer takes a second, because rates need two readings.
+ */
+export function createStatusPoll (
+  { poll, sleep }: { poll: () => Promise<Reading>, sleep: (ms: number) => Promise<unknown> }
+): () => Promise<Status> {
+  let before: Reading | undefined
+  let outcome: PromiseSettledResult<Status> | undefined
+
+  async function read (): Promise<Status> {
+    let age = before === undefined ? Infinity : Date.now() - before.time.getTime()
+    if (age > MAX_INTERVAL_MS) {
+      before = await poll()
+      age = 0
+    }
+    if (age < MIN_INTERVAL_MS) await sleep(MIN_INTERVAL_MS - age)
+    const now = await poll()
+    const status = buildStatus(before!, now)
+    before = now
+    return status
+  }
+
+  // `coalesce` asks for work that does not reject: whoever waits takes the outcome from here.
+  const refresh = coalesce(async () => { [outcome] = await Promise.allSettled([read()]) })
+  return async () => {
+    await refresh()
+    if (outcome?.status !== 'fulfilled') throw outcome?.reason
+    return outcome.value
+  }
+}

@@ -1,0 +1,217 @@
+/**
+ * The console in a real browser against the real stack: what an operator does by mouse and by keyboard, in light and
+ * dark, narrow and wide, with text of others that tries to be markup.
+ */
+import { AxeBuilder } from '@axe-core/playwright'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import t from 'tap'
+import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { connectNats } from '../../platform/nats/connect-nats.ts'
+import { startStackOnSharedStores, type Stack } from '../start-stack.ts'
+import { openBrowser } from '../sdk/open-page.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+/** Names that would do something if they were not shown as text. */
+const HOSTILE = [
+  '<img src=x onerror="globalThis.hacked=1">', '"><script>globalThis.hacked=1</script>', "javascript:alert('x')",
+  '\u202egnp.exe', 'zero\u200bwidth', '{{constructor.constructor("globalThis.hacked=1")()}}', 'long '.repeat(70)
+]
+
+/** The first load may weigh so much, each further screen so much, in compressed bytes. */
+const FIRST_LOAD_BYTES = 90_000
+const SCREEN_BYTES = 25_000
+
+const SCREENS = ['/health', '/projects/1/dead-letters', '/projects/1/events', '/projects/1/properties']
+
+/** A page that notes what must not happen: errors in its console and requests to other origins. */
+interface Watched { page: Page, problems: string[] }
+
+async function open (context: BrowserContext, url: string, path: string): Promise<Watched> {
+  const page = await context.newPage()
+  const problems: string[] = []
+  page.on('console', (message) => { if (message.type() === 'error') problems.push(`${message.text()} ${message.location().url}`) })
+  page.on('pageerror', (error) => problems.push(String(error)))
+  page.on('request', (request) => {
+    if (!request.url().startsWith(url) && !request.url().startsWith('data:')) problems.push(`request to ${request.url()}`)
+  })
+  await page.goto(`${url}/console${path}`)
+  return { page, problems }
+}
+
+async function logIn (page: Page, key: string): Promise<void> {
+  await page.getByLabel('Personal API key').fill(key)
+  await page.keyboard.press('Enter')
+  await page.getByRole('navigation').waitFor()
+}
+
+/** A context that is logged in: the cookie stays in it. */
+async function createContext (browser: Browser, stack: Stack, options: Parameters<Browser['newContext']>[0] = {}): Promise<BrowserContext> {
+  const context = await browser.newContext(options)
+  const { page } = await open(context, stack.url, '')
+  await logIn(page, stack.personalApiKey)
+  await page.close()
+  return context
+}
+
+async function send (stack: Stack, events: { event: string, properties?: object }[]): Promise<void> {
+  const response = await fetch(`${stack.url}/batch/`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ api_key: stack.projectApiKey, batch: events.map((event) => ({ distinct_id: 'ann', ...event })) })
+  })
+  if (!response.ok) throw new Error(`capture answered ${response.status}`)
+}
+
+/** Letters of one cause, and one whose body is not JSON. */
+async function plantDeadLetters (stack: Stack): Promise<void> {
+  const connection = await connectNats({ url: stack.natsUrl, name: 'test', logger: createLogger({ component: 'test', level: 'silent' }) })
+  for (let index = 0; index < 3; index++) {
+    await publishDeadLetter(connection, {
+      stage: 'persons', reason: 'invalid_update', error: `no such person ${HOSTILE[0]}`, subject: 'persons.0', sequence: index + 1, project: 1,
+      event: index < 2 ? HOSTILE[0]! : 'bytes', headers: {}, id: `planted-${index}`,
+      body: index < 2 ? Buffer.from(JSON.stringify({ name: HOSTILE[1] })) : Buffer.from([0xff, 0xfe])
+    })
+  }
+  await connection.close()
+}
+
+t.test('the console', async (t) => {
+  const stack = await startStackOnSharedStores(t)
+  const { browser, close } = await openBrowser()
+  t.teardown(close)
+  await Promise.all([send(stack, [...HOSTILE, 'paid'].map((event) => ({ event, properties: { [event.slice(0, 60)]: 1 } }))), plantDeadLetters(stack)])
+
+  await t.test('the first load is small, needs a login, and a wrong key is told so', async (t) => {
+    const context = await browser.newContext()
+    const sizes: number[] = []
+    context.on('response', (response) => {
+      if (response.url().includes('/console/assets/')) sizes.push(Number(response.headers()['content-length']))
+    })
+    const { page, problems } = await open(context, stack.url, '/projects/1/events')
+    await page.getByLabel('Personal API key').fill('phx_wrong')
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await page.getByRole('alert').getByText('Personal API key is invalid').waitFor()
+    // The browser itself logs each answer above 400: the session that was not there, and the key that was wrong.
+    t.same(problems.filter((text) => !/status of 401/.test(text)), [])
+
+    await logIn(page, stack.personalApiKey)
+    await page.getByRole('heading', { name: 'Events', level: 1 }).waitFor()
+    t.ok(sizes.length > 2)
+    const sum = sizes.reduce((total, size) => total + size, 0)
+    t.ok(sum > 5000 && sum <= FIRST_LOAD_BYTES + SCREEN_BYTES, `${sum} bytes`)
+    await page.getByRole('button', { name: 'Log out' }).click()
+    await page.getByLabel('Personal API key').waitFor()
+    t.same((await context.cookies()).filter(({ name }) => name === 'millrace_session'), [])
+    await context.close()
+  })
+
+  await t.test('health tells that everything works, and what passes', async (t) => {
+    const context = await createContext(browser, stack)
+    const { page, problems } = await open(context, stack.url, '')
+    await page.getByText('Everything works').waitFor()
+    t.match(page.url(), /\/console\/health$/, 'it is the first screen')
+    for (const stage of ['Ingest', 'Spool', 'Stream', 'Pipeline', 'ClickHouse', 'Dead letters']) {
+      t.ok(await page.getByRole('heading', { name: new RegExp(`^${stage}`), level: 3 }).isVisible(), stage)
+    }
+    await waitFor(async () => /accepted since start8/.test(await page.locator('.stage').first().innerText().then((text) => text.replaceAll('\n', ''))))
+    t.same(problems, [])
+    await context.close()
+  })
+
+  await t.test('events are found by a search, and tagged, with the keyboard alone', async (t) => {
+    const context = await createContext(browser, stack)
+    await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions`).length >= HOSTILE.length + 1)
+    const { page, problems } = await open(context, stack.url, '/projects/1/events')
+    await page.getByText('1 to 8 of 8').waitFor()
+    t.equal(await page.evaluate(() => (globalThis as any).hacked), undefined)
+    t.ok(await page.getByRole('cell', { name: HOSTILE[0]!, exact: true }).isVisible(), 'markup is shown as it is')
+    t.ok(await page.getByRole('cell', { name: '\\u{202e}gnp.exe', exact: true }).isVisible(), 'what cannot be seen is told')
+
+    await page.keyboard.press('Tab')
+    t.equal(await page.evaluate(() => (globalThis as any).document.activeElement?.textContent), 'Skip to content')
+    await page.keyboard.press('Enter')
+    await page.keyboard.press('Tab')
+    await page.keyboard.type('paid')
+    await page.getByText('1 to 1 of 1').waitFor()
+    t.match(page.url(), /\?search=paid$/, 'a search has an address')
+    for (const key of ['Tab', 'Tab', 'Tab']) await page.keyboard.press(key)
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor()
+    await page.keyboard.type('money, money, checkout')
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    t.same(await page.locator('.tag').allInnerTexts(), ['money', 'checkout'])
+    t.match(await stack.sql`SELECT tags FROM event_definitions WHERE name = 'paid'`, [{ tags: ['money', 'checkout'] }])
+    t.equal(await page.evaluate(() => (globalThis as any).document.activeElement?.textContent), 'Change of paid', 'the focus is back')
+    await page.reload()
+    await page.getByText('1 to 1 of 1').waitFor()
+    t.same(problems, [])
+    await context.close()
+  })
+
+  await t.test('a dead letter is found, opened and replayed after a dry run', async (t) => {
+    const context = await createContext(browser, stack)
+    const { page, problems } = await open(context, stack.url, '/projects/1/dead-letters')
+    const row = page.getByRole('row', { name: /^<img/ })
+    t.match(await row.innerText(), /persons · invalid_update[\s\S]*no such person <img[\s\S]*2/)
+    await row.getByRole('link').click()
+    await page.getByText('1 to 2 of 2').waitFor()
+    await page.getByRole('link', { name: '1', exact: true }).click()
+    await page.getByText('"name": "\\"><script>globalThis.hacked=1</script>"').waitFor()
+    await page.goBack()
+    await page.getByText('1 to 2 of 2').waitFor()
+    await page.goBack()
+    await page.getByRole('link', { name: 'bytes' }).click()
+    await page.getByRole('link', { name: '3', exact: true }).click()
+    await page.getByText('It is neither events nor JSON').waitFor()
+
+    await page.getByRole('link', { name: 'Dead letters' }).first().click()
+    await row.getByRole('button', { name: /^Replay 2 of/ }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('2 dead letters would be published to the stream again.').waitFor()
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    t.ok(await row.isVisible(), 'nothing happened')
+    await row.getByRole('button', { name: /^Replay 2 of/ }).click()
+    await dialog.getByRole('button', { name: 'Replay' }).click()
+    await dialog.getByText('2 replayed.').waitFor()
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    t.equal(await page.evaluate(() => (globalThis as any).hacked), undefined)
+    t.same(problems, [])
+    await context.close()
+  })
+
+  await t.test('what a key may not do is not offered', async (t) => {
+    const { key } = await createPersonalKey(stack.sql, {
+      email: 'admin@millrace.localhost', label: 'reader', scopes: ['event_definition:read'], projectIds: [1], expiresAt: null
+    })
+    const context = await browser.newContext()
+    const { page } = await open(context, stack.url, '')
+    await logIn(page, key)
+    await page.getByRole('heading', { name: 'Events', level: 1 }).waitFor()
+    t.same(await page.getByRole('navigation').getByRole('link').allInnerTexts(), ['Events'])
+    t.equal(await page.getByRole('button', { name: /tags/i }).count(), 0)
+    await page.goto(`${stack.url}/console/health`)
+    await page.getByText('There is no such page, or your key may not see it.').waitFor()
+    await context.close()
+  })
+
+  await t.test('every screen is accessible and fits, light and dark, from 360 to 2,560 pixels', async (t) => {
+    for (const [colorScheme, width] of [['light', 360], ['dark', 1280], ['light', 2560], ['dark', 360]] as const) {
+      const context = await createContext(browser, stack, { colorScheme, viewport: { width, height: 900 } })
+      for (const path of SCREENS) {
+        const { page, problems } = await open(context, stack.url, path)
+        await page.getByRole('heading', { level: 1 }).waitFor()
+        await page.locator('table, .empty').first().waitFor()
+        const { violations } = await new AxeBuilder({ page }).analyze()
+        t.same(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`), [], `${path} ${colorScheme} ${width}`)
+        t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth <= (globalThis as any).innerWidth), `${path} fits ${width}`)
+        t.same(problems, [])
+        await page.close()
+      }
+      await context.close()
+    }
+  })
+})
