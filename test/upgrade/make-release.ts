@@ -27,7 +27,7 @@ export interface ReleaseChanges {
 /** A version of Millrace in a folder, whose processes can be run beside those of others. */
 export interface Release {
   /** Runs `npm run migrate` of it. */
-  migrate: (env: NodeJS.ProcessEnv, signal?: AbortSignal) => Promise<{ code: number | null, output: string }>
+  migrate: (env: NodeJS.ProcessEnv) => Promise<{ code: number | null, output: string }>
   /** Starts a tier and waits until it is ready; it ends with the test. */
   start: (tier: 'ingest' | 'pipeline', env: NodeJS.ProcessEnv) => Promise<RunningTier>
 }
@@ -45,7 +45,7 @@ export function thisRelease (t: TestContext): Release {
 
 function releaseIn (t: TestContext, root: string): Release {
   return {
-    migrate: async (env, signal) => await migrate(root, env, signal),
+    migrate: async (env) => await migrate(root, env),
     start: async (tier, env) => await start(t, root, { tier, env })
   }
 }
@@ -80,14 +80,11 @@ async function addColumn (file: string, { name, promotes }: NonNullable<ReleaseC
   await writeFile(file, changed)
 }
 
-async function migrate (
-  root: string, env: NodeJS.ProcessEnv, signal?: AbortSignal
-): Promise<{ code: number | null, output: string }> {
+async function migrate (root: string, env: NodeJS.ProcessEnv): Promise<{ code: number | null, output: string }> {
   const main = path.join(root, 'schema', 'migrate', 'main.ts')
   const child = spawn(process.execPath, [main], { env: withBase(env), stdio: 'pipe' })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => { output += chunk.toString() })
-  signal?.addEventListener('abort', () => child.kill('SIGKILL'))
   const [code] = await once(child, 'close') as [number | null]
   return { code, output }
 }
