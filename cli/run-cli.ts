@@ -8,11 +8,13 @@ import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceTimeoutE
 import { addBackupCommands } from './commands/backup.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addLoginsCommands } from './commands/logins.ts'
+import { addLogsCommands } from './commands/logs.ts'
 import { addPersonsCommands } from './commands/persons.ts'
 import { addKeysCommands, addProjectsCommands, addUsersCommands } from './commands/projects-and-keys.ts'
 import { addProcessCommands } from './commands/processes.ts'
 import { addPropertiesCommands } from './commands/properties.ts'
 import { addRetentionCommands } from './commands/retention.ts'
+import { addServiceCommands } from './commands/service.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { readDuration } from './read-arguments.ts'
 
@@ -20,7 +22,8 @@ import { readDuration } from './read-arguments.ts'
 export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
-  addProcessCommands, addStatusCommands, addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
+  addProcessCommands, addServiceCommands, addStatusCommands, addLogsCommands,
+  addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
   addDeadLettersCommands, addBackupCommands, addRetentionCommands, addPropertiesCommands, addLoginsCommands
 ]
 

@@ -1,5 +1,6 @@
 import { destination, type LogFn, type Logger, pino, stdSerializers } from 'pino'
 import { HttpError, MillraceError } from './errors.ts'
+import { formatLogLine } from './log-lines.ts'
 import { isUnavailable } from './store-errors.ts'
 
 export type { Logger } from 'pino'
@@ -13,9 +14,9 @@ const SECRETS = [
 ]
 
 /**
- * Creates the logger of one process: JSON lines on standard output, one fact a line, errors under `err`. A warning or
- * an error that comes again and again is one line, and then counts; errors of services that are unavailable have no
- * stack.
+ * Creates the logger of one process: JSON lines on standard output, readable ones on a terminal; one fact a line,
+ * errors under `err`. A warning or an error that comes again and again is one line, and then counts; errors of services
+ * that are unavailable have no stack.
  *
  * Keys and payloads are redacted here as a last resort; call sites do not log them in the first place.
  * Logging never ends the process: while the output has no room, lines wait, then are dropped.
@@ -24,9 +25,12 @@ const SECRETS = [
  * @param options.level      Lowest level that is written.
  */
 export function createLogger (options: { component: string, level: string }): Logger {
-  const output = destination({ fd: process.stdout.fd, sync: true, maxLength: MAX_WAITING_LENGTH })
+  const lines = destination({ fd: process.stdout.fd, sync: true, maxLength: MAX_WAITING_LENGTH })
   // Ignored: the next line is written again.
-  output.on('error', () => {})
+  lines.on('error', () => {})
+  const output = process.stdout.isTTY
+    ? { write: (line: string) => { lines.write(`${formatLogLine(line.trimEnd(), { isColored: true })}\n`) } }
+    : lines
   return pino({
     level: options.level,
     hooks: { logMethod: createRepeatedLinesHook() },

@@ -1,0 +1,72 @@
+import { spawn } from 'node:child_process'
+import { appendFile, mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import t from 'tap'
+import { withoutSettings } from '../../test/support/environments.ts'
+import type { TestContext } from '../../test/support/test-context.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { runCli } from '../run-cli.ts'
+import { runCaptured } from '../testing/run-captured.ts'
+
+const line = (component: string, second: number, msg: string): string =>
+  `${JSON.stringify({ level: 30, time: Date.UTC(2026, 0, 2, 14, 3, second), component, pid: 1, msg })}\n`
+
+async function makeLogs (t: TestContext): Promise<{ MILLRACE_DATA_DIR: string, folder: string }> {
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-logs-'))
+  t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
+  const folder = path.join(dataDir, 'logs')
+  await mkdir(folder)
+  await writeFile(path.join(folder, 'ingest.log'), line('ingest', 1, 'first') + line('ingest', 5, 'fourth'))
+  await writeFile(path.join(folder, 'pipeline.log'), line('pipeline', 2, 'second'))
+  await writeFile(path.join(folder, 'postgres.log'), '2026-01-02 14:03:03.500 UTC [7] LOG:  third\n\tits detail\n')
+  return { MILLRACE_DATA_DIR: dataDir, folder }
+}
+
+t.test('shows the lines of all processes in order of time, as they were written', async (t) => {
+  const { MILLRACE_DATA_DIR } = await makeLogs(t)
+
+  const { code, out } = await runCaptured(['logs'], { MILLRACE_DATA_DIR })
+  t.equal(code, 0)
+  t.same(out.trim().split('\n').map((text) => /first|second|third|its detail|fourth/.exec(text)?.[0]), ['first', 'second', 'third', 'its detail', 'fourth'])
+  t.equal((await runCaptured(['logs', 'pipeline'], { MILLRACE_DATA_DIR })).out, line('pipeline', 2, 'second'))
+  t.equal((await runCaptured(['logs', '--lines', '1'], { MILLRACE_DATA_DIR })).out, line('ingest', 5, 'fourth'))
+})
+
+t.test('says what is wrong: no such process, no logs', async (t) => {
+  const { MILLRACE_DATA_DIR } = await makeLogs(t)
+
+  t.match(await runCaptured(['logs', 'kafka'], { MILLRACE_DATA_DIR }), { code: 2, err: /Give one of ingest, pipeline/ })
+  t.match(await runCaptured(['logs'], { MILLRACE_DATA_DIR: path.join(MILLRACE_DATA_DIR, 'none') }), { code: 1, err: /there are no logs in/ })
+})
+
+t.test('follows: new lines, whole ones only, also after the file was emptied', async (t) => {
+  const { MILLRACE_DATA_DIR, folder } = await makeLogs(t)
+  const file = path.join(folder, 'ingest.log')
+  const main = path.join(import.meta.dirname, '..', 'main.ts')
+  const child = spawn(process.execPath, [main, 'logs', 'ingest', '--follow'], {
+    env: { ...withoutSettings(process.env), MILLRACE_DATA_DIR }, stdio: ['ignore', 'pipe', 'inherit']
+  })
+  t.teardown(() => { child.kill('SIGKILL') })
+  let out = ''
+  child.stdout.on('data', (chunk: Buffer) => { out += chunk.toString() })
+  await waitFor(() => out.includes('fourth'), { timeoutMs: 20_000 })
+
+  const fifth = line('ingest', 6, 'fifth')
+  await appendFile(file, fifth.slice(0, 20))
+  await appendFile(file, fifth.slice(20))
+  await waitFor(() => out.endsWith(fifth))
+  await truncate(file)
+  await appendFile(file, line('ingest', 7, 'sixth'))
+  await waitFor(() => out.endsWith(line('ingest', 7, 'sixth')))
+  t.equal(out.trim().split('\n').length, 4)
+})
+
+t.test('is readable on a terminal', async (t) => {
+  const { MILLRACE_DATA_DIR } = await makeLogs(t)
+  let out = ''
+  const stdout = { isTTY: true, write: (text: string) => { out += text } }
+  await runCli(['logs', 'pipeline'], { env: { MILLRACE_DATA_DIR }, stdout, stderr: stdout, now: Date.now })
+
+  t.equal(out, '14:03:02.000 INFO  pipeline   second\n')
+})

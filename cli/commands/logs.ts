@@ -1,0 +1,115 @@
+import { open, readdir, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Command, InvalidArgumentError } from 'commander'
+import { MillraceError } from '../../platform/errors.ts'
+import { loadSettings } from '../../platform/load-settings.ts'
+import { formatLogLine, timeOf } from '../../platform/log-lines.ts'
+import type { CliContext } from '../cli-context.ts'
+import { readCount } from '../read-arguments.ts'
+
+const SOURCES = ['ingest', 'pipeline', 'api', 'clickhouse', 'postgres', 'nats-server']
+const POLL_MS = 300
+/** Of the end of a file: some thousand lines. */
+const TAIL_BYTES = 1_048_576
+
+interface LogsOptions {
+  follow?: boolean
+  json?: boolean
+  lines: number
+}
+
+interface LogFile {
+  source: string
+  file: string
+  /** Where the next reading starts, in bytes. */
+  position: number
+}
+
+interface SourceLine {
+  source: string
+  text: string
+}
+
+/** `millrace logs [--follow] [process]`, of the embedded stack; other processes log to standard output. */
+export function addLogsCommands (program: Command, context: CliContext): void {
+  program.command('logs')
+    .description('show the last log lines of the stack on the data directory, in order of time: readable on a terminal, as written otherwise')
+    .argument('[process]', `one of ${SOURCES.join(', ')}; default: all`, readSource)
+    .option('--follow', 'go on with each new line until Ctrl-C')
+    .option('--lines <count>', 'how many lines to show first', readCount, 50)
+    .option('--json', 'show lines as they were written, on a terminal, too')
+    .action(async (source: string | undefined, { follow, json, lines }: LogsOptions) => {
+      const files = await findLogs(context, source)
+      const isTerminal = (context.stdout as { isTTY?: boolean }).isTTY === true
+      const show = ({ source, text }: SourceLine): void => {
+        const shown = json === true || !isTerminal ? text : formatLogLine(text, { source, isColored: true })
+        context.stdout.write(`${shown}\n`)
+      }
+      // Of what has no time, as a line of Postgres, only the place in its own file is known.
+      const first = (await Promise.all(files.map(readNew))).map((each) => each.slice(-lines))
+      sortByTime(first).slice(-lines).forEach(show)
+      for (;;) {
+        if (follow !== true) return
+        await delay(POLL_MS)
+        sortByTime(await Promise.all(files.map(readNew))).forEach(show)
+      }
+    })
+}
+
+function readSource (text: string): string {
+  if (!SOURCES.includes(text)) throw new InvalidArgumentError(`Give one of ${SOURCES.join(', ')}.`)
+  return text
+}
+
+async function findLogs ({ env }: CliContext, source: string | undefined): Promise<LogFile[]> {
+  const dataDir = path.resolve(loadSettings(env, ['MILLRACE_DATA_DIR']).MILLRACE_DATA_DIR)
+  const folder = path.join(dataDir, 'logs')
+  const names = await readdir(folder).catch((cause: unknown) => {
+    throw new MillraceError('MILLRACE_LOGS_MISSING', `there are no logs in ${folder}: set MILLRACE_DATA_DIR to the data directory ` +
+      'of the stack. A tier that runs by itself logs to its standard output', { cause })
+  })
+  const sources = source === undefined ? SOURCES.filter((each) => names.includes(`${each}.log`)) : [source]
+  return await Promise.all(sources.map(async (each) => {
+    const file = path.join(folder, `${each}.log`)
+    const size = await stat(file).then((info) => info.size, () => 0)
+    return { source: each, file, position: Math.max(0, size - TAIL_BYTES) }
+  }))
+}
+
+/** Reads the whole lines that came since the last reading. */
+async function readNew (log: LogFile): Promise<SourceLine[]> {
+  const handle = await open(log.file).catch(() => undefined)
+  if (handle === undefined) return []
+  try {
+    const { size } = await handle.stat()
+    // Emptied by the rotation.
+    if (size < log.position) log.position = 0
+    const length = size - log.position
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, log.position)
+    const end = buffer.subarray(0, bytesRead).lastIndexOf(0x0a) + 1
+    log.position += end
+    const lines = buffer.toString('utf8', 0, end).split('\n').slice(0, -1)
+    return lines.map((text) => ({ source: log.source, text }))
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Merges lines by time; a line without one stays behind the line before it in its file. */
+function sortByTime (files: readonly SourceLine[][]): SourceLine[] {
+  const timed = files.flatMap((lines) => {
+    let time = 0
+    return lines.map((line) => {
+      time = timeOf(line.text) ?? parsePlainTime(line.text) ?? time
+      return { line, time }
+    })
+  })
+  return timed.sort((a, b) => a.time - b.time).map(({ line }) => line)
+}
+
+/** `2026-01-02 14:03:07.123 UTC [1] LOG:` of Postgres, `[1] 2026/01/02 14:03:07.123456 [INF]` of nats-server. */
+function parsePlainTime (text: string): number | undefined {
+  const [, year, month, day, clock] = /(\d{4})[-/](\d\d)[-/](\d\d) (\d\d:\d\d:\d\d\.\d{3})/.exec(text.slice(0, 60)) ?? []
+  return clock === undefined ? undefined : Date.parse(`${year}-${month}-${day}T${clock}Z`)
+}

@@ -1,0 +1,162 @@
+import { execFile } from 'node:child_process'
+import { mkdir, stat, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { Argument, type Command, Option } from 'commander'
+import { MillraceError } from '../../platform/errors.ts'
+import type { CliContext } from '../cli-context.ts'
+
+const RUNS = ['start', 'ingest', 'pipeline', 'api'] as const
+type Run = typeof RUNS[number]
+
+export interface ServiceOptions {
+  /** What it runs: everything, or one tier on servers of one's own. */
+  run: Run
+  user: string
+  /** Absolute path of the Node that runs it, and of the entry point of this installation. */
+  node: string
+  entry: string
+}
+
+const USER = 'millrace'
+const UNITS = '/etc/systemd/system'
+const SETTINGS_FOLDER = '/etc/millrace'
+const run = promisify(execFile)
+
+/** `millrace service install|print`: Millrace as a service of systemd. */
+export function addServiceCommands (program: Command, context: CliContext): void {
+  const service = program.command('service').description('run Millrace as a service of systemd, in a user of its own')
+  const what = (): Argument => new Argument('[what]', 'everything, or one tier').choices(RUNS).default('start')
+  const user = (): Option => new Option('--user <name>', 'user that runs it').default(USER)
+
+  service.command('print')
+    .description('show the unit that "install" writes')
+    .addArgument(what())
+    .addOption(user())
+    .action((run: Run, { user }: { user: string }) => {
+      context.stdout.write(renderUnit({ run, user, ...ownPaths() }))
+    })
+
+  service.command('install')
+    .description(`create the user when it is missing, write the unit to ${UNITS} and a file for settings to ${SETTINGS_FOLDER}; needs root`)
+    .addArgument(what())
+    .addOption(user())
+    .action(async (run: Run, { user }: { user: string }) => {
+      if (process.getuid?.() !== 0) throw refused('only root can install a service: use sudo, or "millrace service print"')
+      await createUser(user)
+      const { unit, settings } = await writeService('/', { run, user, ...ownPaths() })
+      await reloadSystemd()
+      const name = path.basename(unit, '.service')
+      context.stdout.write(`wrote ${unit} and ${settings}\nStart it now and at each boot: systemctl enable --now ${name}\n`)
+    })
+}
+
+/** The unit, with what the process needs and nothing more. Why each line: docs/install.md. */
+export function renderUnit ({ run, user, node, entry }: ServiceOptions): string {
+  const name = nameOf(run)
+  return `[Unit]
+Description=Millrace, ${run === 'start' ? 'the whole system' : `tier ${run}`}
+Documentation=file://${path.join(entry, '..', '..', '..', 'docs', 'operations.md')}
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+Type=exec
+ExecStart=${node} ${entry} ${run}
+User=${user}
+Group=${user}
+StateDirectory=${name}
+CacheDirectory=millrace
+WorkingDirectory=/var/lib/${name}
+Environment=MILLRACE_DATA_DIR=/var/lib/${name} XDG_CACHE_HOME=/var/cache HOME=/var/lib/${name}
+EnvironmentFile=-${SETTINGS_FOLDER}/${name}.env
+Restart=always
+RestartSec=2
+# SIGTERM to the first process alone, which ends the others in order within 10 s.
+KillMode=mixed
+TimeoutStopSec=30
+LimitNOFILE=65536
+OOMPolicy=continue
+
+UMask=0077
+StateDirectoryMode=0700
+CapabilityBoundingSet=
+AmbientCapabilities=
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=${isBelowHome(node) || isBelowHome(entry) ? 'read-only' : 'yes'}
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectProc=invisible
+LockPersonality=yes
+RemoveIPC=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=~@clock @cpu-emulation @module @mount @obsolete @raw-io @reboot @swap
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+`
+}
+
+/**
+ * Writes the unit, and a file for its settings unless there is one.
+ *
+ * @param root  `/`, or a folder that stands for it.
+ */
+export async function writeService (
+  root: string, options: ServiceOptions
+): Promise<{ unit: string, settings: string }> {
+  const name = nameOf(options.run)
+  const unit = path.join(root, UNITS, `${name}.service`)
+  const settings = path.join(root, SETTINGS_FOLDER, `${name}.env`)
+  await mkdir(path.dirname(unit), { recursive: true })
+  await mkdir(path.dirname(settings), { recursive: true })
+  await writeFile(unit, renderUnit(options))
+  const text = `# Settings of ${name}.service, one NAME=value a line: docs/settings.md. Read by systemd as root.\n`
+  await writeFile(settings, text, { mode: 0o600, flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error
+  })
+  return { unit, settings }
+}
+
+function nameOf (run: Run): string {
+  return run === 'start' ? 'millrace' : `millrace-${run}`
+}
+
+/** This installation, and the Node that runs it now. */
+function ownPaths (): { node: string, entry: string } {
+  const entry = path.join(import.meta.dirname, '..', `main${path.extname(import.meta.filename)}`)
+  return { node: process.execPath, entry }
+}
+
+/** systemd hides these folders from a service unless it is told otherwise. */
+function isBelowHome (file: string): boolean {
+  return /^\/(home|root|run\/user)\//.test(file)
+}
+
+async function createUser (name: string): Promise<void> {
+  if (await run('id', ['--user', name]).then(() => true, () => false)) return
+  const options = ['--system', '--user-group', '--no-create-home', '--home-dir', `/var/lib/${USER}`, '--shell']
+  await run('useradd', [...options, '/usr/sbin/nologin', name])
+}
+
+/** Where systemd does not run, as in the making of an image, there is nothing to reload. */
+async function reloadSystemd (): Promise<void> {
+  const isRunning = await stat('/run/systemd/system').then(() => true, () => false)
+  if (isRunning) await run('systemctl', ['daemon-reload'])
+}
+
+function refused (why: string): MillraceError {
+  return new MillraceError('MILLRACE_SERVICE_REFUSED', why)
+}
