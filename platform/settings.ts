@@ -65,6 +65,10 @@ export const settings = {
     type: 'integer', minimum: 0, maximum: 65535, default: 8123,
     description: 'Port of the embedded ClickHouse server.'
   },
+  MILLRACE_CLICKHOUSE_HOST: {
+    type: 'string', default: '127.0.0.1',
+    description: 'Address that the embedded ClickHouse server listens on; 0.0.0.0 lets BI tools on other machines in, without TLS.'
+  },
   MILLRACE_NATS_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 4222,
     description: 'Port of the embedded nats-server.'

@@ -76,7 +76,7 @@ export async function startOnPort<T> (port: number, start: (port: number) => Pro
   }
 }
 
-function listPorts ({ ports, host, external }: StackSettings): WantedPort[] {
+function listPorts ({ ports, host, clickhouseHost, external }: StackSettings): WantedPort[] {
   const local = '127.0.0.1'
   const wanted: WantedPort[] = [
     { port: ports.origin, host, setting: 'MILLRACE_PORT', what: 'ingest, the origin for SDKs' },
@@ -84,7 +84,7 @@ function listPorts ({ ports, host, external }: StackSettings): WantedPort[] {
     { port: ports.pipeline, host: local, setting: 'MILLRACE_PIPELINE_PORT', what: 'the pipeline' }
   ]
   if (external.clickhouseUrl === undefined) {
-    wanted.push({ port: ports.clickhouse, host: local, setting: 'MILLRACE_CLICKHOUSE_PORT', what: 'ClickHouse' })
+    wanted.push({ port: ports.clickhouse, host: clickhouseHost, setting: 'MILLRACE_CLICKHOUSE_PORT', what: 'ClickHouse' })
   }
   if (external.natsUrl === undefined) {
     wanted.push({ port: ports.nats, host: local, setting: 'MILLRACE_NATS_PORT', what: 'nats-server' })

@@ -9,6 +9,8 @@ export interface StackSettings {
   dataDir: string
   /** Address the origin listens on. */
   host: string
+  /** Address the embedded ClickHouse server listens on. */
+  clickhouseHost: string
   /** 0: a free one. */
   ports: { origin: number, api: number, pipeline: number, clickhouse: number, nats: number, postgres: number }
   /** Servers that replace an embedded part; undefined: embedded. */
@@ -43,6 +45,7 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
   return {
     dataDir: path.resolve(values.MILLRACE_DATA_DIR),
     host: values.MILLRACE_HOST,
+    clickhouseHost: values.MILLRACE_CLICKHOUSE_HOST,
     ports: {
       origin: values.MILLRACE_PORT,
       // Behind the origin nobody needs to know them, so they do not get in the way of a second stack.

@@ -84,6 +84,7 @@ export async function startServices (options: StartServicesOptions): Promise<Ser
       ...hooks,
       dataDir,
       port,
+      host: settings.clickhouseHost,
       password: credentials.clickhousePassword,
       analystPassword: credentials.analystPassword,
       logLevel: settings.logLevel

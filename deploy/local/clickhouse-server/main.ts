@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { SettingsError } from '../../../platform/errors.ts'
 import { loadSettings } from '../../../platform/load-settings.ts'
 import { createLogger } from '../../../platform/logger.ts'
 import { onShutdown, runProcess } from '../../../platform/process-lifecycle.ts'
@@ -11,11 +12,23 @@ import { digestPassword, type LoginDigests } from './request/authenticate.ts'
 runProcess('the embedded ClickHouse server', async () => {
   ensureThreads()
   const settings = loadSettings(process.env, [
-    'MILLRACE_DATA_DIR', 'MILLRACE_CLICKHOUSE_PORT', 'MILLRACE_LOG_LEVEL',
+    'MILLRACE_DATA_DIR', 'MILLRACE_CLICKHOUSE_PORT', 'MILLRACE_CLICKHOUSE_HOST', 'MILLRACE_LOG_LEVEL',
     'MILLRACE_CLICKHOUSE_PASSWORD', 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD'
   ])
   const logger = createLogger({ component: 'clickhouse', level: settings.MILLRACE_LOG_LEVEL })
   const isOfStack = process.argv.includes('--logins-on-stdin')
+  // The stack gives digests only, and not by the environment, which is a file that the engine could read.
+  const logins = isOfStack
+    ? JSON.parse(readFileSync(0, 'utf8')) as LoginDigests
+    : {
+        millrace: digestPassword(settings.MILLRACE_CLICKHOUSE_PASSWORD),
+        analyst: digestPassword(settings.MILLRACE_CLICKHOUSE_ANALYST_PASSWORD)
+      }
+  const host = settings.MILLRACE_CLICKHOUSE_HOST
+  if (!isLoopback(host)) {
+    requirePasswords(logins)
+    logger.warn({ host }, 'ClickHouse listens beyond this machine, without TLS: let only trusted networks reach it, see docs/bi-tools.md')
+  }
   for (const name of ['MILLRACE_CLICKHOUSE_PASSWORD', 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD'] as const) {
     if (settings[name] === '' && !isOfStack) logger.warn({ setting: name }, 'ClickHouse user has no password')
   }
@@ -24,19 +37,27 @@ runProcess('the embedded ClickHouse server', async () => {
   const { startServer } = await import('./start-server.ts')
   const server = await startServer({
     dataDir: settings.MILLRACE_DATA_DIR,
+    host,
     port: settings.MILLRACE_CLICKHOUSE_PORT,
-    // The stack gives digests only, and not by the environment, which is a file that the engine could read.
-    logins: isOfStack
-      ? JSON.parse(readFileSync(0, 'utf8')) as LoginDigests
-      : {
-          millrace: digestPassword(settings.MILLRACE_CLICKHOUSE_PASSWORD),
-          analyst: digestPassword(settings.MILLRACE_CLICKHOUSE_ANALYST_PASSWORD)
-        },
+    logins,
     logger
   })
   logger.info({ port: server.port }, 'the embedded ClickHouse server is listening')
   onShutdown(logger, [{ name: 'server', run: server.close }])
 })
+
+function isLoopback (host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
+}
+
+/** @throws {SettingsError} when a login that other machines could use has no password. */
+function requirePasswords (logins: LoginDigests): void {
+  const none = digestPassword('')
+  const names = { millrace: 'MILLRACE_CLICKHOUSE_PASSWORD', analyst: 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD' } as const
+  const problems = (Object.keys(names) as Array<keyof typeof names>).filter((user) => logins[user] === none)
+    .map((user) => `${names[user]} must be set when MILLRACE_CLICKHOUSE_HOST is no address of this machine alone (127.0.0.1)`)
+  if (problems.length > 0) throw new SettingsError(problems)
+}
 
 /**
  * Every running query occupies a thread of libuv's pool, whose size is read from the environment before this file runs.

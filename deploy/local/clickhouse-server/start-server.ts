@@ -25,6 +25,8 @@ import { TokenFlusher } from './insert/flush-tokens.ts'
 export interface ServerOptions {
   /** Folder of the stack; the engine's files go to `clickhouse` in it. */
   dataDir: string
+  /** Address to listen on. */
+  host: string
   /** 0: any free port. */
   port: number
   logins: LoginDigests
@@ -107,17 +109,21 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     closing: false
   }
   const server = buildServer(parts)
-  const port = await listen(server, options.port)
+  const port = await listen(server, options)
   return { port, close: async () => await closeServer(parts, server) }
 }
 
-async function listen (server: Server, port: number): Promise<number> {
+async function listen (server: Server, { host, port }: ServerOptions): Promise<number> {
   try {
-    server.listen(port, '127.0.0.1')
+    server.listen(port, host)
     await once(server, 'listening')
     return (server.address() as AddressInfo).port
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+      throw new SettingsError([`MILLRACE_CLICKHOUSE_HOST: ${host} is no address of this machine`])
+    }
+    if (code !== 'EADDRINUSE') throw error
     throw new SettingsError([`port ${port} is in use by another program: set MILLRACE_CLICKHOUSE_PORT to a free one`])
   }
 }

@@ -12,6 +12,8 @@ export interface ClickHouseOptions extends ServiceOptions {
   password: string
   /** Password of the read-only user `analyst`. */
   analystPassword: string
+  /** Address it listens on. Default: 127.0.0.1. */
+  host?: string
   /** Lowest level of the log. Default `info`. */
   logLevel?: string
 }
@@ -45,6 +47,8 @@ const SYSTEM = [
   '/dev/zero', '/dev/random', '/dev/urandom'
 ]
 
+const LOCAL = '127.0.0.1'
+
 /** The database of Millrace's tables. */
 const DATABASE = 'millrace'
 
@@ -68,6 +72,7 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
       ...pickSystemVariables(process.env),
       NODE_COMPILE_CACHE: compileCache,
       MILLRACE_CLICKHOUSE_PORT: String(port),
+      MILLRACE_CLICKHOUSE_HOST: options.host ?? LOCAL,
       MILLRACE_DATA_DIR: dataDir,
       MILLRACE_LOG_LEVEL: options.logLevel ?? 'info'
     }
@@ -77,7 +82,7 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
       ? await start(program)
       : await startConfined(() => start(confined), () => start(program))
     const login = `millrace:${encodeURIComponent(options.password)}`
-    return { ...child, port, url: `http://${login}@127.0.0.1:${port}/${DATABASE}` }
+    return { ...child, port, url: `http://${login}@${toClientHost(options.host)}:${port}/${DATABASE}` }
   })
 }
 
@@ -112,7 +117,7 @@ async function startServer (
     onSpawn: options.onSpawn
   })
   void child.exited.then(() => removeSpoolFolders(dataDir))
-  const isReady = async (): Promise<boolean> => await answersPing(port)
+  const isReady = async (): Promise<boolean> => await answersPing(toClientHost(options.host), port)
   try {
     await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
     return child
@@ -123,8 +128,14 @@ async function startServer (
   }
 }
 
-async function answersPing (port: number): Promise<boolean> {
-  const response = await fetch(`http://127.0.0.1:${port}/ping`, { signal: AbortSignal.timeout(2000) })
+/** Where clients on this machine reach what listens there. */
+function toClientHost (host = LOCAL): string {
+  if (host === '0.0.0.0' || host === '::') return LOCAL
+  return host.includes(':') ? `[${host}]` : host
+}
+
+async function answersPing (host: string, port: number): Promise<boolean> {
+  const response = await fetch(`http://${host}:${port}/ping`, { signal: AbortSignal.timeout(2000) })
   await response.body?.cancel()
   return response.status === 200
 }
