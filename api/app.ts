@@ -76,6 +76,8 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   const app = fastify({
     loggerInstance: deps.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
+    // A child for each request costs more than the few lines that name theirs (`http/errors.ts`).
+    childLoggerFactory: (logger) => logger,
     bodyLimit: BODY_LIMIT_BYTES,
     http: { maxHeaderSize: MAX_HEADER_BYTES },
     clientErrorHandler: answerClientError,
@@ -177,10 +179,11 @@ function observeRequests (app: FastifyInstance, metrics: Metrics): void {
     'Duration of requests, from receiving the head to the end of the answer.', BUCKETS, ['method', 'route', 'status'])
   // Series of the histogram begin with the first response of a route: an alert on it would miss the first errors.
   const responses = metrics.counter('responses_total', 'Responses by class of status, except those of health and metrics.', { status: STATUS_CLASSES })
-  app.addHook('onResponse', async (request, reply) => {
+  app.addHook('onResponse', (request, reply, done) => {
     const route = request.routeOptions.url ?? 'unknown'
     duration.observe({ method: request.method, route, status: reply.statusCode }, reply.elapsedTime / 1000)
     // A probe that reports a degraded process is not a failed request.
     if (!route.startsWith('/_')) responses.inc({ status: `${Math.floor(reply.statusCode / 100)}xx` })
+    done()
   })
 }

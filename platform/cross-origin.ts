@@ -10,9 +10,13 @@ const PREFLIGHT_SECONDS = '86400'
 export function allowOrigin (request: FastifyRequest, reply: FastifyReply): void {
   const { origin } = request.headers
   if (origin === undefined) return
-  reply.header('access-control-allow-origin', origin)
-  reply.header('access-control-allow-credentials', 'true')
-  reply.header('vary', 'Origin')
+  const headers = allowedOrigin(origin)
+  for (let i = 0; i < headers.length; i += 2) reply.header(headers[i] as string, headers[i + 1])
+}
+
+/** The headers that let an origin read an answer: name, value, name, ... */
+export function allowedOrigin (origin: string): string[] {
+  return ['access-control-allow-origin', origin, 'access-control-allow-credentials', 'true', 'vary', 'Origin']
 }
 
 /**

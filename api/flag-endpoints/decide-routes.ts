@@ -51,8 +51,11 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
   })
   const deps = { ...options, guard }
 
-  app.addHook('onRequest', async (request, reply) => allowOrigin(request, reply))
-  app.addHook('onRequest', async ({ headers }) => normaliseContentType(headers))
+  app.addHook('onRequest', (request, reply, done) => {
+    allowOrigin(request, reply)
+    normaliseContentType(request.headers)
+    done()
+  })
   app.removeAllContentTypeParsers()
   // SDKs send many content types for the same JSON; the bytes decide.
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (request, body, done) => done(null, body))

@@ -2,6 +2,7 @@ import { parseStoredJson } from '../../platform/http-body/parse-json.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { Properties, StoredFacts } from '../flag-evaluation/subject.ts'
 import type { CancellableWork } from './circuit-breaker.ts'
+import { readTogether } from './read-together.ts'
 
 /** What to read about the subject of a request. */
 interface PersonQuery {
@@ -40,13 +41,16 @@ interface FactsRow {
   hash_keys: Record<string, string> | null
 }
 
-/** Reads with one query everything that a request may need. */
+/** Four readings of some milliseconds under way leave half of the connections to everything else. */
+const READINGS = { maxQuestions: 200, maxReadings: 4 }
+
+/** Reads with one query everything that the requests of a moment may need. */
 export function createPersonReader (sql: Sql): PersonReader {
   return {
-    readForFlags (query) {
-      const statement = queryFacts(sql, query)
-      return { answer: statement.then(([row]) => toFacts(row)), cancel: () => statement.cancel() }
-    },
+    readForFlags: readTogether((queries: readonly PersonQuery[]) => {
+      const statement = queryFacts(sql, queries)
+      return { answer: statement.then((rows) => rows.map(toFacts)), cancel: () => statement.cancel() }
+    }, READINGS),
     keepHashKeys (record) {
       const statement = insertHashKeys(sql, record)
       const answer = statement.then((rows) => new Map(rows.map((row) => [row.feature_flag_key, row.hash_key])))
@@ -55,31 +59,37 @@ export function createPersonReader (sql: Sql): PersonReader {
   }
 }
 
-function queryFacts (sql: Sql, { projectId, distinctId, groups, cohortIds, needsHashKeys }: PersonQuery) {
+/** A row for each query, in their order. Postgres has no arrays of arrays of any length: those travel as text. */
+function queryFacts (sql: Sql, queries: readonly PersonQuery[]) {
   return sql<FactsRow[]>`
-    WITH me AS (
-      SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ${distinctId}
-    )
     SELECT
-      (SELECT properties::text FROM persons WHERE id = (SELECT person_id FROM me)) AS properties,
+      persons.properties::text AS properties,
       (SELECT jsonb_object_agg(g.group_type_index, g.properties)::text
-        FROM groups g
-        JOIN unnest(${[...groups.keys()]}::integer[], ${[...groups.values()]}::text[])
-          AS asked (group_type_index, group_key) USING (group_type_index, group_key)
-        WHERE g.project_id = ${projectId}) AS group_properties,
+        FROM jsonb_each_text(asked.groups::jsonb) AS named (group_type_index, group_key)
+        JOIN groups g ON g.project_id = asked.project_id
+          AND g.group_type_index = named.group_type_index::integer AND g.group_key = named.group_key) AS group_properties,
       (SELECT array_agg(cohort_id) FROM cohort_members
-        WHERE person_id = (SELECT person_id FROM me) AND cohort_id = ANY(${[...cohortIds]}::integer[])) AS cohort_ids,
+        WHERE person_id = me.person_id AND cohort_id = ANY(asked.cohort_ids::integer[])) AS cohort_ids,
       (SELECT jsonb_object_agg(feature_flag_key, hash_key)
         FROM (
           SELECT DISTINCT ON (o.feature_flag_key) o.feature_flag_key, o.hash_key
           FROM flag_hash_keys o
-          WHERE ${needsHashKeys} AND o.project_id = ${projectId} AND o.distinct_id IN (
-            SELECT ${distinctId}
+          WHERE asked.needs_hash_keys AND o.project_id = asked.project_id AND o.distinct_id IN (
+            SELECT asked.distinct_id
             UNION ALL
-            SELECT distinct_id FROM person_distinct_ids WHERE person_id = (SELECT person_id FROM me)
+            SELECT distinct_id FROM person_distinct_ids WHERE person_id = me.person_id
           )
           ORDER BY o.feature_flag_key, o.created_at, o.distinct_id
-        ) oldest) AS hash_keys`
+        ) oldest) AS hash_keys
+    FROM unnest(
+      ${queries.map(({ projectId }) => projectId)}::integer[], ${queries.map(({ distinctId }) => distinctId)}::text[],
+      ${queries.map(({ groups }) => groups.size === 0 ? '{}' : JSON.stringify(Object.fromEntries(groups)))}::text[],
+      ${queries.map(({ cohortIds }) => `{${cohortIds.join()}}`)}::text[],
+      ${queries.map(({ needsHashKeys }) => needsHashKeys)}::boolean[]
+    ) WITH ORDINALITY AS asked (project_id, distinct_id, groups, cohort_ids, needs_hash_keys, position)
+    LEFT JOIN person_distinct_ids me ON me.project_id = asked.project_id AND me.distinct_id = asked.distinct_id
+    LEFT JOIN persons ON persons.id = me.person_id
+    ORDER BY asked.position`
 }
 
 function insertHashKeys (sql: Sql, { projectId, distinctId, hashKey, flagKeys }: HashKeyRecord) {
@@ -91,14 +101,14 @@ function insertHashKeys (sql: Sql, { projectId, distinctId, hashKey, flagKeys }:
     RETURNING feature_flag_key, hash_key`
 }
 
-function toFacts (row: FactsRow | undefined): StoredFacts {
-  const groups = Object.entries(parseProperties<Record<string, Properties>>(row?.group_properties))
+function toFacts (row: FactsRow): StoredFacts {
+  const groups = Object.entries(parseProperties<Record<string, Properties>>(row.group_properties))
   return {
-    properties: parseProperties<Properties>(row?.properties),
+    properties: parseProperties<Properties>(row.properties),
     groupProperties: new Map(groups.map(([index, properties]) => [Number(index), properties])),
-    hashKeyOverrides: new Map(Object.entries(row?.hash_keys ?? {})),
+    hashKeyOverrides: new Map(Object.entries(row.hash_keys ?? {})),
     hashKeysUnknown: false,
-    cohortIds: new Set(row?.cohort_ids ?? [])
+    cohortIds: new Set(row.cohort_ids ?? [])
   }
 }
 

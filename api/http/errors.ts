@@ -24,10 +24,12 @@ export async function errorHandler (error: FastifyError, request: FastifyRequest
   await drainRequest(request.raw)
   const known = toHttpError(error)
   if (known === undefined) {
-    request.log.error({ err: error }, 'request failed')
+    request.log.error({ err: error, reqId: request.id }, 'request failed')
     return await send(reply, new HttpError(500, 'server_error', 'error', 'A server error occurred.'))
   }
-  if (known.status >= 500) request.log.warn({ err: error, code: known.code }, 'request could not be served')
+  if (known.status >= 500) {
+    request.log.warn({ err: error, code: known.code, reqId: request.id }, 'request could not be served')
+  }
   await send(reply, known)
 }
 

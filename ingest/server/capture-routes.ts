@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { AnswerError } from './app.ts'
+import { allowedOrigin, allowOrigin, allowPreflight } from '../../platform/cross-origin.ts'
 import { HttpError } from '../../platform/errors.ts'
 import type { Capture, CaptureRequest } from '../capture/capture.ts'
 import { countAnswer, type IngestCounts } from '../capture/ingest-counts.ts'
@@ -29,13 +30,16 @@ export async function captureRoutes (app: FastifyInstance, options: CaptureRoute
   // The body is read by the capture step itself, which knows more forms than content types.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
-  app.addHook('onRequest', allowOrigin)
+  app.addHook('onRequest', (request, reply, done) => {
+    allowOrigin(request, reply)
+    done()
+  })
   for (const path of CAPTURE_PATHS) {
     const take = createHandler(path)
     for (const url of [path, `${path}/`]) {
       app.route({ method: ['GET', 'POST'], url, onRequest: take, handler: refuseMethod, exposeHeadRoute: false })
       app.route({ method: ['HEAD', 'PUT', 'PATCH', 'DELETE'], url, handler: refuseMethod })
-      app.options(url, (request, reply) => { allowPreflight(request, reply).type(JSON_TYPE).send(ACCEPTED) })
+      app.options(url, (request, reply) => { allowPreflight(request, reply, METHODS).type(JSON_TYPE).send(ACCEPTED) })
     }
   }
 
@@ -107,28 +111,4 @@ const METHODS = 'GET, POST, OPTIONS'
 export function methodNotAllowed (request: FastifyRequest, reply: FastifyReply): HttpError {
   reply.header('allow', METHODS)
   return new HttpError(405, 'invalid_request', 'method_not_allowed', `Method "${request.method}" not allowed.`)
-}
-
-/** Any page may send events, with credentials, as SDKs in browsers do; the project key is public anyway. */
-function allowOrigin (request: FastifyRequest, reply: FastifyReply, done: () => void): void {
-  const origin = request.headers.origin
-  if (origin !== undefined) {
-    const head = allowedOrigin(origin)
-    for (let i = 0; i < head.length; i += 2) reply.header(head[i] as string, head[i + 1])
-  }
-  done()
-}
-
-function allowedOrigin (origin: string): string[] {
-  return ['access-control-allow-origin', origin, 'access-control-allow-credentials', 'true', 'vary', 'Origin']
-}
-
-const PREFLIGHT_SECONDS = '86400'
-
-function allowPreflight (request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const asked = request.headers['access-control-request-headers']
-  if (asked !== undefined) reply.header('access-control-allow-headers', asked)
-  return reply
-    .header('access-control-allow-methods', METHODS)
-    .header('access-control-max-age', PREFLIGHT_SECONDS)
 }
