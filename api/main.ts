@@ -39,7 +39,7 @@ runProcess('api', async () => {
 
   const status = createStatusPoll({
     poll: createPoll({
-      urls: { ingest: config.ingestUrls, pipeline: config.pipelineUrls, api: [`http://127.0.0.1:${config.port}`] },
+      urls: { ingest: config.ingestUrls, pipeline: config.pipelineUrls, api: [ownUrl(config)] },
       connections: {
         nats: async () => await nats.get(), clickhouse: async () => clickhouse, postgres: async () => sql
       },
@@ -116,4 +116,10 @@ function loadApiConfig (env: NodeJS.ProcessEnv): ApiConfig {
 function readUrls (text: string, port: number): string[] {
   const urls = text.split(',').map((url) => url.trim()).filter((url) => url !== '')
   return urls.length === 0 ? [`http://127.0.0.1:${port}`] : urls
+}
+
+/** Where this process reaches itself. */
+function ownUrl ({ host, port }: ApiConfig): string {
+  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
+  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Reading } from './build-status.ts'
-import { createStatusPoll } from './poll-status.ts'
+import { createPoll, createStatusPoll } from './poll-status.ts'
 
 function createReadings (): { poll: () => Promise<Reading>, count: () => number } {
   let count = 0
@@ -53,4 +53,20 @@ t.test('a failure is told, and the next one tries again', async (t) => {
   await t.rejects(status(), { message: 'broken' })
   isBroken = false
   t.match(await status(), { status: 'down' })
+})
+
+t.test('a name that nobody knows is a process that does not answer; an address stays as it is', async (t) => {
+  const unavailable = async (): Promise<never> => { throw new Error('unavailable') }
+  const poll = createPoll({
+    urls: { ingest: ['http://no-such-host.invalid:8000'], pipeline: ['http://127.0.0.1:9'], api: ['http://[::1]:9', 'http://localhost:9'] },
+    connections: { nats: unavailable, clickhouse: unavailable, postgres: unavailable },
+    now: () => 0
+  })
+
+  const { tiers } = await poll()
+
+  t.same(tiers.map(({ tier, url, health }) => [tier, url, health]), [
+    ['ingest', 'http://no-such-host.invalid:8000', null], ['pipeline', 'http://127.0.0.1:9', null],
+    ['api', 'http://[::1]:9', null], ['api', 'http://localhost:9', null]
+  ])
 })

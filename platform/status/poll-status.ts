@@ -1,3 +1,5 @@
+import { lookup } from 'node:dns/promises'
+import { isIP } from 'node:net'
 import { coalesce } from '../intervals.ts'
 import { buildStatus, type Reading, type Status } from './build-status.ts'
 import { createReadStores, readTier, type StoreConnections, type TierName, type TierUrls } from './read-status.ts'
@@ -16,10 +18,28 @@ export function createPoll ({ urls, connections, now }: PollOptions): () => Prom
   return async () => {
     const [stores, ...tiers] = await Promise.all([
       readStores(),
-      ...(['ingest', 'pipeline', 'api'] as TierName[]).flatMap((tier) => urls[tier].map(async (url) => await readTier(tier, url)))
+      ...(['ingest', 'pipeline', 'api'] as TierName[]).flatMap((tier) => urls[tier].map(async (url) =>
+        await Promise.all((await expandName(url)).map(async (each) => await readTier(tier, each)))))
     ])
-    return { time: new Date(now()), stores, tiers }
+    return { time: new Date(now()), stores, tiers: tiers.flat() }
   }
+}
+
+/**
+ * The URL of each process behind a name that has several addresses, as a headless service of Kubernetes or a scaled
+ * service of Docker Compose has. A certificate names its host, so only plain HTTP is expanded.
+ */
+async function expandName (url: string): Promise<string[]> {
+  const { protocol, hostname } = new URL(url)
+  if (protocol !== 'http:' || isIP(hostname.replace(/^\[|\]$/g, '')) !== 0 || hostname === 'localhost') return [url]
+  // A name that nobody knows is shown as a process that does not answer.
+  const addresses = await lookup(hostname, { all: true }).catch(() => [])
+  if (addresses.length < 2) return [url]
+  return addresses.map(({ address, family }) => {
+    const each = new URL(url)
+    each.hostname = family === 6 ? `[${address}]` : address
+    return each.href.replace(/\/$/, '')
+  }).sort()
 }
 
 /** Rates are computed over at least this time, in milliseconds, and nobody reads the tiers more often. */
