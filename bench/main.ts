@@ -23,7 +23,7 @@ import { visible } from './questions/visible.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
-  batch, floor, direct, flush, single, visible, large, duplicates, growth, decide, definitions, query, promote, soak,
+  batch, floor, direct, flush, single, visible, large, growth, duplicates, decide, definitions, query, promote, soak,
   trickle
 ]
 
@@ -47,6 +47,9 @@ const repetitions = options.repetitions ?? (isQuick ? 1 : 5)
 // longest of the last questions takes three minutes.
 const MAX_SECONDS = 720
 
+/** A question may take so many times its even share of the time that is left: most take much less. */
+const SHARES = 2
+
 // Read first: a file that cannot be compared is told before a quarter of an hour.
 const baseline = options.compare === undefined ? undefined : await readBaseline(options.compare, { isQuick })
 const machine = await describeMachine()
@@ -68,7 +71,9 @@ try {
     if (isLate) continue
     const port = Number(new URL(stack.url).port)
     try {
-      const answered = await question.answer({ stack, port, quick: isQuick, repetitions, figures })
+      const answered = await question.answer({
+        stack, port, quick: isQuick, repetitions, isNamed: names.length > 0, deadline: deadlineOf(question), figures
+      })
       for (const figure of answered) figures.set(`${question.name}/${figure.name}`, figure)
     } catch (error) {
       // The others are still worth asking, and what was measured is not thrown away.
@@ -91,6 +96,14 @@ if (baseline !== undefined) {
   process.stdout.write(`\nratios, compared with ${options.compare}:\n${renderComparisons(comparisons)}`)
   if (comparisons.length === 0) throw new Error('the two runs have no ratio in common')
   if (comparisons.some(({ verdict }) => verdict === 'worse')) process.exitCode = 1
+}
+
+/** When a question should end: the time that is left is shared out among those that are left. */
+function deadlineOf (question: Question): number {
+  if (names.length > 0) return Infinity
+  const left = questions.length - questions.indexOf(question)
+  const leftMs = startedAt + MAX_SECONDS * 1000 - performance.now()
+  return performance.now() + leftMs * Math.min(1, SHARES / left)
 }
 
 function secondsSince (at: number): number {

@@ -20,6 +20,10 @@ export interface BenchContext {
   quick: boolean
   /** Repetitions whose median is reported. */
   repetitions: number
+  /** Asked for by name: takes the time that it needs. */
+  isNamed: boolean
+  /** When it should not begin another repetition, by `performance.now()`; Infinity when it is named. */
+  deadline: number
   /** Figures of the questions that ran before, by `question/figure`. */
   figures: ReadonlyMap<string, Figure>
 }
@@ -31,6 +35,20 @@ export interface Question {
   /** Takes minutes by its nature: asked only by name. */
   isLong?: boolean
   answer (context: BenchContext): Promise<Figure[]>
+}
+
+/**
+ * Repeats a measurement after a first one that warms up compilers, caches and connections: as often as asked for, or
+ * until the question's time is over, and once at least.
+ */
+export async function repeat<T> (
+  { repetitions, deadline }: Pick<BenchContext, 'repetitions' | 'deadline'>, run: (repetition: number) => Promise<T>
+): Promise<T[]> {
+  await run(0)
+  const results: T[] = []
+  do results.push(await run(results.length + 1))
+  while (results.length < repetitions && performance.now() < deadline)
+  return results
 }
 
 export function median (values: readonly number[]): number {

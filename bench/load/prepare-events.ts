@@ -15,16 +15,20 @@ export interface EventOptions {
   names?: number
   /** How many different people send. */
   people?: number
+  /** How old they are at least, in milliseconds; up to a seventh more. */
+  ageMs?: number
 }
 
 /** Makes the events of one benchmark, each with a fresh UUIDv7 as SDKs make them. */
-export function createEventSource (seed: number, { names = 10, people = 10_000 }: EventOptions = {}): () => object {
+export function createEventSource (
+  seed: number, { names = 10, people = 10_000, ageMs = 0 }: EventOptions = {}
+): () => object {
   const random = createRandom(seed)
   const pick = <T>(list: readonly T[]): T => pickOne(list, random)
   const hex = (digits: number): string =>
     Math.floor(random() * 16 ** digits).toString(16).padStart(digits, '0')
   return () => {
-    const now = Date.now()
+    const now = Date.now() - (ageMs === 0 ? 0 : Math.floor(ageMs * (1 + random() / 7)))
     const time = now.toString(16).padStart(12, '0')
     const person = Math.floor(random() * people)
     const section = pick(SECTIONS)

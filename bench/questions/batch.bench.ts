@@ -2,7 +2,7 @@ import {
   auditEvents, countEvents, cpuBetween, readMergeCpu, readTiers, type Tier, waitUntilVisible
 } from '../read-stack.ts'
 import { prepareLoad } from '../load/load-generator.ts'
-import { median, percentile, type BenchContext, type Figure, type Question } from '../question.ts'
+import { median, percentile, type BenchContext, type Figure, type Question, repeat } from '../question.ts'
 
 const EVENTS_PER_REQUEST = 100
 const CONNECTIONS = 16
@@ -14,12 +14,7 @@ export const batch: Question = {
   name: 'batch',
   asks: 'gzip batches of 100 events of about 770 bytes and 22 properties, 16 connections',
   async answer (context) {
-    const runs: BatchRun[] = []
-    for (let repetition = 0; repetition <= context.repetitions; repetition++) {
-      const run = await runOnce(context, 1000 + repetition)
-      // The first run warms up compilers, caches and connections.
-      if (repetition > 0) runs.push(run)
-    }
+    const runs = await repeat(context, async (repetition) => await runOnce(context, 1000 + repetition))
     const pick = (read: (run: BatchRun) => number): number => median(runs.map(read))
     const figures: Figure[] = [
       { name: 'accepted', value: pick((run) => run.acceptedPerSecond), unit: 'events/s' },

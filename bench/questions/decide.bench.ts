@@ -1,7 +1,7 @@
 import { prepareLoad } from '../load/load-generator.ts'
 import type { LoadResult } from '../load/send-requests.ts'
 import { startBareServer } from '../load/bare-server.ts'
-import { median, percentile, type BenchContext, type Figure, type Question } from '../question.ts'
+import { median, percentile, type BenchContext, type Figure, type Question, repeat } from '../question.ts'
 import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
 import { createRandom } from '../../test/support/random.ts'
 
@@ -31,15 +31,11 @@ async function compare (
   const answer = await (await fetch(`${context.stack.url}${PATH}`, { method: 'POST', body: bodies[0] ?? '' })).json()
   const { apiUrl } = await readAddresses(context.stack.dataDir)
   const bare = await startBareServer(answer as object)
-  const ours: LoadResult[] = []
-  const theirs: LoadResult[] = []
-  for (let repetition = 0; repetition <= context.repetitions; repetition++) {
-    const reference = await load(context, bare.port, bodies)
-    const measured = await load(context, Number(new URL(apiUrl).port), bodies)
-    if (repetition === 0) continue
-    theirs.push(reference)
-    ours.push(measured)
-  }
+  const runs = await repeat(context, async () => ({
+    theirs: await load(context, bare.port, bodies), ours: await load(context, Number(new URL(apiUrl).port), bodies)
+  }))
+  const ours = runs.map((run) => run.ours)
+  const theirs = runs.map((run) => run.theirs)
   bare.stop()
   const rate = (results: LoadResult[]): number =>
     median(results.map(({ requests, durationMs }) => requests / durationMs * 1000))

@@ -1,9 +1,10 @@
 import { createEventSource } from '../load/prepare-events.ts'
 import { prepareLoad } from '../load/load-generator.ts'
 import { buildPost, sendRequests } from '../load/send-requests.ts'
-import { median, percentile, type BenchContext, type Figure, type Question } from '../question.ts'
+import { median, percentile, repeat, type BenchContext, type Figure, type Question } from '../question.ts'
 import { auditEvents, countEvents, cpuBetween, readTiers, waitUntilVisible } from '../read-stack.ts'
 import { buildLargeBody } from './large.bench.ts'
+import { measureOldUuids } from './old-uuids.ts'
 import { sendAndFind } from './visible.bench.ts'
 
 const EVENTS_PER_REQUEST = 100
@@ -16,14 +17,9 @@ const MARKERS = 32
 /** What events cost that are sent again, and who waits for them. */
 export const duplicates: Question = {
   name: 'duplicates',
-  asks: 'batches of 100 sent again, and large batches sent again by 16 clients beside fresh events',
+  asks: 'batches of 100 sent again, large ones sent again by 16 clients, uuids that memory does not cover; beside fresh events',
   async answer (context) {
-    const again: { fresh: number, resent: number }[] = []
-    for (let repetition = 0; repetition <= context.repetitions; repetition++) {
-      const run = await sendTwice(context, 7000 + repetition)
-      // The first run warms up compilers, caches and connections.
-      if (repetition > 0) again.push(run)
-    }
+    const again = await repeat(context, async (repetition) => await sendTwice(context, 7000 + repetition))
     const delaysMs = await probeStorm(context)
     return [
       {
@@ -34,7 +30,8 @@ export const duplicates: Question = {
         target: { atMost: 0.7 }
       },
       { name: 'fresh beside a storm p50', value: percentile(delaysMs, 0.5), unit: 'ms' },
-      { name: 'fresh beside a storm p99', value: percentile(delaysMs, 0.99), unit: 'ms', target: { atMost: 2000 } }
+      { name: 'fresh beside a storm p99', value: percentile(delaysMs, 0.99), unit: 'ms', target: { atMost: 2000 } },
+      ...await measureOldUuids(context)
     ] satisfies Figure[]
   }
 }

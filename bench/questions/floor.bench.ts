@@ -7,7 +7,7 @@ import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickho
 import { createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../pipeline/writer/insert/insert-frames.ts'
 import { frameOf } from '../../schema/frame-message.ts'
 import { createEventSource } from '../load/prepare-events.ts'
-import { median, type BenchContext, type Figure, type Question } from '../question.ts'
+import { median, type BenchContext, type Figure, type Question, repeat } from '../question.ts'
 import { cpuBetween, readTiers, type Tier } from '../read-stack.ts'
 
 const EVENTS_PER_BODY = 100
@@ -21,11 +21,7 @@ export const floor: Question = {
   name: 'floor',
   asks: 'the same events through each unavoidable step alone, in one process',
   async answer (context) {
-    const runs: Record<string, number>[] = []
-    for (let repetition = 0; repetition <= context.repetitions; repetition++) {
-      const run = await runOnce(context, 7000 + repetition)
-      if (repetition > 0) runs.push(run)
-    }
+    const runs = await repeat(context, async (repetition) => await runOnce(context, 7000 + repetition))
     const steps = Object.keys(runs[0] ?? {})
     const figures: Figure[] = steps.map((step) => ({
       name: step, value: median(runs.map((run) => run[step] ?? 0)), unit: 'us/event'

@@ -4,9 +4,12 @@ import {
 import { prepareLoad } from '../load/load-generator.ts'
 import type { LoadResult } from '../load/send-requests.ts'
 import { startBareServer } from '../load/bare-server.ts'
-import { median, percentile, type BenchContext, type Figure, type Question } from '../question.ts'
+import { median, percentile, repeat, type BenchContext, type Figure, type Question } from '../question.ts'
 
 const CONNECTIONS = 64
+
+/** As behind a balancer, or of many phones; with half the repetitions. */
+const MORE_CONNECTIONS = [256, 1024]
 const TIERS: readonly Tier[] = ['ingest', 'nats', 'pipeline', 'clickhouse']
 
 /**
@@ -18,46 +21,73 @@ const TIERS: readonly Tier[] = ['ingest', 'nats', 'pipeline', 'clickhouse']
  */
 export const single: Question = {
   name: 'single',
-  asks: 'one event a request, 64 connections, against a bare Fastify route with the same body and answer',
+  asks: 'one event a request; 64, 256 and 1,024 connections; against a bare Fastify route with the same body and answer',
   async answer (context) {
     const bare = await startBareServer({ status: 1 })
-    const runs: { bare: LoadResult, bareCpu: number, ours: LoadResult, cpu: Record<Tier, number> }[] = []
-    const fetched: { bare: LoadResult, ours: LoadResult }[] = []
     try {
-      for (let repetition = 0; repetition <= context.repetitions; repetition++) {
-        const bareBefore = readProcessCpu(bare.pid)
-        const reference = await load(context, bare.port, 2000 + repetition)
-        const bareCpu = (readProcessCpu(bare.pid) - bareBefore) / reference.requests
-        const measured = await measureOurs(context, 3000 + repetition)
-        const byFetch = {
-          bare: await load(context, bare.port, 3500 + repetition, true),
-          ours: (await measureOurs(context, 3700 + repetition, true)).result
+      const runs = await repeat(context, async (repetition) => ({
+        bare: await measureBare(context, bare, { connections: CONNECTIONS, seed: 2000 + repetition }),
+        ours: await measureOurs(context, { connections: CONNECTIONS, seed: 3000 + repetition }),
+        fetched: {
+          bare: await measureBare(context, bare, { connections: CONNECTIONS, seed: 3500 + repetition, byFetch: true }),
+          ours: await measureOurs(context, { connections: CONNECTIONS, seed: 3700 + repetition, byFetch: true })
         }
-        if (repetition === 0) continue
-        runs.push({ bare: reference, bareCpu, ours: measured.result, cpu: measured.cpu })
-        fetched.push(byFetch)
+      }))
+      const figures = [
+        ...compareRates('requests', runs, { atLeast: 0.55 }),
+        ...compareRates('requests by fetch', runs.map(({ fetched }) => fetched)),
+        ...compareCpu('cpu', runs)
+      ]
+      for (const connections of MORE_CONNECTIONS) {
+        const half = { ...context, repetitions: Math.ceil(context.repetitions / 2) }
+        const more = await repeat(half, async (repetition) => ({
+          bare: await measureBare(context, bare, { connections, seed: 3800 + repetition }),
+          ours: await measureOurs(context, { connections, seed: 3900 + repetition })
+        }))
+        const name = `${connections} connections`
+        figures.push(...compareRates(`requests, ${name}`, more), ...compareCpu(`cpu, ${name},`, more))
       }
+      return figures
     } finally {
       bare.stop()
     }
-    const bareCpu = median(runs.map((run) => run.bareCpu))
-    return [
-      ...compareRates('requests', runs, { atLeast: 0.8 }),
-      ...compareRates('requests by fetch', fetched),
-      ...TIERS.map((tier): Figure => ({
-        name: `cpu ${tier}`, value: median(runs.map(({ cpu }) => cpu[tier])), unit: 'us/event',
-        ...(tier === 'ingest' && { reference: { name: 'bare Fastify', value: bareCpu } })
-      }))
-    ]
   }
 }
 
+/** A load, and the CPU of each process that took part, in microseconds a request. */
+interface Measured {
+  result: LoadResult
+  cpu: Partial<Record<Tier, number>>
+}
+
+interface Order {
+  connections: number
+  seed: number
+  byFetch?: boolean
+}
+
+function compareCpu (name: string, runs: readonly { bare: Measured, ours: Measured }[]): Figure[] {
+  const of = (tier: Tier, whose: 'bare' | 'ours'): number => median(runs.map((run) => run[whose].cpu[tier] ?? 0))
+  const bare = { name: 'bare Fastify', value: of('ingest', 'bare') }
+  return [
+    ...TIERS.map((tier): Figure => ({
+      name: `${name} ${tier}`, value: of(tier, 'ours'), unit: 'us/event',
+      ...(tier === 'ingest' && { reference: bare, target: { atMost: 1.4 } })
+    })),
+    {
+      name: `${name} all tiers`,
+      value: median(runs.map(({ ours }) => TIERS.reduce((sum, tier) => sum + (ours.cpu[tier] ?? 0), 0))),
+      unit: 'us/event', reference: bare, target: { atMost: 2.5 }
+    }
+  ]
+}
+
 function compareRates (
-  name: string, runs: readonly { bare: LoadResult, ours: LoadResult }[], target?: Figure['target']
+  name: string, runs: readonly { bare: Measured, ours: Measured }[], target?: Figure['target']
 ): Figure[] {
   const figure = (label: string, unit: string, read: (result: LoadResult) => number): Figure => ({
-    name: label, value: median(runs.map(({ ours }) => read(ours))), unit,
-    reference: { name: 'bare Fastify', value: median(runs.map(({ bare }) => read(bare))) }
+    name: label, value: median(runs.map(({ ours }) => read(ours.result))), unit,
+    reference: { name: 'bare Fastify', value: median(runs.map(({ bare }) => read(bare.result))) }
   })
   return [
     { ...figure(name, '1/s', ({ requests, durationMs }) => requests / durationMs * 1000), ...(target && { target }) },
@@ -66,13 +96,19 @@ function compareRates (
   ]
 }
 
-async function measureOurs (
-  context: BenchContext, seed: number, byFetch = false
-): Promise<{ result: LoadResult, cpu: Record<Tier, number> }> {
+async function measureBare (
+  context: BenchContext, bare: { port: number, pid: number }, order: Order
+): Promise<Measured> {
+  const before = readProcessCpu(bare.pid)
+  const result = await load(context, bare.port, order)
+  return { result, cpu: { ingest: (readProcessCpu(bare.pid) - before) / result.requests } }
+}
+
+async function measureOurs (context: BenchContext, order: Order): Promise<Measured> {
   const supervisor = context.stack.supervisor.pid as number
   const before = await countEvents(context.stack)
   const cpuBefore = readTiers(supervisor)
-  const result = await load(context, context.port, seed, byFetch)
+  const result = await load(context, context.port, order)
   await waitUntilVisible(context.stack, before, result.requests)
   const cpu = cpuBetween(cpuBefore, readTiers(supervisor))
   await auditEvents(context.stack, before, result.requests)
@@ -80,10 +116,12 @@ async function measureOurs (
   return { result, cpu }
 }
 
-async function load ({ stack, quick }: BenchContext, port: number, seed: number, byFetch = false): Promise<LoadResult> {
+async function load (
+  { stack, quick }: BenchContext, port: number, { connections, seed, byFetch = false }: Order
+): Promise<LoadResult> {
   const prepared = await prepareLoad({
     port, path: '/capture/', apiKey: stack.projectApiKey, seed, requests: (quick ? 6000 : 30_000) / (byFetch ? 5 : 1),
-    eventsPerRequest: 1, connections: CONNECTIONS, gzip: false, byFetch
+    eventsPerRequest: 1, connections, gzip: false, byFetch
   })
   const result = await prepared.run()
   if (result.failed > 0) throw new Error(`${result.failed} requests failed`)

@@ -1,0 +1,48 @@
+import type { Stack } from '../../test/start-stack.ts'
+
+/** Holds made-up events of 60 days, most of them of the last weeks, with uuids of version 7 as old as they are. */
+export const FILLED_PROJECT = 3
+
+const STEP = 200_000
+const MERGES_TIMEOUT_MS = 30_000
+
+/** How many rows each stack has. */
+const filled = new WeakMap<Stack, number>()
+
+/**
+ * Makes rows inside ClickHouse until the project holds that many, and lets most of the merges of that finish. Sending
+ * them would measure something else. Questions share them, because a table of millions of rows takes a minute.
+ */
+export async function fillTable (stack: Stack, rows: number): Promise<void> {
+  for (let from = filled.get(stack) ?? 0; from < rows; from += STEP) {
+    await stack.clickhouse.command({
+      query: FILL, query_params: { from, step: Math.min(STEP, rows - from), project: FILLED_PROJECT }
+    })
+    filled.set(stack, from + STEP)
+  }
+  const deadline = Date.now() + MERGES_TIMEOUT_MS
+  while (Date.now() < deadline) {
+    const [{ merges } = { merges: 0 }] =
+      await stack.select<{ merges: number }>('SELECT toUInt32(count()) AS merges FROM system.merges')
+    if (merges === 0) return
+    await new Promise((resolve) => setTimeout(resolve, 500))
+  }
+}
+
+// Native uuids are two words with their bytes reversed: time and version in the first, the variant in the second.
+// The person is given, because computing it for each row would take longer than everything else.
+const FILL = `
+  INSERT INTO events (project_id, person_id, uuid, event, distinct_id, timestamp, received_at, inserted_at, properties,
+                      session_id, current_url, host, browser, os)
+  WITH now64(3) - toIntervalMillisecond(toInt64(pow((cityHash64(number, 1) % 1000000) / 1000000, 2) * 60 * 86400000)) AS time,
+       concat('person-', toString(cityHash64(number) % 10000), '-0f3c9a') AS person,
+       bitOr(bitShiftLeft(toUInt64(toUnixTimestamp64Milli(time)), 16), 28672 + cityHash64(number, 3) % 4096) AS first,
+       bitOr(bitShiftLeft(toUInt64(2), 62), bitShiftRight(cityHash64(number, 4), 2)) AS second
+  SELECT {project:UInt32}, reinterpretAsUUID(sipHash128(person)),
+         reinterpretAsUUID(bitOr(toUInt128(first), bitShiftLeft(toUInt128(second), 64))),
+         if(number % 2 = 0, '$pageview', concat('event ', toString(number % 10))), person, time, time, time,
+         concat('{"plan":"', if(number % 5 = 0, 'pro', 'free'), '","amount":', toString(number % 1000),
+                ',"$browser":"Chrome","text":"', hex(cityHash64(number, 2)), '"}'),
+         concat('session-', toString(intDiv(number, 20))), concat('https://shop.example.com/', toString(number % 999)),
+         'shop.example.com', ['Chrome', 'Safari', 'Firefox'][number % 3 + 1], ['Windows', 'iOS'][number % 2 + 1]
+  FROM numbers({from:UInt64}, {step:UInt64})`
