@@ -5,12 +5,14 @@ import { HEADER } from '../../../schema/streams.ts'
 import { frameOf } from '../../../schema/frame-message.ts'
 import type { BatchRange } from '../../partitions/partition-records.ts'
 import { encodePayload, makeEvent, makeEvents, publishEvents, TEST_KEY } from '../../testing/publish-events.ts'
-import { countEvents, startTestPartition, startTestStores, waitUntilStored } from '../../testing/start-test-partition.ts'
+import { countEvents, silentLogger, startTestPartition, startTestStores, waitUntilStored } from '../../testing/start-test-partition.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
 import type { PartitionMessage } from '../partition-reader.ts'
 import { createDuplicateFilter, type DuplicateFilter } from './duplicate-filter.ts'
 import { FingerprintMemory } from './fingerprint-memory.ts'
 import { loadFingerprints } from './load-fingerprints.ts'
-import type { EventIdentity, LookUpEvents } from './look-up-events.ts'
+import { createLookUpEvents, type EventIdentity, type LookUpEvents } from './look-up-events.ts'
+import { StoredUuids } from './stored-uuids.ts'
 
 const DAY_MS = 86_400_000
 
@@ -48,6 +50,11 @@ function uuidOf (nativeHex: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }
 
+function makeUuid7 (ms: number): string {
+  const time = ms.toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
+}
+
 interface Sent { message: PartitionMessage, events: PlainEvent[] }
 
 let sequence = 0
@@ -69,6 +76,7 @@ function send (events: PlainEvent[], hasKey = true): Sent {
     headers: {},
     ackSubject: ''
   }
+  eventsOf.set(message, events)
   return { message, events }
 }
 
@@ -85,6 +93,19 @@ function keptOf (batch: readonly Sent[], deduplicated: BatchRange['deduplicated'
     for (let i = 0; i < out.length; i += 2) if (row >= out[i]! && row < out[i + 1]!) return false
     return true
   }))
+}
+
+/** The events of the messages that were sent. */
+const eventsOf = new WeakMap<PartitionMessage, PlainEvent[]>()
+
+/** Knows the uuids that are stored now, and takes some others for them. */
+function readUuids (store: Store): Pick<StoredUuids, 'knows' | 'findRows'> {
+  const stored = new Set(store.events.map(({ uuid }) => uuid))
+  return {
+    knows: () => true,
+    findRows: async (message) => new Set(eventsOf.get(message)!.flatMap(({ uuid }, row) =>
+      stored.has(uuid) || randomInt(5) === 0 ? [row] : []))
+  }
 }
 
 /** A few uuids, names, ids, projects and days, so that most events resemble an earlier one and many equal it. */
@@ -107,7 +128,14 @@ t.test('decides as a plain comparison with all that is stored would, through cra
     const randomEvent = createRandomEvent()
     // A new owner reads what is stored; sometimes without the secret.
     const takeOver = (): DuplicateFilter => {
-      const memory = new FingerprintMemory(0, { keyId: TEST_KEY.id })
+      // Sometimes the memory reaches back nowhere, and the uuids that were stored before are known instead.
+      const isCovered = randomInt(2) === 0
+      const memory = new FingerprintMemory(isCovered ? 0 : Date.now() + DAY_MS, { keyId: TEST_KEY.id })
+      const uuids = readUuids(store)
+      if (!isCovered) {
+        const deps = { memory, lookUpEvents: store.lookUp, onLookUp: () => {} }
+        return createDuplicateFilter(randomInt(3) > 0 ? { ...deps, uuids } : deps)
+      }
       const { message } = send(store.events.length === 0 ? [makeEvent()] : store.events, randomInt(3) > 0)
       if (store.events.length > 0) memory.addRows(message, [0, store.events.length])
       return createDuplicateFilter({ memory, lookUpEvents: store.lookUp, onLookUp: () => {} })
@@ -183,6 +211,62 @@ t.test('a memory that is loaded recognises what ingest sends again', async (t) =
 
   t.same(deduplicated, [[message.sequence, [0, 300]]])
   t.same(asked, [4], 'a sample')
+})
+
+t.test('asks ClickHouse about few old events once their uuids are read from it', async (t) => {
+  const stores = await startTestStores(t)
+  const { client } = stores.clickhouse
+  const weekAgo = Date.now() - 7 * DAY_MS
+  const weekOld = (): PlainEvent => makeEvent({ uuid: makeUuid7(weekAgo), timestamp: weekAgo })
+  const store = async (events: PlainEvent[]): Promise<unknown> => await client.insert({
+    table: 'events', values: events.map((event) => ({ ...event, inserted_at: event.timestamp })), format: 'JSONEachRow'
+  })
+  const stored = Array.from({ length: 300 }, weekOld)
+  await store(stored)
+  const memory = await loadFingerprints(client, TEST_KEY)
+  const uuids = new StoredUuids({ clickhouse: client, logger: silentLogger })
+  const asked: number[] = []
+  const filter = createDuplicateFilter({
+    memory, uuids, lookUpEvents: createLookUpEvents(client), onLookUp: (rows) => asked.push(rows)
+  })
+  const sendOld = (events: PlainEvent[]): Sent => {
+    const sent = send(events)
+    return { ...sent, message: { ...sent.message, oldestUuidAt: weekAgo } }
+  }
+  const decide = async ({ message }: Sent): Promise<unknown> => await filter.decide([message], { lookUpAll: false })
+
+  const first = sendOld([...stored.slice(0, 3), ...Array.from({ length: 100 }, weekOld)])
+  t.same(await decide(first), [[first.message.sequence, [0, 3]]])
+  t.same(asked, [103], 'nothing is read yet, and nobody waits for it')
+  await waitFor(() => uuids.knows(0, memory.completeSince))
+
+  const second = sendOld([...Array.from({ length: 500 }, weekOld), ...stored])
+  t.same(await decide(second), [[second.message.sequence, [500, 800]]])
+  t.same(asked, [103, 300], 'the stored ones alone')
+
+  await store(second.events.slice(0, 500))
+  filter.remember([second.message], rangeOf([second], [[second.message.sequence, [500, 800]]]))
+  const third = sendOld(second.events)
+  t.same(await decide(third), [[third.message.sequence, [0, 800]]], 'what was stored since is remembered')
+})
+
+t.test('looks old events up while another process may store them in the other class', async (t) => {
+  const uuids = {
+    knows: (_madeSince: number, confirmedBefore: number) => confirmedBefore < Infinity,
+    findRows: async () => new Set<number>()
+  }
+  const store = new Store()
+  const filter = createDuplicateFilter({
+    memory: new FingerprintMemory(Date.now() + DAY_MS, { keyId: TEST_KEY.id }),
+    lookUpEvents: store.lookUp,
+    onLookUp: () => {},
+    uuids,
+    confirmedElsewhere: () => Infinity
+  })
+
+  await filter.decide([send(makeEvents(7)).message], { lookUpAll: false })
+
+  t.equal(store.asked, 7)
 })
 
 t.test('events that somebody removed from ClickHouse can be sent again', async (t) => {

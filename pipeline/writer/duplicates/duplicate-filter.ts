@@ -10,7 +10,8 @@ import { confirmDuplicates, isStored, type Suspicion } from './confirm-duplicate
 import type { FingerprintMemory } from './fingerprint-memory.ts'
 import { loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
-import { gapsOf, recallBatch, type Remembered } from './recall-batch.ts'
+import { gapsOf, recallBatch, type Remembered, type StoredRows, suspiciousBefore } from './recall-batch.ts'
+import { StoredUuids } from './stored-uuids.ts'
 
 /** Knows which events of a partition are stored already. */
 export interface DuplicateFilter {
@@ -45,22 +46,41 @@ export interface DuplicateFiltersDeps {
 
 export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFilters {
   const memories = new Map<string, FingerprintMemory>()
+  /** When each partition was last told that an insert is confirmed, by `performance.now()`. */
+  const confirmedAt = new Map<string, number>()
+  const uuids = new StoredUuids(deps)
   const lookUpEvents = createLookUpEvents(deps.clickhouse)
   return {
     async open (partition, { wasMine }) {
       const key = partitionKey(partition)
-      const memory = (wasMine ? memories.get(key) : undefined) ??
-        await loadFingerprints(deps.clickhouse, await deps.fingerprintKey())
+      let memory = wasMine ? memories.get(key) : undefined
+      if (memory === undefined) {
+        // Others have stored events of this partition.
+        uuids.reset()
+        memory = await loadFingerprints(deps.clickhouse, await deps.fingerprintKey())
+      }
       memories.set(key, memory)
+      const eventClass = partition.eventClass === 'live' ? 'historical' : 'live'
+      const other = partitionKey({ ...partition, eventClass })
       return createDuplicateFilter({
         memory,
         lookUpEvents,
         onLookUp: (rows) => deps.metrics.confirmedRows.inc({ partition: key }, rows),
-        onForgotten: () => deps.logger.warn({ partition: key },
-          'stored events are gone from ClickHouse (deleted or restored?); checking this batch against ClickHouse')
+        // An event may come a second time in the other class. Of another process nobody knows what it stores.
+        uuids,
+        confirmedElsewhere: () => memories.has(other) ? confirmedAt.get(other) ?? -Infinity : Infinity,
+        onConfirmed: () => confirmedAt.set(key, performance.now()),
+        onForgotten: () => {
+          uuids.reset()
+          deps.logger.warn({ partition: key },
+            'stored events are gone from ClickHouse (deleted or restored?); checking this batch against ClickHouse')
+        }
       })
     },
-    close: (partition) => { memories.delete(partitionKey(partition)) }
+    close: (partition) => {
+      memories.delete(partitionKey(partition))
+      confirmedAt.delete(partitionKey(partition))
+    }
   }
 }
 
@@ -69,6 +89,12 @@ export interface DuplicateFilterDeps {
   lookUpEvents: LookUpEvents
   /** Told how many rows are looked up in ClickHouse. */
   onLookUp: (rows: number) => void
+  /** The uuids of stored events; without them every old uuid is looked up. */
+  uuids?: Pick<StoredUuids, 'knows' | 'findRows'>
+  /** When another partition last stored events that could be ours, by `performance.now()`; Infinity: unknown. */
+  confirmedElsewhere?: () => number
+  /** Told that an insert of this partition was confirmed. */
+  onConfirmed?: () => void
   /** Told that ClickHouse lacks events that are remembered as stored. */
   onForgotten?: () => void
 }
@@ -88,7 +114,8 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
   const { memory, lookUpEvents, onLookUp } = deps
   return {
     async decide (messages, { lookUpAll }) {
-      const { suspicions, duplicates, remembered } = recallBatch(memory, messages, lookUpAll)
+      const storedRows = lookUpAll ? new Map() : await findStoredRows(messages)
+      const { suspicions, duplicates, remembered } = recallBatch(memory, messages, { lookUpAll, storedRows })
       const [confirmed, holds] = await Promise.all([
         confirmDuplicates(messages, { suspicions, lookUpEvents, onLookUp }),
         areStored(remembered)
@@ -108,12 +135,28 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
     },
 
     remember (messages, { deduplicated, rows: piece }) {
+      deps.onConfirmed?.()
       const skipped = new Map(deduplicated)
       for (const message of messages) {
         const [from, to] = piece ?? [0, message.rows]
         for (const rows of gapsOf(skipped.get(message.sequence) ?? [], from, to)) memory.addRows(message, rows)
       }
     }
+  }
+
+  /** Of messages that the memory does not cover, but the uuids that were read from ClickHouse do. */
+  async function findStoredRows (messages: readonly PartitionMessage[]): Promise<StoredRows> {
+    const found = new Map<PartitionMessage, ReadonlySet<number>>()
+    const { uuids, confirmedElsewhere = () => -Infinity } = deps
+    for (const message of messages) {
+      if (uuids === undefined || message.rows === 0 || message.deduplicated !== undefined) continue
+      if (suspiciousBefore(message, memory.coveredSince) === -Infinity) continue
+      const madeSince = Math.min(message.receivedAt, message.oldestUuidAt)
+      if (!uuids.knows(madeSince, Math.max(memory.completeSince, confirmedElsewhere()))) continue
+      const rows = await uuids.findRows(message)
+      if (rows !== null) found.set(message, rows)
+    }
+    return found
   }
 
   async function areStored ([message, rows]: Remembered): Promise<boolean> {

@@ -32,7 +32,10 @@ export class FingerprintMemory {
   #youngSince: number
   #oldSince: number
   #keyId: string
-  #uncertain = 0
+  /** Events whose check is not known, of each generation. */
+  #uncertain = { young: 0, old: 0 }
+  /** When each generation began, by `performance.now()`. */
+  #begun = { young: performance.now(), old: -Infinity }
   readonly #maxGeneration: number
 
   /**
@@ -51,6 +54,11 @@ export class FingerprintMemory {
     return this.#old === null ? this.#youngSince : this.#oldSince
   }
 
+  /** Every event that was confirmed since then, by `performance.now()`, is remembered. */
+  get completeSince (): number {
+    return this.#old === null ? this.#begun.young : this.#begun.old
+  }
+
   get bytes (): number {
     return this.#young.bytes + (this.#old?.bytes ?? 0)
   }
@@ -64,12 +72,13 @@ export class FingerprintMemory {
   /** Not for a check of zero: who does not know the check of an event has to ask ClickHouse. */
   recall (uuidHash: number, checkLow: number, checkHigh: number): number {
     if (this.#has(uuidHash, checkLow, checkHigh)) return REMEMBERED
-    return this.#uncertain > 0 && this.#has(uuidHash, 0, 0) ? UNCERTAIN : NOT_REMEMBERED
+    const mayBeUncertain = this.#uncertain.young + this.#uncertain.old > 0
+    return mayBeUncertain && this.#has(uuidHash, 0, 0) ? UNCERTAIN : NOT_REMEMBERED
   }
 
   /** Adds a stored event; a check of zero when it is not known. */
   add (uuidHash: number, checkLow: number, checkHigh: number): void {
-    if (checkLow === 0 && checkHigh === 0) this.#uncertain++
+    if (checkLow === 0 && checkHigh === 0) this.#uncertain.young++
     this.#young.add(uuidHash, checkLow, checkHigh)
   }
 
@@ -103,6 +112,8 @@ export class FingerprintMemory {
     this.#oldSince = this.#youngSince
     this.#young = recycled
     this.#youngSince = storedAt
+    this.#begun = { old: this.#begun.young, young: performance.now() }
+    this.#uncertain = { old: this.#uncertain.young, young: 0 }
   }
 }
 

@@ -17,9 +17,17 @@ export interface Recalled {
   remembered: Remembered
 }
 
-/** Asks the memory about every row of a batch, in their order. */
+/** What is known of messages that the memory does not cover: rows whose uuids may be stored; all others are new. */
+export type StoredRows = ReadonlyMap<PartitionMessage, ReadonlySet<number>>
+
+/**
+ * Asks the memory about every row of a batch, in their order.
+ *
+ * @param options.lookUpAll  ClickHouse has to be asked about every row that is not remembered.
+ */
 export function recallBatch (
-  memory: FingerprintMemory, messages: readonly PartitionMessage[], lookUpAll: boolean
+  memory: FingerprintMemory, messages: readonly PartitionMessage[],
+  { lookUpAll, storedRows }: { lookUpAll: boolean, storedRows: StoredRows }
 ): Recalled {
   const suspicions: Suspicion[] = []
   const duplicates = new Map<PartitionMessage, number[]>()
@@ -35,11 +43,12 @@ export function recallBatch (
       continue
     }
     const isUnderstood = memory.understands(message.keyId)
-    const madeBefore = !isUnderstood || lookUpAll || message.receivedAt < coveredSince
+    const mayBeStored = lookUpAll ? undefined : storedRows.get(message)
+    const madeBefore = !isUnderstood || lookUpAll
       ? Infinity
-      : message.oldestUuidAt < coveredSince ? coveredSince : -Infinity
+      : mayBeStored !== undefined ? -Infinity : suspiciousBefore(message, coveredSince)
     const { rows, recalled, uncertain } = isUnderstood
-      ? recallRows(memory, batch, { message, isAsked: madeBefore !== -Infinity })
+      ? recallRows(memory, batch, { message, mayBeStored, isAsked: madeBefore !== -Infinity })
       : { rows: [], recalled: [], uncertain: Array.from({ length: message.rows }, (_, row) => row) }
     if (rows.length > 0) duplicates.set(message, rows)
     // Any message of the batch may be the one that is looked up.
@@ -47,6 +56,17 @@ export function recallBatch (
     if (uncertain.length > 0 || madeBefore !== -Infinity) suspicions.push({ message, knownRows: uncertain, madeBefore })
   }
   return { suspicions, duplicates, remembered }
+}
+
+/**
+ * Rows of the message with an uuid made before this, epoch ms, may be stored although they are not remembered: Infinity
+ * for all rows, because the message came long ago, perhaps a second time.
+ */
+export function suspiciousBefore (
+  { receivedAt, oldestUuidAt }: Pick<PartitionMessage, 'receivedAt' | 'oldestUuidAt'>, coveredSince: number
+): number {
+  if (receivedAt < coveredSince) return Infinity
+  return oldestUuidAt < coveredSince ? coveredSince : -Infinity
 }
 
 /** Rows of a batch, before they are stored and remembered. */
@@ -59,7 +79,10 @@ interface BatchRows {
 
 /** Looks the rows of one message up, and adds those that are no duplicates to the batch. */
 function recallRows (
-  memory: FingerprintMemory, batch: BatchRows, { message, isAsked }: { message: PartitionMessage, isAsked: boolean }
+  memory: FingerprintMemory, batch: BatchRows,
+  { message, isAsked, mayBeStored }: {
+    message: PartitionMessage, isAsked: boolean, mayBeStored: ReadonlySet<number> | undefined
+  }
 ): { rows: number[], recalled: number[], uncertain: number[] } {
   const rows: number[] = []
   const recalled: number[] = []
@@ -80,7 +103,7 @@ function recallRows (
       recalled.push(row)
       continue
     }
-    const isUncertain = state !== NOT_REMEMBERED ||
+    const isUncertain = state !== NOT_REMEMBERED || mayBeStored?.has(row) === true ||
       batch.kept.has(uuidHash, 0, 0) || batch.asked.has(uuidHash, low, high)
     if (isUncertain) uncertain.push(row)
     if (isUncertain || isAsked) batch.asked.add(uuidHash, low, high)

@@ -1,0 +1,224 @@
+/** Which uuids are stored, as a table in memory: it answers for old uuids what would be a look-up in ClickHouse. */
+import { randomInt } from 'node:crypto'
+import type { Readable } from 'node:stream'
+import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
+import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { Logger } from '../../../platform/logger.ts'
+import { readSql } from '../../read-sql.ts'
+import type { PartitionMessage } from '../partition-reader.ts'
+
+const FIND_SPAN = readSql(import.meta.dirname, 'find-uuid-span.sql')
+const READ_UUIDS = `SELECT uuid FROM events
+WHERE inserted_at >= fromUnixTimestamp64Milli(toInt64({since:UInt64}))
+FORMAT RowBinary`
+
+/** Uuids at most: 128 MB. Of a larger table the last ones. */
+const MAX_ROWS = 24_000_000
+
+/** How far back a table with more rows is looked through for where to begin. */
+const MAX_DAYS = 90
+
+/** Clocks of ClickHouse and of devices, as with the memory of fingerprints, in milliseconds. */
+const CLOCK_MARGIN_MS = 5000
+
+/** What is read again: an insert is visible that long after its `inserted_at` at most; five times its time-out. */
+const OVERLAP_MS = 600_000
+
+/** Shortest pause between two reads, in milliseconds. */
+const PAUSE_MS = 5000
+
+const UUID_BYTES = 16
+
+/**
+ * The uuids of the events in ClickHouse, read when they are first needed and again when the memory of a partition no
+ * longer continues where the last read began.
+ *
+ * ```
+ *   time of inserts  ----------------------------------------------------------->
+ *                    | uuids read from ClickHouse         | memory of fingerprints
+ *                    ^ since                              ^ readAt
+ * ```
+ *
+ * It only ever says "never stored" or "perhaps stored": what perhaps is, is looked up as before. Nothing waits for a
+ * read. Until it ends, and after it failed, the answer is "not known".
+ */
+export class StoredUuids {
+  readonly #clickhouse: ClickHouse
+  readonly #logger: Logger
+  #table: UuidTable | null = null
+  /** Events whose uuid was made later, epoch milliseconds, are in the table if they were stored before `#readAt`. */
+  #since = Infinity
+  /** When the last whole read began, by `performance.now()`, and by the clock. */
+  #readAt = -Infinity
+  #readAtMs = 0
+  #reading: Promise<void> | null = null
+  #endedAt = -Infinity
+
+  constructor (options: { clickhouse: ClickHouse, logger: Logger }) {
+    this.#clickhouse = options.clickhouse
+    this.#logger = options.logger
+  }
+
+  /**
+   * Whether the table has every event whose uuid was made since then, epoch milliseconds, and that was confirmed before
+   * the moment, by `performance.now()`. Begins to read when it has not.
+   */
+  knows (madeSince: number, confirmedBefore: number): boolean {
+    if (this.#readAt < confirmedBefore) this.#refresh()
+    return this.#readAt >= confirmedBefore && madeSince >= this.#since
+  }
+
+  /** Rows whose uuids may be stored; null when the frame cannot be read, and ClickHouse will refuse it. */
+  async findRows (message: PartitionMessage): Promise<Set<number> | null> {
+    const table = this.#table
+    const block = await decodeFrame(message.frame, { columns: 2 }).catch(() => null)
+    const column = block?.columns[1]
+    if (table === null || column?.name !== 'uuid' || block!.rows !== message.rows) return null
+    const rows = new Set<number>()
+    const cells = column.cells as Uint8Array[]
+    for (let row = 0; row < cells.length; row++) {
+      const { buffer, byteOffset } = cells[row]!
+      if (table.has(new DataView(buffer, byteOffset, UUID_BYTES), 0)) rows.add(row)
+    }
+    return rows
+  }
+
+  /** Forgets what was read: another process has stored events of our partitions, or somebody removed some. */
+  reset (): void {
+    this.#table = null
+    this.#since = Infinity
+    this.#readAt = -Infinity
+    this.#endedAt = -Infinity
+    // What is being read would not have them.
+    this.#reading = null
+  }
+
+  #refresh (): void {
+    if (this.#reading !== null || performance.now() - this.#endedAt < PAUSE_MS) return
+    const reading: Promise<void> = this.#read(() => this.#reading === reading)
+      .catch((error: unknown) => {
+        // Old uuids are looked up meanwhile; the next one tries again.
+        this.#logger.warn({ err: error }, 'uuids of stored events could not be read; old ones are looked up one by one')
+      })
+      .finally(() => {
+        if (this.#reading !== reading) return
+        this.#reading = null
+        this.#endedAt = performance.now()
+      })
+    this.#reading = reading
+  }
+
+  async #read (isCurrent: () => boolean): Promise<void> {
+    const startedAt = performance.now()
+    const startedAtMs = Date.now()
+    const { table, since } = this.#table === null
+      ? await this.#begin()
+      : { table: this.#table, since: this.#since }
+    const from = this.#table === null ? Math.max(0, since - CLOCK_MARGIN_MS) : this.#readAtMs - OVERLAP_MS
+    const { stream } = await this.#clickhouse.exec({ query: READ_UUIDS, query_params: { since: from } })
+    const isWhole = await addUuids(table, stream)
+    if (!isCurrent()) return
+    // Full: the next read begins a larger table, or a later one.
+    this.#table = isWhole ? table : null
+    this.#since = isWhole ? since : Infinity
+    this.#readAt = isWhole ? startedAt : -Infinity
+    this.#readAtMs = startedAtMs
+    this.#logger.info({ uuids: table.size, ms: Math.round(performance.now() - startedAt), isWhole }, 'read the uuids of stored events')
+  }
+
+  async #begin (): Promise<{ table: UuidTable, since: number }> {
+    const [all] = await queryRows<{ rows: number }>(this.#clickhouse, 'SELECT toFloat64(count()) AS rows FROM events')
+    const rows = all?.rows ?? 0
+    if (rows <= MAX_ROWS) return { table: new UuidTable(rows), since: 0 }
+    const spans = await queryRows<{ second: number, rows: string }>(this.#clickhouse, FIND_SPAN, { days: MAX_DAYS })
+    let total = 0
+    let since = Date.now()
+    for (const { second, rows: inserted } of spans) {
+      total += Number(inserted)
+      if (total > MAX_ROWS) break
+      since = second * 1000 + CLOCK_MARGIN_MS
+    }
+    return { table: new UuidTable(total), since }
+  }
+}
+
+/** @returns false when not all of them had room. */
+async function addUuids (table: UuidTable, stream: Readable): Promise<boolean> {
+  let rest: Buffer = Buffer.alloc(0)
+  let isWhole = true
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    let at = 0
+    for (; at + UUID_BYTES <= bytes.length; at += UUID_BYTES) isWhole = table.add(view, at) && isWhole
+    rest = bytes.subarray(at)
+  }
+  return isWhole
+}
+
+const MAX_LOAD = 0.75
+const SMALLEST_SLOTS = 65_536
+
+/** Room for what comes until the next whole read. */
+const HEADROOM = 1.15
+
+/**
+ * A set of uuids, of which it keeps 32 mixed bits in a slot that further bits choose (linear probing; 0 = free). Two
+ * uuids are taken for one about once in a billion looks. The mix begins with numbers that nobody knows, so that who
+ * sends uuids cannot choose slots.
+ */
+export class UuidTable {
+  readonly #slots: Uint32Array
+  readonly #mask: number
+  readonly #seeds = [randomInt(2 ** 32), randomInt(2 ** 32)] as const
+  size = 0
+
+  /** @param uuids  So many, and some more, have room. */
+  constructor (uuids: number) {
+    const slots = Math.max(SMALLEST_SLOTS, 2 ** Math.ceil(Math.log2(uuids * HEADROOM / MAX_LOAD)))
+    this.#slots = new Uint32Array(slots)
+    this.#mask = slots - 1
+  }
+
+  get bytes (): number {
+    return this.#slots.byteLength
+  }
+
+  /** @returns false when there is no room. */
+  add (view: DataView, at: number): boolean {
+    const tag = mixUuid(view, at, this.#seeds[0]) || 1
+    let slot = mixUuid(view, at, this.#seeds[1]) & this.#mask
+    for (;;) {
+      const there = this.#slots[slot]
+      if (there === tag >>> 0) return true
+      if (there === 0) break
+      slot = (slot + 1) & this.#mask
+    }
+    if (this.size >= (this.#mask + 1) * MAX_LOAD) return false
+    this.#slots[slot] = tag
+    this.size++
+    return true
+  }
+
+  has (view: DataView, at: number): boolean {
+    const tag = (mixUuid(view, at, this.#seeds[0]) || 1) >>> 0
+    let slot = mixUuid(view, at, this.#seeds[1]) & this.#mask
+    for (;;) {
+      const there = this.#slots[slot]
+      if (there === tag) return true
+      if (there === 0) return false
+      slot = (slot + 1) & this.#mask
+    }
+  }
+}
+
+function mixUuid (view: DataView, at: number, seed: number): number {
+  let x = seed | 0
+  for (let word = 0; word < UUID_BYTES; word += 4) {
+    // The finalizer of murmur3 (32 bit).
+    x = Math.imul(x ^ view.getInt32(at + word, true), 0x85ebca6b)
+    x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35)
+    x = (x ^ (x >>> 16)) + 0x9e3779b9 | 0
+  }
+  return x
+}
