@@ -89,7 +89,7 @@ try {
 printFigures(figures)
 for (const [name, reason] of failures) process.stdout.write(`FAILED  ${name}: ${reason}\n`)
 if (failures.size > 0) process.exitCode = 1
-process.stdout.write(`${secondsSince(startedAt)} s, written to ${path.relative(process.cwd(), file)}\n`)
+process.stdout.write(`${secondsSince(startedAt)} s, ${file === '' ? 'nothing written' : `written to ${path.relative(process.cwd(), file)}`}\n`)
 
 if (baseline !== undefined) {
   const comparisons = compareResults(baseline, figures, { isSingle: repetitions === 1 })

@@ -12,8 +12,8 @@ const READ_UUIDS = `SELECT uuid FROM events
 WHERE inserted_at >= fromUnixTimestamp64Milli(toInt64({since:UInt64}))
 FORMAT RowBinary`
 
-/** Uuids at most: 128 MB. Of a larger table the last ones. */
-const MAX_ROWS = 24_000_000
+/** Uuids at most: 128 MB with the headroom. Of a larger table the last ones. */
+const MAX_ROWS = 21_000_000
 
 /** How far back a table with more rows is looked through for where to begin. */
 const MAX_DAYS = 90
