@@ -6,6 +6,7 @@ import { readArrivedBody, readBody } from '../../platform/http-body/read-body.ts
 import type { KeyDirectory } from '../../platform/keys/key-directory.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
 import { CAPTURE_SCOPE } from '../../platform/scopes.ts'
+import type { DialectRequest } from '../dialects/dialect.ts'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { BodyBudget, BodyLease } from '../large/body-budget.ts'
 import type { LargeBodyPool } from '../large/large-body-pool.ts'
@@ -17,7 +18,7 @@ import { addressOf, type RequestContext, type Sender, storedAddress } from './en
 import type { DropReason, IngestCounts } from './ingest-counts.ts'
 import type { RateLimit } from './rate-limit.ts'
 import { findEvents, type SentBody } from './find-events.ts'
-import { type Admission, type BodyRequest, type Credentials, takeBody, type TakenBody } from './take-parsed-body.ts'
+import { type Admission, type BodyRequest, type Credentials, type EventResult, takeBody, type TakenBody } from './take-parsed-body.ts'
 import type { EventSink, TakeEvent } from './take-event.ts'
 
 export interface CaptureDeps {
@@ -58,6 +59,16 @@ export interface CaptureRequest {
   isEngage: boolean
   /** Who the body says sends it; known once its envelope was read. */
   credentials?: Credentials
+  /** Absent: the form of PostHog's SDKs. */
+  dialect?: DialectRequest
+  /** What became of each event of a dialect; known when everything is durable. */
+  results?: CapturedEvent[]
+}
+
+/** What became of one event of a body in a dialect. */
+export interface CapturedEvent extends EventResult {
+  /** Its message could not be kept, unlike those of others of the same body. */
+  isLost: boolean
 }
 
 /**
@@ -108,8 +119,8 @@ export function createCapture (deps: CaptureDeps): Capture {
   }
 
   function captureBytes (request: CaptureRequest, chunks: Buffer[]): Promise<unknown> {
-    const { requestId, query, isEngage } = request
-    const bodyRequest: BodyRequest = { requestId, query, isEngage, receivedAt: deps.now() }
+    const { requestId, query, isEngage, dialect } = request
+    const bodyRequest: BodyRequest = { requestId, query, isEngage, dialect, receivedAt: deps.now() }
     const body = decodeSmallBody(chunks, hintsOf(request))
     return body === null ? captureLarge(request, bodyRequest, chunks) : captureSmall(request, bodyRequest, body)
   }
@@ -119,9 +130,11 @@ export function createCapture (deps: CaptureDeps): Capture {
     const taken = takeBody(body, bodyRequest, { admit: (credentials) => admit(credentials, request), takeEvent, sink })
     const countAndWait = (taken: TakenBody): Promise<unknown> => {
       count(taken)
-      return taken.warnings === null
+      const { results, warnings: noted } = taken
+      const kept = results === undefined
         ? sink.durable()
-        : Promise.all([sink.durable(), warnings.add(taken.projectId, taken.warnings)])
+        : sink.keptEvents(results).then((events) => { request.results = events })
+      return noted === null ? kept : Promise.all([kept, warnings.add(taken.projectId, noted)])
     }
     return taken instanceof Promise ? taken.then(countAndWait) : countAndWait(taken)
   }
@@ -142,6 +155,7 @@ export function createCapture (deps: CaptureDeps): Capture {
     const appended = updates.map(async (update) => await persons.append(update))
     if (taken.warnings !== null) appended.push(warnings.add(taken.projectId, taken.warnings))
     await Promise.all([deps.publishFrames(frames, bodyRequest.requestId), ...appended])
+    if (taken.results !== undefined) request.results = taken.results.map((result) => ({ ...result, isLost: false }))
   }
 
   /** Which project is it, and has it sent too much? A known key is answered at once, others by a promise. */
@@ -190,7 +204,7 @@ export function createCapture (deps: CaptureDeps): Capture {
 }
 
 /** Puts the events of a small body into the open messages, and remembers which messages those are. */
-class RequestSink implements EventSink {
+export class RequestSink implements EventSink {
   readonly #partitions: EventPartitions
   readonly #persons: PersonsPartitions
   readonly isAnnounced: PersonsPartitions['isAnnounced']
@@ -214,6 +228,28 @@ class RequestSink implements EventSink {
   durable (): Promise<unknown> {
     const [first] = this.#messages
     return first !== undefined && this.#messages.length === 1 ? first : Promise.all(this.#messages)
+  }
+
+  get messages (): number {
+    return this.#messages.length
+  }
+
+  /**
+   * Waits for all messages, and tells which events were in one that could not be kept.
+   *
+   * @throws what the first of them failed with, when none was kept.
+   */
+  async keptEvents (results: readonly EventResult[]): Promise<CapturedEvent[]> {
+    const settled = await Promise.allSettled(this.#messages)
+    const failure = settled.find(({ status }) => status === 'rejected')
+    if (failure?.status === 'rejected' && settled.every(({ status }) => status === 'rejected')) throw failure.reason
+    let from = 0
+    return results.map((result) => {
+      // An event may share the last message of the one before it; sent again for nothing, it is a duplicate.
+      const own = settled.slice(Math.max(from - 1, 0), result.messages)
+      from = result.messages
+      return { ...result, isLost: result.drop === null && own.some(({ status }) => status === 'rejected') }
+    })
   }
 
   #await (message: Promise<void>): void {

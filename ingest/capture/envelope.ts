@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { HttpError } from '../../platform/errors.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
+import type { DialectRequest } from '../dialects/dialect.ts'
 import { parseTimestamp } from '../normalise/timestamps.ts'
 import type { Fields, SentBody } from './find-events.ts'
 import type { RequestWarnings } from './request-warnings.ts'
@@ -17,6 +18,8 @@ export interface Envelope {
   sentAt: number | null
   /** An import rather than events as they happen. */
   historical: boolean
+  /** `sentAt` is that of this attempt: any delay is an error of the clock. */
+  isAttemptTime: boolean
 }
 
 /** What the events of one request have in common. */
@@ -35,6 +38,8 @@ export interface RequestContext {
   visitor: Visitor
   /** What is not stored as it was sent; null while there is nothing to say. */
   warnings: RequestWarnings | null
+  /** `sentAt` is that of this attempt and not of the first one: any delay is an error of the clock. */
+  isAttemptTime: boolean
 }
 
 /** Whom the request comes from. Never stored: it only tells visitors without cookies apart. */
@@ -71,7 +76,23 @@ export function readEnvelope ({ fields, pieces }: SentBody, query: Fields): Enve
     keyIsOfEvents: keyOfEvents !== '',
     projectId: fields.project_id ?? query.project_id ?? fieldsOf(events[0])?.project_id,
     sentAt: readSentAt(fields.sent_at, query),
-    historical: fields.historical_migration === true
+    historical: fields.historical_migration === true,
+    isAttemptTime: false
+  }
+}
+
+/** The envelope of a body in another form, whose key is in a header. */
+export function readDialectEnvelope ({ fields, pieces }: SentBody, dialect: DialectRequest): Envelope {
+  // Segment's SDKs for pages put the key into the body, or into its only event.
+  const apiKey = dialect.apiKey || toKey(fields.writeKey)
+  const [[event] = []] = pieces
+  return {
+    apiKey: apiKey || toKey(fieldsOf(event)?.writeKey),
+    keyIsOfEvents: false,
+    projectId: undefined,
+    sentAt: dialect.attemptSentAt ?? parseTimestamp(fields.sentAt),
+    historical: fields.historical_migration === true,
+    isAttemptTime: dialect.attemptSentAt !== null
   }
 }
 

@@ -10,7 +10,11 @@ export const DROP_REASONS = [
   'missing_event_name',
   'invalid_event_name',
   'missing_distinct_id',
+  'invalid_distinct_id',
   'invalid_properties',
+  'invalid_timestamp',
+  'invalid_options',
+  'unknown_message_type',
   'event_too_large',
   'not_storable'
 ] as const satisfies readonly WarningReason[]

@@ -43,6 +43,10 @@ export function noteDropped (context: RequestContext, reason: DropReason, sent: 
       case 'missing_event_name': return event
       case 'invalid_event_name': return event
       case 'missing_distinct_id': return distinctId
+      case 'invalid_distinct_id': return distinctId
+      case 'invalid_timestamp': return fieldsOf(sent).timestamp
+      case 'invalid_options': return fieldsOf(sent).options
+      case 'unknown_message_type': return fieldsOf(sent).type
       case 'invalid_properties': return properties
       case 'event_too_large': return `${stringifyJson(properties).length} characters of properties`
       case 'not_storable': return undefined

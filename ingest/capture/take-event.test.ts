@@ -11,7 +11,8 @@ const context: RequestContext = {
   project: { id: 1, anonymizeIps: false }, requestId: 'r', receivedAt: Date.UTC(2026, 10, 21), sentAt: null, ip: '',
   historical: false,
   visitor: { address: '', userAgent: '' },
-  warnings: null
+  warnings: null,
+  isAttemptTime: false
 }
 
 const readProperties = createPropertyReader(Date.now)

@@ -12,6 +12,8 @@ export interface EventSink {
   appendRow (row: EventRow, context: RequestContext): void
   appendUpdate (update: EncodedUpdate): void
   isAnnounced: IsAnnounced
+  /** Messages that the events so far went to, in order; absent when nobody asks which. */
+  readonly messages?: number
 }
 
 export type TakeEvent = (value: unknown, context: RequestContext, sink: EventSink) => DropReason | null

@@ -1,5 +1,6 @@
+import { type Dialect, type DialectRequest, openDialect } from '../dialects/dialect.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
-import { nameIdentify, readEnvelope, type RequestContext, requireKey, type Visitor } from './envelope.ts'
+import { nameIdentify, readDialectEnvelope, readEnvelope, type RequestContext, requireKey, type Visitor } from './envelope.ts'
 import type { DropReason } from './ingest-counts.ts'
 import type { SentBody } from './find-events.ts'
 import { noteDropped, type RequestWarnings } from './request-warnings.ts'
@@ -31,6 +32,19 @@ export interface BodyRequest {
   isEngage: boolean
   /** Epoch milliseconds. */
   receivedAt: number
+  /** Absent: the form of PostHog's SDKs. */
+  dialect?: DialectRequest | undefined
+}
+
+/** What became of one event, for clients that are told. */
+export interface EventResult {
+  uuid: string
+  /** Null when the event was taken. */
+  drop: DropReason | null
+  /** The dialect's word for it. */
+  detail?: string | undefined
+  /** How many messages the sink had when the event had been taken. */
+  messages: number
 }
 
 /** What became of the events of a body. */
@@ -40,6 +54,8 @@ export interface TakenBody {
   dropped: Partial<Record<DropReason, number>>
   /** Dropped events and those that were changed; null: none. */
   warnings: RequestWarnings | null
+  /** Of bodies in a dialect. */
+  results?: EventResult[]
 }
 
 export interface TakeBodySteps<Sink> {
@@ -63,22 +79,27 @@ export interface TakeBodySteps<Sink> {
 export function takeBody (
   body: SentBody, request: BodyRequest, { admit, takeEvent, sink }: TakeBodySteps<EventSink>
 ): TakenBody | Promise<TakenBody> {
-  const envelope = readEnvelope(body, request.query)
+  const { dialect: sentIn } = request
+  const dialect = sentIn === undefined ? null : openDialect(sentIn)
+  const envelope = sentIn === undefined ? readEnvelope(body, request.query) : readDialectEnvelope(body, sentIn)
   const admitted = admit(envelope)
   return admitted instanceof Promise ? admitted.then(takeEvents) : takeEvents(admitted)
 
   function takeEvents ({ project, ip, visitor }: Admission): TakenBody {
     const { requestId, receivedAt, isEngage } = request
-    const { sentAt, historical } = envelope
-    const context: RequestContext = { project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null }
+    const { sentAt, historical, isAttemptTime } = envelope
+    const context: RequestContext = {
+      project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime
+    }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, warnings: null }
     for (const events of body.pieces) {
       // The first piece was compared when the envelope was read.
       if (taken.received > 0 && envelope.keyIsOfEvents) requireKey(events, envelope.apiKey)
+      dialect?.checkEvents(events)
       taken.received += events.length
       for (const sent of events) {
         const event = isEngage ? nameIdentify(sent) : sent
-        const reason = takeEvent(event, context, sink)
+        const reason = dialect === null ? takeEvent(event, context, sink) : takeTranslated(dialect, sent, context)
         if (reason === null) continue
         taken.dropped[reason] = (taken.dropped[reason] ?? 0) + 1
         noteDropped(context, reason, event)
@@ -86,5 +107,12 @@ export function takeBody (
     }
     taken.warnings = context.warnings
     return taken
+
+    function takeTranslated (dialect: Dialect, sent: unknown, context: RequestContext): DropReason | null {
+      const { event, drop, uuid, detail } = dialect.translate(sent)
+      const reason = drop ?? takeEvent(event, context, sink)
+      ;(taken.results ??= []).push({ uuid, drop: reason, detail, messages: sink.messages ?? 0 })
+      return reason
+    }
   }
 }

@@ -19,7 +19,8 @@ const context: RequestContext = {
   ip: '',
   historical: false,
   visitor: { address: '203.0.113.7', userAgent: 'Firefox' },
-  warnings: null
+  warnings: null,
+  isAttemptTime: false
 }
 
 function visitorOf (

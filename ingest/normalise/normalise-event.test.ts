@@ -16,7 +16,8 @@ const context: RequestContext = {
   ip: '10.0.0.1',
   historical: false,
   visitor: { address: '', userAgent: '' },
-  warnings: null
+  warnings: null,
+  isAttemptTime: false
 }
 const readProperties = createPropertyReader(() => NOW)
 const takeCookieless = createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })

@@ -58,7 +58,8 @@ export function createNormaliseEvent (
       offset: sent.offset,
       uuidTime: timeOfUuid(uuid),
       sentAt: properties.$ignore_sent_at === true ? null : context.sentAt,
-      receivedAt: context.receivedAt
+      receivedAt: context.receivedAt,
+      isAttemptTime: context.isAttemptTime
     })
     properties = mergePersonProperties(sent, properties)
     if (replaced) properties = { ...properties, $original_timestamp: sent.timestamp ?? null }

@@ -19,6 +19,8 @@ export interface TimestampFacts {
   /** When the SDK says it sent the request, epoch milliseconds; null when unknown or to be ignored. */
   sentAt: number | null
   receivedAt: number
+  /** `sentAt` is that of this attempt and not of the first one: any delay is an error of the clock. */
+  isAttemptTime?: boolean
 }
 
 export interface ResolvedTimestamp {
@@ -36,6 +38,7 @@ export interface ResolvedTimestamp {
  * tells the two apart, and so the time does not depend on which try arrived:
  *
  * - uuid v7 and a delay of 0 to 2 h: the event's own timestamp, or the uuid's time when it came with an offset;
+ * - also then, when `sent_at` is that of the attempt: as below;
  * - else with an offset: received minus offset;
  * - else with a timestamp: corrected by (received minus sent) when the latter is known;
  * - else: the time of receipt.
@@ -59,14 +62,16 @@ export function whyReplaced (
   return isUnreadable ? 'timestamp_unreadable' : 'timestamp_in_future'
 }
 
-function chooseTime ({ offset, uuidTime, sentAt, receivedAt }: TimestampFacts, sent: number | null): number {
+function chooseTime (
+  { offset, uuidTime, sentAt, receivedAt, isAttemptTime }: TimestampFacts, sent: number | null
+): number {
   const hasOffset = typeof offset === 'number' && Number.isFinite(offset)
   // Without sent_at, what the offset does not explain of the uuid's age is the delay.
   const delay = sentAt !== null
     ? receivedAt - sentAt
     : hasOffset && uuidTime !== null ? receivedAt - offset - uuidTime : null
   const isRetryDelay = delay !== null && delay >= 0 && delay <= MAX_RETRY_DELAY_MS
-  if (uuidTime !== null && isRetryDelay) {
+  if (uuidTime !== null && isRetryDelay && isAttemptTime !== true) {
     if (hasOffset) return uuidTime
     if (sent !== null) return sent
   }

@@ -6,7 +6,9 @@ import { normaliseContentType } from '../../platform/http-body/read-body.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { type BrowserSdkOptions, browserSdkRoutes } from '../browser-sdk/browser-sdk-routes.ts'
 import { CAPTURE_PATHS, captureRoutes, type CaptureRoutesOptions, methodNotAllowed } from './capture-routes.ts'
+import { captureV1Routes } from './capture-v1-routes.ts'
 import { forwardToApi } from './forward-to-api.ts'
+import { segmentRoutes } from './segment-routes.ts'
 
 export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerError'> {
   browserSdk: BrowserSdkOptions
@@ -73,6 +75,8 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   })
   await app.register(healthRoutes, options.health)
   await app.register(captureRoutes, { ...options, answerError })
+  await app.register(captureV1Routes, { ...options, answerError })
+  await app.register(segmentRoutes, { ...options, answerError })
   await app.register(browserSdkRoutes, options.browserSdk)
   await app.register(forwardToApi, { apiUrl: options.apiUrl })
   return app

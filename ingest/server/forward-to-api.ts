@@ -7,7 +7,7 @@ import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { drainRequest } from '../../platform/http-body/read-body.ts'
 
 /** Paths of the reference that Millrace does not serve; a clear answer beats a puzzling one from behind. */
-const NOT_SERVED = ['/s', '/i/v0/ai', '/i/v0/ai/batch', '/i/v1/analytics/events', '/i/v1/ai/events', '/i/v1/logs']
+const NOT_SERVED = ['/s', '/i/v0/ai', '/i/v0/ai/batch', '/i/v1/ai/events', '/i/v1/logs']
 
 /** Here SDKs take any JSON for the payload of a flag, whatever the status: errors have no body, as those of the API. */
 const REMOTE_CONFIG = /\/remote_config\/?(?:\?|$)/
@@ -65,7 +65,7 @@ async function refuseNotServed (app: FastifyInstance): Promise<void> {
       app.all(url, (request, reply) => {
         // A page may read that; otherwise its console would speak of its origin.
         allowOrigin(request, reply)
-        throw new HttpError(404, 'invalid_request', 'not_found', 'Session recordings, LLM events and capture V1 are not served here.')
+        throw new HttpError(404, 'invalid_request', 'not_found', 'Session recordings, logs and the lane of LLM events are not served here.')
       })
     }
   }

@@ -1,0 +1,44 @@
+import type { DropReason } from '../capture/ingest-counts.ts'
+import { createCaptureV1 } from './capture-v1.ts'
+import { createSegment } from './segment.ts'
+
+/**
+ * What a request in another form than that of PostHog's SDKs says beside its body. Plain data, as it goes to the
+ * threads that take large bodies.
+ */
+export interface DialectRequest {
+  name: 'capture-v1' | 'segment'
+  apiKey: string
+  /** When this attempt was sent, by a header, epoch milliseconds; null: the body says it, if anything does. */
+  attemptSentAt: number | null
+  /** Of the SDK, `name/version`; empty when unknown. */
+  sdk: string
+  /** What the path says that the only event of the body is; empty for a batch. */
+  eventType: string
+}
+
+/** An event as PostHog's SDKs would send it, or why it is dropped; and how the client names it. */
+export interface Translated {
+  event: unknown
+  drop: DropReason | null
+  /** As sent; empty when the client is not told about each event. */
+  uuid: string
+  /** The word of the dialect for what is wrong or remarkable about the event. */
+  detail?: string
+}
+
+export interface Dialect {
+  /** @throws {HttpError} 400 for events that make the whole body invalid. Nothing of it has been taken then. */
+  checkEvents (events: readonly unknown[]): void
+  translate (event: unknown): Translated
+}
+
+/** A dialect for one body: it remembers what it saw of it. */
+export function openDialect (request: DialectRequest): Dialect {
+  return request.name === 'capture-v1' ? createCaptureV1(request) : createSegment(request)
+}
+
+/** The fields of a value that is an object; none of any other. */
+export function fieldsOf (value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : {}
+}
