@@ -65,6 +65,15 @@ async function fill (client: ClickHouse): Promise<Record<string, string>> {
       properties: '{"industry":"toys","name":"Acme"}', created_at: '2026-03-01 00:00:00', version: 1, is_deleted: 0
     }]
   })
+  // Later than the days after which a warning is forgotten.
+  const warning = { project_id: 1, minute: '2100-01-01 00:00:00', reason: 'too_large', effect: 'dropped', samples: [] }
+  await client.insert({
+    table: 'ingestion_warnings_by_source', format: 'JSONEachRow',
+    values: [
+      { ...warning, source: 'first', count: 3 }, { ...warning, source: 'first', count: 5 }, { ...warning, source: 'second', count: 2 },
+      { ...warning, source: 'first', project_id: 2, count: 1 }
+    ]
+  })
   return ids
 }
 
@@ -132,7 +141,8 @@ function answersOfPages (ids: Record<string, string>): [string, unknown[][]][] {
     ["'name') AS company", [['', 9], ['Acme', 3]]],
     ['p_plan, count()', [['free', 3], ['pro', 9]]],
     ['log_comment LIKE', []],
-    ['system.detached_parts', []]
+    ['system.detached_parts', []],
+    ['FROM ingestion_warnings', [['2100-01-01 00:00:00', 'too_large', 'dropped', 7, []]]]
   ]
 }
 

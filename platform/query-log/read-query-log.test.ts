@@ -14,6 +14,9 @@ t.test("reads analysts' SELECTs from the log of a server, and nobody else's", as
   const { client, url } = await createTestClickHouse(t)
   const database = new URL(url).pathname.slice(1)
   await client.command({ query: CREATE_LOG })
+  const [{ us }] = await (await client.query({
+    query: 'SELECT currentUser() AS us', format: 'JSONEachRow'
+  })).json<{ us: string }>() as [{ us: string }]
   const day = 86_400
   const now = Math.floor(Date.now() / 1000)
   const analysts = {
@@ -32,7 +35,7 @@ t.test("reads analysts' SELECTs from the log of a server, and nobody else's", as
       { ...analysts, type: 'ExceptionWhileProcessing' },
       { ...analysts, query_kind: 'Explain' },
       { ...analysts, is_initial_query: 0 },
-      { ...analysts, user: 'default' },
+      { ...analysts, user: us },
       { ...analysts, user: 'millrace_api' },
       { ...analysts, log_comment: 'millrace' },
       { ...analysts, databases: ['other'] }
