@@ -27,7 +27,7 @@ interface Passed {
  */
 export async function measureOldUuids (context: BenchContext): Promise<Figure[]> {
   const { stack, quick } = context
-  await fillTable(stack, quick ? 1_000_000 : 10_000_000)
+  await fillTable(stack, quick ? 300_000 : 10_000_000)
   await stack.sql`INSERT INTO projects (id, name) VALUES (${FILLED_PROJECT}, 'filled') ON CONFLICT DO NOTHING`
   await stack.sql`INSERT INTO project_api_keys (api_key, project_id) VALUES (${API_KEY}, ${FILLED_PROJECT}) ON CONFLICT DO NOTHING`
   const restartMs = await restartPipeline(context)
