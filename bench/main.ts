@@ -13,6 +13,7 @@ import { duplicates } from './questions/duplicates.bench.ts'
 import { flush } from './questions/flush.bench.ts'
 import { floor } from './questions/floor.bench.ts'
 import { growth } from './questions/growth.bench.ts'
+import { join } from './questions/join.bench.ts'
 import { large } from './questions/large.bench.ts'
 import { promote } from './questions/promote.bench.ts'
 import { query } from './questions/query.bench.ts'
@@ -23,8 +24,8 @@ import { visible } from './questions/visible.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
-  batch, floor, direct, flush, single, visible, large, growth, duplicates, decide, definitions, query, promote, soak,
-  trickle
+  batch, floor, direct, flush, join, single, visible, large, growth, duplicates, decide, definitions, query, promote,
+  soak, trickle
 ]
 
 const program = new Command('npm run bench --')

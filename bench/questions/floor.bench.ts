@@ -39,7 +39,7 @@ export const floor: Question = {
   }
 }
 
-interface SentEvent {
+export interface SentEvent {
   event: string
   distinct_id: string
   properties: Record<string, unknown>
@@ -64,13 +64,14 @@ async function runOnce (context: BenchContext, seed: number): Promise<Record<str
 
   const texts = await timed('gunzip', null, () => bodies.map((body) => gunzipSync(body).toString()))
   const sent = await timed('parse', null, () => texts.flatMap((text) => (JSON.parse(text) as { batch: SentEvent[] }).batch))
-  const payloads = await timed('encode and compress', null, () => encode(sent))
+  const payloads = await timed('encode and compress', null, () => encodeEvents(sent, ROWS_PER_FRAME))
   const received = await timed('publish and consume', 'nats', () => passThroughStream(context.stack.natsUrl, payloads))
   await timed('insert with views', 'clickhouse', () => insert(context.stack.clickhouseUrl, received, seed))
   return costs
 }
 
-function encode (events: readonly SentEvent[]): Buffer[] {
+/** Encodes events as ingest does, for a project of its own; a last frame that is not full is left out. */
+export function encodeEvents (events: readonly SentEvent[], rowsPerFrame: number): Buffer[] {
   const encoder = new FrameEncoder(() => null)
   const payloads: Buffer[] = []
   const now = Date.now()
@@ -83,7 +84,7 @@ function encode (events: readonly SentEvent[]): Buffer[] {
       properties: JSON.stringify(properties), propertyTypes: '', promoted: promoted(properties)
     }
     encoder.append(row)
-    if (encoder.rows === ROWS_PER_FRAME) payloads.push(encoder.take().payload)
+    if (encoder.rows === rowsPerFrame) payloads.push(encoder.take().payload)
   }
   return payloads
 }

@@ -2,6 +2,8 @@
 import { decodeFrame, encodeFrame } from '../../platform/clickhouse/frame-codec.ts'
 import { pickRows } from '../../platform/clickhouse/native-block.ts'
 import type { BatchRange } from '../partitions/partition-records.ts'
+import { JOINED_SINCE_VERSION } from './insert/insert-frames.ts'
+import { joinFrames } from './insert/join-frames.ts'
 import type { PartitionMessage } from './partition-reader.ts'
 
 /** Bounds of one insert. */
@@ -50,8 +52,9 @@ export function chooseBatch (
 }
 
 /**
- * The frames of a batch range, in order and as they came, except for messages with deduplicated rows and for a piece of
- * a message. Those are encoded again, to the same bytes each time, so a repeated batch range is the same insert.
+ * The frames of a batch range as they came, except for messages with deduplicated rows and for a piece of a message,
+ * which are encoded again, and for small ones, which are joined. The same blocks each time, so a repeated batch range
+ * is the same insert.
  *
  * A message of which nothing remains has no frame: ClickHouse refuses blocks without rows.
  */
@@ -67,7 +70,7 @@ export async function buildFrames (messages: readonly PartitionMessage[], range:
     const rows = listKeptRows(range.rows ?? [0, message.rows], ranges ?? [])
     if (rows.length > 0) frames.push(await encodeFrame(pickRows(await decodeFrame(message.frame), rows)))
   }
-  return frames
+  return range.settings >= JOINED_SINCE_VERSION ? await joinFrames(frames) : frames
 }
 
 /** @param deduplicated  Pairs `from, to` (exclusive), ascending. */

@@ -22,7 +22,9 @@ export async function decodeFrame (frame: Uint8Array, options: { columns?: numbe
 }
 
 export async function encodeFrame (block: NativeBlock): Promise<Uint8Array> {
-  return await compress(encodeNativeBlock(block), { params: { [constants.ZSTD_c_compressionLevel]: 1 } })
+  const bytes = encodeNativeBlock(block)
+  // The frame then says how large its content is, which tells the writer whether to join it with others.
+  return await compress(bytes, { pledgedSrcSize: bytes.length, params: { [constants.ZSTD_c_compressionLevel]: 1 } })
 }
 
 /**

@@ -10,6 +10,7 @@ import { createPipelineMetrics } from '../../metrics.ts'
 import { makeEvents, publishEvents } from '../../testing/publish-events.ts'
 import { countEvents, startTestPartition, startTestStores, waitUntilStored } from '../../testing/start-test-partition.ts'
 import { createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION, type InsertError, type InsertFrames } from './insert-frames.ts'
+import { joinFrames } from './join-frames.ts'
 
 const settings = INSERT_SETTINGS[INSERT_SETTINGS_VERSION]!
 const MONTH_MS = 31 * 86_400_000
@@ -72,6 +73,17 @@ t.test('stores the same batch range once when two owners insert it at the same t
   }
 
   t.same(await count(), [5 * rows, 5 * rows, 5 * rows])
+})
+
+t.test('ClickHouse takes the same rows in other blocks for another insert, so a version of the settings fixes the blocks', async (t) => {
+  const { insertFrames, count } = await createTarget(t)
+  const frames = await encodeFrames(1000, 10)
+  const insert = { token: 'life:live.0:1-10', settings }
+
+  await insertFrames({ ...insert, frames })
+  await insertFrames({ ...insert, frames: await joinFrames(frames) })
+
+  t.same(await count(), [2000, 2000, 2000])
 })
 
 t.test('reports the code of ClickHouse, and 0 when no answer comes', async (t) => {

@@ -130,6 +130,8 @@ const VERSION_1: Readonly<Record<string, string>> = {
   wait_end_of_query: '1'
 }
 
+const VERSION_2 = { ...VERSION_1, max_partitions_per_insert_block: '1000' }
+
 /**
  * Settings of every insert, by version. They are part of a batch's identity: ClickHouse recognises a repeated insert
  * by its token *and* by how its rows were split into blocks, so the same batch range must always be inserted with the
@@ -142,10 +144,16 @@ const VERSION_1: Readonly<Record<string, string>> = {
  * Version 2: an insert may touch every month there is. Ingest takes times from 2000 on, so these are some 330, above
  * the limit of 100 that ClickHouse has by default: late events of many years were refused and halved until the
  * pieces fitted. 5,000 events of 323 months: 2 inserts and 12 s instead of 20 inserts, 31 refused, and 69 s.
+ *
+ * Version 3: small frames are joined (`join-frames.ts`). The settings are those of version 2, the blocks are others.
  */
 export const INSERT_SETTINGS: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   1: VERSION_1,
-  2: { ...VERSION_1, max_partitions_per_insert_block: '1000' }
+  2: VERSION_2,
+  3: VERSION_2
 }
 
-export const INSERT_SETTINGS_VERSION = 2
+export const INSERT_SETTINGS_VERSION = 3
+
+/** First version whose inserts join small frames. */
+export const JOINED_SINCE_VERSION = 3
