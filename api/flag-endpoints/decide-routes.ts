@@ -10,6 +10,7 @@ import { computeFlags, type ComputeFlagsDeps } from './compute-flags.ts'
 import { describeFlagEndpoint } from './flag-answer-schemas.ts'
 import { readBodyObject, readFlagRequest, readToken } from './flag-request.ts'
 import { localEvaluationRoutes } from './local-evaluation-routes.ts'
+import { ofrepRoutes } from './ofrep-routes.ts'
 import type { PersonReader } from './person-reader.ts'
 import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
 
@@ -31,7 +32,8 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 type Query = Readonly<Record<string, unknown>>
 
 /**
- * The endpoints of flags for SDKs: `/decide`, `/flags`, and definitions for local evaluation.
+ * The endpoints of flags for SDKs: `/decide`, `/flags`, definitions for local evaluation, and OFREP
+ * (`ofrep-routes.ts`).
  * The steps of a `/decide` or `/flags` request:
  *
  * 1. read the request: body, fields (`flag-request.ts`), the project of its key (`resolve-project.ts`)
@@ -66,6 +68,7 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
     app.options(`/${endpoint}`, HIDDEN, answerPreflight)
   }
   await app.register(localEvaluationRoutes, options)
+  await app.register(ofrepRoutes, deps)
 }
 
 /** Used by SDKs only, and not part of the OpenAPI document. */

@@ -1,0 +1,77 @@
+/** The unmodified OFREP provider of OpenFeature, and what the protocol says beside it. */
+import { OFREPProvider } from '@openfeature/ofrep-provider'
+import { OpenFeature } from '@openfeature/server-sdk'
+import t from 'tap'
+import { addFlags, ask, createTestDecide } from '../testing/create-test-decide.ts'
+
+const decide = await createTestDecide(t)
+const variants = [{ key: 'control', rollout_percentage: 50 }, { key: 'test', rollout_percentage: 50 }]
+await addFlags(decide, [
+  { key: 'on', filters: { groups: [{}], payloads: { true: '{"max":5}' } } },
+  { key: 'off', filters: { groups: [] } },
+  { key: 'split', filters: { groups: [{}], multivariate: { variants } } },
+  { key: 'pro', filters: { groups: [{ properties: [{ key: 'plan', value: 'pro', type: 'person' }] }] } }
+])
+
+async function post (
+  path: string, body: unknown, headers: Record<string, string> = {}
+): Promise<{ status: number, etag: string, body: any }> {
+  const response = await fetch(`${decide.url}/ofrep/v1/evaluate/flags${path}`, {
+    method: 'POST', body: JSON.stringify(body), headers: { authorization: `Bearer ${decide.projectKey}`, ...headers }
+  })
+  const text = await response.text()
+  return { status: response.status, etag: response.headers.get('etag') ?? '', body: text === '' ? null : JSON.parse(text) }
+}
+
+t.test('@openfeature/ofrep-provider has the values that /flags answers, for many users', async (t) => {
+  await OpenFeature.setProviderAndWait(new OFREPProvider({ baseUrl: decide.url, headers: [['X-API-Key', decide.projectKey]] }))
+  t.teardown(async () => await OpenFeature.close())
+  const client = OpenFeature.getClient()
+
+  for (let i = 0; i < 30; i++) {
+    const plan = i % 2 === 0 ? 'pro' : 'free'
+    const context = { targetingKey: `user-${i}`, plan }
+    const { body } = await ask(decide, '/flags/?v=2', { distinct_id: `user-${i}`, person_properties: { plan } })
+    t.equal(await client.getStringValue('split', 'none', context), body.flags.split.variant)
+    t.equal(await client.getBooleanValue('pro', false, context), body.flags.pro.enabled)
+  }
+  const context = { targetingKey: 'ann' }
+  t.match(await client.getBooleanDetails('on', false, context), {
+    value: true, reason: 'TARGETING_MATCH', variant: 'on', flagMetadata: { payload: '{"max":5}', reason: 'condition_match' }
+  })
+  t.match(await client.getBooleanDetails('off', true, context), { value: false, reason: 'DEFAULT', variant: 'off' })
+  t.match(await client.getBooleanDetails('nobody', true, context), { value: true, errorCode: 'FLAG_NOT_FOUND' })
+  t.match(await client.getBooleanDetails('on', false, {}), { value: false, errorCode: 'TARGETING_KEY_MISSING' })
+})
+
+t.test('all flags at once, and 304 while nothing changed', async (t) => {
+  const context = { targetingKey: 'ann', plan: 'pro' }
+
+  const first = await post('', { context })
+  const again = await post('', { context }, { 'if-none-match': first.etag })
+  const other = await post('', { context: { ...context, plan: 'free' } }, { 'if-none-match': first.etag })
+
+  t.same(first.body.flags.map(({ key }: { key: string }) => key).sort(), ['off', 'on', 'pro', 'split'])
+  t.match(again, { status: 304, body: null })
+  t.equal(other.status, 200)
+})
+
+t.test('providers in pages may ask from any origin', async (t) => {
+  const answer = await fetch(`${decide.url}/ofrep/v1/evaluate/flags`, {
+    method: 'OPTIONS', headers: { origin: 'https://shop.example', 'access-control-request-headers': 'x-api-key' }
+  })
+
+  t.match(Object.fromEntries(answer.headers), {
+    'access-control-allow-origin': 'https://shop.example', 'access-control-allow-headers': 'x-api-key'
+  })
+})
+
+t.test('bad requests are told in the words of the protocol', async (t) => {
+  t.match(await post('/on', { context: 5 }), { status: 400, body: { key: 'on', errorCode: 'PARSE_ERROR' } })
+  t.match(await post('/on', 5), { status: 400, body: { errorCode: 'PARSE_ERROR' } })
+  t.match(await post('/on', { context: { targetingKey: 'a', groups: 5 } }), { status: 400, body: { errorCode: 'PARSE_ERROR' } })
+  t.match(await post('', {}), { status: 400, body: { errorCode: 'TARGETING_KEY_MISSING' } })
+  t.match(await post('/on', {}, { authorization: 'Bearer phc_nobody' }), { status: 401, body: { code: 'invalid_api_key' } })
+})
+
+t.end()
