@@ -26,6 +26,7 @@ import { createRequestValidation, readJsonBodies, refuseUnstorableText } from '.
 import { ingestionWarningRoutes } from './ingestion-warning-routes.ts'
 import { personRoutes } from './person-routes.ts'
 import { propertyDefinitionRoutes } from './definition-management/property-definition-routes.ts'
+import { receiptRoutes } from './receipt-routes.ts'
 
 /** Everything the API depends on, created once in `main.ts` or by a test. */
 export interface ApiDeps {
@@ -34,7 +35,7 @@ export interface ApiDeps {
   clickhouse: ClickHouse
   /** Name of the ClickHouse cluster, for statements that change tables; absent or empty for a single node. */
   cluster?: string
-  /** For dead letters only. */
+  /** For dead letters and receipts. */
   nats: NatsOnDemand
   /** Keys and projects, in memory, with the owners of personal keys. */
   keys: KeyDirectory
@@ -148,6 +149,7 @@ async function managementRoutes (
     await project.register(featureFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(ingestionWarningRoutes, { prefix: '/ingestion_warnings', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })
+    await project.register(receiptRoutes, { prefix: '/events', ...deps })
     await project.register(propertyDefinitionRoutes, { prefix: '/property_definitions', ...deps })
   }, { prefix: '/api/projects/:project_id' })
 }

@@ -7,6 +7,7 @@ import { readVersion } from '../platform/version.ts'
 import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceTimeoutError, type CliContext, type CliWorld, type ServiceName } from './cli-context.ts'
 import { addBackupCommands } from './commands/backup.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
+import { addEventCommands } from './commands/event.ts'
 import { addLoginsCommands } from './commands/logins.ts'
 import { addLogsCommands } from './commands/logs.ts'
 import { addPersonsCommands } from './commands/persons.ts'
@@ -24,7 +25,8 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addServiceCommands, addStatusCommands, addLogsCommands,
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
-  addDeadLettersCommands, addBackupCommands, addRetentionCommands, addPropertiesCommands, addLoginsCommands
+  addDeadLettersCommands, addEventCommands, addBackupCommands, addRetentionCommands, addPropertiesCommands,
+  addLoginsCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/operations.md. */

@@ -75,7 +75,10 @@ WHERE project_id IN (${list(events.map(({ projectId }) => projectId))})
   AND event IN (SELECT unhex(${split(events.map(({ event }) => toHex(event)))}))
   AND cityHash64(distinct_id) IN (SELECT cityHash64(unhex(${split(events.map(({ distinctId }) => toHex(distinctId)))})))`
   const result = await clickhouse.query({
-    query, format: 'JSONCompactEachRow', clickhouse_settings: { max_query_size: String(MAX_QUERY_BYTES) }
+    query,
+    format: 'JSONCompactEachRow',
+    // The filter of uuids helps one look-up: thousands of uuids would be tried on each granule, and match it.
+    clickhouse_settings: { max_query_size: String(MAX_QUERY_BYTES), use_skip_indexes: 0 }
   })
   return await result.json<StoredEvent>()
 }
