@@ -69,6 +69,10 @@ export const settings = {
     type: 'string', default: '127.0.0.1',
     description: 'Address that the embedded ClickHouse server listens on; 0.0.0.0 lets BI tools on other machines in, without TLS.'
   },
+  MILLRACE_CLICKHOUSE_MEMORY_BYTES: {
+    type: 'integer', minimum: 0, default: 0,
+    description: 'Maximum memory of the embedded ClickHouse server, in bytes; a query that would exceed it fails. 0: 60 % of the memory of this machine or container.'
+  },
   MILLRACE_NATS_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 4222,
     description: 'Port of the embedded nats-server.'

@@ -16,6 +16,8 @@ export interface StackSettings {
   /** Servers that replace an embedded part; undefined: embedded. */
   external: { natsUrl: string | undefined, clickhouseUrl: string | undefined, databaseUrl: string | undefined }
   clickhouseCluster: string
+  /** Of the embedded server; 0: a share of what there is. */
+  clickhouseMemoryBytes: number
   natsServer: string
   logLevel: string
   /** Chosen by the operator; empty: generated. */
@@ -61,6 +63,7 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
       databaseUrl: isSet('DATABASE_URL') ? values.DATABASE_URL : undefined
     },
     clickhouseCluster: values.MILLRACE_CLICKHOUSE_CLUSTER,
+    clickhouseMemoryBytes: values.MILLRACE_CLICKHOUSE_MEMORY_BYTES,
     natsServer: values.MILLRACE_NATS_SERVER,
     logLevel: values.MILLRACE_LOG_LEVEL,
     chosen: {

@@ -87,6 +87,7 @@ export async function startServices (options: StartServicesOptions): Promise<Ser
       host: settings.clickhouseHost,
       password: credentials.clickhousePassword,
       analystPassword: credentials.analystPassword,
+      memoryBytes: settings.clickhouseMemoryBytes,
       logLevel: settings.logLevel
     })),
     external.databaseUrl ?? startKept(parts, 'postgres', ports.postgres, async (port, hooks) => await startPostgres({

@@ -13,7 +13,7 @@ runProcess('the embedded ClickHouse server', async () => {
   ensureThreads()
   const settings = loadSettings(process.env, [
     'MILLRACE_DATA_DIR', 'MILLRACE_CLICKHOUSE_PORT', 'MILLRACE_CLICKHOUSE_HOST', 'MILLRACE_LOG_LEVEL',
-    'MILLRACE_CLICKHOUSE_PASSWORD', 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD'
+    'MILLRACE_CLICKHOUSE_PASSWORD', 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD', 'MILLRACE_CLICKHOUSE_MEMORY_BYTES'
   ])
   const logger = createLogger({ component: 'clickhouse', level: settings.MILLRACE_LOG_LEVEL })
   const isOfStack = process.argv.includes('--logins-on-stdin')
@@ -39,6 +39,7 @@ runProcess('the embedded ClickHouse server', async () => {
     dataDir: settings.MILLRACE_DATA_DIR,
     host,
     port: settings.MILLRACE_CLICKHOUSE_PORT,
+    memoryBytes: settings.MILLRACE_CLICKHOUSE_MEMORY_BYTES,
     logins,
     logger
   })

@@ -27,6 +27,8 @@ export interface ServerOptions {
   dataDir: string
   /** Address to listen on. */
   host: string
+  /** Maximum memory of the engine, in bytes. Default 0: a share of what there is. */
+  memoryBytes?: number
   /** 0: any free port. */
   port: number
   logins: LoginDigests
@@ -76,7 +78,9 @@ const QUERIES_MAY_TAKE_MS = 300
 export async function startServer (options: ServerOptions): Promise<RunningServer> {
   const { logger } = options
   const dataDir = path.resolve(options.dataDir)
-  const engine = await openEngine(path.join(dataDir, 'clickhouse'), path.join(dataDir, 'clickhouse-backups'))
+  const engine = await openEngine(path.join(dataDir, 'clickhouse'), {
+    backupsDir: path.join(dataDir, 'clickhouse-backups'), memoryBytes: options.memoryBytes ?? 0
+  })
   const spool = openSpool(dataDir)
   const pools = {
     insert: new SessionPool(engine, { name: 'inserts', ...POOL_SIZES.insert, settings: PRODUCT_PROFILE }),

@@ -10,7 +10,10 @@ import { startClickHouse } from './start-clickhouse.ts'
 const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-confined-'))
 const credentials = path.join(dataDir, 'credentials.json')
 await writeFile(credentials, '{"personalApiKey":"phx_canary"}\n', { mode: 0o600 })
-const service = await startClickHouse({ dataDir, port: 0, password: 'owner canary', analystPassword: 'reader canary' })
+const MEMORY_BYTES = 700_000_000
+const service = await startClickHouse({
+  dataDir, port: 0, password: 'owner canary', analystPassword: 'reader canary', memoryBytes: MEMORY_BYTES
+})
 t.teardown(async () => {
   await service.stop()
   await rm(dataDir, { recursive: true, force: true })
@@ -31,6 +34,13 @@ async function ask (query: string): Promise<string> {
 t.test('says whether the kernel confines the engine', async (t) => {
   t.equal(isConfined, !log.includes('the kernel does not confine the engine'), log)
   if (process.platform === 'linux') t.comment(isConfined ? 'confined' : 'this kernel has no Landlock, or there is no Perl')
+})
+
+t.test('the memory of the engine is bounded: a query that would exceed it fails, and the next one runs', async (t) => {
+  t.equal(await ask("SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'"), `${MEMORY_BYTES}\n`)
+  // 800 MB of numbers in one state.
+  t.match(await ask('SELECT length(groupArray(number)) FROM numbers(100000000) SETTINGS max_threads = 1'), 'MEMORY_LIMIT_EXCEEDED')
+  t.equal(await ask('SELECT 1'), '1\n')
 })
 
 t.test('the engine has no password: not in its environment, nor on its command line', async (t) => {

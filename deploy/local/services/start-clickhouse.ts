@@ -14,6 +14,8 @@ export interface ClickHouseOptions extends ServiceOptions {
   analystPassword: string
   /** Address it listens on. Default: 127.0.0.1. */
   host?: string
+  /** Maximum memory in bytes. Default 0: a share of what there is. */
+  memoryBytes?: number
   /** Lowest level of the log. Default `info`. */
   logLevel?: string
 }
@@ -74,7 +76,8 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
       MILLRACE_CLICKHOUSE_PORT: String(port),
       MILLRACE_CLICKHOUSE_HOST: options.host ?? LOCAL,
       MILLRACE_DATA_DIR: dataDir,
-      MILLRACE_LOG_LEVEL: options.logLevel ?? 'info'
+      MILLRACE_LOG_LEVEL: options.logLevel ?? 'info',
+      MILLRACE_CLICKHOUSE_MEMORY_BYTES: String(options.memoryBytes ?? 0)
     }
     const start = async (command: Command): Promise<ManagedProcess> =>
       await startServer(command, { ...options, dataDir, port }, env)

@@ -43,13 +43,16 @@ type SettingsMap = ReadonlyMap<string, string>
 /**
  * Opens the engine on a folder.
  *
- * @param backupsDir  Where backups may be written.
+ * @param options.backupsDir   Where backups may be written.
+ * @param options.memoryBytes  Maximum memory; 0: see `engineConfig`.
  * @throws {SettingsError} when another process holds the folder.
  */
-export async function openEngine (dataDir: string, backupsDir: string): Promise<Engine> {
+export async function openEngine (
+  dataDir: string, options: { backupsDir: string, memoryBytes: number }
+): Promise<Engine> {
   mkdirSync(dataDir, { recursive: true })
   const configPath = path.join(dataDir, 'millrace-engine.xml')
-  writeFileSync(configPath, engineConfig(backupsDir))
+  writeFileSync(configPath, engineConfig(options))
 
   const first = openFirst(dataDir, configPath)
   const ask = async (sql: string): Promise<string[][]> => {

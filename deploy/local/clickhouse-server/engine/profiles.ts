@@ -24,6 +24,9 @@ export const THREADS = 32
 
 const GIB = 1_073_741_824
 
+/** The rest is for the other processes of the stack and for the cache of the file system. */
+const SHARE_OF_MEMORY = 0.6
+
 /** Inserts and reads of user `millrace`: the engine's defaults, but nothing may run indefinitely. */
 export const PRODUCT_PROFILE: Settings = {
   max_execution_time: '3600',
@@ -90,7 +93,14 @@ function lowerOf (wanted: string, limit: string): string {
 }
 
 function analystMemoryBytes (): number {
-  return Math.min(8 * GIB, Math.floor(totalmem() / 2 / POOL_SIZES.analyst.size))
+  return Math.min(8 * GIB, Math.floor(availableMemory() / 2 / POOL_SIZES.analyst.size))
+}
+
+/** Memory of this machine, or of the container when that has less, in bytes. */
+function availableMemory (): number {
+  // 0 or a number beyond all machines where nothing is limited.
+  const limit = process.constrainedMemory()
+  return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
 }
 
 /** The guard's own queries, in which an analyst's query is a string: quoted, and hence up to twice as long. */
@@ -105,12 +115,14 @@ export const GUARD_PROFILE: Settings = {
 /**
  * The engine's own configuration: memory that suits a machine shared with the rest of the stack.
  *
- * @param backupsDir  The one folder into which `BACKUP ... TO File('name')` may write.
+ * @param options.backupsDir   The one folder into which `BACKUP ... TO File('name')` may write.
+ * @param options.memoryBytes  Maximum memory of the process; 0: a share of what there is.
  */
-export function engineConfig (backupsDir: string): string {
+export function engineConfig ({ backupsDir, memoryBytes }: { backupsDir: string, memoryBytes: number }): string {
+  const limit = memoryBytes === 0 ? Math.floor(availableMemory() * SHARE_OF_MEMORY) : memoryBytes
   return `<clickhouse>
-  <max_server_memory_usage>${Math.floor(totalmem() * 0.6)}</max_server_memory_usage>
-  <mark_cache_size>${Math.min(GIB, Math.floor(totalmem() / 20))}</mark_cache_size>
+  <max_server_memory_usage>${limit}</max_server_memory_usage>
+  <mark_cache_size>${Math.min(GIB, Math.floor(limit / 12))}</mark_cache_size>
   <uncompressed_cache_size>0</uncompressed_cache_size>
   <backups><allowed_path>${escapeXml(backupsDir)}</allowed_path></backups>
 </clickhouse>
