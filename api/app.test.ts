@@ -43,3 +43,18 @@ t.test('sets security headers on every answer, errors included', async (t) => {
   const { headers } = await api.app.inject('/docs/')
   t.match(headers, { 'x-frame-options': 'DENY', 'content-security-policy': undefined }, 'the page runs scripts of its own')
 })
+
+t.test('names every operation once, so that clients can be generated from the document', async (t) => {
+  const api = await createTestApi(t)
+  const { body } = await api.call('GET', '/api/schema')
+  type Paths = Record<string, Record<string, { operationId?: string }>>
+  const { paths, servers } = body as { paths: Paths, servers: object[] }
+  const operations = Object.values(paths).flatMap((methods) => Object.values(methods))
+  const ids = operations.map(({ operationId }) => operationId ?? '')
+
+  t.ok(ids.length > 30, `${ids.length} operations`)
+  t.same(ids.filter((id) => !/^[a-z][A-Za-z0-9]+$/.test(id)), [])
+  t.equal(new Set(ids).size, ids.length)
+  t.ok(ids.includes('getProjectsByProjectIdFeatureFlags') && ids.includes('captureBatch'), ids.join(' '))
+  t.same(servers, [{ url: '/', description: 'This installation.' }])
+})

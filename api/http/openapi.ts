@@ -26,6 +26,8 @@ export async function describeApi (app: FastifyInstance): Promise<void> {
         description: 'Management of a Millrace installation, capture, and the evaluation of feature flags. Every error ' +
           'has the schema Error; every path also works with a trailing slash.'
       },
+      // Relative: the document is read from the installation that it describes.
+      servers: [{ url: '/', description: 'This installation.' }],
       paths: describeCapturePaths(),
       components: {
         schemas: { CapturedEvent: capturedEventSchema },
@@ -61,6 +63,7 @@ const PROJECT_ID = { type: 'string', description: 'Id of the project, or @curren
 const describeRoute: SwaggerTransform = ({ schema, url, route }) => {
   const described = { ...schema as Schema | undefined, ...route.config?.described }
   if (described.hide === true) return { schema: described, url }
+  described.operationId ??= nameOperation(route.method, url)
   const scope = route.config?.scope
   if (scope !== undefined) {
     described.security = [{ personalApiKey: [] }]
@@ -70,6 +73,13 @@ const describeRoute: SwaggerTransform = ({ schema, url, route }) => {
   const error = route.config?.errorsWithoutBody === true ? ERROR_WITHOUT_BODY : ERROR
   described.response = { ...described.response as Schema | undefined, '4xx': error, '5xx': error }
   return { schema: described, url: url.replace(/(.)\/$/, '$1') }
+}
+
+/** For the methods of generated clients: `get /api/projects/:project_id/keys/` is `getProjectsByProjectIdKeys`. */
+function nameOperation (method: string | string[], url: string): string {
+  const words = url.replace(/^\/api\//, '/').split(/[^A-Za-z0-9_:]+/).filter((word) => word !== '')
+    .flatMap((word) => word.startsWith(':') ? ['by', ...word.slice(1).split('_')] : word.split('_'))
+  return [String(method).toLowerCase(), ...words.map((word) => word.charAt(0).toUpperCase() + word.slice(1))].join('')
 }
 
 function withProject (params: Schema | undefined): Schema {
@@ -122,6 +132,7 @@ const CAPTURE_ERROR = { description: 'What is wrong.', content: { 'application/j
 function describePath (summary: string, body: object): object {
   return {
     post: {
+      operationId: `capture${summary.endsWith('batch of events') ? 'Batch' : 'Event'}`,
       tags: ['capture'],
       summary,
       description: 'Events answered with 200 are never lost and never counted twice. Bodies may be compressed (gzip, lz64, ' +
