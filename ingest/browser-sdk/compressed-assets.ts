@@ -22,7 +22,7 @@ interface EncodedAsset {
   etag: string
 }
 
-/** A tenth larger than at 11, the best, for a thirtieth of the time: 60 ms for `array.js` instead of 2 s. */
+/** 8 % larger than at 11, the best, for a twelfth of the CPU: 35 ms for `array.js` of 1.434.18, not 434. */
 const BROTLI_QUALITY = 9
 
 const compress: Record<Encoding, (bytes: Buffer) => Promise<Buffer>> = {
