@@ -10,6 +10,8 @@ const outside = ['deploy', 'cli', 'bench']
 const mayNotImport = {
   schema: ['platform', 'console', ...stages, ...outside],
   platform: ['console', ...stages, ...outside],
+  // Beside platform, whose text it cleans with; every tier may use it.
+  'http-body': ['console', ...stages, ...outside],
   console: [...stages, ...outside],
   ...Object.fromEntries(stages.map((stage) => [stage, [...stages.filter((other) => other !== stage), ...outside]]))
 }

@@ -3,7 +3,7 @@ import path from 'node:path'
 import t from 'tap'
 
 const ROOT = path.join(import.meta.dirname, '..')
-const FOLDERS = ['api', 'cli', 'console', 'deploy', 'ingest', 'pipeline', 'platform', 'schema']
+const FOLDERS = ['api', 'cli', 'console', 'deploy', 'http-body', 'ingest', 'pipeline', 'platform', 'schema']
 
 /** Folders of one or two source files, each with the reason why they are not in their parent. */
 const SMALL_FOLDERS: Record<string, string> = {

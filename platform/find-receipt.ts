@@ -3,7 +3,7 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { WARNINGS_TABLE } from '../schema/ingestion-warnings.ts'
 import { EVENTS_STREAM } from '../schema/streams.ts'
 import { type ClickHouse, queryRows } from './clickhouse/connect-clickhouse.ts'
-import type { DeadLetter } from './dead-letters/dead-letter.ts'
+import type { DeadLetter } from './dead-letters/publish-dead-letter.ts'
 import { scanDeadLetters } from './dead-letters/read-dead-letters.ts'
 import type { NatsConnection } from './nats/connect-nats.ts'
 

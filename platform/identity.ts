@@ -1,6 +1,6 @@
 import { GROUP_TYPE_SEPARATOR } from '../schema/event-row.ts'
-import { isExactNumber, numberText } from './http-body/parse-json.ts'
-import { stringifyJson } from './http-body/stringify-json.ts'
+import { isExactNumber, numberText } from '../http-body/parse-json.ts'
+import { stringifyJson } from '../http-body/stringify-json.ts'
 import { cutText, REPLACEMENT, toStorableText } from './storable-text.ts'
 
 /**

@@ -4,7 +4,7 @@ import { createTestClickHouse, createTestPostgres } from '../test/support/test-s
 import { startTestNats } from '../test/support/test-processes.ts'
 import { waitFor } from '../test/support/wait-for.ts'
 import { connectNats } from './nats/connect-nats.ts'
-import { publishDeadLetter } from './dead-letters/dead-letter.ts'
+import { publishDeadLetter } from './dead-letters/publish-dead-letter.ts'
 import { ensureStreams } from './nats/prepare-jetstream.ts'
 import { createLogger } from './logger.ts'
 import { applyRetention, clearRetention, groupByCutoff, listRetention, type RetentionDeps, setRetention } from './retention.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { createTestPostgres } from '../test/support/test-stores.ts'
-import { decodeBody } from './http-body/decode-body.ts'
+import { decodeBody } from '../http-body/decode-body.ts'
 import { cutText, isStorableText, mayHoldUnstorableText, toStorableJson, toStorableText } from './storable-text.ts'
 
 /** Strings as nobody would send them on purpose: any UTF-16 units, and emoji. */

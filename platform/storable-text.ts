@@ -1,4 +1,4 @@
-import { isExactNumber } from './http-body/parse-json.ts'
+import { isExactNumber } from '../http-body/parse-json.ts'
 
 /**
  * Which text can be stored, and what is stored of text that cannot. Two things are refused by Postgres, ClickHouse's

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { DeadLetter, DeadLetterFilter } from '../../platform/dead-letters/dead-letter.ts'
+import type { DeadLetter, DeadLetterFilter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { groupDeadLetters } from '../../platform/dead-letters/group-dead-letters.ts'
 import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'

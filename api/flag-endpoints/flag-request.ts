@@ -1,5 +1,5 @@
 import { HttpError } from '../../platform/errors.ts'
-import { isExactNumber } from '../../platform/http-body/parse-json.ts'
+import { isExactNumber } from '../../http-body/parse-json.ts'
 import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity.ts'
 import { cutText } from '../../platform/storable-text.ts'
 import type { Properties } from '../flag-evaluation/subject.ts'

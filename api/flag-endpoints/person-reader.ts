@@ -1,4 +1,4 @@
-import { parseStoredJson } from '../../platform/http-body/parse-json.ts'
+import { parseStoredJson } from '../../http-body/parse-json.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { Properties, StoredFacts } from '../flag-evaluation/subject.ts'
 import type { CancellableWork } from './circuit-breaker.ts'

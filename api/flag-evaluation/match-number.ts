@@ -1,4 +1,4 @@
-import { isExactNumber } from '../../platform/http-body/parse-json.ts'
+import { isExactNumber } from '../../http-body/parse-json.ts'
 import { type CompileTest, NEVER } from './property-test.ts'
 
 export const compileGreater = compileComparison((actual, bound) => actual > bound)

@@ -1,5 +1,5 @@
 import { RE2JS } from 're2js'
-import { isExactNumber } from '../../platform/http-body/parse-json.ts'
+import { isExactNumber } from '../../http-body/parse-json.ts'
 import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, type ValueTest } from './property-test.ts'
 
 /** `exact`: equal to a text, or to one of several, ignoring case. */

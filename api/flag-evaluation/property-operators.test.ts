@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { parseStoredJson } from '../../platform/http-body/parse-json.ts'
+import { parseStoredJson } from '../../http-body/parse-json.ts'
 import { findOperator, PROPERTY_OPERATORS } from './property-operators.ts'
 
 const NOW = Date.UTC(2026, 5, 15, 12)

@@ -1,5 +1,5 @@
-import { isExactNumber, numberText } from '../../platform/http-body/parse-json.ts'
-import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
+import { isExactNumber, numberText } from '../../http-body/parse-json.ts'
+import { stringifyJson } from '../../http-body/stringify-json.ts'
 
 /** Tells whether a property value passes; `nowMs` is the time of the request in Unix milliseconds. */
 export type ValueTest = (value: unknown, nowMs: number) => boolean

@@ -2,7 +2,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, Fasti
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { allowOrigin } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
-import { drainRequest } from '../../platform/http-body/read-body.ts'
+import { drainRequest } from '../../http-body/read-body.ts'
 import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'
 
 declare module 'fastify' {

@@ -1,4 +1,4 @@
-import { type NewDeadLetter, publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
+import { type NewDeadLetter, publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'

@@ -1,7 +1,7 @@
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect, headers as createHeaders } from '@nats-io/transport-node'
-import { FrameEncoder } from '../../ingest/encode/frame-encoder.ts'
+import { FrameEncoder } from '../../ingest/frames/frame-encoder.ts'
 import type { EventRow, UuidWords } from '../../ingest/normalise/event-row.ts'
 import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../pipeline/writer/insert/insert-frames.ts'

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
-import type { DeadLetterFilter } from '../../platform/dead-letters/dead-letter.ts'
+import type { DeadLetterFilter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { purgeDeadLetters, replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import type { CliContext } from '../cli-context.ts'

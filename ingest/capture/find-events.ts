@@ -1,6 +1,6 @@
 import { HttpError } from '../../platform/errors.ts'
-import { hasLongNumber, parseJson } from '../../platform/http-body/parse-json.ts'
-import { splitJsonArray } from '../../platform/http-body/split-json-array.ts'
+import { hasLongNumber, parseJson } from '../../http-body/parse-json.ts'
+import { splitJsonArray } from '../../http-body/split-json-array.ts'
 
 /** The fields of a JSON object as it was sent. */
 export type Fields = Readonly<Record<string, unknown>>

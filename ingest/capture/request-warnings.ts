@@ -1,5 +1,5 @@
 import { HttpError } from '../../platform/errors.ts'
-import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
+import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { toDistinctId } from '../../platform/identity.ts'
 import { cutText, toStorableText } from '../../platform/storable-text.ts'
 import {

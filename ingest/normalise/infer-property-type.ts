@@ -1,4 +1,4 @@
-import { isExactNumber } from '../../platform/http-body/parse-json.ts'
+import { isExactNumber } from '../../http-body/parse-json.ts'
 import type { PROPERTY_TYPE_CODES } from '../../schema/event-row.ts'
 
 export type PropertyType = keyof typeof PROPERTY_TYPE_CODES

@@ -1,4 +1,4 @@
-import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
+import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../platform/identity.ts'
 import { isCookieless, type TakeCookieless } from './cookieless.ts'
 import { PROMOTED_IP, type EventRow, type UuidWords } from './event-row.ts'

@@ -1,5 +1,5 @@
 /** Warnings about events that are stored, but not in all as they were sent. */
-import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
+import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { MAX_DISTINCT_ID_LENGTH, MAX_GROUP_KEY_LENGTH, MAX_NAME_LENGTH } from '../../platform/identity.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 import { noteWarning } from '../capture/request-warnings.ts'

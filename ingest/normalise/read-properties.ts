@@ -1,6 +1,6 @@
 import { GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR, PROPERTY_TYPE_CODES } from '../../schema/event-row.ts'
-import { isExactNumber } from '../../platform/http-body/parse-json.ts'
-import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
+import { isExactNumber } from '../../http-body/parse-json.ts'
+import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { toGroupType } from '../../platform/identity.ts'
 import { cutText, REPLACEMENT, toStorableText } from '../../platform/storable-text.ts'
 import { PROMOTED_PROPERTIES } from './event-row.ts'

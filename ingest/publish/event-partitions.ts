@@ -3,7 +3,7 @@ import { EVENT_CLASSES, type EventClass, eventsSubject, HEADER } from '../../sch
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import type { RequestContext } from '../capture/envelope.ts'
-import { type EncodedFrame, FrameEncoder, isFull, needsNewMessage } from '../encode/frame-encoder.ts'
+import { type EncodedFrame, FrameEncoder, isFull, needsNewMessage } from '../frames/frame-encoder.ts'
 import type { Publish } from './durable-publisher.ts'
 
 /**

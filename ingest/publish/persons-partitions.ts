@@ -1,5 +1,5 @@
 import { personsPartition, type PersonsUpdate } from '../../schema/persons-update.ts'
-import { stringifyJson } from '../../platform/http-body/stringify-json.ts'
+import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { PERSONS_PARTITIONS, personsSubject } from '../../schema/streams.ts'
 import type { Publish } from './durable-publisher.ts'
 

@@ -2,7 +2,7 @@ import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { type HealthOptions, healthRoutes } from '../../platform/health.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
-import { normaliseContentType } from '../../platform/http-body/read-body.ts'
+import { normaliseContentType } from '../../http-body/read-body.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { type BrowserSdkOptions, browserSdkRoutes } from '../browser-sdk/browser-sdk-routes.ts'
 import { CAPTURE_PATHS, captureRoutes, type CaptureRoutesOptions, methodNotAllowed } from './capture-routes.ts'

@@ -4,7 +4,7 @@ import proxy from '@fastify/http-proxy'
 import type { FastifyInstance } from 'fastify'
 import { allowOrigin } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
-import { drainRequest } from '../../platform/http-body/read-body.ts'
+import { drainRequest } from '../../http-body/read-body.ts'
 
 /** Paths of the reference that Millrace does not serve; a clear answer beats a puzzling one from behind. */
 const NOT_SERVED = ['/s', '/i/v0/ai', '/i/v0/ai/batch', '/i/v1/ai/events', '/i/v1/logs']

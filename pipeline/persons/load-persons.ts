@@ -1,4 +1,4 @@
-import { parseStoredJson } from '../../platform/http-body/parse-json.ts'
+import { parseStoredJson } from '../../http-body/parse-json.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import { PersonsState, type PersonState, type Properties } from './persons-state.ts'

@@ -1,5 +1,5 @@
-import { isExactNumber, parseStoredJson } from '../../platform/http-body/parse-json.ts'
-import { splitJsonArray } from '../../platform/http-body/split-json-array.ts'
+import { isExactNumber, parseStoredJson } from '../../http-body/parse-json.ts'
+import { splitJsonArray } from '../../http-body/split-json-array.ts'
 import { MAX_GROUP_KEY_LENGTH } from '../../platform/identity.ts'
 import { mayHoldUnstorableText, toStorableJson } from '../../platform/storable-text.ts'
 import type { PersonsUpdate } from '../../schema/persons-update.ts'

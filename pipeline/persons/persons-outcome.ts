@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
+import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import { personsSubject } from '../../schema/streams.ts'

@@ -1,5 +1,5 @@
 import type { NatsConnection } from '../nats/connect-nats.ts'
-import type { DeadLetterFilter } from './dead-letter.ts'
+import type { DeadLetterFilter } from './publish-dead-letter.ts'
 import { scanDeadLetters } from './read-dead-letters.ts'
 
 /** Dead letters that failed at the same stage, for the same reason, with the same error code, of the same event. */

@@ -5,7 +5,7 @@ import { frameOf } from '../../schema/frame-message.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
 import { decodeFrame } from '../clickhouse/frame-codec.ts'
 import { describeRows } from '../clickhouse/native-block.ts'
-import { DEAD_LETTER_HEADER, type DeadLetter, type DeadLetterFilter } from './dead-letter.ts'
+import { DEAD_LETTER_HEADER, type DeadLetter, type DeadLetterFilter } from './publish-dead-letter.ts'
 
 export interface ScanOptions extends DeadLetterFilter {
   /** Begin with this id. */

@@ -3,7 +3,7 @@ import { headers } from '@nats-io/transport-node'
 import { personsPartition, type PersonsUpdate } from '../../schema/persons-update.ts'
 import { DEAD_LETTER_STREAM, personsSubject } from '../../schema/streams.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
-import { DEAD_LETTER_HEADER, type DeadLetterFilter } from './dead-letter.ts'
+import { DEAD_LETTER_HEADER, type DeadLetterFilter } from './publish-dead-letter.ts'
 import { scanDeadLetters, type ScannedDeadLetter } from './read-dead-letters.ts'
 
 interface WorkOnDeadLettersOptions extends DeadLetterFilter {

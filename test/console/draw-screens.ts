@@ -5,7 +5,7 @@
  */
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
+import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { openBrowser } from '../sdk/open-page.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
-import { publishDeadLetter } from '../../platform/dead-letters/dead-letter.ts'
+import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { createLogger } from '../../platform/logger.ts'
 import type { Stack } from '../start-stack.ts'
 import { type ContractSystem, DATE_TIME, insertEvent, insertProperty, typeOf, typesOf, UUID } from './contract-client.ts'

@@ -154,7 +154,7 @@ function pickSystemVariables (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
  * in its folder.
  */
 function readable (): string[] {
-  return ['package.json', 'platform', 'schema', 'deploy'].map((name) => path.join(ROOT, name))
+  return ['package.json', 'platform', 'http-body', 'schema', 'deploy'].map((name) => path.join(ROOT, name))
     .concat(findPackageFolders(ROOT), path.dirname(realpathSync(process.execPath)))
 }
 

@@ -1,4 +1,4 @@
-import { mayHoldUnstorableText, toStorableJson } from '../storable-text.ts'
+import { mayHoldUnstorableText, toStorableJson } from '../platform/storable-text.ts'
 import { hasLongNumber, parseJson } from './parse-json.ts'
 import { bodyError, type BodyErrorCode } from './read-body.ts'
 import { type ContentEncoding, inflateEncoded, inflateGzip, inflateLz64, isGzip } from './decompress.ts'

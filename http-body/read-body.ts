@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import { HttpError } from '../errors.ts'
+import { HttpError } from '../platform/errors.ts'
 
 export interface ReadBodyOptions {
   /** Largest body on the wire. */

@@ -4,7 +4,7 @@ import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 import { createFingerprintKey, FINGERPRINT_BYTES, FingerprintWriter, frameOf } from '../../schema/frame-message.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { PROMOTED_PROPERTIES, type EventRow } from '../normalise/event-row.ts'
+import { type EventRow, PROMOTED_PROPERTIES } from '../normalise/event-row.ts'
 import { createUuidV7 } from '../normalise/uuid.ts'
 import { FrameEncoder } from './frame-encoder.ts'
 

@@ -1,4 +1,4 @@
-import { replaceLoneSurrogates } from '../storable-text.ts'
+import { replaceLoneSurrogates } from '../platform/storable-text.ts'
 import { isExactNumber } from './parse-json.ts'
 
 /**
