@@ -1,4 +1,5 @@
 import t from 'tap'
+import { createSessions } from '../../console/server/sessions.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { createFirstProject } from './create-first-project.ts'
 
@@ -9,7 +10,8 @@ t.test('creates project 1, its key and a personal key in an empty database', asy
 
   const project = await createFirstProject({ databaseUrl: url, ...keys })
 
-  t.same(project, { projectApiKey: 'phc_first', knowsPersonalKey: true, created: true })
+  t.match(project, { projectApiKey: 'phc_first', knowsPersonalKey: true, created: true, loginLink: /^[\w-]{43}$/ })
+  t.match(await createSessions({ sql, now: Date.now }).redeem(project.loginLink!), /^[\w-]{43}$/, 'the link logs in')
   t.same(await sql`SELECT id FROM projects`, [{ id: 1 }])
   t.same(await sql`SELECT api_key, project_id, kind FROM project_api_keys`, [
     { api_key: 'phc_first', project_id: 1, kind: 'project' }
@@ -32,7 +34,7 @@ t.test('changes nothing in a database with projects, and says which keys count t
 
   const again = await createFirstProject({ databaseUrl: url, projectApiKey: 'phc_new', personalApiKey: 'phx_new' })
 
-  t.same(again, { projectApiKey: 'phc_first', knowsPersonalKey: false, created: false })
+  t.same(again, { projectApiKey: 'phc_first', knowsPersonalKey: false, created: false, loginLink: null })
   t.same(await sql`SELECT count(*)::int AS keys FROM project_api_keys`, [{ keys: 1 }])
 })
 
