@@ -34,3 +34,21 @@ t.test('versions are exact', async (t) => {
 
   t.same(versions.filter(([, version]) => !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version)), [])
 })
+
+t.test('the lockfile has every package for every platform, without which npm ci refuses it', async (t) => {
+  const lock = JSON.parse(await readFile(path.join(import.meta.dirname, '..', 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { optionalDependencies?: Record<string, string> }>
+  }
+  /** A package finds another in its own folder of packages, or in that of a folder above. */
+  const isLocked = (from: string, name: string): boolean => {
+    for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf('node_modules/')))) {
+      if (`${folder === '' || folder.endsWith('/') ? folder : `${folder}/`}node_modules/${name}` in lock.packages) return true
+      if (folder === '') return false
+    }
+  }
+  const needed = Object.entries(lock.packages).flatMap(([from, { optionalDependencies = {} }]) =>
+    Object.keys(optionalDependencies).map((name) => ({ from, name })))
+
+  t.ok(needed.length > 20)
+  t.same(needed.filter(({ from, name }) => !isLocked(from, name)), [])
+})

@@ -40,7 +40,10 @@ t.test('every error code has the same prefix', async (t) => {
 
 t.test('the page has the codes of all HTTP answers', async (t) => {
   const listed = listCodes(httpPart, /`(\w+)`/g)
-  const answered = new Set(findAll(source, /new HttpError\([^']*'\w+',\s*'(\w+)'/g))
+  const answered = new Set([
+    ...findAll(source, /new HttpError\([^']*'\w+',\s*'(\w+)'/g),
+    ...findAll(source, /'((?:invalid|empty|incomplete)_[a-z0-9]+)', '[A-Z][^']+\.'/g)
+  ])
 
   t.ok(answered.size > 20)
   t.same([...answered].filter((code) => !listed.includes(code)), [])

@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
-import { answerClientError, MAX_HEADER_BYTES } from './http-server.ts'
+import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from './http-server.ts'
 
 t.test('answers what is no request, or too large or too slow, in the shape of the contract', async (t) => {
   const server = createServer({
@@ -30,4 +31,40 @@ t.test('answers what is no request, or too large or too slow, in the shape of th
   const slow = await send('GET / HTTP/1.1\r\nhost: x\r\n')
   t.match(slow, /^HTTP\/1.1 408 /)
   t.match(slow, shapeOf('request_timeout'))
+})
+
+t.test('requests that arrived whole are answered before the bytes behind them', async (t) => {
+  const server = createServer((request, response) => {
+    request.resume()
+    setTimeout(() => response.end(request.url), request.url === '/slow' ? 100 : 10)
+  })
+  server.on('clientError', answerClientError)
+  answerHalfClosed(server)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  /** Statuses and bodies of the answers, in order. */
+  const send = async (...parts: string[]): Promise<string[]> => {
+    const socket = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1', allowHalfOpen: true })
+    for (const part of parts) {
+      if (part === 'END') socket.end()
+      else socket.write(part)
+      await delay(5)
+    }
+    const text = Buffer.concat(await socket.toArray() as Buffer[]).toString()
+    socket.end()
+    return [...text.matchAll(/HTTP\/1\.1 (\d+)[^]*?\r\n\r\n(\/(?:slow|b))?/g)].map(([, status, body]) => `${status} ${body ?? ''}`.trim())
+  }
+  const get = (path: string, headers = ''): string => `GET ${path} HTTP/1.1\r\nhost: x\r\n${headers}\r\n`
+  const post = 'POST /slow HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}'
+
+  t.same(await send(`${post}}}`), ['200 /slow', '400'])
+  t.same(await send(`${post}\u0001\u0002garbage`, 'and more', 'and more'), ['200 /slow', '400'])
+  t.same(await send(`${get('/slow')}${get('/b')}FOO / HTTP/9\r\n\r\n`), ['200 /slow', '200 /b', '400'])
+  t.same(await send(`${get('/slow')}${get('/b')}GET /half`, 'END'), ['200 /slow', '200 /b', '400'])
+  t.same(await send(get('/slow'), 'GET / HTTP/1.1\r\nbad header\r\n\r\n'), ['200 /slow', '400'])
+  t.same(await send(get('/slow', 'connection: close\r\n') + get('/b')), ['200 /slow'], 'nothing follows the last one')
+  t.same(await send('POST /slow HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nnonsense\r\n'), ['400'],
+    'the broken request itself is not waited for')
+  t.same(await send(`${get('/b')}POST /slow HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n`), ['200 /b', '400'])
 })

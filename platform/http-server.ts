@@ -1,4 +1,4 @@
-import { type Server, STATUS_CODES } from 'node:http'
+import { type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { HttpError, toHttpErrorBody } from './errors.ts'
 
@@ -8,20 +8,38 @@ import { HttpError, toHttpErrorBody } from './errors.ts'
  */
 export const MAX_HEADER_BYTES = 65_536
 
+/** A connection that a server reads. Node has no documented way to the response that is being made on it. */
+type ServedSocket = Socket & { _httpMessage?: ServerResponse | null }
+
+/** Connections that will get the answer below: more bytes on them are no second error. */
+const failed = new WeakSet<Socket>()
+
 /**
  * Answers bytes that are not an HTTP request, or one that is too large or too slow, in the shape of the contract. Such
  * a request has no route: the answer is written to the socket, which is then closed.
+ *
+ * Requests that arrived whole before those bytes, on the same connection, are answered first: a client takes the first
+ * answer for that of its first request, and would believe that what is stored was refused.
  */
-export function answerClientError (error: Error & { code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || socket.destroyed) return
-  const known = toHttpError(error.code)
-  const body = JSON.stringify(toHttpErrorBody(known))
-  if (!socket.writable) {
-    socket.destroy()
+export function answerClientError (error: Error & { code?: string }, socket: ServedSocket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed || failed.has(socket)) return
+  failed.add(socket)
+  answerInTurn(toHttpError(error.code), socket)
+}
+
+function answerInTurn (known: HttpError, socket: ServedSocket): void {
+  const current = socket._httpMessage ?? null
+  if (current?.req.complete === true) {
+    // When it is finished, Node has put the response of the next request in its place.
+    current.once('close', () => { if (!socket.destroyed) answerInTurn(known, socket) })
     return
   }
-  socket.end(`HTTP/1.1 ${known.status} ${STATUS_CODES[known.status] ?? ''}\r\nconnection: close\r\n` +
-    `content-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+  // Half an answer cannot be followed by another one; and after `connection: close` Node ends the connection.
+  if (socket.writable && current?.headersSent !== true) {
+    const body = JSON.stringify(toHttpErrorBody(known))
+    socket.end(`HTTP/1.1 ${known.status} ${STATUS_CODES[known.status] ?? ''}\r\nconnection: close\r\n` +
+      `content-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+  }
   socket.destroySoon()
 }
 
