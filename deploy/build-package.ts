@@ -21,7 +21,7 @@ const SOURCES = [
 /** Only tests, benchmarks and the work on the sources need these. The one plain script of `cli/` stays outside. */
 const LEFT_OUT = /\.(test|bench)\.ts$|\.d\.ts$|\.md$|(^|\/)tsconfig\.json$|(^|\/)(testing|generate-[\w-]+\.ts)(\/|$)|^cli\/millrace\.js$/
 
-/** Writes the folder anew; returns the paths of its files. */
+/** Replaces the folder; returns the paths of its files. */
 export function buildPackage (target: string): string[] {
   rmSync(target, { recursive: true, force: true })
   const { name, version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as Record<string, string>

@@ -27,8 +27,8 @@ const MAX_MESSAGES = 1000
 const ACK_WAIT_MS = 90_000
 
 /**
- * Stores warnings until stopped. All processes share one consumer: the totals of a message are the same whoever stores
- * them, in which order, and how often.
+ * Stores warnings until stopped. All processes share one consumer: the totals of a message are the same, whichever
+ * process stores them, in which order, and how often.
  */
 export function startIngestionWarnings (deps: IngestionWarningsDeps): IntervalLoop {
   return runAtIntervals({
@@ -84,7 +84,7 @@ interface SourceTotal {
   total: WarningTotal
 }
 
-/** Never throws: a message that is none of ours would come again for ever. */
+/** Never throws: a message that is none of ours would be redelivered indefinitely. */
 function readMessage (message: JsMsg, logger: Logger): SourceTotal[] {
   try {
     const { source, totals } = message.json<WarningsMessage>()

@@ -53,7 +53,7 @@ t.test('the statements for ClickHouse have the passwords quoted, and the engine 
   for (const user of ['millrace_owner', 'millrace_pipeline', 'millrace_api', 'analyst']) {
     const [create, alter] = [`CREATE USER IF NOT EXISTS ${user} `, `ALTER USER ${user} `].map((start) =>
       statements.findIndex((statement) => statement.startsWith(start)))
-    t.ok(create! >= 0 && alter! === create! + 1, `${user} is made, or gets its password anew`)
+    t.ok(create! >= 0 && alter! === create! + 1, `${user} is made, or gets a new password`)
   }
   for (const statement of statements) {
     const formatted = await client.query({

@@ -45,8 +45,8 @@ export function readPasswords (env: NodeJS.ProcessEnv): Record<string, string> {
 }
 
 /**
- * The statements of users.sql and analyst.sql with these passwords. A login that is there already gets its password
- * anew.
+ * The statements of users.sql and analyst.sql with these passwords. An existing login gets its
+ * new password.
  */
 export async function renderClickHouseLogins (passwords: Record<string, string>): Promise<string[]> {
   const texts = await Promise.all(['users.sql', 'analyst.sql'].map(async (name) =>

@@ -1,4 +1,4 @@
-/** Requests to our own origin, as whoever is logged in. */
+/** Requests to our own origin, as the user who is logged in. */
 
 /** What the server, or the way to it, says about a request that failed. */
 export class ApiError extends Error {

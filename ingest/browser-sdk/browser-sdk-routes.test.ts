@@ -59,7 +59,7 @@ t.test('a client that has a script is answered 304, by the tag of the encoding t
   t.equal(otherEncoding.status, 200)
 })
 
-t.test('an address with the version is cached for ever, others for an hour', async (t) => {
+t.test('an address with the version is cached indefinitely, others for an hour', async (t) => {
   const cacheControl = async (path: string): Promise<string | null> => {
     const { status, headers } = await fetch(url + path, { method: 'HEAD' })
     return status === 200 ? headers.get('cache-control') : `${status}`

@@ -9,7 +9,7 @@ export interface SdkFiles {
   /** Whether the package has a script, or source map, of this name that a page may load. */
   has (name: string): boolean
   read (name: string): Promise<Buffer>
-  /** The licence of the package, which whoever is given the scripts is given, too. */
+  /** The licence of the package, which is served beside the scripts. */
   readLicence (): Promise<Buffer>
 }
 

@@ -16,7 +16,7 @@ export interface WarningTotalsOptions {
   now: () => number
 }
 
-/** Shortest pause between two messages, in milliseconds: whoever sends bad events only cannot make more of them. */
+/** Shortest pause between two messages, in milliseconds: a sender of bad events cannot make more of them. */
 const PAUSE_MS = 100
 
 /** How long totals of refused requests wait for company, in milliseconds. */

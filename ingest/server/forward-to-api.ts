@@ -65,7 +65,7 @@ async function refuseNotServed (app: FastifyInstance): Promise<void> {
       app.all(url, (request, reply) => {
         // A page may read that; otherwise its console would speak of its origin.
         allowOrigin(request, reply)
-        throw new HttpError(404, 'invalid_request', 'not_found', 'Session recordings, logs and the lane of LLM events are not served here.')
+        throw new HttpError(404, 'invalid_request', 'not_found', 'Session recordings, logs and the endpoint of LLM events are not served here.')
       })
     }
   }

@@ -71,7 +71,7 @@ export function createStatusPoll (
     return status
   }
 
-  // `coalesce` asks for work that does not reject: whoever waits takes the outcome from here.
+  // `coalesce` asks for work that does not reject: each waiting caller takes the outcome from here.
   const refresh = coalesce(async () => { [outcome] = await Promise.allSettled([read()]) })
   return async () => {
     await refresh()

@@ -9,7 +9,7 @@ import { LetterDetail } from './letter-detail.tsx'
 import { LetterList } from './letter-list.tsx'
 import { ReplayDialog } from './replay-dialog.tsx'
 
-/** Groups are counted anew so often, in milliseconds. */
+/** Groups are counted again this often, in milliseconds. */
 const EVERY_MS = 15_000
 
 /** What could not be stored: groups, the letters of one group (`?stage=…`), and one letter (`/<id>`). */
