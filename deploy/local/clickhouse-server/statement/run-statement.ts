@@ -5,11 +5,10 @@ import { type Query, readOnlyMethodError } from '../server.ts'
 import { type BodyTransform, summarizeRows } from '../answer.ts'
 import { NativeBlocks } from '../blocks/native-blocks.ts'
 import { withSession } from '../engine/lend-session.ts'
+import { normalizeTimes, withoutUuids } from './adapt-to-engine.ts'
 import { buildSelectInto, checkParams, fillParams, readStatement, type Statement } from './statement.ts'
 import { runSelect } from './run-select.ts'
 import { fillServerFacts, replaceCommand, replaceShow } from './server-facts.ts'
-import { normalizeTimes } from './time-params.ts'
-import { withoutUuids } from './orc-columns.ts'
 
 /** Servers hold back the first mebibyte too: an error found within it still gets its own status. */
 const HOLD_BYTES = 1_048_576
