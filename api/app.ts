@@ -19,6 +19,7 @@ import { decideRoutes } from './flag-endpoints/decide-routes.ts'
 import type { DefinitionCache } from './flag-endpoints/definition-cache.ts'
 import { createPersonReader } from './flag-endpoints/person-reader.ts'
 import { featureFlagRoutes } from './flag-management/feature-flag-routes.ts'
+import { testFlagRoutes } from './flag-management/test-flag-routes.ts'
 import { answerUnknownRoutes, errorHandler } from './http/errors.ts'
 import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, type AuthenticateOptions, limitRate } from './http/personal-key-access.ts'
@@ -147,6 +148,7 @@ async function managementRoutes (
     await project.register(experimentRoutes, { prefix: '/experiments', ...deps })
     await project.register(resultsRoutes, { prefix: '/experiments', ...deps })
     await project.register(featureFlagRoutes, { prefix: '/feature_flags', ...deps })
+    await project.register(testFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(ingestionWarningRoutes, { prefix: '/ingestion_warnings', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })
     await project.register(receiptRoutes, { prefix: '/events', ...deps })

@@ -47,7 +47,8 @@ export async function computeFlags (
   return evaluation
 }
 
-function buildSubject (set: FlagSet, request: FlagRequest, nowMs: number): Subject {
+/** The subject of a request, with nothing read from Postgres. */
+export function buildSubject (set: FlagSet, request: FlagRequest, nowMs: number): Subject {
   return {
     distinctId: request.distinctId,
     anonDistinctId: request.anonDistinctId,
@@ -74,7 +75,8 @@ function byIndex<T> (set: FlagSet, byName: ReadonlyMap<string, T>): T[] {
 /** The positions of the flags for each runtime; computed once for each set. */
 const positionsBySet = new WeakMap<FlagSet, Record<FlagRequest['runtime'], readonly number[]>>()
 
-function selectFlags (set: FlagSet, { flagKeys, runtime }: FlagRequest): readonly number[] {
+/** Positions of the flags that a request asks for. */
+export function selectFlags (set: FlagSet, { flagKeys, runtime }: FlagRequest): readonly number[] {
   let positions = positionsBySet.get(set)
   if (positions === undefined) {
     const select = (runtime: FlagRequest['runtime']): number[] => set.flags.flatMap(({ definition }, position) => {

@@ -8,7 +8,7 @@ import { ABSENT, compileGroupLookup, compilePersonLookup, type Subject, UNREAD }
 export type Truth = typeof NO | typeof YES | typeof UNSURE
 
 export const NO = 0
-const YES = 1
+export const YES = 1
 export const UNSURE = 2
 
 /** A compiled filter of a condition, a cohort or a whole group of them. */

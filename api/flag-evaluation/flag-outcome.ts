@@ -101,7 +101,7 @@ export function outranks (next: Reason, current: Reason): boolean {
 }
 
 /** A sentence for people, which SDKs show unchanged. */
-function describeReason (reason: Reason | Failure, conditionIndex: number | null): string {
+export function describeReason (reason: Reason | Failure, conditionIndex: number | null): string {
   return reason === 'condition_match' ? `Matched condition set ${(conditionIndex ?? 0) + 1}` : DESCRIPTIONS[reason]
 }
 

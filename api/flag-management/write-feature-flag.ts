@@ -122,7 +122,7 @@ export async function openFlagWriter (tx: TransactionSql, projectId: number): Pr
   return {
     definitions,
     async insert (fields, userId) {
-      validateFlag(toDefinition(NEW_ID, fields), definitions)
+      validateFlag(toFlagDefinition(NEW_ID, fields), definitions)
       const columns = { ...toColumns(tx, fields), project_id: projectId, created_by: userId }
       const [row] = await tx<Array<{ id: number }>>`INSERT INTO feature_flags ${tx(columns as never)} RETURNING id`
         .catch(translate)
@@ -132,7 +132,7 @@ export async function openFlagWriter (tx: TransactionSql, projectId: number): Pr
       const stored = findFlag(definitions, id)
       // Unchanged filters are not checked: a flag with malformed ones can still be switched off.
       const isChecked = fields.deleted !== true && (fields.filters !== undefined || fields.key !== undefined)
-      if (isChecked) validateFlag(toDefinition(id, { ...toFields(stored), ...fields }), definitions)
+      if (isChecked) validateFlag(toFlagDefinition(id, { ...toFields(stored), ...fields }), definitions)
       const columns = { ...toColumns(tx, fields), updated_at: new Date() }
       await tx`UPDATE feature_flags SET ${tx(columns as never)}, version = version + 1 WHERE id = ${id}`.catch(translate)
     },
@@ -161,7 +161,8 @@ function translate (error: unknown): never {
   throw isUniqueViolation(error, 'feature_flags_key') ? duplicateKey() : error
 }
 
-function toDefinition (id: number, fields: FeatureFlagFields): FlagDefinition {
+/** The flag that these fields make. */
+export function toFlagDefinition (id: number, fields: FeatureFlagFields): FlagDefinition {
   return {
     id,
     key: fields.key ?? '',

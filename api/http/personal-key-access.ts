@@ -20,6 +20,7 @@ export interface Access {
   projectId: number
   /** The projects the key has access to; null for all. */
   projectIds: readonly number[] | null
+  scopes: readonly string[]
 }
 
 declare module 'fastify' {
@@ -99,7 +100,7 @@ async function grant (request: FastifyRequest, key: PersonalKey, options: Authen
   if (scope !== undefined) requireScope(key.scopes, scope)
   const projectId = await resolveProject(request, key, options.keys)
   recordKeyUse(options.sql, { hash, owner, now: options.now() })
-  return { keyHash: hash, userId: owner.userId, projectId, projectIds }
+  return { keyHash: hash, userId: owner.userId, projectId, projectIds, scopes: key.scopes }
 }
 
 async function resolveProject (request: FastifyRequest, key: PersonalKey, keys: KeyDirectory): Promise<number> {

@@ -167,6 +167,9 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', `~/feature_flags/${id}/`), { status: 200, body: { key: 'beyond' } })
     t.match(await client.call(t, 'PATCH', `~/feature_flags/${id}/`, { name: 'n' }), { status: 200, body: { version: 2 } })
     t.match(await client.call(t, 'GET', '~/feature_flags/beyond/remote_config/'), { status: 200, body: '{"a": 1}' })
+    t.match(await client.call(t, 'POST', '~/feature_flags/test/', { distinct_id: 'me', flag_keys: ['beyond'] }), {
+      status: 200, body: { results: [{ key: 'beyond', value: true, reason: { code: 'condition_match' } }] }
+    })
     t.match(await client.call(t, 'DELETE', `~/feature_flags/${id}/`), { status: 204 })
 
     await plantDeadLetter(stack)
