@@ -26,10 +26,20 @@ export interface BackupManifest {
   startedAt: string
   /** Time of the snapshot of both databases: no later event is in the backup. ISO 8601. */
   snapshotAt: string
-  clickhouse: { version: string, migrations: string[], tables: Record<string, ClickHouseTable> }
-  postgres: { version: string, migrations: string[], tables: Record<string, PostgresTable>, sequences: Sequence[] }
+  clickhouse: BackedUpSchema & { tables: Record<string, ClickHouseTable> }
+  postgres: BackedUpSchema & { tables: Record<string, PostgresTable>, sequences: Sequence[] }
   deadLetters: number
   files: BackupFile[]
+}
+
+/** State of a database: a restore makes these tables, before it brings them to its own version. */
+export interface BackedUpSchema {
+  /** Of the server. */
+  version: string
+  /** Names of the applied migrations, in order. */
+  migrations: string[]
+  /** SHA-256 of each, in hex. Absent in backups of earlier versions. */
+  checksums?: Record<string, string>
 }
 
 export interface ClickHouseTable {

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { quoteString } from '../../schema/clickhouse-sql.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../platform/errors.ts'
-import { type BackupFile, type BackupManifest, type ClickHouseColumn, type ClickHouseTable, type OnBytes, writeBackupFile } from './backup-folder.ts'
+import { type BackedUpSchema, type BackupFile, type BackupManifest, type ClickHouseColumn, type ClickHouseTable, type OnBytes, writeBackupFile } from './backup-folder.ts'
 
 /** A snapshot of the parts of all tables: hard links, which cost no space and never change. */
 export interface FrozenTables {
@@ -50,7 +50,7 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id:
   return {
     about: {
       version: await readVersion(clickhouse),
-      migrations: await listClickHouseMigrations(clickhouse),
+      ...await listClickHouseMigrations(clickhouse),
       tables: described
     },
     bytes,
@@ -91,13 +91,14 @@ export async function removeFrozenTables (dataDir: string): Promise<void> {
 export async function restoreTables (
   clickhouse: ClickHouse, folder: string, about: BackupManifest['clickhouse'], onPart: (part: string) => Promise<void>
 ): Promise<void> {
-  // Merges would change the row counts before they are compared; they resume with the next start of ClickHouse.
-  await clickhouse.command({ query: 'SYSTEM STOP MERGES' })
   const targets = new Map((await listTables(clickhouse)).map(({ table, dataPath }) => [table, dataPath]))
   for (const [table, { parts, rows, columns }] of Object.entries(about.tables)) {
     const dataPath = targets.get(table)
     if (dataPath === undefined) throw new MillraceError('MILLRACE_RESTORE_FAILED', `there is no table ${table}`)
+    await refuseOtherColumns(clickhouse, table, columns)
     await addMissingColumns(clickhouse, table, columns)
+    // Merges would change the row counts before they are compared.
+    await clickhouse.command({ query: `SYSTEM STOP MERGES "${table}"` })
     for (const part of parts) {
       const source = path.join('clickhouse', table, part)
       await cp(path.join(folder, source), path.join(dataPath, 'detached', part), { recursive: true })
@@ -106,13 +107,20 @@ export async function restoreTables (
     }
     const found = await countRows(clickhouse, table)
     if (found !== rows) throw new MillraceError('MILLRACE_RESTORE_FAILED', `table ${table} has ${found} rows instead of ${rows}`)
+    // Later migrations may rewrite parts, which is done by merges.
+    await clickhouse.command({ query: `SYSTEM START MERGES "${table}"` })
   }
 }
 
-/** Names of the applied migrations, in order. */
-async function listClickHouseMigrations (clickhouse: ClickHouse): Promise<string[]> {
-  const rows = await ask<{ name: string }>(clickhouse, 'SELECT DISTINCT name FROM schema_migrations ORDER BY name')
-  return rows.map(({ name }) => name)
+async function listClickHouseMigrations (
+  clickhouse: ClickHouse
+): Promise<Pick<BackedUpSchema, 'migrations' | 'checksums'>> {
+  const rows = await ask<{ name: string, checksum: string }>(clickhouse,
+    'SELECT name, checksum FROM schema_migrations FINAL ORDER BY name')
+  return {
+    migrations: rows.map(({ name }) => name),
+    checksums: Object.fromEntries(rows.map(({ name, checksum }) => [name, checksum]))
+  }
 }
 
 /** Parts in the snapshot of a table; an empty table has no folder. */
@@ -133,6 +141,16 @@ async function listColumns (clickhouse: ClickHouse, table: string): Promise<Clic
   return await ask(clickhouse, `SELECT name, type, default_kind AS kind, default_expression AS expression,
       comment, compression_codec AS codec
     FROM system.columns WHERE database = currentDatabase() AND table = {table: String} ORDER BY position`, { table })
+}
+
+/** The files of a part fit only the columns that they were written from. */
+async function refuseOtherColumns (clickhouse: ClickHouse, table: string, columns: ClickHouseColumn[]): Promise<void> {
+  const types = new Map(columns.map(({ name, type }) => [name, type]))
+  for (const { name, type } of await listColumns(clickhouse, table)) {
+    if (types.get(name) === type) continue
+    throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `column ${name} of ${table} is ${types.get(name) ?? 'missing'} in the ` +
+      `backup and ${type} in this version: restore it with the programs that wrote it`)
+  }
 }
 
 /** Adds columns that no migration creates: those of promoted properties. */

@@ -2,8 +2,9 @@ import { createReadStream } from 'node:fs'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
+import { MillraceError } from '../../platform/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { type BackupFile, type BackupManifest, type OnBytes, type Sequence, writeBackupFile } from './backup-folder.ts'
+import { type BackedUpSchema, type BackupFile, type BackupManifest, type OnBytes, type Sequence, writeBackupFile } from './backup-folder.ts'
 
 /** Tables that the migrations of a restore fill, and the salts of visitors without cookies, which nobody may keep. */
 const LEFT_OUT = ['schema_migrations', 'schema_migration_checksums', 'cookieless_salts']
@@ -26,12 +27,18 @@ export async function backUpPostgres (sql: TransactionSql, folder: string, onByt
   }
   const sequences = await sql<Sequence[]>`
     SELECT sequencename AS name, last_value::text AS last FROM pg_sequences WHERE schemaname = 'public' ORDER BY 1`
-  return { about: { version, migrations: await listPostgresMigrations(sql), tables, sequences: [...sequences] }, files }
+  return { about: { version, ...await listPostgresMigrations(sql), tables, sequences: [...sequences] }, files }
 }
 
-/** Names of the applied migrations, in order. */
-async function listPostgresMigrations (sql: Sql | TransactionSql): Promise<string[]> {
-  return (await sql<{ name: string }[]>`SELECT name FROM schema_migration_checksums ORDER BY name`).map(({ name }) => name)
+async function listPostgresMigrations (
+  sql: TransactionSql
+): Promise<Pick<BackedUpSchema, 'migrations' | 'checksums'>> {
+  const rows = await sql<{ name: string, checksum: string }[]>`
+    SELECT name, checksum FROM schema_migration_checksums ORDER BY name`
+  return {
+    migrations: rows.map(({ name }) => name),
+    checksums: Object.fromEntries(rows.map(({ name, checksum }) => [name, checksum]))
+  }
 }
 
 /** Replaces the contents of a migrated database by those of the backup, in one transaction. */
@@ -42,6 +49,7 @@ export async function restorePostgres (
     // Disables triggers and foreign keys, as rows arrive table by table; together they are consistent.
     await transaction`SET LOCAL session_replication_role = replica`
     const names = Object.keys(about.tables)
+    refuseOtherColumns(await listTables(transaction), about.tables)
     await transaction.unsafe(`TRUNCATE ${quoteAll(names)}`)
     for (const [name, { columns, rows }] of Object.entries(about.tables)) {
       const target = await transaction.copyFrom(`COPY "${name}" (${quoteAll(columns)}) FROM STDIN`)
@@ -58,6 +66,19 @@ export async function restorePostgres (
       if (last !== null) await transaction`SELECT setval(${`public."${name}"`}::regclass, ${last}::bigint)`
     }
   })
+}
+
+/** Rows fit only the columns that they were written from. */
+function refuseOtherColumns (
+  found: readonly { name: string, columns: string[] }[], tables: BackupManifest['postgres']['tables']
+): void {
+  const wanted = new Map(Object.entries(tables).map(([name, { columns }]) => [name, columns.toSorted().join(', ')]))
+  for (const { name, columns } of found) {
+    const text = columns.toSorted().join(', ')
+    if (wanted.get(name) === text) continue
+    throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `table ${name} of Postgres has columns ${wanted.get(name) ?? '-'} in ` +
+      `the backup and ${text} in this version: restore it with the programs that wrote it`)
+  }
 }
 
 async function listTables (sql: TransactionSql): Promise<{ name: string, columns: string[] }[]> {

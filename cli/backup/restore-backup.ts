@@ -7,28 +7,24 @@ import { createProgress } from '../../deploy/local/progress.ts'
 import { endRecordedProcesses, openProcessRecord } from '../../deploy/local/processes/recorded-processes.ts'
 import { createStackParts } from '../../deploy/local/processes/supervise.ts'
 import { loadStackSettings } from '../../deploy/local/stack-settings.ts'
-import { startServices, type ServiceUrls } from '../../deploy/local/start-parts.ts'
+import { startServices } from '../../deploy/local/start-parts.ts'
 import { type BackupManifest, readManifest, verifyBackupFiles } from './backup-folder.ts'
-import { restoreTables } from './clickhouse-backup.ts'
-import { restoreDeadLetters } from './dead-letters-backup.ts'
-import { restorePostgres } from './postgres-backup.ts'
-import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { connectNats } from '../../platform/nats/connect-nats.ts'
-import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
-import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
+import { loadBackup, refuseUnknownSchema } from './load-backup.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { flushTree } from '../../platform/durable-folder.ts'
-import { loadSettings } from '../../platform/load-settings.ts'
-import { createLogger } from '../../platform/logger.ts'
-import { migrateAll } from '../../schema/migrate/migrate-all.ts'
-import { readMigrations } from '../../schema/migrate/read-migrations.ts'
 import type { CliContext } from '../cli-context.ts'
-import { DEAD_LETTER_FILES } from './create-backup.ts'
 import { startProgressBar } from '../terminal-output.ts'
+
+export interface RestoredBackup {
+  manifest: BackupManifest
+  /** Migrations that were applied to data of an earlier version, prefixed with their database. */
+  migrations: string[]
+}
 
 /**
  * Restores a backup into an empty data directory: verifies every checksum, starts the services on the directory without
- * the tiers, loads the data, compares the counts, and stops the services. `npm start` then runs on the directory.
+ * the tiers, loads the data, compares the counts, migrates a backup of an earlier version, and stops the services.
+ * `npm start` then runs on the directory.
  *
  * Until it is complete the directory is marked as unfinished: if this process is killed, `npm start` refuses the
  * directory, and the next restore starts over.
@@ -37,11 +33,11 @@ import { startProgressBar } from '../terminal-output.ts'
  */
 export async function restoreBackup (
   context: CliContext, { dataDir, folder }: { dataDir: string, folder: string }
-): Promise<BackupManifest> {
+): Promise<RestoredBackup> {
   const manifest = await readManifest(folder)
   // Refuse before gigabytes are read.
   await refuseUnlessEmpty(dataDir)
-  await refuseOtherVersion(manifest)
+  await refuseUnknownSchema(manifest)
   const verifying = startProgressBar(context, 'verifying', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
   await verifyBackupFiles(folder, manifest.files, verifying.add)
   verifying.end()
@@ -49,8 +45,7 @@ export async function restoreBackup (
   const lock = await lockDataDir(dataDir)
   try {
     await makeEmpty(dataDir)
-    await fill(context, { dataDir, folder, manifest })
-    return manifest
+    return { manifest, migrations: await fill(context, { dataDir, folder, manifest }) }
   } finally {
     await lock.release()
   }
@@ -65,14 +60,15 @@ interface Filling {
 /**
  * Fills an empty data directory; on failure leaves it empty, so that a partial restore is not taken for a whole one.
  */
-async function fill (context: CliContext, filling: Filling): Promise<void> {
+async function fill (context: CliContext, filling: Filling): Promise<string[]> {
   const { dataDir, folder } = filling
   try {
     await beginRestore(dataDir, folder)
-    await startAndLoad(context, filling)
+    const migrations = await startAndLoad(context, filling)
     // Copied files may still be in the page cache only.
     await flushTree(dataDir)
     await endRestore(dataDir)
+    return migrations
   } catch (error) {
     const explained = await explainFailedStart(dataDir, error)
     await clear(dataDir)
@@ -80,7 +76,7 @@ async function fill (context: CliContext, filling: Filling): Promise<void> {
   }
 }
 
-async function startAndLoad (context: CliContext, { dataDir, folder, manifest }: Filling): Promise<void> {
+async function startAndLoad (context: CliContext, { dataDir, folder, manifest }: Filling): Promise<string[]> {
   const record = openProcessRecord(dataDir)
   const progress = createProgress({ write: (text) => context.stderr.write(text) }, () => performance.now())
   const { signal } = new AbortController()
@@ -97,48 +93,11 @@ async function startAndLoad (context: CliContext, { dataDir, folder, manifest }:
     // Any free ports: no client connects during a restore.
     const ports = { origin: 0, api: 0, pipeline: 0, clickhouse: 0, nats: 0, postgres: 0 }
     const urls = await startServices({ settings: { ...settings, ports }, credentials, parts, progress })
-    await load(context, urls, { folder, manifest })
+    return await loadBackup(context, urls, { folder, manifest })
   } finally {
     await parts.stop()
     await record.written()
   }
-}
-
-async function load (
-  context: CliContext, urls: ServiceUrls, { folder, manifest }: { folder: string, manifest: BackupManifest }
-): Promise<void> {
-  await migrateAll(urls)
-  const sql = connectPostgres({ url: urls.databaseUrl, max: 2, pipeline: false })
-  const clickhouse = connectClickHouse({ url: urls.clickhouseUrl, requestTimeoutMs: 600_000 })
-  const logger = createLogger({ component: 'restore', level: 'silent' })
-  const nats = await connectNats({ url: urls.natsUrl, name: 'restore', logger })
-  try {
-    const partBytes = sumByPart(manifest)
-    const bar = startProgressBar(context, 'restoring', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
-    await restorePostgres(sql, folder, manifest.postgres, bar.add)
-    await restoreTables(clickhouse, folder, manifest.clickhouse, async (part) => bar.add(partBytes.get(part) ?? 0))
-    await ensureStreams(nats, loadStreamLimits(context.env))
-    let letters = 0
-    for (const name of DEAD_LETTER_FILES) letters += await restoreDeadLetters(nats, folder, name)
-    if (letters !== manifest.deadLetters) {
-      throw new MillraceError('MILLRACE_RESTORE_FAILED', `${letters} dead letters instead of ${manifest.deadLetters}`)
-    }
-    bar.end()
-  } finally {
-    await sql.end({ timeout: 1 })
-    await clickhouse.close()
-    await nats.close()
-  }
-}
-
-/** Bytes of each part, by `clickhouse/<table>/<part>`. */
-function sumByPart ({ files }: BackupManifest): Map<string, number> {
-  const sums = new Map<string, number>()
-  for (const file of files) {
-    const part = file.path.split(path.sep).slice(0, 3).join(path.sep)
-    sums.set(part, (sums.get(part) ?? 0) + file.bytes)
-  }
-  return sums
 }
 
 /** Removes everything but our lock; the mark of an unfinished restore last. */
@@ -161,26 +120,6 @@ async function makeEmpty (dataDir: string): Promise<void> {
 async function listData (dataDir: string): Promise<string[]> {
   const names = await readdir(dataDir).catch(() => [])
   return names.filter((name) => !/^lock(\..*)?$/.test(name) && name !== UNFINISHED_RESTORE && name !== 'lost+found')
-}
-
-/** Refuses a backup of another schema: its files fit only the tables that they came from. */
-async function refuseOtherVersion ({ version, postgres, clickhouse }: BackupManifest): Promise<void> {
-  const schemas = { postgres: postgres.migrations, clickhouse: clickhouse.migrations }
-  for (const [database, wanted] of Object.entries(schemas)) {
-    const known = await readMigrations(path.join(import.meta.dirname, '..', '..', 'schema', database))
-    if (known.map(({ name }) => name).join() === wanted.join()) continue
-    throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `the backup has another schema of ${database} than this ` +
-      `version: restore it with Millrace ${version}, then start the newer version on the data directory`)
-  }
-}
-
-function loadStreamLimits (env: NodeJS.ProcessEnv): Parameters<typeof ensureStreams>[1] {
-  const settings = loadSettings(env, ['MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES'])
-  return {
-    replicas: settings.MILLRACE_STREAM_REPLICAS,
-    eventsMaxBytes: settings.MILLRACE_STREAM_MAX_BYTES,
-    deadLetterMaxBytes: settings.MILLRACE_DEAD_LETTER_MAX_BYTES
-  }
 }
 
 /** Refuses a data directory with data, unless an interrupted restore left it. */

@@ -26,7 +26,8 @@ export function addBackupCommands (program: Command, context: CliContext): void 
     .option(...JSON_OPTION)
     .action(async (folder: string, output: Output) => {
       const options = { dataDir: findDataDir(context), folder: path.resolve(folder) }
-      printFields(context, summarize(await restoreBackup(context, options)), output)
+      const { manifest, migrations } = await restoreBackup(context, options)
+      printFields(context, { ...summarize(manifest), migrations }, output)
     })
 }
 

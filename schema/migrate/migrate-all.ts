@@ -15,6 +15,8 @@ export interface MigrateOptions {
   clickhouseUrl: string
   /** Default: one node. */
   topology?: ClickHouseTopology
+  /** Names of the migrations of an earlier version, whose data is about to be restored. Default: all. */
+  only?: { postgres: readonly string[], clickhouse: readonly string[] }
 }
 
 /**
@@ -29,8 +31,8 @@ export async function migrateAll (options: MigrateOptions): Promise<string[]> {
   await client.connect()
   try {
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
-    const postgres = await migratePostgres(client)
-    const clickhouse = await migrateClickHouse(options.clickhouseUrl, options.topology ?? {})
+    const postgres = await migratePostgres(client, options.only?.postgres)
+    const clickhouse = await migrateClickHouse(options.clickhouseUrl, options.topology ?? {}, options.only?.clickhouse)
     return [...postgres.map((name) => `postgres/${name}`), ...clickhouse.map((name) => `clickhouse/${name}`)]
   } finally {
     // Ends the session and with it the lock.
@@ -43,30 +45,40 @@ export async function migrateAll (options: MigrateOptions): Promise<string[]> {
  *
  * The caller holds the migration lock (see `migrateAll`), so no other process migrates meanwhile.
  *
+ * @param only  Names of those to apply; absent: all.
  * @returns the names of the applied migrations.
  */
-export async function migratePostgres (client: Client): Promise<string[]> {
+export async function migratePostgres (client: Client, only?: readonly string[]): Promise<string[]> {
   await client.query(`CREATE TABLE IF NOT EXISTS schema_migration_checksums (
     name text PRIMARY KEY,
     checksum text NOT NULL
   )`)
   const migrations = await readMigrations(POSTGRES_FOLDER)
   const { rows } = await client.query<AppliedMigration>('SELECT name, checksum FROM schema_migration_checksums')
-  if (selectPending('postgres', migrations, rows).length === 0) return []
+  const isWanted = ({ name }: { name: string }): boolean => only?.includes(name) ?? true
+  const pending = selectPending('postgres', migrations, rows).filter(isWanted)
+  if (pending.length === 0) return []
 
-  const applied = await runner({
-    dbClient: client,
-    dir: POSTGRES_FOLDER,
-    direction: 'up',
-    migrationsTable: 'schema_migrations',
-    singleTransaction: false,
-    noLock: true,
-    log: () => {}
-  })
-  const names = applied.map(({ name }) => name)
+  const names: string[] = []
+  // One by one only where it must be: the runner reads the whole folder each time.
+  for (const file of only === undefined ? [undefined] : pending.map(({ name }) => name)) {
+    const applied = await runner({
+      dbClient: client,
+      dir: POSTGRES_FOLDER,
+      direction: 'up',
+      migrationsTable: 'schema_migrations',
+      singleTransaction: false,
+      noLock: true,
+      // Migrations are numbered by subject: one with a lower number may be younger than those that a database has.
+      checkOrder: false,
+      ...file === undefined ? {} : { file },
+      log: () => {}
+    })
+    names.push(...applied.map(({ name }) => name))
+  }
   // A process that dies between the runner and this line leaves migrations without checksum: they are recorded by
   // the next run, which finds nothing pending in the runner's own table.
-  for (const { name, checksum } of migrations) {
+  for (const { name, checksum } of migrations.filter(isWanted)) {
     await client.query('INSERT INTO schema_migration_checksums VALUES ($1, $2) ON CONFLICT DO NOTHING', [name, checksum])
   }
   return names

@@ -45,9 +45,12 @@ const CREATE_TABLE = /^CREATE TABLE IF NOT EXISTS (\w+)/m
  *
  * @param url     `http://user:password@host:port/database`.
  * @param topology  One node or a cluster.
+ * @param only  Names of those to apply; absent: all.
  * @returns the names of the applied migrations.
  */
-export async function migrateClickHouse (url: string, topology: ClickHouseTopology): Promise<string[]> {
+export async function migrateClickHouse (
+  url: string, topology: ClickHouseTopology, only?: readonly string[]
+): Promise<string[]> {
   const { serverUrl, database } = splitDatabase(url)
   const render = (sql: string): string => renderClickHouseSql(sql, topology)
 
@@ -64,7 +67,7 @@ export async function migrateClickHouse (url: string, topology: ClickHouseTopolo
     const state = await client.query({ query: 'SELECT name, checksum FROM schema_migrations FINAL', format: 'JSONEachRow' })
     const applied = await state.json<AppliedMigration>()
     const migrations = await readMigrations(FOLDER)
-    const pending = selectPending('clickhouse', migrations, applied)
+    const pending = selectPending('clickhouse', migrations, applied).filter(({ name }) => only?.includes(name) ?? true)
     for (const { name, sql, checksum } of pending) {
       const view = findMaterializedView(sql)
       if (view !== null) await attachLeftOver(client, view, render('{{on_cluster}}'))

@@ -1,0 +1,101 @@
+import path from 'node:path'
+import type { ServiceUrls } from '../../deploy/local/start-parts.ts'
+import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { loadSettings } from '../../platform/load-settings.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { connectNats } from '../../platform/nats/connect-nats.ts'
+import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
+import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
+import { readVersion } from '../../platform/version.ts'
+import { migrateAll } from '../../schema/migrate/migrate-all.ts'
+import { readMigrations } from '../../schema/migrate/read-migrations.ts'
+import type { CliContext } from '../cli-context.ts'
+import { startProgressBar } from '../terminal-output.ts'
+import type { BackupManifest } from './backup-folder.ts'
+import { restoreTables } from './clickhouse-backup.ts'
+import { DEAD_LETTER_FILES } from './create-backup.ts'
+import { restoreDeadLetters } from './dead-letters-backup.ts'
+import { restorePostgres } from './postgres-backup.ts'
+
+/**
+ * Loads a backup into empty services, and brings it to this version:
+ *
+ * 1. make the tables that the backup was taken from: its migrations, and no later ones
+ * 2. fill them, and compare the counts; publish the dead letters
+ * 3. apply the migrations that came since, as an upgrade does
+ *
+ * @returns the migrations of step 3, prefixed with their database.
+ * @throws {MillraceError} when anything differs from the manifest.
+ */
+export async function loadBackup (
+  context: CliContext, urls: ServiceUrls, { folder, manifest }: { folder: string, manifest: BackupManifest }
+): Promise<string[]> {
+  await migrateAll({
+    ...urls, only: { postgres: manifest.postgres.migrations, clickhouse: manifest.clickhouse.migrations }
+  })
+  const sql = connectPostgres({ url: urls.databaseUrl, max: 2, pipeline: false })
+  const clickhouse = connectClickHouse({ url: urls.clickhouseUrl, requestTimeoutMs: 600_000 })
+  const logger = createLogger({ component: 'restore', level: 'silent' })
+  const nats = await connectNats({ url: urls.natsUrl, name: 'restore', logger })
+  try {
+    const partBytes = sumByPart(manifest)
+    const bar = startProgressBar(context, 'restoring', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
+    await restorePostgres(sql, folder, manifest.postgres, bar.add)
+    await restoreTables(clickhouse, folder, manifest.clickhouse, async (part) => bar.add(partBytes.get(part) ?? 0))
+    await ensureStreams(nats, loadStreamLimits(context.env))
+    let letters = 0
+    for (const name of DEAD_LETTER_FILES) letters += await restoreDeadLetters(nats, folder, name)
+    if (letters !== manifest.deadLetters) {
+      throw new MillraceError('MILLRACE_RESTORE_FAILED', `${letters} dead letters instead of ${manifest.deadLetters}`)
+    }
+    bar.end()
+    return await migrateAll(urls)
+  } finally {
+    await sql.end({ timeout: 1 })
+    await clickhouse.close()
+    await nats.close()
+  }
+}
+
+/**
+ * Refuses a backup whose tables this version cannot make: one of a newer version, or of a state of development whose
+ * migrations were changed later.
+ *
+ * @throws {MillraceError} `MILLRACE_RESTORE_OTHER_VERSION` naming both versions.
+ */
+export async function refuseUnknownSchema ({ version, postgres, clickhouse }: BackupManifest): Promise<void> {
+  for (const [database, about] of Object.entries({ postgres, clickhouse })) {
+    const known = await readMigrations(path.join(import.meta.dirname, '..', '..', 'schema', database))
+    const checksums = new Map(known.map(({ name, checksum }) => [name, checksum]))
+    const unknown = about.migrations.find((name) => !checksums.has(name))
+    if (unknown !== undefined) {
+      throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `the backup is of Millrace ${version}, and this is ` +
+        `${readVersion()}, which does not know migration ${unknown} of ${database}: restore it with ${version} or newer`)
+    }
+    const changed = Object.entries(about.checksums ?? {}).find(([name, checksum]) => checksums.get(name) !== checksum)
+    if (changed !== undefined) {
+      throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `the backup is of a state of Millrace ${version} with ` +
+        `another migration ${changed[0]} of ${database} than this ${readVersion()}: restore it with the programs that wrote it`)
+    }
+  }
+}
+
+/** Bytes of each part, by `clickhouse/<table>/<part>`. */
+function sumByPart ({ files }: BackupManifest): Map<string, number> {
+  const sums = new Map<string, number>()
+  for (const file of files) {
+    const part = file.path.split(path.sep).slice(0, 3).join(path.sep)
+    sums.set(part, (sums.get(part) ?? 0) + file.bytes)
+  }
+  return sums
+}
+
+function loadStreamLimits (env: NodeJS.ProcessEnv): Parameters<typeof ensureStreams>[1] {
+  const settings = loadSettings(env, ['MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES'])
+  return {
+    replicas: settings.MILLRACE_STREAM_REPLICAS,
+    eventsMaxBytes: settings.MILLRACE_STREAM_MAX_BYTES,
+    deadLetterMaxBytes: settings.MILLRACE_DEAD_LETTER_MAX_BYTES
+  }
+}
