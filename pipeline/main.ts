@@ -15,6 +15,7 @@ import { describeHealth, startHealthServer } from './health/health-server.ts'
 import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
 import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
 import { startIngestionWarnings } from './ingestion-warnings.ts'
+import { createInsertLedgerRows } from './ledger/ledger-writer.ts'
 import { createPipelineMetrics } from './metrics.ts'
 import { choosePartitionOwner, findPartitions } from './partitions/event-partitions.ts'
 import { joinMembers } from './partitions/membership.ts'
@@ -81,6 +82,7 @@ runProcess('pipeline', async () => {
     logger,
     metrics: pipelineMetrics,
     insertFrames: createInsertFrames({ url: shardsUrl, agent }),
+    insertLedgerRows: createInsertLedgerRows(shards),
     probeTable: createProbeTable(shards),
     openDuplicateFilter: filters.open,
     onDisconnect: watchDisconnects(connection),

@@ -84,7 +84,14 @@ export const HEADER = {
    */
   oldestUuid: 'Millrace-Oldest-Uuid',
   /** Id of the key under which the fingerprints' checks are made. Absent: ingest did not know the key. */
-  fingerprintKey: 'Millrace-Fingerprint-Key'
+  fingerprintKey: 'Millrace-Fingerprint-Key',
+  /**
+   * Events by project and minute of receipt (minutes since 1970): `project:minute:events`, joined by commas. For the
+   * books (`schema/ledger.ts`). Absent in messages of versions that kept none: the writer counts the rows then.
+   */
+  accepted: 'Millrace-Accepted',
+  /** `1`: a dead letter that was replayed; its events were accepted before. */
+  replayed: 'Millrace-Replayed'
 } as const
 
 /** The NATS key-value bucket with the record of each partition: its owner, its progress, the batch range under way. */

@@ -185,6 +185,7 @@ function frameHeaders (frame: EncodedFrame, requestId: string): Record<string, s
     [HEADER.received]: String(frame.receivedAt),
     ...(frame.keyId === '' ? {} : { [HEADER.fingerprintKey]: frame.keyId }),
     ...(frame.oldestUuidAt === Infinity ? {} : { [HEADER.oldestUuid]: String(frame.oldestUuidAt) }),
+    [HEADER.accepted]: frame.accepted,
     [HEADER.request]: requestId
   }
 }

@@ -4,6 +4,7 @@ import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { adoptLedger, carryLedger } from '../ledger/ledger-entries.ts'
 import { partitionKey, type Partition } from './event-partitions.ts'
 import { FencedError, newPartitionRecord, type PartitionRecord, type PartitionRecords } from './partition-records.ts'
 
@@ -80,7 +81,8 @@ export async function claimPartition (partition: Partition, options: {
   if (before !== null && before.owner !== '' && before.owner !== owner && options.isAlive(before.owner)) return null
 
   const stream = await (await jetstreamManager(options.connection)).streams.info(EVENTS_STREAM)
-  const record = { ...adoptRecord(before, stream), owner }
+  const adopted = adoptRecord(before, stream)
+  const record = { ...adopted, owner, ledger: adoptLedger(adopted, Date.now()) }
   const renewedAt = performance.now()
   const revision = await records.replace(partition, record, found.revision)
   const lease = new PartitionLease(partition, records, { record, revision, renewedAt })
@@ -97,7 +99,14 @@ function adoptRecord (record: PartitionRecord | null, stream: StreamInfo): Parti
   if (record === null || record.stream.split('~')[0] !== life) {
     const { first_seq: first, last_seq: last } = stream.state
     // A stream that never lost a message is counted from its start, any other from here.
-    return { ...newPartitionRecord(life), counted: { since: first > 1 ? last : 0, messages: 0, done: 0 } }
+    const isWhole = first <= 1
+    const openedAt = Math.floor(Date.parse(stream.created) / 60_000)
+    return {
+      ...newPartitionRecord(life),
+      counted: { since: isWhole ? 0 : last, messages: 0, done: 0 },
+      ...(record !== null && { ledger: carryLedger(record, 0, Date.now()) }),
+      ...(record === null && isWhole && { ledger: { openedAt, done: 0, doneRows: 0, entries: {} } })
+    }
   }
   return record.done > stream.state.last_seq ? startNextLife(record, stream.state.last_seq) : record
 }
@@ -105,7 +114,10 @@ function adoptRecord (record: PartitionRecord | null, stream: StreamInfo): Parti
 /** The record after the stream was found to reuse the numbers above `done`. */
 export function startNextLife (record: PartitionRecord, done: number): PartitionRecord {
   const [life, count] = record.stream.split('~')
-  return { ...newPartitionRecord(`${life}~${Number(count ?? 0) + 1}`), owner: record.owner, done }
+  return {
+    ...newPartitionRecord(`${life}~${Number(count ?? 0) + 1}`), owner: record.owner, done,
+    ledger: carryLedger(record, done, Date.now())
+  }
 }
 
 export interface ReleasePartitionOptions {

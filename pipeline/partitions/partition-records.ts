@@ -4,6 +4,7 @@ import type { KV } from '@nats-io/kv'
 import { MillraceError } from '../../platform/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
+import type { PartitionLedger } from '../../schema/ledger.ts'
 import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/streams.ts'
 import { partitionKey, type Partition } from './event-partitions.ts'
 
@@ -44,6 +45,8 @@ export interface PartitionRecord {
   range: BatchRange | null
   /** Absent in records of versions that did not count. */
   counted?: AcknowledgedCount
+  /** What became of the events up to `done`. Absent in records of versions that kept no books. */
+  ledger?: PartitionLedger
 }
 
 /**

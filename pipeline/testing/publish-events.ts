@@ -7,6 +7,7 @@ import { uuidToNative } from '../../platform/clickhouse/native-block.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
 import { createFingerprintKey, FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/frame-message.ts'
+import { AcceptedCounter } from '../../schema/ledger.ts'
 import { eventsSubject, HEADER, type EventClass } from '../../schema/streams.ts'
 import { buildEventBlock, type PlainEvent } from '../../test/support/event-block.ts'
 
@@ -90,6 +91,7 @@ export async function publishEvents (
     [HEADER.layout]: String(ROW_LAYOUT),
     [HEADER.rows]: String(events.length),
     [HEADER.received]: String(Date.now()),
+    [HEADER.accepted]: acceptedBy(events),
     ...(options.key === null ? {} : { [HEADER.fingerprintKey]: (options.key ?? TEST_KEY).id }),
     ...options.headers
   }
@@ -97,4 +99,10 @@ export async function publishEvents (
   const subject = eventsSubject(options.eventClass ?? 'live', options.partition ?? 0)
   const payload = options.payload ?? encodePayload(events, { ...(options.key !== undefined && { key: options.key }) })
   return (await jetstream(connection).publish(subject, payload, { headers: headersOfMessage })).seq
+}
+
+function acceptedBy (events: readonly PlainEvent[]): string {
+  const counter = new AcceptedCounter()
+  for (const event of events) counter.add(event.project_id, event.received_at ?? 0)
+  return counter.take()
 }

@@ -8,6 +8,7 @@ import { createTestClickHouse, type TestClickHouse } from '../../test/support/te
 import { startTestNats, type TestNats } from '../../test/support/test-processes.ts'
 import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { createInsertLedgerRows } from '../ledger/ledger-writer.ts'
 import { createPipelineMetrics } from '../metrics.ts'
 import { watchDisconnects } from '../partitions/ordered-pulls.ts'
 import { partitionKey, type Partition } from '../partitions/event-partitions.ts'
@@ -65,6 +66,7 @@ export async function startTestPartition (
     connection,
     records: await openPartitionRecords(connection, { replicas: 1 }),
     insertFrames: createInsertFrames({ url: clickhouse.url, agent }),
+    insertLedgerRows: createInsertLedgerRows(clickhouse.client),
     probeTable: createProbeTable(clickhouse.client),
     limits: { maxRows: 100_000, maxBytes: 16_777_216, maxAgeMs: 50 },
     metrics,

@@ -6,7 +6,7 @@ const LIMITS = { maxRows: 100, maxBytes: 1000, maxAgeMs: 500 }
 const UNLIMITED: SearchLimits = { messages: Infinity, rows: Infinity }
 
 function message (rows: number, bytes = 10, layout = 1): PartitionMessage {
-  return { rows, layout, frame: new Uint8Array(bytes) } as PartitionMessage
+  return { rows, layout, frame: new Uint8Array(bytes), headers: {} } as PartitionMessage
 }
 
 t.test('takes what fits into rows and bytes, and waits for more when there is room', async (t) => {

@@ -1,6 +1,7 @@
 /** Which messages make one insert, and the frames that it consists of. */
 import { decodeFrame, encodeFrame } from '../../platform/clickhouse/frame-codec.ts'
 import { pickRows } from '../../platform/clickhouse/native-block.ts'
+import { HEADER } from '../../schema/streams.ts'
 import type { BatchRange } from '../partitions/partition-records.ts'
 import { JOINED_SINCE_VERSION } from './insert/insert-frames.ts'
 import { joinFrames } from './insert/join-frames.ts'
@@ -15,6 +16,12 @@ export interface BatchLimits {
   /** Pause between two batch ranges while little comes, in milliseconds: few parts for ClickHouse, and fresh enough. */
   maxAgeMs: number
 }
+
+/**
+ * Characters of the headers that count events by project and minute: what they name is added to the partition's record,
+ * which must stay below the megabyte of a message, and is three times as long there.
+ */
+const MAX_ACCEPTED_TEXT = 131_072
 
 /** How much of the partition may share an insert while a refused row is being searched for; otherwise unlimited. */
 export interface SearchLimits {
@@ -39,12 +46,15 @@ export function chooseBatch (
   if (first === undefined) return { count: 0, full: false }
   let rows = 0
   let bytes = 0
+  let acceptedText = 0
   let count = 0
   for (const message of buffer) {
     rows += message.rows
     bytes += message.frame.length
+    acceptedText += message.headers[HEADER.accepted]?.length ?? 0
     const fits = message.layout === first.layout && first.layout !== -1 &&
-      rows <= limits.maxRows && bytes <= limits.maxBytes && count < search.messages
+      rows <= limits.maxRows && bytes <= limits.maxBytes &&
+      acceptedText <= MAX_ACCEPTED_TEXT && count < search.messages
     if (count > 0 && !fits) return { count, full: true }
     count++
   }

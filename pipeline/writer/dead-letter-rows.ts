@@ -6,6 +6,7 @@ import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { FINGERPRINT_BYTES } from '../../schema/frame-message.ts'
+import { ledgerKey, minuteOfReceipt } from '../../schema/ledger.ts'
 import { eventsSubject, HEADER } from '../../schema/streams.ts'
 import type { PipelineMetrics } from '../metrics.ts'
 import type { Partition } from '../partitions/event-partitions.ts'
@@ -103,7 +104,12 @@ async function buildLetter (partition: Partition, { message, row, error, token }
     project: Number(event!.project_id),
     event: String(event!.event),
     uuid: String(event!.uuid),
-    headers: { ...message.headers, [HEADER.rows]: '1' },
+    headers: { ...message.headers, [HEADER.rows]: '1', [HEADER.accepted]: acceptedOf(event!) },
     body: Buffer.concat([fingerprint, await encodeFrame(one)])
   }
+}
+
+/** The header of a message with this event alone. */
+function acceptedOf (event: Record<string, unknown>): string {
+  return `${ledgerKey(Number(event.project_id), minuteOfReceipt(Date.parse(String(event.received_at))))}:1`
 }

@@ -1,5 +1,7 @@
 /** What follows a confirmed insert: progress is recorded, messages are acknowledged, rows are counted. */
 import type { PipelineMetrics } from '../metrics.ts'
+import { addToLedger, adoptLedger, type LedgerCounts, openLedger } from '../ledger/ledger-entries.ts'
+import type { PartitionLedger } from '../../schema/ledger.ts'
 import { type PartitionLease, startNextLife } from '../partitions/partition-lease.ts'
 import { acknowledgedCount, type BatchRange, type PartitionRecord } from '../partitions/partition-records.ts'
 import type { PartitionState } from '../partitions/partition-state.ts'
@@ -41,21 +43,45 @@ export class PartitionProgress {
   /**
    * The rows of the batch range are stored or dead-lettered.
    *
+   * @param counts  What became of its events: in the books with the same write as the progress, so exactly once.
    * @returns the message whose rest is still to be stored, when the batch range was a piece of it.
    */
-  acknowledge (messages: readonly PartitionMessage[], range: BatchRange): PartitionMessage | null {
+  acknowledge (
+    messages: readonly PartitionMessage[], range: BatchRange, counts: LedgerCounts = new Map()
+  ): PartitionMessage | null {
     const last = messages.at(-1)!
     if (range.rows !== undefined && range.rows[1] < last.rows) {
-      this.#next = { ...this.#next, doneRows: range.rows[1], range: null }
+      const doneRows = range.rows[1]
+      const ledger = this.#addToLedger(counts, { done: this.#next.done, doneRows })
+      this.#next = { ...this.#next, doneRows, range: null, ledger }
       return last
     }
     const { since, messages: before } = acknowledgedCount(this.#next)
     this.#next = {
       ...this.#next, done: last.sequence, doneAt: last.storedAt, doneRows: 0, range: null,
-      counted: { since, messages: before + messages.length, done: last.sequence }
+      counted: { since, messages: before + messages.length, done: last.sequence },
+      ledger: this.#addToLedger(counts, { done: last.sequence, doneRows: 0 })
     }
     this.#acknowledged.push(...messages)
     return null
+  }
+
+  /** The books as they are recorded. */
+  get recordedLedger (): PartitionLedger | undefined {
+    return this.#lease.record.ledger
+  }
+
+  /** Changes the books of the next write: removes entries that need not stay. */
+  pruneLedger (prune: (ledger: PartitionLedger) => PartitionLedger): void {
+    if (this.#next.ledger === undefined) return
+    const ledger = prune(this.#next.ledger)
+    if (ledger !== this.#next.ledger) this.#next = { ...this.#next, ledger }
+  }
+
+  /** The books cannot tell what is stored of the last minutes: they begin anew, and those are not compared. */
+  reopenLedger (): void {
+    const { entries } = adoptLedger(this.#next, Date.now())
+    this.#next = { ...this.#next, ledger: { ...openLedger(this.#next, Date.now()), entries } }
   }
 
   /** Records the progress, then acknowledges its messages. */
@@ -64,6 +90,11 @@ export class PartitionProgress {
     await this.#lease.write(this.#next)
     this.#reader.acknowledge(this.#acknowledged)
     this.#acknowledged = []
+  }
+
+  #addToLedger (counts: LedgerCounts, position: { done: number, doneRows: number }): PartitionLedger {
+    const before = { ...this.#next, ledger: adoptLedger(this.#next, Date.now()) }
+    return addToLedger(this.#lease.partition, before, { counts, ...position })
   }
 
   /**

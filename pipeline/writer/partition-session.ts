@@ -1,7 +1,10 @@
 import { MillraceError } from '../../platform/errors.ts'
-import { pause } from '../../platform/intervals.ts'
+import { pause, withTimeout } from '../../platform/intervals.ts'
 import { ROW_LAYOUT } from '../../schema/event-row.ts'
 import { HEADER } from '../../schema/streams.ts'
+import { countBatch } from '../ledger/count-batch.ts'
+import { pruneLedger } from '../ledger/ledger-entries.ts'
+import { LedgerWriter, MAX_ENTRIES } from '../ledger/ledger-writer.ts'
 import type { PartitionLease } from '../partitions/partition-lease.ts'
 import { batchRangeToken, type BatchRange } from '../partitions/partition-records.ts'
 import { buildFrames, chooseBatch } from './batch-range.ts'
@@ -17,6 +20,9 @@ import type { PartitionDeps } from './run-partition.ts'
 /** Longest wait of an idle partition for messages, in milliseconds. */
 const IDLE_MS = 3000
 
+/** A partition that is handed over waits so long for its last write to the ledger, in milliseconds. */
+const LEDGER_WAIT_MS = 2000
+
 /** Takes messages, chooses batch ranges, inserts and acknowledges them, one batch range at a time. */
 export class PartitionSession {
   readonly #deps: PartitionDeps
@@ -25,6 +31,7 @@ export class PartitionSession {
   readonly #filter: DuplicateFilter
   readonly #progress: PartitionProgress
   readonly #search: RefusedRowSearch
+  readonly #ledger: LedgerWriter
   #lastBatchAt = -Infinity
   /** Every row up to this sequence is looked up: it belongs to a batch range that cannot be repeated exactly. */
   #lookUpTo = 0
@@ -38,6 +45,7 @@ export class PartitionSession {
     this.#filter = parts.filter
     this.#progress = new PartitionProgress(parts.lease, parts.reader)
     this.#search = new RefusedRowSearch(deps)
+    this.#ledger = new LedgerWriter(deps.insertLedgerRows, deps.logger)
   }
 
   async run (): Promise<void> {
@@ -48,17 +56,35 @@ export class PartitionSession {
     while (!stop.aborted) {
       if (this.#reader.failure !== null) throw this.#reader.failure
       this.#skipStored()
+      this.#pruneLedger()
       const count = this.#countDue()
       if (count > 0) {
         await this.#waitIfNewer(this.#reader.buffer[0]!.layout)
         if (!stop.aborted) await this.#storeBatch(this.#reader.take(count))
       } else {
         await this.#progress.write()
+        this.#ledger.writeSoon(this.#progress.recordedLedger)
         state.oldestStoredAt = this.#reader.buffer[0]?.storedAt ?? 0
         await this.#reader.waitForMore(this.#msUntilDue(), stop)
       }
     }
     await this.#progress.write()
+    // Or else the next owner writes it.
+    await withTimeout(LEDGER_WAIT_MS, this.#ledger.write(this.#progress.recordedLedger)).catch(() => {})
+  }
+
+  #pruneLedger (isCrowded = false): void {
+    const { isWritten } = this.#ledger
+    this.#progress.pruneLedger((ledger) => pruneLedger(ledger, { now: Date.now(), isWritten, isCrowded }))
+  }
+
+  /** Entries leave the record when there are too many. While ClickHouse is away nothing is stored anyway. */
+  async #makeRoomInLedger (): Promise<void> {
+    const entries = this.#progress.recordedLedger?.entries ?? {}
+    if (Object.keys(entries).length <= MAX_ENTRIES) return
+    await this.#progress.write()
+    await this.#ledger.writeAll(this.#progress.recordedLedger!, this.#deps.stop)
+    this.#pruneLedger(true)
   }
 
   /**
@@ -93,6 +119,7 @@ export class PartitionSession {
       logger.error({ partition: state.key, expected: range.messages, found: count }, 'the stream lost messages of the recorded batch range; the remaining rows are checked for duplicates before the insert')
       this.#lookUpTo = range.last
       this.#progress.setRange(null)
+      this.#progress.reopenLedger()
       return
     }
     const messages = this.#reader.take(count)
@@ -135,8 +162,10 @@ export class PartitionSession {
       await this.#deadLetter(messages, range, { error: null })
       return
     }
+    await this.#makeRoomInLedger()
     this.#progress.setRange(range)
     await this.#progress.write()
+    this.#ledger.writeSoon(this.#progress.recordedLedger)
     await this.#insertRange(messages, range)
   }
 
@@ -186,7 +215,7 @@ export class PartitionSession {
     this.#filter.remember(messages, range)
     countStored(this.#deps, { messages, range, ms: performance.now() - startedAt })
     this.#search.widen(messages.length)
-    this.#acknowledge(messages, range)
+    await this.#acknowledge(messages, range, { isDeadLettered: false })
   }
 
   /** Rows that may be stored under the token of this batch range: under other tokens they would be stored again. */
@@ -209,13 +238,18 @@ export class PartitionSession {
     messages: PartitionMessage[], range: BatchRange, refused: RefusedPiece & { error: InsertError | null }
   ): Promise<void> {
     const taken = await deadLetterRows(this.#deps, { message: messages[0]!, token: this.#tokenOf(range), ...refused })
-    if (taken) this.#acknowledge(messages, range)
+    if (taken) await this.#acknowledge(messages, range, { isDeadLettered: true })
   }
 
-  #acknowledge (messages: PartitionMessage[], range: BatchRange): void {
+  async #acknowledge (
+    messages: PartitionMessage[], range: BatchRange, outcome: { isDeadLettered: boolean }
+  ): Promise<void> {
+    const counts = await countBatch(messages, range, outcome)
+    // Its duplicates may be its own rows, stored by an insert that nobody can tell the outcome of.
+    if (range.first <= this.#lookUpTo && range.deduplicated.length > 0) this.#progress.reopenLedger()
     // Not before: a refusal may mean that ClickHouse is failing, and the partition would be reported as healthy.
     this.#deps.state.phase = 'running'
-    const remaining = this.#progress.acknowledge(messages, range)
+    const remaining = this.#progress.acknowledge(messages, range, counts)
     if (remaining !== null) this.#reader.putBack([remaining])
     this.#search.advance(remaining === null && range.rows !== undefined)
   }

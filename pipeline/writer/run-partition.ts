@@ -2,6 +2,7 @@
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { InsertLedgerRows } from '../ledger/ledger-writer.ts'
 import type { PipelineMetrics } from '../metrics.ts'
 import type { Partition } from '../partitions/event-partitions.ts'
 import type { OnDisconnect } from '../partitions/ordered-pulls.ts'
@@ -26,6 +27,7 @@ export interface PartitionDeps extends PartitionControl {
   connection: NatsConnection
   records: PartitionRecords
   insertFrames: InsertFrames
+  insertLedgerRows: InsertLedgerRows
   /** Whether the table is as every frame expects it. */
   probeTable: () => Promise<boolean>
   limits: BatchLimits

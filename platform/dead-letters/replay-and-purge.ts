@@ -1,7 +1,7 @@
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
 import { personsPartition, type PersonsUpdate } from '../../schema/persons-update.ts'
-import { DEAD_LETTER_STREAM, personsSubject } from '../../schema/streams.ts'
+import { DEAD_LETTER_STREAM, HEADER, personsSubject } from '../../schema/streams.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
 import { DEAD_LETTER_HEADER, type DeadLetterFilter } from './publish-dead-letter.ts'
 import { scanDeadLetters, type ScannedDeadLetter } from './read-dead-letters.ts'
@@ -100,6 +100,8 @@ async function replay (connection: NatsConnection, scanned: ScannedDeadLetter): 
   for (const [name, value] of Object.entries(all)) {
     if (!own.has(name) && !name.startsWith('Nats-')) message.set(name, value)
   }
+  // The books know its events: they were accepted before.
+  if (letter.stage === 'writer') message.set(HEADER.replayed, '1')
   await jetstream(connection).publish(subject, body, { msgID: `replay:${letter.id}:${letter.time}`, headers: message })
   return true
 }

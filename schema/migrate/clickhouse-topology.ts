@@ -46,7 +46,8 @@ const SHARDED: Readonly<Record<string, string>> = {
   events: 'cityHash64(uuid)',
   event_volumes_by_day: 'cityHash64(project_id, event)',
   event_property_counts: 'cityHash64(project_id, event)',
-  ingestion_warnings_by_source: 'cityHash64(project_id, source)'
+  ingestion_warnings_by_source: 'cityHash64(project_id, source)',
+  ledger_by_source: 'cityHash64(project_id, source)'
 }
 
 /** Tables that every node holds whole (`{{every_node}}`). Merge, and no view, because they are read with FINAL. */
