@@ -23,7 +23,7 @@ const HOSTILE = [
 const FIRST_LOAD_BYTES = 90_000
 const SCREEN_BYTES = 25_000
 
-const SCREENS = ['/health', '/projects/1/dead-letters', '/projects/1/events', '/projects/1/properties']
+const SCREENS = ['/health', '/projects/1/dead-letters', '/projects/1/flags', '/projects/1/events', '/projects/1/properties']
 
 /** A page that notes what must not happen: errors in its console and requests to other origins. */
 interface Watched { page: Page, problems: string[] }
@@ -179,6 +179,55 @@ t.test('the console', async (t) => {
     await dialog.getByText('2 replayed.').waitFor()
     await dialog.getByRole('button', { name: 'Close' }).click()
     t.equal(await page.evaluate(() => (globalThis as any).hacked), undefined)
+    t.same(problems, [])
+    await context.close()
+  })
+
+  await t.test('a flag is written, tested as somebody before it is saved, and deleted', async (t) => {
+    const context = await createContext(browser, stack)
+    const { page, problems } = await open(context, stack.url, '/projects/1/flags')
+    await page.getByText('There are no flags yet.').waitFor()
+    await page.getByRole('link', { name: 'New flag' }).click()
+    await page.getByLabel('Key, as SDKs ask for it').fill('new-checkout')
+    await page.getByRole('button', { name: 'Add a filter' }).click()
+    await page.getByLabel('Property').fill('plan')
+    await page.getByLabel('Value: text').fill('["pro", "team"]')
+    await page.getByLabel('Rollout').fill('50')
+    await page.getByText('1. 50 % of persons where plan is "pro" or "team"').waitFor()
+    await page.getByRole('button', { name: 'Add a variant' }).click()
+    await page.getByRole('group', { name: 'Variant 1' }).getByLabel('Key').fill('short')
+    await page.getByLabel('For short').fill('{"steps": 2}')
+
+    await page.getByLabel('Distinct id').fill('ann')
+    await page.getByLabel('Person properties').fill('{"plan": "free"}')
+    await page.getByRole('button', { name: 'Test', exact: true }).click()
+    await page.getByText('saw "free", sent with the request').waitFor()
+    await page.getByText('No matching condition set').waitFor()
+    await page.getByText(/ann is at [\d.]+ of 100: (within|outside of) the rollout of 50 %/).waitFor()
+    t.same(await stack.sql`SELECT key FROM feature_flags`, [], 'it is not saved yet')
+
+    await page.getByLabel('Rollout').fill('100')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('heading', { name: 'new-checkout', level: 1 }).waitFor()
+    t.match(await stack.sql`SELECT filters FROM feature_flags`, [{
+      filters: {
+        groups: [{ properties: [{ key: 'plan', value: ['pro', 'team'], operator: 'exact', type: 'person' }], rollout_percentage: 100 }],
+        multivariate: { variants: [{ key: 'short', rollout_percentage: 100 }] },
+        payloads: { short: '{"steps": 2}' }
+      }
+    }])
+    await page.getByRole('checkbox', { name: 'On' }).uncheck()
+    await page.getByText('Changed: active.').waitFor()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('off for everyone; when on:').waitFor()
+    const { violations } = await new AxeBuilder({ page }).analyze()
+    t.same(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`), [])
+
+    await page.getByRole('button', { name: 'Delete' }).click()
+    t.ok(await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).isDisabled())
+    await page.getByLabel('Type its key').fill('new-checkout')
+    await page.keyboard.press('Enter')
+    await page.getByText('There are no flags yet.').waitFor()
     t.same(problems, [])
     await context.close()
   })

@@ -1,0 +1,175 @@
+import { useState } from 'preact/hooks'
+import { type Condition, describeCondition, type FlagFilters, OPERATORS, type PropertyFilter, readValue, replaceAt, type Variant, WITHOUT_VALUE, writeValue } from './flag-filters.ts'
+
+/** Fields for the conditions, variants and payloads of a flag. What it has no field for stays as it is. */
+export function FilterEditor ({ filters, onChange }: { filters: FlagFilters, onChange: (filters: FlagFilters) => void }) {
+  const { groups = [] } = filters
+  const variants = filters.multivariate?.variants ?? []
+  return (
+    <>
+      <h2>For whom</h2>
+      <p class='hint'>The first condition that matches decides.</p>
+      <ol class='conditions'>
+        {groups.map((condition, index) => (
+          <li key={index}>
+            <ConditionEditor
+              condition={condition} number={index + 1} variants={variants}
+              onChange={(next) => onChange({ ...filters, groups: replaceAt(groups, index, next) })}
+            />
+          </li>
+        ))}
+      </ol>
+      <button type='button' onClick={() => onChange({ ...filters, groups: [...groups, { properties: [], rollout_percentage: 100 }] })}>Add a condition</button>
+      <h2>Variants</h2>
+      <Variants variants={variants} onChange={(next) => onChange({ ...filters, multivariate: next.length === 0 ? null : { variants: next } })} />
+      <h2>Payloads</h2>
+      <Payloads names={variants.length === 0 ? ['true'] : variants.map(({ key }) => key)} filters={filters} onChange={onChange} />
+    </>
+  )
+}
+
+interface ConditionEditorProps {
+  condition: Condition
+  number: number
+  variants: readonly Variant[]
+  onChange: (condition: Condition | null) => void
+}
+
+function ConditionEditor ({ condition, number, variants, onChange }: ConditionEditorProps) {
+  const { properties = [] } = condition
+  return (
+    <fieldset class='condition'>
+      <legend>{number}. {describeCondition(condition)}</legend>
+      {properties.map((filter, index) => (
+        <FilterFields
+          key={index} filter={filter} label={`Condition ${number}, filter ${index + 1}`}
+          onChange={(next) => onChange({ ...condition, properties: replaceAt(properties, index, next) })}
+        />
+      ))}
+      <div class='toolbar'>
+        <label>
+          Rollout{' '}
+          <input
+            type='number' min='0' max='100' step='any' value={condition.rollout_percentage ?? 100}
+            onInput={(event) => onChange({ ...condition, rollout_percentage: event.currentTarget.valueAsNumber })}
+          /> %
+        </label>
+        {variants.length > 0 && (
+          <label>
+            Variant{' '}
+            <select value={condition.variant ?? ''} onChange={(event) => onChange({ ...condition, variant: event.currentTarget.value === '' ? null : event.currentTarget.value })}>
+              <option value=''>by their shares</option>
+              {variants.map(({ key }) => <option key={key} value={key}>{key}</option>)}
+            </select>
+          </label>
+        )}
+        <button type='button' onClick={() => onChange({ ...condition, properties: [...properties, { type: 'person', key: '', operator: 'exact', value: '' }] })}>Add a filter</button>
+        <button type='button' onClick={() => onChange(null)}>Remove condition {number}</button>
+      </div>
+    </fieldset>
+  )
+}
+
+function FilterFields ({ filter, label, onChange }: { filter: PropertyFilter, label: string, onChange: (filter: PropertyFilter | null) => void }) {
+  const { type = 'person', operator } = filter
+  const isProperty = type !== 'cohort' && type !== 'flag'
+  return (
+    <div class='toolbar' role='group' aria-label={label}>
+      <select
+        aria-label='Of what' value={type ?? 'person'} onChange={(event) => {
+          const next = event.currentTarget.value
+          onChange({ type: next, key: next === 'cohort' ? 'id' : '', operator: DEFAULT_OPERATOR[next]!, value: next === 'flag' ? true : '' })
+        }}
+      >
+        <option value='person'>person property</option><option value='group'>group property</option><option value='cohort'>cohort</option><option value='flag'>other flag</option>
+      </select>
+      {type !== 'cohort' && <input aria-label={type === 'flag' ? 'Key of the flag' : 'Property'} required value={filter.key} onInput={(event) => onChange({ ...filter, key: event.currentTarget.value })} />}
+      {isProperty && (
+        <select aria-label='Operator' value={operator ?? 'exact'} onChange={(event) => onChange({ ...filter, operator: event.currentTarget.value })}>
+          {Object.entries(OPERATORS).map(([name, words]) => <option key={name} value={name}>{words}</option>)}
+        </select>
+      )}
+      {!(isProperty && WITHOUT_VALUE.has(operator ?? '')) && (
+        <JsonField label='Value: text, or JSON for numbers and lists' value={filter.value} onChange={(value) => onChange({ ...filter, value })} />
+      )}
+      <button type='button' onClick={() => onChange(null)}>Remove<span class='hidden'> {label}</span></button>
+    </div>
+  )
+}
+
+const DEFAULT_OPERATOR: Record<string, string> = { person: 'exact', group: 'exact', cohort: 'in', flag: 'flag_evaluates_to' }
+
+/** A text field for any value. What is typed stays as typed, although it means a value at each moment. */
+function JsonField ({ label, value, onChange }: { label: string, value: unknown, onChange: (value: unknown) => void }) {
+  const [typed, setTyped] = useState(writeValue(value))
+  return (
+    <input
+      aria-label={label} title={label} value={JSON.stringify(readValue(typed)) === JSON.stringify(value) ? typed : writeValue(value)}
+      onInput={(event) => {
+        setTyped(event.currentTarget.value)
+        onChange(readValue(event.currentTarget.value))
+      }}
+    />
+  )
+}
+
+function Variants ({ variants, onChange }: { variants: readonly Variant[], onChange: (variants: Variant[]) => void }) {
+  const sum = variants.reduce((total, { rollout_percentage: percentage }) => total + percentage, 0)
+  return (
+    <>
+      {variants.length === 0 && <p class='hint'>None: the flag is on or off.</p>}
+      {variants.map((variant, index) => (
+        <div class='toolbar' role='group' aria-label={`Variant ${index + 1}`} key={index}>
+          <label>
+            Key{' '}
+            <input required value={variant.key} onInput={(event) => onChange(replaceAt(variants, index, { ...variant, key: event.currentTarget.value }))} />
+          </label>
+          <label>
+            Share{' '}
+            <input
+              type='number' min='0' max='100' step='any' value={variant.rollout_percentage}
+              onInput={(event) => onChange(replaceAt(variants, index, { ...variant, rollout_percentage: event.currentTarget.valueAsNumber }))}
+            /> %
+          </label>
+          <button type='button' onClick={() => onChange(replaceAt(variants, index, null))}>Remove<span class='hidden'> variant {index + 1}</span></button>
+        </div>
+      ))}
+      {variants.length > 0 && Math.abs(sum - 100) > 1e-6 && <p class='error'>The shares must sum to 100; they sum to {sum}.</p>}
+      <button type='button' onClick={() => onChange([...variants, { key: '', rollout_percentage: Math.max(0, 100 - sum) }])}>Add a variant</button>
+    </>
+  )
+}
+
+/** A payload is JSON in a string, or any other JSON. */
+function payloadText (payload: unknown): string {
+  return payload === undefined ? '' : typeof payload === 'string' ? payload : JSON.stringify(payload)
+}
+
+interface PayloadsProps {
+  /** Of variants, or `true`. */
+  names: readonly string[]
+  filters: FlagFilters
+  onChange: (filters: FlagFilters) => void
+}
+
+function Payloads ({ names, filters, onChange }: PayloadsProps) {
+  const { payloads = {} } = filters
+  return (
+    <>
+      {names.map((name) => (
+        <p key={name}>
+          <label>
+            For <code>{name}</code>{' '}
+            <input
+              placeholder='none; any JSON' value={payloadText(payloads[name])} onInput={(event) => {
+                const { [name]: _, ...others } = payloads
+                const text = event.currentTarget.value
+                onChange({ ...filters, payloads: text === '' ? others : { ...others, [name]: text } })
+              }}
+            />
+          </label>
+        </p>
+      ))}
+    </>
+  )
+}

@@ -1,0 +1,29 @@
+import t from 'tap'
+import { describeCondition, describeFilter, describeRollout, readValue, replaceAt, writeValue } from './flag-filters.ts'
+
+t.test('conditions read as sentences', async (t) => {
+  for (const [condition, sentence] of [
+    [{}, 'Everyone'],
+    [{ rollout_percentage: 20 }, '20 % of everyone'],
+    [{ properties: [{ key: 'plan', operator: 'exact', value: ['pro', 'team'] }], rollout_percentage: 100 }, 'Persons where plan is "pro" or "team"'],
+    [{ properties: [{ key: 'age', operator: 'gt', value: 18 }, { key: 'mail', operator: 'is_set' }], rollout_percentage: 5, variant: 'test' },
+      '5 % of persons where age > 18 and mail is set: variant test'],
+    [{ aggregation_group_type_index: 0, properties: [] }, 'All groups of type 0'],
+    [{ properties: [{ key: 'id', type: 'cohort', operator: 'not_in', value: 7 }] }, 'Persons where not in cohort 7'],
+    [{ properties: [{ key: 'base', type: 'flag', value: 'control' }] }, 'Persons where flag base is "control"']
+  ] as const) t.equal(describeCondition(condition as never), sentence)
+  t.equal(describeFilter({ key: 'x', operator: 'from_tomorrow', value: 1 }), 'x from_tomorrow 1', 'an operator of a later version')
+  t.equal(describeRollout({}), 'nobody')
+  t.equal(describeRollout({ groups: [{}, {}], multivariate: { variants: [{ key: 'a', rollout_percentage: 100 }] } }), '2 conditions, 1 variant')
+})
+
+t.test('a value that was shown in a text field and not touched stays the same', async (t) => {
+  for (const value of ['pro', '', '42', 'true', '"quoted"', '[1]', 42, true, null, ['a', 'b'], { a: 1 }, 'a, b', '1.10']) {
+    t.same(readValue(writeValue(value)), value, JSON.stringify(value))
+  }
+})
+
+t.test('an element of a list is changed or removed', async (t) => {
+  t.same(replaceAt(['a', 'b', 'c'], 1, 'x'), ['a', 'x', 'c'])
+  t.same(replaceAt(['a', 'b', 'c'], 1, null), ['a', 'c'])
+})

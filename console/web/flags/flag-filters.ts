@@ -1,0 +1,113 @@
+/** The filters of a flag, as the console reads and writes them and as sentences. Unknown fields stay as they are. */
+
+export interface FeatureFlag {
+  id: number
+  key: string
+  name: string
+  active: boolean
+  filters: FlagFilters
+  ensure_experience_continuity: boolean
+  version: number
+  created_at: string
+  updated_at: string
+}
+
+export interface FlagFilters {
+  groups?: Condition[]
+  multivariate?: { variants: Variant[] } | null
+  payloads?: Record<string, unknown>
+}
+
+export interface Condition {
+  properties?: PropertyFilter[]
+  rollout_percentage?: number | null
+  variant?: string | null
+  aggregation_group_type_index?: number | null
+}
+
+export interface PropertyFilter {
+  type?: string | null
+  key: string
+  operator?: string | null
+  value?: unknown
+}
+
+export interface Variant {
+  key: string
+  name?: string
+  rollout_percentage: number
+}
+
+/** Every operator for properties, with the words of a sentence. */
+export const OPERATORS: Record<string, string> = {
+  exact: 'is', is_not: 'is not', is_set: 'is set', is_not_set: 'is not set', icontains: 'contains', not_icontains: 'does not contain',
+  icontains_multi: 'contains one of', not_icontains_multi: 'contains none of', starts_with: 'starts with', not_starts_with: 'does not start with',
+  ends_with: 'ends with', not_ends_with: 'does not end with', regex: 'matches', not_regex: 'does not match', gt: '>', gte: '≥', lt: '<', lte: '≤',
+  between: 'is between', not_between: 'is not between', is_date_exact: 'is on', is_date_before: 'is before', is_date_after: 'is after',
+  semver_eq: 'is version', semver_neq: 'is not version', semver_gt: 'is after version', semver_gte: 'is at least version', semver_lt: 'is before version',
+  semver_lte: 'is at most version', semver_tilde: 'is a patch of version', semver_caret: 'is compatible with version', semver_wildcard: 'is a version like'
+}
+
+/** Operators that compare with nothing. */
+export const WITHOUT_VALUE = new Set(['is_set', 'is_not_set'])
+
+/** `plan is "pro" or "team"`. */
+export function describeFilter ({ type, key, operator, value }: PropertyFilter): string {
+  if (type === 'cohort') return `${operator === 'not_in' ? 'not in' : 'in'} cohort ${valueText(value)}`
+  if (type === 'flag') {
+    return value === true ? `flag ${key} is on` : value === false ? `flag ${key} is off` : `flag ${key} is ${valueText(value)}`
+  }
+  const name = operator ?? 'exact'
+  const words = `${key} ${OPERATORS[name] ?? name}`
+  return WITHOUT_VALUE.has(name) ? words : `${words} ${valueText(value)}`
+}
+
+/** `70 % of persons where plan is "pro": variant test`. */
+export function describeCondition (condition: Condition): string {
+  const { properties = [], rollout_percentage: percentage, variant } = condition
+  const groupType = condition.aggregation_group_type_index
+  const of = groupType == null ? 'persons' : `groups of type ${groupType}`
+  const all = groupType == null ? 'everyone' : `all ${of}`
+  const who = properties.length === 0 ? all : `${of} where ${properties.map(describeFilter).join(' and ')}`
+  const isWhole = percentage == null || percentage === 100
+  const share = isWhole ? who[0]!.toUpperCase() + who.slice(1) : `${percentage} % of ${who}`
+  return variant == null ? share : `${share}: variant ${variant}`
+}
+
+/** One line for the list of flags. */
+export function describeRollout ({ groups = [], multivariate }: FlagFilters): string {
+  const variants = multivariate?.variants ?? []
+  const suffix = variants.length === 0 ? '' : `, ${variants.length} variant${variants.length === 1 ? '' : 's'}`
+  if (groups.length === 0) return 'nobody'
+  if (groups.length === 1) return describeCondition(groups[0]!) + suffix
+  return `${groups.length} conditions${suffix}`
+}
+
+function valueText (value: unknown): string {
+  if (Array.isArray(value)) return value.map((each) => JSON.stringify(each)).join(' or ')
+  return JSON.stringify(value) ?? 'nothing'
+}
+
+/**
+ * What stands in a text field for a value: text as it is, anything else as JSON. Text that would be read as JSON is
+ * quoted, so that writing and reading give the same.
+ */
+export function writeValue (value: unknown): string {
+  if (value === undefined) return ''
+  if (typeof value === 'string' && readValue(value) === value) return value
+  return JSON.stringify(value)
+}
+
+/** The value that a text field means: JSON if it is, else the text. */
+export function readValue (text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return text
+  }
+}
+
+/** Another list, with one element changed; null removes it. */
+export function replaceAt<T> (list: readonly T[], index: number, next: T | null): T[] {
+  return list.flatMap((each, at) => at !== index ? [each] : next === null ? [] : [next])
+}

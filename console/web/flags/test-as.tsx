@@ -1,0 +1,144 @@
+import { useState } from 'preact/hooks'
+import { ApiError, request } from '../api-client.ts'
+import { showText } from '../format.ts'
+import { projectId } from '../router.ts'
+import { Failed } from '../states.tsx'
+import { describeFilter, type FlagFilters, readValue } from './flag-filters.ts'
+
+/** A flag as it would be saved. */
+export interface Draft {
+  key: string
+  active: boolean
+  filters: FlagFilters
+}
+
+interface Explanation {
+  key: string
+  active: boolean
+  value: boolean | string
+  failed: boolean
+  payload?: unknown
+  reason: { code: string, condition_index: number | null, description: string }
+  conditions: ExplainedCondition[]
+}
+
+interface ExplainedCondition {
+  result: string | null
+  value: boolean | string | null
+  filters: { type: string, key: string, operator: string, value: unknown, seen?: unknown, source: string, passes: boolean | null }[]
+  rollout: { percentage: number, identifier: string | null, place: number | null, variant_place: number | null }
+}
+
+const SOURCES: Record<string, string> = {
+  sent: 'sent with the request', stored: 'stored', flag: 'the value of that flag', missing: 'not there', not_read: 'could not be read'
+}
+
+/** Computes flags for somebody and shows why. @param draft  The only flag to test, as it is drafted; absent: all. */
+export function TestAs ({ draft }: { draft?: Draft }) {
+  const [distinctId, setDistinctId] = useState('')
+  const [properties, setProperties] = useState('')
+  const [groups, setGroups] = useState('')
+  const [results, setResults] = useState<Explanation[]>()
+  const [error, setError] = useState<ApiError>()
+
+  async function run (): Promise<void> {
+    setError(undefined)
+    try {
+      const answer = await request<{ results: Explanation[] }>(`/api/projects/${projectId.value}/feature_flags/test`, {
+        method: 'POST',
+        body: {
+          distinct_id: distinctId,
+          ...readObject('person_properties', properties),
+          ...readObject('groups', groups),
+          ...(draft === undefined ? {} : { draft, flag_keys: [draft.key] })
+        }
+      })
+      setResults(answer.results)
+    } catch (cause) {
+      setError(cause instanceof ApiError ? cause : new ApiError(0, 'invalid_input', String(cause instanceof Error ? cause.message : cause)))
+    }
+  }
+
+  return (
+    <>
+      <form
+        class='test-as' onSubmit={(event) => {
+          event.preventDefault()
+          void run()
+        }}
+      >
+        <label>Distinct id <input required value={distinctId} onInput={(event) => setDistinctId(event.currentTarget.value)} /></label>
+        <label>Person properties (JSON) <input placeholder='{"plan": "pro"}' value={properties} onInput={(event) => setProperties(event.currentTarget.value)} /></label>
+        <label>Groups (JSON) <input placeholder='{"company": "acme"}' value={groups} onInput={(event) => setGroups(event.currentTarget.value)} /></label>
+        <button type='submit' class='primary'>Test</button>
+      </form>
+      {error !== undefined && <Failed error={error} onRetry={() => { void run() }} />}
+      <div role='status'>
+        {results !== undefined && results.length === 0 && <p class='hint'>There are no flags.</p>}
+        {results?.map((flag) => <Explained key={flag.key} flag={flag} isOnly={results.length === 1} />)}
+      </div>
+    </>
+  )
+}
+
+/** @throws {Error} for what is no JSON object. */
+function readObject (name: string, text: string): Record<string, unknown> {
+  if (text.trim() === '') return {}
+  const value = readValue(text)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error(`${name.replace('_', ' ')} must be a JSON object`)
+  return { [name]: value }
+}
+
+function Explained ({ flag, isOnly }: { flag: Explanation, isOnly: boolean }) {
+  return (
+    <details open={isOnly}>
+      <summary>
+        <strong>{showText(flag.key, 60)}</strong> is <code>{flag.failed ? 'not computed' : String(flag.value)}</code>{' '}
+        <span class='hint'>{flag.reason.description}</span>
+      </summary>
+      {flag.payload !== undefined && <p>Payload: <code>{showText(JSON.stringify(flag.payload), 400)}</code></p>}
+      <ol class='conditions'>
+        {flag.conditions.map((condition, index) =>
+          <ExplainedConditionItem key={index} condition={condition} decides={flag.reason.condition_index === index} />)}
+      </ol>
+    </details>
+  )
+}
+
+function ExplainedConditionItem ({ condition, decides }: { condition: ExplainedCondition, decides: boolean }) {
+  const { result, value, filters, rollout } = condition
+  return (
+    <li>
+      <p>
+        {result === 'condition_match' ? <>Matches: <code>{String(value)}</code></> : result === null ? 'Unknown: stored properties could not be read' : 'Does not match'}
+        {decides && <strong> · decides</strong>}
+      </p>
+      <ul>
+        {filters.map((filter, index) => <ExplainedFilter key={index} filter={filter} />)}
+        <li>{describePlace(rollout, result)}</li>
+      </ul>
+    </li>
+  )
+}
+
+function ExplainedFilter ({ filter }: { filter: ExplainedCondition['filters'][number] }) {
+  const { passes, source } = filter
+  const outcome = passes === null ? 'unknown' : passes ? 'passes' : 'does not pass'
+  return (
+    <li>
+      <span aria-hidden>{passes === null ? '?' : passes ? '✓' : '✗'}</span><span class='hidden'>{outcome}:</span> {showText(describeFilter(filter), 200)}{' '}
+      <span class='hint'>
+        {'seen' in filter && <>saw <code>{showText(JSON.stringify(filter.seen) ?? '', 120)}</code>, </>}
+        {SOURCES[source] ?? source}
+      </span>
+    </li>
+  )
+}
+
+function describePlace ({ percentage, identifier, place, variant_place: variantPlace }: ExplainedCondition['rollout'], result: string | null): string {
+  if (identifier === null || place === null) return 'The request has no identifier to place in the rollout.'
+  const at = `${showText(identifier, 60)} is at ${place.toFixed(2)} of 100`
+  const side = place <= percentage ? `within the rollout of ${percentage} %` : `outside of the rollout of ${percentage} %`
+  const among = variantPlace === null || result !== 'condition_match' ? '' : `; among the variants at ${variantPlace.toFixed(2)}`
+  return `${at}: ${side}${among}`
+}
