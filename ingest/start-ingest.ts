@@ -99,7 +99,8 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     fingerprintKey: () => fingerprintKey.current,
     cookielessSalts: () => cookielessSalts.current,
     limits: { ...config.limits, maxEventBytes, partitions: config.streams.partitions },
-    now: Date.now
+    publishedThrough: publishing.publishedThrough,
+    isRegistered: () => publishing.presence.isRegistered
   })
 
   let phase: ProcessPhase = 'running'
@@ -114,7 +115,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
       registry: metrics.registry,
       phase: () => phase,
       checks: {
-        nats: async () => { if (!link.isUp()) throw new Error('not connected') },
+        nats: async () => { if (!link.isUp() || !publishing.presence.isRegistered) throw new Error('not connected') },
         api: async () => await askApi(config.apiUrl)
       },
       // 503 when one is stuck, although events are taken as long as the spool has room.

@@ -13,6 +13,7 @@ import type { LargeBodyPool } from '../large/large-body-pool.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import type { EventPartitions, PublishFrames } from '../publish/event-partitions.ts'
 import type { EncodedUpdate, PersonsPartitions } from '../publish/persons-partitions.ts'
+import type { PublishedThrough } from '../publish/published-through.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
 import { addressOf, type RequestContext, type Sender, storedAddress } from './envelope.ts'
 import type { DropReason, IngestCounts } from './ingest-counts.ts'
@@ -38,7 +39,10 @@ export interface CaptureDeps {
   /** The salts of visitors without cookies that are known. */
   cookielessSalts: () => CookielessSalts
   limits: CaptureLimits
-  now: () => number
+  /** Gives each request its time of receipt. */
+  publishedThrough: PublishedThrough
+  /** False: nobody would wait for the events of this process, so it must not acknowledge any. */
+  isRegistered: () => boolean
 }
 
 export interface CaptureLimits {
@@ -97,9 +101,10 @@ const SMALL_INFLATED_BYTES = 1_048_576
  * 4. publish, and wait until every message with one of its events, or with a warning about one, is durable
  */
 export function createCapture (deps: CaptureDeps): Capture {
-  const { keys, rateLimit, counts, takeEvent, partitions, persons, warnings, pool, budget, limits } = deps
+  const { counts, takeEvent, partitions, persons, warnings, pool, budget, limits, publishedThrough } = deps
 
   return function capture (request) {
+    if (!deps.isRegistered()) throw notRegistered()
     const chunks = readAtOnce(request, limits.maxBodyBytes)
     return chunks === null ? captureAsItComes(request) : captureBytes(request, chunks)
   }
@@ -120,9 +125,10 @@ export function createCapture (deps: CaptureDeps): Capture {
 
   function captureBytes (request: CaptureRequest, chunks: Buffer[]): Promise<unknown> {
     const { requestId, query, isEngage, dialect } = request
-    const bodyRequest: BodyRequest = { requestId, query, isEngage, dialect, receivedAt: deps.now() }
+    const bodyRequest: BodyRequest = { requestId, query, isEngage, dialect, receivedAt: publishedThrough.receivedAt() }
     const body = decodeSmallBody(chunks, hintsOf(request))
-    return body === null ? captureLarge(request, bodyRequest, chunks) : captureSmall(request, bodyRequest, body)
+    if (body !== null) return captureSmall(request, bodyRequest, body)
+    return holding(bodyRequest.receivedAt, captureLarge(request, bodyRequest, chunks))
   }
 
   function captureSmall (request: CaptureRequest, bodyRequest: BodyRequest, body: SentBody): Promise<unknown> {
@@ -136,7 +142,14 @@ export function createCapture (deps: CaptureDeps): Capture {
         : sink.keptEvents(results).then((events) => { request.results = events })
       return noted === null ? kept : Promise.all([kept, warnings.add(taken.projectId, noted)])
     }
-    return taken instanceof Promise ? taken.then(countAndWait) : countAndWait(taken)
+    // The rows of a body that is taken at once are in open messages by now, and those are in flight.
+    return taken instanceof Promise ? holding(bodyRequest.receivedAt, taken.then(countAndWait)) : countAndWait(taken)
+  }
+
+  /** Keeps what was received from being passed by the watermark until the work on it has ended. */
+  function holding (receivedAt: number, work: Promise<unknown>): Promise<unknown> {
+    const inFlight = publishedThrough.begin(receivedAt)
+    return work.finally(() => publishedThrough.end(inFlight))
   }
 
   async function captureLarge (request: CaptureRequest, bodyRequest: BodyRequest, chunks: Buffer[]): Promise<void> {
@@ -165,11 +178,11 @@ export function createCapture (deps: CaptureDeps): Capture {
     request.credentials = credentials
     const { apiKey, projectId } = credentials
     const { sender, query, raw } = request
-    const found = keys.findProject(apiKey, projectId, CAPTURE_SCOPE)
+    const found = deps.keys.findProject(apiKey, projectId, CAPTURE_SCOPE)
     return found instanceof Promise ? found.then(admitTo) : admitTo(found)
 
     function admitTo (project: Project): Admission {
-      rateLimit.check(project.id)
+      deps.rateLimit.check(project.id)
       const address = addressOf(sender)
       const visitor = { address, userAgent: raw.headers['user-agent'] ?? '' }
       return { project, ip: storedAddress(address, query, project), visitor }
@@ -177,7 +190,7 @@ export function createCapture (deps: CaptureDeps): Capture {
   }
 
   function count ({ projectId, received, dropped }: TakenBody): void {
-    rateLimit.spend(projectId, received)
+    deps.rateLimit.spend(projectId, received)
     counts.received += received
     counts.accepted += received
     for (const reason in dropped) {
@@ -256,6 +269,10 @@ export class RequestSink implements EventSink {
     // Neighbours mostly share a message; a repeated entry would only be awaited twice.
     if (this.#messages.at(-1) !== message) this.#messages.push(message)
   }
+}
+
+function notRegistered (): HttpError {
+  return new HttpError(503, 'server_error', 'stream_unavailable', 'This process has not reached NATS since it started. Try again.')
 }
 
 /** The bytes of a request that needs no waiting for them. A GET carries its body in the query. */

@@ -44,7 +44,7 @@ export interface DurablePublisher {
   publishPersons: Publish
   /** Why the last write failed, by code; null when it succeeded. */
   readonly failures: Readonly<PublishFailures>
-  /** Ends draining; what is spooled stays for the next process. */
+  /** Ends draining; what is spooled stays for the next process. The spool is to be closed after it. */
   close (): Promise<void>
 }
 
@@ -89,7 +89,6 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
     async close () {
       stopped.abort()
       await draining
-      await spool.close()
     }
   }
 

@@ -5,6 +5,7 @@ import type { EventRow } from '../normalise/event-row.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 import { type EncodedFrame, FrameEncoder, isFull, needsNewMessage } from '../frames/frame-encoder.ts'
 import type { Publish } from './durable-publisher.ts'
+import { alsoReceived, type InFlight, type PublishedThrough } from './published-through.ts'
 
 /**
  * Live events older than this take the historical partitions. So an insert of live events touches three monthly
@@ -90,11 +91,14 @@ interface GroupCommitOptions {
   fingerprintKey: () => FingerprintKey | null
   /** Longest time that a message stays open while others are in flight, in milliseconds. */
   maxWaitMs: number
+  /** Told of each message from its first row until it is durable. */
+  publishedThrough: PublishedThrough
 }
 
 /** A message that is open for rows, or in flight. */
 interface Commit {
   requestId: string
+  inFlight: InFlight
   done: Promise<void>
   resolve: () => void
   reject: (error: unknown) => void
@@ -124,7 +128,8 @@ class GroupCommit {
   /** Adds a row; the promise resolves with the message that carries it. Equal promises, same message. */
   append (row: EventRow, requestId: string): Promise<void> {
     if (needsNewMessage(row)) this.#flush()
-    const commit = this.#open ??= this.#begin(requestId)
+    const commit = this.#open ??= this.#begin(requestId, row.receivedAt)
+    alsoReceived(commit.inFlight, row.receivedAt)
     this.#encoder.append(row)
     if (isFull(this.#encoder)) this.#flush()
     return commit.done
@@ -139,14 +144,14 @@ class GroupCommit {
     this.#send(commit, this.#encoder.take())
   }
 
-  #begin (requestId: string): Commit {
+  #begin (requestId: string, receivedAt: number): Commit {
     if (this.#inFlight === 0) this.#flushSoon()
     else this.#timer = setTimeout(() => this.#flush(), this.#options.maxWaitMs)
     const { promise: done, resolve, reject } = Promise.withResolvers<void>()
     // Anyone who appended awaits it; a request that failed for another reason does not, and that is no error of its
     // own.
     done.catch(() => {})
-    return { requestId, done, resolve, reject }
+    return { requestId, inFlight: this.#options.publishedThrough.begin(receivedAt), done, resolve, reject }
   }
 
   /** Sends when a turn of the event loop brought no further row: the burst of requests is over. */
@@ -160,12 +165,13 @@ class GroupCommit {
   }
 
   #send (commit: Commit, frame: EncodedFrame): void {
-    const { subject, nextMessageId, publish } = this.#options
+    const { subject, nextMessageId, publish, publishedThrough } = this.#options
     this.#inFlight++
     publish({
       subject, id: nextMessageId(), payload: frame.payload, headers: frameHeaders(frame, commit.requestId)
     }).then(commit.resolve, commit.reject).finally(() => {
       this.#inFlight--
+      publishedThrough.end(commit.inFlight)
       if (this.#inFlight === 0 && this.#open !== null) this.#flushSoon()
     })
   }

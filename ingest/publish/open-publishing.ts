@@ -8,6 +8,8 @@ import type { IngestConfig } from '../config.ts'
 import { createDurablePublisher, createPublishCounts, type PublishFailures } from './durable-publisher.ts'
 import { createEventPartitions, createPublishFrames, type EventPartitions, type PublishFrames } from './event-partitions.ts'
 import { createPersonsPartitions, type PersonsPartitions } from './persons-partitions.ts'
+import { Presence } from './presence.ts'
+import { PublishedThrough } from './published-through.ts'
 import { openStreamLink, type StreamLink } from './stream-link.ts'
 import { WarningTotals } from './warning-totals.ts'
 import { adoptSpools, openOwnSpool } from '../spool/spool-folders.ts'
@@ -22,6 +24,8 @@ export interface Publishing {
   link: StreamLink
   spool: Spool
   failures: Readonly<PublishFailures>
+  publishedThrough: PublishedThrough
+  presence: Presence
   shutdownSteps: ShutdownStep[]
 }
 
@@ -54,13 +58,19 @@ export async function openPublishing (
   const spool = await openOwnSpool(spools)
   metrics.gaugeFrom('spool_max_bytes', 'Maximum bytes of the spool; when it is full, requests are answered with 503.', () => spools.maxBytes)
   const publisher = createDurablePublisher({ link, spool, logger }, createPublishCounts(metrics, spool))
-  const adoption = adoptSpools({ ...spools, link })
+  const publishedThrough = new PublishedThrough(Date.now, () => spool.isEmpty)
+  const presence: Presence = new Presence({
+    processId, link, spool, publishedThrough, replicas: config.streams.replicas, logger, now: Date.now,
+    hasStraySpools: () => adoption.hasStraySpools()
+  })
+  const adoption = await adoptSpools({ ...spools, link, retire: async (folder) => await presence.retire(folder) })
+  await presence.start()
 
   const events = { publish: publisher.publishEvents, nextMessageId }
   const warnings = new WarningTotals({ ...events, source: processId, logger, now: Date.now })
   return {
     partitions: createEventPartitions(config.streams.partitions, {
-      ...events, fingerprintKey, maxWaitMs: config.groupCommitMs
+      ...events, fingerprintKey, publishedThrough, maxWaitMs: config.groupCommitMs
     }),
     persons: createPersonsPartitions({ publish: publisher.publishPersons, nextMessageId }),
     warnings,
@@ -68,10 +78,14 @@ export async function openPublishing (
     link,
     spool,
     failures: publisher.failures,
+    publishedThrough,
+    presence,
     shutdownSteps: [
       { name: 'publish the last warnings', run: async () => await warnings.close() },
       { name: 'stop adopting spools', run: async () => await adoption.stop() },
       { name: 'stop draining the spool', run: async () => await publisher.close() },
+      { name: 'remove the entry from NATS', run: async () => await presence.stop() },
+      { name: 'give the spool back', run: async () => await spool.close() },
       { name: 'close nats', run: async () => await link.close() }
     ]
   }

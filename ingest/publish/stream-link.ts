@@ -23,6 +23,8 @@ export interface StreamLinkOptions {
 export interface StreamLink {
   /** Connected, and the streams are there. */
   isUp (): boolean
+  /** Null before the first one; after that, the client's own, which reconnects. */
+  connection (): NatsConnection | null
   /** Resolves when the link is up for the first time; rejects when the streams cannot be used. */
   opened: Promise<void>
   /** Bytes of the largest payload that the server takes. */
@@ -58,6 +60,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
   return {
     opened,
     isUp: () => isUp,
+    connection: () => connection,
     maxPayloadBytes () {
       const allowed = connection?.info?.max_payload ?? MAX_MESSAGE_BYTES
       return Math.min(allowed, MAX_MESSAGE_BYTES) - ENVELOPE_BYTES

@@ -7,6 +7,7 @@ import { type FileLock, flushFolder, tryLockFile } from '../../platform/durable-
 import type { StreamLink } from '../publish/stream-link.ts'
 import { listSegments } from './segment-writer.ts'
 import { drainSpool, Spool } from './spool.ts'
+import { readRegistration } from './spool-registration.ts'
 
 interface OpenSpoolsOptions {
   /** Folder of all spools of this machine: one numbered folder for each ingest process that ran at a time. */
@@ -38,30 +39,47 @@ export async function openOwnSpool ({ root, maxBytes, logger }: OpenSpoolsOption
   throw new Error(`all ${MAX_SPOOLS} spool folders of ${root} are in use`)
 }
 
-/** Publishes, in the background, what processes that no longer run have left. */
-export function adoptSpools (options: OpenSpoolsOptions & { link: StreamLink }): IntervalLoop {
+/** The background work on spools of processes that no longer run. */
+export interface SpoolAdoption extends IntervalLoop {
+  /** Whether a spool has messages but no entry in NATS, as one that a version without entries left. */
+  hasStraySpools: () => boolean
+}
+
+/**
+ * Publishes, in the background, what processes that no longer run have left.
+ *
+ * @param options.retire  Called with each folder that is empty now, while this process has its lock.
+ */
+export async function adoptSpools (
+  options: OpenSpoolsOptions & { link: StreamLink, retire: (folder: string) => Promise<void> }
+): Promise<SpoolAdoption> {
   const { link, logger } = options
+  let stray = await countStraySpools(options.root)
 
   async function run (signal: AbortSignal): Promise<void> {
     if (!link.isUp()) return
     for (const spool of await adoptOrphanedSpools(options)) {
       await drainSpool({ spool, publish: link.publish, onProgress: () => {}, logger, signal })
-      await spool.close()
+      if (spool.isEmpty) await options.retire(spool.folder).finally(async () => await spool.close())
+      else await spool.close()
     }
+    stray = await countStraySpools(options.root)
   }
 
-  return runAtIntervals({
+  const loop = runAtIntervals({
     everyMs: ADOPT_INTERVAL_MS, run, logger, failure: 'taking over spools of processes that no longer run failed', stopWithinMs: Infinity
   })
+  return { ...loop, hasStraySpools: () => stray > 0 }
 }
 
-/** Takes every folder that has messages and whose process no longer runs. The caller drains and closes them. */
+/**
+ * Takes every folder that has messages or an entry in NATS, and whose process no longer runs. The caller drains and
+ * closes them.
+ */
 export async function adoptOrphanedSpools ({ root, logger }: OpenSpoolsOptions): Promise<Spool[]> {
   const adopted: Spool[] = []
-  for (const name of await readdir(root)) {
-    if (!/^\d+$/.test(name)) continue
-    const folder = path.join(root, name)
-    if ((await listSegments(folder)).length === 0) continue
+  for (const folder of await listSpools(root)) {
+    if ((await listSegments(folder)).length === 0 && await readRegistration(folder) === 'unregistered') continue
     const lock = tryLockFolder(folder)
     if (lock === null) continue
     logger.warn({ folder }, 'took over the spool of a process that no longer runs')
@@ -69,6 +87,18 @@ export async function adoptOrphanedSpools ({ root, logger }: OpenSpoolsOptions):
     adopted.push(await Spool.open({ folder, lock, maxBytes: 0, logger }))
   }
   return adopted
+}
+
+async function countStraySpools (root: string): Promise<number> {
+  let stray = 0
+  for (const folder of await listSpools(root)) {
+    if (await readRegistration(folder) === 'unregistered' && (await listSegments(folder)).length > 0) stray++
+  }
+  return stray
+}
+
+async function listSpools (root: string): Promise<string[]> {
+  return (await readdir(root)).filter((name) => /^\d+$/.test(name)).map((name) => path.join(root, name))
 }
 
 /**

@@ -33,6 +33,7 @@ export class Spool {
   readonly #writer: SegmentWriter
   #bytes: number
   #appending = 0
+  #appends = 0
 
   private constructor (options: SpoolOptions, reader: SegmentReader, left: { lastSegment: number, bytes: number }) {
     this.#options = options
@@ -50,6 +51,10 @@ export class Spool {
       bytes += (await stat(segmentPath(options.folder, segment))).size
     }
     return new Spool(options, reader, { lastSegment, bytes })
+  }
+
+  get folder (): string {
+    return this.#options.folder
   }
 
   /** Bytes that wait to be published, about. */
@@ -72,6 +77,7 @@ export class Spool {
       throw new MillraceError('MILLRACE_SPOOL_FULL', 'the spool is full', { action: 'retry' })
     }
     this.#appending += bytes
+    this.#appends++
     try {
       await this.#writer.append(message)
     } finally {
@@ -118,10 +124,11 @@ export class Spool {
   /** All is published: removes the segment in hand too. */
   async #drop (): Promise<void> {
     if (this.#appending > 0) return
+    const appends = this.#appends
     await this.#writer.rotate()
     // Reading removes the segments that were read to their end. What was appended meanwhile stays for the next call.
     const left = await this.#reader.read(this.#writer.position)
-    if (left === null && this.#appending === 0) this.#bytes = 0
+    if (left === null && this.#appends === appends) this.#bytes = 0
   }
 }
 

@@ -1,0 +1,120 @@
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import t from 'tap'
+import { jetstreamManager } from '@nats-io/jetstream'
+import type { KV } from '@nats-io/kv'
+import { createLogger } from '../../platform/logger.ts'
+import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
+import { ANNOUNCED_KEY, INGEST_BUCKET, type IngestPresence, presenceKey } from '../../schema/ingest-presence.ts'
+import { EVENTS_STREAM, HEADER } from '../../schema/streams.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { loadIngestConfig } from '../config.ts'
+import { readRegistration, spoolFolderId, writeRegistration } from '../spool/spool-registration.ts'
+import { type Ingest, startIngest } from '../start-ingest.ts'
+import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
+
+const ingest = await startTestIngest(t)
+const bucket = await openBucket(ingest.connection, INGEST_BUCKET, { replicas: 1, history: 1, allow_direct: false })
+const own = path.join(ingest.dataDir, 'spool', '0')
+const logger = createLogger({ component: 'ingest', level: 'silent' })
+
+async function readEntry (from: KV, folder: string): Promise<IngestPresence | null> {
+  const entry = await from.get(presenceKey(await spoolFolderId(folder)))
+  return entry?.operation === 'PUT' ? entry.json<IngestPresence>() : null
+}
+
+async function sendTo ({ port }: Pick<Ingest, 'port'>): Promise<number> {
+  const body = JSON.stringify({ api_key: PROJECT_KEY, event: 'e', distinct_id: 'u' })
+  const response = await fetch(`http://127.0.0.1:${port}/capture/`, { method: 'POST', body })
+  await response.text()
+  return response.status
+}
+
+/** Another process with the same data directory. */
+async function startSecond (): Promise<Ingest & { stop: () => Promise<void> }> {
+  const second = await startIngest(loadIngestConfig({
+    NATS_URL: ingest.nats.url, DATABASE_URL: ingest.postgres.url, MILLRACE_PORT: '0', MILLRACE_DATA_DIR: ingest.dataDir
+  }), logger)
+  return { ...second, stop: async () => { for (const step of second.shutdownSteps) await step.run() } }
+}
+
+t.test('a process has an entry before it answers, and the entry follows the clock', async (t) => {
+  const first = await readEntry(bucket, own)
+  t.match(first, { processId: /^[0-9a-f]{12}$/, pid: process.pid, folder: own, spoolBytes: 0, spooledSince: null })
+  t.equal(await sendTo(ingest.ingest), 200)
+  await waitFor(async () => (await readEntry(bucket, own))!.publishedThrough > first!.at)
+})
+
+t.test('the entry stands still while the spool has something, and goes on when it is drained', async (t) => {
+  await ingest.nats.kill('SIGKILL')
+  t.equal(await sendTo(ingest.ingest), 200)
+  const sentBefore = Date.now()
+  await ingest.nats.restart()
+  await waitFor(async () => await ingest.connection.flush().then(() => true))
+  await waitFor(async () => (await readEntry(bucket, own))!.publishedThrough > sentBefore)
+  t.match(await readEntry(bucket, own), { spoolBytes: 0 })
+})
+
+t.test('an orderly stop removes the entry', async (t) => {
+  const second = await startSecond()
+  const folder = path.join(ingest.dataDir, 'spool', '1')
+  t.ok(await readEntry(bucket, folder))
+  t.equal(await readRegistration(folder), 'registered')
+  await second.stop()
+  t.equal(await readEntry(bucket, folder), null)
+  t.equal(await readRegistration(folder), 'unregistered')
+})
+
+t.test('the next process of a folder continues the entry of a killed one', async (t) => {
+  const folder = path.join(ingest.dataDir, 'spool', '1')
+  const key = presenceKey(await spoolFolderId(folder))
+  const future = Date.now() + 60_000
+  await writeRegistration(folder, 'registered')
+  await bucket.put(key, JSON.stringify({ ...await readEntry(bucket, own), processId: 'killed', publishedThrough: future }))
+  const second = await startSecond()
+  t.match(await readEntry(bucket, folder), { publishedThrough: future, processId: /^(?!killed)/ }, 'it never goes back')
+  await second.stop()
+  t.equal(await readEntry(bucket, folder), null)
+})
+
+t.test('nothing is received before the moment that the pipeline announced', async (t) => {
+  const announced = Date.now() + 30_000
+  await bucket.put(ANNOUNCED_KEY, String(announced))
+  const second = await startSecond()
+  t.equal(await sendTo(second), 200)
+  const { header } = await jetstreamManager(ingest.connection)
+    .then(async (manager) => await manager.streams.getMessage(EVENTS_STREAM, { last_by_subj: 'events.live.*' })) ?? {}
+  t.ok(Number(header?.get(HEADER.received)) >= announced)
+  await second.stop()
+  await bucket.delete(ANNOUNCED_KEY)
+})
+
+t.test('the entry of a killed process with an empty spool is removed by a neighbour', async (t) => {
+  const folder = path.join(ingest.dataDir, 'spool', '2')
+  await mkdir(folder)
+  const key = presenceKey(await spoolFolderId(folder))
+  await bucket.put(key, JSON.stringify({ ...await readEntry(bucket, own), publishedThrough: 1 }))
+  await writeRegistration(folder, 'registered')
+  const second = await startSecond()
+  await waitFor(async () => await readRegistration(folder) === 'unregistered')
+  t.equal(await readEntry(bucket, folder), null)
+  await second.stop()
+})
+
+t.test('a process that never reached NATS takes no events, unless the entry of its folder is there', async (t) => {
+  const folder = path.join(ingest.dataDir, 'spool', '1')
+  await ingest.nats.kill('SIGKILL')
+  const fresh = await startSecond()
+  t.equal(await sendTo(fresh), 503)
+  await fresh.stop()
+  await writeRegistration(folder, 'registered')
+  const successor = await startSecond()
+  t.equal(await sendTo(successor), 200)
+  await successor.stop()
+  t.equal(await readRegistration(folder), 'registered', 'what it left is in the spool')
+  await ingest.nats.restart()
+  const last = await startSecond()
+  await waitFor(async () => (await readEntry(bucket, folder))?.spoolBytes === 0)
+  await last.stop()
+  t.equal(await readRegistration(folder), 'unregistered')
+})
