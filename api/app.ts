@@ -184,6 +184,8 @@ function observeRequests (app: FastifyInstance, metrics: Metrics): void {
   // Series of the histogram begin with the first response of a route: an alert on it would miss the first errors.
   const responses = metrics.counter('responses_total', 'Responses by class of status, except those of health and metrics.', { status: STATUS_CLASSES })
   app.addHook('onResponse', (request, reply, done) => {
+    // What a client reads for as long as it likes says nothing about how fast answers are.
+    if (request.routeOptions.config.isEndless === true) return done()
     const route = request.routeOptions.url ?? 'unknown'
     duration.observe({ method: request.method, route, status: reply.statusCode }, reply.elapsedTime / 1000)
     // A probe that reports a degraded process is not a failed request.

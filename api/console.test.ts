@@ -188,3 +188,31 @@ t.test('serves the page at every address of the console, and its files for good'
   }
   t.match(await send(api, 'GET', '/console/assets/nothing.js'), { status: 404, body: { code: 'not_found' } })
 })
+
+t.test('live events and their content are for sessions that may read events of the project', async (t) => {
+  const { api } = await createApi(t)
+  const uuid = '0193a5b2-7c1d-4e8f-9abc-000000000001'
+  const logInWith = async (scopes: string[], projectIds: number[] | null): Promise<string> => {
+    const { key } = await createPersonalKey(api.sql, { email: 'ann@example.com', label: '', scopes, projectIds, expiresAt: null })
+    await api.keys.refresh()
+    return await logIn(api, key)
+  }
+  const other = await api.inNewProject()
+  const cookie = await logIn(api)
+  const [unscoped, elsewhere] = [await logInWith(['feature_flag:read'], null), await logInWith(['event:read'], [other.projectId])]
+
+  for (const path of ['live', `events/${uuid}`]) {
+    const url = `/console/projects/1/${path}`
+    t.match(await send(api, 'GET', url), { status: 401 }, `${path} without a session`)
+    t.match(await send(api, 'GET', url, { cookie, headers: {} }), { status: 401 }, `${path} without the header`)
+    t.match(await send(api, 'GET', url, { cookie, headers: { ...MINE, 'sec-fetch-site': 'cross-site' } }), { status: 403 }, path)
+    t.match(await send(api, 'GET', url, { cookie: unscoped }), { status: 403, body: { code: 'permission_denied' } }, `${path} without the scope`)
+    t.match(await send(api, 'GET', url, { cookie: elsewhere }), { status: 404 }, `${path} with a key for another project`)
+    t.match(await send(api, 'GET', `/console/projects/99/${path}`, { cookie }), { status: 404 }, `${path} of no project`)
+  }
+  t.match(await send(api, 'GET', '/console/projects/x/live', { cookie }), { status: 400, body: { attr: 'project_id' } })
+  t.match(await send(api, 'GET', `/console/projects/1/live?event=${'x'.repeat(401)}`, { cookie }), { status: 400, body: { attr: 'event' } })
+  t.match(await send(api, 'GET', '/console/projects/1/events/x', { cookie }), { status: 400, body: { attr: 'uuid' } })
+  t.match(await send(api, 'GET', '/console/projects/1/live', { cookie }), { status: 503, body: { code: 'stream_unavailable' } })
+  t.match(await send(api, 'GET', `/console/projects/1/events/${uuid}`, { cookie }), { status: 503, body: { code: 'clickhouse_unavailable' } })
+})

@@ -25,6 +25,7 @@ import { createPropertyReader } from './normalise/read-properties.ts'
 import { createNormaliseEvent } from './normalise/normalise-event.ts'
 import { withTimeout } from '../platform/intervals.ts'
 import { openKeys } from '../platform/keys/read-keys.ts'
+import { createArrivalFeed } from './publish/arrival-feed.ts'
 import { openPublishing } from './publish/open-publishing.ts'
 import { createRateLimit } from './capture/rate-limit.ts'
 import { createNoteRefusal } from './capture/request-warnings.ts'
@@ -74,8 +75,12 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const fingerprintKey = openFingerprintKey(sql, logger)
   const cookielessSalts = openCookielessSalts(sql, logger, Date.now)
   await Promise.race([Promise.all([fingerprintKey.read(), cookielessSalts.tried]), delay(FINGERPRINT_KEY_WAIT_MS)])
+  const arrivals = createArrivalFeed({ processId, fingerprintKey: () => fingerprintKey.current })
   const [publishing] = await Promise.all([
-    openPublishing(config, { logger, metrics, processId, fingerprintKey: () => fingerprintKey.current }),
+    openPublishing(config, {
+      logger, metrics, processId, fingerprintKey: () => fingerprintKey.current,
+      onConnected: (connection) => arrivals.open(connection)
+    }),
     // A process that listens before it knows the keys would refuse requests which the one it replaces still takes.
     // Without Postgres it starts all the same.
     withTimeout(KEY_WAIT_MS, keys.ready).catch(() => {})
@@ -95,7 +100,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const rateLimit = createRateLimit(config.eventsPerSecond, { metrics, now: Date.now })
   metrics.gaugeFrom('large_body_bytes', 'Bytes reserved for large request bodies in memory.', () => budget.used)
   const capture = createCapture({
-    keys, rateLimit, counts, takeEvent, partitions, persons, warnings, pool, budget, publishFrames,
+    keys, rateLimit, counts, takeEvent, partitions, persons, warnings, pool, budget, publishFrames, arrivals,
     fingerprintKey: () => fingerprintKey.current,
     cookielessSalts: () => cookielessSalts.current,
     limits: { ...config.limits, maxEventBytes, partitions: config.streams.partitions },
@@ -104,8 +109,10 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   })
 
   let phase: ProcessPhase = 'running'
+  const ending = new AbortController()
   const app = await buildIngestApp({
     capture, counts, logger, processId,
+    ending: ending.signal,
     noteRefusal: createNoteRefusal(warnings, Date.now),
     browserSdk: { keys, files: await openSdkFiles() },
     apiUrl: config.apiUrl,
@@ -138,6 +145,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     port: await listen(app, config.http),
     shutdownSteps: [
       { name: 'say not ready', run: () => { phase = 'shutting down' } },
+      { name: 'end the live feed', run: () => { arrivals.close(); ending.abort() } },
       { name: 'finish requests', run: async () => await closeGracefully(app, CLOSE_GRACE_MS) },
       { name: 'stop the threads', run: async () => await pool.close() },
       ...publishing.shutdownSteps,

@@ -27,6 +27,7 @@ import { startPersons } from './persons/start-persons.ts'
 import { createDuplicateFilters } from './writer/duplicates/duplicate-filter.ts'
 import { createInsertFrames } from './writer/insert/insert-frames.ts'
 import { createProbeTable } from './writer/insert/store-batch-range.ts'
+import { createFateReporter } from './writer/report-fates.ts'
 import { runPartition } from './writer/run-partition.ts'
 
 /** Maximum open connections: eight partitions of persons at once, their copies, the roll-up. */
@@ -86,6 +87,7 @@ runProcess('pipeline', async () => {
     probeTable: createProbeTable(shards),
     openDuplicateFilter: filters.open,
     onDisconnect: watchDisconnects(connection),
+    fates: createFateReporter(connection),
     isAlive: (id: string) => membership.isAlive(id)
   }
   const supervisor = new PartitionSupervisor({

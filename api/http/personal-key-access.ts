@@ -30,6 +30,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The scope that the route requires; every route behind `authenticatePersonalKey` declares one. */
     scope?: Scope
+    /** An answer that goes on until its client leaves: it is not measured. */
+    isEndless?: boolean
   }
 }
 

@@ -1,7 +1,8 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
 import { type Assets, bundleAssets } from './bundle-assets.ts'
-import { sessionRoutes, type SessionOptions } from './session-routes.ts'
+import { eventRoutes, type EventRoutesOptions } from './event-routes.ts'
+import { refuseForeignRequests, sessionRoutes, type SessionOptions } from './session-routes.ts'
 
 /** Everything comes from our own origin, and nothing is inline. */
 const CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
@@ -13,7 +14,9 @@ const ONE_YEAR = 'public, max-age=31536000, immutable'
  * The console: its page and files, who is logged in, and what only the console reads. All data of a project comes from
  * the management API, to which a session gives the same access as its personal key (`findSessionKey`).
  */
-export async function consoleRoutes (app: FastifyInstance, options: SessionOptions): Promise<void> {
+export async function consoleRoutes (
+  app: FastifyInstance, options: SessionOptions & EventRoutesOptions
+): Promise<void> {
   let assets: Promise<Assets> | undefined
   const getAssets = async (): Promise<Assets> => {
     // What fails once, such as for lack of memory, is tried again by the next request.
@@ -38,7 +41,11 @@ export async function consoleRoutes (app: FastifyInstance, options: SessionOptio
     reply.header('vary', 'accept-encoding').header('cache-control', ONE_YEAR).type(asset.contentType)
     return await reply.send(asset.encodings[encoding])
   })
-  await app.register(sessionRoutes, options)
+  await app.register(async (own) => {
+    refuseForeignRequests(own)
+    await own.register(sessionRoutes, options)
+    await own.register(eventRoutes, options)
+  })
 }
 
 function chooseEncoding (accepted: string = ''): 'br' | 'gzip' | 'identity' {

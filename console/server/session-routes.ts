@@ -46,11 +46,6 @@ export interface SessionAnswer {
 export async function sessionRoutes (app: FastifyInstance, options: SessionOptions): Promise<void> {
   const { sql, keys, sessions, status } = options
   const hidden = { schema: { hide: true } }
-  app.addHook('onRequest', async (request, reply) => {
-    reply.header('cache-control', 'no-store')
-    refuseForeign(request)
-  })
-
   app.post<{ Body: LoginBody }>('/console/session', { schema: { hide: true, body: loginBodySchema } }, async (request, reply) => {
     const { personal_api_key: text, login_link: link } = request.body
     if (text === undefined && link === undefined) {
@@ -90,6 +85,14 @@ export async function sessionRoutes (app: FastifyInstance, options: SessionOptio
   })
 }
 
+/** Refuses what does not come from the console itself, on every route of the scope; nothing of it is kept. */
+export function refuseForeignRequests (app: FastifyInstance): void {
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('cache-control', 'no-store')
+    refuseForeign(request)
+  })
+}
+
 /** Reads cookies, for the routes of the console and for those of the management API that it calls. */
 export async function readCookies (app: FastifyInstance): Promise<void> {
   await app.register(cookie)
@@ -110,7 +113,8 @@ export async function findSessionKey (
   return await sessionKeyOf(token, { sessions, keys })
 }
 
-async function requireSession (request: FastifyRequest, options: SessionOptions): Promise<PersonalKey> {
+/** @throws {HttpError} 401 without a session. */
+export async function requireSession (request: FastifyRequest, options: Pick<SessionOptions, 'sessions' | 'keys'>): Promise<PersonalKey> {
   const key = await findSessionKey(request, options)
   if (key === null) throw sessionEnded()
   return key

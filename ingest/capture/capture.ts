@@ -11,6 +11,7 @@ import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { BodyBudget, BodyLease } from '../large/body-budget.ts'
 import type { LargeBodyPool } from '../large/large-body-pool.ts'
 import type { EventRow } from '../normalise/event-row.ts'
+import type { ArrivalFeed } from '../publish/arrival-feed.ts'
 import type { EventPartitions, PublishFrames } from '../publish/event-partitions.ts'
 import type { EncodedUpdate, PersonsPartitions } from '../publish/persons-partitions.ts'
 import type { PublishedThrough } from '../publish/published-through.ts'
@@ -34,6 +35,8 @@ export interface CaptureDeps {
   pool: LargeBodyPool
   budget: BodyBudget
   publishFrames: PublishFrames
+  /** Shows events to those who watch. */
+  arrivals: Pick<ArrivalFeed, 'collector'>
   /** The secret of fingerprints, null until it is known. */
   fingerprintKey: () => FingerprintKey | null
   /** The salts of visitors without cookies that are known. */
@@ -133,7 +136,9 @@ export function createCapture (deps: CaptureDeps): Capture {
 
   function captureSmall (request: CaptureRequest, bodyRequest: BodyRequest, body: SentBody): Promise<unknown> {
     const sink = new RequestSink(partitions, persons)
-    const taken = takeBody(body, bodyRequest, { admit: (credentials) => admit(credentials, request), takeEvent, sink })
+    const taken = takeBody(body, bodyRequest, {
+      admit: (credentials) => admit(credentials, request), takeEvent, sink, arrivals: deps.arrivals.collector
+    })
     const countAndWait = (taken: TakenBody): Promise<unknown> => {
       count(taken)
       const { results, warnings: noted } = taken
@@ -153,7 +158,7 @@ export function createCapture (deps: CaptureDeps): Capture {
   }
 
   async function captureLarge (request: CaptureRequest, bodyRequest: BodyRequest, chunks: Buffer[]): Promise<void> {
-    const { taken, frames, updates, unknownVisitors } = await pool.run({
+    const { taken, frames, updates, unknownVisitors, arrivals } = await pool.run({
       ...bodyRequest,
       chunks: chunks.map(ownMemory),
       hints: hintsOf(request),
@@ -161,10 +166,12 @@ export function createCapture (deps: CaptureDeps): Capture {
       maxEventBytes: limits.maxEventBytes(),
       partitions: limits.partitions,
       fingerprintKey: deps.fingerprintKey(),
-      cookielessSalts: deps.cookielessSalts()
+      cookielessSalts: deps.cookielessSalts(),
+      watches: deps.arrivals.collector?.watches ?? []
     }, (credentials) => admit(credentials, request))
     count(taken)
     counts.unknownVisitors += unknownVisitors
+    deps.arrivals.collector?.add(arrivals)
     const appended = updates.map(async (update) => await persons.append(update))
     if (taken.warnings !== null) appended.push(warnings.add(taken.projectId, taken.warnings))
     await Promise.all([deps.publishFrames(frames, bodyRequest.requestId), ...appended])

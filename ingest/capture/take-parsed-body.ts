@@ -1,5 +1,6 @@
 import { type Dialect, type DialectRequest, openDialect } from '../dialects/dialect.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
+import { type ArrivalCollector, WatchedSink } from './arrivals.ts'
 import { nameIdentify, readDialectEnvelope, readEnvelope, type RequestContext, requireKey, type Visitor } from './envelope.ts'
 import type { DropReason } from './ingest-counts.ts'
 import type { SentBody } from './find-events.ts'
@@ -62,6 +63,8 @@ export interface TakeBodySteps<Sink> {
   admit: Admit
   takeEvent: TakeEvent
   sink: Sink
+  /** Collects events for those who watch; null while nobody does. */
+  arrivals?: ArrivalCollector | null
 }
 
 /**
@@ -77,7 +80,7 @@ export interface TakeBodySteps<Sink> {
  * @returns a promise only when the admission needs one.
  */
 export function takeBody (
-  body: SentBody, request: BodyRequest, { admit, takeEvent, sink }: TakeBodySteps<EventSink>
+  body: SentBody, request: BodyRequest, { admit, takeEvent, sink: rows, arrivals = null }: TakeBodySteps<EventSink>
 ): TakenBody | Promise<TakenBody> {
   const { dialect: sentIn } = request
   const dialect = sentIn === undefined ? null : openDialect(sentIn)
@@ -92,6 +95,8 @@ export function takeBody (
       project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime
     }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, warnings: null }
+    const watched = arrivals?.isWatched(project.id) === true ? new WatchedSink(rows) : null
+    const sink = watched ?? rows
     for (const events of body.pieces) {
       // The first piece was compared when the envelope was read.
       if (taken.received > 0 && envelope.keyIsOfEvents) requireKey(events, envelope.apiKey)
@@ -100,6 +105,9 @@ export function takeBody (
       for (const sent of events) {
         const event = isEngage ? nameIdentify(sent) : sent
         const reason = dialect === null ? takeEvent(event, context, sink) : takeTranslated(dialect, sent, context)
+        if (watched !== null) {
+          arrivals?.note({ sent, row: watched.takeRow(), drop: reason, apiKey: envelope.apiKey, context })
+        }
         if (reason === null) continue
         taken.dropped[reason] = (taken.dropped[reason] ?? 0) + 1
         noteDropped(context, reason, event)

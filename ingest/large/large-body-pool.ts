@@ -5,7 +5,9 @@ import { HttpError, type HttpErrorType } from '../../platform/errors.ts'
 import type { BodyHints } from '../../http-body/decode-body.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
+import type { Watch } from '../../schema/live-feed.ts'
 import type { EventClass } from '../../schema/streams.ts'
+import type { Arrivals } from '../capture/arrivals.ts'
 import type { Admission, Admit, BodyRequest, Credentials, TakenBody } from '../capture/take-parsed-body.ts'
 import type { EncodedFrame } from '../frames/frame-encoder.ts'
 import type { EncodedUpdate } from '../publish/persons-partitions.ts'
@@ -41,6 +43,8 @@ export interface LargeBodyJob extends BodyRequest {
   /** The secret of fingerprints; null while it is not known. */
   fingerprintKey: FingerprintKey | null
   cookielessSalts: CookielessSalts
+  /** Who watches events now. */
+  watches: Watch[]
 }
 
 /** Everything that came of a body. Nothing of it is published before all of the body proved good. */
@@ -50,6 +54,8 @@ export interface LargeBodyResult {
   updates: EncodedUpdate[]
   /** Events of visitors without cookies that could not be told apart. */
   unknownVisitors: number
+  /** Its events for those who watch. */
+  arrivals: Arrivals
 }
 
 /** A frame and where it goes. */

@@ -3,6 +3,7 @@ import { HttpError } from '../../platform/errors.ts'
 import { unwrapBody } from '../../http-body/decode-body.ts'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { EventClass } from '../../schema/streams.ts'
+import { ArrivalCollector } from '../capture/arrivals.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 import { findEventsUnparsed } from '../capture/find-events.ts'
 import { type Admission, type Credentials, takeBody } from '../capture/take-parsed-body.ts'
@@ -45,9 +46,11 @@ async function run (job: LargeBodyJob): Promise<void> {
     const sink = new FrameSink(job)
     let unknownVisitors = 0
     const takeEvent = createTakeEventOf(job, () => { unknownVisitors++ })
-    const taken = await takeBody(findEventsUnparsed(json), job, { admit, takeEvent, sink })
+    const arrivals = new ArrivalCollector(() => job.fingerprintKey)
+    arrivals.setWatches(job.watches)
+    const taken = await takeBody(findEventsUnparsed(json), job, { admit, takeEvent, sink, arrivals })
     const frames = sink.finish()
-    send({ kind: 'done', result: { taken, frames, updates: sink.updates, unknownVisitors } }, transferable(frames))
+    send({ kind: 'done', result: { taken, frames, updates: sink.updates, unknownVisitors, arrivals: arrivals.take() } }, transferable(frames))
   } catch (error) {
     if (error instanceof RejectedError) send({ kind: 'ended' })
     else if (error instanceof HttpError) send({ kind: 'refused', error: toRefusal(error) })

@@ -2,6 +2,7 @@ import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { Logger } from '../../platform/logger.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { ShutdownStep } from '../../platform/process-lifecycle.ts'
 import type { IngestConfig } from '../config.ts'
@@ -38,19 +39,23 @@ const STREAM_WAIT_MS = 2000
 /**
  * Connects publishing: the stream, the spool, the open messages. While the stream is unavailable, events are spooled.
  *
+ * @param options.onConnected  Given the connection, once.
  * @param options.processId  Prefix of message ids, different in each process.
  * @throws {MillraceError} `MILLRACE_STREAM_MISMATCH`; or what the disk says about the spool folder.
  */
 export async function openPublishing (
   config: IngestConfig, options: {
     logger: Logger, metrics: Metrics, processId: string, fingerprintKey: () => FingerprintKey | null
+    onConnected: (connection: NatsConnection) => void
   }
 ): Promise<Publishing> {
-  const { logger, metrics, processId, fingerprintKey } = options
+  const { logger, metrics, processId, fingerprintKey, onConnected } = options
   let messages = 0
   const nextMessageId = (): string => `${processId}-${(messages++).toString(36)}`
 
-  const link = openStreamLink({ url: config.natsUrl, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS, logger })
+  const link = openStreamLink({
+    url: config.natsUrl, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS, logger, onConnected
+  })
   await Promise.race([link.opened, delay(STREAM_WAIT_MS)])
   link.opened.catch((err: unknown) => logger.fatal({ err }, 'a stream has settings that Millrace cannot use; ingest spools until it is repaired'))
 

@@ -13,6 +13,8 @@ export interface StreamLinkOptions {
   /** A message that is not acknowledged by then counts as not published, although it may be in the stream. */
   ackTimeoutMs: number
   logger: Logger
+  /** Given the connection, once: it reconnects by itself. */
+  onConnected?: (connection: NatsConnection) => void
 }
 
 /**
@@ -82,6 +84,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     connection = connected
     publisher = createAcknowledgedPublisher(connected, options.ackTimeoutMs)
     void watch(connected)
+    options.onConnected?.(connected)
     await becomeUp()
   }
 

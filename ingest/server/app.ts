@@ -19,6 +19,8 @@ export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerErro
   /** Proxies whose forwarded headers are believed: addresses and ranges, comma separated; empty: none. */
   trustedProxies: string
   maxConnections: number
+  /** Fires when the process ends. */
+  ending?: AbortSignal
   /** Prefix of request ids, different in each process. */
   processId: string
 }
@@ -78,7 +80,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   await app.register(captureV1Routes, { ...options, answerError })
   await app.register(segmentRoutes, { ...options, answerError })
   await app.register(browserSdkRoutes, options.browserSdk)
-  await app.register(forwardToApi, { apiUrl: options.apiUrl })
+  await app.register(forwardToApi, { apiUrl: options.apiUrl, ending: options.ending })
   return app
 }
 

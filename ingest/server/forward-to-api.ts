@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { PassThrough, type Readable } from 'node:stream'
+import { addAbortSignal, PassThrough, type Readable } from 'node:stream'
 import proxy from '@fastify/http-proxy'
 import type { FastifyInstance } from 'fastify'
 import { allowOrigin } from '../../platform/cross-origin.ts'
@@ -19,8 +19,11 @@ const SILENCE_MS = 75_000
  * Forwards everything that is not capture to the API tier, so that SDKs and users need only one origin.
  *
  * @param options.apiUrl  Base URL of the API tier. While it is unavailable the answer is 503.
+ * @param options.ending  Fires when the process ends: answers without an end, such as the live feed, end then.
  */
-export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: string }): Promise<void> {
+export async function forwardToApi (
+  app: FastifyInstance, { apiUrl, ending }: { apiUrl: string, ending?: AbortSignal | undefined }
+): Promise<void> {
   await app.register(refuseNotServed)
   // The framework's own parser for text would read compressed bodies as characters; browsers send those as text/plain.
   app.removeAllContentTypeParsers()
@@ -45,6 +48,11 @@ export async function forwardToApi (app: FastifyInstance, { apiUrl }: { apiUrl: 
       // They speak of the connection to the API: passed on, they would keep open what the client wants closed, or what
       // ends with this process.
       rewriteHeaders: ({ connection: _, 'keep-alive': __, ...headers }) => headers,
+      onResponse (_request, reply, answer) {
+        const { stream } = answer as unknown as { stream: Readable }
+        if (ending !== undefined && String(reply.getHeader('content-type')).startsWith('text/event-stream')) addAbortSignal(ending, stream)
+        reply.send(stream)
+      },
       async onError (reply, { error }) {
         await drainRequest(reply.request.raw as IncomingMessage)
         const unavailable = new HttpError(503, 'server_error', 'api_unavailable', 'The API is unavailable. Try again.', { cause: error })

@@ -18,6 +18,7 @@ import { PartitionState } from '../partitions/partition-state.ts'
 import { createDuplicateFilters } from '../writer/duplicates/duplicate-filter.ts'
 import { createInsertFrames } from '../writer/insert/insert-frames.ts'
 import { createProbeTable } from '../writer/insert/store-batch-range.ts'
+import { createFateReporter } from '../writer/report-fates.ts'
 import { type PartitionDeps, runPartition } from '../writer/run-partition.ts'
 
 export interface TestStores {
@@ -73,6 +74,7 @@ export async function startTestPartition (
     logger: silentLogger,
     isAlive: () => false,
     onDisconnect: watchDisconnects(connection),
+    fates: createFateReporter(connection),
     openDuplicateFilter: createDuplicateFilters({
       clickhouse: clickhouse.client, fingerprintKey: async () => TEST_KEY, metrics, logger: silentLogger
     }).open,

@@ -213,6 +213,7 @@ export class PartitionSession {
       return
     }
     this.#filter.remember(messages, range)
+    this.#deps.fates.stored(messages, range)
     countStored(this.#deps, { messages, range, ms: performance.now() - startedAt })
     this.#search.widen(messages.length)
     await this.#acknowledge(messages, range, { isDeadLettered: false })
@@ -238,7 +239,9 @@ export class PartitionSession {
     messages: PartitionMessage[], range: BatchRange, refused: RefusedPiece & { error: InsertError | null }
   ): Promise<void> {
     const taken = await deadLetterRows(this.#deps, { message: messages[0]!, token: this.#tokenOf(range), ...refused })
-    if (taken) await this.#acknowledge(messages, range, { isDeadLettered: true })
+    if (!taken) return
+    this.#deps.fates.deadLettered(messages[0]!, refused.row)
+    await this.#acknowledge(messages, range, { isDeadLettered: true })
   }
 
   async #acknowledge (

@@ -15,6 +15,7 @@ import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
 import type { InsertFrames } from './insert/insert-frames.ts'
 import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
 import { PartitionSession } from './partition-session.ts'
+import type { FateReporter } from './report-fates.ts'
 
 /** Interval of asking the server for the lag, in milliseconds. */
 const PENDING_INTERVAL_MS = 3000
@@ -33,6 +34,8 @@ export interface PartitionDeps extends PartitionControl {
   limits: BatchLimits
   metrics: PipelineMetrics
   logger: Logger
+  /** Tells the live feed what became of rows. */
+  fates: FateReporter
   isAlive: (owner: string) => boolean
   /** Calls back when the connection is lost; returns how to stop that. */
   onDisconnect: OnDisconnect

@@ -11,7 +11,7 @@ import { connectNats, type NatsConnection } from '../../platform/nats/connect-na
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createTestClickHouse, createTestPostgres } from '../support/test-stores.ts'
 import type { TestContext } from '../support/test-context.ts'
-import { startSecuredTiers, walkAnEvent } from './secured-tiers.ts'
+import { startSecuredTiers, walkAnEvent, watchAnEvent } from './secured-tiers.ts'
 
 const DEPLOY = path.join(import.meta.dirname, '..', '..', 'deploy')
 const TIERS = ['ingest', 'pipeline', 'api'] as const
@@ -74,6 +74,8 @@ t.test('every tier does its work with the rights of its own login', async (t) =>
   const tiers = await startSecuredTiers(t, { ingest: env('ingest'), pipeline: env('pipeline'), api: env('api') })
   await walkAnEvent({ url: tiers.url, projectKey, personalKey, clickhouse: clickhouse.client, sql: postgres.sql })
 
+  await watchAnEvent({ url: tiers.url, projectKey, personalKey })
+
   for (const tier of TIERS) {
     const log = await readFile(tiers.logFiles[tier], 'utf8')
     t.notMatch(log, /permission denied|permissions violation|insufficient/i, `${tier} was refused nothing`)
@@ -99,6 +101,7 @@ t.test('every tier does its work with the rights of its own login', async (t) =>
     const [ingest, pipeline, api] = await Promise.all([open('ingest'), open('pipeline'), open('api')])
     t.ok(await isRefused(ingest, 'events.>'), 'ingest reads no events')
     t.ok(await isRefused(pipeline, 'persons.>'), 'nobody listens past the consumers')
+    t.ok(await isRefused(ingest, 'feed.arrived.*'), 'ingest shows events and watches none')
     for (const connection of [ingest, pipeline, api]) {
       const manager = await jetstreamManager(connection)
       await t.rejects(manager.streams.delete('EVENTS'), 'nobody deletes a stream')

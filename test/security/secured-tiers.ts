@@ -108,3 +108,32 @@ export async function walkAnEvent ({ url, projectKey, personalKey, clickhouse, s
   expect(await send(`/api/projects/1/feature_flags/${id}/`, { deleted: true }, 'PATCH'), 200)
   expect(await fetch(`${url}/api/projects/1/dead_letters/`, { headers: { authorization: `Bearer ${personalKey}` } }), 200)
 }
+
+/**
+ * Watches live events as the console does. Resolves when an event was seen to arrive and to be stored.
+ *
+ * @throws when none is.
+ */
+export async function watchAnEvent ({ url, projectKey, personalKey }: Pick<WalkOptions, 'url' | 'projectKey' | 'personalKey'>): Promise<void> {
+  const mark = { 'millrace-console': '1', 'content-type': 'application/json' }
+  const login = await fetch(`${url}/console/session`, {
+    method: 'POST', headers: mark, body: JSON.stringify({ personal_api_key: personalKey })
+  })
+  const cookie = login.headers.get('set-cookie')!.split(';')[0]!
+  const ended = new AbortController()
+  const feed = await fetch(`${url}/console/projects/1/live`, { headers: { ...mark, cookie }, signal: ended.signal })
+  let seen = ''
+  const read = (async () => {
+    for await (const text of feed.body!.pipeThrough(new TextDecoderStream())) seen += text
+    // Ended by us.
+  })().catch(() => {})
+  try {
+    await waitFor(async () => {
+      await fetch(`${url}/batch/`, { method: 'POST', body: JSON.stringify({ api_key: projectKey, batch: [{ event: 'watched', distinct_id: 'w' }] }) })
+      return seen.includes('"event":"watched"') && seen.includes('"fate":"stored"')
+    }, { timeoutMs: 20_000 })
+  } finally {
+    ended.abort()
+    await read
+  }
+}

@@ -1,0 +1,115 @@
+import { PassThrough } from 'node:stream'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { HttpError } from '../../platform/errors.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { requireScope } from '../../platform/scopes.ts'
+import { type FeedBatch, LiveFeeds } from './live-feed.ts'
+import { requireSession, type SessionOptions } from './session-routes.ts'
+
+export interface EventRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions'> {
+  clickhouse: ClickHouse
+  nats: { get: () => Promise<NatsConnection> }
+  now: () => number
+}
+
+/**
+ * Between two signs of life on a feed without events, in milliseconds: proxies end a silent answer after 30 s or more.
+ * As often it is checked that the session goes on.
+ */
+const HEARTBEAT_MS = 5000
+
+/** Bytes that may wait for a watcher: events beyond that are counted and not kept. */
+const MAX_WAITING_BYTES = 262_144
+
+/** The event as analysts find it. */
+export interface StoredContent {
+  event: string
+  distinct_id: string
+  timestamp: string
+  properties: string
+}
+
+const project = { project_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } as const
+const text = { type: 'string', maxLength: 400, default: '' } as const
+const liveSchema = {
+  hide: true,
+  params: { type: 'object', properties: project },
+  querystring: { type: 'object', properties: { event: text, distinct_id: text } }
+} as const
+
+/** What the screen of live events reads: the feed, and an event as it is stored. */
+export async function eventRoutes (app: FastifyInstance, options: EventRoutesOptions): Promise<void> {
+  const feeds = new LiveFeeds({ connect: options.nats.get, now: options.now })
+  const open = new Set<PassThrough>()
+  // A feed never ends by itself, and would keep the process from ending.
+  app.addHook('preClose', async () => { for (const stream of open) stream.end() })
+
+  app.get<{ Params: { project_id: number }, Querystring: { event: string, distinct_id: string } }>(
+    '/console/projects/:project_id/live', { schema: liveSchema, config: { isEndless: true } }, async (request, reply) => {
+      const { project_id: projectId } = request.params
+      await requireAccess(request, projectId, options)
+      if (feeds.isFull) {
+        throw new HttpError(429, 'throttled_error', 'throttled', 'Too many people watch live events now; try again when one of them has left.')
+      }
+      const stream = new PassThrough()
+      const close = await feeds.open({
+        project: projectId,
+        event: request.query.event,
+        distinctId: request.query.distinct_id,
+        isReading: () => stream.writableLength < MAX_WAITING_BYTES,
+        send: (batch: FeedBatch) => { stream.write(`data: ${JSON.stringify(batch)}\n\n`) }
+      }).catch((cause: unknown) => {
+        throw new HttpError(503, 'server_error', 'stream_unavailable',
+          'Live events come through NATS, which is unavailable; try again later.', { cause, action: 'retry' })
+      })
+      const heartbeat = setInterval(() => {
+        stream.write(': alive\n\n')
+        // Whatever is wrong, the page asks again and is told.
+        requireAccess(request, projectId, options).catch(() => stream.end())
+      }, HEARTBEAT_MS)
+      open.add(stream)
+      stream.once('close', () => {
+        open.delete(stream)
+        clearInterval(heartbeat)
+        close()
+      })
+      // The client sees at once that it is connected.
+      stream.write(': watching\n\n')
+      // nginx passes it on as it comes, whatever its settings.
+      return await reply.type('text/event-stream; charset=utf-8').header('x-accel-buffering', 'no').send(stream)
+    })
+
+  app.get<{ Params: { project_id: number, uuid: string } }>('/console/projects/:project_id/events/:uuid', {
+    schema: { hide: true, params: { type: 'object', properties: { ...project, uuid: { type: 'string', format: 'uuid' } } } }
+  }, async (request) => {
+    const { project_id: projectId, uuid } = request.params
+    await requireAccess(request, projectId, options)
+    return { stored: await readStored(options.clickhouse, projectId, uuid.toLowerCase()) }
+  })
+}
+
+/** @throws {HttpError} 401, 403; 404 for a project that is not there, or not for this key. */
+async function requireAccess (
+  request: FastifyRequest, projectId: number, options: Pick<SessionOptions, 'keys' | 'sessions'>
+): Promise<void> {
+  const key = await requireSession(request, options)
+  requireScope(key.scopes, 'event:read')
+  const isOpen = key.projectIds === null || key.projectIds.includes(projectId)
+  if (!isOpen || !await options.keys.hasProject(projectId)) {
+    throw new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
+  }
+}
+
+async function readStored (clickhouse: ClickHouse, projectId: number, uuid: string): Promise<StoredContent | null> {
+  const rows = await queryRows<StoredContent>(clickhouse, `
+    SELECT event, distinct_id, concat(replaceOne(toString(events.timestamp), ' ', 'T'), 'Z') AS timestamp, properties
+    FROM events PREWHERE uuid = {uuid: UUID} WHERE project_id = {project: UInt32}
+    LIMIT 1 SETTINGS final = 0`, { uuid, project: projectId }).catch((cause: unknown) => {
+    const { action } = classifyClickHouseError(cause)
+    if (action !== 'retry') throw cause
+    throw new HttpError(503, 'server_error', 'clickhouse_unavailable', 'ClickHouse is unavailable; try again later.', { cause, action })
+  })
+  return rows[0] ?? null
+}

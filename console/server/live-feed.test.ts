@@ -1,0 +1,88 @@
+import t from 'tap'
+import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { WatchLeases } from '../../platform/nats/watch-leases.ts'
+import { type ArrivedEvent, arrivedSubject, encodeFates, FATES_SUBJECT, type Watch } from '../../schema/live-feed.ts'
+import type { TestContext } from '../../test/support/test-context.ts'
+import { startTestNats, type TestNats } from '../../test/support/test-processes.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { type FeedBatch, LiveFeeds } from './live-feed.ts'
+
+const logger = createLogger({ component: 'test', level: 'silent' })
+
+interface Sides {
+  nats: TestNats
+  feeds: LiveFeeds
+  /** The connection of ingest and the pipeline. */
+  tier: NatsConnection
+  /** Who watches, as those know it. */
+  watches: () => readonly Watch[]
+}
+
+async function startSides (t: TestContext): Promise<Sides> {
+  const nats = await startTestNats(t)
+  const connect = async (name: string): Promise<NatsConnection> => await connectNats({ url: nats.url, name, logger })
+  const [api, tier] = await Promise.all([connect('api'), connect('tier')])
+  t.teardown(async () => { await Promise.all([api.close(), tier.close()]) })
+  let watches: readonly Watch[] = []
+  new WatchLeases((known) => { watches = known }).listen(tier)
+  await tier.flush()
+  return { nats, tier, feeds: new LiveFeeds({ connect: async () => api, now: Date.now }), watches: () => watches }
+}
+
+function arrived (uuid: string): ArrivedEvent {
+  return {
+    at: 5, event: 'e', distinctId: 'd', uuid, lib: '', libVersion: '', key: '', drop: null, sent: '{}', sentCharacters: 0,
+    fingerprint: Buffer.from(uuid.padEnd(12)).toString('hex')
+  }
+}
+
+t.test('a watcher sees what arrives for it and what became of it, and exact counts', async (t) => {
+  const { feeds, tier, watches } = await startSides(t)
+  const batches: FeedBatch[] = []
+  let isReading = true
+  const close = await feeds.open({
+    project: 1, event: 'e', distinctId: '', send: (batch) => { batches.push(batch) }, isReading: () => isReading
+  })
+  await waitFor(() => watches().length === 1)
+  const [watch] = watches()
+  t.match(watch, { project: 1, event: 'e', distinctId: '' })
+  const report = (from: string, matched: number, events: ArrivedEvent[]): void =>
+    tier.publish(arrivedSubject(watch!.id), JSON.stringify({ from, matched, events }))
+  const last = (): FeedBatch => batches.at(-1)!
+
+  report('one', 3, [arrived('a')])
+  tier.publish(FATES_SUBJECT, encodeFates({ fate: 'stored', at: 9, fingerprints: Buffer.from('x'.padEnd(12) + 'a'.padEnd(12)) }))
+  await waitFor(() => batches.some(({ fates }) => fates.length > 0))
+  t.same(batches.flatMap(({ events }) => events).map(({ number, uuid }) => [number, uuid]), [[0, 'a']])
+  t.same(batches.flatMap(({ fates }) => fates), [{ number: 0, fate: 'stored', at: 9 }])
+  t.match(last(), { connected: true, matched: 3, shown: 1 })
+
+  isReading = false
+  report('two', 1, [arrived('b')])
+  report('one', 5, [arrived('c'), arrived('d')])
+  report('two', 4, [])
+  await tier.flush()
+  isReading = true
+  report('one', 2, [arrived('f')])
+  await waitFor(() => last().matched === 11)
+  t.ok(last().shown < 6, 'what came while nobody read is counted, and not kept; a count that begins anew is added')
+
+  close()
+  await waitFor(() => watches().length === 0)
+  t.notOk(feeds.isFull)
+})
+
+t.test('a watcher is told when NATS goes, and watches on when it is back', async (t) => {
+  const { nats, feeds, watches } = await startSides(t)
+  const batches: FeedBatch[] = []
+  const close = await feeds.open({ project: 1, event: '', distinctId: '', send: (batch) => { batches.push(batch) }, isReading: () => true })
+  t.teardown(close)
+  await waitFor(() => watches().length === 1 && batches.at(-1)?.connected === true)
+
+  await nats.stop()
+
+  await waitFor(() => watches().length === 0 && batches.at(-1)?.connected === false)
+  await nats.restart()
+  await waitFor(() => watches().length === 1 && batches.at(-1)?.connected === true)
+})

@@ -1,0 +1,116 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { createFingerprintKey, FINGERPRINT_BYTES } from '../../schema/frame-message.ts'
+import type { Watch } from '../../schema/live-feed.ts'
+import { FrameEncoder } from '../frames/frame-encoder.ts'
+import { createTakeCookieless } from '../normalise/cookieless.ts'
+import { createNormaliseEvent } from '../normalise/normalise-event.ts'
+import { createPropertyReader } from '../normalise/read-properties.ts'
+import { type Arrivals, ArrivalCollector } from './arrivals.ts'
+import { takeBody } from './take-parsed-body.ts'
+import { createTakeEvent, type EventSink } from './take-event.ts'
+
+const KEY = createFingerprintKey(randomBytes(16))
+
+const takeEvent = createTakeEvent(createNormaliseEvent({
+  readProperties: createPropertyReader(Date.now),
+  takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} }),
+  maxEventBytes: () => 1e6
+}), (error) => { throw error })
+
+const everything: Watch = { id: 'w', project: 1, event: '', distinctId: '' }
+
+/** Takes a body as ingest does, and answers what watches saw; rows go to the encoder. */
+async function watch (
+  watches: Watch[], events: unknown[], { anonymizeIps = false, encoder = new FrameEncoder(() => KEY) } = {}
+): Promise<Arrivals> {
+  const arrivals = new ArrivalCollector(() => KEY)
+  arrivals.setWatches(watches)
+  const sink: EventSink = {
+    appendRow: (row) => { encoder.append(row) }, appendUpdate: () => {}, isAnnounced: () => true
+  }
+  await takeBody({ fields: { api_key: 'phc_secret_key' }, pieces: [events] }, { requestId: 'r', query: {}, isEngage: false, receivedAt: 5000 }, {
+    admit: () => ({ project: { id: 1, anonymizeIps }, ip: '', visitor: { address: '', userAgent: '' } }), takeEvent, sink, arrivals
+  })
+  return arrivals.take()
+}
+
+const sent = { event: 'paid', distinct_id: 'ann', uuid: '0193a5b2-7c1d-4e8f-9abc-000000000001', properties: { $lib: 'web', amount: 5 } }
+
+t.test('tells of an event who sent it, by what, and its JSON as sent', async (t) => {
+  const [seen] = await watch([everything], [sent])
+
+  t.match(seen, {
+    watchId: 'w', matched: 1, events: [{
+      at: 5000, event: 'paid', distinctId: 'ann', uuid: sent.uuid, lib: 'web', key: 'phc_secr…', drop: null, sent: JSON.stringify(sent), sentCharacters: 0
+    }]
+  })
+  t.notMatch(JSON.stringify(seen), 'phc_secret_key', 'the key cannot be used')
+})
+
+t.test('the fingerprint is that of the row in its frame, by which its fate is found', async (t) => {
+  const encoder = new FrameEncoder(() => KEY)
+
+  const [seen] = await watch([everything], [sent, { ...sent, uuid: undefined, distinct_id: 'zoë' }], { encoder })
+
+  const { payload } = encoder.take()
+  t.same(seen!.events.map(({ fingerprint }) => fingerprint),
+    [0, 1].map((row) => payload.subarray(row * FINGERPRINT_BYTES, (row + 1) * FINGERPRINT_BYTES).toString('hex')))
+})
+
+t.test('tells why an event was dropped, whatever it is', async (t) => {
+  const [seen] = await watch([everything], [{ distinct_id: 'ann' }, 5, { event: 'e', distinct_id: {}, properties: 'none' }])
+
+  t.match(seen!.events, [
+    { drop: 'missing_event_name', event: '', distinctId: 'ann', fingerprint: '' },
+    { drop: 'not_an_object', sent: '5' },
+    { drop: 'invalid_properties', event: 'e' }
+  ])
+})
+
+t.test('each watch sees what it asked for', async (t) => {
+  const watches = [
+    everything, { ...everything, id: 'paid', event: 'paid' }, { ...everything, id: 'bob', distinctId: 'bob' }, { ...everything, id: 'other', project: 2 }
+  ]
+
+  const seen = await watch(watches, [sent, { ...sent, distinct_id: 'bob', event: 'left' }, { distinct_id: 'bob' }])
+
+  t.same(seen.map(({ watchId, matched }) => [watchId, matched]), [['w', 3], ['paid', 1], ['bob', 2], ['other', 0]])
+})
+
+t.test('counts all of many events and shows some, and begins anew when they were taken', async (t) => {
+  const arrivals = new ArrivalCollector(() => null)
+  arrivals.setWatches([everything])
+  const context = {
+    project: { id: 1, anonymizeIps: false }, requestId: 'r', receivedAt: 0, sentAt: null, ip: '', historical: false,
+    visitor: { address: '', userAgent: '' }, warnings: null, isAttemptTime: false
+  }
+  for (let index = 0; index < 250; index++) arrivals.note({ sent: { event: 'e' }, row: null, drop: 'missing_distinct_id', apiKey: 'k', context })
+
+  t.match(arrivals.take(), [{ matched: 250, events: { length: 100 } }])
+  t.match(arrivals.take(), [{ matched: 0, events: { length: 0 } }])
+  arrivals.add([{ watchId: 'w', matched: 7, events: [] }, { watchId: 'gone', matched: 1, events: [] }])
+  t.match(arrivals.take(), [{ watchId: 'w', matched: 7 }], 'what a thread saw counts as well')
+})
+
+t.test('says how large an event is that is too large to be shown', async (t) => {
+  const [large, huge] = [20_000, 100_000].map((length) => ({ ...sent, properties: { text: 'x'.repeat(length) } }))
+
+  const [seen] = await watch([everything], [large, huge])
+
+  t.same(seen!.events.map(({ sent, sentCharacters }) => [sent.length, sentCharacters > 0]), [[16_384, true], [0, true]])
+  t.equal(seen!.events[0]!.sentCharacters, JSON.stringify(large).length)
+})
+
+t.test('shows no address that the project or the page does not keep', async (t) => {
+  const withAddress = { ...sent, properties: { $ip: '10.1.2.3', $raw_user_agent: 'Firefox', plan: 'pro' }, context: { ip: '10.1.2.3' } }
+
+  t.match(await watch([everything], [withAddress]), [{ events: [{ sent: /10\.1\.2\.3/ }] }])
+  for (const seen of [
+    await watch([everything], [withAddress], { anonymizeIps: true }),
+    await watch([everything], [{ ...withAddress, properties: { ...withAddress.properties, $cookieless_mode: true } }])
+  ]) {
+    t.notMatch(JSON.stringify(seen), /10\.1\.2\.3|Firefox/)
+    t.match(seen, [{ events: [{ sent: /"plan":"pro"/ }] }])
+  }
+})
