@@ -67,6 +67,21 @@ t.test('answers 304 until something changes', async (t) => {
   t.equal((await getDefinitions(decide, '&send_cohorts', { 'if-none-match': etag })).status, 200)
 })
 
+t.test('finds the project by its key in a header, as posthog-rs names it', async (t) => {
+  const decide = await createTestDecide(t)
+  const other = await decide.inNewProject()
+  await addFlags(other, [{ key: 'of-the-other' }])
+  const read = async (projectKey: string): Promise<unknown> => {
+    const headers = { authorization: `Bearer ${decide.personalKey}`, 'x-posthog-project-api-key': projectKey }
+    const { body } = await ask(decide, '/flags/definitions/?send_cohorts', undefined, headers)
+    return body.flags?.map(({ key }: { key: string }) => key) ?? body.code
+  }
+
+  t.same(await read(decide.projectKey), [])
+  t.same(await read(other.projectKey), ['of-the-other'])
+  t.equal(await read('phc_nobody'), 'invalid_api_key')
+})
+
 t.test('requires a personal key that may read flags of this project', async (t) => {
   const decide = await createTestDecide(t)
   const { sql, projectId } = decide

@@ -61,7 +61,8 @@ const DESCRIBED = {
 }
 
 /**
- * Checks the personal key and finds the project: that of the query parameter `token`, else the only one of the key.
+ * Checks the personal key and finds the project: that of the query parameter `token` or, from posthog-rs, of the header
+ * `X-PostHog-Project-Api-Key`, else the only one of the key.
  *
  * @throws {HttpError} 401, 403 or 400 as for every request with a personal key.
  */
@@ -70,7 +71,8 @@ async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Pr
   if (text === undefined) throw notFound()
   const key = await deps.keys.findPersonalKey(text)
   requireScope(key.scopes, 'feature_flag:read')
-  const { token, project_id: projectId } = request.query as { token?: unknown, project_id?: unknown }
+  const { project_id: projectId, ...query } = request.query as { token?: unknown, project_id?: unknown }
+  const token = query.token ?? request.headers['x-posthog-project-api-key']
   if (token === undefined) return await resolveProject(text, projectId, deps)
   // A parameter that is given twice is an array, and not a key.
   const found = await resolveProject(typeof token === 'string' ? token : null, undefined, deps)

@@ -14,7 +14,7 @@ export interface CaptureRoutesOptions {
 }
 
 /** Paths that SDKs send events to (docs/contract/sdks.md 1.1). Only `/engage` differs: it names the nameless. */
-export const CAPTURE_PATHS = ['/capture', '/batch', '/e', '/i/v0/e', '/track', '/engage'] as const
+export const CAPTURE_PATHS = ['/capture', '/batch', '/e', '/i/v0/e', '/i/v0/ai/batch', '/track', '/engage'] as const
 
 const ACCEPTED = '{"status":1}'
 const JSON_TYPE = 'application/json; charset=utf-8'
