@@ -21,6 +21,7 @@ const SCREENS: Screen[] = [
   { name: 'health', title: 'Health', scope: 'project:read', isOfProject: false, load: async () => (await import('./health/health-screen.tsx')).HealthScreen },
   { name: 'dead-letters', title: 'Dead letters', scope: 'dead_letter:read', isOfProject: true, load: async () => (await import('./dead-letters/dead-letters-screen.tsx')).DeadLettersScreen },
   { name: 'flags', title: 'Flags', scope: 'feature_flag:read', isOfProject: true, load: async () => (await import('./flags/flags-screen.tsx')).FlagsScreen },
+  { name: 'experiments', title: 'Experiments', scope: 'experiment:read', isOfProject: true, load: async () => (await import('./experiments/experiments-screen.tsx')).ExperimentsScreen },
   { name: 'events', title: 'Events', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./definitions/events-screen.tsx')).EventsScreen },
   { name: 'properties', title: 'Properties', scope: 'property_definition:read', isOfProject: true, load: async () => (await import('./definitions/properties-screen.tsx')).PropertiesScreen }
 ]

@@ -23,7 +23,7 @@ const HOSTILE = [
 const FIRST_LOAD_BYTES = 90_000
 const SCREEN_BYTES = 25_000
 
-const SCREENS = ['/health', '/projects/1/dead-letters', '/projects/1/flags', '/projects/1/events', '/projects/1/properties']
+const SCREENS = ['/health', '/projects/1/dead-letters', '/projects/1/flags', '/projects/1/experiments', '/projects/1/events', '/projects/1/properties']
 
 /** A page that notes what must not happen: errors in its console and requests to other origins. */
 interface Watched { page: Page, problems: string[] }
@@ -55,7 +55,9 @@ async function createContext (browser: Browser, stack: Stack, options: Parameter
   return context
 }
 
-async function send (stack: Stack, events: { event: string, properties?: object }[]): Promise<void> {
+interface SentEvent { event: string, distinct_id?: string, properties?: object }
+
+async function send (stack: Stack, events: SentEvent[]): Promise<void> {
   const response = await fetch(`${stack.url}/batch/`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -228,6 +230,44 @@ t.test('the console', async (t) => {
     await page.getByLabel('Type its key').fill('new-checkout')
     await page.keyboard.press('Enter')
     await page.getByText('There are no flags yet.').waitFor()
+    t.same(problems, [])
+    await context.close()
+  })
+
+  await t.test('an experiment with a planted effect is made, launched, read off the picture, and ended', async (t) => {
+    const context = await createContext(browser, stack)
+    const { page, problems } = await open(context, stack.url, '/projects/1/experiments')
+    await page.getByText('There are no experiments yet.').waitFor()
+    await page.getByRole('link', { name: 'New experiment' }).click()
+    await page.getByLabel('Name').fill('Short checkout')
+    await page.getByLabel('Key of the flag').fill('checkout')
+    await page.getByRole('textbox', { name: 'Event' }).fill('bought')
+    await page.getByRole('button', { name: 'Create a draft' }).click()
+    await page.getByText('There are none before the start').waitFor()
+    await page.getByRole('button', { name: 'Launch' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Launch' }).click()
+    await page.getByText('Nobody was exposed yet').waitFor()
+
+    // Every second person of `control` buys, three of four of `test`.
+    await send(stack, Array.from({ length: 400 }, (_, index) => {
+      const variant = index % 2 === 0 ? 'control' : 'test'
+      const shown = { event: '$feature_flag_called', distinct_id: `p${index}`, properties: { $feature_flag: 'checkout', $feature_flag_response: variant } }
+      return index % 8 < (variant === 'test' ? 6 : 4) ? [shown, { event: 'bought', distinct_id: `p${index}` }] : [shown]
+    }).flat())
+    const refresh = page.getByRole('button', { name: 'Compute again' })
+    await waitFor(async () => {
+      await refresh.click()
+      await page.getByText('There is a difference. The best is most likely test.').waitFor({ timeout: 2000 })
+      return true
+    }, { timeoutMs: 30_000 })
+    t.match(await page.getByRole('img', { name: /^Change against control: test \+50\.0 %/ }).count(), 1)
+    t.match(await page.getByRole('row', { name: /^test/ }).first().innerText(), /200[\s\S]*75\.0 %[\s\S]*\+50\.0 %/)
+    const { violations } = await new AxeBuilder({ page }).analyze()
+    t.same(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`), [])
+
+    await page.getByRole('button', { name: 'End' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'End' }).click()
+    await page.getByRole('button', { name: 'Archive' }).waitFor()
     t.same(problems, [])
     await context.close()
   })

@@ -1,0 +1,76 @@
+import t from 'tap'
+import { describeMetric, describeProgress, describeVerdict, type Experiment, formatMetric, formatPercent, layOutBars, type Results, statusOf } from './experiment.ts'
+
+const NOW = Date.parse('2026-11-22T12:00:00Z')
+
+function build (changes: Partial<Results> = {}): Results {
+  return {
+    kind: 'funnel',
+    baseline: 'control',
+    leader: 'test',
+    significant: true,
+    significance_code: 'significant',
+    variants: [
+      variant('control', null),
+      variant('test', {
+        relative_lift: 0.2, absolute_lift: 0.02, bayesian: { chance_to_beat_baseline: 1, relative_interval: [0.1, 0.3] }
+      })
+    ],
+    exposures: {
+      total: 2000, multiple_variants: 0, sample_ratio: { mismatch: false, sequential_p_value: 1, variants: [] }
+    },
+    sample_size: { total: 8000, remaining_days: 12, minimum_detectable_effect: 5, reason: null },
+    series: [],
+    ...changes
+  }
+}
+
+function variant (key: string, comparison: object | null): Results['variants'][number] {
+  const sequential = { p_value: 0.02, relative_interval: [-3, 9] }
+  const rest = { frequentist: { adjusted_p_value: 0.01, reliable: true }, sequential }
+  return {
+    key, exposed: 1000, measured: 1000, mean: 0.1, probability: 0.5, expected_loss: 0, credible_interval: null,
+    comparison: comparison === null ? null : { ...rest, ...comparison } as never
+  }
+}
+
+t.test('an experiment is a draft, planned, running, ended or archived', async (t) => {
+  const at = (start: string | null, end: string | null = null, archived = false): string =>
+    statusOf({ start_date: start, end_date: end, archived } as Experiment, NOW)
+
+  t.same([at(null), at('2026-12-01T00:00:00Z'), at('2026-11-01T00:00:00Z'), at('2026-11-01T00:00:00Z', '2026-11-20T00:00:00Z')],
+    ['draft', 'planned', 'running', 'ended'])
+  t.equal(at('2026-11-01T00:00:00Z', null, true), 'archived')
+})
+
+t.test('what is to be doubted comes before the verdict', async (t) => {
+  t.match(describeVerdict(build()), { text: 'There is a difference. The best is most likely test.', isDoubtful: false })
+  t.match(describeVerdict(build({ significant: false, significance_code: 'not_enough_exposure' })), { text: /Too few people/, isDoubtful: false })
+  const mismatch = { mismatch: true, sequential_p_value: 0, variants: [] }
+  t.match(describeVerdict(build({ exposures: { total: 9, multiple_variants: 0, sample_ratio: mismatch } })), { text: /split/, isDoubtful: true })
+  t.match(describeVerdict(build({ exposures: { total: 0, multiple_variants: 0, sample_ratio: null } })), { text: /Nobody/, isDoubtful: true })
+  t.equal(describeVerdict(build({ significant: false, significance_code: 'of_later' })).text, 'of_later')
+})
+
+t.test('says how far it is, or why that is not known', async (t) => {
+  t.equal(describeProgress(build()), '2,000 of 8,000 people who are needed to see a change of 5 %: 25 %; about 12 days to go.')
+  t.match(describeProgress(build({ sample_size: null })), /not known/)
+  t.match(describeProgress(build({ sample_size: { total: null, remaining_days: null, minimum_detectable_effect: 5, reason: 'no_effect' } })), /No number/)
+})
+
+t.test('bars share one span with zero in it; a very wide sequential interval does not stretch it', async (t) => {
+  const { bars, from, to } = layOutBars(build())
+  t.match(bars, [{ key: 'test', lift: 0.2, credible: [0.1, 0.3], sequential: [-3, 9] }])
+  t.ok(from < 0 && to > 0.3 && to < 1)
+  t.same(layOutBars(build({ variants: [variant('control', null)] })).bars, [])
+})
+
+t.test('metrics and numbers read as words', async (t) => {
+  t.equal(describeMetric({ insight: 'FUNNELS', events: [{ id: 'a' }, { id: 'b' }] }), 'a then b')
+  t.equal(describeMetric({ insight: 'TRENDS', events: [{ id: 'a', math: 'sum', math_property: 'p' }] }), 'sum of a by p')
+  t.equal(describeMetric({ metric: { kind: 'funnel', steps: ['a', { event: 'b' }] } }), 'a then b')
+  t.equal(describeMetric({ metric: { kind: 'mean', event: 'a', property: 'p' } }), 'mean of a by p')
+  t.equal(describeMetric({}), 'nothing yet')
+  t.same([formatMetric('funnel', 0.12345), formatMetric('mean', 1234.567), formatMetric('mean', null)], ['12.3 %', '1235', '–'])
+  t.same([formatPercent(0.051, true), formatPercent(-0.2, true)], ['+5.10 %', '-20.0 %'])
+})

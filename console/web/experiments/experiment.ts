@@ -1,0 +1,174 @@
+/** Experiments as the API answers them, and what they say in words. */
+import { formatCount, UNKNOWN } from '../format.ts'
+
+export interface Experiment {
+  id: number
+  name: string
+  description: string
+  start_date: string | null
+  end_date: string | null
+  archived: boolean
+  feature_flag_key: string
+  feature_flag: { id: number, active: boolean }
+  filters: Record<string, unknown>
+  updated_at: string
+}
+
+export type Interval = [lower: number, upper: number]
+
+export interface VariantResult {
+  key: string
+  exposed: number
+  measured: number
+  mean: number | null
+  /** To be the best of all. */
+  probability: number
+  expected_loss: number | null
+  credible_interval: Interval | null
+  comparison: {
+    absolute_lift: number
+    relative_lift: number | null
+    bayesian: { chance_to_beat_baseline: number, relative_interval: Interval | null }
+    frequentist: { adjusted_p_value: number | null, reliable: boolean }
+    sequential: { p_value: number | null, relative_interval: Interval | null }
+  } | null
+}
+
+export interface Results {
+  kind: 'funnel' | 'count' | 'sum' | 'mean'
+  baseline: string
+  leader: string
+  significant: boolean
+  significance_code: string
+  variants: VariantResult[]
+  exposures: {
+    total: number
+    multiple_variants: number
+    sample_ratio: {
+      mismatch: boolean
+      sequential_p_value: number | null
+      variants: { key: string, exposed: number, expected: number }[]
+    } | null
+  }
+  sample_size: {
+    total: number | null
+    remaining_days: number | null
+    minimum_detectable_effect: number
+    reason: string | null
+  } | null
+  series: { day: string, variants: VariantOfDay[] }[]
+}
+
+/** A variant at the end of a day. */
+interface VariantOfDay {
+  key: string
+  exposed: number
+  relative_lift: number | null
+  sequential_p_value: number | null
+}
+
+export interface ExperimentResults extends Experiment {
+  last_refresh: string
+  is_cached: boolean
+  /** Events received before are all counted; null while that is not known. Absent before it was told. */
+  complete_through?: string | null
+  result: Results
+}
+
+/** Where an experiment is in its life. */
+export function statusOf ({ start_date: start, end_date: end, archived }: Experiment, now: number): string {
+  if (archived) return 'archived'
+  if (start === null) return 'draft'
+  if (Date.parse(start) > now) return 'planned'
+  return end !== null && Date.parse(end) <= now ? 'ended' : 'running'
+}
+
+const VERDICTS: Record<string, string> = {
+  significant: 'There is a difference.',
+  not_enough_exposure: 'Too few people to say anything: each variant needs 100.',
+  low_win_probability: 'No variant is likely enough to be the best: 90 % is asked for.',
+  high_loss: 'The leader may still cost too much, if it is the wrong choice: an expected loss below 1 % is asked for.',
+  high_p_value: 'Chance explains the difference more often than one time in twenty.'
+}
+
+/** The verdict first, and what is to be doubted before it. */
+export function describeVerdict (result: Results): { text: string, isDoubtful: boolean } {
+  const { exposures, leader, significant, significance_code: code } = result
+  if (exposures.total === 0) return { text: 'Nobody was exposed yet: no $feature_flag_called of this flag has one of its variants.', isDoubtful: true }
+  if (exposures.sample_ratio?.mismatch === true) {
+    return { text: 'The split is not the one that the flag gives. Trust no number below before that is explained.', isDoubtful: true }
+  }
+  const verdict = VERDICTS[code] ?? code
+  return { text: significant ? `${verdict} The best is most likely ${leader}.` : verdict, isDoubtful: false }
+}
+
+/** How many are still needed, or why that is not known. */
+export function describeProgress ({ sample_size: size, exposures }: Results): string {
+  if (size === null) return 'How many people it needs is not known until the baseline has a value.'
+  const effect = `a change of ${size.minimum_detectable_effect} %`
+  if (size.total === null) return `No number of people would show ${effect}.`
+  const share = Math.min(100, Math.floor(100 * exposures.total / size.total))
+  const rest = size.remaining_days === null || size.remaining_days <= 0 ? '' : `; about ${formatCount(size.remaining_days)} ${size.remaining_days === 1 ? 'day' : 'days'} to go`
+  return `${formatCount(exposures.total)} of ${formatCount(size.total)} people who are needed to see ${effect}: ${share} %${rest}.`
+}
+
+/** A value of the metric: a share for funnels, else a number. */
+export function formatMetric (kind: Results['kind'], value: number | null): string {
+  if (value === null) return UNKNOWN
+  return kind === 'funnel' ? formatPercent(value) : String(Number(value.toPrecision(4)))
+}
+
+/** `+12.3 %`; a share without sign when `isSigned` is false. */
+export function formatPercent (share: number | null, isSigned = false): string {
+  if (share === null) return UNKNOWN
+  const percent = 100 * share
+  const digits = Math.abs(percent) < 10 ? 2 : 1
+  return `${isSigned && percent > 0 ? '+' : ''}${percent.toFixed(digits)} %`
+}
+
+/** `A then B`, `number of A`: what is measured. */
+export function describeMetric (filters: Record<string, unknown>): string {
+  const metric = Object(filters.metric) as { kind?: string, steps?: unknown[], event?: unknown, property?: unknown }
+  if (metric.kind === 'funnel') return (metric.steps ?? []).map(nameOf).join(' then ')
+  if (metric.kind !== undefined) {
+    return `${metric.kind} of ${nameOf(metric.event)}${typeof metric.property === 'string' ? ` by ${metric.property}` : ''}`
+  }
+  const events = (Array.isArray(filters.events) ? filters.events : []) as EventOfInsight[]
+  if (events.length === 0) return 'nothing yet'
+  if (filters.insight === 'FUNNELS') return events.map(({ id }) => nameOf(id)).join(' then ')
+  const [first] = events
+  return `${first?.math ?? 'total'} of ${nameOf(first?.id)}${first?.math_property === undefined ? '' : ` by ${first.math_property}`}`
+}
+
+interface EventOfInsight { id?: unknown, math?: string, math_property?: string }
+
+function nameOf (step: unknown): string {
+  if (typeof step === 'string') return step
+  const { event, id } = Object(step) as { event?: unknown, id?: unknown }
+  return String(event ?? id ?? '?')
+}
+
+/** What is drawn of a variant against the baseline, in shares of the baseline. */
+export interface Bar {
+  key: string
+  lift: number
+  /** 95 % of the posterior. */
+  credible: Interval
+  /** Holds at every look together. */
+  sequential: Interval | null
+}
+
+/** The bars, and the span that has them all and zero, with some room. */
+export function layOutBars ({ variants }: Results): { bars: Bar[], from: number, to: number } {
+  const bars = variants.flatMap(({ key, comparison }): Bar[] => {
+    const lift = comparison?.relative_lift ?? null
+    const credible = comparison?.bayesian.relative_interval ?? null
+    if (comparison === null || lift === null || credible === null) return []
+    return [{ key, lift, credible, sequential: comparison.sequential.relative_interval }]
+  })
+  // The sequential interval may be many times wider; it is cut rather than making all else a dot.
+  const ends = [0, ...bars.flatMap(({ credible }) => credible)]
+  const [low, high] = [Math.min(...ends), Math.max(...ends)]
+  const room = Math.max((high - low) * 0.25, 0.01)
+  return { bars, from: low - room, to: high + room }
+}
