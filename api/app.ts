@@ -151,7 +151,7 @@ async function managementRoutes (
     await project.register(testFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(ingestionWarningRoutes, { prefix: '/ingestion_warnings', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })
-    await project.register(receiptRoutes, { prefix: '/events', ...deps })
+    await project.register(receiptRoutes, { ...deps })
     await project.register(propertyDefinitionRoutes, { prefix: '/property_definitions', ...deps })
   }, { prefix: '/api/projects/:project_id' })
 }

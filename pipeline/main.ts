@@ -25,6 +25,7 @@ import { PartitionSupervisor } from './partitions/partition-supervisor.ts'
 import { startRetention } from './periodic-work.ts'
 import { startPersons } from './persons/start-persons.ts'
 import { createDuplicateFilters } from './writer/duplicates/duplicate-filter.ts'
+import { createRecordDuplicates } from './writer/duplicates/record-duplicates.ts'
 import { createInsertFrames } from './writer/insert/insert-frames.ts'
 import { createProbeTable } from './writer/insert/store-batch-range.ts'
 import { createFateReporter } from './writer/report-fates.ts'
@@ -85,6 +86,7 @@ runProcess('pipeline', async () => {
     insertFrames: createInsertFrames({ url: shardsUrl, agent }),
     insertLedgerRows: createInsertLedgerRows(shards),
     probeTable: createProbeTable(shards),
+    recordDuplicates: createRecordDuplicates({ clickhouse: shards, logger }),
     openDuplicateFilter: filters.open,
     onDisconnect: watchDisconnects(connection),
     fates: createFateReporter(connection),

@@ -94,6 +94,14 @@ export const HEADER = {
   replayed: 'Millrace-Replayed'
 } as const
 
+/** What ingest names its requests: the process, then their number. */
+const REQUEST_ID = /^([0-9a-f]{12})-[0-9a-z]+$/
+
+/** The ingest process of a request id; null for another text. */
+export function processOfRequest (requestId: string): string | null {
+  return REQUEST_ID.exec(requestId)?.[1] ?? null
+}
+
 /** The NATS key-value bucket with the record of each partition: its owner, its progress, the batch range under way. */
 export const PARTITIONS_BUCKET = 'millrace_partitions'
 

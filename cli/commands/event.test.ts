@@ -1,23 +1,37 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { plantDeadLetters } from '../../api/testing/plant-dead-letters.ts'
-import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { makeEvent, publishEvents } from '../../pipeline/testing/publish-events.ts'
+import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
-t.test('says what became of an event of a project', async (t) => {
-  const [stored, refused, unknown] = [randomUUID(), randomUUID(), randomUUID()]
-  const clickhouse = await createTestClickHouse(t)
-  const { url } = await plantDeadLetters(t, [{ project: 2, uuid: refused }])
+t.test('says what became of an event of a project, and of the events of a distinct id', async (t) => {
+  const [stored, refused, unknown, waiting] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()]
+  const [clickhouse, postgres] = await Promise.all([createTestClickHouse(t), createTestPostgres(t)])
+  const { url, connection } = await plantDeadLetters(t, [{ project: 2, uuid: refused }])
   const time = '2026-01-02 03:04:05.678'
   await clickhouse.client.insert({
-    table: 'events', format: 'JSONEachRow', values: [{ project_id: 2, uuid: stored, event: 'paid', distinct_id: 'jo', timestamp: time, received_at: time }]
+    table: 'events',
+    format: 'JSONEachRow',
+    values: [{ project_id: 2, uuid: stored, event: 'paid', distinct_id: 'jo', timestamp: time, received_at: time, insert_token: 's:live.0:7-9@one' }]
   })
-  const run = async (line: string): Promise<Captured> =>
-    await runCaptured(['event', ...line.split(' ')], { NATS_URL: url, CLICKHOUSE_URL: clickhouse.url })
+  await publishEvents(connection, [makeEvent({ project_id: 2, uuid: waiting, distinct_id: 'jo' })])
+  const env = { NATS_URL: url, CLICKHOUSE_URL: clickhouse.url, DATABASE_URL: postgres.url }
+  const run = async (...args: string[]): Promise<Captured> => await runCaptured(['event', ...args], env)
+  const runJson = async (...args: string[]): Promise<Record<string, unknown>> => JSON.parse((await run(...args, '--json')).out)
 
-  t.match((await run(`${stored} --project 2`)).out, /fate +stored\nevent +paid\ndistinctId +jo\n/)
-  t.match(JSON.parse((await run(`${refused.toUpperCase()} --project 2 --json`)).out), { fate: 'dead_letter', id: 1, reason: 'refused' })
-  t.match(JSON.parse((await run(`${unknown} --project 2 --json`)).out), { fate: 'not_found', messagesWaiting: 0 })
-  t.match(JSON.parse((await run(`${stored} --json`)).out), { fate: 'not_found', project: 1 })
+  const { out } = await run(stored, '--project', '2')
+  t.match(out, /fate +stored\nevent +paid\ndistinct_id +jo\n/)
+  t.match(out, /received_by +one\npartition +live.0\nfirst_sequence +7\nlast_sequence +9\n/)
+  t.match(await runJson(refused.toUpperCase(), '--project', '2'), { fate: 'dead_letter', dead_letter: { id: 1, reason: 'refused' } })
+  t.match(await runJson(waiting, '--project', '2'), { fate: 'waiting', waiting: { partition: 'live.0', messages_ahead: 0 } })
+  t.match(await runJson(unknown, '--project', '2'), { fate: 'unknown', may_be_in: [], searched: { messages: 1, of: 1 } })
+  t.match((await run(unknown)).out, /fate +unknown\nmay_be_in +-\nsearched +1 of 1 messages\n/)
+  t.match(await runJson(stored), { fate: 'unknown', project: 1 })
+
+  t.match((await run('--distinct-id', 'jo', '--project', '2')).out,
+    new RegExp(`^RECEIVED +FATE +UUID +EVENT\n\\S+ +waiting +${waiting} +order paid\n\\S+ +stored +${stored} +paid\n$`))
+  t.match(await runJson('--distinct-id', 'jo', '--project', '2', '--limit', '1'), [{ uuid: waiting }])
   t.match(await run('none'), { code: 2, err: /Give a uuid/ })
+  t.match(await run(), { code: 1, err: /give the uuid of an event, or --distinct-id/ })
 })

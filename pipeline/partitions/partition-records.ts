@@ -74,6 +74,8 @@ export interface BatchRange {
   layout: number
   /** Version of `INSERT_SETTINGS`. */
   settings: number
+  /** Ingest processes that received its messages: part of the token, which each row keeps. Absent before version 4. */
+  receivedBy?: string[]
   /** Rows that are not inserted because they are already stored: sequence, then pairs `from, to` (exclusive). */
   deduplicated: [sequence: number, ranges: number[]][]
 }
@@ -88,10 +90,15 @@ export function acknowledgedCount (record: PartitionRecord): AcknowledgedCount {
   return counted?.done === done ? counted : { since: done, messages: 0, done }
 }
 
-/** The deduplication token of a batch range: same token, same rows. */
+/**
+ * The deduplication token of a batch range: same token, same rows. Rows keep it in `insert_token`, from which receipts
+ * read it (`parseInsertToken` in platform/receipts/stored-events.ts).
+ */
 export function batchRangeToken (partition: Partition, stream: string, range: BatchRange): string {
   const rows = range.rows === undefined ? '' : `:${range.rows[0]}-${range.rows[1]}`
-  return `${stream}:${partitionKey(partition)}:${range.first}-${range.last}${rows}`
+  const { receivedBy = [] } = range
+  const processes = receivedBy.length === 0 ? '' : `@${receivedBy.join(',')}`
+  return `${stream}:${partitionKey(partition)}:${range.first}-${range.last}${rows}${processes}`
 }
 
 /** JetStream API error "wrong last sequence": another process has written the key since it was read. */

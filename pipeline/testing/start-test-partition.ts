@@ -16,6 +16,7 @@ import { openPartitionRecords } from '../partitions/partition-records.ts'
 import { TEST_KEY } from './publish-events.ts'
 import { PartitionState } from '../partitions/partition-state.ts'
 import { createDuplicateFilters } from '../writer/duplicates/duplicate-filter.ts'
+import { createRecordDuplicates } from '../writer/duplicates/record-duplicates.ts'
 import { createInsertFrames } from '../writer/insert/insert-frames.ts'
 import { createProbeTable } from '../writer/insert/store-batch-range.ts'
 import { createFateReporter } from '../writer/report-fates.ts'
@@ -69,6 +70,7 @@ export async function startTestPartition (
     insertFrames: createInsertFrames({ url: clickhouse.url, agent }),
     insertLedgerRows: createInsertLedgerRows(clickhouse.client),
     probeTable: createProbeTable(clickhouse.client),
+    recordDuplicates: createRecordDuplicates({ clickhouse: clickhouse.client, logger: silentLogger }),
     limits: { maxRows: 100_000, maxBytes: 16_777_216, maxAgeMs: 50 },
     metrics,
     logger: silentLogger,

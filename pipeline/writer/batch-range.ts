@@ -1,7 +1,7 @@
 /** Which messages make one insert, and the frames that it consists of. */
 import { decodeFrame, encodeFrame } from '../../platform/clickhouse/frame-codec.ts'
 import { pickRows } from '../../platform/clickhouse/native-block.ts'
-import { HEADER } from '../../schema/streams.ts'
+import { HEADER, processOfRequest } from '../../schema/streams.ts'
 import type { BatchRange } from '../partitions/partition-records.ts'
 import { JOINED_SINCE_VERSION } from './insert/insert-frames.ts'
 import { joinFrames } from './insert/join-frames.ts'
@@ -59,6 +59,15 @@ export function chooseBatch (
     count++
   }
   return { count, full: rows >= limits.maxRows || bytes >= limits.maxBytes || count >= search.messages }
+}
+
+/** Processes that a token names. */
+const NAMED_PROCESSES = 16
+
+/** The ingest processes that received the messages, in alphabetical order; the first sixteen. */
+export function listProcesses (messages: readonly PartitionMessage[]): string[] {
+  const processes = new Set(messages.map(({ headers }) => processOfRequest(headers[HEADER.request] ?? '')))
+  return [...processes].filter((process) => process !== null).sort().slice(0, NAMED_PROCESSES)
 }
 
 /**

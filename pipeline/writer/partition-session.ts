@@ -7,7 +7,7 @@ import { pruneLedger } from '../ledger/ledger-entries.ts'
 import { LedgerWriter, MAX_ENTRIES } from '../ledger/ledger-writer.ts'
 import type { PartitionLease } from '../partitions/partition-lease.ts'
 import { batchRangeToken, type BatchRange } from '../partitions/partition-records.ts'
-import { buildFrames, chooseBatch } from './batch-range.ts'
+import { buildFrames, chooseBatch, listProcesses } from './batch-range.ts'
 import { deadLetterRows } from './dead-letter-rows.ts'
 import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
 import { INSERT_SETTINGS_VERSION, type InsertError } from './insert/insert-frames.ts'
@@ -181,6 +181,7 @@ export class PartitionSession {
       ...(isPiece ? { rows: [doneRows, Math.min(doneRows + rows, first.rows)] } : {}),
       layout: first.layout,
       settings: INSERT_SETTINGS_VERSION,
+      receivedBy: listProcesses(messages),
       deduplicated: await this.#filter.decide(messages, { lookUpAll: first.sequence <= this.#lookUpTo })
     }
   }
@@ -212,6 +213,7 @@ export class PartitionSession {
       await this.#searchRefused(messages, range, outcome.error)
       return
     }
+    await this.#deps.recordDuplicates(this.#deps.partition, messages, range)
     this.#filter.remember(messages, range)
     this.#deps.fates.stored(messages, range)
     countStored(this.#deps, { messages, range, ms: performance.now() - startedAt })

@@ -12,6 +12,7 @@ import type { PartitionState } from '../partitions/partition-state.ts'
 import { runSessions, type PartitionControl } from '../partitions/partition-supervisor.ts'
 import type { BatchLimits } from './batch-range.ts'
 import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
+import type { RecordDuplicates } from './duplicates/record-duplicates.ts'
 import type { InsertFrames } from './insert/insert-frames.ts'
 import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
 import { PartitionSession } from './partition-session.ts'
@@ -31,6 +32,7 @@ export interface PartitionDeps extends PartitionControl {
   insertLedgerRows: InsertLedgerRows
   /** Whether the table is as every frame expects it. */
   probeTable: () => Promise<boolean>
+  recordDuplicates: RecordDuplicates
   limits: BatchLimits
   metrics: PipelineMetrics
   logger: Logger

@@ -46,6 +46,7 @@ const SHARDED: Readonly<Record<string, string>> = {
   events: 'cityHash64(uuid)',
   event_volumes_by_day: 'cityHash64(project_id, event)',
   event_property_counts: 'cityHash64(project_id, event)',
+  event_traces: 'cityHash64(uuid)',
   ingestion_warnings_by_source: 'cityHash64(project_id, source)',
   ledger_by_source: 'cityHash64(project_id, source)'
 }

@@ -106,6 +106,8 @@ export async function walkAnEvent ({ url, projectKey, personalKey, clickhouse, s
     return (await copies.json()).length === 1
   }, { timeoutMs: 20_000 })
   expect(await send(`/api/projects/1/feature_flags/${id}/`, { deleted: true }, 'PATCH'), 200)
+  const receipt = `${url}/api/projects/1/events/0193a5b2-7c1d-7e8f-9abc-def012345678/receipt/`
+  expect(await fetch(receipt, { headers: { authorization: `Bearer ${personalKey}` } }), 200)
   expect(await fetch(`${url}/api/projects/1/dead_letters/`, { headers: { authorization: `Bearer ${personalKey}` } }), 200)
 }
 

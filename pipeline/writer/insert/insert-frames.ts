@@ -146,14 +146,18 @@ const VERSION_2 = { ...VERSION_1, max_partitions_per_insert_block: '1000' }
  * pieces fitted. 5,000 events of 323 months: 2 inserts and 12 s instead of 20 inserts, 31 refused, and 69 s.
  *
  * Version 3: small frames are joined (`join-frames.ts`). The settings are those of version 2, the blocks are others.
+ *
+ * Version 4: the token also names the ingest processes (`batchRangeToken`). A pipeline that does not know it would
+ * insert a recorded batch range under another token.
  */
 export const INSERT_SETTINGS: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   1: VERSION_1,
   2: VERSION_2,
-  3: VERSION_2
+  3: VERSION_2,
+  4: VERSION_2
 }
 
-export const INSERT_SETTINGS_VERSION = 3
+export const INSERT_SETTINGS_VERSION = 4
 
 /** First version whose inserts join small frames. */
 export const JOINED_SINCE_VERSION = 3

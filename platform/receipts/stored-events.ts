@@ -1,0 +1,119 @@
+/** Events as `events` has them, for receipts. */
+import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
+
+/** An event in `events`. Times are ISO 8601. */
+export interface StoredEvent {
+  uuid: string
+  event: string
+  distinctId: string
+  timestamp: string
+  receivedAt: string
+  insertedAt: string
+  /** null: stored by a version that did not record it, or not by the pipeline. */
+  insert: StoredInsert | null
+}
+
+/** The insert that brought a row. */
+export interface StoredInsert {
+  /** What ClickHouse recognises it by; `insert_token` of the row. */
+  token: string
+  /** Class and number, such as `live.0`. */
+  partition: string
+  /** Stream sequences of its messages. */
+  firstSequence: number
+  lastSequence: number
+  /** Ingest processes that received its messages: the event came through one of them. */
+  receivedBy: string[]
+}
+
+/** Which event: the uuid in its canonical form, lower case. */
+export interface EventQuery {
+  projectId: number
+  uuid: string
+  /** When it happened, epoch milliseconds, if that is known: what is near is found sooner. */
+  timestamp?: number | undefined
+}
+
+const DAY_MS = 86_400_000
+
+/** Last time of which ClickHouse's `Date` has the day. */
+const LAST_TIME = Date.UTC(2149, 5, 6)
+
+/** Spans of days that a look-up by distinct id reads, one after the other, until it has enough. */
+const SPANS_DAYS = [1, 7, 31, Infinity]
+
+const iso = (column: string): string => `concat(replaceOne(toString(events.${column}), ' ', 'T'), 'Z')`
+const COLUMNS = `uuid, event, distinct_id AS distinctId, ${iso('timestamp')} AS timestamp,
+  ${iso('received_at')} AS receivedAt, ${iso('inserted_at')} AS insertedAt, insert_token AS token`
+
+type Row = Omit<StoredEvent, 'insert'> & { token: string }
+
+/**
+ * Reads an event by its uuid. The days around its time are asked first: the key of the table leaves few granules of
+ * them, while the whole table means a look into the filter of uuids of every granule.
+ */
+export async function readStoredEvent (query: EventQuery, clickhouse: ClickHouse): Promise<StoredEvent | null> {
+  const near = query.timestamp ?? timeOfUuid(query.uuid)
+  const rows = near === null ? [] : await readRows(query, clickhouse, near)
+  const [row] = rows.length > 0 ? rows : await readRows(query, clickhouse)
+  return row === undefined ? null : toStored(row)
+}
+
+/** @param near  Only events that happened within a day of this time, epoch milliseconds. */
+async function readRows ({ projectId, uuid }: EventQuery, clickhouse: ClickHouse, near?: number): Promise<Row[]> {
+  const day = (offset: number): string => dayOf(Math.min(Math.max((near ?? 0) + offset * DAY_MS, 0), LAST_TIME))
+  const days = near === undefined ? '' : 'AND toDate(events.timestamp) BETWEEN {first: Date} AND {last: Date}'
+  return await queryRows<Row>(clickhouse, `
+    SELECT ${COLUMNS} FROM events PREWHERE uuid = {uuid: UUID} WHERE project_id = {project: UInt32} ${days}
+    ORDER BY events.inserted_at LIMIT 1 SETTINGS final = 0`,
+  { uuid, project: projectId, ...(near === undefined ? {} : { first: day(-1), last: day(1) }) })
+}
+
+/** The newest events of a distinct id by time of receipt, each once. */
+export async function listStoredEvents (
+  query: { projectId: number, distinctId: string, limit: number, now: number }, clickhouse: ClickHouse
+): Promise<StoredEvent[]> {
+  const { projectId, distinctId, limit, now } = query
+  for (const days of SPANS_DAYS) {
+    const since = days === Infinity
+      ? ''
+      : 'AND toDate(events.timestamp) >= {since: Date} AND events.received_at >= {since: Date}'
+    const first = days === Infinity ? {} : { since: dayOf(now - days * DAY_MS) }
+    const rows = await queryRows<Row>(clickhouse, `
+      SELECT ${COLUMNS} FROM events PREWHERE distinct_id = {distinctId: String}
+      WHERE project_id = {project: UInt32} ${since}
+      ORDER BY events.received_at DESC, uuid LIMIT 1 BY uuid LIMIT {limit: UInt32} SETTINGS final = 0`,
+    { distinctId, project: projectId, limit, ...first })
+    if (rows.length >= limit || days === Infinity) return rows.map(toStored)
+  }
+  return []
+}
+
+/** Time of an uuid of version 7 in epoch milliseconds; null for other versions, which tell none. */
+export function timeOfUuid (uuid: string): number | null {
+  if (uuid[14] !== '7') return null
+  const ms = Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
+  // A time that ClickHouse has no day for tells nothing.
+  return ms < Date.UTC(2100, 0, 1) ? ms : null
+}
+
+function dayOf (epochMs: number): string {
+  return new Date(epochMs).toISOString().slice(0, 10)
+}
+
+function toStored ({ token, ...row }: Row): StoredEvent {
+  return { ...row, insert: parseInsertToken(token) }
+}
+
+/** `<stream>:<class>.<partition>:<first>-<last>[:<rows>][@<process>,...]`: see `batchRangeToken` of the pipeline. */
+const TOKEN = /^[^:]*:((?:live|historical)\.\d+):(\d+)-(\d+)(?::\d+-\d+)?(?:@(.*))?$/
+
+/** null: the token is none of the writer's. */
+export function parseInsertToken (token: string): StoredInsert | null {
+  const [, partition, first, last, processes] = TOKEN.exec(token) ?? []
+  if (partition === undefined) return null
+  return {
+    token, partition, firstSequence: Number(first), lastSequence: Number(last),
+    receivedBy: processes === undefined ? [] : processes.split(',')
+  }
+}
