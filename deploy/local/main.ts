@@ -1,131 +1,47 @@
 /**
- * `npm start`: the whole system on one machine. Starts, says how to use it, and ends everything when asked to.
+ * `npm start`: the whole system on one machine. Reads the settings, and becomes the supervisor (`supervisor.ts`): the
+ * same process, with nothing in its memory of what the settings are read with, nor of what strips types from sources.
  */
-import { MillraceError } from '../../platform/errors.ts'
-import { createProgress } from './progress.ts'
-import { loadStackSettings } from './stack-settings.ts'
-import { type Stack, startStack } from './start-stack.ts'
+import module from 'node:module'
+import path from 'node:path'
+import type { StackSettings } from './stack-settings.ts'
 
-/**
- * A terminal sends Ctrl-C to npm and to this process, and npm passes it on: a second signal within this time is the
- * same key press.
- */
-const SAME_PRESS_MS = 500
-const PARENT_CHECK_MS = 250
+/** What the supervisor is told, in its environment: the rest of which is what the tiers get. */
+export interface Handover {
+  settings: Omit<StackSettings, 'env'>
+  /** When this process began, in milliseconds of Unix time. */
+  startedAt: number
+}
+
+/** `supervisor.ts`, in the package `supervisor.js`. */
+const SUPERVISOR = path.join(import.meta.dirname, `supervisor${path.extname(import.meta.filename)}`)
 
 // What the stack stores is for its owner only; every process of it inherits this.
 process.umask(0o077)
 
-const startedAt = performance.now()
-const starting = new AbortController()
-const progress = createProgress(process.stdout, () => performance.now())
-let stack: Stack | undefined
-let stopRequestedAt: number | undefined
-let killAll = (): void => {}
-
-// A closed terminal or pipe must not end the stack half-way through its shutdown.
-process.stdout.on('error', () => {})
-process.stderr.on('error', () => {})
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => requestStop(signal))
-watchNpm()
-
 try {
-  const settings = loadStackSettings(process.env)
-  progress.print('Starting Millrace')
-  stack = await startStack({
-    settings, progress, signal: starting.signal, onForce: (force) => { killAll = force }
+  const { loadStackSettings } = await import('./stack-settings.ts')
+  const { env, ...settings } = loadStackSettings(process.env)
+  const compileCache = await keepCompiled(settings.dataDir)
+  const handover: Handover = { settings, startedAt: performance.timeOrigin }
+  process.execve!(process.execPath, [process.execPath, '--v8-pool-size=1', ...process.execArgv, SUPERVISOR], {
+    ...env, ...compileCache, STACK_HANDOVER: JSON.stringify(handover)
   })
-  if (stopRequestedAt === undefined) process.stdout.write(describeStack(stack, performance.now() - startedAt))
-  else await stopStack(stack)
 } catch (error) {
-  if (stopRequestedAt !== undefined) process.exit(0)
-  fail(error)
-}
-
-function requestStop (reason: string): void {
-  const now = performance.now()
-  if (stopRequestedAt !== undefined) {
-    if (now - stopRequestedAt < SAME_PRESS_MS) return
-    progress.print('Killing everything')
-    killAll()
-    process.exit(1)
-  }
-  stopRequestedAt = now
-  progress.print(`Stopping (${reason}). Press Ctrl-C again to kill everything`)
-  if (stack === undefined) starting.abort()
-  else void stopStack(stack).catch(fail)
-}
-
-async function stopStack (running: Stack): Promise<void> {
-  await running.stop()
-  progress.print('Stopped')
-  process.exit(0)
-}
-
-function fail (error: unknown): never {
-  // Our own errors say what to do; any other needs its stack trace to be found.
+  const { MillraceError } = await import('../../platform/errors.ts')
   const text = error instanceof MillraceError ? error.message : error instanceof Error ? error.stack : String(error)
   process.stderr.write(`\nMillrace could not start: ${text}\n`)
   process.exit(1)
 }
 
-/** When npm is killed, Ctrl-C in its terminal no longer reaches this process. */
-function watchNpm (): void {
-  if (process.env.npm_lifecycle_event === undefined) return
-  const parent = process.ppid
-  setInterval(() => {
-    if (process.ppid !== parent && stopRequestedAt === undefined) requestStop('npm has exited')
-  }, PARENT_CHECK_MS).unref()
-}
-
-/** What a new user needs to begin, as one block of text. */
-function describeStack (stack: Stack, durationMs: number): string {
-  const { addresses, credentials } = stack
-  const clickhouse = describeClickHouse(stack)
-  const personalKey = stack.knowsPersonalKey
-    ? credentials.personalApiKey
-    : 'unknown: this database was not created from this data directory'
-  return `
-Millrace is ready after ${(durationMs / 1000).toFixed(1)} s.
-
-  Console            ${stack.consoleUrl}
-  Base URL           ${addresses.baseUrl}
-  Project API key    ${credentials.projectApiKey}
-  Personal API key   ${personalKey}
-  ClickHouse URL     ${clickhouse.url}
-  Read-only login    ${clickhouse.login}
-  Data and logs      ${stack.dataDir}
-
-Send an event:
-
-  curl -X POST ${addresses.baseUrl}/capture/ -H 'content-type: application/json' \\
-    -d '{"api_key": "${credentials.projectApiKey}", "event": "hello", "distinct_id": "you"}'
-
-Read it back:
-
-  curl '${clickhouse.queryUrl}' --user '${clickhouse.user}' \\
-    -d 'SELECT timestamp, event, distinct_id FROM events ORDER BY received_at DESC LIMIT 5 FORMAT PrettyCompact'
-
-Ctrl-C stops everything.
-`
-}
-
-/** For the operator's own ClickHouse, the password is not repeated and the login of analysts is not known. */
-function describeClickHouse (stack: Stack): { url: string, login: string, queryUrl: string, user: string } {
-  const { protocol, host, pathname, username } = new URL(stack.addresses.clickhouseUrl)
-  const database = pathname.slice(1) || 'default'
-  const url = `${protocol}//${host}`
-  const queryUrl = `${url}/?database=${database}`
-  if (stack.isClickHouseEmbedded) {
-    const { analystPassword } = stack.credentials
-    return {
-      url: `${url} (database ${database})`, login: `analyst / ${analystPassword}`, queryUrl, user: `analyst:${analystPassword}`
-    }
-  }
-  return {
-    url: `${url} (database ${database}, from CLICKHOUSE_URL)`,
-    login: 'as configured in your ClickHouse',
-    queryUrl,
-    user: `${username || 'default'}:<password>`
-  }
+/** Makes sure that the supervisor finds its sources compiled: on a first start it would have to compile them itself. */
+async function keepCompiled (dataDir: string): Promise<NodeJS.ProcessEnv> {
+  const { findCompileCache } = await import('./data-dir/cache-dir.ts')
+  // Without a folder to write to, the supervisor says what is wrong with the data directory.
+  const found = await findCompileCache(process.env, dataDir).catch(() => ({}) as NodeJS.ProcessEnv)
+  if (found.NODE_COMPILE_CACHE === undefined) return {}
+  module.enableCompileCache(found.NODE_COMPILE_CACHE)
+  await import('./supervisor.ts')
+  module.flushCompileCache()
+  return found
 }

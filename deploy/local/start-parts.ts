@@ -1,14 +1,11 @@
 /** The parts of a stack: the services NATS, ClickHouse and Postgres, and the tiers pipeline, API and ingest. */
-import { once } from 'node:events'
-import http from 'node:http'
 import path from 'node:path'
-import { json } from 'node:stream/consumers'
 import type { Credentials } from './data-dir/stack-access.ts'
 import type { Progress } from './progress.ts'
 import { startClickHouse } from './services/start-clickhouse.ts'
 import { startNatsServer } from './services/start-nats-server.ts'
 import { startPostgres } from './services/start-postgres.ts'
-import { type Service, waitUntilReady } from './processes/service.ts'
+import { askHttp, type Service, waitUntilReady } from './processes/service.ts'
 import type { PartHooks, StackParts, StopGroup } from './processes/supervise.ts'
 import type { StackSettings } from './stack-settings.ts'
 import { pickFreePort } from './ports.ts'
@@ -91,7 +88,7 @@ export async function startServices (options: StartServicesOptions): Promise<Ser
       logLevel: settings.logLevel
     })),
     external.databaseUrl ?? startKept(parts, 'postgres', ports.postgres, async (port, hooks) => await startPostgres({
-      ...hooks, dataDir, port, password: credentials.postgresPassword
+      ...hooks, dataDir, port, password: credentials.postgresPassword, createDatabase: false
     }))
   ])
   return { natsUrl, clickhouseUrl, databaseUrl }
@@ -170,12 +167,10 @@ async function startKept (
 
 /** Whether this very process answers that it is ready: another one may answer on a port that both share. */
 async function answersAs (url: string, pid: number): Promise<boolean> {
-  // A connection of its own each time: one that is kept open leads to the same process again.
-  const request = http.get(url, { agent: false, timeout: 2000 })
-  request.once('timeout', () => request.destroy(new Error('no answer')))
-  const [response] = await once(request, 'response') as [http.IncomingMessage]
-  const answer = await json(response) as { pid?: number }
-  return response.statusCode === 200 && (answer.pid === undefined || answer.pid === pid)
+  const { status, body } = await askHttp(url)
+  if (status !== 200) return false
+  const { pid: answering } = JSON.parse(body) as { pid?: number }
+  return answering === undefined || answering === pid
 }
 
 /** The URL by which a client on this machine reaches what listens on the host. */

@@ -1,9 +1,8 @@
 import { copyFile, readdir, stat, truncate } from 'node:fs/promises'
 import path from 'node:path'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
-import { migrateAll } from '../../schema/migrate/migrate-all.ts'
 import { checkPorts } from './ports.ts'
-import { createFirstProject } from './create-first-project.ts'
+import { prepareDatabases } from './prepare-databases.ts'
 import { type Credentials, loadCredentials, removeAddresses, type StackAddresses, writeAddresses } from './data-dir/stack-access.ts'
 import { checkRoom, explainFailedStart, refuseUnfinishedRestore, ROOM_OF_FIRST_START, ROOM_OF_START } from './data-dir/check-data-dir.ts'
 import { lockDataDir } from './data-dir/data-dir-lock.ts'
@@ -81,10 +80,13 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
     await checkPorts(settings)
     const credentials = await loadCredentials(dataDir, settings.chosen)
     const urls = await startServices({ settings, credentials, parts, progress })
-    await progress.step('database schemas', async () => await migrateAll({
-      ...urls, topology: settings.clickhouseCluster === '' ? {} : { cluster: settings.clickhouseCluster }
-    }))
-    const project = await createFirstProject({ ...credentials, databaseUrl: urls.databaseUrl })
+    const project = await progress.step('database schemas', async () => await prepareDatabases({
+      ...urls,
+      cluster: settings.clickhouseCluster,
+      createDatabase: settings.external.databaseUrl === undefined,
+      projectApiKey: credentials.projectApiKey,
+      personalApiKey: credentials.personalApiKey
+    }, { env: settings.env, signal }))
     const tierUrls = await startTiers({ settings, urls, parts })
     const addresses = { pid: process.pid, ...tierUrls, ...urls }
     await writeAddresses(dataDir, addresses)

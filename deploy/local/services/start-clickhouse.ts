@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, realpathSync } from 'node:fs'
 import path from 'node:path'
 import { findCompileCache } from '../data-dir/cache-dir.ts'
 import { startOnPort } from '../ports.ts'
-import { type Service, type ServiceOptions, ServiceStartError, waitUntilReady } from '../processes/service.ts'
+import { askHttp, type Service, type ServiceOptions, ServiceStartError, waitUntilReady } from '../processes/service.ts'
 import { makeSpoolFolders, removeSpoolFolders } from '../clickhouse-server/engine/spool.ts'
 import { digestPassword } from '../clickhouse-server/request/authenticate.ts'
 import { type ManagedProcess, spawnProcess } from '../processes/spawn-process.ts'
@@ -138,9 +138,7 @@ function toClientHost (host = LOCAL): string {
 }
 
 async function answersPing (host: string, port: number): Promise<boolean> {
-  const response = await fetch(`http://${host}:${port}/ping`, { signal: AbortSignal.timeout(2000) })
-  await response.body?.cancel()
-  return response.status === 200
+  return (await askHttp(`http://${host}:${port}/ping`)).status === 200
 }
 
 /** Keeps the settings of other processes from this one. */

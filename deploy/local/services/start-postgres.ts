@@ -4,11 +4,11 @@
  * the password in a file that all users can read, and knows a server by its log text only.
  */
 import { readdir, readFile, readlink, rm } from 'node:fs/promises'
+import { connect } from 'node:net'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Client } from 'pg'
 import { startOnPort } from '../ports.ts'
-import { type Service, type ServiceOptions, ServiceStartError, waitUntilReady } from '../processes/service.ts'
+import { type Service, type ServiceOptions, waitUntilReady } from '../processes/service.ts'
 import { spawnProcess } from '../processes/spawn-process.ts'
 import { type ClusterFolder, createCluster, openClusterFolder } from './postgres-cluster.ts'
 import { findPostgres } from './find-postgres.ts'
@@ -23,16 +23,12 @@ export interface PostgresOptions extends ServiceOptions {
   durable?: boolean
   /** Default 100. */
   maxConnections?: number
+  /** False leaves the database to whoever uses it first, by `ensureDatabase`. Default true. */
+  createDatabase?: boolean
 }
-
-/** The database of Millrace's metadata. */
-const DATABASE = 'millrace'
 
 /** After a crash the server first replays its log. */
 const READY_TIMEOUT_MS = 60_000
-
-/** SQLSTATE of a wrong password. */
-const WRONG_PASSWORD = '28P01'
 
 /** A fast shutdown takes about as long as one checkpoint. */
 const POLITE_MS = 5000
@@ -74,8 +70,13 @@ async function startServer (
     onSpawn: options.onSpawn,
     ...(folder.uid === undefined ? {} : { uid: folder.uid })
   })
-  const url = `postgres://millrace:${encodeURIComponent(options.password)}@127.0.0.1:${port}/${DATABASE}`
-  const isReady = async (): Promise<boolean> => await ensureDatabase(url)
+  const url = `postgres://millrace:${encodeURIComponent(options.password)}@127.0.0.1:${port}/millrace`
+  const isReady = async (): Promise<boolean> => {
+    if (!await acceptsConnections(port)) return false
+    // Its client is loaded only where it is needed: a supervisor lives for years.
+    if (options.createDatabase ?? true) await (await import('./ensure-database.ts')).ensureDatabase(url)
+    return true
+  }
   await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
   return { ...child, port, url }
 }
@@ -96,24 +97,22 @@ function renderSettings ({ durable = true, maxConnections = 100 }: PostgresOptio
   return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 }
 
-/** Resolves to true when the database exists and answers; creates it when only the server answers. */
-async function ensureDatabase (url: string): Promise<boolean> {
-  const maintenance = new URL(url)
-  maintenance.pathname = '/postgres'
-  const client = new Client({ connectionString: maintenance.href, connectionTimeoutMillis: 2000 })
-  try {
-    await client.connect()
-    const { rowCount } = await client.query('SELECT 1 FROM pg_database WHERE datname = $1', [DATABASE])
-    if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`)
-    return true
-  } catch (error) {
-    if ((error as { code?: string }).code !== WRONG_PASSWORD) throw error
-    throw new ServiceStartError('postgres refuses the password of credentials.json in the data directory: ' +
-      'restore the file with which its database was created', error)
-  } finally {
-    // A failed connection has nothing to end.
-    await client.end().catch(() => {})
-  }
+/** Whether the server asks a client for its password, as it does once it has recovered. `pg_isready` does the same. */
+async function acceptsConnections (port: number): Promise<boolean> {
+  // Version 3.0 of the protocol, then names and values, each ended by a zero byte.
+  const parameters = Buffer.from('\0\x03\0\0user\0millrace\0database\0postgres\0\0', 'latin1')
+  const message = Buffer.concat([Buffer.alloc(4), parameters])
+  message.writeUInt32BE(message.length)
+  return await new Promise((resolve, reject) => {
+    const socket = connect({ port, host: '127.0.0.1', timeout: 2000 }, () => socket.write(message))
+    socket.once('timeout', () => socket.destroy(new Error('no answer within two seconds')))
+    socket.once('error', reject)
+    socket.once('data', (answer: Buffer) => {
+      socket.destroy()
+      resolve(answer.toString('latin1', 0, 1) === 'R')
+    })
+    socket.once('close', () => reject(new Error('closed without an answer')))
+  })
 }
 
 /**
