@@ -16,6 +16,7 @@ import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
 import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
 import { startIngestionWarnings } from './ingestion-warnings.ts'
 import { createInsertLedgerRows } from './ledger/ledger-writer.ts'
+import { watchLedger } from './ledger/watch-ledger.ts'
 import { createPipelineMetrics } from './metrics.ts'
 import { choosePartitionOwner, findPartitions } from './partitions/event-partitions.ts'
 import { joinMembers } from './partitions/membership.ts'
@@ -116,6 +117,10 @@ runProcess('pipeline', async () => {
   const disks = watchDisks({ clickhouse, cluster: config.clickhouseCluster, metrics })
   const parts = watchParts({ clickhouse, cluster: config.clickhouseCluster, metrics, logger })
   const warnings = startIngestionWarnings({ connection, clickhouse: shards, logger })
+  const ledger = watchLedger({
+    connection, clickhouse, cluster: config.clickhouseCluster, metrics, logger, now: Date.now,
+    isChecker: () => membership.living()?.[0] === owner
+  })
   const queryUsage = startQueryUsage({ clickhouse, sql, cluster: config.clickhouseCluster, metrics, logger })
   const retention = startRetention({
     sql, clickhouse, connection, cluster: config.clickhouseCluster, now: Date.now, metrics, logger
@@ -154,7 +159,7 @@ runProcess('pipeline', async () => {
       run: () => Promise.all([supervisor, persons, rollUp, queryUsage, retention, warnings].map((work) => work.stop()))
     },
     { name: 'membership', run: () => membership.leave() },
-    { name: 'monitors', run: () => Promise.all([deadLetters, streams, disks, parts].map((watch) => watch.stop())) },
+    { name: 'monitors', run: () => Promise.all([deadLetters, streams, disks, parts, ledger].map((watch) => watch.stop())) },
     { name: 'health', run: () => health.close() },
     { name: 'clickhouse', run: async () => { agent.destroy(); await Promise.all([clickhouse.close(), shards.close()]) } },
     { name: 'postgres', run: async () => { await fingerprintKey.stop(); await sql.end({ timeout: 1 }) } },

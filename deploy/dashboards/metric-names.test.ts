@@ -9,7 +9,7 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { readAddresses } from '../local/data-dir/stack-access.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
-const METRIC = /\bmillrace_(?:ingest|pipeline|api)_\w+/g
+const METRIC = /\bmillrace_(?:ingest|pipeline|api|ledger)_\w+/g
 
 /** Labels that Prometheus adds to what it scrapes. */
 const OF_PROMETHEUS = new Set(['instance', 'job'])

@@ -30,6 +30,9 @@ export interface AlertFault {
   timeoutMs: number
 }
 
+/** The uuid of the row that somebody adds by hand. */
+const ADDED_ROW = '0193a5b2-7c1d-7e8f-9abc-def012345678'
+
 const nothing = async (): Promise<void> => {}
 
 /** Stops a process for most of the time, for `stoppedMs` at a time; ends when the fault does. */
@@ -152,14 +155,26 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
     end: async ({ signal }) => { await signal(tier, 'SIGCONT') }
   })),
   {
-    name: 'a real scrape of the pipeline with other figures: a full disk, broken parts, missing messages',
-    alerts: ['MillraceDiskFills', 'MillracePartsBroken', 'MillraceMessagesMissing'],
+    name: 'somebody adds a row to events',
+    alerts: ['MillraceLedgerDrift'],
+    timeoutMs: 120_000,
+    begin: async ({ stack }) => {
+      await stack.clickhouse.command({
+        query: `INSERT INTO events SELECT * REPLACE(toUUID('${ADDED_ROW}') AS uuid) FROM events ORDER BY received_at DESC LIMIT 1`
+      })
+    },
+    end: async ({ stack }) => { await stack.clickhouse.command({ query: `DELETE FROM events WHERE uuid = '${ADDED_ROW}'` }) }
+  },
+  {
+    name: 'a real scrape of the pipeline with other figures: a full disk, broken parts, missing messages, no check of the books',
+    alerts: ['MillraceDiskFills', 'MillracePartsBroken', 'MillraceMessagesMissing', 'MillraceLedgerUnchecked'],
     timeoutMs: 60_000,
     begin: async ({ pretend }) => {
       pretend({
         millrace_pipeline_clickhouse_disk_free_bytes: 1,
         millrace_pipeline_clickhouse_broken_parts: 1,
-        millrace_pipeline_stream_missing_messages: 1
+        millrace_pipeline_stream_missing_messages: 1,
+        millrace_ledger_check_age_seconds: 1000
       })
     },
     end: async ({ pretend }) => { pretend({}) }

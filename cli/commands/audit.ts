@@ -1,0 +1,93 @@
+import { type Command, InvalidArgumentError } from 'commander'
+import { auditLedger, driftError } from '../../platform/ledger/audit-ledger.ts'
+import { minuteOfReceipt } from '../../schema/ledger.ts'
+import type { CliContext } from '../cli-context.ts'
+import { readId, readInstant } from '../read-arguments.ts'
+import { JSON_OPTION, printRows, type Output } from '../terminal-output.ts'
+
+interface AuditOptions extends Output {
+  from?: Date
+  to?: Date
+  project?: number
+}
+
+const DAY_MS = 86_400_000
+
+/** Ingest's clock may be ahead by so much. */
+const AHEAD_MS = 3_600_000
+
+/** Times that column `received_at` of a ledger can have: from 1970 to 2106. */
+const LAST_MS = 4_294_967_295_000
+
+/** `millrace audit`. */
+export function addAuditCommands (program: Command, context: CliContext): void {
+  program.command('audit')
+    .description('count the stored events again and compare them with the books; fails when they differ')
+    .option('--from <time>', 'events received at or after this time; default: a day before --to', readMoment)
+    .option('--to <time>', 'events received before this time; default: now', readMoment)
+    .option('--project <id>', 'events of this project; default: all', readId)
+    .option(...JSON_OPTION)
+    .action(async ({ project, ...options }: AuditOptions, command: Command) => {
+      const to = Math.min(options.to?.getTime() ?? context.now(), context.now() + AHEAD_MS)
+      const from = options.from?.getTime() ?? Math.max(0, to - DAY_MS)
+      if (from >= to) command.error('error: --from must be before --to, and not in the future')
+      const audit = await auditLedger({
+        connection: await context.nats(), clickhouse: await context.clickhouse(), cluster: context.cluster()
+      }, {
+        from: minuteOfReceipt(from),
+        to: minuteOfReceipt(to - 1) + 1,
+        ...(project !== undefined && { projectId: project })
+      })
+      if (options.json === true) context.stdout.write(`${JSON.stringify(audit, null, 2)}\n`)
+      else printAudit(context, audit)
+      if (audit.drift.length > 0) throw driftError(audit)
+    })
+}
+
+/** Minutes with drift that are listed; `--json` has all. */
+const LISTED_MINUTES = 50
+
+function printAudit (context: CliContext, audit: Awaited<ReturnType<typeof auditLedger>>): void {
+  const { from, to, booksSince, projects, drift, unsettled, waitingMessages } = audit
+  const write = (line: string): void => { context.stdout.write(`${line}\n`) }
+  write(`Events received from ${from} to ${to}:`)
+  if (booksSince === null || booksSince >= to) {
+    const why = booksSince === null ? 'the pipeline has kept no books yet' : `the books begin at ${booksSince}`
+    write(`nothing to compare: ${why}`)
+    return
+  }
+  if (booksSince > from) write(`compared from ${booksSince} on, where the books begin`)
+  write('accepted + replayed = stored + duplicates + dead letters + deleted + changing + missing - extra')
+  write('')
+  printRows(context, projects, [
+    ['project', ({ project }) => project],
+    ['accepted', ({ accepted }) => accepted],
+    ['replayed', ({ replayed }) => replayed],
+    ['stored', ({ stored }) => stored],
+    ['duplicates', ({ duplicates }) => duplicates],
+    ['dead letters', ({ deadLettered }) => deadLettered],
+    ['deleted', ({ deleted }) => deleted],
+    ['changing', ({ changing }) => changing],
+    ['missing', ({ missing }) => missing],
+    ['extra', ({ extra }) => extra],
+    ['dropped', ({ dropped }) => dropped]
+  ], {})
+  write('')
+  write(`waiting in the stream, on neither side: ${waitingMessages} messages`)
+  if (unsettled > 0) write(`${unsettled} rows belong to inserts that do not end; ask again when the pipeline is healthy`)
+  if (drift.length === 0) return write('drift: 0')
+  write('')
+  printRows(context, drift.slice(0, LISTED_MINUTES), [
+    ['project', ({ project }) => project],
+    ['minute of receipt', ({ minute }) => minute],
+    ['missing', ({ missing }) => missing],
+    ['extra', ({ extra }) => extra]
+  ], {})
+  if (drift.length > LISTED_MINUTES) write(`and ${drift.length - LISTED_MINUTES} more minutes`)
+}
+
+function readMoment (text: string): Date {
+  const moment = readInstant(text)
+  if (moment.getTime() < 0 || moment.getTime() > LAST_MS) throw new InvalidArgumentError('Give a time from 1970 to 2106.')
+  return moment
+}

@@ -1,0 +1,94 @@
+/** Where each partition of events stands: its books, and the insert that may be under way. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { JetStreamApiError, jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
+import type { PartitionLedger } from '../../schema/ledger.ts'
+import { PARTITIONS_BUCKET } from '../../schema/streams.ts'
+import type { NatsConnection } from '../nats/connect-nats.ts'
+
+/** A partition's record, as far as the books need it. */
+export interface PartitionPosition {
+  entries: PartitionLedger['entries']
+  /** Every event received in this minute or later is in the books; Infinity: it has none. Minutes since 1970. */
+  openedAt: number
+  /** The insert under way as text, the same as long as it is the same; null when there is none. */
+  underWay: string | null
+}
+
+/** By partition. */
+export type PartitionPositions = ReadonlyMap<string, PartitionPosition>
+
+/** What is needed of a partition's record (`pipeline/partitions/partition-records.ts`). */
+interface RecordOfPartition {
+  stream: string
+  done: number
+  doneRows?: number
+  range: unknown
+  ledger?: PartitionLedger
+}
+
+const STREAM = `KV_${PARTITIONS_BUCKET}`
+const SUBJECTS = `$KV.${PARTITIONS_BUCKET}.`
+
+/** JetStream API errors: no such stream, no such message. */
+const STREAM_NOT_FOUND = 10059
+const MESSAGE_NOT_FOUND = 10037
+
+/**
+ * Reads the records of all partitions that were ever written.
+ *
+ * @throws when NATS does not answer.
+ */
+export async function readPositions (connection: NatsConnection): Promise<PartitionPositions> {
+  const { streams } = await jetstreamManager(connection)
+  const info = await orElse<StreamInfo>(STREAM_NOT_FOUND, () => streams.info(STREAM, { subjects_filter: `${SUBJECTS}>` }))
+  const positions = new Map<string, PartitionPosition>()
+  for (const subject of Object.keys(info?.state.subjects ?? {})) {
+    const message = await orElse(MESSAGE_NOT_FOUND, () => streams.getMessage(STREAM, { last_by_subj: subject }))
+    // A key that was removed is an empty message.
+    if (message === null || message.data.length === 0) continue
+    positions.set(subject.slice(SUBJECTS.length), toPosition(message.json<RecordOfPartition>()))
+  }
+  return positions
+}
+
+async function orElse<T> (code: number, ask: () => Promise<T | null>): Promise<T | null> {
+  try {
+    return await ask()
+  } catch (error) {
+    if (error instanceof JetStreamApiError && error.code === code) return null
+    throw error
+  }
+}
+
+function toPosition ({ stream, done, doneRows = 0, range, ledger }: RecordOfPartition): PartitionPosition {
+  const isComplete = ledger !== undefined && ledger.done === done && ledger.doneRows === doneRows
+  return {
+    entries: ledger?.entries ?? {},
+    openedAt: isComplete ? ledger.openedAt : Infinity,
+    underWay: range === null ? null : `${stream} ${done} ${doneRows} ${JSON.stringify(range)}`
+  }
+}
+
+/** Interval of reading the records while inserts are waited for, in milliseconds. */
+const POLL_MS = 200
+
+/**
+ * Waits until no insert of these is under way any more: what they stored is in the books then. An insert whose process
+ * died or is paused ends when another process has repeated it.
+ *
+ * @returns false when the time is over.
+ */
+export async function waitUntilSettled (
+  connection: NatsConnection, positions: PartitionPositions, { timeoutMs }: { timeoutMs: number }
+): Promise<boolean> {
+  const deadline = performance.now() + timeoutMs
+  let open = [...positions].filter(([, { underWay }]) => underWay !== null)
+  while (open.length > 0) {
+    const now = await readPositions(connection)
+    open = open.filter(([partition, { underWay }]) => now.get(partition)?.underWay === underWay)
+    if (open.length === 0) return true
+    if (performance.now() > deadline) return false
+    await delay(POLL_MS)
+  }
+  return true
+}
