@@ -5,6 +5,7 @@ import { loadSettings } from '../platform/load-settings.ts'
 import { createLogger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
+import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.ts'
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { createPoll, createStatusPoll } from '../platform/status/poll-status.ts'
 import { buildApiApp } from './app.ts'
@@ -19,6 +20,7 @@ runProcess('api', async () => {
   const logger = createLogger({ component: 'api', level: config.logLevel })
   // When Postgres hangs, requests get 503 well before their clients give up.
   const sql = connectPostgres({ url: config.databaseUrl, logger, statementTimeoutMs: 10_000 })
+  await refuseNewerDatabase(sql, logger)
   const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
   const nats = createNatsOnDemand({ url: config.natsUrl, logger })
   const metrics = createMetrics('api')

@@ -39,6 +39,8 @@ export interface CliContext extends CliWorld {
   findUnavailable: () => Promise<ServiceName[]>
   /** How long a service may not answer, in milliseconds. */
   timeoutMs: number
+  /** Exit code of a command that did what it should; 0 unless the command sets another one. */
+  exitCode: number
   close: () => Promise<void>
 }
 
@@ -95,6 +97,7 @@ export function createCliContext (world: CliWorld): CliContext {
       return (await Promise.all(checks)).flat()
     },
     timeoutMs: DEFAULT_TIMEOUT_MS,
+    exitCode: 0,
     async postgres (use = {}) {
       const url = await findAddress(world.env, 'DATABASE_URL')
       const sql = connectPostgres({ url, max: 1, pipeline: false })

@@ -3,7 +3,7 @@ import { classifyClickHouseError } from '../platform/clickhouse/clickhouse-error
 import { MillraceError } from '../platform/errors.ts'
 import { classifyPostgresError } from '../platform/postgres/postgres-errors.ts'
 import { isUnavailable } from '../platform/store-errors.ts'
-import { readVersion } from '../platform/version.ts'
+import { readVersion } from '../schema/version.ts'
 import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceTimeoutError, type CliContext, type CliWorld, type ServiceName } from './cli-context.ts'
 import { addAuditCommands } from './commands/audit.ts'
 import { addBackupCommands } from './commands/backup.ts'
@@ -18,6 +18,7 @@ import { addPropertiesCommands } from './commands/properties.ts'
 import { addRetentionCommands } from './commands/retention.ts'
 import { addServiceCommands } from './commands/service.ts'
 import { addStatusCommands } from './commands/status.ts'
+import { addUpgradeCommands, UPGRADE_WAITS } from './commands/upgrade.ts'
 import { readDuration } from './read-arguments.ts'
 
 /** Adds the commands of one group, such as `keys create`. A new group is one file, and one name in `GROUPS`. */
@@ -26,9 +27,8 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addServiceCommands, addStatusCommands, addLogsCommands,
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
-  addDeadLettersCommands, addEventCommands, addAuditCommands,
-  addBackupCommands, addRetentionCommands, addPropertiesCommands,
-  addLoginsCommands
+  addDeadLettersCommands, addEventCommands, addAuditCommands, addBackupCommands, addUpgradeCommands,
+  addRetentionCommands, addPropertiesCommands, addLoginsCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/operations.md. */
@@ -39,7 +39,9 @@ export const EXIT = {
   /** The command line is wrong; nothing was done. */
   wrongCommandLine: 2,
   /** A service refuses connections or does not answer: changes may be done or not. */
-  noAnswer: 3
+  noAnswer: 3,
+  /** Of `upgrade --check`: something is to be done. */
+  upgradeWaits: UPGRADE_WAITS
 } as const
 
 /**
@@ -53,7 +55,7 @@ export async function runCli (args: readonly string[], world: CliWorld): Promise
   const program = buildProgram(context)
   try {
     await Promise.race([program.parseAsync(args, { from: 'user' }), context.silence])
-    return EXIT.done
+    return context.exitCode
   } catch (error) {
     // Commander has written its own message; help and version are not failures.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.wrongCommandLine

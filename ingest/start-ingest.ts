@@ -8,6 +8,7 @@ import { openCookielessSalts } from '../platform/cookieless-salts.ts'
 import { openFingerprintKey } from '../platform/fingerprint-key.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
+import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.ts'
 import type { ShutdownStep } from '../platform/process-lifecycle.ts'
 import { openSdkFiles } from './browser-sdk/sdk-files.ts'
 import { buildIngestApp } from './server/app.ts'
@@ -83,7 +84,8 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     }),
     // A process that listens before it knows the keys would refuse requests which the one it replaces still takes.
     // Without Postgres it starts all the same.
-    withTimeout(KEY_WAIT_MS, keys.ready).catch(() => {})
+    withTimeout(KEY_WAIT_MS, keys.ready).catch(() => {}),
+    refuseNewerDatabase(sql, logger)
   ])
   const { partitions, persons, warnings, publishFrames, link, spool, failures } = publishing
 

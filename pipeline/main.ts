@@ -6,6 +6,7 @@ import { createLogger } from '../platform/logger.ts'
 import { connectNats } from '../platform/nats/connect-nats.ts'
 import { ensureStreams, retryAtStart } from '../platform/nats/prepare-jetstream.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
+import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.ts'
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { loadPipelineConfig } from './config.ts'
 import { startQueryUsage } from './definitions/query-usage.ts'
@@ -66,6 +67,7 @@ runProcess('pipeline', async () => {
   const shardsUrl = allShardsUrl(config.clickhouseUrl, config.clickhouseCluster)
   const shards = connectClickHouse({ url: shardsUrl })
   const sql = connectPostgres({ url: config.databaseUrl, max: POSTGRES_CONNECTIONS, logger })
+  await refuseNewerDatabase(sql, logger)
 
   const fingerprintKey = openFingerprintKey(sql, logger)
 

@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { readVersion } from './version.ts'
+import { readVersion } from '../schema/version.ts'
 
 export { type Counter, type Gauge, type Histogram, type Registry } from 'prom-client'
 

@@ -1,4 +1,4 @@
-import { SettingsError } from './errors.ts'
+import { MillraceError } from './errors.ts'
 import type { Logger } from './logger.ts'
 
 /** A step of the shutdown, named for the log. */
@@ -21,7 +21,8 @@ export function runProcess (name: string, start: () => Promise<void>): void {
 }
 
 function fail (what: string, error: unknown): never {
-  const why = error instanceof SettingsError ? error.message : error instanceof Error ? error.stack : String(error)
+  // Our own errors say what to do; any other needs its stack trace to be found.
+  const why = error instanceof MillraceError ? error.message : error instanceof Error ? error.stack : String(error)
   process.stderr.write(`${what}: ${why}\n`)
   process.exit(1)
 }

@@ -7,7 +7,7 @@ import { createLogger } from '../../platform/logger.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
-import { readVersion } from '../../platform/version.ts'
+import { readVersion } from '../../schema/version.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
 import { readMigrations } from '../../schema/migrate/read-migrations.ts'
 import type { CliContext } from '../cli-context.ts'
@@ -91,7 +91,7 @@ function sumByPart ({ files }: BackupManifest): Map<string, number> {
   return sums
 }
 
-function loadStreamLimits (env: NodeJS.ProcessEnv): Parameters<typeof ensureStreams>[1] {
+export function loadStreamLimits (env: NodeJS.ProcessEnv): Parameters<typeof ensureStreams>[1] {
   const settings = loadSettings(env, ['MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES'])
   return {
     replicas: settings.MILLRACE_STREAM_REPLICAS,

@@ -7,7 +7,7 @@ import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgr
 import { type BackedUpSchema, type BackupFile, type BackupManifest, type OnBytes, type Sequence, writeBackupFile } from './backup-folder.ts'
 
 /** Tables that the migrations of a restore fill, and the salts of visitors without cookies, which nobody may keep. */
-const LEFT_OUT = ['schema_migrations', 'schema_migration_checksums', 'cookieless_salts']
+const LEFT_OUT = ['schema_migrations', 'schema_migration_checksums', 'schema_versions', 'cookieless_salts']
 
 export interface PostgresBackup {
   about: BackupManifest['postgres']

@@ -60,7 +60,7 @@ export function addStatusCommands (program: Command, context: CliContext): void 
  * Finds the tiers: those given as options, else those of the embedded stack that runs on the data directory, else those
  * at the ports of the settings.
  */
-async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls>): Promise<TierUrls> {
+export async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls>): Promise<TierUrls> {
   const settings = loadSettings(env, ['MILLRACE_DATA_DIR', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_PIPELINE_PORT'])
   const found = await readAddresses(settings.MILLRACE_DATA_DIR).catch(() => ({
     baseUrl: `http://127.0.0.1:${settings.MILLRACE_PORT}`,

@@ -28,6 +28,9 @@ GRANT SELECT (id, anonymize_ips) ON projects TO millrace_ingest;
 GRANT SELECT (api_key, project_id, expires_at) ON project_api_keys TO millrace_ingest;
 GRANT SELECT (secure_value, scopes, project_ids, expires_at, revoked_at) ON personal_api_keys TO millrace_ingest;
 
+-- Whether a newer version has migrated the database: asked at every start.
+GRANT SELECT ON schema_versions TO millrace_ingest, millrace_pipeline, millrace_api;
+
 -- The secret of the events' fingerprints.
 GRANT SELECT ON fingerprint_keys TO millrace_ingest, millrace_pipeline;
 

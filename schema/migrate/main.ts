@@ -1,4 +1,5 @@
 import { migrateAll } from './migrate-all.ts'
+import { MigrationError } from './read-migrations.ts'
 
 const { DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl, MILLRACE_CLICKHOUSE_CLUSTER: cluster } = process.env
 if (!databaseUrl || !clickhouseUrl) {
@@ -6,4 +7,9 @@ if (!databaseUrl || !clickhouseUrl) {
   process.exit(1)
 }
 const applied = await migrateAll({ databaseUrl, clickhouseUrl, topology: cluster ? { cluster } : {} })
+  .catch((error: unknown) => {
+    if (!(error instanceof MigrationError)) throw error
+    process.stderr.write(`migrate: ${error.message}\n`)
+    process.exit(1)
+  })
 process.stdout.write(applied.length === 0 ? 'nothing to migrate\n' : `applied ${applied.join(', ')}\n`)

@@ -3,7 +3,8 @@ import { runner } from 'node-pg-migrate'
 import { Client } from 'pg'
 import type { ClickHouseTopology } from './clickhouse-topology.ts'
 import { migrateClickHouse } from './migrate-clickhouse.ts'
-import { type AppliedMigration, readMigrations, selectPending } from './read-migrations.ts'
+import { type AppliedMigration, nameNewerVersion, readMigrations, selectPending } from './read-migrations.ts'
+import { readSchemaVersion, recordSchemaVersion } from './schema-versions.ts'
 
 /** Any number, the same in every version: the advisory lock that makes migrating processes take turns. */
 const MIGRATION_LOCK = 4_725_371
@@ -31,8 +32,14 @@ export async function migrateAll (options: MigrateOptions): Promise<string[]> {
   await client.connect()
   try {
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
-    const postgres = await migratePostgres(client, options.only?.postgres)
-    const clickhouse = await migrateClickHouse(options.clickhouseUrl, options.topology ?? {}, options.only?.clickhouse)
+    const query = async (text: string, parameters?: unknown[]): Promise<{ rows: Record<string, unknown>[] }> =>
+      await client.query<Record<string, unknown>>(text, parameters)
+    const newest = await readSchemaVersion(query)
+    const nameVersion = (error: unknown): never => { throw nameNewerVersion(error, newest?.version) }
+    const postgres = await migratePostgres(client, options.only?.postgres).catch(nameVersion)
+    const { clickhouseUrl, topology = {}, only } = options
+    const clickhouse = await migrateClickHouse(clickhouseUrl, topology, only?.clickhouse).catch(nameVersion)
+    if (only === undefined) await recordSchemaVersion(query)
     return [...postgres.map((name) => `postgres/${name}`), ...clickhouse.map((name) => `clickhouse/${name}`)]
   } finally {
     // Ends the session and with it the lock.

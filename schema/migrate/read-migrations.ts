@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
+import { readVersion } from '../version.ts'
 
 /** One migration file: `NNNN_verb_noun.sql`, never edited once released. */
 export interface Migration {
@@ -37,6 +38,12 @@ export class MigrationError extends Error {
     this.name = 'MigrationError'
     this.code = code
   }
+}
+
+/** A refusal of a database that a newer version migrated, with both versions; any other error as it is. */
+export function nameNewerVersion (error: unknown, newest: string | undefined): unknown {
+  if (!(error instanceof MigrationError) || error.code !== 'MILLRACE_MIGRATION_UNKNOWN' || newest === undefined) return error
+  return new MigrationError(error.code, `the databases were migrated by Millrace ${newest}, and this is ${readVersion()}: ${error.message}`)
 }
 
 /** What the same error means after a change of names before the first release. */

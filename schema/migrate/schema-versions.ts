@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { OLDEST_COMPATIBLE_VERSION, readVersion } from '../version.ts'
+
+/** What `schema_versions` says of the version that migrated the databases last. */
+export interface SchemaVersion {
+  version: string
+  oldestCompatible: string
+  /** SHA-256, by path, of `FILES_BY_HAND` as that version had them. */
+  files: Record<string, string>
+  migratedAt: Date
+}
+
+/** Files that an operator applies where each tier has a login of its own; a package has all of them. */
+export const FILES_BY_HAND = [
+  'deploy/postgres/roles.sql', 'deploy/clickhouse/users.sql', 'deploy/clickhouse/analyst.sql', 'deploy/nats/permissions.conf'
+] as const
+
+/** Runs a query of Postgres with its parameters. */
+type Query = (text: string, parameters?: unknown[]) => Promise<{ rows: Record<string, unknown>[] }>
+
+const ROOT = path.join(import.meta.dirname, '..', '..')
+
+/** Undefined when no version recorded itself: an empty database, or one of before `schema_versions`. */
+export async function readSchemaVersion (query: Query): Promise<SchemaVersion | undefined> {
+  if (!await hasTable(query)) return undefined
+  const { rows: [row] } = await query('SELECT * FROM schema_versions ORDER BY migrated_at DESC, version DESC LIMIT 1')
+  if (row === undefined) return undefined
+  return {
+    version: String(row.version),
+    oldestCompatible: String(row.oldest_compatible),
+    files: row.files as Record<string, string>,
+    migratedAt: new Date(row.migrated_at as string)
+  }
+}
+
+/** Records that this version has migrated both databases; once, unless its files changed. */
+export async function recordSchemaVersion (query: Query): Promise<void> {
+  if (!await hasTable(query)) return
+  await query(`INSERT INTO schema_versions AS known (version, oldest_compatible, files) VALUES ($1, $2, $3)
+    ON CONFLICT (version) DO UPDATE SET oldest_compatible = EXCLUDED.oldest_compatible, files = EXCLUDED.files
+    WHERE (known.oldest_compatible, known.files) IS DISTINCT FROM (EXCLUDED.oldest_compatible, EXCLUDED.files)`,
+  [readVersion(), OLDEST_COMPATIBLE_VERSION, JSON.stringify(await hashFilesByHand())])
+}
+
+async function hasTable (query: Query): Promise<boolean> {
+  const { rows: [found] } = await query("SELECT to_regclass('schema_versions') IS NOT NULL AS there")
+  return found?.there === true
+}
+
+/** SHA-256 of each of `FILES_BY_HAND` that this installation has. */
+export async function hashFilesByHand (): Promise<Record<string, string>> {
+  const hashes = await Promise.all(FILES_BY_HAND.map(async (file) => {
+    const content = await findFile(file)
+    return content === undefined ? [] : [[file, createHash('sha256').update(content).digest('hex')] as const]
+  }))
+  return Object.fromEntries(hashes.flat())
+}
+
+/** In a package, what only people read is beside `dist/`, the folder with the programs. */
+async function findFile (file: string): Promise<Buffer | undefined> {
+  for (const root of [ROOT, path.join(ROOT, '..')]) {
+    const content = await readFile(path.join(root, file)).catch(() => undefined)
+    if (content !== undefined) return content
+  }
+  return undefined
+}

@@ -1,0 +1,74 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import t from 'tap'
+import type { UpgradePlan } from '../../cli/check-upgrade.ts'
+import { readManifest } from '../../cli/backup/backup-folder.ts'
+import { runCaptured, type Captured } from '../../cli/testing/run-captured.ts'
+import { migrateAll } from '../../schema/migrate/migrate-all.ts'
+import { readVersion } from '../../schema/version.ts'
+import { startTestNats } from '../support/test-processes.ts'
+import { createEmptyDatabases } from './empty-databases.ts'
+
+const ROOT = path.join(import.meta.dirname, '..', '..')
+
+t.test('an upgrade says what it will do, does it, and refuses to go back', async (t) => {
+  const { sql, clickhouse, env } = await createEmptyDatabases(t)
+  const nats = await startTestNats(t)
+  const { postgres, clickhouse: { migrations } } = await readManifest(path.join(import.meta.dirname, 'backups', 'c2a0500'))
+  const urls = { databaseUrl: env.DATABASE_URL, clickhouseUrl: env.CLICKHOUSE_URL }
+  await migrateAll({ ...urls, only: { postgres: postgres.migrations, clickhouse: migrations } })
+  await clickhouse.insert({ table: 'events', values: [{ project_id: 1, event: 'seen' }], format: 'JSONEachRow' })
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-check-'))
+  t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
+  const settings = { ...env, NATS_URL: nats.url, MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '1', MILLRACE_PIPELINE_PORT: '1', MILLRACE_API_URL: 'http://127.0.0.1:1' }
+  const check = async (...options: string[]): Promise<Captured> => await runCaptured(['upgrade', '--check', ...options], settings)
+
+  const waits = await check('--json')
+  t.equal(waits.code, 4, waits.err)
+  const plan = JSON.parse(waits.out) as UpgradePlan
+  t.match(plan, { version: readVersion(), databaseVersion: null, processes: [] })
+  t.match(plan.migrations.find(({ name }) => name === 'clickhouse/0154_fill_uuid_index_of_events'),
+    { work: 'rows', tables: [{ table: 'events', rows: 1 }] })
+  t.match(plan.streams[0], { stream: 'EVENTS' })
+  t.match((await check()).out, /0154_fill_uuid_index_of_events: reads or rewrites rows of events \(1 rows\)/)
+  t.same(await sql`SELECT to_regclass('schema_versions') AS there`, [{ there: null }], 'nothing was changed')
+
+  await t.test('what it said is what is applied', async (t) => {
+    t.same(await migrateAll(urls), plan.migrations.map(({ name }) => name))
+    const later = JSON.parse((await check('--json')).out) as UpgradePlan
+    t.match(later, { databaseVersion: readVersion(), migrations: [], filesByHand: [] })
+    await sql`UPDATE schema_versions SET files = files || '{"deploy/nats/permissions.conf": "of before"}'`
+    t.match((await check()).out, /by hand +deploy\/nats\/permissions\.conf: .* reload nats-server/)
+  })
+
+  await t.test('a newer database is refused by every program, with both versions', async (t) => {
+    await sql`INSERT INTO schema_versions VALUES ('9.1.0', '9.0.0', '{}', now() + interval '1 minute')`
+    for (const tier of ['ingest', 'pipeline', 'api']) {
+      const { code, output } = await runTier(tier, settings)
+      t.equal(code, 1)
+      t.match(output, `the database was migrated by Millrace 9.1.0, which works with 9.0.0 and newer, and this is ${readVersion()}`)
+      t.notMatch(output, /^ +at /m, 'a sentence, no stack')
+    }
+    await sql`INSERT INTO schema_migration_checksums VALUES ('9000_of_a_later_version', '')`
+    const refused = await check()
+    t.equal(refused.code, 1)
+    t.match(refused.err, `the databases were migrated by Millrace 9.1.0, and this is ${readVersion()}`)
+    await t.rejects(migrateAll(urls), { code: 'MILLRACE_MIGRATION_UNKNOWN', message: /9\.1\.0.*run a newer version/ })
+  })
+})
+
+async function runTier (tier: string, settings: Record<string, string>): Promise<{ code: number | null, output: string }> {
+  const { PATH, HOME, NODE_COMPILE_CACHE } = process.env
+  const ports = { MILLRACE_PORT: '0', MILLRACE_PIPELINE_PORT: '0', MILLRACE_API_PORT: '0' }
+  const child = spawn(process.execPath, [path.join(ROOT, tier, 'main.ts')], {
+    env: { PATH, HOME, NODE_COMPILE_CACHE, ...settings, ...ports },
+    stdio: ['ignore', 'ignore', 'pipe']
+  })
+  let output = ''
+  child.stderr.on('data', (chunk: Buffer) => { output += chunk.toString() })
+  const [code] = await once(child, 'close') as [number | null]
+  return { code, output }
+}
