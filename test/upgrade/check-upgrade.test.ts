@@ -60,7 +60,9 @@ t.test('an upgrade says what it will do, does it, and refuses to go back', async
   })
 })
 
-async function runTier (tier: string, settings: Record<string, string>): Promise<{ code: number | null, output: string }> {
+async function runTier (
+  tier: string, settings: Record<string, string>
+): Promise<{ code: number | null, output: string }> {
   const { PATH, HOME, NODE_COMPILE_CACHE } = process.env
   const ports = { MILLRACE_PORT: '0', MILLRACE_PIPELINE_PORT: '0', MILLRACE_API_PORT: '0' }
   const child = spawn(process.execPath, [path.join(ROOT, tier, 'main.ts')], {
