@@ -202,17 +202,17 @@ t.test('live events and their content are for sessions that may read events of t
   const [unscoped, elsewhere] = [await logInWith(['feature_flag:read'], null), await logInWith(['event:read'], [other.projectId])]
 
   for (const path of ['live', `events/${uuid}`]) {
-    const url = `/console/projects/1/${path}`
+    const url = `/console/data/projects/1/${path}`
     t.match(await send(api, 'GET', url), { status: 401 }, `${path} without a session`)
     t.match(await send(api, 'GET', url, { cookie, headers: {} }), { status: 401 }, `${path} without the header`)
     t.match(await send(api, 'GET', url, { cookie, headers: { ...MINE, 'sec-fetch-site': 'cross-site' } }), { status: 403 }, path)
     t.match(await send(api, 'GET', url, { cookie: unscoped }), { status: 403, body: { code: 'permission_denied' } }, `${path} without the scope`)
     t.match(await send(api, 'GET', url, { cookie: elsewhere }), { status: 404 }, `${path} with a key for another project`)
-    t.match(await send(api, 'GET', `/console/projects/99/${path}`, { cookie }), { status: 404 }, `${path} of no project`)
+    t.match(await send(api, 'GET', `/console/data/projects/99/${path}`, { cookie }), { status: 404 }, `${path} of no project`)
   }
-  t.match(await send(api, 'GET', '/console/projects/x/live', { cookie }), { status: 400, body: { attr: 'project_id' } })
-  t.match(await send(api, 'GET', `/console/projects/1/live?event=${'x'.repeat(401)}`, { cookie }), { status: 400, body: { attr: 'event' } })
-  t.match(await send(api, 'GET', '/console/projects/1/events/x', { cookie }), { status: 400, body: { attr: 'uuid' } })
-  t.match(await send(api, 'GET', '/console/projects/1/live', { cookie }), { status: 503, body: { code: 'stream_unavailable' } })
-  t.match(await send(api, 'GET', `/console/projects/1/events/${uuid}`, { cookie }), { status: 503, body: { code: 'clickhouse_unavailable' } })
+  t.match(await send(api, 'GET', '/console/data/projects/x/live', { cookie }), { status: 400, body: { attr: 'project_id' } })
+  t.match(await send(api, 'GET', `/console/data/projects/1/live?event=${'x'.repeat(401)}`, { cookie }), { status: 400, body: { attr: 'event' } })
+  t.match(await send(api, 'GET', '/console/data/projects/1/events/x', { cookie }), { status: 400, body: { attr: 'uuid' } })
+  t.match(await send(api, 'GET', '/console/data/projects/1/live', { cookie }), { status: 503, body: { code: 'stream_unavailable' } })
+  t.match(await send(api, 'GET', `/console/data/projects/1/events/${uuid}`, { cookie }), { status: 503, body: { code: 'clickhouse_unavailable' } })
 })

@@ -47,7 +47,7 @@ export async function eventRoutes (app: FastifyInstance, options: EventRoutesOpt
   app.addHook('preClose', async () => { for (const stream of open) stream.end() })
 
   app.get<{ Params: { project_id: number }, Querystring: { event: string, distinct_id: string } }>(
-    '/console/projects/:project_id/live', { schema: liveSchema, config: { isEndless: true } }, async (request, reply) => {
+    '/console/data/projects/:project_id/live', { schema: liveSchema, config: { isEndless: true } }, async (request, reply) => {
       const { project_id: projectId } = request.params
       await requireAccess(request, projectId, options)
       if (feeds.isFull) {
@@ -81,7 +81,7 @@ export async function eventRoutes (app: FastifyInstance, options: EventRoutesOpt
       return await reply.type('text/event-stream; charset=utf-8').header('x-accel-buffering', 'no').send(stream)
     })
 
-  app.get<{ Params: { project_id: number, uuid: string } }>('/console/projects/:project_id/events/:uuid', {
+  app.get<{ Params: { project_id: number, uuid: string } }>('/console/data/projects/:project_id/events/:uuid', {
     schema: { hide: true, params: { type: 'object', properties: { ...project, uuid: { type: 'string', format: 'uuid' } } } }
   }, async (request) => {
     const { project_id: projectId, uuid } = request.params

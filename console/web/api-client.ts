@@ -38,6 +38,20 @@ export function whenLoggedOut (listener: () => void): void {
  * @throws {ApiError} for an answer that is no success, and when none comes.
  */
 export async function request<T> (path: string, options: RequestOptions = {}): Promise<T> {
+  const text = await (await send(path, options)).text()
+  return (text === '' ? undefined : JSON.parse(text)) as T
+}
+
+/**
+ * Asks for an answer that goes on.
+ *
+ * @throws {ApiError} for an answer that is no success, and when none comes.
+ */
+export async function openStream (path: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+  return (await send(path, { signal })).body!
+}
+
+async function send (path: string, options: RequestOptions): Promise<Response> {
   const { method = 'GET', body, signal } = options
   const response = await fetch(`${path}${toQuery(options.query)}`, {
     method,
@@ -49,9 +63,8 @@ export async function request<T> (path: string, options: RequestOptions = {}): P
     if (signal?.aborted === true) throw error
     throw new ApiError(0, 'no_answer', 'Millrace does not answer. Check that it runs, and that this machine reaches it.')
   })
-  const text = await response.text()
-  if (response.ok) return (text === '' ? undefined : JSON.parse(text)) as T
-  const error = readError(response.status, text)
+  if (response.ok) return response
+  const error = readError(response.status, await response.text())
   if (error.status === 401 && path !== '/console/session') onLoggedOut()
   throw error
 }

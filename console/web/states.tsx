@@ -47,7 +47,9 @@ export function Show<T> (
 }
 
 /** A dialog over the page: Escape closes it, and the focus returns to where it was. */
-export function Dialog ({ title, onClose, children }: { title: string, onClose: () => void, children: ComponentChildren }) {
+export function Dialog (
+  { title, onClose, children, isWide = false }: { title: string, onClose: () => void, children: ComponentChildren, isWide?: boolean }
+) {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null
@@ -55,7 +57,7 @@ export function Dialog ({ title, onClose, children }: { title: string, onClose: 
     return () => before?.focus()
   }, [])
   return (
-    <dialog ref={dialog} aria-labelledby='dialog-title' onClose={onClose}>
+    <dialog ref={dialog} class={isWide ? 'wide' : ''} aria-labelledby='dialog-title' onClose={onClose}>
       <h2 id='dialog-title'>{title}</h2>
       {children}
     </dialog>

@@ -2,8 +2,9 @@
  * The console in a real browser against the real stack: what an operator does by mouse and by keyboard, in light and
  * dark, narrow and wide, with text of others that tries to be markup.
  */
+import { randomUUID } from 'node:crypto'
 import { AxeBuilder } from '@axe-core/playwright'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import t from 'tap'
 import { createPersonalKey } from '../../api/keys/personal-keys.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
@@ -23,7 +24,7 @@ const HOSTILE = [
 const FIRST_LOAD_BYTES = 90_000
 const SCREEN_BYTES = 25_000
 
-const SCREENS = ['/health', '/projects/1/dead-letters', '/projects/1/flags', '/projects/1/experiments', '/projects/1/events', '/projects/1/properties']
+const SCREENS = ['/health', '/projects/1/live', '/projects/1/find', '/projects/1/dead-letters', '/projects/1/flags', '/projects/1/experiments', '/projects/1/events', '/projects/1/properties']
 
 /** A page that notes what must not happen: errors in its console and requests to other origins. */
 interface Watched { page: Page, problems: string[] }
@@ -268,6 +269,61 @@ t.test('the console', async (t) => {
     await page.getByRole('button', { name: 'End' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'End' }).click()
     await page.getByRole('button', { name: 'Archive' }).waitFor()
+    t.same(problems, [])
+    await context.close()
+  })
+
+  await t.test('live events appear with their fate, and one opens as sent and as stored', async (t) => {
+    const context = await createContext(browser, stack)
+    const { page, problems } = await open(context, stack.url, '/projects/1/live')
+    await page.getByText('Nothing has arrived since you look.').waitFor()
+    await page.getByText('Watching.').waitFor()
+    const rows = (text: string | RegExp): Locator => page.locator('.live tbody tr').filter({ hasText: text })
+    await waitFor(async () => {
+      await send(stack, [{ event: HOSTILE[0]! }])
+      return await rows('<img src=x').count() > 0
+    })
+
+    const event = { event: 'paid', uuid: randomUUID(), distinct_id: HOSTILE[1]!, properties: { plan: 'pro', $lib: 'posthog-go' } }
+    await send(stack, [event, { event: '' }])
+    await rows(/paid.*script.*posthog-go.*stored after \d/).waitFor()
+    await rows(/\(no name\).*dropped: missing_event_name/).waitFor()
+    await send(stack, [{ ...event, properties: { plan: 'free' } }])
+    await rows(/paid.*duplicate/).waitFor()
+    await page.getByLabel('Property', { exact: true }).fill('plan')
+    await page.getByLabel('Value').fill('pro')
+    await waitFor(async () => await rows('').count() === 1)
+    t.match(page.url(), /property=plan&value=pro$/, 'a filter has an address')
+
+    await page.getByRole('button', { name: 'Pause' }).click()
+    await send(stack, [{ event: 'paid', properties: { plan: 'pro' } }])
+    await page.getByRole('button', { name: 'Continue: 1 held back' }).waitFor()
+    t.equal(await rows('').count(), 1)
+    await page.getByRole('button', { name: /^Continue/ }).click()
+    await waitFor(async () => await rows('').count() === 2)
+
+    await rows('script').getByRole('button').click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('As sent').getByText('"plan": "pro"').waitFor()
+    await dialog.getByLabel('As stored').getByText(`distinct_id  ${HOSTILE[1]!}`).waitFor()
+    await dialog.getByText('It came 1 more time, and was counted once.').waitFor()
+    t.match(await dialog.getByLabel('As a command').textContent(), `curl '${stack.url}/batch/'`)
+    const { violations } = await new AxeBuilder({ page }).analyze()
+    t.same(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`), [])
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+
+    await page.getByRole('link', { name: 'Find an event' }).click()
+    await page.getByLabel('Uuid or distinct id').fill(` ${event.uuid.toUpperCase()}`)
+    await page.keyboard.press('Enter')
+    await page.getByText('It is stored: analysts find it.').waitFor()
+    await page.getByLabel('Uuid or distinct id').fill(HOSTILE[1]!)
+    await page.keyboard.press('Enter')
+    await page.getByRole('link', { name: event.uuid }).waitFor()
+    await page.getByLabel('Uuid or distinct id').fill(randomUUID())
+    await page.keyboard.press('Enter')
+    await page.getByText('Nothing is known of it').waitFor()
+    t.equal(await page.evaluate(() => (globalThis as any).hacked), undefined)
     t.same(problems, [])
     await context.close()
   })

@@ -123,7 +123,7 @@ export async function watchAnEvent ({ url, projectKey, personalKey }: Pick<WalkO
   })
   const cookie = login.headers.get('set-cookie')!.split(';')[0]!
   const ended = new AbortController()
-  const feed = await fetch(`${url}/console/projects/1/live`, { headers: { ...mark, cookie }, signal: ended.signal })
+  const feed = await fetch(`${url}/console/data/projects/1/live`, { headers: { ...mark, cookie }, signal: ended.signal })
   let seen = ''
   const read = (async () => {
     for await (const text of feed.body!.pipeThrough(new TextDecoderStream())) seen += text

@@ -1,0 +1,104 @@
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import { toQuery } from '../api-client.ts'
+import { formatCount } from '../format.ts'
+import { projectId, query, setQuery } from '../router.ts'
+import { Empty, Failed } from '../states.tsx'
+import { EventDialog } from './event-dialog.tsx'
+import { type Feed, useFeed } from './follow-feed.ts'
+import { acceptsEvent, describeCounts, FATE_NAMES, isShown, type LiveEvent, type LiveFilter, LiveLog } from './live-log.ts'
+import { LiveTable } from './live-table.tsx'
+
+/** A filter waits so long for the next key, in milliseconds. */
+const TYPING_MS = 300
+
+/** Events as they arrive, each with what becomes of it. */
+export function LiveScreen () {
+  const parameter = (name: string): string => query.value.get(name) ?? ''
+  const [event, distinctId] = [parameter('event'), parameter('distinct_id')]
+  const filter: LiveFilter = {
+    key: parameter('key'), lib: parameter('lib'), fate: parameter('fate'), property: parameter('property'),
+    operator: parameter('operator') || '=', value: parameter('value')
+  }
+  const path = `/console/data/projects/${projectId.value}/live${toQuery({ event, distinct_id: distinctId })}`
+  const log = useMemo(() => new LiveLog(), [path])
+  const [counts, setCounts] = useState({ connected: true, matched: 0, shown: 0 })
+  const [held, setHeld] = useState<{ events: readonly LiveEvent[], added: number }>()
+  const [opened, setOpened] = useState<LiveEvent>()
+  const hold = (): void => setHeld((before) => before ?? { events: [...log.events], added: log.added })
+  useEffect(() => { setHeld(undefined) }, [log])
+
+  const feed = useFeed(path, {
+    begin: () => log.beginFeed(),
+    batch: (batch) => {
+      log.add(batch, (candidate) => acceptsEvent(candidate, filter))
+      setCounts({ connected: batch.connected, matched: batch.matched, shown: batch.shown })
+    }
+  })
+  const events = (held?.events ?? log.events).filter((candidate) => isShown(candidate, filter)).reverse()
+
+  return (
+    <section>
+      <h1>Live events</h1>
+      <p class='hint'>What arrives while you watch, and what becomes of it. Ingest tells it only to those who look; nothing of it is kept.</p>
+      <Filters />
+      <div class='toolbar'>
+        {held === undefined
+          ? <button type='button' onClick={hold}>Pause</button>
+          : <button type='button' class='primary' onClick={() => setHeld(undefined)}>Continue: {formatCount(log.added - held.added)} held back</button>}
+        <span>{describeCounts(counts)}</span>
+        <FeedWord feed={feed} connected={counts.connected} />
+      </div>
+      {feed.error !== undefined && <Failed error={feed.error} onRetry={() => { location.reload() }} />}
+      {events.length === 0
+        ? <Empty>{counts.matched === 0 ? 'Nothing has arrived since you look. Send an event: it appears within a moment.' : 'Nothing of what arrived matches.'}</Empty>
+        : <LiveTable events={events} onOpen={setOpened} onScrolled={hold} />}
+      {opened !== undefined && <EventDialog event={opened} onClose={() => setOpened(undefined)} />}
+    </section>
+  )
+}
+
+/** How the feed is, when it is not simply open. */
+function FeedWord ({ feed, connected }: { feed: Feed, connected: boolean }) {
+  const word = feed.state === 'open'
+    ? connected ? 'Watching.' : 'NATS is away: events go to the spool of ingest, and cannot be seen until it is back.'
+    : { connecting: 'Connecting …', ended: 'Not watching: trying again.', hidden: 'Stopped while the page is hidden.' }[feed.state]
+  return <span class='hint' role='status'>{word}</span>
+}
+
+function Filters () {
+  const fates = Object.entries(FATE_NAMES)
+  return (
+    <div class='toolbar filters'>
+      <Typed name='event' label='Event' />
+      <Typed name='distinct_id' label='Distinct id' />
+      <Typed name='key' label='Key' />
+      <Typed name='lib' label='SDK' />
+      <label>
+        Fate{' '}
+        <select value={query.value.get('fate') ?? ''} onChange={(event) => setQuery({ fate: event.currentTarget.value })}>
+          <option value=''>any</option>
+          {fates.map(([value, name]) => <option key={value} value={value}>{name}</option>)}
+        </select>
+      </label>
+      <Typed name='property' label='Property' />
+      <select aria-label='Property is' value={query.value.get('operator') ?? '='} onChange={(event) => setQuery({ operator: event.currentTarget.value })}>
+        <option value='='>=</option>
+        <option value='!='>≠</option>
+      </select>
+      <Typed name='value' label='Value' />
+    </div>
+  )
+}
+
+/** A filter that is typed: in the address when the typing pauses. */
+function Typed ({ name, label }: { name: string, label: string }) {
+  const value = query.value.get(name) ?? ''
+  const [typed, setTyped] = useState(value)
+  useEffect(() => { setTyped(value) }, [value])
+  useEffect(() => {
+    if (typed === value) return
+    const timer = setTimeout(() => setQuery({ [name]: typed }), TYPING_MS)
+    return () => clearTimeout(timer)
+  }, [typed])
+  return <label>{label} <input value={typed} maxLength={400} onInput={(event) => setTyped(event.currentTarget.value)} /></label>
+}

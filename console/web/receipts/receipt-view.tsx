@@ -1,0 +1,56 @@
+import { request } from '../api-client.ts'
+import { showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { linkTo, projectId } from '../router.ts'
+import { may } from '../session.ts'
+import { Show } from '../states.tsx'
+import { explainReceipt, fetchReceipt, listFacts, type Receipt } from './receipts.ts'
+
+/** What became of an event, asked of the stores now. */
+export function ReceiptOf ({ uuid }: { uuid: string }) {
+  const receipt = useLoaded(`receipt ${projectId.value} ${uuid}`, async (signal) => await fetchReceipt(uuid, signal))
+  return (
+    <>
+      <Show of={receipt} what='The receipt'>{(value) => <ReceiptView receipt={value} />}</Show>
+      <p><button type='button' onClick={receipt.reload} disabled={receipt.isLoading}>Ask again</button></p>
+    </>
+  )
+}
+
+export function ReceiptView ({ receipt }: { receipt: Receipt }) {
+  const { dead_letter: letter } = receipt
+  return (
+    <>
+      <p role='status'><strong>{receipt.fate.replaceAll('_', ' ')}</strong>. {explainReceipt(receipt)}</p>
+      {letter !== null && may('dead_letter:read') && (
+        <p><a {...linkTo(`/projects/${projectId.value}/dead-letters/${letter.id}`)}>Dead letter {letter.id}</a></p>
+      )}
+      <dl class='facts'>
+        {listFacts(receipt).map(({ name, value }) => <div key={name}><dt>{name}</dt><dd>{showText(value, 400)}</dd></div>)}
+      </dl>
+    </>
+  )
+}
+
+interface StoredContent { event: string, distinct_id: string, timestamp: string, properties: string }
+
+/** The content of an event as analysts find it. */
+export function StoredOf ({ uuid }: { uuid: string }) {
+  const found = useLoaded(`stored ${projectId.value} ${uuid}`, async (signal) =>
+    await request<{ stored: StoredContent | null }>(`/console/data/projects/${projectId.value}/events/${uuid}`, { signal }))
+  return (
+    <>
+      <Show of={found} what='The stored event'>
+        {({ stored }) => stored === null
+          ? <p class='hint'>It is not stored, or not yet.</p>
+          : <pre tabIndex={0} aria-label='As stored'>{describeStored(stored)}</pre>}
+      </Show>
+      <p><button type='button' onClick={found.reload} disabled={found.isLoading}>Look again</button></p>
+    </>
+  )
+}
+
+/** The properties are text: parsed numbers would lose digits. */
+function describeStored ({ event, distinct_id: distinctId, timestamp, properties }: StoredContent): string {
+  return `event        ${event}\ndistinct_id  ${distinctId}\ntimestamp    ${timestamp}\nproperties   ${properties}`
+}
