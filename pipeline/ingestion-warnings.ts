@@ -5,6 +5,7 @@ import { type IntervalLoop, runAtIntervals } from '../platform/intervals.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { NatsConnection } from '../platform/nats/connect-nats.ts'
 import { toWarningRow, WARNINGS_TABLE, type WarningsMessage, type WarningTotal } from '../schema/ingestion-warnings.ts'
+import { toTraceRow, TRACES_TABLE } from '../schema/event-traces.ts'
 import { WARNINGS_CONSUMER, WARNINGS_STREAM } from '../schema/streams.ts'
 
 export interface IngestionWarningsDeps {
@@ -62,21 +63,25 @@ export async function storeWarnings ({ connection, clickhouse, logger }: Ingesti
   const fetched = await consumer.fetch({ max_messages: MAX_MESSAGES, expires: WAIT_MS })
   for await (const message of fetched) messages.push(message)
   try {
-    const values = mergeTotals(messages.flatMap((message) => readMessage(message, logger)))
-    if (values.length > 0) {
-      await clickhouse.insert({
-        table: WARNINGS_TABLE,
-        values,
-        format: 'JSONEachRow',
-        clickhouse_settings: { async_insert: 0, distributed_foreground_insert: 1 }
-      })
-    }
+    const read = messages.map((message) => readMessage(message, logger))
+    await insert(TRACES_TABLE, read.flatMap(toTraces))
+    await insert(WARNINGS_TABLE, mergeTotals(read.flatMap(toTotals)))
   } catch (error) {
     for (const message of messages) message.nak()
     throw error
   }
   for (const message of messages) message.ack()
   return messages.length
+
+  async function insert (table: string, values: Record<string, unknown>[]): Promise<void> {
+    if (values.length === 0) return
+    await clickhouse.insert({
+      table,
+      values,
+      format: 'JSONEachRow',
+      clickhouse_settings: { async_insert: 0, distributed_foreground_insert: 1 }
+    })
+  }
 }
 
 interface SourceTotal {
@@ -85,14 +90,24 @@ interface SourceTotal {
 }
 
 /** Never throws: a message that is none of ours would be redelivered indefinitely. */
-function readMessage (message: JsMsg, logger: Logger): SourceTotal[] {
+function readMessage (message: JsMsg, logger: Logger): WarningsMessage {
   try {
-    const { source, totals } = message.json<WarningsMessage>()
-    return totals.map((total) => ({ source, total }))
+    const { source, totals, drops = [] } = message.json<WarningsMessage>()
+    return { source, totals: [...totals], drops: [...drops] }
   } catch (err) {
     logger.error({ err, sequence: message.seq }, 'a message of ingestion warnings cannot be read and is discarded')
-    return []
+    return { source: '', totals: [] }
   }
+}
+
+function toTotals ({ source, totals }: WarningsMessage): SourceTotal[] {
+  return totals.map((total) => ({ source, total }))
+}
+
+/** The traces of dropped events. */
+function toTraces ({ source, drops = [] }: WarningsMessage): Record<string, unknown>[] {
+  return drops.map((drop) =>
+    toTraceRow({ ...drop, kind: 'dropped', process: source, partition: '', sequence: 0, row: 0 }))
 }
 
 /** One row for each total, the highest, with the samples of all. */

@@ -1,4 +1,5 @@
 /** What is remembered, by uuid, of events that are not in `events`: the rows of the table `event_traces`. */
+import { createHash } from 'node:crypto'
 
 /** The table; `docs/receipts.md` says how many rows are kept at most. */
 export const TRACES_TABLE = 'event_traces'
@@ -33,6 +34,11 @@ export interface EventTrace {
   row: number
   /** `hashDistinctId` of a dropped event's; empty without one. */
   distinctIdHash: string
+}
+
+/** What stands for a distinct id in a trace: 16 hexadecimal digits, from which nobody reads the id. */
+export function hashDistinctId (distinctId: string): string {
+  return createHash('sha256').update(distinctId).digest('hex').slice(0, 16)
 }
 
 /** A row of `TRACES_TABLE` as JSONEachRow takes it. */

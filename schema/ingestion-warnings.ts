@@ -58,6 +58,9 @@ export const MAX_SAMPLES = 3
 /** Characters of each text of a sample. */
 export const MAX_SAMPLE_TEXT = 200
 
+/** Dropped events that one process names in a minute, whatever clients send: a receipt knows these. */
+export const MAX_DROPS_PER_MINUTE = 1000
+
 /** One case of a warning. Texts are storable, at most `MAX_SAMPLE_TEXT` characters, and empty when unknown. */
 export interface WarningSample {
   /** Epoch milliseconds. */
@@ -83,11 +86,25 @@ export interface WarningTotal {
   samples: WarningSample[]
 }
 
+/** A dropped event that has an uuid, for its receipt (`schema/event-traces.ts`). */
+export interface DroppedEvent {
+  projectId: number
+  /** Canonical text. */
+  uuid: string
+  reason: WarningReason
+  /** When ingest received it, epoch milliseconds. */
+  at: number
+  /** `hashDistinctId`; empty without a distinct id. */
+  distinctIdHash: string
+}
+
 /** A message of WARNINGS, as JSON. */
 export interface WarningsMessage {
   /** Id of the process that counted. */
   source: string
   totals: WarningTotal[]
+  /** Absent: none, or a process of a version that does not tell. */
+  drops?: DroppedEvent[]
 }
 
 /** The table that takes the totals; `ingestion_warnings` is the view over it that people read. */

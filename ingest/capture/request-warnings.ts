@@ -2,9 +2,12 @@ import { HttpError } from '../../platform/errors.ts'
 import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { toDistinctId } from '../../platform/identity.ts'
 import { cutText, toStorableText } from '../../platform/storable-text.ts'
+import { hashDistinctId } from '../../schema/event-traces.ts'
 import {
-  MAX_SAMPLE_TEXT, MAX_SAMPLES, NO_PROJECT, type WarningReason, type WarningSample
+  type DroppedEvent, MAX_DROPS_PER_MINUTE, MAX_SAMPLE_TEXT, MAX_SAMPLES, NO_PROJECT, type WarningReason,
+  type WarningSample
 } from '../../schema/ingestion-warnings.ts'
+import { formatUuid, parseUuid } from '../normalise/uuid.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
 import type { CaptureRequest } from './capture.ts'
 import type { RequestContext } from './envelope.ts'
@@ -15,6 +18,8 @@ export interface RequestWarnings {
   counts: Partial<Record<WarningReason, number>>
   /** The first few cases of each reason. */
   samples: { reason: WarningReason, sample: WarningSample }[]
+  /** The first dropped events that have an uuid. */
+  drops?: Omit<DroppedEvent, 'projectId'>[]
 }
 
 /**
@@ -34,8 +39,22 @@ export function noteWarning (
   }
 }
 
-/** Counts a dropped event. */
+/** Counts a dropped event, and names it if it has an uuid. */
 export function noteDropped (context: RequestContext, reason: DropReason, sent: unknown): void {
+  noteReason(context, reason, sent)
+  const { uuid } = fieldsOf(sent)
+  const words = typeof uuid === 'string' ? parseUuid(uuid) : null
+  if (words === null) return
+  const drops = (context.warnings as RequestWarnings).drops ??= []
+  if (drops.length >= MAX_DROPS_PER_MINUTE) return
+  const distinctId = distinctIdOf(sent)
+  drops.push({
+    reason, uuid: formatUuid(words), at: context.receivedAt,
+    distinctIdHash: distinctId === '' ? '' : hashDistinctId(distinctId)
+  })
+}
+
+function noteReason (context: RequestContext, reason: DropReason, sent: unknown): void {
   noteWarning(context, reason, sent, () => {
     const { event, properties, distinct_id: distinctId } = fieldsOf(sent)
     switch (reason) {
@@ -88,12 +107,17 @@ function describeEvent (sent: unknown, value: unknown, receivedAt: number): Warn
   return {
     receivedAt,
     event: toText(fields.event),
-    distinctId: toDistinctId(fields.distinct_id ?? fields.$distinct_id ?? properties.distinct_id),
+    distinctId: distinctIdOf(sent),
     uuid: toText(fields.uuid),
     lib: toText(properties.$lib),
     libVersion: toText(properties.$lib_version),
     value: toText(value)
   }
+}
+
+function distinctIdOf (sent: unknown): string {
+  const fields = fieldsOf(sent)
+  return toDistinctId(fields.distinct_id ?? fields.$distinct_id ?? fieldsOf(fields.properties).distinct_id)
 }
 
 function fieldsOf (value: unknown): Readonly<Record<string, unknown>> {

@@ -1,6 +1,7 @@
 import type { Logger } from '../../platform/logger.ts'
 import {
-  MAX_SAMPLES, minuteOf, type WarningReason, type WarningSample, type WarningsMessage, type WarningTotal
+  type DroppedEvent, MAX_DROPS_PER_MINUTE, MAX_SAMPLES, minuteOf, type WarningReason, type WarningSample,
+  type WarningsMessage, type WarningTotal
 } from '../../schema/ingestion-warnings.ts'
 import { WARNINGS_SUBJECT } from '../../schema/streams.ts'
 import type { RequestWarnings } from '../capture/request-warnings.ts'
@@ -25,7 +26,7 @@ const REFUSED_WAIT_MS = 1000
 /** Totals of one message at most; with samples some hundred kilobytes. */
 const TOTALS_PER_MESSAGE = 100
 
-/** Totals that wait while neither stream nor spool takes them; the oldest are given up beyond. */
+/** Totals, and dropped events, that wait while neither stream nor spool takes them; the oldest are given up beyond. */
 const MAX_WAITING = 10_000
 
 /** A running total, and how many of its samples have been published. */
@@ -48,6 +49,10 @@ export class WarningTotals {
   #current = new Map<string, Entry>()
   /** Totals that changed since they were published. */
   readonly #waiting = new Set<Entry>()
+  /** Dropped events that were not published yet. */
+  #drops: DroppedEvent[] = []
+  /** Dropped events that were named in the current minute. */
+  #dropsOfMinute = 0
   /** Requests that wait for the next messages. */
   #requests: PromiseWithResolvers<void> | null = null
   #sending: Promise<void> | null = null
@@ -60,11 +65,14 @@ export class WarningTotals {
   }
 
   /** Counts the warnings of a request; resolves when they are durable. */
-  add (projectId: number, { counts, samples }: RequestWarnings): Promise<void> {
+  add (projectId: number, { counts, samples, drops = [] }: RequestWarnings): Promise<void> {
     for (const reason in counts) {
       const entry = this.#count(projectId, reason as WarningReason, counts[reason as WarningReason] as number)
       for (const each of samples) if (each.reason === reason) keepSample(entry, each.sample)
     }
+    const named = drops.slice(0, MAX_DROPS_PER_MINUTE - this.#dropsOfMinute)
+    this.#dropsOfMinute += named.length
+    for (const drop of named) this.#drops.push({ projectId, ...drop })
     this.#requests ??= Promise.withResolvers<void>()
     this.#sendAt(Math.max(performance.now(), this.#sentAt + PAUSE_MS))
     return this.#requests.promise
@@ -90,6 +98,7 @@ export class WarningTotals {
     if (minute > this.#minute) {
       this.#minute = minute
       this.#current = new Map()
+      this.#dropsOfMinute = 0
     }
     const key = `${projectId}:${reason}`
     let entry = this.#current.get(key)
@@ -117,9 +126,12 @@ export class WarningTotals {
     this.#requests = null
     const entries = [...this.#waiting]
     this.#waiting.clear()
+    const drops = this.#drops
+    this.#drops = []
     this.#sentAt = performance.now()
-    this.#sending = this.#publish(entries).then(() => requests?.resolve(), (error: unknown) => {
+    this.#sending = this.#publish(entries, drops).then(() => requests?.resolve(), (error: unknown) => {
       this.#putBack(entries)
+      this.#drops = [...drops, ...this.#drops].slice(-MAX_WAITING)
       requests?.reject(error)
     })
     await this.#sending
@@ -128,13 +140,16 @@ export class WarningTotals {
     else if (this.#waiting.size > 0) this.#sendAt(this.#sentAt + REFUSED_WAIT_MS)
   }
 
-  async #publish (entries: readonly Entry[]): Promise<void> {
+  /** @param drops  Travel with the first message: each belongs to one of the totals. */
+  async #publish (entries: readonly Entry[], drops: readonly DroppedEvent[]): Promise<void> {
     const { source, publish, nextMessageId } = this.#options
     for (let at = 0; at < entries.length; at += TOTALS_PER_MESSAGE) {
       const some = entries.slice(at, at + TOTALS_PER_MESSAGE)
       const lengths = some.map(({ total }) => total.samples.length)
       const totals = some.map(({ total, published }) => ({ ...total, samples: total.samples.slice(published) }))
-      const payload = Buffer.from(JSON.stringify({ source, totals } satisfies WarningsMessage))
+      const isFirst = at === 0 && drops.length > 0
+      const message: WarningsMessage = { source, totals, ...(isFirst ? { drops: [...drops] } : {}) }
+      const payload = Buffer.from(JSON.stringify(message))
       await publish({ subject: WARNINGS_SUBJECT, id: nextMessageId(), headers: {}, payload })
       some.forEach((entry, index) => { entry.published = Math.max(entry.published, lengths[index] as number) })
     }

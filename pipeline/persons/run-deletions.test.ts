@@ -26,6 +26,7 @@ t.test('deletes a person by an id from before its merge, with the events of all 
   }
   t.equal(await count(client, 'events', "project_id = 1 AND distinct_id IN ('jo', 'phone')"), 0)
   t.equal(await count(client, 'events', '1'), 3, 'events of others stay, in other projects too')
+  t.equal(await count(client, 'event_traces FINAL', "project_id = 1 AND kind = 'deleted'"), 4, 'receipts know that they are deleted')
   t.equal(await findPersonByDistinctId(sql, 1, 'jo'), null)
   t.equal(await deletePerson({ projectId: 1, uuid: personUuid(1, 'jo'), withEvents: true }, deps(stores)), null)
 })

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type ClickHouse, onCluster, onEachReplica, onEachShard } from '../clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
+import { TRACES_TABLE } from '../../schema/event-traces.ts'
 import { WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
 import { drainPersonsOutbox } from './persons-outbox.ts'
 
@@ -67,7 +68,10 @@ export async function finishPersonDeletion (
   for (const work of listWork(deletion)) {
     let left = await countRows(deletion, deps, work, onEachReplica)
     if (left === 0) continue
-    if (work.table === 'events') events = await countRows(deletion, deps, work, onEachShard)
+    if (work.table === 'events') {
+      events = await countRows(deletion, deps, work, onEachShard)
+      await rememberEvents(deletion, deps, work)
+    }
     await startDelete(deletion, deps, work)
     while (left > 0 && !isLate()) {
       await delay(POLL_INTERVAL_MS)
@@ -155,6 +159,20 @@ async function countRows (
     count += Number(row?.count)
   }
   return count
+}
+
+/** Writes a trace of each event that is to be deleted, for receipts: its uuid, and nothing of the person. */
+async function rememberEvents (
+  deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where }: Work
+): Promise<void> {
+  for (const params of toParams(deletion)) {
+    await clickhouse.command({
+      query: `INSERT INTO ${TRACES_TABLE} (project_id, uuid, kind, at)
+        SELECT project_id, uuid, 'deleted', fromUnixTimestamp64Milli({requested: Int64})
+        FROM ${onEachShard(cluster, table)} WHERE ${where} SETTINGS final = 0`,
+      query_params: params
+    })
+  }
 }
 
 /** Starts a mutation, which rewrites the parts with such rows in the background. */

@@ -1,7 +1,6 @@
 /** What is remembered of events that were sent again, dropped, or deleted. */
-import { createHash } from 'node:crypto'
 import { WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
-import { TRACES_TABLE, type TraceKind } from '../../schema/event-traces.ts'
+import { hashDistinctId, TRACES_TABLE, type TraceKind } from '../../schema/event-traces.ts'
 import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
 import type { EventQuery } from './stored-events.ts'
 
@@ -110,9 +109,4 @@ export async function listDroppedEvents (
     WHERE project_id = {project: UInt32} AND kind = 'dropped' AND distinct_id_hash = {hash: String}
     GROUP BY uuid, event_traces.at, process ORDER BY event_traces.at DESC LIMIT {limit: UInt32} SETTINGS final = 0`,
   { project: projectId, hash: hashDistinctId(distinctId), limit })
-}
-
-/** What stands for a distinct id in a trace: 16 hexadecimal digits, from which nobody reads the id. */
-export function hashDistinctId (distinctId: string): string {
-  return createHash('sha256').update(distinctId).digest('hex').slice(0, 16)
 }

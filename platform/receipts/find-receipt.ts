@@ -6,6 +6,7 @@ import type { NatsConnection } from '../nats/connect-nats.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 import { groupByCutoff, listRetention } from '../retention.ts'
 import { type DroppedEvent, type Duplicates, type EventTraces, readDroppedSample, readTraces } from './event-traces.ts'
+import { listIngestPlaces, type PossiblePlace } from './possible-places.ts'
 import { searchStream, type StreamSearch, type WaitingEvent } from './search-stream.ts'
 import { type EventQuery, readStoredEvent, type StoredEvent, timeOfUuid } from './stored-events.ts'
 
@@ -19,16 +20,6 @@ export interface DeletedEvent {
   keptSince: string | null
   /** Whether the event is known to have been stored. If not: it would have been deleted by now, if it ever was. */
   wasStored: boolean
-}
-
-/** Where an event that is found nowhere may be all the same. */
-export interface PossiblePlace {
-  /** On the disk of an ingest process, in its memory, or among messages that were not searched. */
-  where: 'spool' | 'in_flight' | 'stream'
-  /** Ingest process; null for the stream. */
-  process: string | null
-  /** How old the oldest event there is, ISO 8601; null: unknown. */
-  since: string | null
 }
 
 /** How much of the stream was looked at. */
@@ -80,7 +71,7 @@ export async function findReceipt (query: EventQuery, deps: FindReceiptDeps): Pr
   const { duplicates } = traces
   if (stored !== null) return { fate: 'stored', stored, duplicates }
   const { mayBeIn, search, letter } = await nats(async (connection) => ({
-    mayBeIn: await listSpools(connection),
+    mayBeIn: await listIngestPlaces(connection, deps.now()),
     search: await searchStream(query, connection),
     letter: await findLetter(query, connection)
   }))
@@ -121,8 +112,4 @@ async function findDeletion (
     return { why: 'retention', askedAt: null, keptSince, wasStored }
   }
   return wasStored ? { why: 'unknown', askedAt: null, keptSince: null, wasStored } : null
-}
-
-async function listSpools (_connection: NatsConnection): Promise<PossiblePlace[]> {
-  return []
 }

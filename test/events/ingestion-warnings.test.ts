@@ -74,6 +74,27 @@ t.test('everything that is not stored as sent is counted by project and reason, 
   t.same(table, { rows: String(EVENTS.length), sources: '1' })
 })
 
+t.test('dropped events are remembered by uuid, as many as a process may name in a minute', async (t) => {
+  const { ingest, client, store } = await startSystem(t)
+  const batch = Array.from({ length: 1200 }, (_, n) => ({ event: '', distinct_id: 'd', uuid: `00000000-0000-4000-8000-${String(n + 1).padStart(12, '0')}` }))
+  const none = [{ event: '', distinct_id: 'd' }, { event: '', distinct_id: 'd', uuid: 'order 5' }]
+
+  t.equal((await ingest.post('/batch/', { api_key: PROJECT_KEY, batch: [...none, { uuid: UUID.toUpperCase() }, ...batch] })).status, 200)
+  t.equal((await ingest.post('/batch/', { api_key: PROJECT_KEY, batch })).status, 200)
+  await store()
+
+  const traces = await (await client.query({
+    query: `SELECT kind, reason, process != '' AS named, distinct_id_hash != '' AS hashed, uuid = '${UUID}' AS first, toUInt32(count()) AS count
+      FROM event_traces GROUP BY ALL ORDER BY ALL`,
+    format: 'JSONCompactEachRow'
+  })).json()
+  const [first, others] = traces as unknown[][]
+  t.same(first, ['dropped', 'missing_event_name', 1, 0, 1, 1])
+  t.match(others, ['dropped', 'missing_event_name', 1, 1, 0])
+  // The two requests may lie on both sides of the end of a minute.
+  t.ok([999, 1999].includes(others?.[5] as number), String(others?.[5]))
+})
+
 t.test('a sample says which event of which SDK it was; large bodies are counted as small ones are', async (t) => {
   const { ingest, store, read } = await startSystem(t)
   const event = { event: 'paid', distinct_id: 'd\0', uuid: UUID, properties: { ...LIB, filler: 'x'.repeat(400_000) }, timestamp: 'soon' }

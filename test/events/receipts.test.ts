@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { createLogger } from '../../platform/logger.ts'
-import { hashDistinctId } from '../../platform/receipts/event-traces.ts'
+import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import { setRetention } from '../../platform/retention.ts'
 import { makeEvent, publishEvents } from '../../pipeline/testing/publish-events.ts'
-import { type EventTrace, toTraceRow, TRACES_TABLE } from '../../schema/event-traces.ts'
+import { type EventTrace, hashDistinctId, toTraceRow, TRACES_TABLE } from '../../schema/event-traces.ts'
+import { INGEST_BUCKET, presenceKey } from '../../schema/ingest-presence.ts'
 import { toWarningRow, WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
 import { HEADER } from '../../schema/streams.ts'
 import { freePort } from '../support/local-ports.ts'
@@ -108,6 +109,21 @@ t.test('says what became of an event', async (t) => {
     searched: { messages: 2, of: 2 }
   })
   t.match(await receipt(unknown), { fate: 'unknown', searched: { messages: 2, of: 2 } })
+
+  const bucket = await openBucket(connection, INGEST_BUCKET, { replicas: 1, history: 1, allow_direct: false })
+  const presence = { processId: 'spooling', at: Date.now(), inFlight: 0, spoolBytes: 9, spooledSince: Date.parse(AGAIN), publishedThrough: 0 }
+  await bucket.put(presenceKey('a'), JSON.stringify(presence))
+  await bucket.put(presenceKey('b'), JSON.stringify({ ...presence, processId: 'busy', spoolBytes: 0, spooledSince: null, inFlight: 2 }))
+  await bucket.put(presenceKey('c'), JSON.stringify({ ...presence, processId: 'idle', spoolBytes: 0, spooledSince: null }))
+  await bucket.put(presenceKey('d'), JSON.stringify({ ...presence, processId: 'dead', at: 0, spoolBytes: 0, spooledSince: null }))
+  await bucket.put(presenceKey('e'), JSON.stringify(presence))
+  await bucket.delete(presenceKey('e'))
+  const { may_be_in: places } = await receipt(unknown)
+  t.same(places.sort((a: { process: string }, b: { process: string }) => a.process < b.process ? -1 : 1), [
+    { where: 'in_flight', process: 'busy', since: null }, { where: 'spool', process: 'dead', since: null },
+    { where: 'spool', process: 'spooling', since: AGAIN }
+  ])
+
   t.match(await api.call('GET', '~/events/none/receipt'), { status: 400, body: { attr: 'uuid' } })
   t.match(await api.call('GET', `~/events/${unknown}/receipt?timestamp=soon`), { status: 400, body: { attr: 'timestamp' } })
   t.match(await api.call('GET', `~/events/${stored}/receipt?timestamp=1000-01-01T00:00:00Z`), { body: { fate: 'stored' } }, 'a wrong time is a slower answer')
