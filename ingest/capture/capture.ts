@@ -10,18 +10,18 @@ import type { DialectRequest } from '../dialects/dialect.ts'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { BodyBudget, BodyLease } from '../large/body-budget.ts'
 import type { LargeBodyPool } from '../large/large-body-pool.ts'
-import type { EventRow } from '../normalise/event-row.ts'
 import type { ArrivalFeed } from '../publish/arrival-feed.ts'
 import type { EventPartitions, PublishFrames } from '../publish/event-partitions.ts'
-import type { EncodedUpdate, PersonsPartitions } from '../publish/persons-partitions.ts'
+import type { PersonsPartitions } from '../publish/persons-partitions.ts'
 import type { PublishedThrough } from '../publish/published-through.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
-import { addressOf, type RequestContext, type Sender, storedAddress } from './envelope.ts'
+import { addressOf, type Sender, storedAddress } from './envelope.ts'
 import type { DropReason, IngestCounts } from './ingest-counts.ts'
 import type { RateLimit } from './rate-limit.ts'
 import { findEvents, type SentBody } from './find-events.ts'
-import { type Admission, type BodyRequest, type Credentials, type EventResult, takeBody, type TakenBody } from './take-parsed-body.ts'
-import type { EventSink, TakeEvent } from './take-event.ts'
+import { type CapturedEvent, RequestSink } from './request-sink.ts'
+import { type Admission, type BodyRequest, type Credentials, takeBody, type TakenBody } from './take-parsed-body.ts'
+import type { TakeEvent } from './take-event.ts'
 
 export interface CaptureDeps {
   keys: KeyDirectory
@@ -70,12 +70,6 @@ export interface CaptureRequest {
   dialect?: DialectRequest
   /** What became of each event of a dialect; known when everything is durable. */
   results?: CapturedEvent[]
-}
-
-/** What became of one event of a body in a dialect. */
-export interface CapturedEvent extends EventResult {
-  /** Its message could not be kept, unlike those of others of the same body. */
-  isLost: boolean
 }
 
 /**
@@ -220,61 +214,6 @@ export function createCapture (deps: CaptureDeps): Capture {
       if (error instanceof HttpError && error.status === 413 && maxBytes < limits.maxDecompressedBytes) return null
       throw error
     }
-  }
-}
-
-/** Puts the events of a small body into the open messages, and remembers which messages those are. */
-export class RequestSink implements EventSink {
-  readonly #partitions: EventPartitions
-  readonly #persons: PersonsPartitions
-  readonly isAnnounced: PersonsPartitions['isAnnounced']
-  readonly #messages: Promise<void>[] = []
-
-  constructor (partitions: EventPartitions, persons: PersonsPartitions) {
-    this.#partitions = partitions
-    this.#persons = persons
-    this.isAnnounced = persons.isAnnounced
-  }
-
-  appendRow (row: EventRow, context: RequestContext): void {
-    this.#await(this.#partitions.append(row, context))
-  }
-
-  appendUpdate (update: EncodedUpdate): void {
-    this.#await(this.#persons.append(update))
-  }
-
-  /** Resolves when every message that carries something of the request is durable. */
-  durable (): Promise<unknown> {
-    const [first] = this.#messages
-    return first !== undefined && this.#messages.length === 1 ? first : Promise.all(this.#messages)
-  }
-
-  get messages (): number {
-    return this.#messages.length
-  }
-
-  /**
-   * Waits for all messages, and tells which events were in one that could not be kept.
-   *
-   * @throws what the first of them failed with, when none was kept.
-   */
-  async keptEvents (results: readonly EventResult[]): Promise<CapturedEvent[]> {
-    const settled = await Promise.allSettled(this.#messages)
-    const failure = settled.find(({ status }) => status === 'rejected')
-    if (failure?.status === 'rejected' && settled.every(({ status }) => status === 'rejected')) throw failure.reason
-    let from = 0
-    return results.map((result) => {
-      // An event may share the last message of the one before it; sent again for nothing, it is a duplicate.
-      const own = settled.slice(Math.max(from - 1, 0), result.messages)
-      from = result.messages
-      return { ...result, isLost: result.drop === null && own.some(({ status }) => status === 'rejected') }
-    })
-  }
-
-  #await (message: Promise<void>): void {
-    // Neighbours mostly share a message; a repeated entry would only be awaited twice.
-    if (this.#messages.at(-1) !== message) this.#messages.push(message)
   }
 }
 

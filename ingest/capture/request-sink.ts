@@ -1,0 +1,67 @@
+import type { EventRow } from '../normalise/event-row.ts'
+import type { EventPartitions } from '../publish/event-partitions.ts'
+import type { EncodedUpdate, PersonsPartitions } from '../publish/persons-partitions.ts'
+import type { RequestContext } from './envelope.ts'
+import type { EventResult } from './take-parsed-body.ts'
+import type { EventSink } from './take-event.ts'
+
+/** What became of one event of a body in a dialect. */
+export interface CapturedEvent extends EventResult {
+  /** Its message could not be kept, unlike those of others of the same body. */
+  isLost: boolean
+}
+
+/** Puts the events of a small body into the open messages, and remembers which messages those are. */
+export class RequestSink implements EventSink {
+  readonly #partitions: EventPartitions
+  readonly #persons: PersonsPartitions
+  readonly isAnnounced: PersonsPartitions['isAnnounced']
+  readonly #messages: Promise<void>[] = []
+
+  constructor (partitions: EventPartitions, persons: PersonsPartitions) {
+    this.#partitions = partitions
+    this.#persons = persons
+    this.isAnnounced = persons.isAnnounced
+  }
+
+  appendRow (row: EventRow, context: RequestContext): void {
+    this.#await(this.#partitions.append(row, context))
+  }
+
+  appendUpdate (update: EncodedUpdate): void {
+    this.#await(this.#persons.append(update))
+  }
+
+  /** Resolves when every message that carries something of the request is durable. */
+  durable (): Promise<unknown> {
+    const [first] = this.#messages
+    return first !== undefined && this.#messages.length === 1 ? first : Promise.all(this.#messages)
+  }
+
+  get messages (): number {
+    return this.#messages.length
+  }
+
+  /**
+   * Waits for all messages, and tells which events were in one that could not be kept.
+   *
+   * @throws what the first of them failed with, when none was kept.
+   */
+  async keptEvents (results: readonly EventResult[]): Promise<CapturedEvent[]> {
+    const settled = await Promise.allSettled(this.#messages)
+    const failure = settled.find(({ status }) => status === 'rejected')
+    if (failure?.status === 'rejected' && settled.every(({ status }) => status === 'rejected')) throw failure.reason
+    let from = 0
+    return results.map((result) => {
+      // An event may share the last message of the one before it; sent again for nothing, it is a duplicate.
+      const own = settled.slice(Math.max(from - 1, 0), result.messages)
+      from = result.messages
+      return { ...result, isLost: result.drop === null && own.some(({ status }) => status === 'rejected') }
+    })
+  }
+
+  #await (message: Promise<void>): void {
+    // Neighbours mostly share a message; a repeated entry would only be awaited twice.
+    if (this.#messages.at(-1) !== message) this.#messages.push(message)
+  }
+}
