@@ -1,6 +1,7 @@
 /** Unmodified posthog-js in Chromium, on pages of another origin, with nothing switched off. */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
+import { build } from 'esbuild'
 import t, { type Test } from 'tap'
 import { startStackOnSharedStores } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -169,6 +170,61 @@ t.test('visitors without cookies are told apart, and nothing of them is kept in 
   t.not(rows[0]?.ids[0], rows[1]?.ids[0])
   t.same(visits.map(({ kept }) => kept), [0, 0])
   t.same(visits.flatMap(({ problems }) => problems), [])
+})
+
+t.test('what waits in the queue of posthog-js when a page is reloaded goes by sendBeacon, once', async (t) => {
+  const opened = await open(t, { head: await readSnippet({}) })
+  await opened.page.evaluate(() => {
+    const { navigator, sessionStorage } = globalThis as any
+    const send = navigator.sendBeacon.bind(navigator)
+    // What the old page notes is there for the new one to read.
+    navigator.sendBeacon = (url: string, body: unknown) => {
+      sessionStorage.beacons = `${sessionStorage.beacons ?? ''} ${url}`
+      return send(url, body)
+    }
+  })
+  await call(opened, 'identify', 'beacon')
+  await call(opened, 'capture', 'left behind')
+
+  await opened.page.reload()
+  await untilLoaded(opened)
+  const beacons: string = await opened.page.evaluate(() => (globalThis as any).sessionStorage.beacons)
+  await call(opened, 'capture', 'after the reload')
+  await opened.page.goto('about:blank')
+
+  const expected = { $identify: 1, $pageview: 2, 'after the reload': 1, 'left behind': 1 }
+  t.match(await storedEvents('beacon', { ...expected, $pageleave: 2, $set: 2 }), expected)
+  t.match(beacons, `${stack.url}/e/`)
+  t.same(opened.problems, [])
+})
+
+t.test('posthog-js-lite keeps its queue over a reload, and every event is stored once', async (t) => {
+  const { outputFiles: [bundle] } = await build({
+    stdin: { contents: "import PostHog from 'posthog-js-lite'; globalThis.PostHog = PostHog", resolveDir: import.meta.dirname },
+    bundle: true, format: 'iife', write: false, logLevel: 'silent'
+  })
+  const options = { host: stack.url, flushAt: 100, flushInterval: 600_000 }
+  const start = `globalThis.posthog = new PostHog('${stack.projectApiKey}', ${JSON.stringify(options)})`
+  const opened = await openPage({
+    head: `<script src="/lite.js"></script><script>${start}</script>`, scripts: { '/lite.js': bundle?.text ?? '' }
+  })
+  t.teardown(opened.close)
+  await call(opened, 'identify', 'lite')
+  await call(opened, 'capture', 'before the reload', { amount: 12.5 })
+
+  await opened.page.reload()
+  await call(opened, 'capture', 'after the reload')
+  await call(opened, 'flush')
+
+  const rows = await waitFor(async () => {
+    const rows = await stack.select<{ event: string, times: number }>(
+      'SELECT event, toUInt32(count()) AS times FROM events WHERE distinct_id = \'lite\' GROUP BY event ORDER BY event')
+    return rows.length >= 3 && rows
+  }, { timeoutMs: 40_000 })
+  t.same(rows, [
+    { event: '$identify', times: 1 }, { event: 'after the reload', times: 1 }, { event: 'before the reload', times: 1 }
+  ])
+  t.same(opened.problems, [])
 })
 
 t.test('a path that nobody serves is 404 in the console, not a matter of origins', async (t) => {

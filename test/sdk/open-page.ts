@@ -26,6 +26,8 @@ export interface PageOptions {
   head?: string
   /** Files of npm packages that the page may load, by path: `/sdk.js` and `posthog-js/dist/module.js`. */
   files?: Record<string, string>
+  /** Scripts by path, as they are. */
+  scripts?: Record<string, string>
   /** What the browser says it is; by default the truth. */
   userAgent?: string
 }
@@ -106,9 +108,9 @@ function collectProblems (page: Page): string[] {
   return problems
 }
 
-async function serveShop ({ head = '', files = {} }: PageOptions): Promise<Server> {
-  const contents = new Map(await Promise.all(Object.entries(files).map(async ([url, file]) =>
-    [url, await readFile(findFile(file))] as const)))
+async function serveShop ({ head = '', files = {}, scripts = {} }: PageOptions): Promise<Server> {
+  const contents = new Map<string, string | Buffer>(Object.entries(scripts))
+  for (const [url, file] of Object.entries(files)) contents.set(url, await readFile(findFile(file)))
   const server = createServer((request, response) => {
     const file = contents.get(request.url ?? '')
     if (file !== undefined) {

@@ -51,7 +51,7 @@ function readRequest (text: string): RecordedRequest {
   const [feature = '', ...lines] = head.split('\n')
   const notes = lines.filter((line) => line.startsWith('# '))
   const [request = '', ...headers] = lines.slice(notes.length)
-  const [method = '', url = ''] = request.split(' ')
+  const [, method = '', url = ''] = /^(\S+) (.+) HTTP\/1\.1$/.exec(request) ?? []
   return { feature, method, path: url, head: [request, ...headers], body, stored: notes.map(readNote) }
 }
 

@@ -1,0 +1,213 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { readRecordedSdks } from './recorded-requests.ts'
+
+/** What an unmodified client does against Millrace, and the tests that show it. */
+export interface MatrixRow {
+  /** A package of package.json; its version comes from there. */
+  client: string
+  /** How it is used, where there are several ways. */
+  use?: string
+  shown: string
+  /** Paths that it asks for. */
+  endpoints: string[]
+  file: string
+  /** Full titles of tests of that file. */
+  titles: string[]
+}
+
+const BROWSER = 'test/sdk/browser.test.ts'
+const FLAGS = 'api/flag-endpoints'
+const SEGMENT = 'ingest/server/segment.test.ts'
+const VISIT = 'no error, no failed request, each event of a visit stored once'
+
+/** Clients that run as they were published, in Node or in Chromium. */
+export const MATRIX: readonly MatrixRow[] = [
+  {
+    client: 'posthog-js',
+    use: 'snippet; snippet with configuration; npm',
+    shown: 'page views and leaves, autocapture, `capture`, `identify`, flags; no error in the console, each event once',
+    endpoints: ['/static/', '/array/<key>/', '/e/', '/flags/'],
+    file: BROWSER,
+    titles: ['the snippet', 'the snippet that loads configuration and SDK in one', 'posthog-js from npm'].map((how) => `${how}: ${VISIT}`)
+  },
+  {
+    client: 'posthog-js',
+    use: '`capture_exceptions`, `capture_dead_clicks`, web vitals',
+    shown: 'the scripts load, exceptions are stored',
+    endpoints: ['/static/', '/e/'],
+    file: BROWSER,
+    titles: ['what a page switches on by itself is loaded and stored']
+  },
+  {
+    client: 'posthog-js',
+    use: 'a page is left with events in the queue',
+    shown: '`sendBeacon` at the leave, each event once',
+    endpoints: ['/e/'],
+    file: BROWSER,
+    titles: ['what waits in the queue of posthog-js when a page is reloaded goes by sendBeacon, once']
+  },
+  {
+    client: 'posthog-js',
+    use: '`cookieless_mode`',
+    shown: 'visitors are told apart, the browser keeps nothing',
+    endpoints: ['/e/'],
+    file: BROWSER,
+    titles: ['visitors without cookies are told apart, and nothing of them is kept in the browser']
+  },
+  {
+    client: 'posthog-js',
+    use: 'flags',
+    shown: 'values, payloads, continuity after `identify`',
+    endpoints: ['/flags/'],
+    file: `${FLAGS}/posthog-js.test.ts`,
+    titles: [
+      'the page gets values, payloads and a notification',
+      'a bootstrapped anonymous user who identifies keeps the variant of a flag with continuity'
+    ]
+  },
+  {
+    client: 'posthog-js-lite',
+    shown: '`capture`, `identify`; the queue is kept over a reload, each event once',
+    endpoints: ['/batch/', '/flags/'],
+    file: BROWSER,
+    titles: ['posthog-js-lite keeps its queue over a reload, and every event is stored once']
+  },
+  {
+    client: 'posthog-node',
+    shown: '1,000 compressed events, identify, alias, groups',
+    endpoints: ['/batch/'],
+    file: 'test/sdk/capture.test.ts',
+    titles: [
+      '1,000 compressed events of posthog-node are each stored once, as sent',
+      'identify, alias and groupIdentify of posthog-node are stored as their events'
+    ]
+  },
+  {
+    client: 'posthog-node',
+    use: '`POSTHOG_CAPTURE_MODE=v1`',
+    shown: 'Capture V1: 101 events, each once',
+    endpoints: ['/i/v1/analytics/events'],
+    file: 'ingest/server/capture-v1.test.ts',
+    titles: ['unmodified posthog-node in mode v1: every event is stored once, as by the older path']
+  },
+  {
+    client: '@posthog/ai',
+    shown: 'generations of language models, whole with `enableFullAiCapture`',
+    endpoints: ['/batch/', '/i/v0/ai/batch/'],
+    file: 'test/sdk/other-clients.test.ts',
+    titles: ['with its usual', 'whole'].map((how) => `@posthog/ai: a generation is stored once, ${how} contents`)
+  },
+  {
+    client: '@flags-sdk/posthog',
+    shown: 'flags, variants, payloads; the list for its explorer',
+    endpoints: ['/flags/', '/api/projects/<id>/feature_flags'],
+    file: 'test/sdk/other-clients.test.ts',
+    titles: ['@flags-sdk/posthog: flags, variants and payloads, and the list of flags for its explorer']
+  },
+  {
+    client: 'posthog-node',
+    use: 'flags',
+    shown: 'remote and local evaluation, remote configuration',
+    endpoints: ['/flags/', '/flags/definitions', '/api/projects/@current/feature_flags/<key>/remote_config'],
+    file: `${FLAGS}/posthog-node.test.ts`,
+    titles: ['posthog-node reads values, variants and payloads', 'posthog-node evaluates locally, and requests what it cannot decide']
+  },
+  {
+    client: 'posthog-node',
+    use: 'as an oracle',
+    shown: 'random flags have the values that it computes itself',
+    endpoints: ['/flags/definitions', '/flags/', '/decide/'],
+    file: `${FLAGS}/posthog-node-oracle.test.ts`,
+    titles: ['decide and flags agree with what posthog-node computes from our definitions']
+  },
+  {
+    client: '@openfeature/ofrep-provider',
+    shown: 'the same values as `/flags`',
+    endpoints: ['/ofrep/v1/evaluate/flags'],
+    file: `${FLAGS}/ofrep.test.ts`,
+    titles: ['@openfeature/ofrep-provider has the values that /flags answers, for many users']
+  },
+  {
+    client: '@segment/analytics-node',
+    shown: 'every kind of message ([Segment\'s SDKs](segment.md))',
+    endpoints: ['/v1/batch'],
+    file: SEGMENT,
+    titles: ['unmodified @segment/analytics-node: each kind of message is a row of its own']
+  },
+  {
+    client: '@rudderstack/rudder-sdk-node',
+    shown: 'every kind of message',
+    endpoints: ['/v1/batch'],
+    file: SEGMENT,
+    titles: ['unmodified @rudderstack/rudder-sdk-node']
+  }
+]
+
+/** The test of what SDKs send that cannot run here; its titles are made of name, version and feature. */
+export const RECORDED_TEST = 'test/sdk/recorded-requests.test.ts'
+
+/** Columns of the table of recorded SDKs, and the features that each stands for. */
+const RECORDED_COLUMNS: Record<string, RegExp> = {
+  events: /events/,
+  flags: /^flags/,
+  'definitions for local evaluation': /^flag definitions$/,
+  'remote configuration of a flag': /^remote configuration$/,
+  'configuration of the SDK': /^configuration$/
+}
+
+/** Every test that the tables stand on: file and full title. */
+export function listShownTests (): { file: string, title: string }[] {
+  return [
+    ...MATRIX.flatMap(({ file, titles }) => titles.map((title) => ({ file, title }))),
+    ...readRecordedSdks().flatMap(({ name, version, requests }) =>
+      requests.map(({ feature }) => ({ file: RECORDED_TEST, title: `${name} ${version}: ${feature}` })))
+  ]
+}
+
+/** The page with its tables as they must read now. */
+export function renderTables (page: string): string {
+  return [['unmodified', renderUnmodified()], ['recorded', renderRecorded()]].reduce((text, [name, table]) => text.replace(
+    new RegExp(`(<!-- ${name}:start -->\\n)[^]*(<!-- ${name}:end -->)`), (_, start: string, end: string) => `${start}${table}\n${end}`), page)
+}
+
+function renderUnmodified (): string {
+  const rows = MATRIX.map(({ client, use = '', shown, endpoints, file }) =>
+    [`\`${client}\` ${readVersion(client)}`, use, shown, endpoints.map(quote).join(', '), quote(file)])
+  return renderTable(['client', 'use', 'what is shown', 'paths', 'test'], rows)
+}
+
+function renderRecorded (): string {
+  const rows = readRecordedSdks().map(({ name, version, requests }) => [
+    `[${name}](../test/sdk/recorded/${name}.http) ${version}`,
+    ...Object.values(RECORDED_COLUMNS).map((column) => {
+      const paths = requests.filter(({ feature }) => column.test(feature)).map(({ path }) => quote(describePath(path)))
+      return [...new Set(paths)].join(', ')
+    })
+  ])
+  return renderTable(['SDK', ...Object.keys(RECORDED_COLUMNS)], rows)
+}
+
+function renderTable (head: string[], rows: string[][]): string {
+  return [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+}
+
+/** Without keys and with the version of the answer alone. */
+function describePath (path: string): string {
+  const [bare = '', query = ''] = path.split('?')
+  const version = query.split('&').find((part) => part.startsWith('v='))
+  return bare.replace('{{project key}}', '<key>').replace('/settings/', '/<key>/') + (version === undefined ? '' : `?${version}`)
+}
+
+function quote (text: string): string {
+  return `\`${text}\``
+}
+
+/** Of the installed package. */
+function readVersion (name: string): string {
+  const folders = createRequire(import.meta.url).resolve.paths(name) ?? []
+  const file = folders.map((folder) => path.join(folder, name, 'package.json')).find((file) => existsSync(file))
+  if (file === undefined) throw new Error(`${name} is not installed`)
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
+}

@@ -1,0 +1,33 @@
+/**
+ * `npm run test:sdks`: runs the tests of clients that others have written, and makes the tables of
+ * `docs/compatibility.md` when all have passed. Fails when a test failed or did not run; then the page stays as it is.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { listShownTests, renderTables } from './compatibility-matrix.ts'
+
+const ROOT = path.join(import.meta.dirname, '..', '..')
+const PAGE = path.join(ROOT, 'docs', 'compatibility.md')
+
+const shown = listShownTests()
+const files = [...new Set(shown.map(({ file }) => file))]
+const runner = spawn(process.execPath, [path.join(ROOT, 'test', 'main.ts'), ...files], { cwd: ROOT, stdio: 'inherit' })
+const [code] = await once(runner, 'exit') as [number | null]
+
+const results = new Map(await Promise.all(files.map(async (file) =>
+  [file, await readFile(path.join(ROOT, '.tap', 'test-results', `${file}.tap`), 'utf8')] as const)))
+const missing = shown.filter(({ file, title }) => !hasPassed(results.get(file) ?? '', title))
+for (const { file, title } of missing) process.stdout.write(`not shown by this run: ${file}: ${title}\n`)
+if (code !== 0 || missing.length > 0) {
+  process.exitCode = 1
+} else {
+  await writeFile(PAGE, renderTables(await readFile(PAGE, 'utf8')))
+  process.stdout.write(`${shown.length} tests of ${files.length} files passed; docs/compatibility.md says so\n`)
+}
+
+/** The runner escapes `#` in titles, which ours do not have. */
+function hasPassed (results: string, title: string): boolean {
+  return results.split('\n').some((line) => /^ok \d+ - /.test(line) && line.replace(/^ok \d+ - /, '').replace(/ # .*$/, '') === title)
+}
