@@ -100,7 +100,8 @@ export function createCliContext (world: CliWorld): CliContext {
     exitCode: 0,
     async postgres (use = {}) {
       const url = await findAddress(world.env, 'DATABASE_URL')
-      const sql = connectPostgres({ url, max: 1, pipeline: false })
+      // Retention works beside the transaction that holds its lock.
+      const sql = connectPostgres({ url, max: 2, pipeline: false })
       // A connection of its own, because that of the command may be busy for long.
       const pinging = connectPostgres({ url, max: 1 })
       watch('postgres', use, async () => await pinging`SELECT 1`)

@@ -44,7 +44,7 @@ GRANT SELECT, INSERT, UPDATE ON flag_revisions TO millrace_pipeline;
 GRANT SELECT, INSERT, UPDATE, DELETE ON
   persons, person_distinct_ids, group_types, groups, cohort_members, flag_hash_keys,
   persons_progress, persons_projects, persons_recent_updates, persons_warnings, persons_warning_minutes, persons_outbox,
-  person_deletions,
+  person_deletions, event_removals,
   event_definitions, property_definitions, event_properties, query_usage, roll_up_state
   TO millrace_pipeline;
 
@@ -53,7 +53,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   projects, project_api_keys, users, personal_api_keys, retention,
   feature_flags, flag_revisions, flag_hash_keys, cohorts, cohort_members, experiments,
   event_definitions, property_definitions, event_properties,
-  persons, person_distinct_ids, group_types, groups, person_deletions, persons_outbox, persons_projects, persons_warnings,
+  persons, person_distinct_ids, group_types, groups, person_deletions, event_removals, persons_outbox, persons_projects, persons_warnings,
   persons_warning_minutes, console_sessions, console_login_links
   TO millrace_api;
 GRANT SELECT ON roll_up_state, query_usage, persons_progress TO millrace_api;

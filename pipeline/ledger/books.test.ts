@@ -1,6 +1,9 @@
 import t, { type Test } from 'tap'
 import { checkBooks, countStored, type Drift } from '../../platform/ledger/check-books.ts'
 import type { LedgerSpan } from '../../platform/ledger/read-books.ts'
+import { announceRemoval, beginRemoval, completeRemoval, startRemoval } from '../../platform/ledger/event-removals.ts'
+import { personUuid } from '../../platform/persons/person-ids.ts'
+import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { minuteOfReceipt } from '../../schema/ledger.ts'
 import { HEADER } from '../../schema/streams.ts'
@@ -81,9 +84,19 @@ t.test('the books balance through duplicates, dead letters, pieces and a takeove
   await waitUntilStored(stores)
   t.same(await findDrift(t, stores, counts), [], 'one is stored, the broken message is a dead letter again')
 
+  const removals = { clickhouse: client, sql: (await createTestPostgres(t)).sql }
+  const params = { project: 1, uuids: [personUuid(1, 'user-1')], requested: hourAgo }
+  const removal = (await beginRemoval(removals, 'person:1', { kind: 'person', params }))!
+  t.equal(await announceRemoval(removals, removal), 10)
+  t.same(await findDrift(t, stores, counts), [], 'before a removal begins')
+  await startRemoval(removals, removal, { marks: false })
+  t.same(await findDrift(t, stores, counts), [], 'during a removal')
+  await waitFor(async () => await completeRemoval(removals, removal))
+  t.same(await findDrift(t, stores, counts), [], 'after a removal')
+
   await next.stop()
   t.same(await readLedger(stores), [
-    { project_id: 1, accepted: 452, replayed: 0, duplicates: 15, dead_lettered: 0, balance: 437 },
+    { project_id: 1, accepted: 452, replayed: 0, duplicates: 15, dead_lettered: 0, balance: 427 },
     { project_id: 2, accepted: 450, replayed: 1, duplicates: 15, dead_lettered: 1, balance: 435 },
     { project_id: 3, accepted: 3, replayed: 3, duplicates: 0, dead_lettered: 6, balance: 0 }
   ])

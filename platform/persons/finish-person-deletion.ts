@@ -3,6 +3,9 @@ import { type ClickHouse, onCluster, onEachReplica, onEachShard } from '../click
 import type { Sql } from '../postgres/connect-postgres.ts'
 import { TRACES_TABLE } from '../../schema/event-traces.ts'
 import { WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
+import {
+  announceRemoval, beginRemoval, completeRemoval, isRemovalOpen, startRemoval
+} from '../ledger/event-removals.ts'
 import { drainPersonsOutbox } from './persons-outbox.ts'
 
 /** A recorded deletion of a person: a row of `person_deletions`. */
@@ -64,21 +67,20 @@ export async function finishPersonDeletion (
   const isLate = (): boolean => performance.now() > deadline
   if (!await copiesHaveLeft(deletion, deps, isLate)) return { isDone: false, events: 0 }
 
-  let events = 0
-  for (const work of listWork(deletion)) {
-    let left = await countRows(deletion, deps, work, onEachReplica)
+  for (const work of listWork()) {
+    let left = await countRows(deletion, deps, work)
     if (left === 0) continue
-    if (work.table === 'events') {
-      events = await countRows(deletion, deps, work, onEachShard)
-      await rememberEvents(deletion, deps, work)
-    }
     await startDelete(deletion, deps, work)
     while (left > 0 && !isLate()) {
       await delay(POLL_INTERVAL_MS)
-      left = await countRows(deletion, deps, work, onEachReplica)
+      left = await countRows(deletion, deps, work)
     }
-    if (left > 0) return { isDone: false, events }
+    if (left > 0) return { isDone: false, events: 0 }
   }
+  const { isDone, events } = deletion.withEvents
+    ? await removeEvents(deletion, deps, isLate)
+    : { isDone: true, events: 0 }
+  if (!isDone) return { isDone, events }
   await deps.sql`UPDATE person_deletions SET done_at = coalesce(done_at, now()) WHERE id = ${deletion.id}`
   return { isDone: true, events }
 }
@@ -97,6 +99,35 @@ async function copiesHaveLeft (
     if (waiting.length === 0) return true
     if (isLate()) return false
     await delay(POLL_INTERVAL_MS)
+  }
+}
+
+/** Removes the events, through the books: in more than one removal when some are being inserted at the moment. */
+async function removeEvents (
+  deletion: PersonDeletion, deps: FinishDeletionDeps, isLate: () => boolean
+): Promise<DeletionProgress> {
+  const subject = `person:${deletion.id}`
+  const { projectId: project, personUuids: uuids, requestedAt } = deletion
+  let events = 0
+  for (;;) {
+    const left = await countRows(deletion, deps, eventsOf)
+    if (left === 0 && !await isRemovalOpen(deps.sql, subject)) return { isDone: true, events }
+    const params = { project, uuids, requested: requestedAt.getTime() }
+    const removal = await beginRemoval(deps, subject, { kind: 'person', params })
+    if (removal !== null) {
+      const announced = await announceRemoval(deps, removal)
+      events += announced
+      if (announced > 0) {
+        await rememberEvents(deletion, deps, eventsOf)
+        await startRemoval(deps, removal, { marks: false })
+      }
+      while (!await completeRemoval(deps, removal)) {
+        if (isLate()) return { isDone: false, events }
+        await delay(POLL_INTERVAL_MS)
+      }
+    }
+    if (isLate()) return { isDone: await countRows(deletion, deps, eventsOf) === 0, events }
+    if (removal === null) await delay(POLL_INTERVAL_MS)
   }
 }
 
@@ -119,9 +150,9 @@ function personOf (text: string): string {
 const SAMPLES_OF_PERSON = ['distinct_id', 'value'].map((field) =>
   `arrayExists(text -> has({uuids: Array(UUID)}, ${personOf('text')}), samples.${field})`).join(' OR ')
 
-function listWork ({ withEvents }: PersonDeletion): Work[] {
+function listWork (): Work[] {
   const copies = 'project_id = {project: UInt32} AND version <= {version: UInt64}'
-  const work: Work[] = [
+  return [
     { table: 'persons', where: `${copies} AND person_id IN {uuids: Array(UUID)}` },
     { table: 'person_distinct_ids', where: `${copies} AND person_id IN {uuids: Array(UUID)}` },
     {
@@ -135,23 +166,22 @@ function listWork ({ withEvents }: PersonDeletion): Work[] {
       change: 'UPDATE samples = []'
     }
   ]
-  if (!withEvents) return work
-  return [...work, {
-    table: 'events',
-    where: `project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)}
-      AND received_at <= fromUnixTimestamp64Milli({requested: Int64})`
-  }]
+}
+
+const eventsOf: Work = {
+  table: 'events',
+  where: `project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)}
+    AND received_at <= fromUnixTimestamp64Milli({requested: Int64})`
 }
 
 async function countRows (
-  deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where }: Work,
-  everywhere: typeof onEachReplica
+  deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where }: Work
 ): Promise<number> {
   let count = 0
   for (const params of toParams(deletion)) {
     const result = await clickhouse.query({
       // Without `final`, which would hide superseded rows.
-      query: `SELECT count() AS count FROM ${everywhere(cluster, table)} WHERE ${where} SETTINGS final = 0`,
+      query: `SELECT count() AS count FROM ${onEachReplica(cluster, table)} WHERE ${where} SETTINGS final = 0`,
       query_params: params,
       format: 'JSONEachRow'
     })

@@ -1,0 +1,86 @@
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { queryRows } from '../clickhouse/connect-clickhouse.ts'
+import {
+  announceRemoval, beginRemoval, completeRemoval, isRemovalOpen, listRetentionRemovals, type RemovalDeps,
+  type RemovedEvents, startRemoval
+} from './event-removals.ts'
+
+const OLD: RemovedEvents = { kind: 'days', params: { ids: [1], before: '2026-02-01' } }
+
+async function makeDeps (t: Parameters<typeof createTestClickHouse>[0]): Promise<RemovalDeps> {
+  const [{ client: clickhouse }, { sql }] = await Promise.all([createTestClickHouse(t), createTestPostgres(t)])
+  return { clickhouse, sql }
+}
+
+async function readLedger ({ clickhouse }: RemovalDeps): Promise<unknown[]> {
+  return await queryRows(clickhouse, `
+    SELECT formatDateTime(minute, '%H:%i') AS at, toUInt32(sum(begun)) AS begun, toUInt32(sum(done)) AS done
+    FROM (
+      SELECT minute, source, max(deletions_begun) AS begun, max(deletions_done) AS done
+      FROM ledger_by_source GROUP BY minute, source
+    )
+    GROUP BY minute ORDER BY minute`)
+}
+
+t.test('a removal is counted once, however often it is begun, and done when nothing of it is left', async (t) => {
+  const deps = await makeDeps(t)
+  const time = '2026-01-02 03:04:05'
+  await deps.clickhouse.insert({
+    table: 'events',
+    format: 'JSONEachRow',
+    values: [time, time, '2026-01-02 03:05:59.999', '2026-03-01 00:00:00'].map((at) => ({
+      project_id: 1, uuid: randomUUID(), event: 'e', distinct_id: 'u', timestamp: at, received_at: at
+    }))
+  })
+  const removal = (await beginRemoval(deps, 'old', OLD))!
+
+  t.equal(await announceRemoval(deps, removal), 3)
+  t.equal(await completeRemoval(deps, removal), false)
+  // As after a crash: the same removal, although its subject now means something else.
+  const again = (await beginRemoval(deps, 'old', { kind: 'days', params: { ids: [1], before: '2026-12-01' } }))!
+  t.same([again.id, again.until, again.params], [removal.id, removal.until, removal.params])
+  t.equal(await announceRemoval(deps, again), 3)
+  t.same(await readLedger(deps), [{ at: '03:04', begun: 2, done: 0 }, { at: '03:05', begun: 1, done: 0 }])
+
+  await startRemoval(deps, again, { marks: true })
+  await waitFor(async () => await completeRemoval(deps, again))
+  t.equal(await announceRemoval(deps, again), 0, 'a slow process that counts once more changes nothing')
+  t.same(await readLedger(deps), [{ at: '03:04', begun: 2, done: 2 }, { at: '03:05', begun: 1, done: 1 }])
+  t.same(await queryRows(deps.clickhouse, 'SELECT toUInt32(count()) AS count FROM events'), [{ count: 1 }])
+  t.equal(await isRemovalOpen(deps.sql, 'old'), false)
+})
+
+t.test('leaves events alone that are being inserted while it counts', async (t) => {
+  const deps = await makeDeps(t)
+  const insert = deps.clickhouse.command({
+    query: `INSERT INTO events (project_id, uuid, event, distinct_id, timestamp, received_at)
+      SELECT 1, generateUUIDv4(), 'e', 'u', '2026-01-02 00:00:00', '2026-01-02 00:00:00'
+      FROM numbers(3) WHERE sleepEachRow(1) = 0`
+  })
+  await waitFor(async () => (await queryRows(deps.clickhouse, `SELECT 1 FROM system.processes
+    WHERE query_kind = 'Insert' AND current_database = currentDatabase()`)).length > 0)
+
+  const removal = (await beginRemoval(deps, 'old', OLD))!
+  await insert
+
+  t.equal(await announceRemoval(deps, removal), 0)
+  t.equal(await completeRemoval(deps, removal), true)
+  t.equal(await announceRemoval(deps, (await beginRemoval(deps, 'old', OLD))!), 3)
+})
+
+t.test('a removal that may take the same events waits', async (t) => {
+  const deps = await makeDeps(t)
+  const [one, other] = [randomUUID(), randomUUID()]
+  const person = (uuid: string, project = 1): RemovedEvents =>
+    ({ kind: 'person', params: { project, uuids: [uuid], requested: 0 } })
+
+  t.ok(await beginRemoval(deps, 'person:1', person(one)))
+  t.equal(await beginRemoval(deps, 'person:2', person(one)), null)
+  t.ok(await beginRemoval(deps, 'person:3', person(other)))
+  t.ok(await beginRemoval(deps, 'person:4', person(one, 2)))
+  t.equal(await beginRemoval(deps, 'old', OLD), null)
+  t.same(await listRetentionRemovals(deps.sql), [])
+})

@@ -1,0 +1,199 @@
+/** Removes events so that the books know of each of them. */
+import { LEDGER_TABLE } from '../../schema/ledger.ts'
+import { type ClickHouse, onCluster, onEachReplica, onEachShard, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../postgres/connect-postgres.ts'
+
+/**
+ * What is removed:
+ *
+ * - `person`: events of these persons that were received up to a time, epoch milliseconds.
+ * - `days`: events of these projects from before a day, `YYYY-MM-DD`.
+ * - `month`: events of a month, `YYYYMM`.
+ */
+export type RemovedEvents =
+  | { kind: 'person', params: { project: number, uuids: string[], requested: number } }
+  | { kind: 'days', params: { ids: number[], before: string } }
+  | { kind: 'month', params: { month: number } }
+
+/** A removal under way. */
+export type EventRemoval = RemovedEvents & {
+  id: number
+  /** Events inserted before this time, epoch milliseconds: no insert adds any to them. */
+  until: number
+}
+
+export interface RemovalDeps {
+  sql: Sql
+  clickhouse: ClickHouse
+  /** Name of the ClickHouse cluster; empty: one node. */
+  cluster?: string
+}
+
+/** Any number, the same in every version: the advisory lock under which a removal begins. */
+const REMOVALS_LOCK = 4_725_374
+
+/**
+ * Begins a removal, or finds the one that was begun under this subject.
+ *
+ * A removal counts its events before it removes them, so no other one may remove some of them meanwhile.
+ *
+ * @param subject  What it is for. One removal at a time.
+ * @returns null while another removal may take the same events: try again later.
+ * @throws when Postgres or ClickHouse does not answer.
+ */
+export async function beginRemoval (
+  deps: RemovalDeps, subject: string, events: RemovedEvents
+): Promise<EventRemoval | null> {
+  const until = await findSettledMoment(deps)
+  return await deps.sql.begin(async (transaction) => {
+    await transaction`SELECT pg_advisory_xact_lock(${REMOVALS_LOCK})`
+    const open = await transaction<(EventRemoval & { subject: string })[]>`
+      SELECT id, subject, kind, params, until_ms AS until FROM event_removals`
+    const own = open.find((each) => each.subject === subject)
+    if (own !== undefined) return own
+    if (open.some((each) => mayOverlap(each, events))) return null
+    const [begun] = await transaction<[EventRemoval]>`
+      INSERT INTO event_removals (subject, kind, params, until_ms)
+      VALUES (${subject}, ${events.kind}, ${deps.sql.json(events.params)}::jsonb, ${until})
+      RETURNING id, kind, params, until_ms AS until`
+    return begun
+  })
+}
+
+/** Removals that were begun by retention. */
+export async function listRetentionRemovals (sql: Sql): Promise<EventRemoval[]> {
+  return await sql<EventRemoval[]>`
+    SELECT id, kind, params, until_ms AS until FROM event_removals WHERE kind <> 'person' ORDER BY id`
+}
+
+/** Whether a removal was begun under this subject and is not complete. */
+export async function isRemovalOpen (sql: Sql, subject: string): Promise<boolean> {
+  return (await sql`SELECT 1 FROM event_removals WHERE subject = ${subject}`).length > 0
+}
+
+function mayOverlap (a: RemovedEvents, b: RemovedEvents): boolean {
+  if (a.kind !== 'person' || b.kind !== 'person') return a.kind === 'person' || b.kind === 'person' || a.kind !== b.kind
+  return a.params.project === b.params.project && a.params.uuids.some((uuid) => b.params.uuids.includes(uuid))
+}
+
+/**
+ * Counts the events of a removal in the ledger as being removed. To be called before any of them is. Safe to repeat:
+ * later counts are smaller, and the ledger keeps the highest.
+ *
+ * @returns the number of events.
+ */
+export async function announceRemoval (deps: RemovalDeps, removal: EventRemoval): Promise<number> {
+  const { clickhouse, cluster = '' } = deps
+  for (const [index, { where, params }] of conditionsOf(removal).entries()) {
+    await clickhouse.command({
+      query: `INSERT INTO ${LEDGER_TABLE} (project_id, minute, source, deletions_begun)
+        SELECT project_id, toStartOfMinute(received_at) AS minute, {source: String} AS source, count()
+        FROM ${onEachShard(cluster, 'events')} WHERE ${where} GROUP BY project_id, minute SETTINGS final = 0`,
+      query_params: { ...params, source: `${sourceOf(removal)}${index}` }
+    })
+  }
+  return await countRemaining(deps, removal)
+}
+
+/** Events of the removal that are still there. */
+export async function countRemaining (
+  { clickhouse, cluster = '' }: RemovalDeps, removal: EventRemoval, everywhere = onEachShard
+): Promise<number> {
+  let count = 0
+  for (const { where, params } of conditionsOf(removal)) {
+    // Without `final`, which would hide superseded rows.
+    const [row] = await queryRows<{ count: string }>(clickhouse,
+      `SELECT count() AS count FROM ${everywhere(cluster, 'events')} WHERE ${where} SETTINGS final = 0`, params)
+    count += Number(row?.count)
+  }
+  return count
+}
+
+/**
+ * Starts to delete the events of a removal; ClickHouse goes on with it after this returns.
+ *
+ * @param how.marks  Only mark them, and leave the rewriting of parts to later merges.
+ */
+export async function startRemoval (
+  { clickhouse, cluster = '' }: RemovalDeps, removal: EventRemoval, { marks }: { marks: boolean }
+): Promise<void> {
+  for (const { where, params } of conditionsOf(removal)) {
+    const query = marks
+      ? `DELETE FROM events ${onCluster(cluster)} WHERE ${where}`
+      : `ALTER TABLE events ${onCluster(cluster)} DELETE WHERE ${where}`
+    await clickhouse.command({
+      query, query_params: params, clickhouse_settings: marks ? { lightweight_deletes_sync: '0' } : { mutations_sync: '0' }
+    })
+  }
+}
+
+/**
+ * Completes a removal if none of its events is left: from now on the books know that they are gone.
+ *
+ * @returns whether it is complete.
+ */
+export async function completeRemoval (deps: RemovalDeps, removal: EventRemoval): Promise<boolean> {
+  if (await countRemaining(deps, removal, onEachReplica) > 0) return false
+  const { clickhouse, cluster = '' } = deps
+  await clickhouse.command({
+    query: `INSERT INTO ${LEDGER_TABLE} (project_id, minute, source, deletions_done)
+      SELECT project_id, minute, source, max(deletions_begun)
+      FROM ${onEachShard(cluster, LEDGER_TABLE)} WHERE startsWith(source, {source: String})
+      GROUP BY project_id, minute, source SETTINGS final = 0`,
+    query_params: { source: sourceOf(removal) }
+  })
+  await deps.sql`DELETE FROM event_removals WHERE id = ${removal.id}`
+  return true
+}
+
+function sourceOf ({ id }: EventRemoval): string {
+  return `removal:${id}:`
+}
+
+interface Condition {
+  where: string
+  params: Record<string, unknown>
+}
+
+/** Uuids per statement: they are sent in the URL, which servers limit to a megabyte. */
+const CHUNK_UUIDS = 1000
+
+/** Conditions of which each event fulfils one at most. */
+function conditionsOf (removal: EventRemoval): Condition[] {
+  const until = { until: removal.until }
+  const isOld = 'inserted_at < fromUnixTimestamp64Milli({until: Int64})'
+  switch (removal.kind) {
+    case 'days':
+      // By the key of the table, so that only the granules in question are read.
+      return [{
+        where: `project_id IN {ids: Array(UInt32)} AND toDate(timestamp) < {before: Date} AND ${isOld}`,
+        params: { ...removal.params, ...until }
+      }]
+    case 'month':
+      return [{ where: `toYYYYMM(timestamp) = {month: UInt32} AND ${isOld}`, params: { ...removal.params, ...until } }]
+    case 'person': {
+      const { project, uuids, requested } = removal.params
+      return Array.from({ length: Math.ceil(uuids.length / CHUNK_UUIDS) }, (_, chunk) => ({
+        where: `project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)}
+          AND received_at <= fromUnixTimestamp64Milli({requested: Int64}) AND ${isOld}`,
+        params: { project, requested, uuids: uuids.slice(chunk * CHUNK_UUIDS, (chunk + 1) * CHUNK_UUIDS), ...until }
+      }))
+    }
+  }
+}
+
+/** Clocks of the nodes of a cluster differ by less than this, in milliseconds. */
+const CLUSTER_MARGIN_MS = 1000
+
+/**
+ * The time before which every row was inserted that ever will be: `inserted_at` is the begin of an insert, so it is now
+ * or the begin of the oldest insert that runs.
+ */
+async function findSettledMoment ({ clickhouse, cluster = '' }: RemovalDeps): Promise<number> {
+  const [row] = await queryRows<{ now: string, elapsed: number }>(clickhouse, `
+    SELECT toUnixTimestamp64Milli(now64(3)) AS now, max(elapsed) AS elapsed
+    FROM ${systemTable(cluster, 'processes')} WHERE query_kind IN ('Insert', 'AsyncInsertFlush')`)
+  const runsForMs = Number(row?.elapsed ?? 0) * 1000
+  const marginMs = (runsForMs > 0 ? 1 : 0) + (cluster === '' ? 0 : CLUSTER_MARGIN_MS)
+  return Math.floor(Number(row?.now) - runsForMs - marginMs)
+}
