@@ -32,6 +32,7 @@ import { createInsertFrames } from './writer/insert/insert-frames.ts'
 import { createProbeTable } from './writer/insert/store-batch-range.ts'
 import { createFateReporter } from './writer/report-fates.ts'
 import { runPartition } from './writer/run-partition.ts'
+import { keepWatermark, openIngestBucket } from './watermark/keep-watermark.ts'
 
 /** Maximum open connections: eight partitions of persons at once, their copies, the roll-up. */
 const POSTGRES_CONNECTIONS = 10
@@ -118,6 +119,14 @@ runProcess('pipeline', async () => {
   const streams = watchStreams({ connection, counter, metrics, logger })
   const disks = watchDisks({ clickhouse, cluster: config.clickhouseCluster, metrics })
   const parts = watchParts({ clickhouse, cluster: config.clickhouseCluster, metrics, logger })
+  const watermark = keepWatermark({
+    connection,
+    clickhouse: shards,
+    bucket: await retryAtStart(() => openIngestBucket(connection, config.streams), logger),
+    isLeader: () => membership.living()?.[0] === owner,
+    metrics,
+    logger
+  })
   const warnings = startIngestionWarnings({ connection, clickhouse: shards, logger })
   const ledger = watchLedger({
     connection, clickhouse, cluster: config.clickhouseCluster, metrics, logger, now: Date.now,
@@ -143,6 +152,7 @@ runProcess('pipeline', async () => {
       parts.part(),
       ...streams.parts(),
       ...disks.parts(),
+      ...watermark.parts(),
       ...describeHealth({
         partitions: supervisor.states(),
         persons: persons.states(),
@@ -158,7 +168,8 @@ runProcess('pipeline', async () => {
     { name: 'readiness', run: () => { phase = 'shutting down' } },
     {
       name: 'work',
-      run: () => Promise.all([supervisor, persons, rollUp, queryUsage, retention, warnings].map((work) => work.stop()))
+      run: () => Promise.all([supervisor, persons, rollUp, queryUsage, retention, warnings, watermark]
+        .map((work) => work.stop()))
     },
     { name: 'membership', run: () => membership.leave() },
     { name: 'monitors', run: () => Promise.all([deadLetters, streams, disks, parts, ledger].map((watch) => watch.stop())) },
