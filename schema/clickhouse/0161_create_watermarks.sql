@@ -3,7 +3,7 @@
 CREATE VIEW IF NOT EXISTS watermarks {{on_cluster}} AS
 SELECT
     arrayJoin(arrayConcat([toUInt32(0)], projects)) AS project_id,
-    through AS complete_through,
+    toDateTime64(through, 3, 'UTC') AS complete_through,
     tupleElement(last, 'updated_at') AS updated_at,
     tupleElement(last, 'held_by') AS held_by
 FROM
