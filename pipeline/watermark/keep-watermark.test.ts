@@ -88,11 +88,14 @@ t.test('it stands still for a process that is not heard of, and says for which',
 
 t.test('what it waits for has a name', async (t) => {
   const presence = JSON.parse((await bucket.get(presenceKey('b')))!.string()) as IngestPresence
-  const describe = (now: number, more: Partial<IngestPresence>, through: number | null = START): object => describeWatermark(
+  type More = Partial<IngestPresence>
+  const describe = (now: number, more: More, through: number | null = START): object => describeWatermark(
     through, { life: '', first: 5, last: 9 },
     { now: () => now, oldest: { key: presenceKey('b'), presence: { ...presence, ...more }, storedAt: START + 20_000 } })
   t.match(describe(START + 1000, {}), { heldBy: '', isStuck: false, lagMs: 1000 })
-  t.match(describe(START + 21_000, { publishedThrough: START + 20_900 }), { heldBy: 'stream EVENTS: 5 messages at most wait to be stored' })
+  t.match(describe(START + 21_000, { publishedThrough: START + 20_900 }), {
+    heldBy: 'stream EVENTS: 5 messages at most wait to be stored'
+  })
   t.match(describe(START + 21_000, {}), { heldBy: /^ingest b on host \(\/spool\/0\): 77 bytes wait in its spool/, isStuck: false })
   t.match(describe(START + 21_000, { spoolBytes: 0, inFlight: 3 }), { heldBy: /3 requests and messages are in flight/ })
   t.match(describe(START + 21_000, { spoolBytes: 0, publishedThrough: 0 }, null), { heldBy: /just started/ })
