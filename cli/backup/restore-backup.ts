@@ -6,6 +6,7 @@ import { lockDataDir } from '../../deploy/local/data-dir/data-dir-lock.ts'
 import { createProgress } from '../../deploy/local/progress.ts'
 import { endRecordedProcesses, openProcessRecord } from '../../deploy/local/processes/recorded-processes.ts'
 import { createStackParts } from '../../deploy/local/processes/supervise.ts'
+import { ensureDatabase } from '../../deploy/local/services/ensure-database.ts'
 import { loadStackSettings } from '../../deploy/local/stack-settings.ts'
 import { startServices } from '../../deploy/local/start-parts.ts'
 import { type BackupManifest, readManifest, verifyBackupFiles } from './backup-folder.ts'
@@ -93,6 +94,7 @@ async function startAndLoad (context: CliContext, { dataDir, folder, manifest }:
     // Any free ports: no client connects during a restore.
     const ports = { origin: 0, api: 0, pipeline: 0, clickhouse: 0, nats: 0, postgres: 0 }
     const urls = await startServices({ settings: { ...settings, ports }, credentials, parts, progress })
+    await ensureDatabase(urls.databaseUrl)
     return await loadBackup(context, urls, { folder, manifest })
   } finally {
     await parts.stop()
