@@ -49,7 +49,7 @@ interface AcknowledgedPublisher {
 /** Room for subject, headers and the protocol within the server's largest message. */
 const ENVELOPE_BYTES = 4096
 
-const LONGEST_PAUSE_MS = 5000
+const LONGEST_PAUSE_MS = 1000
 
 export function openStreamLink (options: StreamLinkOptions): StreamLink {
   const { logger } = options

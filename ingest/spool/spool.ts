@@ -162,11 +162,11 @@ function takeWindow (spooled: readonly SpooledMessage[], start: number): readonl
 }
 
 const FIRST_PAUSE_MS = 100
-const LONGEST_PAUSE_MS = 2000
+const LONGEST_PAUSE_MS = 1000
 
 /**
- * Publishes the messages of a spool until it is empty, however often the stream refuses; pauses double up to two
- * seconds. Ends early when aborted: what is left stays on the disk.
+ * Publishes the messages of a spool until it is empty, however often the stream refuses; pauses double up to a
+ * second. Ends early when aborted: what is left stays on the disk.
  */
 export async function drainSpool ({ spool, publish, onProgress, logger, signal }: DrainOptions): Promise<void> {
   let pauseMs = FIRST_PAUSE_MS

@@ -7,7 +7,10 @@ import { MAX_MESSAGE_BYTES } from '../../schema/streams.ts'
 /** How long a pull waits for messages, and how often NATS sends a heartbeat meanwhile, in milliseconds. */
 const PULL_EXPIRES_MS = 30_000
 
-const HEARTBEAT_MS = 5000
+const HEARTBEAT_MS = 1000
+
+/** So many heartbeats may be missing. A server that died, or a consumer without a leader, sends none. */
+const MISSED_HEARTBEATS = 3
 
 /** Larger than any message with its headers: for the message that does not fit into a usual pull. */
 const LARGEST_PULL_BYTES = MAX_MESSAGE_BYTES + 1_048_576
@@ -66,7 +69,8 @@ export class OrderedPulls {
   #pullBytes: number
   /** When the pull under way was sent, epoch milliseconds. */
   #pulledAt = 0
-  #lastActivityAt = 0
+  /** Beats since the last sign of life. Not a time: in a process that stood still, the server was not silent. */
+  #silentBeats = 0
   #wake: (() => void) | null = null
 
   constructor (options: OrderedPullsOptions) {
@@ -87,7 +91,7 @@ export class OrderedPulls {
     this.#pull++
     this.#pullLeft = pull.messages
     this.#pullGotAny = false
-    this.#lastActivityAt = performance.now()
+    this.#silentBeats = 0
     this.#pulledAt = Date.now()
     connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${consumer}`, JSON.stringify({
       batch: pull.messages,
@@ -129,7 +133,7 @@ export class OrderedPulls {
 
   #receive (message: Msg): void {
     if (this.#isClosed) return
-    this.#lastActivityAt = performance.now()
+    this.#silentBeats = 0
     // Deliveries keep the subject of the stream; the status of a pull comes to the inbox itself.
     if (message.subject.startsWith(this.#inbox)) return this.#receiveStatus(message)
     const place = readMessagePlace(message)
@@ -169,7 +173,7 @@ export class OrderedPulls {
   }
 
   #watch (): void {
-    if (this.#pullLeft > 0 && performance.now() - this.#lastActivityAt > 3 * HEARTBEAT_MS) this.#lose('no heartbeat came')
+    if (this.#pullLeft > 0 && ++this.#silentBeats > MISSED_HEARTBEATS) this.#lose('no heartbeat came')
   }
 }
 

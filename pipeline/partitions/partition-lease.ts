@@ -1,8 +1,9 @@
 /** The lease of a partition of events: how it is claimed, renewed before each insert, and released. */
-import { jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
+import type { StreamInfo } from '@nats-io/jetstream'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { adoptLedger, carryLedger } from '../ledger/ledger-entries.ts'
 import { partitionKey, type Partition } from './event-partitions.ts'
@@ -80,7 +81,7 @@ export async function claimPartition (partition: Partition, options: {
   const before = found.record
   if (before !== null && before.owner !== '' && before.owner !== owner && options.isAlive(before.owner)) return null
 
-  const stream = await (await jetstreamManager(options.connection)).streams.info(EVENTS_STREAM)
+  const stream = await (await manageJetStream(options.connection)).streams.info(EVENTS_STREAM)
   const adopted = adoptRecord(before, stream)
   const record = { ...adopted, owner, ledger: adoptLedger(adopted, Date.now()) }
   const renewedAt = performance.now()

@@ -1,6 +1,7 @@
 /** Runs the partitions of a stream that fall to this process: those of events and those of persons alike. */
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
+import { isStreamSilent } from '../../platform/nats/prepare-jetstream.ts'
 import { FencedError } from './partition-records.ts'
 import { PartitionState } from './partition-state.ts'
 
@@ -12,6 +13,9 @@ const FINISH_MS = 5000
 
 /** After a session that lasted longer, in milliseconds, the pauses between failed ones start short again. */
 const HEALTHY_AFTER_MS = 30_000
+
+/** Longest pause between sessions while nobody answers for a stream, in milliseconds: for a new leader. */
+const LONGEST_SILENT_PAUSE_MS = 1000
 
 /** What a supervisor hands to the work on a partition. */
 export interface PartitionControl {
@@ -145,7 +149,7 @@ export async function runSessions (
       }
       if (performance.now() - startedAt > HEALTHY_AFTER_MS) state.failedSessions = 0
       const attempt = state.failedSessions++
-      const retryAfterMs = retryDelayMs(attempt)
+      const retryAfterMs = Math.min(retryDelayMs(attempt), isStreamSilent(err) ? LONGEST_SILENT_PAUSE_MS : Infinity)
       state.fail(err)
       logger.error({ err, partition, attempt, retryAfterMs }, 'partition failed and will be restarted')
       await pause(retryAfterMs, stop)

@@ -1,6 +1,6 @@
-import { jetstreamManager } from '@nats-io/jetstream'
 import type { Status } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { PERSONS_STREAM, personsConsumer, personsSubject } from '../../schema/streams.ts'
 import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'
@@ -117,7 +117,7 @@ export class PersonsPartitionReader {
 export async function openPersonsPartitionReader (
   partition: number, options: PersonsReaderOptions
 ): Promise<PersonsPartitionReader> {
-  const manager = await jetstreamManager(options.connection)
+  const manager = await manageJetStream(options.connection)
   await recreateConsumer(manager, {
     stream: PERSONS_STREAM, name: personsConsumer(partition), subject: personsSubject(partition), ackWaitMs: ACK_WAIT_MS
   })

@@ -1,8 +1,9 @@
 /** The messages of one partition of events, from the stream to the memory of the writer, and their acknowledgement. */
-import { jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
+import type { JetStreamManager } from '@nats-io/jetstream'
 import type { Msg } from '@nats-io/transport-node'
 import { MillraceError } from '../../platform/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
 import { FINGERPRINT_BYTES, frameOf } from '../../schema/frame-message.ts'
 import { EVENTS_STREAM, eventsSubject, HEADER, writerConsumer } from '../../schema/streams.ts'
 import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'
@@ -169,7 +170,7 @@ export class PartitionReader {
 export async function openPartitionReader (
   connection: NatsConnection, { eventClass, number }: Partition, options: ReaderOptions
 ): Promise<PartitionReader> {
-  const manager = await jetstreamManager(connection)
+  const manager = await manageJetStream(connection)
   const consumer = writerConsumer(eventClass, number)
   await recreateConsumer(manager, {
     stream: EVENTS_STREAM, name: consumer, subject: eventsSubject(eventClass, number), ackWaitMs: ACK_WAIT_MS

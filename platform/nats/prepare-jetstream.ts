@@ -1,4 +1,4 @@
-import { JetStreamApiError, jetstreamManager, type JetStreamManager, type StreamConfig } from '@nats-io/jetstream'
+import { jetstream, JetStreamApiError, jetstreamManager, type JetStreamManager, type StreamConfig } from '@nats-io/jetstream'
 import { type KV, Kvm, type KvOptions } from '@nats-io/kv'
 import { type StreamLimits, streamSettings, type StreamSettings } from '../../schema/streams.ts'
 import { MillraceError } from '../errors.ts'
@@ -6,8 +6,28 @@ import type { Logger } from '../logger.ts'
 import { pause, retryDelayMs } from '../intervals.ts'
 import type { NatsConnection } from './connect-nats.ts'
 
+/**
+ * How long a request to JetStream may take, in milliseconds. One that a leader took with it into its death is never
+ * answered, and whoever waits for it waits in vain: the client's own 5 s are added to those of the election (4 to 9 s).
+ */
+const REQUEST_TIMEOUT_MS = 2500
+
 /** Error code of the JetStream API: no such stream. */
 const STREAM_NOT_FOUND = 10059
+
+/** The manager of streams and consumers. It asks nothing by itself: only the leader of the cluster would answer. */
+export async function manageJetStream (connection: NatsConnection): Promise<JetStreamManager> {
+  return await jetstreamManager(connection, { timeout: REQUEST_TIMEOUT_MS, checkAPI: false })
+}
+
+/** Names of the errors with which the client says that nobody answers for a stream. */
+const NO_ANSWER = new Set(['TimeoutError', 'NoRespondersError', 'ConnectionError', 'ClosedConnectionError'])
+
+/** Whether an error, or a cause of it, says that nobody answers for a stream, as while a cluster elects a leader. */
+export function isStreamSilent (error: unknown): boolean {
+  for (let at = error; at instanceof Error; at = at.cause) if (NO_ANSWER.has(at.name)) return true
+  return false
+}
 
 /**
  * Creates the streams that are missing and brings the limits of existing ones to the given values. Idempotent; every
@@ -17,7 +37,7 @@ const STREAM_NOT_FOUND = 10059
  *   or discard policy, because then the promises of `docs/guarantees.md` would not hold.
  */
 export async function ensureStreams (connection: NatsConnection, limits: StreamLimits): Promise<void> {
-  const manager = await jetstreamManager(connection)
+  const manager = await manageJetStream(connection)
   for (const settings of streamSettings(limits)) await ensureStream(manager, settings)
 }
 
@@ -89,8 +109,8 @@ function mismatch (settings: StreamSettings, field: 'retention' | 'storage' | 'd
 export async function openBucket (
   connection: NatsConnection, name: string, options: Partial<KvOptions> & { replicas: number }
 ): Promise<KV> {
-  const bucket = await new Kvm(connection).create(name, options)
-  const manager = await jetstreamManager(connection)
+  const bucket = await new Kvm(jetstream(connection, { timeout: REQUEST_TIMEOUT_MS })).create(name, options)
+  const manager = await manageJetStream(connection)
   const { config } = await manager.streams.info(`KV_${name}`)
   if (config.num_replicas !== options.replicas) {
     await manager.streams.update(config.name, { ...config, num_replicas: options.replicas })

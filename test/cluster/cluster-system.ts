@@ -177,9 +177,12 @@ export interface StreamReplicas {
   followers: { name: string, current: boolean }[]
 }
 
-/** @throws while the stream has no leader. */
-export async function readReplicas (connection: NatsConnection, stream: string): Promise<StreamReplicas> {
-  const { cluster } = await (await jetstreamManager(connection)).streams.info(stream)
+/** @throws while the stream has no leader, or none that answers in time. */
+export async function readReplicas (
+  connection: NatsConnection, stream: string, timeoutMs = 5000
+): Promise<StreamReplicas> {
+  const manager = await jetstreamManager(connection, { timeout: timeoutMs, checkAPI: false })
+  const { cluster } = await manager.streams.info(stream)
   if (cluster?.leader === undefined) throw new Error(`stream ${stream} has no leader`)
   return { leader: cluster.leader, followers: (cluster.replicas ?? []).map(({ name, current }) => ({ name, current })) }
 }
