@@ -21,11 +21,12 @@ import { single } from './questions/single.bench.ts'
 import { soak } from './questions/soak.bench.ts'
 import { trickle } from './questions/trickle.bench.ts'
 import { visible } from './questions/visible.bench.ts'
+import { watch } from './questions/watch.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
   batch, floor, direct, flush, join, single, visible, large, growth, duplicates, decide, definitions, query, promote,
-  soak, trickle
+  soak, trickle, watch
 ]
 
 const program = new Command('npm run bench --')

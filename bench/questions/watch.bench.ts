@@ -1,0 +1,79 @@
+import type { Stack } from '../../test/start-stack.ts'
+import { prepareLoad } from '../load/load-generator.ts'
+import { median, type BenchContext, type Figure, type Question, repeat } from '../question.ts'
+import { auditEvents, countEvents, cpuBetween, readTiers, type Tier, waitUntilVisible } from '../read-stack.ts'
+
+const EVENTS_PER_REQUEST = 100
+const CONNECTIONS = 16
+const TIERS: readonly Tier[] = ['ingest', 'pipeline', 'nats', 'api']
+
+/** CPU of a tier in microseconds an event. */
+type Costs = Record<Tier, number>
+
+/** What it costs the tiers that somebody watches live events, in turns with nobody watching. */
+export const watch: Question = {
+  name: 'watch',
+  isLong: true,
+  asks: 'the load of "batch", in turns with nobody and with somebody who watches live events',
+  async answer (context) {
+    const pairs = await repeat(context, async (repetition) => {
+      const alone = await measure(context, 9000 + 2 * repetition)
+      const feed = await openFeed(context.stack)
+      try {
+        return { alone, watched: await measure(context, 9001 + 2 * repetition), isSeen: feed.bytes() > 10_000 }
+      } finally {
+        await feed.close()
+      }
+    })
+    if (!pairs.every(({ isSeen }) => isSeen)) throw new Error('the feed showed nothing')
+    return TIERS.map((tier): Figure => ({
+      name: `cpu ${tier}, watched`,
+      value: median(pairs.map(({ watched }) => watched[tier])),
+      unit: 'us/event',
+      reference: { name: 'nobody watches', value: median(pairs.map(({ alone }) => alone[tier])) },
+      // docs/decisions/0024: at most 2 % while somebody watches.
+      ...(tier === 'ingest' ? { target: { atMost: 1.02 } } : {})
+    }))
+  }
+}
+
+async function measure ({ stack, port, quick }: BenchContext, seed: number): Promise<Costs> {
+  const requests = quick ? 1000 : 4000
+  const events = requests * EVENTS_PER_REQUEST
+  const load = await prepareLoad({
+    port, path: '/batch/', apiKey: stack.projectApiKey, seed, requests, eventsPerRequest: EVENTS_PER_REQUEST,
+    connections: CONNECTIONS, gzip: true
+  })
+  const before = await countEvents(stack)
+  const cpuBefore = readTiers(stack.supervisor.pid as number)
+  const { failed } = await load.run()
+  if (failed > 0) throw new Error(`${failed} of ${requests} requests failed`)
+  await waitUntilVisible(stack, before, events)
+  const cpu = cpuBetween(cpuBefore, readTiers(stack.supervisor.pid as number))
+  await auditEvents(stack, before, events)
+  return Object.fromEntries(Object.entries(cpu).map(([tier, us]) => [tier, us / events])) as Costs
+}
+
+/** Watches as the console does, and reads as fast as it comes. */
+async function openFeed ({ url, personalApiKey }: Stack): Promise<{ bytes: () => number, close: () => Promise<void> }> {
+  const mark = { 'millrace-console': '1', 'content-type': 'application/json' }
+  const login = await fetch(`${url}/console/session`, {
+    method: 'POST', headers: mark, body: JSON.stringify({ personal_api_key: personalApiKey })
+  })
+  const cookie = login.headers.get('set-cookie')!.split(';')[0]!
+  const ended = new AbortController()
+  const feed = await fetch(`${url}/console/data/projects/1/live`, { headers: { ...mark, cookie }, signal: ended.signal })
+  if (!feed.ok) throw new Error(`the feed answered ${feed.status}`)
+  let bytes = 0
+  const reading = (async () => {
+    for await (const chunk of feed.body!) bytes += chunk.length
+    // Ended by us.
+  })().catch(() => {})
+  return {
+    bytes: () => bytes,
+    async close () {
+      ended.abort()
+      await reading
+    }
+  }
+}
