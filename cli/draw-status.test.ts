@@ -2,7 +2,7 @@ import t from 'tap'
 import { reportHealth } from '../platform/health.ts'
 import { buildStatus, type Reading } from '../platform/status/build-status.ts'
 import { drawStatus } from './draw-status.ts'
-import { parseMetrics, type TierReading } from '../platform/status/read-status.ts'
+import { parseMetrics, type StoresReading, type TierReading } from '../platform/status/read-status.ts'
 
 const STORES = {
   nats: { version: '2.15.1' },
@@ -95,8 +95,26 @@ t.test('an unknown figure is null, not 0', async (t) => {
   const status = buildStatus(now, now)
 
   t.match(status.ingest, { acceptedPerSecond: null, accepted: null, spoolBytes: null, refusedMessages: null })
+  t.equal(status.books, null)
   t.match(status.pipeline, { deadLetters: null, deadLetterFill: null, definitionsAgeSeconds: null, stored: null })
-  for (const line of [/^streams +unknown$/m, /^spool +unknown /m, /^dead letters +unknown$/m, /^definitions +unknown old$/m]) {
+  for (const line of [/^streams +unknown$/m, /^spool +unknown /m, /^dead letters +unknown$/m, /^books +unknown$/m, /^complete +unknown$/m, /^definitions +unknown old$/m]) {
     t.match(drawStatus(status), line)
   }
+})
+
+t.test('the books balance or differ, and everything is stored up to a moment', async (t) => {
+  const pipeline = (missing: number): TierReading => ({
+    tier: 'pipeline', url: `http://127.0.0.1:800${missing}`, readAt: 0, health: reportHealth([]),
+    metrics: parseMetrics(`millrace_ledger_drift_events{kind="missing"} ${missing}\nmillrace_ledger_drift_events{kind="extra"} 0\nmillrace_ledger_check_age_seconds ${missing * 4}\n`)
+  })
+  const draw = (missing: number, watermark: StoresReading['watermark'] = null): string => {
+    const tiers = [pipeline(0), pipeline(missing)]
+    const now: Reading = { time: new Date(0), stores: { ...STORES, watermark }, tiers }
+    return drawStatus(buildStatus(now, now))
+  }
+
+  t.match(draw(0), /^books +ok +0 missing +0 extra +compared 0\.0 s ago$/m)
+  t.match(draw(3), /^books +differ +3 missing +0 extra +compared 12\.0 s ago$/m)
+  t.match(draw(0, { completeThrough: '2026-11-22T19:00:00.123000Z', heldBy: '' }), /^complete +ok +through 2026-11-22 19:00:00\.123$/m)
+  t.match(draw(0, { completeThrough: '2026-11-22T19:00:00.123000Z', heldBy: 'spool of a' }), /^complete +waiting .*waits for spool of a$/m)
 })

@@ -39,6 +39,12 @@ export function drawStatus (status: Status): string {
       row(`  ${partition}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
     row('dead letters', pipeline.deadLetterFill === null ? UNKNOWN : pipeline.deadLetterFill >= 0.8 ? 'full soon' : '',
       pipeline.deadLetterFill === null ? [] : [number(pipeline.deadLetters), `${Math.round(pipeline.deadLetterFill * 100)} % full`]),
+    row('books', status.books === null ? UNKNOWN : isBalanced(status.books) ? 'ok' : 'differ', status.books === null
+      ? []
+      : [`${number(status.books.missing)} missing`, `${number(status.books.extra)} extra`, `compared ${seconds(status.books.ageSeconds)} ago`]),
+    row('complete', stores.watermark == null ? UNKNOWN : stores.watermark.heldBy === '' ? 'ok' : 'waiting', stores.watermark == null
+      ? []
+      : [`through ${stores.watermark.completeThrough.slice(0, 23).replace('T', ' ')}`, ...(stores.watermark.heldBy === '' ? [] : [`waits for ${stores.watermark.heldBy}`])]),
     row('definitions', '', [`${seconds(pipeline.definitionsAgeSeconds)} old`]),
     row('clickhouse', stores.clickhouse === null ? UNKNOWN : 'ok', stores.clickhouse === null
       ? []
@@ -54,6 +60,10 @@ export function drawStatus (status: Status): string {
     status.stuck.length === 0 ? 'nothing is stuck' : `STUCK  ${status.stuck.join('; ')}`
   ]
   return `${lines.join('\n')}\n`
+}
+
+function isBalanced ({ missing, extra }: NonNullable<Status['books']>): boolean {
+  return missing === 0 && extra === 0
 }
 
 function row (name: string, state: string, cells: readonly string[]): string {

@@ -44,6 +44,11 @@ export interface Status {
     partitions: Record<string, { pendingMessages: number, pendingBytes: number, lagSeconds: number, healthy: boolean }>
     deadLetters: number | null, deadLetterFill: number | null, definitionsAgeSeconds: number | null
   }
+  /**
+   * By how many events of the last three hours `events` differs from the books, and how long ago that was found; null
+   * when no process of the pipeline compares them.
+   */
+  books: { missing: number, extra: number, ageSeconds: number } | null
   api: { requestsPerSecond: number | null, flagEvaluationsPerSecond: number | null, requestMs: number | null }
   stores: StoresReading
 }
@@ -73,6 +78,14 @@ export function buildStatus (before: Reading, now: Reading): Status {
   }
   const by = (tier: TierName, name: string, label: string): Map<string, number> =>
     addUp(of(now, tier).map(({ metrics }) => metrics.by(name, label)))
+
+  /** One process compares; the others report no drift and no age. */
+  const readBooks = (): Status['books'] => {
+    const drift = (kind: string): number | null => extreme(Math.max, values('pipeline', 'millrace_ledger_drift_events', { kind }))
+    const ageSeconds = extreme(Math.max, values('pipeline', 'millrace_ledger_check_age_seconds'))
+    const [missing, extra] = [drift('missing'), drift('extra')]
+    return missing === null || extra === null || ageSeconds === null ? null : { missing, extra, ageSeconds }
+  }
 
   const tiers = now.tiers.map(({ tier, url, health, metrics }) => ({
     tier,
@@ -142,6 +155,7 @@ export function buildStatus (before: Reading, now: Reading): Status {
       deadLetterFill: extreme(Math.max, values('pipeline', `${pipeline}_dead_letters_fill_ratio`)),
       definitionsAgeSeconds: extreme(Math.min, values('pipeline', `${pipeline}_definitions_age_seconds`))
     },
+    books: readBooks(),
     api: {
       requestsPerSecond: rate('api', 'millrace_api_request_duration_seconds_count'),
       flagEvaluationsPerSecond: rate('api', 'millrace_api_flag_evaluations_total'),

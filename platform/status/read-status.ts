@@ -33,6 +33,16 @@ export interface StoresReading {
   nats: { version: string } | null
   clickhouse: { version: string, events: number, bytes: number, freeBytes: number } | null
   postgres: { version: string, bytes: number } | null
+  /** Absent or null: unknown, such as before the pipeline wrote one. */
+  watermark?: Watermark | null
+}
+
+/** Up to which moment of receipt everything acknowledged is stored. */
+export interface Watermark {
+  /** ISO 8601. */
+  completeThrough: string
+  /** What it waits for; empty while nothing is late. */
+  heldBy: string
 }
 
 export interface StoreConnections {
@@ -50,6 +60,10 @@ const CLICKHOUSE_QUERY = `
     (SELECT sum(rows) FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events') AS events,
     (SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase()) AS bytes,
     (SELECT min(free_space) FROM system.disks) AS freeBytes`
+
+const WATERMARK_QUERY = `
+  SELECT formatDateTime(complete_through, '%Y-%m-%dT%H:%i:%S.%fZ', 'UTC') AS completeThrough, held_by AS heldBy
+  FROM watermarks WHERE project_id = 0 AND complete_through > 0`
 
 /** Reads health and metrics of a process. Never rejects: `health` is null when it does not answer. */
 export async function readTier (tier: TierName, url: string): Promise<TierReading> {
@@ -109,7 +123,7 @@ function parseLine (line: string): Sample | null {
 export function createReadStores (connections: StoreConnections): () => Promise<StoresReading> {
   const open: Partial<{ [K in keyof StoreConnections]: ReturnType<StoreConnections[K]> }> = {}
   return async () => {
-    const [nats, clickhouse, postgres] = await Promise.all([
+    const [nats, clickhouse, postgres, watermark] = await Promise.all([
       orNull(async () => {
         const connection = await (open.nats ??= connections.nats())
         await connection.flush()
@@ -126,9 +140,14 @@ export function createReadStores (connections: StoreConnections): () => Promise<
         const [row] = await sql<[{ version: string, bytes: number }]>`
           SELECT current_setting('server_version') AS version, pg_database_size(current_database()) AS bytes`
         return { ...row }
+      }),
+      orNull(async () => {
+        const client = await (open.clickhouse ??= connections.clickhouse())
+        const [row] = await (await client.query({ query: WATERMARK_QUERY, format: 'JSONEachRow' })).json<Watermark>()
+        return row ?? null
       })
     ])
-    return { nats, clickhouse, postgres }
+    return { nats, clickhouse, postgres, watermark }
   }
 }
 

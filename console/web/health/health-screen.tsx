@@ -4,7 +4,7 @@ import { formatBytes, formatCount, formatMs, formatSeconds, formatTime } from '.
 import { useLoaded } from '../load.ts'
 import { Show } from '../states.tsx'
 import { LifeOfEvent } from './life-of-event.tsx'
-import { describeWhole } from './stages.ts'
+import { describeAssurances, describeWhole } from './stages.ts'
 
 /** How often the status is fetched, in milliseconds. */
 const EVERY_MS = 2000
@@ -29,6 +29,9 @@ function Health ({ status }: { status: Status }) {
         <strong>{whole.word}</strong> <span>{whole.sentence}</span>
       </div>
       <Problems status={status} />
+      <dl class='facts assurances'>
+        {describeAssurances(status).map(({ name, state, sentence }) => <div key={name} class={state}><dt>{name}</dt><dd>{sentence}</dd></div>)}
+      </dl>
       <h2>Life of an event</h2>
       <LifeOfEvent status={status} />
       {dropped.length > 0 && (

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Status } from '../../../platform/status/build-status.ts'
-import { describeStages, describeWhole, type StageState } from './stages.ts'
+import { describeAssurances, describeStages, describeWhole, type StageState } from './stages.ts'
 
 function build (changes: Partial<Status> = {}): Status {
   return {
@@ -23,6 +23,7 @@ function build (changes: Partial<Status> = {}): Status {
       partitions: { 'events.0': { pendingMessages: 2, pendingBytes: 100, lagSeconds: 0.4, healthy: true } },
       deadLetters: 5, deadLetterFill: 0.01, definitionsAgeSeconds: 1
     },
+    books: { missing: 0, extra: 0, ageSeconds: 4 },
     api: { requestsPerSecond: 0, flagEvaluationsPerSecond: 0, requestMs: null },
     stores: {
       nats: { version: '2.14' },
@@ -75,4 +76,16 @@ t.test('the word for the whole says what clients see', async (t) => {
   t.match(describeWhole(build({ status: 'down', clients: { captures: 'refused', flags: 'no answer' } })), {
     word: 'Down', state: 'stopped', sentence: /refused with 503.*flags get no answer/
   })
+})
+
+t.test('says whether the books balance and up to when everything is stored, or that it is unknown', async (t) => {
+  const assure = (changes: Partial<Status>): string[] => describeAssurances(build(changes)).map(({ state, sentence }) => `${state}: ${sentence}`)
+  const stores = (watermark: { completeThrough: string, heldBy: string } | null): Status['stores'] => ({ ...build().stores, watermark })
+
+  t.match(assure({}), [/^ok: In balance.*4\.0 s ago/, /^unknown: Unknown/])
+  t.match(assure({ books: { missing: 3, extra: 1, ageSeconds: 4 } }), [/^stopped: Not in balance.*3 events missing, 1 too many/])
+  t.match(assure({ books: { missing: 0, extra: 0, ageSeconds: 400 } }), [/^unknown: Unknown: not compared for 7 min/])
+  t.match(assure({ books: null }), [/^unknown/])
+  t.match(assure({ stores: stores({ completeThrough: '2026-11-22T19:00:00.123000Z', heldBy: '' }) })[1], /^ok: .*before 2026-11-22 19:00:00 UTC/)
+  t.match(assure({ stores: stores({ completeThrough: '2026-11-22T19:00:00.123000Z', heldBy: 'a spool' }) })[1], /^waiting: .*waits for a spool/)
 })

@@ -1,5 +1,5 @@
 import type { Status } from '../../../platform/status/build-status.ts'
-import { formatBytes, formatCount, formatMs, formatRate, formatSeconds, UNKNOWN } from '../format.ts'
+import { formatBytes, formatCount, formatMs, formatRate, formatSeconds, formatTime, showText, UNKNOWN } from '../format.ts'
 
 /** How a stage is: `waiting` has work that is old, `stopped` cannot work. */
 export type StageState = 'ok' | 'idle' | 'waiting' | 'stopped' | 'unknown'
@@ -110,6 +110,42 @@ export function describeWhole (
     case 'degraded': return { word: 'Degraded', state: 'waiting', sentence: stuck.length === 0 ? sentence : `${sentence} Something is stuck or does not answer.` }
     case 'down': return { word: 'Down', state: 'stopped', sentence }
   }
+}
+
+/** Something that holds, or does not, or is not known. */
+export interface Assurance {
+  name: string
+  state: StageState
+  sentence: string
+}
+
+/** Books that were not compared for so long say nothing any more, in seconds. */
+const OLD_BOOKS_SECONDS = 300
+
+/** What an operator can rely on: that nothing is missing or doubled, and up to when everything is there. */
+export function describeAssurances ({ books, stores }: Status): Assurance[] {
+  return [describeBooks(books), describeWatermark(stores.watermark ?? null)]
+}
+
+function describeBooks (books: Status['books']): Assurance {
+  const name = 'Books'
+  if (books === null) return { name, state: 'unknown', sentence: 'Unknown: no pipeline process answers that compares them.' }
+  const { missing, extra, ageSeconds } = books
+  if (missing + extra > 0) {
+    const sentence = `Not in balance in the last three hours: ${formatCount(missing)} events missing, ${formatCount(extra)} too many. ` +
+      'See which minutes: npx millrace audit'
+    return { name, state: 'stopped', sentence }
+  }
+  if (ageSeconds > OLD_BOOKS_SECONDS) return { name, state: 'unknown', sentence: `Unknown: not compared for ${formatSeconds(ageSeconds)}.` }
+  return { name, state: 'ok', sentence: `In balance: of the last three hours no event is missing and none is there twice. Compared ${formatSeconds(ageSeconds)} ago.` }
+}
+
+function describeWatermark (watermark: NonNullable<Status['stores']['watermark']> | null): Assurance {
+  const name = 'Complete through'
+  if (watermark === null) return { name, state: 'unknown', sentence: 'Unknown: ClickHouse does not answer, or the pipeline has not written it yet.' }
+  const { completeThrough, heldBy } = watermark
+  const sentence = `Everything received before ${formatTime(completeThrough)} UTC is stored, or a dead letter.`
+  return heldBy === '' ? { name, state: 'ok', sentence } : { name, state: 'waiting', sentence: `${sentence} It waits for ${showText(heldBy)}.` }
 }
 
 function stateOf (status: Status, tier: string, isFlowing: boolean, isBehind = false): StageState {
