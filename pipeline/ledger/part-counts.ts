@@ -10,9 +10,6 @@ const PARTS_PER_QUERY = 500
 /** How often the count begins anew because merges replaced parts while they were counted. */
 const MAX_TRIES = 8
 
-/** Rows can be stored before they are received by so much, in seconds, if clocks of machines differ. */
-const CLOCK_MARGIN_SECONDS = 3600
-
 /** Project, minute and rows, one after the other: 12 bytes each. */
 type PartCount = Uint32Array
 
@@ -81,10 +78,9 @@ export class PartCounts {
       SELECT _part AS part, project_id AS project, toUInt32(intDiv(toUnixTimestamp(received_at), 60)) AS minute,
         count() AS count
       FROM events
-      WHERE _part IN {parts: Array(String)} AND inserted_at >= toDateTime64({inserted: UInt32}, 3)
-        AND received_at >= toDateTime64({from: UInt32}, 3)
+      WHERE _part IN {parts: Array(String)} AND received_at >= toDateTime64({from: UInt32}, 3)
       GROUP BY part, project, minute SETTINGS final = 0`,
-    { parts, from: this.#from * 60, inserted: Math.max(0, this.#from * 60 - CLOCK_MARGIN_SECONDS) })
+    { parts, from: this.#from * 60 })
     for (const { part, project, minute, count } of rows) {
       const list = counts.get(part) ?? []
       counts.set(part, list)

@@ -100,9 +100,6 @@ function findExtra (before: Books, stored: StoredCounts, after: Books, openedAt:
   return extra
 }
 
-/** Rows can be stored before they are received by so much, in minutes, if clocks of machines differ. */
-const CLOCK_MARGIN_MINUTES = 60
-
 /** Counts the rows of a span by project and minute of receipt, from the columns themselves and without FINAL. */
 export async function countStored (
   { clickhouse, cluster }: { clickhouse: ClickHouse, cluster: string }, { from, to, projectId = 0 }: LedgerSpan
@@ -111,9 +108,8 @@ export async function countStored (
     SELECT concat(toString(project_id), ':', toString(intDiv(toUnixTimestamp(received_at), 60))) AS key, count() AS count
     FROM ${onEachShard(cluster, 'events')}
     WHERE received_at >= toDateTime64({from: UInt32}, 3) AND received_at < toDateTime64({to: UInt32}, 3)
-      AND inserted_at >= toDateTime64({inserted: UInt32}, 3)
       AND ({project: UInt32} = 0 OR project_id = {project: UInt32})
     GROUP BY project_id, intDiv(toUnixTimestamp(received_at), 60) SETTINGS final = 0`,
-  { from: from * 60, to: to * 60, inserted: Math.max(0, from - CLOCK_MARGIN_MINUTES) * 60, project: projectId })
+  { from: from * 60, to: to * 60, project: projectId })
   return new Map(rows.map(({ key, count }) => [key, Number(count)]))
 }

@@ -22,6 +22,8 @@ t.test('an event that is removed and one that is repeated behind its back are re
   t.match(out, /drained: lost 1, duplicated 1,/)
   t.match(out, /lost in \w+: [\da-f-]{36}\n/)
   t.match(out, /DIFFERENCE: \d+ events, but volumes sum up to \d+/)
+  t.match(out, /DIFFERENCE: books: 1 missing, 0 extra /)
+  t.match(out, /DIFFERENCE: books: 0 missing, 1 extra /)
   t.match(out, /NOT CLEAN\n/)
 })
 

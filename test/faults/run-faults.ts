@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
+import { auditBooks } from './audit/audit-books.ts'
 import { auditCounts, auditEvents, type EventAudit } from './audit/audit-events.ts'
 import { FaultUnavailableError, type Expectation, type Fault } from './kinds/fault.ts'
 import type { FaultReport, FaultRow } from './audit/fault-report.ts'
@@ -78,8 +79,11 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
   }
   // What was spoiled on purpose does not become equal.
   problems.push(...await auditCountsUntilEqual(system, { signal, timeoutMs: options.tamper ? 0 : COUNTS_TIMEOUT_MS }))
+  const books = await auditBooks(system)
+  problems.push(...books.problems)
   return {
     rows: [...rows.values()],
+    books,
     eventsPerSecond: load.ledger.acknowledgedEvents / loadSeconds,
     acknowledged: load.ledger.acknowledgedEvents,
     sent: load.ledger.sentEvents,
@@ -144,6 +148,10 @@ async function runOnce (fault: Fault, { system, load, row, expectations, problem
     await heal()
     await waitUntilRecovered(system, load, { timeoutMs: RECOVERY_TIMEOUT_MS, signal })
     row.recoveryMs = Math.max(row.recoveryMs, performance.now() - healedAt)
+    // The load goes on: nothing that is under way may look like drift.
+    const books = await auditBooks(system)
+    row.drift += books.drift
+    problems.push(...books.problems.map((problem) => `${fault.name}: ${problem}`))
   } catch (error) {
     if (error instanceof FaultUnavailableError) {
       row.notRun = error.message
@@ -171,7 +179,7 @@ function seconds (ms: number): string {
 function newRow ({ name, what }: Fault, notRun: string | null): FaultRow {
   return {
     name, what, notRun, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0,
-    deadLettered: 0, longestStallMs: 0, recoveryMs: 0, phases: []
+    deadLettered: 0, drift: 0, longestStallMs: 0, recoveryMs: 0, phases: []
   }
 }
 

@@ -17,7 +17,7 @@ t.test('a run that left a fault out is neither a pass nor a failure: its last li
   const spoilt = { ...late, problems: ['2 events, but volumes sum up to 3'] }
 
   t.same([complete, late, withoutRoot, spoilt].map(chooseExitStatus), [0, 3, 3, 1])
-  t.equal(lastLine(complete), 'clean: nothing lost, nothing twice, all counts equal')
+  t.equal(lastLine(complete), 'clean: nothing lost, nothing twice, all counts equal, books balance')
   t.match(lastLine(late), /^clean.*; NOT COMPLETE: 1 of 2 faults were not run$/)
   t.match(renderReport(late), /NOT RUN: nats-pause: the time was over\n/)
   t.match(renderReport(withoutRoot), /NOT RUN: disk-full: only root can mount a small disk\n/)
@@ -51,14 +51,15 @@ function lasting (name: string, ms: number): Fault {
 
 function makeReport (rows: FaultRow[]): FaultReport {
   return {
-    rows, eventsPerSecond: 1, acknowledged: 10, sent: 10, givenUp: 0, audits: [HELD], replayed: 0,
+    rows, eventsPerSecond: 1, acknowledged: 10, sent: 10, givenUp: 0, audits: [HELD],
+    books: { drift: 0, compared: 10, problems: [] }, replayed: 0,
     problems: [], surprises: []
   }
 }
 
 function row (fields: Partial<FaultRow>): FaultRow {
   return {
-    name: '', what: '', notRun: null, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0, deadLettered: 0,
+    name: '', what: '', notRun: null, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0, deadLettered: 0, drift: 0,
     longestStallMs: 0, recoveryMs: 0, phases: [], ...fields
   }
 }

@@ -1,3 +1,4 @@
+import type { BooksAudit } from './audit-books.ts'
 import type { EventAudit } from './audit-events.ts'
 import type { LoadPhase } from '../load-ledger.ts'
 
@@ -15,6 +16,8 @@ export interface FaultRow {
   lost: number
   duplicated: number
   deadLettered: number
+  /** Rows by which `events` differed from the books after the fault. */
+  drift: number
   longestStallMs: number
   /** Longest time from healing until everything worked as before. */
   recoveryMs: number
@@ -30,6 +33,8 @@ export interface FaultReport {
   givenUp: number
   /** After draining and, when something was replayed, once more after that. */
   audits: EventAudit[]
+  /** In the end. */
+  books: BooksAudit
   /** Dead letters that were replayed. */
   replayed: number
   /** What differs or did not come true. */
@@ -39,7 +44,7 @@ export interface FaultReport {
 }
 
 const COLUMNS = [
-  'fault', 'times', 'acknowledged', 'retries', 'lost', 'duplicated', 'dead-lettered', 'longest stall', 'time to recover'
+  'fault', 'times', 'acknowledged', 'retries', 'lost', 'duplicated', 'dead-lettered', 'drift of books', 'longest stall', 'time to recover'
 ]
 
 /** True when nothing was lost, nothing is stored twice, and everything that is counted agrees. */
@@ -75,6 +80,7 @@ export function renderReport (report: FaultReport): string {
       `stored but never sent ${audit.strangers}`)
     lines.push(...audit.examples.map((example) => `  ${example}`))
   }
+  lines.push(`books: drift ${report.books.drift} of ${report.books.compared} events`)
   const notRun = listNotRun(report)
   lines.push(...notRun.map(({ name, why }) => `NOT RUN: ${name}: ${why}`))
   lines.push(...report.surprises.map((surprise) => `note: ${surprise}`))
@@ -86,14 +92,14 @@ export function renderReport (report: FaultReport): string {
 /** The last line: what was not run is not a pass. */
 function summarize (report: FaultReport, notRun: number): string {
   const incomplete = notRun === 0 ? '' : `; NOT COMPLETE: ${notRun} of ${report.rows.length} faults were not run`
-  return `${isClean(report) ? 'clean: nothing lost, nothing twice, all counts equal' : 'NOT CLEAN'}${incomplete}`
+  return `${isClean(report) ? 'clean: nothing lost, nothing twice, all counts equal, books balance' : 'NOT CLEAN'}${incomplete}`
 }
 
 function renderRow (row: FaultRow): string[] {
   if (row.injected === 0) return [row.name, 'not run']
   return [
     row.name,
-    ...[row.injected, row.acknowledged, row.retries, row.lost, row.duplicated, row.deadLettered].map(String),
+    ...[row.injected, row.acknowledged, row.retries, row.lost, row.duplicated, row.deadLettered, row.drift].map(String),
     `${(row.longestStallMs / 1000).toFixed(1)} s`, `${(row.recoveryMs / 1000).toFixed(1)} s`
   ]
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { pino } from 'pino'
 import { createFirstProject } from '../../../deploy/local/create-first-project.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { connectNats, type NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { migrateAll } from '../../../schema/migrate/migrate-all.ts'
@@ -37,6 +38,8 @@ export interface FaultSystem {
   surprises: string[]
   connection: NatsConnection
   sql: Sql
+  /** ClickHouse past the proxy. */
+  stored: ClickHouse
   /** Rows of a query. */
   select <T>(query: string, params?: Record<string, unknown>): Promise<T[]>
   /** Runs a statement of ClickHouse. */
@@ -133,7 +136,7 @@ async function startProxies (
 /** Connections of those who look on. */
 async function connectAudit (
   { nats, clickhouse, postgres }: Record<'nats' | 'clickhouse' | 'postgres', FaultService>, closers: Closer[]
-): Promise<Pick<FaultSystem, 'connection' | 'sql' | 'select' | 'command'>> {
+): Promise<Pick<FaultSystem, 'connection' | 'sql' | 'stored' | 'select' | 'command'>> {
   const connection = await connectNats({ url: nats.url, name: 'fault-audit', logger: pino({ level: 'silent' }) })
   const sql = connectPostgres({ url: postgres.url, max: 2 })
   // It is asked while it is unavailable, too.
@@ -142,6 +145,7 @@ async function connectAudit (
   return {
     connection,
     sql,
+    stored: client,
     async select<T> (query: string, params: Record<string, unknown> = {}) {
       return await (await client.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
     },

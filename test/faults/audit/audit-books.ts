@@ -1,0 +1,43 @@
+import { checkBooks, countStored, type Drift } from '../../../platform/ledger/check-books.ts'
+import { minuteOfReceipt } from '../../../schema/ledger.ts'
+import type { FaultSystem } from '../system/fault-system.ts'
+
+/** Clocks of the tiers go wrong by less than this, in minutes: the load of such a time is compared, too. */
+const CLOCK_MINUTES = 3 * 1440
+
+/** Longest wait for inserts under way, in milliseconds. */
+const SETTLE_MS = 60_000
+
+/** What the books of a run say. */
+export interface BooksAudit {
+  /** Rows that `events` has too few or too many. */
+  drift: number
+  /** Events that the books hold: those that were compared. */
+  compared: number
+  /** One line for each minute that does not balance, and for what could not be compared. */
+  problems: string[]
+}
+
+/** Compares the books with `events`, as the running system does all the time, under load or not. */
+export async function auditBooks ({ connection, stored }: Pick<FaultSystem, 'connection' | 'stored'>): Promise<BooksAudit> {
+  const deps = { connection, clickhouse: stored, cluster: '' }
+  const minute = minuteOfReceipt(Date.now())
+  const span = { from: minute - CLOCK_MINUTES, to: minute + CLOCK_MINUTES }
+  const { drift, books, unsettled } = await checkBooks(deps, span, {
+    countStored: async (each) => await countStored(deps, each), settleMs: SETTLE_MS
+  })
+  const compared = [...books.totals].filter(([key]) => Number(key.split(':')[1]) >= books.openedAt)
+  return {
+    drift: drift.reduce((sum, { missing, extra }) => sum + missing + extra, 0),
+    compared: compared.reduce((sum, [, { accepted }]) => sum + accepted, 0),
+    problems: [
+      ...drift.map(describeDrift),
+      ...(unsettled === 0 ? [] : [`books: ${unsettled} rows of inserts that did not end in time`]),
+      ...(compared.length === 0 ? ['books: nothing could be compared'] : [])
+    ]
+  }
+}
+
+function describeDrift ({ projectId, minute, missing, extra }: Drift): string {
+  return `books: ${missing} missing, ${extra} extra in project ${projectId}, received in ${new Date(minute * 60_000).toISOString()}`
+}
