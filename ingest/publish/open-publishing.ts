@@ -63,7 +63,7 @@ export async function openPublishing (
   const spool = await openOwnSpool(spools)
   metrics.gaugeFrom('spool_max_bytes', 'Maximum bytes of the spool; when it is full, requests are answered with 503.', () => spools.maxBytes)
   const publisher = createDurablePublisher({ link, spool, logger }, createPublishCounts(metrics, spool))
-  const publishedThrough = new PublishedThrough(Date.now, () => spool.isEmpty)
+  const publishedThrough = new PublishedThrough(Date.now, () => spool.isSettled)
   const presence: Presence = new Presence({
     processId, link, spool, publishedThrough, replicas: config.streams.replicas, logger, now: Date.now,
     hasStraySpools: () => adoption.hasStraySpools()

@@ -79,7 +79,7 @@ export class Presence {
     if (this.#timer !== null) clearInterval(this.#timer)
     await this.#writing
     const { spool, link, publishedThrough, logger } = this.#options
-    if (!this.#isRegistered || !spool.isEmpty || publishedThrough.inFlight > 0 || !link.isUp()) return
+    if (!this.#isRegistered || !spool.isSettled || publishedThrough.inFlight > 0 || !link.isUp()) return
     try {
       await removeEntry(await this.#openBucket(), spool.folder, this.#folderId)
     } catch (err) {
@@ -139,7 +139,7 @@ export class Presence {
 
   async #put (bucket: KV, previousSeq: number, through: number): Promise<void> {
     const { processId, spool, publishedThrough, now } = this.#options
-    this.#spooledSince = spool.isEmpty ? null : this.#spooledSince ?? through
+    this.#spooledSince = spool.isSettled ? null : this.#spooledSince ?? through
     const entry: IngestPresence = {
       processId,
       host: hostname(),
@@ -150,7 +150,7 @@ export class Presence {
       at: now(),
       publishedThrough: through,
       inFlight: publishedThrough.inFlight,
-      spoolBytes: spool.isEmpty ? 0 : Math.max(spool.bytes, 1),
+      spoolBytes: spool.isSettled ? 0 : Math.max(spool.bytes, 1),
       spooledSince: this.#spooledSince
     }
     this.#revision = await bucket.put(presenceKey(this.#folderId), JSON.stringify(entry), { previousSeq })

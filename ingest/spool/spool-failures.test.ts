@@ -140,7 +140,23 @@ t.test('a message that no stream takes is moved to a file of its own', async (t)
 
   const bytes = await readFile(path.join(root, 'refused-huge.record'))
   t.match(decodeSpoolRecord(bytes, 0), { kind: 'message', message })
-  t.ok(spool.isEmpty)
+  t.ok(spool.isEmpty && !spool.isSettled, 'the watermark does not pass it')
+})
+
+t.test('a message that no stream took is tried again by whoever opens the folder next', async (t) => {
+  const root = await createRoot(t)
+  const first = await openSpool(root)
+  await first.writeRefusedRecord(buildMessage('huge', 5000))
+  await first.append(buildMessage('small'))
+  await first.close()
+  await writeFile(path.join(root, 'refused-broken.record'), 'no record')
+
+  const second = await openSpool(root)
+
+  t.notOk(second.isEmpty)
+  t.same(await drainIds(second), ['small', 'huge'])
+  t.ok(second.isEmpty && !second.isSettled, 'what cannot be read stays')
+  t.same((await readdir(root)).filter((name) => name.startsWith('refused')), ['refused-broken.record'])
 })
 
 t.test('spools of processes that are gone are taken over, those of living ones are not', async (t) => {

@@ -4,9 +4,10 @@ import { mkdirSync } from 'node:fs'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { type FileLock, flushFolder, tryLockFile } from '../../platform/durable-folder.ts'
+import type { Publish } from '../publish/durable-publisher.ts'
 import type { StreamLink } from '../publish/stream-link.ts'
 import { listSegments } from './segment-writer.ts'
-import { drainSpool, Spool } from './spool.ts'
+import { drainSpool, hasRefusedRecords, Spool } from './spool.ts'
 import { readRegistration } from './spool-registration.ts'
 
 interface OpenSpoolsOptions {
@@ -59,8 +60,11 @@ export async function adoptSpools (
   async function run (signal: AbortSignal): Promise<void> {
     if (!link.isUp()) return
     for (const spool of await adoptOrphanedSpools(options)) {
-      await drainSpool({ spool, publish: link.publish, onProgress: () => {}, logger, signal })
-      if (spool.isEmpty) await options.retire(spool.folder).finally(async () => await spool.close())
+      const publish: Publish = async (message) => message.payload.length > link.maxPayloadBytes()
+        ? await spool.writeRefusedRecord(message)
+        : await link.publish(message)
+      await drainSpool({ spool, publish, onProgress: () => {}, logger, signal })
+      if (spool.isSettled) await options.retire(spool.folder).finally(async () => await spool.close())
       else await spool.close()
     }
     stray = await countStraySpools(options.root)
@@ -79,7 +83,7 @@ export async function adoptSpools (
 export async function adoptOrphanedSpools ({ root, logger }: OpenSpoolsOptions): Promise<Spool[]> {
   const adopted: Spool[] = []
   for (const folder of await listSpools(root)) {
-    if ((await listSegments(folder)).length === 0 && await readRegistration(folder) === 'unregistered') continue
+    if (!await hasMessages(folder) && await readRegistration(folder) === 'unregistered') continue
     const lock = tryLockFolder(folder)
     if (lock === null) continue
     logger.warn({ folder }, 'took over the spool of a process that no longer runs')
@@ -92,9 +96,13 @@ export async function adoptOrphanedSpools ({ root, logger }: OpenSpoolsOptions):
 async function countStraySpools (root: string): Promise<number> {
   let stray = 0
   for (const folder of await listSpools(root)) {
-    if (await readRegistration(folder) === 'unregistered' && (await listSegments(folder)).length > 0) stray++
+    if (await readRegistration(folder) === 'unregistered' && await hasMessages(folder)) stray++
   }
   return stray
+}
+
+async function hasMessages (folder: string): Promise<boolean> {
+  return (await listSegments(folder)).length > 0 || await hasRefusedRecords(folder)
 }
 
 async function listSpools (root: string): Promise<string[]> {

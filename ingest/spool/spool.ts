@@ -1,4 +1,4 @@
-import { stat, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FileLock } from '../../platform/durable-folder.ts'
@@ -7,7 +7,7 @@ import { MillraceError } from '../../platform/errors.ts'
 import type { OutgoingMessage, Publish } from '../publish/durable-publisher.ts'
 import { listSegments, segmentPath, SegmentWriter } from './segment-writer.ts'
 import { SegmentReader, type SpooledMessage } from './segment-reader.ts'
-import { encodeSpoolRecord } from './spool-record.ts'
+import { decodeSpoolRecord, encodeSpoolRecord } from './spool-record.ts'
 
 export interface SpoolOptions {
   folder: string
@@ -34,6 +34,7 @@ export class Spool {
   #bytes: number
   #appending = 0
   #appends = 0
+  #refused = 0
 
   private constructor (options: SpoolOptions, reader: SegmentReader, left: { lastSegment: number, bytes: number }) {
     this.#options = options
@@ -50,7 +51,9 @@ export class Spool {
     for (const segment of await listSegments(options.folder)) {
       bytes += (await stat(segmentPath(options.folder, segment))).size
     }
-    return new Spool(options, reader, { lastSegment, bytes })
+    const spool = new Spool(options, reader, { lastSegment, bytes })
+    await spool.#takeBackRefused()
+    return spool
   }
 
   get folder (): string {
@@ -64,6 +67,11 @@ export class Spool {
 
   get isEmpty (): boolean {
     return this.#bytes === 0 && this.#appending === 0
+  }
+
+  /** Nothing was left behind: it is empty, and the stream could take every message. */
+  get isSettled (): boolean {
+    return this.isEmpty && this.#refused === 0
   }
 
   /**
@@ -107,18 +115,37 @@ export class Spool {
 
   /**
    * Puts a message that the stream can never take, because it is larger than the server allows, into a file of its
-   * own beside the segments, so that it does not block the others and is not lost.
+   * own beside the segments, so that it does not block the others and is not lost. Whoever opens the folder next tries
+   * it again: a server with a larger `max_payload` takes it.
    */
   async writeRefusedRecord (message: OutgoingMessage): Promise<void> {
     const file = path.join(this.#options.folder, `refused-${message.id}.record`)
     await writeFile(file, Buffer.concat(encodeSpoolRecord(message)), { flush: true })
-    this.#options.logger.error({ file, bytes: message.payload.length }, 'moved a spooled message to a file: it is larger than max_payload of NATS; its events are not published')
+    this.#refused++
+    this.#options.logger.error({ file, bytes: message.payload.length }, 'moved a spooled message to a file: it is larger than max_payload of NATS; raise that and restart ingest to publish its events')
   }
 
   /** Ends the writing and gives the folder back; what is left is for the next process. */
   async close (): Promise<void> {
     await this.#writer.rotate()
     this.#options.lock.release()
+  }
+
+  /** Puts messages that were refused behind the others, to be tried again. */
+  async #takeBackRefused (): Promise<void> {
+    const { folder, logger } = this.#options
+    for (const name of await readdir(folder)) {
+      if (!REFUSED_RECORD.test(name)) continue
+      const file = path.join(folder, name)
+      const decoded = decodeSpoolRecord(await readFile(file), 0)
+      if (decoded.kind !== 'message') {
+        this.#refused++
+        logger.error({ file }, 'a refused message cannot be read; its file stays where it is')
+        continue
+      }
+      await this.#writer.append(decoded.message)
+      await rm(file)
+    }
   }
 
   /** All is published: removes the segment in hand too. */
@@ -130,6 +157,13 @@ export class Spool {
     const left = await this.#reader.read(this.#writer.position)
     if (left === null && this.#appends === appends) this.#bytes = 0
   }
+}
+
+const REFUSED_RECORD = /^refused-.*\.record$/
+
+/** Whether a folder has messages that the stream refused. */
+export async function hasRefusedRecords (folder: string): Promise<boolean> {
+  return (await readdir(folder)).some((name) => REFUSED_RECORD.test(name))
 }
 
 /** Spooled messages in flight at a time. */
