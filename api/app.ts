@@ -10,6 +10,7 @@ import type { Logger } from '../platform/logger.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import type { Status } from '../platform/status/build-status.ts'
+import { accountRoutes } from './account-routes.ts'
 import { deadLetterRoutes } from './dead-letters/dead-letter-routes.ts'
 import type { NatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { eventDefinitionRoutes } from './definition-management/event-definition-routes.ts'
@@ -142,6 +143,7 @@ async function managementRoutes (
   app.addHook('preValidation', refuseUnstorableText)
   await app.register(limitRate, { maxPerMinute: deps.managementRateLimit })
 
+  await app.register(accountRoutes, { prefix: '/api', ...deps })
   await app.register(async (project) => {
     await project.register(deadLetterRoutes, { prefix: '/dead_letters', ...deps })
     await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })

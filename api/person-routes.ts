@@ -3,10 +3,13 @@ import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError, MillraceError } from '../platform/errors.ts'
 import type { Logger } from '../platform/logger.ts'
 import { deletePerson } from '../platform/persons/delete-person.ts'
+import { findPersonByUuid } from '../platform/persons/person-ids.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { notFound } from './http/errors.ts'
+import { buildPage, pageSchema } from './http/pagination.ts'
 import { accessOf } from './http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from './http/request-values.ts'
+import { listPersonPage, personQuerySchema, type PersonQuery, personSchema, readListedPerson } from './list-persons.ts'
 
 /** Maximum wait for the deletion in ClickHouse, in milliseconds. */
 const WAIT_MS = 20_000
@@ -25,10 +28,48 @@ const deleteQuery = {
   }
 }
 
-/** Deletes persons of a project. */
-export async function personRoutes (
-  app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, cluster?: string, logger: Logger }
-): Promise<void> {
+interface PersonDeps {
+  sql: Sql
+  clickhouse: ClickHouse
+  cluster?: string
+  logger: Logger
+  publicUrl: string
+}
+
+/** Lists, shows and deletes persons of a project. */
+export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Promise<void> {
+  app.addSchema(personSchema)
+
+  app.get<{ Querystring: PersonQuery }>('/', {
+    config: { scope: 'person:read' },
+    schema: {
+      tags: ['persons'],
+      summary: 'List persons',
+      description: 'Newest first.',
+      querystring: personQuerySchema,
+      response: { 200: pageSchema({ $ref: 'Person#' }) }
+    }
+  }, async (request) =>
+    buildPage(request, deps.publicUrl, await listPersonPage(deps.sql, accessOf(request).projectId, request.query)))
+
+  app.get<UuidParams>('/:id', {
+    config: { scope: 'person:read' },
+    schema: {
+      tags: ['persons'],
+      summary: 'Show a person',
+      description: 'By the person id of events, also one from before a merge.',
+      params: uuidParams,
+      response: { 200: { $ref: 'Person#' } }
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const uuid = await findPersonByUuid(deps, projectId, request.params.id)
+      .catch((error: unknown) => { throw translate(error) })
+    const person = uuid === null ? null : await readListedPerson(deps.sql, projectId, uuid)
+    if (person === null) throw notFound()
+    return person
+  })
+
   app.delete<UuidParams & DeleteQuery>('/:id', {
     config: { scope: 'person:write' },
     schema: {

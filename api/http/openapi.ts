@@ -23,6 +23,7 @@ export async function describeApi (app: FastifyInstance): Promise<void> {
       info: {
         title: 'Millrace',
         version: '1',
+        license: { name: 'MIT', identifier: 'MIT' },
         description: 'Management of a Millrace installation, capture, and the evaluation of feature flags. Every error ' +
           'has the schema Error; every path also works with a trailing slash.'
       },
@@ -65,7 +66,10 @@ const describeRoute: SwaggerTransform = ({ schema, url, route }) => {
   if (described.hide === true) return { schema: described, url }
   described.operationId ??= nameOperation(route.method, url)
   const scope = route.config?.scope
-  if (scope !== undefined) {
+  if (scope === undefined) {
+    // An empty list says that no header is needed; SDKs have their key in the body.
+    described.security ??= []
+  } else {
     described.security = [{ personalApiKey: [] }]
     described.description = [described.description, `Requires the scope ${scope}.`].filter(Boolean).join('\n\n')
   }
@@ -134,6 +138,7 @@ function describePath (summary: string, body: object): object {
     post: {
       operationId: `capture${summary.endsWith('batch of events') ? 'Batch' : 'Event'}`,
       tags: ['capture'],
+      security: [],
       summary,
       description: 'Events answered with 200 are never lost and never counted twice. Bodies may be compressed (gzip, lz64, ' +
         'base64), and must be smaller than 20 MB on the wire.',

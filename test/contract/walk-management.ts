@@ -186,7 +186,18 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
 
     const person = randomUUID()
     await stack.sql`INSERT INTO persons (project_id, uuid) VALUES (1, ${person})`
+    t.match(await client.call(t, 'GET', '~/persons/?limit=1'), { status: 200, body: { results: [{ id: person }] } })
+    t.match(await client.call(t, 'GET', `~/persons/${person}/`), { status: 200, body: { id: person, distinct_ids: [] } })
     t.match(await client.call(t, 'DELETE', `~/persons/${person}/`), { status: /^20[24]$/ })
+  })
+}
+
+/** What a script asks first. */
+export async function walkAccount (t: Test, { stack, client }: ContractSystem): Promise<void> {
+  await t.test('Beyond the contract: own user, projects', async (t) => {
+    t.match(await client.call(t, 'GET', '/api/users/@me/'), { status: 200, body: { team: { id: 1 }, personal_api_key: { scopes: ['*'] } } })
+    t.match(await client.call(t, 'GET', '/api/projects/'), { status: 200, body: { results: [{ id: 1, api_token: stack.projectApiKey }] } })
+    t.match(await client.call(t, 'GET', '/api/projects/@current/'), { status: 200, body: { id: 1 } })
   })
 }
 
