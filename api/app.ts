@@ -26,6 +26,7 @@ import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, type AuthenticateOptions, limitRate } from './http/personal-key-access.ts'
 import { createRequestValidation, readJsonBodies, refuseUnstorableText } from './http/request-validation.ts'
 import { ingestionWarningRoutes } from './ingestion-warning-routes.ts'
+import { ledgerRoutes } from './ledger-routes.ts'
 import { personRoutes } from './person-routes.ts'
 import { propertyDefinitionRoutes } from './definition-management/property-definition-routes.ts'
 import { receiptRoutes } from './receipt-routes.ts'
@@ -151,6 +152,7 @@ async function managementRoutes (
     await project.register(resultsRoutes, { prefix: '/experiments', ...deps })
     await project.register(featureFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(testFlagRoutes, { prefix: '/feature_flags', ...deps })
+    await project.register(ledgerRoutes, { prefix: '/ledger', ...deps })
     await project.register(ingestionWarningRoutes, { prefix: '/ingestion_warnings', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })
     await project.register(receiptRoutes, { ...deps })

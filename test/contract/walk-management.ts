@@ -182,6 +182,7 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
 
     t.match(await client.call(t, 'GET', `~/events/${randomUUID()}/receipt/`), { status: 200, body: { fate: 'unknown', may_be_in: [] } })
     t.match(await client.call(t, 'GET', '~/receipts/?distinct_id=nobody'), { status: 200, body: { results: [] } })
+    t.match(await client.call(t, 'GET', '~/ledger/'), { status: 200, body: { next: null } })
     t.match(await client.call(t, 'GET', '~/ingestion_warnings/'), { status: 200, body: { next: null } })
 
     const person = randomUUID()

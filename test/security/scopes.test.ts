@@ -18,6 +18,7 @@ const FOLDERS: Record<string, string> = {
   experiments: 'experiment',
   feature_flags: 'feature_flag',
   ingestion_warnings: 'event',
+  ledger: 'event',
   persons: 'person',
   property_definitions: 'property_definition',
   receipts: 'event'
