@@ -14,6 +14,7 @@ import { accountRoutes } from './account-routes.ts'
 import { deadLetterRoutes } from './dead-letters/dead-letter-routes.ts'
 import type { NatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { eventDefinitionRoutes } from './definition-management/event-definition-routes.ts'
+import { eventSchemaRoutes } from './event-schemas/event-schema-routes.ts'
 import { experimentRoutes } from './experiments/experiment-routes.ts'
 import { resultsRoutes } from './experiment-results/results-routes.ts'
 import { decideRoutes } from './flag-endpoints/decide-routes.ts'
@@ -148,6 +149,7 @@ async function managementRoutes (
   await app.register(async (project) => {
     await project.register(deadLetterRoutes, { prefix: '/dead_letters', ...deps })
     await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })
+    await project.register(eventSchemaRoutes, { prefix: '/event_schemas', ...deps })
     await project.register(experimentRoutes, { prefix: '/experiments', ...deps })
     await project.register(resultsRoutes, { prefix: '/experiments', ...deps })
     await project.register(featureFlagRoutes, { prefix: '/feature_flags', ...deps })

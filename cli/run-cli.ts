@@ -16,6 +16,7 @@ import { addKeysCommands, addProjectsCommands, addUsersCommands } from './comman
 import { addProcessCommands } from './commands/processes.ts'
 import { addPropertiesCommands } from './commands/properties.ts'
 import { addRetentionCommands } from './commands/retention.ts'
+import { addSchemasCommands } from './commands/schemas.ts'
 import { addServiceCommands } from './commands/service.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { addUpgradeCommands, UPGRADE_WAITS } from './commands/upgrade.ts'
@@ -28,7 +29,7 @@ const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addServiceCommands, addStatusCommands, addLogsCommands,
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
   addDeadLettersCommands, addEventCommands, addAuditCommands, addBackupCommands, addUpgradeCommands,
-  addRetentionCommands, addPropertiesCommands, addLoginsCommands
+  addRetentionCommands, addPropertiesCommands, addSchemasCommands, addLoginsCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/operations.md. */

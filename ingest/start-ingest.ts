@@ -71,7 +71,8 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const processId = randomBytes(6).toString('hex')
   const sql = connectPostgres({ url: config.databaseUrl, max: 2, logger })
   const { keys, close: closeKeys } = openKeys({
-    sql, databaseUrl: config.databaseUrl, withOwners: false, maxWaitMs: KEY_WAIT_MS, now: Date.now, logger, metrics
+    sql, databaseUrl: config.databaseUrl, withOwners: false, withSchemas: true, maxWaitMs: KEY_WAIT_MS,
+    now: Date.now, logger, metrics
   })
   const fingerprintKey = openFingerprintKey(sql, logger)
   const cookielessSalts = openCookielessSalts(sql, logger, Date.now)
@@ -87,7 +88,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     withTimeout(KEY_WAIT_MS, keys.ready).catch(() => {}),
     refuseNewerDatabase(sql, logger)
   ])
-  const { partitions, persons, warnings, publishFrames, link, spool, failures } = publishing
+  const { partitions, persons, warnings, publishFrames, quarantine, link, spool, failures } = publishing
 
   const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event was dropped because of an unexpected error')
   const maxEventBytes = link.maxPayloadBytes
@@ -102,7 +103,8 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const rateLimit = createRateLimit(config.eventsPerSecond, { metrics, now: Date.now })
   metrics.gaugeFrom('large_body_bytes', 'Bytes reserved for large request bodies in memory.', () => budget.used)
   const capture = createCapture({
-    keys, rateLimit, counts, takeEvent, partitions, persons, warnings, pool, budget, publishFrames, arrivals,
+    keys, rateLimit, counts, takeEvent, partitions, persons, quarantine, warnings, pool, budget, publishFrames,
+    arrivals,
     fingerprintKey: () => fingerprintKey.current,
     cookielessSalts: () => cookielessSalts.current,
     limits: { ...config.limits, maxEventBytes, partitions: config.streams.partitions },

@@ -7,7 +7,7 @@
  */
 
 /** What happened to the event, by reason. */
-export type WarningEffect = 'dropped' | 'replaced' | 'cut' | 'refused'
+export type WarningEffect = 'dropped' | 'replaced' | 'cut' | 'refused' | 'kept'
 
 /**
  * Every reason, with its effect:
@@ -15,6 +15,7 @@ export type WarningEffect = 'dropped' | 'replaced' | 'cut' | 'refused'
  * - `dropped`: answered with 200, not stored.
  * - `replaced`: stored, with another value in the place of one that makes no sense.
  * - `cut`: stored, with a value cut to its limit, or a part left out.
+ * - `kept`: stored as sent, although its project has said that it should be otherwise.
  * - `refused`: the whole request (`rate_limited`, `wrong_key`), or a change of a person or group.
  */
 export const INGESTION_WARNINGS = {
@@ -29,6 +30,7 @@ export const INGESTION_WARNINGS = {
   unknown_message_type: 'dropped',
   event_too_large: 'dropped',
   not_storable: 'dropped',
+  schema_rejected: 'dropped',
   timestamp_in_future: 'replaced',
   timestamp_too_old: 'replaced',
   timestamp_unreadable: 'replaced',
@@ -44,7 +46,8 @@ export const INGESTION_WARNINGS = {
   illegal_distinct_id: 'refused',
   already_identified: 'refused',
   properties_too_large: 'refused',
-  too_many_group_types: 'refused'
+  too_many_group_types: 'refused',
+  schema_not_met: 'kept'
 } as const satisfies Record<string, WarningEffect>
 
 export type WarningReason = keyof typeof INGESTION_WARNINGS

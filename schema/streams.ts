@@ -53,7 +53,9 @@ export function personsConsumer (partition: number): string {
 }
 
 /** Where a message failed; second token of a dead letter's subject. */
-export type DeadLetterStage = 'ingest' | 'writer' | 'persons'
+export const DEAD_LETTER_STAGES = ['ingest', 'schema', 'writer', 'persons'] as const
+
+export type DeadLetterStage = (typeof DEAD_LETTER_STAGES)[number]
 
 export function deadLetterSubject (stage: DeadLetterStage, reason: string): string {
   return `dead.${stage}.${reason}`

@@ -1,3 +1,4 @@
+import { DEAD_LETTER_STAGES, type DeadLetterStage } from '../../schema/streams.ts'
 import { pageQueryProperties } from '../http/pagination.ts'
 
 const nullableText = { type: ['string', 'null'] }
@@ -40,7 +41,7 @@ export const replayResultSchema = {
 } as const
 
 const filter = {
-  stage: { type: 'string', enum: ['ingest', 'writer', 'persons'] },
+  stage: { type: 'string', enum: DEAD_LETTER_STAGES },
   reason: { type: 'string', pattern: '^[a-z0-9_]{1,100}$' },
   event: { type: 'string', maxLength: 400, description: 'Only dead letters about this event; empty: those that are not about one event.' },
   error_code: { type: 'string', maxLength: 100, description: 'Only those with this code of the error; empty: those without one.' },
@@ -86,7 +87,7 @@ export const replayBodySchema = {
 
 /** Filters of a request. */
 export interface FilterFields {
-  stage?: 'ingest' | 'writer' | 'persons'
+  stage?: DeadLetterStage
   reason?: string
   event?: string
   error_code?: string

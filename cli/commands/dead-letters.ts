@@ -3,6 +3,7 @@ import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../pla
 import type { DeadLetterFilter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { purgeDeadLetters, replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { MillraceError } from '../../platform/errors.ts'
+import { DEAD_LETTER_STAGES, type DeadLetterStage } from '../../schema/streams.ts'
 import type { CliContext } from '../cli-context.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readId, readInstant } from '../read-arguments.ts'
@@ -10,7 +11,7 @@ import { readCount, readId, readInstant } from '../read-arguments.ts'
 interface FilterOptions extends Output {
   project?: number
   event?: string
-  stage?: 'ingest' | 'writer' | 'persons'
+  stage?: DeadLetterStage
   reason?: string
   from?: Date
   to?: Date
@@ -87,7 +88,7 @@ function addFilterOptions (command: Command): Command {
   return command
     .option('--project <id>', 'only of this project', readId)
     .option('--event <name>', 'only of events with this name')
-    .addOption(new Option('--stage <stage>', 'only of this stage').choices(['ingest', 'writer', 'persons']))
+    .addOption(new Option('--stage <stage>', 'only of this stage').choices(DEAD_LETTER_STAGES))
     .option('--reason <reason>', 'only with this reason', readReason)
     .option('--from <time>', 'only from this time on (ISO 8601)', readInstant)
     .option('--to <time>', 'only from before this time (ISO 8601)', readInstant)

@@ -27,7 +27,7 @@ async function watch (
   const arrivals = new ArrivalCollector(() => KEY)
   arrivals.setWatches(watches)
   const sink: EventSink = {
-    appendRow: (row) => { encoder.append(row) }, appendUpdate: () => {}, isAnnounced: () => true
+    appendRow: (row) => { encoder.append(row) }, quarantine: () => {}, appendUpdate: () => {}, isAnnounced: () => true
   }
   await takeBody({ fields: { api_key: 'phc_secret_key' }, pieces: [events] }, { requestId: 'r', query: {}, isEngage: false, receivedAt: 5000 }, {
     admit: () => ({ project: { id: 1, anonymizeIps }, ip: '', visitor: { address: '', userAgent: '' } }), takeEvent, sink, arrivals

@@ -1,4 +1,5 @@
 import { stringifyJson } from '../../http-body/stringify-json.ts'
+import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
 import { toDistinctId } from '../../platform/identity.ts'
 import { cutText, toStorableText } from '../../platform/storable-text.ts'
 import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/frame-message.ts'
@@ -159,6 +160,11 @@ export class WatchedSink implements EventSink {
 
   appendRow (row: EventRow, context: RequestContext): void {
     this.#sink.appendRow(row, context)
+    this.row = row
+  }
+
+  quarantine (row: EventRow, failure: SchemaFailure, context: RequestContext): void {
+    this.#sink.quarantine(row, failure, context)
     this.row = row
   }
 

@@ -18,8 +18,8 @@ import type { WarningTotals } from '../publish/warning-totals.ts'
 import { addressOf, type Sender, storedAddress } from './envelope.ts'
 import type { DropReason, IngestCounts } from './ingest-counts.ts'
 import type { RateLimit } from './rate-limit.ts'
+import { type CapturedEvent, type Quarantine, RequestSink } from './request-sink.ts'
 import { findEvents, type SentBody } from './find-events.ts'
-import { type CapturedEvent, RequestSink } from './request-sink.ts'
 import { type Admission, type BodyRequest, type Credentials, takeBody, type TakenBody } from './take-parsed-body.ts'
 import type { TakeEvent } from './take-event.ts'
 
@@ -30,6 +30,8 @@ export interface CaptureDeps {
   takeEvent: TakeEvent
   partitions: EventPartitions
   persons: PersonsPartitions
+  /** Publishes events that do not meet their schema as dead letters. */
+  quarantine: Quarantine
   warnings: WarningTotals
   /** The threads that take large bodies, off the event loop. */
   pool: LargeBodyPool
@@ -98,7 +100,7 @@ const SMALL_INFLATED_BYTES = 1_048_576
  * 4. publish, and wait until every message with one of its events, or with a warning about one, is durable
  */
 export function createCapture (deps: CaptureDeps): Capture {
-  const { counts, takeEvent, partitions, persons, warnings, pool, budget, limits, publishedThrough } = deps
+  const { counts, takeEvent, partitions, persons, quarantine, warnings, pool, budget, limits, publishedThrough } = deps
 
   return function capture (request) {
     if (!deps.isRegistered()) throw notRegistered()
@@ -129,7 +131,7 @@ export function createCapture (deps: CaptureDeps): Capture {
   }
 
   function captureSmall (request: CaptureRequest, bodyRequest: BodyRequest, body: SentBody): Promise<unknown> {
-    const sink = new RequestSink(partitions, persons)
+    const sink = new RequestSink(partitions, persons, quarantine)
     const taken = takeBody(body, bodyRequest, {
       admit: (credentials) => admit(credentials, request), takeEvent, sink, arrivals: deps.arrivals.collector
     })
@@ -152,7 +154,7 @@ export function createCapture (deps: CaptureDeps): Capture {
   }
 
   async function captureLarge (request: CaptureRequest, bodyRequest: BodyRequest, chunks: Buffer[]): Promise<void> {
-    const { taken, frames, updates, unknownVisitors, arrivals } = await pool.run({
+    const { taken, frames, updates, letters, unknownVisitors, arrivals } = await pool.run({
       ...bodyRequest,
       chunks: chunks.map(ownMemory),
       hints: hintsOf(request),
@@ -167,6 +169,7 @@ export function createCapture (deps: CaptureDeps): Capture {
     counts.unknownVisitors += unknownVisitors
     deps.arrivals.collector?.add(arrivals)
     const appended = updates.map(async (update) => await persons.append(update))
+    for (const letter of letters) appended.push(quarantine.publish(letter))
     if (taken.warnings !== null) appended.push(warnings.add(taken.projectId, taken.warnings))
     await Promise.all([deps.publishFrames(frames, bodyRequest.requestId), ...appended])
     if (taken.results !== undefined) request.results = taken.results.map((result) => ({ ...result, isLost: false }))
@@ -190,10 +193,11 @@ export function createCapture (deps: CaptureDeps): Capture {
     }
   }
 
-  function count ({ projectId, received, dropped }: TakenBody): void {
+  function count ({ projectId, received, dropped, quarantined }: TakenBody): void {
     deps.rateLimit.spend(projectId, received)
     counts.received += received
     counts.accepted += received
+    counts.quarantined += quarantined
     for (const reason in dropped) {
       const events = dropped[reason as DropReason] as number
       counts.dropped[reason as DropReason] += events

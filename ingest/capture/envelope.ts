@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import { HttpError } from '../../platform/errors.ts'
+import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
 import type { DialectRequest } from '../dialects/dialect.ts'
 import { parseTimestamp } from '../normalise/timestamps.ts'
@@ -40,6 +41,10 @@ export interface RequestContext {
   warnings: RequestWarnings | null
   /** `sentAt` is that of this attempt and not of the first one: any delay is an error of the clock. */
   isAttemptTime: boolean
+  /** Events that were dead-lettered because they do not meet their schema. */
+  quarantined?: number
+  /** Of the last event that was rejected. */
+  schemaFailure?: SchemaFailure | null
 }
 
 /** Whom the request comes from. Never stored: it only tells visitors without cookies apart. */

@@ -16,7 +16,8 @@ export const DROP_REASONS = [
   'invalid_options',
   'unknown_message_type',
   'event_too_large',
-  'not_storable'
+  'not_storable',
+  'schema_rejected'
 ] as const satisfies readonly WarningReason[]
 
 export type DropReason = (typeof DROP_REASONS)[number]
@@ -27,6 +28,8 @@ export interface IngestCounts {
   received: number
   accepted: number
   dropped: Record<DropReason, number>
+  /** Accepted events that were dead-lettered because they do not meet their schema. */
+  quarantined: number
   /** Events of visitors without cookies that were stored under one id for all of them. */
   unknownVisitors: number
   /** Answers by path, then by status. */
@@ -44,6 +47,7 @@ export function createIngestCounts (metrics: Metrics, paths: readonly string[]):
     received: 0,
     accepted: 0,
     dropped: Object.fromEntries(DROP_REASONS.map((reason) => [reason, 0])) as Record<DropReason, number>,
+    quarantined: 0,
     unknownVisitors: 0,
     answers: new Map(paths.map((path) => [path, new Map(CAPTURE_STATUSES.map((status) => [status, 0]))])),
     bytes: 0
@@ -52,6 +56,8 @@ export function createIngestCounts (metrics: Metrics, paths: readonly string[]):
   metrics.counterFrom('events_accepted_total', 'Events accepted and encoded for publishing.', () => counts.accepted)
   metrics.countersFrom('events_dropped_total', 'Events dropped from accepted requests, by reason.',
     ['reason'], () => Object.entries(counts.dropped).map(([reason, count]) => [{ reason }, count] as const))
+  metrics.counterFrom('events_quarantined_total', 'Accepted events that were dead-lettered because they do not meet their schema.',
+    () => counts.quarantined)
   metrics.counterFrom('cookieless_unknown_visitors_total',
     'Events of visitors without cookies that could not be told apart, stored under $posthog_cookieless.',
     () => counts.unknownVisitors)

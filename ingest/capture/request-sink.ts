@@ -1,6 +1,9 @@
+import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
 import type { EventRow } from '../normalise/event-row.ts'
+import type { Publish } from '../publish/durable-publisher.ts'
 import type { EventPartitions } from '../publish/event-partitions.ts'
 import type { EncodedUpdate, PersonsPartitions } from '../publish/persons-partitions.ts'
+import type { BuildLetter } from '../publish/quarantine.ts'
 import type { RequestContext } from './envelope.ts'
 import type { EventResult } from './take-parsed-body.ts'
 import type { EventSink } from './take-event.ts'
@@ -11,16 +14,24 @@ export interface CapturedEvent extends EventResult {
   isLost: boolean
 }
 
+/** Where events that do not meet their schema go. */
+export interface Quarantine {
+  buildLetter: BuildLetter
+  publish: Publish
+}
+
 /** Puts the events of a small body into the open messages, and remembers which messages those are. */
 export class RequestSink implements EventSink {
   readonly #partitions: EventPartitions
   readonly #persons: PersonsPartitions
+  readonly #quarantine: Quarantine
   readonly isAnnounced: PersonsPartitions['isAnnounced']
   readonly #messages: Promise<void>[] = []
 
-  constructor (partitions: EventPartitions, persons: PersonsPartitions) {
+  constructor (partitions: EventPartitions, persons: PersonsPartitions, quarantine: Quarantine) {
     this.#partitions = partitions
     this.#persons = persons
+    this.#quarantine = quarantine
     this.isAnnounced = persons.isAnnounced
   }
 
@@ -30,6 +41,10 @@ export class RequestSink implements EventSink {
 
   appendUpdate (update: EncodedUpdate): void {
     this.#await(this.#persons.append(update))
+  }
+
+  quarantine (row: EventRow, failure: SchemaFailure, context: RequestContext): void {
+    this.#await(this.#quarantine.publish(this.#quarantine.buildLetter(row, failure, context)))
   }
 
   /** Resolves when every message that carries something of the request is durable. */

@@ -10,6 +10,7 @@ import {
 import { formatUuid, parseUuid } from '../normalise/uuid.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
 import type { CaptureRequest } from './capture.ts'
+import { describeSchemaFailure } from './check-schema.ts'
 import type { RequestContext } from './envelope.ts'
 import type { DropReason } from './ingest-counts.ts'
 
@@ -69,6 +70,7 @@ function noteReason (context: RequestContext, reason: DropReason, sent: unknown)
       case 'invalid_properties': return properties
       case 'event_too_large': return `${stringifyJson(properties).length} characters of properties`
       case 'not_storable': return undefined
+      case 'schema_rejected': return context.schemaFailure == null ? undefined : describeSchemaFailure(context.schemaFailure)
     }
   })
 }

@@ -24,6 +24,7 @@ function createSink (): EventSink & { rows: EventRow[], updates: EncodedUpdate[]
   return {
     rows, updates,
     appendRow: (row) => { rows.push(row) },
+    quarantine: () => { throw new Error('no schema is active') },
     appendUpdate: (update) => { updates.push(update) },
     isAnnounced: () => false
   }

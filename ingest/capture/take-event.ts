@@ -1,16 +1,22 @@
 import type { ErrorObject } from 'ajv'
 import validate from '../../schema/validate-event.generated.js'
+import type { ActiveSchema } from '../../platform/event-schemas/active-schemas.ts'
+import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import { derivePersonsUpdates, type IsAnnounced } from '../normalise/persons-updates.ts'
 import type { NormaliseEvent } from '../normalise/normalise-event.ts'
 import { type EncodedUpdate, encodeUpdate } from '../publish/persons-partitions.ts'
+import { checkSchema, describeSchemaFailure } from './check-schema.ts'
 import type { DropReason } from './ingest-counts.ts'
 import type { RequestContext } from './envelope.ts'
+import { noteWarning } from './request-warnings.ts'
 
 /** Where rows and persons updates go: the open messages of their partitions. */
 export interface EventSink {
   appendRow (row: EventRow, context: RequestContext): void
   appendUpdate (update: EncodedUpdate): void
+  /** Takes an event that does not meet its schema to the dead letters. */
+  quarantine (row: EventRow, failure: SchemaFailure, context: RequestContext): void
   isAnnounced: IsAnnounced
   /** Messages that the events so far went to, in order; absent when nobody asks which. */
   readonly messages?: number
@@ -34,9 +40,8 @@ export interface SentEvent {
 }
 
 /**
- * The life of one event through ingest: validate, normalise, encode, derive what it
- * changes about persons and groups. A bad event is dropped with its reason and leaves
- * its neighbours alone.
+ * The life of one event through ingest: validate, normalise, hold it against the schema of its name, encode, derive
+ * what it changes about persons and groups. A bad event is dropped with its reason and leaves its neighbours alone.
  *
  * @param onUnexpected  Called with an unexpected error; its event counts as `not_storable`, its neighbours go on.
  * @returns null when the event was taken.
@@ -49,9 +54,22 @@ export function createTakeEvent (normaliseEvent: NormaliseEvent, onUnexpected: (
       const normalised = normaliseEvent(value as SentEvent, context)
       if (typeof normalised === 'string') return normalised
       const { row, properties } = normalised
+      const schema = context.project.schemas?.get(row.event)
+      const failure = schema === undefined ? null : checkSchema(schema, normalised)
+      const mode = failure === null ? null : (schema as ActiveSchema).mode
+      if (mode === 'reject') {
+        context.schemaFailure = failure
+        return 'schema_rejected'
+      }
       // All that can fail comes before the first of it is handed over.
       const updates = derivePersonsUpdates(row, properties, sink.isAnnounced).map(encodeUpdate)
-      sink.appendRow(row, context)
+      if (mode === 'quarantine') {
+        sink.quarantine(row, failure as SchemaFailure, context)
+        context.quarantined = (context.quarantined ?? 0) + 1
+      } else {
+        if (mode === 'observe') noteWarning(context, 'schema_not_met', value, () => describeSchemaFailure(failure as SchemaFailure))
+        sink.appendRow(row, context)
+      }
       for (const update of updates) sink.appendUpdate(update)
       return null
     } catch (error) {

@@ -53,6 +53,8 @@ export interface TakenBody {
   projectId: number
   received: number
   dropped: Partial<Record<DropReason, number>>
+  /** Events that were dead-lettered because they do not meet their schema; they are not among the dropped ones. */
+  quarantined: number
   /** Dropped events and those that were changed; null: none. */
   warnings: RequestWarnings | null
   /** Of bodies in a dialect. */
@@ -92,9 +94,10 @@ export function takeBody (
     const { requestId, receivedAt, isEngage } = request
     const { sentAt, historical, isAttemptTime } = envelope
     const context: RequestContext = {
-      project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime
+      project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime, quarantined: 0,
+      schemaFailure: null
     }
-    const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, warnings: null }
+    const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, quarantined: 0, warnings: null }
     const watched = arrivals?.isWatched(project.id) === true ? new WatchedSink(rows) : null
     const sink = watched ?? rows
     for (const events of body.pieces) {
@@ -114,6 +117,7 @@ export function takeBody (
       }
     }
     taken.warnings = context.warnings
+    taken.quarantined = context.quarantined ?? 0
     return taken
 
     function takeTranslated (dialect: Dialect, sent: unknown, context: RequestContext): DropReason | null {

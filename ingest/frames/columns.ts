@@ -39,6 +39,12 @@ export class ColumnBuffer {
     this.length += 4
   }
 
+  writeInt32 (value: number): void {
+    this.reserve(4)
+    this.#view.setInt32(this.length, value, true)
+    this.length += 4
+  }
+
   /** A signed 64-bit integer within the exact range of a number. */
   writeInt64 (value: number): void {
     this.reserve(8)

@@ -10,6 +10,8 @@ import type { EventClass } from '../../schema/streams.ts'
 import type { Arrivals } from '../capture/arrivals.ts'
 import type { Admission, Admit, BodyRequest, Credentials, TakenBody } from '../capture/take-parsed-body.ts'
 import type { EncodedFrame } from '../frames/frame-encoder.ts'
+import { definitionsOf, type ProjectSchemas, type SchemaDefinition } from '../../platform/event-schemas/active-schemas.ts'
+import type { OutgoingMessage } from '../publish/durable-publisher.ts'
 import type { EncodedUpdate } from '../publish/persons-partitions.ts'
 
 export interface LargeBodyPoolOptions {
@@ -52,6 +54,8 @@ export interface LargeBodyResult {
   taken: TakenBody
   frames: RoutedFrame[]
   updates: EncodedUpdate[]
+  /** Events that do not meet their schema, as dead letters. */
+  letters: OutgoingMessage[]
   /** Events of visitors without cookies that could not be told apart. */
   unknownVisitors: number
   /** Its events for those who watch. */
@@ -70,7 +74,8 @@ const WORKER = new URL(`large-body-worker${path.extname(import.meta.filename)}`,
 /** Main thread to worker. */
 export type ToWorker =
   | { kind: 'job', job: LargeBodyJob }
-  | { kind: 'admitted', admission: Admission }
+  /** `schemas` when the thread does not have those of the project; functions do not cross threads. */
+  | { kind: 'admitted', admission: Admission, schemas: SchemaDefinition[] | 'known' | 'none' }
   /** The key was refused: the job ends. */
   | { kind: 'rejected' }
 
@@ -107,6 +112,8 @@ interface Task {
 interface Thread {
   worker: Worker
   task: Task | null
+  /** The schemas that it was given, by project. */
+  schemas: Map<number, ProjectSchemas>
 }
 
 export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPool {
@@ -143,7 +150,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     const worker = new Worker(WORKER, {
       name: 'large bodies', resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB }
     })
-    const thread: Thread = { worker, task: null }
+    const thread: Thread = { worker, task: null, schemas: new Map() }
     threads.add(thread)
     worker.on('message', (message: FromWorker) => onMessage(thread, message))
     worker.on('error', (err) => logger.error({ err }, 'a worker thread for large bodies failed'))
@@ -173,7 +180,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     const task = thread.task
     if (task === null) return
     try {
-      send(thread, { kind: 'admitted', admission: await task.admit(credentials) })
+      send(thread, { kind: 'admitted', ...withoutChecks(thread, await task.admit(credentials)) })
     } catch (error) {
       task.reject(error)
       send(thread, { kind: 'rejected' })
@@ -186,6 +193,18 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     if (task !== null) complete(task)
     startNext()
   }
+}
+
+/** The admission without the compiled schemas, and their definitions if the thread does not have them. */
+function withoutChecks (
+  { schemas: given }: Thread, admission: Admission
+): { admission: Admission, schemas: SchemaDefinition[] | 'known' | 'none' } {
+  const { schemas, ...project } = admission.project
+  const bare = { ...admission, project }
+  if (schemas === undefined) return { admission: bare, schemas: 'none' }
+  if (given.get(project.id) === schemas) return { admission: bare, schemas: 'known' }
+  given.set(project.id, schemas)
+  return { admission: bare, schemas: definitionsOf(schemas) }
 }
 
 function send ({ worker }: Thread, message: ToWorker, transfer: ArrayBuffer[] = []): void {

@@ -1,5 +1,7 @@
 import { type MessagePort, parentPort } from 'node:worker_threads'
 import { HttpError } from '../../platform/errors.ts'
+import { compileDefinitions, type ProjectSchemas } from '../../platform/event-schemas/active-schemas.ts'
+import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
 import { unwrapBody } from '../../http-body/decode-body.ts'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { EventClass } from '../../schema/streams.ts'
@@ -14,7 +16,9 @@ import type { EventRow } from '../normalise/event-row.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
 import { createPropertyReader } from '../normalise/read-properties.ts'
 import { routeRow } from '../publish/event-partitions.ts'
+import type { OutgoingMessage } from '../publish/durable-publisher.ts'
 import type { EncodedUpdate } from '../publish/persons-partitions.ts'
+import { type BuildLetter, createBuildLetter } from '../publish/quarantine.ts'
 import type {
   FromWorker, LargeBodyJob, LargeBodyResult, RefusedBody, RoutedFrame, ToWorker
 } from './large-body-pool.ts'
@@ -32,10 +36,20 @@ const readProperties = createPropertyReader(Date.now)
 let onAdmission: ((admission: Admission | null) => void) | undefined
 
 port.on('message', (message: ToWorker) => {
-  if (message.kind === 'admitted') onAdmission?.(message.admission)
+  if (message.kind === 'admitted') onAdmission?.(withSchemas(message))
   else if (message.kind === 'rejected') onAdmission?.(null)
   else void run(message.job)
 })
+
+/** The schemas of projects, compiled in this thread. */
+const compiled = new Map<number, ProjectSchemas>()
+
+function withSchemas ({ admission, schemas }: Extract<ToWorker, { kind: 'admitted' }>): Admission {
+  const { project } = admission
+  if (schemas === 'none') return admission
+  if (schemas !== 'known') compiled.set(project.id, compileDefinitions(schemas))
+  return { ...admission, project: { ...project, schemas: compiled.get(project.id)! } }
+}
 
 /** The main thread has answered the request already. */
 class RejectedError extends Error {}
@@ -50,7 +64,8 @@ async function run (job: LargeBodyJob): Promise<void> {
     arrivals.setWatches(job.watches)
     const taken = await takeBody(findEventsUnparsed(json), job, { admit, takeEvent, sink, arrivals })
     const frames = sink.finish()
-    send({ kind: 'done', result: { taken, frames, updates: sink.updates, unknownVisitors, arrivals: arrivals.take() } }, transferable(frames))
+    const { updates, letters } = sink
+    send({ kind: 'done', result: { taken, frames, updates, letters, unknownVisitors, arrivals: arrivals.take() } }, transferable(frames))
   } catch (error) {
     if (error instanceof RejectedError) send({ kind: 'ended' })
     else if (error instanceof HttpError) send({ kind: 'refused', error: toRefusal(error) })
@@ -77,6 +92,8 @@ function createTakeEventOf ({ maxEventBytes, cookielessSalts }: LargeBodyJob, on
 /** Collects the events of one body into frames of their own, which are published when all of the body proved good. */
 class FrameSink implements EventSink {
   readonly updates: EncodedUpdate[] = []
+  readonly letters: OutgoingMessage[] = []
+  readonly #buildLetter: BuildLetter
   readonly #frames: RoutedFrame[] = []
   readonly #partitions: number
   readonly #fingerprintKey: FingerprintKey | null
@@ -86,6 +103,7 @@ class FrameSink implements EventSink {
   constructor ({ partitions, fingerprintKey }: LargeBodyJob) {
     this.#partitions = partitions
     this.#fingerprintKey = fingerprintKey
+    this.#buildLetter = createBuildLetter(partitions, () => fingerprintKey)
   }
 
   appendRow (row: EventRow, context: RequestContext): void {
@@ -99,6 +117,10 @@ class FrameSink implements EventSink {
     if (needsNewMessage(row) && open.encoder.rows > 0) this.#take(open)
     open.encoder.append(row)
     if (isFull(open.encoder)) this.#take(open)
+  }
+
+  quarantine (row: EventRow, failure: SchemaFailure, context: RequestContext): void {
+    this.letters.push(this.#buildLetter(row, failure, context))
   }
 
   appendUpdate (update: EncodedUpdate): void {

@@ -25,6 +25,8 @@ export interface EventRow {
   propertyTypes: string
   /** Values of the promoted columns, in the order of `PROMOTED_PROPERTIES`. */
   promoted: readonly string[]
+  /** Version of the schema that the event was checked by, negative when it does not meet it; 0: none. */
+  schemaVersion: number
 }
 
 /** The properties that have a column of their own, in the order of their columns. */

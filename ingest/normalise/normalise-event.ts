@@ -81,7 +81,8 @@ export function createNormaliseEvent (
       groups: toGroups(properties.$groups),
       properties: stringifyJson(properties),
       propertyTypes: types,
-      promoted
+      promoted,
+      schemaVersion: 0
     }
     if (isTooLarge(row, maxEventBytes())) return 'event_too_large'
     noteChanges({ sent, properties, row, read, replaced }, context)

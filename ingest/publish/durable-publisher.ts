@@ -1,4 +1,5 @@
 import { HttpError, MillraceError } from '../../platform/errors.ts'
+import { STREAM_FULL } from '../../platform/dead-letters/publish-dead-letter.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { drainSpool, type Spool } from '../spool/spool.ts'
@@ -42,6 +43,11 @@ export interface DurablePublisherOptions {
 export interface DurablePublisher {
   publishEvents: Publish
   publishPersons: Publish
+  /**
+   * As events. But a stream that is full of dead letters says nothing about the others: the request is refused, and
+   * everything else goes on.
+   */
+  publishLetter: Publish
   /** Why the last write failed, by code; null when it succeeded. */
   readonly failures: Readonly<PublishFailures>
   /** Ends draining; what is spooled stays for the next process. The spool is to be closed after it. */
@@ -85,6 +91,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   return {
     publishEvents: async (message) => await publishOrSpool(message, isSuspect),
     publishPersons: async (message) => await publishOrSpool(message, isSuspect || !spool.isEmpty),
+    publishLetter: async (message) => await publishOrSpool(message, isSuspect),
     failures,
     async close () {
       stopped.abort()
@@ -103,6 +110,10 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
       counts.published++
       counts.observeAckMs(performance.now() - startedAt)
     } catch (error) {
+      if (isFullOfLetters(message, error)) {
+        counts.refused++
+        throw lettersFull(error)
+      }
       if (!isSuspect) logger.warn({ err: error, subject: message.subject }, 'publishing to the stream failed; messages go to the spool')
       isSuspect = true
       failures.stream = codeOf(error)
@@ -145,9 +156,8 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   }
 
   async function publishSpooled (message: OutgoingMessage): Promise<void> {
-    if (message.payload.length > link.maxPayloadBytes()) return await spool.writeRefusedRecord(message)
     try {
-      await link.publish(message)
+      if (!await publishOrSetAside(message, { link, spool })) return
       failures.stream = failures.spool = null
       counts.drained++
     } catch (error) {
@@ -156,6 +166,38 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
       throw error
     }
   }
+}
+
+/**
+ * Publishes a spooled message; sets one aside that its stream does not take while it takes others.
+ *
+ * @returns whether the stream has it.
+ */
+export async function publishOrSetAside (
+  message: OutgoingMessage, { link, spool }: { link: StreamLink, spool: Spool }
+): Promise<boolean> {
+  try {
+    if (message.payload.length > link.maxPayloadBytes()) {
+      await spool.writeRefusedRecord(message, 'it is larger than max_payload of NATS')
+      return false
+    }
+    await link.publish(message)
+    return true
+  } catch (error) {
+    if (!isFullOfLetters(message, error)) throw error
+    await spool.writeRefusedRecord(message, 'the dead-letter stream is full')
+    return false
+  }
+}
+
+/** Whether the stream of dead letters has no room for a message. */
+function isFullOfLetters ({ subject }: OutgoingMessage, error: unknown): boolean {
+  return subject.startsWith('dead.') && error instanceof MillraceError && STREAM_FULL.has(error.details.errCode)
+}
+
+function lettersFull (cause: unknown): HttpError {
+  return new HttpError(503, 'server_error', 'dead_letters_full',
+    'An event does not meet its schema, and the stream of dead letters is full. Try again.', { cause })
 }
 
 /** Codes and names only: `/_health` is public, and messages may name addresses. */

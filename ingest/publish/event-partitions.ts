@@ -184,7 +184,8 @@ class GroupCommit {
   }
 }
 
-function frameHeaders (frame: EncodedFrame, requestId: string): Record<string, string> {
+/** The headers of a message with a frame. */
+export function frameHeaders (frame: EncodedFrame, requestId: string): Record<string, string> {
   return {
     [HEADER.layout]: String(ROW_LAYOUT),
     [HEADER.rows]: String(frame.rows),

@@ -8,6 +8,8 @@ import type { ShutdownStep } from '../../platform/process-lifecycle.ts'
 import type { IngestConfig } from '../config.ts'
 import { createDurablePublisher, createPublishCounts, type PublishFailures } from './durable-publisher.ts'
 import { createEventPartitions, createPublishFrames, type EventPartitions, type PublishFrames } from './event-partitions.ts'
+import type { Quarantine } from '../capture/request-sink.ts'
+import { createBuildLetter } from './quarantine.ts'
 import { createPersonsPartitions, type PersonsPartitions } from './persons-partitions.ts'
 import { Presence } from './presence.ts'
 import { PublishedThrough } from './published-through.ts'
@@ -22,6 +24,7 @@ export interface Publishing {
   persons: PersonsPartitions
   warnings: WarningTotals
   publishFrames: PublishFrames
+  quarantine: Quarantine
   link: StreamLink
   spool: Spool
   failures: Readonly<PublishFailures>
@@ -80,6 +83,9 @@ export async function openPublishing (
     persons: createPersonsPartitions({ publish: publisher.publishPersons, nextMessageId }),
     warnings,
     publishFrames: createPublishFrames(events),
+    quarantine: {
+      buildLetter: createBuildLetter(config.streams.partitions, fingerprintKey), publish: publisher.publishLetter
+    },
     link,
     spool,
     failures: publisher.failures,

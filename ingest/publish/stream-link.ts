@@ -192,7 +192,7 @@ function createAcknowledgedPublisher (connection: NatsConnection, ackTimeoutMs: 
 function encodeHeaders ({ id, headers }: OutgoingMessage): MsgHdrs {
   let text = `NATS/1.0\r\nNats-Msg-Id: ${id}\r\n`
   for (const name in headers) text += `${name}: ${headers[name]}\r\n`
-  const bytes = Buffer.from(`${text}\r\n`, 'latin1')
+  const bytes = Buffer.from(`${text}\r\n`)
   return { encode: () => bytes } as unknown as MsgHdrs
 }
 

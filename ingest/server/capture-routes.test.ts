@@ -114,7 +114,7 @@ t.test('a process that ends answers what comes on its connections, and asks thei
   const ending = await startTestIngest(t)
   const socket = net.connect(ending.ingest.port, '127.0.0.1')
   await once(socket, 'connect')
-  const ended = ending.ingest.shutdownSteps[1]?.run()
+  const ended = ending.ingest.shutdownSteps.find(({ name }) => name === 'finish requests')?.run()
   await waitFor(() => !ending.ingest.app.server.listening)
 
   socket.write(post())

@@ -4,7 +4,7 @@ import { PostHog } from 'posthog-node'
 import t from 'tap'
 import type { EventResult } from '../capture/take-parsed-body.ts'
 import type { RequestContext } from '../capture/envelope.ts'
-import { RequestSink } from '../capture/request-sink.ts'
+import { type Quarantine, RequestSink } from '../capture/request-sink.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import type { EventPartitions } from '../publish/event-partitions.ts'
 import type { PersonsPartitions } from '../publish/persons-partitions.ts'
@@ -213,9 +213,10 @@ t.test('of events whose message could not be kept the client is told to send the
     return { ...result, messages: sink.messages }
   })
 
-  const some = new RequestSink(partitions, persons)
+  const quarantine = {} as unknown as Quarantine
+  const some = new RequestSink(partitions, persons, quarantine)
   const kept = await some.keptEvents(takeAll(some, 0, 0, 1, 1, 2, 2, 2))
-  const none = new RequestSink(partitions, persons)
+  const none = new RequestSink(partitions, persons, quarantine)
 
   // The first event after the lost message is sent again for nothing, and found to be a duplicate.
   t.same(kept.map(({ isLost }) => isLost), [false, false, true, true, true, false, false])

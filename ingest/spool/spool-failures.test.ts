@@ -136,7 +136,7 @@ t.test('a message that no stream takes is moved to a file of its own', async (t)
   const spool = await openSpool(root)
   const message = buildMessage('huge', 5000)
 
-  await spool.writeRefusedRecord(message)
+  await spool.writeRefusedRecord(message, 'too large')
 
   const bytes = await readFile(path.join(root, 'refused-huge.record'))
   t.match(decodeSpoolRecord(bytes, 0), { kind: 'message', message })
@@ -146,7 +146,7 @@ t.test('a message that no stream takes is moved to a file of its own', async (t)
 t.test('a message that no stream took is tried again by whoever opens the folder next', async (t) => {
   const root = await createRoot(t)
   const first = await openSpool(root)
-  await first.writeRefusedRecord(buildMessage('huge', 5000))
+  await first.writeRefusedRecord(buildMessage('huge', 5000), 'too large')
   await first.append(buildMessage('small'))
   await first.close()
   await writeFile(path.join(root, 'refused-broken.record'), 'no record')

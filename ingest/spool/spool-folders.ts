@@ -4,7 +4,7 @@ import { mkdirSync } from 'node:fs'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { type FileLock, flushFolder, tryLockFile } from '../../platform/durable-folder.ts'
-import type { Publish } from '../publish/durable-publisher.ts'
+import { type Publish, publishOrSetAside } from '../publish/durable-publisher.ts'
 import type { StreamLink } from '../publish/stream-link.ts'
 import { listSegments } from './segment-writer.ts'
 import { drainSpool, hasRefusedRecords, Spool } from './spool.ts'
@@ -60,9 +60,7 @@ export async function adoptSpools (
   async function run (signal: AbortSignal): Promise<void> {
     if (!link.isUp()) return
     for (const spool of await adoptOrphanedSpools(options)) {
-      const publish: Publish = async (message) => message.payload.length > link.maxPayloadBytes()
-        ? await spool.writeRefusedRecord(message)
-        : await link.publish(message)
+      const publish: Publish = async (message) => { await publishOrSetAside(message, { link, spool }) }
       await drainSpool({ spool, publish, onProgress: () => {}, logger, signal })
       if (spool.isSettled) await options.retire(spool.folder).finally(async () => await spool.close())
       else await spool.close()

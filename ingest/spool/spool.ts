@@ -114,15 +114,17 @@ export class Spool {
   }
 
   /**
-   * Puts a message that the stream can never take, because it is larger than the server allows, into a file of its
-   * own beside the segments, so that it does not block the others and is not lost. Whoever opens the folder next tries
-   * it again: a server with a larger `max_payload` takes it.
+   * Puts a message that the stream does not take, while it takes others, into a file of its own beside the segments,
+   * so that it does not block the others and is not lost. Whoever opens the folder next tries it again: a server with
+   * a larger `max_payload` takes it, or a stream with room.
+   *
+   * @param why  For the log.
    */
-  async writeRefusedRecord (message: OutgoingMessage): Promise<void> {
-    const file = path.join(this.#options.folder, `refused-${message.id}.record`)
+  async writeRefusedRecord (message: OutgoingMessage, why: string): Promise<void> {
+    const file = path.join(this.#options.folder, `refused-${message.id.replaceAll(':', '-')}.record`)
     await writeFile(file, Buffer.concat(encodeSpoolRecord(message)), { flush: true })
     this.#refused++
-    this.#options.logger.error({ file, bytes: message.payload.length }, 'moved a spooled message to a file: it is larger than max_payload of NATS; raise that and restart ingest to publish its events')
+    this.#options.logger.error({ file, bytes: message.payload.length, why }, 'moved a spooled message to a file, because its stream does not take it; repair that and restart ingest to publish its events')
   }
 
   /** Ends the writing and gives the folder back; what is left is for the next process. */

@@ -42,7 +42,8 @@ export interface NewDeadLetter {
   errorCode?: string | number
   /** Subject and sequence of the message it comes from. */
   subject: string
-  sequence: number
+  /** Absent: it was never in a stream. */
+  sequence?: number
   project?: number
   event?: string
   uuid?: string
@@ -88,7 +89,7 @@ export interface DeadLetterFilter {
 }
 
 /** JetStream API errors of a full stream: by bytes, by messages. */
-const STREAM_FULL = new Set([10077, 10047])
+export const STREAM_FULL: ReadonlySet<unknown> = new Set([10077, 10047])
 
 const MAX_ERROR_CHARACTERS = 1000
 
@@ -115,21 +116,7 @@ export async function publishDeadLetter (connection: NatsConnection, letter: New
   for (const [name, value] of Object.entries(letter.headers)) {
     if (!name.startsWith('Nats-')) message.set(name, value)
   }
-  const about: Record<keyof typeof DEAD_LETTER_HEADER, string | number | undefined> = {
-    stage: letter.stage,
-    reason: letter.reason,
-    time: new Date().toISOString(),
-    error: cutText(letter.error.replaceAll(/\s+/g, ' '), MAX_ERROR_CHARACTERS),
-    errorCode: letter.errorCode,
-    subject: letter.subject,
-    sequence: letter.sequence,
-    project: letter.project,
-    event: letter.event === undefined ? undefined : encodeURIComponent(letter.event),
-    uuid: letter.uuid
-  }
-  for (const [key, value] of Object.entries(about)) {
-    if (value !== undefined) message.set(DEAD_LETTER_HEADER[key as keyof typeof DEAD_LETTER_HEADER], String(value))
-  }
+  for (const [name, value] of Object.entries(deadLetterHeaders(letter))) message.set(name, value)
   try {
     await jetstream(connection).publish(deadLetterSubject(letter.stage, letter.reason), letter.body, {
       msgID: `dead:${letter.id}`, headers: message
@@ -138,4 +125,28 @@ export async function publishDeadLetter (connection: NatsConnection, letter: New
     if (error instanceof JetStreamApiError && STREAM_FULL.has(error.code)) throw new DeadLettersFullError(error)
     throw error
   }
+}
+
+/** The headers that say where a message failed, and why; each is one line. */
+export function deadLetterHeaders (letter: Omit<NewDeadLetter, 'headers' | 'body' | 'id'>): Record<string, string> {
+  const about: Record<keyof typeof DEAD_LETTER_HEADER, string | number | undefined> = {
+    stage: letter.stage,
+    reason: letter.reason,
+    time: new Date().toISOString(),
+    error: cutText(toLine(letter.error), MAX_ERROR_CHARACTERS),
+    errorCode: letter.errorCode === undefined ? undefined : toLine(String(letter.errorCode)),
+    subject: letter.subject,
+    sequence: letter.sequence,
+    project: letter.project,
+    event: letter.event === undefined ? undefined : encodeURIComponent(letter.event),
+    uuid: letter.uuid
+  }
+  return Object.fromEntries(Object.entries(about).flatMap(([key, value]) =>
+    value === undefined ? [] : [[DEAD_LETTER_HEADER[key as keyof typeof DEAD_LETTER_HEADER], String(value)]]))
+}
+
+/** Blanks instead of line breaks and control characters, which would end a header. */
+function toLine (text: string): string {
+  // eslint-disable-next-line no-control-regex -- these are what is replaced
+  return text.replaceAll(/[\s\u0000-\u001f\u007f]+/g, ' ')
 }

@@ -1,5 +1,6 @@
 import type { Logger } from '../logger.ts'
 import type { Metrics } from '../metrics.ts'
+import { createReadActiveSchemas, type ProjectSchemas } from '../event-schemas/active-schemas.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 import { listenPostgres } from '../postgres/listen-postgres.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
@@ -9,6 +10,8 @@ export interface Project {
   id: number
   /** The addresses of its clients are not stored. */
   anonymizeIps: boolean
+  /** The active schemas of its events; absent: none. Read together with the keys, so that a known key has them. */
+  schemas?: ProjectSchemas
 }
 
 /** A personal key, revoked and expired ones included. */
@@ -50,6 +53,8 @@ export interface OpenKeysOptions {
   databaseUrl: string
   /** Also read the owners of personal keys, for management. The login of ingest has no right to. */
   withOwners: boolean
+  /** Also read the active event schemas, for ingest. Default: false. */
+  withSchemas?: boolean
   maxWaitMs: number
   now: () => number
   logger: Logger
@@ -58,8 +63,9 @@ export interface OpenKeysOptions {
 
 /** Opens the directory of keys and keeps it current. Postgres may be unavailable. */
 export function openKeys (options: OpenKeysOptions): { keys: KeyDirectory, close: () => Promise<void> } {
-  const { sql, databaseUrl: url, withOwners, logger, metrics } = options
-  const keys = createKeyDirectory({ ...options, readKeys: createReadKeys(sql, { withOwners }) })
+  const { sql, databaseUrl: url, withOwners, withSchemas = false, logger, metrics } = options
+  const readKeys = createReadKeys(sql, { withOwners, ...withSchemas && { logger } })
+  const keys = createKeyDirectory({ ...options, readKeys })
   const refresh = (): void => { void keys.refresh() }
   const listener = listenPostgres({ url, channel: 'millrace_keys', onChange: refresh, logger })
   const timer = setInterval(refresh, REFRESH_MS).unref()
@@ -74,20 +80,31 @@ export function openKeys (options: OpenKeysOptions): { keys: KeyDirectory, close
   }
 }
 
-/** Reads the tables of keys from Postgres. */
-export function createReadKeys (sql: Sql, { withOwners }: { withOwners: boolean }): ReadKeys {
+/**
+ * Reads the tables of keys from Postgres.
+ *
+ * @param options.logger  Present: the active event schemas are read, too.
+ */
+export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: boolean, logger?: Logger }): ReadKeys {
+  const readSchemas = logger === undefined ? null : createReadActiveSchemas(sql, logger)
   return async function readKeys () {
-    const [projects, projectKeys, personalKeys] = await Promise.all([
+    const [projects, projectKeys, personalKeys, schemas] = await Promise.all([
       sql<{ id: number, anonymize_ips: boolean }[]>`SELECT id, anonymize_ips FROM projects`,
       sql<{ api_key: string, project_id: number, expires_at: Date | null }[]>`
         SELECT api_key, project_id, expires_at FROM project_api_keys`,
       sql<PersonalKeyRow[]>`
         SELECT secure_value, scopes, project_ids, expires_at, revoked_at
           ${withOwners ? sql`, user_id, last_used_at` : sql``}
-        FROM personal_api_keys`
+        FROM personal_api_keys`,
+      readSchemas?.()
     ])
     const table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
-    for (const row of projects) table.projects.set(row.id, { id: row.id, anonymizeIps: row.anonymize_ips })
+    for (const row of projects) {
+      const ofProject = schemas?.get(row.id)
+      table.projects.set(row.id, {
+        id: row.id, anonymizeIps: row.anonymize_ips, ...ofProject !== undefined && { schemas: ofProject }
+      })
+    }
     for (const row of projectKeys) {
       const project = table.projects.get(row.project_id)
       // A project created between the queries: its notification causes the next reading.

@@ -29,7 +29,7 @@ export type SearchedMessages = Pick<StreamSearch, 'searchedMessages' | 'of'>
  * The fate of an event:
  *
  * - `stored`: it is in `events`; `duplicates` says how often it came again.
- * - `dead_letter`: ClickHouse refused it; a replay stores it.
+ * - `dead_letter`: it does not meet its schema, or ClickHouse refused it; a replay stores it.
  * - `waiting`: it is in a message of the stream.
  * - `dropped`: it was answered with 200 and not stored.
  * - `deleted`: it was deleted, or would be by now if it was ever stored.
@@ -94,8 +94,10 @@ export async function findReceipt (query: EventQuery, deps: FindReceiptDeps): Pr
 
 /** Letters of persons are about what an event changes; the event itself is stored or on its way. */
 async function findLetter ({ projectId, uuid }: EventQuery, connection: NatsConnection): Promise<DeadLetter | null> {
-  for await (const { letter } of scanDeadLetters(connection, { stage: 'writer', project: projectId })) {
-    if (letter.uuid === uuid) return letter
+  for (const stage of ['schema', 'writer'] as const) {
+    for await (const { letter } of scanDeadLetters(connection, { stage, project: projectId })) {
+      if (letter.uuid === uuid) return letter
+    }
   }
   return null
 }

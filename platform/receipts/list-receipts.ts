@@ -74,18 +74,23 @@ async function withDuplicates (
   }))
 }
 
+/** The dead letters that are about one event. */
+const LETTERS_OF_EVENTS = [{ stage: 'schema', reason: 'not_met' }, { stage: 'writer', reason: 'refused' }] as const
+
 /** A letter says only in its body whose event it is. */
 async function listLetters (
   { projectId, distinctId }: ReceiptListQuery, connection: NatsConnection
 ): Promise<ListedReceipt[]> {
   const found: ListedReceipt[] = []
   const deadline = performance.now() + LETTERS_MS
-  const filter = { stage: 'writer', reason: 'refused', project: projectId, withBodies: true } as const
-  for await (const { letter, body } of scanDeadLetters(connection, filter)) {
-    if (performance.now() > deadline) break
-    const [row] = await describe(body, letter.rows)
-    if (row?.distinct_id !== distinctId || letter.uuid === null) continue
-    found.push({ uuid: letter.uuid, receivedAt: String(row.received_at), receipt: { fate: 'dead_letter', letter } })
+  for (const kind of LETTERS_OF_EVENTS) {
+    const filter = { ...kind, project: projectId, withBodies: true }
+    for await (const { letter, body } of scanDeadLetters(connection, filter)) {
+      if (performance.now() > deadline) break
+      const [row] = await describe(body, letter.rows)
+      if (row?.distinct_id !== distinctId || letter.uuid === null) continue
+      found.push({ uuid: letter.uuid, receivedAt: String(row.received_at), receipt: { fate: 'dead_letter', letter } })
+    }
   }
   return found
 }

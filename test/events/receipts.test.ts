@@ -33,9 +33,11 @@ const trace = (overrides: Partial<EventTrace>): Record<string, unknown> => toTra
 t.test('says what became of an event', async (t) => {
   const [stored, refused, sampled, dropped] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()]
   const [deleted, unknown, waiting, gone] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()]
+  const quarantined = randomUUID()
   const { client } = await createTestClickHouse(t)
   const { url, connection } = await plantDeadLetters(t, [
-    { project: 1, uuid: refused }, { project: 1, uuid: unknown, stage: 'persons' }, { project: 2, uuid: unknown }
+    { project: 1, uuid: refused }, { project: 1, uuid: unknown, stage: 'persons' }, { project: 2, uuid: unknown },
+    { project: 1, uuid: quarantined, stage: 'schema', reason: 'not_met' }
   ])
   const api = await createTestApi(t, { clickhouse: client, nats: createNatsOnDemand({ url, logger }) })
   t.equal(api.projectId, 1)
@@ -84,6 +86,7 @@ t.test('says what became of an event', async (t) => {
   t.match(await receipt(refused), {
     ...NOTHING, fate: 'dead_letter', dead_letter: { id: 1, stage: 'writer', reason: 'refused', replayable: true }
   })
+  t.match(await receipt(quarantined), { fate: 'dead_letter', dead_letter: { id: 4, stage: 'schema', reason: 'not_met', replayable: true } })
   t.strictSame(await receipt(sampled), {
     ...NOTHING, uuid: sampled, fate: 'dropped', dropped: { reason: 'missing_event_name', received_at: RECEIVED, received_by: 'a' }
   })

@@ -14,6 +14,7 @@ const SCOPES = ['*', ...OBJECTS.flatMap((object) => [`${object}:read`, `${object
 const FOLDERS: Record<string, string> = {
   dead_letters: 'dead_letter',
   event_definitions: 'event_definition',
+  event_schemas: 'event_definition',
   events: 'event',
   experiments: 'experiment',
   feature_flags: 'feature_flag',

@@ -33,6 +33,11 @@ function encodeCell (type: ColumnType, value: unknown): Uint8Array | Uint8Array[
       bytes.writeUInt32LE(Number(value ?? 0))
       return bytes
     }
+    case 'Int32': {
+      const bytes = Buffer.alloc(4)
+      bytes.writeInt32LE(Number(value ?? 0))
+      return bytes
+    }
     case 'DateTime64(3)': {
       const bytes = Buffer.alloc(8)
       bytes.writeBigInt64LE(BigInt(Number(value ?? 0)))

@@ -1,0 +1,96 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { searchQueryProperties } from '../http/list-queries.ts'
+import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import {
+  eventSchemaChangesSchema, type EventSchemaFields, eventSchemaSchema, type NewEventSchema, newEventSchemaSchema,
+  versionSchema
+} from './event-schema.ts'
+import { type EventSchemaQuery, findEventSchema, listEventSchemas, listVersions } from './read-event-schemas.ts'
+import { createEventSchema, deleteEventSchema, updateEventSchema } from './write-event-schema.ts'
+
+const read = { scope: 'event_definition:read' } as const
+const write = { scope: 'event_definition:write' } as const
+const tags = ['event schemas']
+const one = { $ref: 'EventSchema#' }
+const idParams = { type: 'object', properties: { id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } } as const
+
+interface SchemaParams {
+  Params: { project_id: string, id: number }
+}
+
+const listQuery = {
+  type: 'object',
+  properties: {
+    ...pageQueryProperties,
+    ...searchQueryProperties,
+    active: { type: 'boolean', description: 'true: only schemas with an active version; false: only the others. Default: both.' }
+  }
+}
+
+/** Management of the event schemas of a project. Ingest follows a change within a second. */
+export async function eventSchemaRoutes (
+  app: FastifyInstance, deps: { sql: Sql, publicUrl: string }
+): Promise<void> {
+  const { sql } = deps
+  app.addSchema(eventSchemaSchema)
+
+  app.get<{ Querystring: EventSchemaQuery }>('/', {
+    config: read,
+    schema: {
+      tags, summary: 'List event schemas', description: 'By name of the event.', querystring: listQuery,
+      response: { 200: pageSchema(one) }
+    }
+  }, async (request) =>
+    buildPage(request, deps.publicUrl, await listEventSchemas(sql, accessOf(request).projectId, request.query)))
+
+  app.post<{ Body: NewEventSchema }>('/', {
+    config: write,
+    schema: {
+      tags, summary: 'Create an event schema', body: newEventSchemaSchema, response: { 201: one },
+      description: 'Not enforced before a version is active.'
+    }
+  }, async (request, reply) => {
+    const { projectId, userId } = accessOf(request)
+    return await reply.code(201).send(await createEventSchema(sql, { projectId, userId }, request.body))
+  })
+
+  app.get<SchemaParams>('/:id', {
+    config: read,
+    schema: { tags, summary: 'Retrieve an event schema', params: idParams, response: { 200: one } }
+  }, async (request) => await findEventSchema(sql, keyOf(request)))
+
+  app.get<SchemaParams & { Querystring: PageQuery }>('/:id/versions', {
+    config: read,
+    schema: {
+      tags, summary: 'List the versions of an event schema', description: 'Newest first.', params: idParams,
+      querystring: { type: 'object', properties: pageQueryProperties }, response: { 200: pageSchema(versionSchema) }
+    }
+  }, async (request) => buildPage(request, deps.publicUrl, await listVersions(sql, keyOf(request), request.query)))
+
+  app.patch<SchemaParams & { Body: EventSchemaFields }>('/:id', {
+    config: write,
+    schema: {
+      tags, summary: 'Update an event schema', params: idParams, body: eventSchemaChangesSchema, response: { 200: one },
+      description: 'Another schema makes a version; active_version says which one is enforced.'
+    }
+  }, async (request) =>
+    await updateEventSchema(sql, keyOf(request), { fields: request.body, userId: accessOf(request).userId }))
+
+  app.delete<SchemaParams>('/:id', {
+    config: write,
+    schema: {
+      tags, summary: 'Delete an event schema', params: idParams,
+      description: 'It is no longer enforced. Another one of the same event counts its versions on.',
+      response: { 204: { type: 'null', description: 'Deleted.' } }
+    }
+  }, async (request, reply) => {
+    await deleteEventSchema(sql, keyOf(request))
+    return await reply.code(204).send()
+  })
+}
+
+function keyOf (request: FastifyRequest<SchemaParams>): { projectId: number, id: number } {
+  return { projectId: accessOf(request).projectId, id: request.params.id }
+}

@@ -1,0 +1,105 @@
+import { SCHEMA_MODES, type SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
+
+/** An event schema as answers show it. */
+export interface EventSchema {
+  id: number
+  team_id: number
+  event: string
+  description: string
+  owner: string
+  mode: SchemaMode
+  schema: unknown
+  version: number
+  active_version: number | null
+  created_by: UserSummary | null
+  created_at: Date
+  updated_at: Date
+}
+
+/** The columns of an `EventSchema`, for a query on `event_schemas AS s` and its newest version `v`. */
+export function selectEventSchema (sql: Sql): Statement {
+  return sql`s.id, s.project_id AS team_id, s.event, s.description, s.owner, s.mode, v.schema, s.version, s.active_version,
+    ${selectCreatedBy(sql, sql`s.created_by`)}, s.created_at, s.updated_at`
+}
+
+/** A version as answers show it. */
+export interface EventSchemaVersion {
+  version: number
+  schema: unknown
+  created_by: UserSummary | null
+  created_at: Date
+}
+
+const schema = {
+  type: 'object',
+  additionalProperties: true,
+  description: 'JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/schemas.md.'
+} as const
+
+const writable = {
+  description: { type: 'string', maxLength: 3000, description: 'What the event is for.' },
+  owner: { type: 'string', maxLength: 400, description: 'Who is asked about it: a person or a team.' },
+  mode: {
+    type: 'string',
+    enum: SCHEMA_MODES,
+    description: 'What becomes of events that do not meet the active version: observe stores and counts them, quarantine ' +
+      'dead-letters them, reject drops and counts them.'
+  },
+  schema,
+  active_version: {
+    type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Version that is enforced; null: none.'
+  }
+} as const
+
+const event = {
+  type: 'string', minLength: 1, maxLength: 200, description: 'Name of the event; each has one schema. Cannot be changed.'
+} as const
+
+const createdBy = userSummarySchema
+const dateTime = { type: 'string', format: 'date-time' } as const
+
+const readOnly = {
+  id: { type: 'integer' },
+  team_id: { type: 'integer', description: 'Id of the project.' },
+  version: { type: 'integer', description: 'Newest version; every change of the schema makes one.' },
+  created_by: createdBy,
+  created_at: dateTime,
+  updated_at: dateTime
+} as const
+
+export type EventSchemaFields = Partial<Pick<EventSchema, keyof typeof writable>>
+
+export type NewEventSchema = EventSchemaFields & Pick<EventSchema, 'event' | 'schema'>
+
+const order = [
+  'id', 'team_id', 'event', 'description', 'owner', 'mode', 'schema', 'version', 'active_version', 'created_by', 'created_at',
+  'updated_at'
+] as const
+
+const properties: Record<string, object> = { event, ...writable, ...readOnly }
+
+export const eventSchemaSchema = {
+  $id: 'EventSchema',
+  type: 'object',
+  required: order,
+  properties: Object.fromEntries(order.map((name) => [name, properties[name]]))
+}
+
+export const versionSchema = {
+  type: 'object',
+  required: ['version', 'schema', 'created_by', 'created_at'],
+  properties: { version: { type: 'integer' }, schema, created_by: createdBy, created_at: dateTime }
+} as const
+
+/** Clients may send back a whole schema: read-only fields are accepted and ignored. */
+const body = {
+  type: 'object',
+  additionalProperties: false,
+  properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((name) => [name, { readOnly: true }])) }
+}
+
+export const newEventSchemaSchema = { ...body, properties: { ...body.properties, event }, required: ['event', 'schema'] }
+
+export const eventSchemaChangesSchema = { ...body, properties: { ...body.properties, event: { readOnly: true } } }

@@ -1,0 +1,132 @@
+import { readFile } from 'node:fs/promises'
+import { type Command, Option } from 'commander'
+import type { EventSchema } from '../../api/event-schemas/event-schema.ts'
+import { findEventSchema, listEventSchemas, listVersions } from '../../api/event-schemas/read-event-schemas.ts'
+import { createEventSchema, updateEventSchema } from '../../api/event-schemas/write-event-schema.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { SCHEMA_MODES, type SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { CliContext } from '../cli-context.ts'
+import { readCount, readId, readString } from '../read-arguments.ts'
+import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+
+interface SchemaOptions extends Output {
+  project: number
+  mode?: SchemaMode
+  schemaVersion?: number
+  owner?: string
+  description?: string
+}
+
+/** `millrace schemas list|show|put|activate|disable`. */
+export function addSchemasCommands (program: Command, context: CliContext): void {
+  const group = program.command('schemas').description('schemas of the properties of events, by event')
+
+  addCommon(group.command('list').description('list the schemas of a project'))
+    .action(async ({ project, ...output }: SchemaOptions) => {
+      const { results } = await listEventSchemas(await context.postgres(), project, { limit: 1000, offset: 0 })
+      printRows(context, results, [
+        ['event', ({ event }) => event],
+        ['mode', ({ mode }) => mode],
+        ['version', ({ version }) => version],
+        ['active', ({ active_version: active }) => active],
+        ['owner', ({ owner }) => owner],
+        ['updated', ({ updated_at: updated }) => updated]
+      ], output)
+    })
+
+  addCommon(addEvent(group.command('show').description('write a version of a schema as JSON; by default the newest')))
+    .option('--schema-version <number>', 'the version', readCount)
+    .action(async (event: string, { project, schemaVersion: version }: SchemaOptions) => {
+      const schema = await readVersion(await context.postgres(), { projectId: project, event }, version)
+      context.stdout.write(`${JSON.stringify(schema, null, 2)}\n`)
+    })
+
+  addCommon(addEvent(group.command('put').description('store a schema, or a new version of one; it is enforced when it is activated')))
+    .argument('<file>', 'file with the JSON Schema of the properties')
+    .addOption(modeOption())
+    .option('--owner <owner>', 'who is asked about the event', readString(400))
+    .option('--description <text>', 'what the event is for', readString(3000))
+    .action(async (event: string, file: string, { project, mode, owner, description, ...output }: SchemaOptions) => {
+      const sql = await context.postgres()
+      const fields = {
+        schema: await readJson(file), ...mode && { mode }, ...owner && { owner }, ...description && { description }
+      }
+      const key = { projectId: project, event }
+      const known = await findEventSchema(sql, key).catch(isNotFound)
+      const stored = known === null
+        ? await createEventSchema(sql, { projectId: project, userId: null }, { event, ...fields })
+        : await updateEventSchema(sql, key, { fields, userId: null })
+      printFields(context, describe(stored), output)
+    })
+
+  addCommon(addEvent(group.command('activate').description('enforce a schema; by default its newest version')))
+    .option('--schema-version <number>', 'the version', readCount)
+    .addOption(modeOption())
+    .action(async (event: string, { project, schemaVersion: version, mode, ...output }: SchemaOptions) => {
+      const sql = await context.postgres()
+      const key = { projectId: project, event }
+      const active = version ?? (await find(sql, key)).version
+      const fields = { active_version: active, ...mode && { mode } }
+      printFields(context, describe(await updateEventSchema(sql, key, { fields, userId: null })), output)
+    })
+
+  addCommon(addEvent(group.command('disable').description('no longer enforce a schema; its versions stay')))
+    .action(async (event: string, { project, ...output }: SchemaOptions) => {
+      const sql = await context.postgres()
+      const key = { projectId: project, event }
+      await find(sql, key)
+      const fields = { active_version: null }
+      printFields(context, describe(await updateEventSchema(sql, key, { fields, userId: null })), output)
+    })
+}
+
+function addCommon (command: Command): Command {
+  return command.option('--project <id>', 'the project', readId, 1).option(...JSON_OPTION)
+}
+
+function addEvent (command: Command): Command {
+  return command.argument('<event>', 'name of the event', readString(200))
+}
+
+function modeOption (): Option {
+  return new Option('--mode <mode>', 'what becomes of events that do not meet it').choices(SCHEMA_MODES)
+}
+
+function describe (stored: EventSchema): Record<string, unknown> {
+  const { event, mode, version, active_version: active, owner, description } = stored
+  return { event, mode, version, active_version: active, owner, description }
+}
+
+interface Key {
+  projectId: number
+  event: string
+}
+
+async function find (sql: Sql, key: Key): Promise<EventSchema> {
+  const found = await findEventSchema(sql, key).catch(isNotFound)
+  if (found === null) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `project ${key.projectId} has no schema of the event ${key.event}`)
+  return found
+}
+
+async function readVersion (sql: Sql, key: Key, version?: number): Promise<unknown> {
+  const newest = await find(sql, key)
+  if (version === undefined) return newest.schema
+  const { results } = await listVersions(sql, key, { limit: 1, offset: Math.max(newest.version - version, 0) })
+  const found = results.find((each) => each.version === version)
+  if (found === undefined) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `the schema of ${key.event} has no version ${version}`)
+  return found.schema
+}
+
+function isNotFound (error: unknown): null {
+  if (error instanceof MillraceError && error.code === 'not_found') return null
+  throw error
+}
+
+async function readJson (file: string): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(file, 'utf8')) as unknown
+  } catch (cause) {
+    throw new MillraceError('MILLRACE_SCHEMA_UNREADABLE', `cannot read a JSON Schema from ${file}: ${(cause as Error).message}`, { cause })
+  }
+}

@@ -1,0 +1,138 @@
+/** The keywords of objects: which properties there must be, and what each of them must be. */
+import { type Check, fail, failBelow, isObject, spend, storedValue } from './evaluation.ts'
+import { compileRepeated, type Place, readCount, readEntries, readName, readPattern, SCHEMA_LIMITS } from './schema-place.ts'
+
+/** The keywords that are read here. */
+export const OBJECT_KEYWORDS: ReadonlySet<string> = new Set([
+  'properties', 'required', 'additionalProperties', 'patternProperties', 'minProperties', 'maxProperties', 'dependentRequired'
+])
+
+/** The checks of a schema. */
+export interface Checks {
+  /** To find out whether all hold, as fast as possible. */
+  all: Check[]
+  /** The same, each property by itself, to find out which do not hold. */
+  each: Check[]
+}
+
+/** Compiles the keywords of objects of a schema. */
+export function compileObject (schema: Readonly<Record<string, unknown>>, place: Place): Checks {
+  const { required, dependentRequired, minProperties, maxProperties } = schema
+  const named = readProperties(schema.properties, place.at('properties'))
+  for (const name of readNames(required ?? [], place.at('required'))) {
+    const property = named.get(name)
+    if (property === undefined) named.set(name, { name, isRequired: true, check: () => true })
+    else property.isRequired = true
+  }
+  const properties = [...named.values()]
+  const others = [
+    ...compileUnnamed(schema, place),
+    ...dependentRequired === undefined ? [] : compileDependent(dependentRequired, place.at('dependentRequired')),
+    ...minProperties === undefined ? [] : [compileSize('minProperties', readCount(minProperties, place.at('minProperties')))],
+    ...maxProperties === undefined ? [] : [compileSize('maxProperties', readCount(maxProperties, place.at('maxProperties')))]
+  ]
+  return {
+    all: [...properties.length === 0 ? [] : [compileNamed(properties)], ...others],
+    each: [...properties.map((property) => compileNamed([property])), ...others]
+  }
+}
+
+/** What a schema says about a property by its name. */
+interface Property {
+  name: string
+  isRequired: boolean
+  check: Check
+}
+
+function readProperties (value: unknown, place: Place): Map<string, Property> {
+  return new Map(readEntries(value ?? {}, place).map(([sent, subschema]) => {
+    const here = place.at(sent)
+    const name = readName(sent, here)
+    return [name, { name, isRequired: false, check: here.compile(subschema) }]
+  }))
+}
+
+function compileNamed (properties: readonly Property[]): Check {
+  const names = properties.map(({ name }) => name)
+  const checks = properties.map(({ check }) => check)
+  const required = properties.map(({ isRequired }) => isRequired)
+  const inherited = names.map((name) => name in Object.prototype)
+  return (value) => {
+    if (!isObject(value)) return true
+    for (let i = 0; i < names.length; i++) {
+      const name = names[i]!
+      // Every object inherits some names: only a look at its own properties tells.
+      const property = inherited[i]! && !Object.hasOwn(value, name) ? undefined : value[name]
+      // A property without a value is none: JSON leaves it out.
+      if (property === undefined) {
+        if (required[i]!) return fail('required', undefined) || failBelow(name)
+      } else if (!checks[i]!(typeof property === 'string' ? property : storedValue(property))) {
+        return failBelow(name)
+      }
+    }
+    return true
+  }
+}
+
+/** What holds for properties by a pattern of their name, or for those that nothing else names. */
+function compileUnnamed (schema: Readonly<Record<string, unknown>>, place: Place): Check[] {
+  const { properties, patternProperties, additionalProperties } = schema
+  const patterns = readEntries(patternProperties ?? {}, place.at('patternProperties')).map(([pattern, subschema]) => {
+    const here = place.at('patternProperties', pattern)
+    return { test: readPattern(pattern, here), ...compileRepeated(subschema, here) }
+  })
+  const others = additionalProperties === undefined ? null : compileRepeated(additionalProperties, place.at('additionalProperties'))
+  if (patterns.length === 0 && others === null) return []
+  const names = new Set(Object.keys(properties ?? {}))
+  const steps = [...patterns, others ?? { steps: 0 }].reduce((sum, each) => sum + each.steps, 10)
+  return [(value) => {
+    if (!isObject(value)) return true
+    for (const name in value) {
+      if (value[name] === undefined) continue
+      if (!spend(steps)) return fail('limit', value)
+      const property = storedValue(value[name])
+      let isNamed = names.has(name)
+      for (const { test, check } of patterns) {
+        if (!test(name)) continue
+        isNamed = true
+        if (!check(property)) return failBelow(name)
+      }
+      // Whatever is not right about it, the name is not among those that are known.
+      if (!isNamed && others !== null && !others.check(property)) return fail('additionalProperties', property) || failBelow(name)
+    }
+    return true
+  }]
+}
+
+function compileDependent (value: unknown, place: Place): Check[] {
+  return readEntries(value, place).flatMap(([name, names]) => {
+    readName(name, place.at(name))
+    const read = createRead(name)
+    return readNames(names, place.at(name)).map((other): Check => {
+      const readOther = createRead(other)
+      return (object) => {
+        if (!isObject(object) || read(object) === undefined || readOther(object) !== undefined) return true
+        return fail('dependentRequired', undefined) || failBelow(other)
+      }
+    })
+  })
+}
+
+function compileSize (keyword: 'minProperties' | 'maxProperties', limit: number): Check {
+  return (value) => {
+    if (!isObject(value)) return true
+    let size = 0
+    for (const name in value) if (value[name] !== undefined) size++
+    return (keyword === 'minProperties' ? size >= limit : size <= limit) || fail(keyword, value)
+  }
+}
+
+function createRead (name: string): (object: Readonly<Record<string, unknown>>) => unknown {
+  if (name in Object.prototype) return (object) => Object.hasOwn(object, name) ? object[name] : undefined
+  return (object) => object[name]
+}
+
+function readNames (value: unknown, place: Place): string[] {
+  if (!Array.isArray(value) || value.length > SCHEMA_LIMITS.values) throw place.error(`A list of at most ${SCHEMA_LIMITS.values} names is expected.`)
+  return value.map((name, index) => readName(name, place.at(String(index))))
+}

@@ -1,0 +1,112 @@
+/** The keywords of texts: `minLength`, `maxLength`, `pattern`, `format`. */
+import { RE2JS } from 're2js'
+import { type Check, fail, spend } from './evaluation.ts'
+
+/** Characters of a pattern at most. */
+export const MAX_PATTERN_LENGTH = 500
+
+/** Instructions of a pattern at most, as the engine counts them: `{1,100}` repeats what it follows a hundred times. */
+export const MAX_PATTERN_SIZE = 2000
+
+/** The formats; each expression takes time linear in the text. */
+const FORMATS = {
+  'date-time': /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/,
+  date: /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])$/,
+  email: /^[^\s@]{1,64}@[^\s@]{1,255}$/,
+  uri: /^[A-Za-z][A-Za-z0-9+.-]*:[^\s<>"{}|\\^`]+$/,
+  uuid: /^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$/
+} as const
+
+export const FORMAT_NAMES: readonly string[] = Object.keys(FORMATS)
+
+/** Characters of a text with a format at most; longer ones have none. */
+const MAX_FORMAT_TEXT = 8192
+
+/** Matches a text; false also when the steps of the event are used up. */
+export type TextTest = (text: string) => boolean
+
+export function compileLength (keyword: 'minLength' | 'maxLength', limit: number): Check {
+  // Characters are code points, of which a text has between half its length and its length.
+  return keyword === 'minLength'
+    ? (value) => typeof value !== 'string' || (value.length >= limit && (value.length >= 2 * limit || countCharacters(value) >= limit)) || fail(keyword, value)
+    : (value) => typeof value !== 'string' || value.length <= limit || (value.length <= 2 * limit && countCharacters(value) <= limit) || fail(keyword, value)
+}
+
+export function compileFormat (name: string): Check {
+  const expression = FORMATS[name as keyof typeof FORMATS]
+  return (value) => typeof value !== 'string' || (value.length <= MAX_FORMAT_TEXT && expression.test(value)) || fail('format', value)
+}
+
+export function compilePatternCheck (test: TextTest): Check {
+  return (value) => typeof value !== 'string' || test(value) || fail('pattern', value)
+}
+
+/**
+ * Compiles a pattern for the engine that flags use, whose time is linear in the text.
+ *
+ * @returns the test, or what is wrong with the pattern.
+ */
+export function compilePattern (pattern: string): TextTest | string {
+  if (pattern.length > MAX_PATTERN_LENGTH) return `A pattern has at most ${MAX_PATTERN_LENGTH} characters.`
+  // Before it is compiled, which takes time, too.
+  if (estimateSize(pattern) > MAX_PATTERN_SIZE) return `The pattern repeats too much: it would have more than ${MAX_PATTERN_SIZE} instructions.`
+  const prefix = /^\^((?:\\[$.^_-]|[\w $-])+)$/.exec(pattern)?.[1]
+  // A pattern for the beginning of a name, such as ^\$ for the properties of SDKs, needs no engine.
+  if (prefix !== undefined && !/(?<!\\)\$/.test(prefix) && !/\\\w/.test(prefix)) {
+    const text = prefix.replaceAll('\\', '')
+    return (value) => value.startsWith(text)
+  }
+  try {
+    const compiled = RE2JS.compile(pattern)
+    const size = compiled.programSize()
+    if (size > MAX_PATTERN_SIZE) return `The pattern has ${size} instructions, more than ${MAX_PATTERN_SIZE}.`
+    return (value) => spend(value.length * size) && compiled.test(value)
+  } catch {
+    return 'The pattern is not a regular expression of RE2, which has no look-around and no back-references.'
+  }
+}
+
+/** About how many instructions a pattern has: its atoms, times the repetitions around them. */
+function estimateSize (pattern: string): number {
+  const outer: number[] = []
+  let size = 0
+  let atom = 0
+  for (let at = 0; at < pattern.length; at++) {
+    const char = pattern[at] as string
+    if (char === '(') {
+      outer.push(size)
+      size = atom = 0
+    } else if (char === ')') {
+      atom = size + 2
+      size = (outer.pop() ?? 0) + atom
+    } else if (char === '{') {
+      const [counted, least = '', most = ''] = /^\{(\d{1,6})(?:,(\d{0,6}))?\}/.exec(pattern.slice(at)) ?? []
+      if (counted === undefined) continue
+      size += atom * (Math.max(Number(least), Number(most), 1) - 1)
+      at += counted.length - 1
+    } else {
+      if (char === '\\') at++
+      else if (char === '[') at = endOfClass(pattern, at)
+      atom = 2
+      size += atom
+    }
+  }
+  return size
+}
+
+function endOfClass (pattern: string, start: number): number {
+  for (let at = start + 2; at < pattern.length; at++) {
+    if (pattern[at] === '\\') at++
+    else if (pattern[at] === ']') return at
+  }
+  return pattern.length
+}
+
+function countCharacters (text: string): number {
+  let count = text.length
+  // The second halves of pairs; lone surrogates are characters.
+  for (let at = 1; at < text.length; at++) {
+    if ((text.charCodeAt(at) & 0xfc00) === 0xdc00 && (text.charCodeAt(at - 1) & 0xfc00) === 0xd800) count--
+  }
+  return count
+}
