@@ -41,6 +41,7 @@ export const INGESTION_WARNINGS = {
   too_many_groups: 'cut',
   column_cut: 'cut',
   property_not_described: 'cut',
+  visitor_unknown: 'cut',
   rate_limited: 'refused',
   wrong_key: 'refused',
   illegal_distinct_id: 'refused',

@@ -81,7 +81,7 @@ t.test('an $identify names the visitor of the day, and never all visitors', asyn
   const tooOld = take({ distinctId: 'ann', properties }, NOON - 100 * HOUR_MS, context)
 
   t.same(known, { distinctId: 'ann', properties: { $cookieless_mode: true, $anon_distinct_id: visitorOf() } })
-  t.same(tooOld, { distinctId: 'ann', properties: { $cookieless_mode: true } })
+  t.same(tooOld, { distinctId: 'ann', properties: { $cookieless_mode: true }, missing: 'salt of the day' })
 })
 
 t.test('visitors that cannot be told apart keep the id of all, and are counted', async (t) => {
@@ -91,6 +91,12 @@ t.test('visitors that cannot be told apart keep the id of all, and are counted',
   t.equal(visitorOf({}, { visitor: { address: '', userAgent: 'Firefox' } }), COOKIELESS_ID)
   t.equal(visitorOf({}, { visitor: { address: '203.0.113.7', userAgent: '' } }), COOKIELESS_ID)
   t.equal(unknown, 3)
+  const missing = (time: number, visitor: RequestContext['visitor']): unknown =>
+    take({ distinctId: COOKIELESS_ID, properties: {} }, time, { ...context, visitor }).missing
+  t.same([
+    missing(NOON, context.visitor), missing(NOON - 72 * HOUR_MS, context.visitor),
+    missing(NOON, { address: '', userAgent: 'Firefox' }), missing(NOON, { address: '203.0.113.7', userAgent: '' })
+  ], [undefined, 'salt of the day', 'address', 'user agent'])
 })
 
 t.end()

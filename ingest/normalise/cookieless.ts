@@ -16,6 +16,8 @@ export interface CookielessDeps {
 export interface CookielessEvent {
   distinctId: string
   properties: Properties
+  /** What was missing to tell the visitor from others; absent when nothing was. */
+  missing?: 'address' | 'user agent' | 'salt of the day'
 }
 
 export type TakeCookieless = (
@@ -43,7 +45,7 @@ const LATEST_OFFSET = 12 * 60
  * an id of its own keeps it. An `$identify` names today's visitor as the one that the user was.
  *
  * Without the salt (the event is too old, or Postgres was never there), the address or the user agent, the event is
- * stored under `$posthog_cookieless`, as it was sent: such visitors cannot be told apart.
+ * stored under `$posthog_cookieless`, as it was sent: such visitors cannot be told apart. It is an ingestion warning.
  */
 export function createTakeCookieless ({ salts, onUnknownVisitor }: CookielessDeps): TakeCookieless {
   return function takeCookieless ({ distinctId, properties }, time, context) {
@@ -59,7 +61,8 @@ export function createTakeCookieless ({ salts, onUnknownVisitor }: CookielessDep
       onUnknownVisitor()
       // Nobody may be merged with all visitors of a project.
       const { $anon_distinct_id: anonymousId, ...others } = stored
-      return { distinctId, properties: anonymousId === COOKIELESS_ID ? others : stored }
+      const missing = address === '' ? 'address' : userAgent === '' ? 'user agent' : 'salt of the day'
+      return { distinctId, properties: anonymousId === COOKIELESS_ID ? others : stored, missing }
     }
     const parts = [String(context.project.id), address, textOr(properties.$host, ''), userAgent]
     const visitor = `cookieless_${createHmac('sha256', salt).update(JSON.stringify(parts)).digest('base64url').slice(0, 22)}`

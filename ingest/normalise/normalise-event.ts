@@ -1,6 +1,6 @@
 import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../platform/identity.ts'
-import { isCookieless, type TakeCookieless } from './cookieless.ts'
+import { type CookielessEvent, isCookieless, type TakeCookieless } from './cookieless.ts'
 import { PROMOTED_IP, type EventRow, type UuidWords } from './event-row.ts'
 import type { DropReason } from '../capture/ingest-counts.ts'
 import type { RequestContext } from '../capture/envelope.ts'
@@ -64,7 +64,8 @@ export function createNormaliseEvent (
     properties = mergePersonProperties(sent, properties)
     if (replaced) properties = { ...properties, $original_timestamp: sent.timestamp ?? null }
     const cookieless = isCookieless(distinctId, properties)
-    if (cookieless) ({ distinctId, properties } = takeCookieless({ distinctId, properties }, time, context))
+    let missing: CookielessEvent['missing']
+    if (cookieless) ({ distinctId, properties, missing } = takeCookieless({ distinctId, properties }, time, context))
     if (context.project.anonymizeIps && properties.$ip !== undefined) properties = withoutIp(properties)
 
     const event = toEventName(sent.event)
@@ -85,7 +86,7 @@ export function createNormaliseEvent (
       schemaVersion: 0
     }
     if (isTooLarge(row, maxEventBytes())) return 'event_too_large'
-    noteChanges({ sent, properties, row, read, replaced }, context)
+    noteChanges({ sent, properties, row, read, replaced, missing }, context)
     return { row, properties }
   }
 }

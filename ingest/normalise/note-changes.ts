@@ -4,6 +4,7 @@ import { MAX_DISTINCT_ID_LENGTH, MAX_GROUP_KEY_LENGTH, MAX_NAME_LENGTH } from '.
 import type { RequestContext } from '../capture/envelope.ts'
 import { noteWarning } from '../capture/request-warnings.ts'
 import type { SentEvent } from '../capture/take-event.ts'
+import type { CookielessEvent } from './cookieless.ts'
 import type { EventRow, UuidWords } from './event-row.ts'
 import type { ReadProperties } from './read-properties.ts'
 import { whyReplaced } from './timestamps.ts'
@@ -18,14 +19,16 @@ export interface NormalisedParts {
   read: ReadProperties
   /** The time is not the one that was sent. */
   replaced: boolean
+  missing: CookielessEvent['missing']
 }
 
 /** Notes everything that was replaced or cut. Costs some comparisons for an event that is stored as it came. */
 export function noteChanges (parts: NormalisedParts, context: RequestContext): void {
-  const { sent, properties, row, read, replaced } = parts
+  const { sent, properties, row, read, replaced, missing } = parts
   if (replaced) {
     noteWarning(context, whyReplaced(sent.timestamp, row.timestamp), sent, () => sent.timestamp ?? sent.offset)
   }
+  if (missing !== undefined) noteWarning(context, 'visitor_unknown', sent, () => `no ${missing}`)
   if (mayBeDerived(row.uuid) && isDerived(sent.uuid)) noteWarning(context, 'uuid_invalid', sent, () => sent.uuid)
   if (row.event.length < sent.event.length) noteWarning(context, 'event_name_cut', sent, () => sent.event)
   if (row.distinctId.length >= MAX_DISTINCT_ID_LENGTH) {
