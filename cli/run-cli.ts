@@ -20,6 +20,7 @@ import { addSchemasCommands } from './commands/schemas.ts'
 import { addServiceCommands } from './commands/service.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { addUpgradeCommands, UPGRADE_WAITS } from './commands/upgrade.ts'
+import { addWatermarkCommands } from './commands/watermark.ts'
 import { readDuration } from './read-arguments.ts'
 
 /** Adds the commands of one group, such as `keys create`. A new group is one file, and one name in `GROUPS`. */
@@ -28,7 +29,8 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addServiceCommands, addStatusCommands, addLogsCommands,
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
-  addDeadLettersCommands, addEventCommands, addAuditCommands, addBackupCommands, addUpgradeCommands,
+  addDeadLettersCommands, addEventCommands, addAuditCommands, addWatermarkCommands,
+  addBackupCommands, addUpgradeCommands,
   addRetentionCommands, addPropertiesCommands, addSchemasCommands, addLoginsCommands
 ]
 

@@ -1,11 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
-import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
+import { pageQueryProperties } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { deleteEventDefinition, updateEventDefinition } from './change-event-definition.ts'
 import { type EventDefinitionChanges, eventDefinitionChangesSchema, eventDefinitionSchema, findEventDefinition } from './event-definition.ts'
+import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
 import { EVENT_ORDERINGS, EVENT_TYPES, type EventDefinitionQuery, listEventDefinitions } from './list-event-definitions.ts'
 
 const read = { scope: 'event_definition:read' } as const
@@ -39,11 +40,10 @@ export async function eventDefinitionRoutes (
 
   app.get<{ Querystring: EventDefinitionQuery }>('/', {
     config: read,
-    schema: { tags, summary: 'List event definitions', querystring: listQuery, response: { 200: pageSchema(one) } }
+    schema: { tags, summary: 'List event definitions', querystring: listQuery, response: { 200: definitionPageSchema(one) } }
   }, async (request, reply) => {
-    const { asOf, ...content } = await listEventDefinitions(sql, accessOf(request).projectId, request.query)
-    if (asOf !== null) reply.header('millrace-definitions-as-of', asOf.toISOString())
-    return buildPage(request, deps.publicUrl, content)
+    const page = await listEventDefinitions(sql, accessOf(request).projectId, request.query)
+    return answerDefinitions({ request, reply, publicUrl: deps.publicUrl }, page)
   })
 
   app.get<UuidParams>('/:id', {

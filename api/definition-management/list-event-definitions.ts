@@ -1,6 +1,7 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
-import type { PageContent, PageQuery } from '../http/pagination.ts'
+import type { PageQuery } from '../http/pagination.ts'
+import { type DefinitionPage, type DefinitionTotals, selectFreshness } from './definition-page.ts'
 import { type EventDefinition, selectEventDefinition } from './event-definition.ts'
 
 /** Which events to list: all, those of SDKs (`$pageview`), or custom ones. */
@@ -17,10 +18,7 @@ export interface EventDefinitionQuery extends PageQuery {
   after?: string
 }
 
-export interface EventDefinitionPage extends PageContent<EventDefinition> {
-  /** Events up to this time are counted; null before the first roll-up. */
-  asOf: Date | null
-}
+export type EventDefinitionPage = DefinitionPage<EventDefinition>
 
 /**
  * Lists a page of event definitions with two queries.
@@ -36,8 +34,8 @@ export async function listEventDefinitions (
   const after = decodeCursor(query.after, query.ordering, [order.kind, 'text'])
 
   const [totals, rows] = await Promise.all([
-    sql<{ count: number, as_of: Date | null }[]>`
-      SELECT count(*) AS count, (SELECT read_up_to FROM roll_up_state WHERE source = 'recent changes') AS as_of FROM event_definitions d WHERE ${where}`,
+    sql<DefinitionTotals[]>`
+      SELECT count(*) AS count, ${selectFreshness(sql)} FROM event_definitions d WHERE ${where}`,
     sql<(EventDefinition & { sort_key: string })[]>`
       SELECT ${selectEventDefinition(sql)}, (${order.key})::text AS sort_key
       FROM event_definitions d
@@ -50,7 +48,7 @@ export async function listEventDefinitions (
     count: totals[0]?.count ?? 0,
     cursorOf: (last) => encodeCursor(query.ordering, [last.sort_key, last.name])
   })
-  return { ...page, asOf: totals[0]?.as_of ?? null }
+  return { ...page, asOf: totals[0]?.as_of ?? null, completeThrough: totals[0]?.complete_through ?? null }
 }
 
 function matchType (sql: Sql, type: EventDefinitionQuery['event_type']): Statement {

@@ -1,14 +1,11 @@
 import { hash } from 'node:crypto'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
-import type { PageContent } from '../http/pagination.ts'
+import { type DefinitionPage, type DefinitionTotals, selectFreshness } from './definition-page.ts'
 import { type PropertyDefinition, selectPropertyDefinition } from './property-definition.ts'
 import { type PropertyDefinitionQuery, type PropertyFilter, readPropertyFilter } from './property-query.ts'
 
-export interface PropertyDefinitionPage extends PageContent<PropertyDefinition> {
-  /** Events up to this time are counted; null before the first roll-up. */
-  asOf: Date | null
-}
+export type PropertyDefinitionPage = DefinitionPage<PropertyDefinition>
 
 /**
  * Lists a page of property definitions with two queries: first the ones seen on the events of the request, then by
@@ -29,9 +26,8 @@ export async function listPropertyDefinitions (
   const [lastUnseen = '', lastName = ''] = after ?? []
 
   const [totals, rows] = await Promise.all([
-    sql<{ count: number, as_of: Date | null }[]>`
-      SELECT count(*) AS count, (SELECT read_up_to FROM roll_up_state WHERE source = 'recent changes') AS as_of
-      FROM property_definitions d WHERE ${where}`,
+    sql<DefinitionTotals[]>`
+      SELECT count(*) AS count, ${selectFreshness(sql)} FROM property_definitions d WHERE ${where}`,
     sql<PropertyDefinition[]>`
       SELECT ${selectPropertyDefinition(sql, isSeen)}
       FROM property_definitions d
@@ -44,7 +40,7 @@ export async function listPropertyDefinitions (
     count: totals[0]?.count ?? 0,
     cursorOf: (last) => encodeCursor(order, [last.is_seen_on_filtered_events === 'true' ? '0' : '1', last.name])
   })
-  return { ...page, asOf: totals[0]?.as_of ?? null }
+  return { ...page, asOf: totals[0]?.as_of ?? null, completeThrough: totals[0]?.complete_through ?? null }
 }
 
 /** Different event names have different orders; a digest keeps the cursor short however many there are. */

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { buildPage, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
+import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { deletePropertyDefinition, updatePropertyDefinition } from './change-property-definition.ts'
 import { listPropertyDefinitions } from './list-property-definitions.ts'
@@ -25,12 +25,11 @@ export async function propertyDefinitionRoutes (
     schema: {
       tags, summary: 'List property definitions', querystring: propertyDefinitionQuerySchema,
       description: 'Properties that were seen on event_names first, then by name.',
-      response: { 200: pageSchema(one) }
+      response: { 200: definitionPageSchema(one) }
     }
   }, async (request, reply) => {
-    const { asOf, ...content } = await listPropertyDefinitions(sql, accessOf(request).projectId, request.query)
-    if (asOf !== null) reply.header('millrace-definitions-as-of', asOf.toISOString())
-    return buildPage(request, deps.publicUrl, content)
+    const page = await listPropertyDefinitions(sql, accessOf(request).projectId, request.query)
+    return answerDefinitions({ request, reply, publicUrl: deps.publicUrl }, page)
   })
 
   app.get<UuidParams>('/:id', {

@@ -133,7 +133,11 @@ export const metricResultsSchema = {
 
 const refreshed = {
   last_refresh: { type: 'string', format: 'date-time', description: 'When it was computed.' },
-  is_cached: { type: 'boolean' }
+  is_cached: { type: 'boolean' },
+  complete_through: {
+    type: ['string', 'null'], format: 'date-time',
+    description: 'Every acknowledged event received before is in the numbers; null while that is not known.'
+  }
 }
 
 function withExperiment (properties: object): object {

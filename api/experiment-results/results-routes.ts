@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { readWatermark } from '../../platform/watermark.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { parseInteger } from '../http/request-values.ts'
 import { experimentIdParams, type ExperimentParams } from '../experiments/experiment-routes.ts'
@@ -26,7 +27,7 @@ const refreshQuery = { refresh: { type: 'boolean', default: false, description: 
 
 /** Results of experiments (docs/contract/service.md 4.1): numbers of ClickHouse, and what they mean. */
 export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
-  const cache = createResultsCache<MetricResults>({ ttlMs: TTL_MS, maxEntries: 1000, now: deps.now })
+  const cache = createResultsCache<Measured>({ ttlMs: TTL_MS, maxEntries: 1000, now: deps.now })
   app.addSchema(metricResultsSchema)
   // Named one by one: the options of this scope also hold its prefix.
   await app.register(requiresFlagRoute, { sql: deps.sql, clickhouse: deps.clickhouse, now: deps.now })
@@ -37,13 +38,16 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
 
   async function measure (
     projectId: number, experiment: LaunchedExperiment, metric: Metric, refresh: boolean
-  ): Promise<Refreshed<MetricResults>> {
+  ): Promise<Refreshed<Measured>> {
     const { scope, variants } = await findScope(deps.sql, projectId, experiment, new Date(deps.now()))
     // What is measured, without the moment: a changed experiment is another key.
     const { id, parameters, end_date: end } = experiment
     const key = JSON.stringify([id, parameters, end, { ...scope, until: null }, variants, metric])
     return await cache.get(key, refresh, async () => {
-      return await computeResults(deps.clickhouse, { experiment, metric, scope, variants })
+      // Before anything is counted: what was complete then is in the numbers. Without ClickHouse, those say so.
+      const watermark = await readWatermark(deps.clickhouse).catch(() => null)
+      const results = await computeResults(deps.clickhouse, { experiment, metric, scope, variants })
+      return { results, completeThrough: watermark?.completeThrough ?? null }
     })
   }
 
@@ -61,7 +65,11 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     const metric = readMetric('filters', experiment.filters)
     if (metric === undefined) throw invalidExperiment('filters', 'Experiment has no target metric', 'required')
     const { value, lastRefresh, isCached } = await measure(projectId, experiment, metric, request.query.refresh)
-    return { ...experiment, last_refresh: lastRefresh, is_cached: isCached, result: describe(value) }
+    const { results, completeThrough } = value
+    return {
+      ...experiment, last_refresh: lastRefresh, is_cached: isCached, complete_through: completeThrough,
+      result: describe(results)
+    }
   })
 
   app.get<ExperimentParams & { Querystring: { refresh: boolean, id?: string } }>('/:id/secondary_results', {
@@ -79,16 +87,18 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     const experiment = await findLaunched(projectId, request.params.id)
     const metrics = readSecondaryMetrics(experiment.secondary_metrics)
     const chosen = chooseMetrics(metrics, request.query.id)
-    const results: Refreshed<MetricResults>[] = []
+    const results: Refreshed<Measured>[] = []
     // One after the other: a person waits for them, and the server has others to serve.
     for (const metric of chosen) results.push(await measure(projectId, experiment, metric, request.query.refresh))
     const one = request.query.id !== undefined
-    const values = results.map(({ value }) => Object.fromEntries(value.variants.map(({ key, mean }) => [key, mean])))
-    const analyses = results.map(({ value }) => describe(value))
+    const values = results.map(({ value: { results: { variants } } }) =>
+      Object.fromEntries(variants.map(({ key, mean }) => [key, mean])))
+    const analyses = results.map(({ value }) => describe(value.results))
     return {
       ...experiment,
       last_refresh: new Date(Math.min(...results.map(({ lastRefresh }) => lastRefresh.getTime()))),
       is_cached: results.every(({ isCached }) => isCached),
+      complete_through: earliest(results.map(({ value }) => value.completeThrough)),
       result: one ? values[0] : values,
       analysis: one ? analyses[0] : analyses
     }
@@ -112,6 +122,18 @@ function describe (results: MetricResults): object {
     probability: Object.fromEntries(results.variants.map(({ key, probability }) => [key, probability])),
     credible_intervals: Object.fromEntries(results.variants.map(({ key, credibleInterval }) => [key, credibleInterval]))
   }
+}
+
+/** Null when one of them is not known. */
+function earliest (moments: readonly (Date | null)[]): Date | null {
+  const known = moments.filter((moment) => moment !== null)
+  return known.length < moments.length ? null : new Date(Math.min(...known.map((moment) => moment.getTime())))
+}
+
+interface Measured {
+  results: MetricResults
+  /** Every acknowledged event received before is in the results; null while that is not known. */
+  completeThrough: Date | null
 }
 
 /** A value with the moment it was computed at. */

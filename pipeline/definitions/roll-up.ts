@@ -2,6 +2,7 @@ import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { readWatermark } from '../../platform/watermark.ts'
 import { startRounds } from '../periodic-work.ts'
 import { readSql } from '../read-sql.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'
@@ -35,9 +36,13 @@ const ROLL_UP_LOCK = 4_725_372
  */
 const OVERLAP_MS = 120_000
 
-/** Names of the rows of `roll_up_state` with the day of the last sweep, and the time up to which was read. */
+/**
+ * Names of the rows of `roll_up_state` with the day of the last sweep, the time up to which was read, and the watermark
+ * that all of it covers.
+ */
 const SWEEP = 'daily sweep'
 const RECENT = 'recent changes'
+const COMPLETE = 'complete through'
 
 /** Maximum rows of one statement in Postgres. */
 const ROWS_PER_UPSERT = 2000
@@ -124,6 +129,8 @@ export async function rollUpDefinitions (
     if (state.recentAgeMs < options.minPauseMs) return { kind: 'skipped' }
 
     await forgetFuture(sql)
+    // What was complete before the counts are read is in them.
+    const watermark = await readWatermark(stores.clickhouse)
     // Before anything is read, by the clock that stamps the rows.
     const { nowMs, today, clockLeadMs } = await compareClocks(stores.clickhouse, sql)
     const sweep = state.sweptDay !== today
@@ -134,6 +141,7 @@ export async function rollUpDefinitions (
       definitions += await rollUpSource(source, { clickhouse: stores.clickhouse, sql }, { since, nowMs, clockLeadMs })
     }
     await writeState(sql, RECENT, new Date(nowMs).toISOString())
+    if (watermark !== null) await writeState(sql, COMPLETE, watermark.completeThrough.toISOString())
     if (sweep) await writeState(sql, SWEEP, `${today}T00:00:00Z`)
     return { kind: 'done', definitions, swept: sweep }
   }) as RollUpOutcome

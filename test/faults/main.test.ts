@@ -14,7 +14,7 @@ async function runMain (...args: string[]): Promise<{ code: number | null, out: 
 }
 
 t.test('an event that is removed and one that is repeated behind its back are reported, with exit status 1', { timeout: 120_000 }, async (t) => {
-  const { code, out } = await runMain('--minutes', '0.01', '--fault', 'ingest-kill', '--rate', '500', '--tamper')
+  const { code, out } = await runMain('--minutes', '0.01', '--fault', 'ingest-kill', '--rate', '500', '--tamper', '--tamper-watermark')
   const logs = /^logs: (.*)$/m.exec(out)?.[1]
   if (logs !== undefined) await rm(logs, { recursive: true, force: true })
 
@@ -24,6 +24,7 @@ t.test('an event that is removed and one that is repeated behind its back are re
   t.match(out, /DIFFERENCE: \d+ events, but volumes sum up to \d+/)
   t.match(out, /DIFFERENCE: books: 1 missing, 0 extra /)
   t.match(out, /DIFFERENCE: books: 0 missing, 1 extra /)
+  t.match(out, /\nwatermark: \d+ samples, \d+ moves, passed [1-9]/, 'a watermark that proves nothing is noticed')
   t.match(out, /NOT CLEAN\n/)
 })
 

@@ -11,8 +11,9 @@
  *
  * Logs are kept when something differs, or with `--logs`. A run of 5 minutes or more injects each fault at least once,
  * however long that takes, and so does one of named faults; in one of 8 minutes or more they last longer. `--tamper`
- * removes one stored event and repeats another before the comparison, which then has to end with 1; `--no-flush` makes
- * `power-cut` lose events.
+ * removes one stored event and repeats another before the comparison, which then has to end with 1;
+ * `--tamper-watermark` has the watermark say `now` all the time, with the same end; `--no-flush` makes `power-cut` lose
+ * events.
  *
  * In order: `system/` starts what is broken, `load/` sends to it and remembers what was acknowledged, `run-faults.ts`
  * breaks it in one of the ways in `kinds/` after the other, `audit/` compares and reports.
@@ -44,6 +45,7 @@ interface Options {
   rate: number
   logs?: true
   tamper?: true
+  tamperWatermark?: true
   flush: boolean
   list?: true
 }
@@ -56,6 +58,7 @@ const options = new Command('npm run faults --')
   .option('--rate <number>', 'events a second', readCount, 1500)
   .option('--logs', 'keep the logs also when nothing differs')
   .option('--tamper', 'remove one stored event and repeat another before the comparison: has to end with 1')
+  .option('--tamper-watermark', 'the watermark says that all is stored: has to end with 1')
   .option('--no-flush', 'ClickHouse does not flush what it stores: power-cut has to end with 1')
   .option('--list', 'list the faults')
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
@@ -89,7 +92,8 @@ async function run (): Promise<number> {
     const report = await runFaults(opened.system, {
       faults, isLong, random: createRandom(seed), disk: opened.disk, signal: stopped.signal, onProgress: say,
       durationMs: minutes * 60_000, eachOnce: minutes >= EACH_ONCE_MINUTES || names !== undefined,
-      eventsPerSecond: options.rate, ...options.tamper === true ? { tamper } : {}
+      eventsPerSecond: options.rate, tamperWatermark: options.tamperWatermark === true,
+      ...options.tamper === true ? { tamper } : {}
     })
     process.stdout.write(renderReport(report))
     if (options.logs === true || !isClean(report)) process.stdout.write(`logs: ${await opened.keepLogs()}\n`)

@@ -6,6 +6,7 @@ import { FaultUnavailableError, type Expectation, type Fault } from './kinds/fau
 import type { FaultReport, FaultRow } from './audit/fault-report.ts'
 import { describeFailures, type LoadLedger, type LoadPhase } from './load-ledger.ts'
 import { shuffle, type Random } from '../support/random.ts'
+import { tamperWithWatermark, watchWatermark, type WatermarkAudit } from './audit/watch-watermark.ts'
 import { startSdkLoad, type SdkLoad } from './sdk-load.ts'
 import type { SmallDisk } from './system/small-disk.ts'
 import { FAULT_PROJECT_KEY, type FaultSystem } from './system/fault-system.ts'
@@ -27,6 +28,8 @@ export interface RunFaultsOptions {
   onProgress: (line: string) => void
   /** Spoils what is stored before it is compared: anyone who doubts the comparison can see it fail. */
   tamper?: (system: FaultSystem, ledger: LoadLedger) => Promise<void>
+  /** The watermark says `now` all the time: anyone who doubts that this would be noticed can see it. */
+  tamperWatermark?: boolean
 }
 
 const RECOVERY_TIMEOUT_MS = 120_000
@@ -46,6 +49,8 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
     ports: system.ingest.map(({ port }) => port), apiKey: FAULT_PROJECT_KEY,
     eventsPerSecond: options.eventsPerSecond, random
   })
+  const watermark = watchWatermark(system, load.ledger)
+  const tampering = options.tamperWatermark === true ? tamperWithWatermark(system) : null
   const startedAt = performance.now()
   const rows = new Map<string, FaultRow>()
   for (const fault of faults) rows.set(fault.name, newRow(fault, await fault.unavailable?.(disk) ?? null))
@@ -64,13 +69,16 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
     await load.stop()
   }
   const loadSeconds = (performance.now() - startedAt) / 1000
+  await tampering?.stop()
   onProgress('draining')
   await waitUntilDrained(system, { timeoutMs: DRAIN_TIMEOUT_MS, signal })
     .catch((error: unknown) => problems.push(`not drained: ${String(error)}`))
+  await watermark.stop()
+  const passed = await watermark.compare()
   await options.tamper?.(system, load.ledger)
   onProgress('comparing')
   const audit = await auditEvents(system, load.ledger)
-  attribute(rows, audit)
+  attribute(rows, audit, passed)
   const replayed = await replayRefused(system, { signal })
   const after = replayed === 0 ? audit : await auditEvents(system, load.ledger)
   for (const expectation of expectations) {
@@ -89,6 +97,7 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
     sent: load.ledger.sentEvents,
     givenUp: load.ledger.givenUp,
     audits: replayed === 0 ? [audit] : [audit, after],
+    watermark: passed,
     replayed,
     problems,
     surprises: system.surprises
@@ -179,18 +188,19 @@ function seconds (ms: number): string {
 function newRow ({ name, what }: Fault, notRun: string | null): FaultRow {
   return {
     name, what, notRun, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0,
-    deadLettered: 0, drift: 0, longestStallMs: 0, recoveryMs: 0, phases: []
+    deadLettered: 0, drift: 0, passed: 0, longestStallMs: 0, recoveryMs: 0, phases: []
   }
 }
 
 /** Counts each difference where its event was acknowledged. */
-function attribute (rows: ReadonlyMap<string, FaultRow>, audit: EventAudit): void {
+function attribute (rows: ReadonlyMap<string, FaultRow>, audit: EventAudit, watermark: WatermarkAudit): void {
   const sum = (counts: ReadonlyMap<LoadPhase | null, number>, phases: readonly LoadPhase[]): number =>
     phases.reduce((total, phase) => total + (counts.get(phase) ?? 0), 0)
   for (const row of rows.values()) {
     row.lost = sum(audit.lost, row.phases)
     row.duplicated = sum(audit.duplicated, row.phases)
     row.deadLettered = sum(audit.deadLettered, row.phases)
+    row.passed = sum(watermark.passed, row.phases)
   }
 }
 

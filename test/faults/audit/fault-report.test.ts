@@ -53,14 +53,14 @@ function makeReport (rows: FaultRow[]): FaultReport {
   return {
     rows, eventsPerSecond: 1, acknowledged: 10, sent: 10, givenUp: 0, audits: [HELD],
     books: { drift: 0, compared: 10, problems: [] }, replayed: 0,
-    problems: [], surprises: []
+    watermark: { samples: 1, moves: 1, wentBack: 0, passed: new Map(), examples: [] }, problems: [], surprises: []
   }
 }
 
 function row (fields: Partial<FaultRow>): FaultRow {
   return {
-    name: '', what: '', notRun: null, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0, deadLettered: 0, drift: 0,
-    longestStallMs: 0, recoveryMs: 0, phases: [], ...fields
+    name: '', what: '', notRun: null, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0, deadLettered: 0,
+    drift: 0, passed: 0, longestStallMs: 0, recoveryMs: 0, phases: [], ...fields
   }
 }
 

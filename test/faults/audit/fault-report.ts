@@ -1,5 +1,6 @@
 import type { BooksAudit } from './audit-books.ts'
 import type { EventAudit } from './audit-events.ts'
+import type { WatermarkAudit } from './watch-watermark.ts'
 import type { LoadPhase } from '../load-ledger.ts'
 
 /** One fault in the table. */
@@ -18,6 +19,8 @@ export interface FaultRow {
   deadLettered: number
   /** Rows by which `events` differed from the books after the fault. */
   drift: number
+  /** Samples of the watermark that something passed: stored later, received before. */
+  passed: number
   longestStallMs: number
   /** Longest time from healing until everything worked as before. */
   recoveryMs: number
@@ -35,6 +38,7 @@ export interface FaultReport {
   audits: EventAudit[]
   /** In the end. */
   books: BooksAudit
+  watermark: WatermarkAudit
   /** Dead letters that were replayed. */
   replayed: number
   /** What differs or did not come true. */
@@ -44,12 +48,14 @@ export interface FaultReport {
 }
 
 const COLUMNS = [
-  'fault', 'times', 'acknowledged', 'retries', 'lost', 'duplicated', 'dead-lettered', 'drift of books', 'longest stall', 'time to recover'
+  'fault', 'times', 'acknowledged', 'retries', 'lost', 'duplicated', 'dead-lettered', 'drift of books',
+  'watermark passed', 'longest stall', 'time to recover'
 ]
 
-/** True when nothing was lost, nothing is stored twice, and everything that is counted agrees. */
-export function isClean ({ audits, problems }: FaultReport): boolean {
-  return problems.length === 0 && audits.every((audit) =>
+/** True when nothing was lost, stored twice or passed by the watermark, and everything that is counted agrees. */
+export function isClean ({ audits, problems, watermark }: FaultReport): boolean {
+  const { moves, passed, wentBack } = watermark
+  return problems.length === 0 && moves > 0 && passed.size === 0 && wentBack === 0 && audits.every((audit) =>
     audit.lost.size === 0 && audit.duplicated.size === 0 && audit.strangers === 0)
 }
 
@@ -81,6 +87,9 @@ export function renderReport (report: FaultReport): string {
     lines.push(...audit.examples.map((example) => `  ${example}`))
   }
   lines.push(`books: drift ${report.books.drift} of ${report.books.compared} events`)
+  const { samples, moves, wentBack, passed, examples } = report.watermark
+  lines.push(`watermark: ${samples} samples, ${moves} moves, passed ${total(passed)}, went back ${wentBack}`)
+  lines.push(...examples.map((example) => `  ${example}`))
   const notRun = listNotRun(report)
   lines.push(...notRun.map(({ name, why }) => `NOT RUN: ${name}: ${why}`))
   lines.push(...report.surprises.map((surprise) => `note: ${surprise}`))
@@ -99,7 +108,8 @@ function renderRow (row: FaultRow): string[] {
   if (row.injected === 0) return [row.name, 'not run']
   return [
     row.name,
-    ...[row.injected, row.acknowledged, row.retries, row.lost, row.duplicated, row.deadLettered, row.drift].map(String),
+    ...[row.injected, row.acknowledged, row.retries, row.lost].map(String),
+    ...[row.duplicated, row.deadLettered, row.drift, row.passed].map(String),
     `${(row.longestStallMs / 1000).toFixed(1)} s`, `${(row.recoveryMs / 1000).toFixed(1)} s`
   ]
 }

@@ -1,0 +1,123 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { LoadLedger, LoadPhase } from '../load-ledger.ts'
+import type { FaultSystem } from '../system/fault-system.ts'
+
+/** Interval between two samples, in milliseconds. */
+const SAMPLE_MS = 100
+
+/** A sample that takes longer is given up: ClickHouse does not answer. */
+const SAMPLE_TIMEOUT_MS = 5000
+
+/** A watermark, and how many rows before it were visible when it was. */
+interface Sample {
+  /** Epoch milliseconds; null: nothing is proven yet. */
+  through: number | null
+  rows: number
+  phase: LoadPhase
+}
+
+/** What was seen of the watermark. */
+export interface WatermarkAudit {
+  samples: number
+  /** Samples in which the watermark was not where it had been before. */
+  moves: number
+  /** Samples that were below an earlier one. */
+  wentBack: number
+  /** Samples before whose watermark something became visible later, by phase in which they were taken. */
+  passed: Map<LoadPhase, number>
+  /** Of the worst of them, for anyone who searches the cause. */
+  examples: string[]
+}
+
+/** One statement, whose watermark is read before the rows are. */
+const SAMPLE = `
+  WITH (SELECT max(complete_through) FROM watermarks WHERE project_id = 0) AS moment
+  SELECT toFloat64(toUnixTimestamp64Milli(assumeNotNull(moment))) AS through, toUInt32(count()) AS rows
+  FROM events WHERE received_at < assumeNotNull(moment)`
+
+/**
+ * Samples the watermark ten times a second until stopped, each time with the number of rows before it. An hour that is
+ * complete must not change: in the end there must be as many rows before each of these watermarks.
+ */
+export function watchWatermark (system: Pick<FaultSystem, 'select'>, ledger: Pick<LoadLedger, 'phases'>): {
+  stop: () => Promise<void>
+  /** Compares with what is stored now. To be called when everything is stored, and nothing was replayed. */
+  compare: () => Promise<WatermarkAudit>
+} {
+  const samples: Sample[] = []
+  const stopped = new AbortController()
+
+  async function sample (): Promise<void> {
+    const late = delay(SAMPLE_TIMEOUT_MS, null, { ref: false })
+    const phase = ledger.phases.at(-1) as LoadPhase
+    const rows = await Promise.race([system.select<{ through: number, rows: number }>(SAMPLE), late])
+    const [row] = rows ?? []
+    if (row !== undefined) samples.push({ through: row.through === 0 ? null : row.through, rows: row.rows, phase })
+  }
+
+  async function run (): Promise<void> {
+    while (!stopped.signal.aborted) {
+      const next = delay(SAMPLE_MS, undefined, { signal: stopped.signal }).catch(() => {})
+      // ClickHouse is one of those that are broken.
+      await sample().catch(() => {})
+      await next
+    }
+  }
+
+  const ended = run()
+  return {
+    async stop () {
+      stopped.abort()
+      await ended
+    },
+    compare: async () => await compareSamples(system, samples)
+  }
+}
+
+/** Samples compared by one statement. */
+const PORTION = 100
+
+async function compareSamples (
+  { select }: Pick<FaultSystem, 'select'>, samples: readonly Sample[]
+): Promise<WatermarkAudit> {
+  const audit: WatermarkAudit = { samples: samples.length, moves: 0, wentBack: 0, passed: new Map(), examples: [] }
+  let highest = 0
+  let before: number | null = null
+  const known: (Sample & { through: number })[] = []
+  for (const { through, rows, phase } of samples) {
+    if (through !== before) audit.moves++
+    before = through
+    if (through === null) continue
+    if (through < highest) audit.wentBack++
+    highest = Math.max(highest, through)
+    known.push({ through, rows, phase })
+  }
+  for (let from = 0; from < known.length; from += PORTION) {
+    const some = known.slice(from, from + PORTION)
+    const columns = some.map(({ through }, index) =>
+      `toUInt32(countIf(received_at < fromUnixTimestamp64Milli(${through}))) AS n${index}`)
+    const [counts] = await select<Record<string, number>>(`SELECT ${columns.join()} FROM events`)
+    some.forEach(({ through, rows, phase }, index) => {
+      const later = (counts?.[`n${index}`] ?? 0) - rows
+      if (later <= 0) return
+      audit.passed.set(phase, (audit.passed.get(phase) ?? 0) + 1)
+      if (audit.examples.length < 5) {
+        audit.examples.push(`${new Date(through).toISOString()} in ${phase.name}: ${later} rows became visible later`)
+      }
+    })
+  }
+  return audit
+}
+
+/** Writes the present moment as the watermark, as a pipeline that proves nothing would. */
+export function tamperWithWatermark ({ command }: Pick<FaultSystem, 'command'>): { stop: () => Promise<void> } {
+  const stopped = new AbortController()
+  async function run (): Promise<void> {
+    while (!stopped.signal.aborted) {
+      await command("INSERT INTO watermark_reached SELECT 0, now64(3), (now64(3), '')").catch(() => {})
+      await delay(SAMPLE_MS, undefined, { signal: stopped.signal }).catch(() => {})
+    }
+  }
+  const ended = run()
+  return { async stop () { stopped.abort(); await ended } }
+}
