@@ -37,6 +37,9 @@ export interface Metrics {
   ): void
 }
 
+/** Gauges of prom-client with the ending of counters. Each is the sum of one that stays, by type. */
+const MISNAMED = ['active_handles_total', 'active_requests_total', 'active_resources_total']
+
 /**
  * @param component  Name of the tier: `ingest`, `pipeline`, `api`.
  */
@@ -44,6 +47,7 @@ export function createMetrics (component: string): Metrics {
   const registry = new Registry()
   const prefix = `millrace_${component}_`
   collectDefaultMetrics({ register: registry, prefix })
+  for (const name of MISNAMED) registry.removeSingleMetric(`${prefix}nodejs_${name}`)
 
   const common = { registers: [registry] }
   new Gauge({

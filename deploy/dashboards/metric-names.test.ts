@@ -78,6 +78,21 @@ t.test('every counter has its series from the first scrape of a fresh start', as
   t.ok(samples.by('millrace_pipeline_insert_retries_total', 'code').has('252'))
 })
 
+t.test('names end as the rules of Prometheus say', async (t) => {
+  const text = await scrape(stack.dataDir)
+  const metrics = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name, type]) => ({ name: name!, type: type! }))
+  const names = metrics.map(({ name }) => name)
+  const isTotal = (name: string): boolean => name.endsWith('_total')
+
+  for (const type of ['counter', 'gauge', 'histogram']) t.ok(metrics.some((metric) => metric.type === type), type)
+  t.same(metrics.filter(({ name, type }) => isTotal(name) !== (type === 'counter')), [], 'counters, and nothing else, end in _total')
+  t.same(names.filter((name) => /_(ms|us|ns|millis|milliseconds|minutes|hours|days|kb|mb|kilobytes|megabytes|percent)(_|$)/.test(name)), [],
+    'times are in seconds, sizes in bytes, shares in ratios')
+  t.same(metrics.filter(({ name, type }) => name.endsWith(`_${type}`)), [], 'no name repeats its type')
+  t.same(names.filter((name) => /_(seconds|bytes|ratio)_(?!total$|info$)/.test(name.replace(/_(bucket|sum|count)$/, ''))), [],
+    'the unit comes last')
+})
+
 t.test('every metric and label that rules, panels and guides name is served by a tier', async (t) => {
   const guide = await readFile(path.join(ROOT, 'docs', 'scaling.md'), 'utf8')
   const exprs = [...await readRules(), ...await readPanels()].map(({ expr }) => expr)

@@ -1,7 +1,8 @@
 /**
- * `npm run alerts`: a real Prometheus with the rules and panels of `deploy/`, a fresh stack, and a fault
- * for each alert. About seven minutes. Exits with 1 when an alert did not fire, or fired without a fault, or a panel
- * has no data. Linux only: it looks for processes in /proc. With names of alerts as arguments only those are raised.
+ * `npm run alerts`: a real Prometheus with the configuration, rules and panels of `deploy/`, a fresh stack, and a fault
+ * for each alert. About seven minutes. Exits with 1 when an alert did not fire, or fired without a fault, when a panel
+ * has no data, or when promtool finds a metric misnamed. Linux only: it looks for processes in /proc. With names of
+ * alerts as arguments only those are raised.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -25,7 +26,7 @@ const pretender = http.createServer((_request, response) => {
   void answerPretended(pipelineUrl, pretended).then((text) => response.end(text), () => response.destroy())
 })
 await new Promise<void>((resolve) => { pretender.listen(0, '127.0.0.1', resolve) })
-const prometheus = await startPrometheus(folder, path.join(DEPLOY, 'alerts', 'millrace.yaml'), {
+const prometheus = await startPrometheus(folder, path.join(DEPLOY, 'alerts', 'prometheus.yaml'), {
   ingest: new URL(stack.url).host,
   api: new URL(apiUrl).host,
   pipeline: new URL(pipelineUrl).host,
@@ -84,6 +85,10 @@ async function checkFreshStart (prometheus: Prometheus, { send }: Broken): Promi
       .catch(() => problems.push(`panel "${title}" has no data: ${expr}`))
   }
   console.log(`${queries.length} queries of ${panels.length} panels answered`)
+  for (const url of [stack.url, apiUrl, pipelineUrl]) {
+    const complaints = await prometheus.checkMetrics(await (await fetch(`${url}/metrics`)).text())
+    if (complaints !== '') problems.push(`promtool complains of ${url}/metrics:\n${complaints}`)
+  }
   const firing = [...await prometheus.readFiring()]
   if (firing.length > 0) problems.push(`fires after a fresh start: ${firing.join(', ')}`)
 }
