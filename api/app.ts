@@ -46,6 +46,8 @@ export interface ApiDeps {
   metrics: Metrics
   /** Flags of all projects, in memory. */
   definitions: DefinitionCache
+  /** Where mended events are sent to. */
+  ingestUrl: string
   /** The status of the whole installation, for the console. */
   status: () => Promise<Status>
   /** Base of absolute links; when empty, the address of the request. */

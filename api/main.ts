@@ -54,6 +54,7 @@ runProcess('api', async () => {
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, keys, metrics, definitions, now, status,
     cluster: config.clickhouseCluster,
+    ingestUrl: config.ingestUrls[0]!,
     publicUrl: config.publicUrl,
     managementRateLimit: config.managementRateLimit,
     isShuttingDown: () => shuttingDown

@@ -93,6 +93,43 @@ t.test('replays dead letters to their stream, once', async (t) => {
   t.match(await api.call('POST', '~/dead_letters/replay', { colour: 'red' }), { status: 400, body: { attr: 'colour' } })
 })
 
+t.test('purges dead letters of the project, no more than were counted', async (t) => {
+  const { url } = await plantDeadLetters(t, [
+    { project: 1 }, { project: 2 }, { project: 1 }, { project: 1, reason: 'later' }, { project: 1, reason: 'later' }
+  ])
+  const api = await createApiWith(t, url)
+  const left = async (): Promise<number[]> =>
+    (await api.call('GET', '~/dead_letters/')).body.results.map(({ id }: { id: number }) => id)
+
+  t.match(await api.call('POST', '~/dead_letters/purge', {}), { status: 400, body: { attr: 'limit' } })
+  t.match(await api.call('POST', '~/dead_letters/purge', { limit: 0 }), { status: 400, body: { attr: 'limit' } })
+  t.match(await api.call('POST', '~/dead_letters/purge', { dry_run: true }), { status: 200, body: { matched: 4, purged: 0 } })
+  t.same(await left(), [1, 3, 4, 5])
+  t.match(await api.call('POST', '~/dead_letters/purge', { reason: 'later', limit: 1 }), { status: 200, body: { matched: 1, purged: 1 } })
+  t.same(await left(), [1, 3, 5])
+  t.equal((await api.call('DELETE', '~/dead_letters/3')).status, 204)
+  t.equal((await api.call('DELETE', '~/dead_letters/3')).status, 404)
+  t.equal((await api.call('DELETE', '~/dead_letters/2')).status, 404, 'of another project')
+  t.same(await left(), [1, 5])
+})
+
+t.test('sends a mended event on, when it is a new one that names its origin', async (t) => {
+  const { url } = await plantDeadLetters(t, [{ project: 1, uuid: '0193a5b2-7c1d-4e8f-9abc-000000000001' }, { project: 2 }])
+  const api = await createApiWith(t, url)
+  const good = { event: 'paid', distinct_id: 'ann', uuid: '0193a5b2-7c1d-4e8f-9abc-000000000002', properties: { $dead_letter_id: 1 } }
+  const resend = async (event: unknown, id = 1): Promise<unknown> =>
+    await api.call('POST', `~/dead_letters/${id}/resend`, { event: typeof event === 'string' ? event : JSON.stringify(event) })
+
+  for (const [event, detail] of [
+    ['{"a":', /not JSON/], [[good], /no event name/], [{ ...good, event: ' ' }, /no event name/], [{ ...good, uuid: undefined }, /needs an uuid/],
+    [{ ...good, uuid: '0193A5B2-7c1d-4e8f-9abc-000000000001' }, /uuid of its own/], [{ ...good, properties: {} }, /dead_letter_id must be 1/]
+  ] as const) {
+    t.match(await resend(event), { status: 400, body: { attr: 'event', detail } })
+  }
+  t.match(await resend(good, 2), { status: 404 }, 'of another project')
+  t.match(await resend(good), { status: 503, body: { code: 'ingest_unavailable' } }, 'nothing listens there')
+})
+
 t.test('answers 503 while NATS is unavailable, and serves the rest', async (t) => {
   const api = await createTestApi(t)
 

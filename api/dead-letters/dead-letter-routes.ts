@@ -1,18 +1,21 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { DeadLetter, DeadLetterFilter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { groupDeadLetters } from '../../platform/dead-letters/group-dead-letters.ts'
 import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
-import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
+import { purgeDeadLetters, replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
+import { HttpError } from '../../platform/errors.ts'
 import { notFound } from '../http/errors.ts'
 import { buildPage, pageSchema, type PageQuery } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import {
   deadLetterGroupsSchema, deadLetterSchema, groupsQuerySchema, listQuerySchema, openedDeadLetterSchema,
-  replayBodySchema, replayResultSchema,
+  purgeBodySchema, purgeResultSchema, replayBodySchema, replayResultSchema, resendBodySchema, resendResultSchema,
   type FilterFields, type ReplayFields
 } from './dead-letter-schema.ts'
 import { askStream, type NatsOnDemand } from './nats-on-demand.ts'
+import { resendEvent } from './resend-event.ts'
 
 const read = { scope: 'dead_letter:read' } as const
 const write = { scope: 'dead_letter:write' } as const
@@ -20,6 +23,10 @@ const tags = ['dead letters']
 const idParams = { type: 'object', properties: { id: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER } } }
 const DEFAULT_REPLAY_LIMIT = 1000
 const NOTHING = { matched: 0, replayed: 0, skipped: 0 }
+const NOTHING_PURGED = { matched: 0, purged: 0 }
+
+/** A dry run counts no further. */
+const MOST_PURGED = 10_000
 
 interface Params {
   Params: { project_id: string, id: number }
@@ -30,7 +37,7 @@ interface Params {
  * visible to operators only (`npx millrace dead-letters`).
  */
 export async function deadLetterRoutes (
-  app: FastifyInstance, deps: { nats: NatsOnDemand, publicUrl: string, now: () => number }
+  app: FastifyInstance, deps: { nats: NatsOnDemand, publicUrl: string, now: () => number, sql: Sql, ingestUrl: string }
 ): Promise<void> {
   const { nats } = deps
   app.addSchema(deadLetterSchema)
@@ -102,6 +109,46 @@ export async function deadLetterRoutes (
       await replayDeadLetters(connection, { id: request.params.id, project }))
     if (result.matched === 0) throw notFound()
     return result
+  })
+
+  app.post<Params & { Body: { event: string } }>('/:id/resend', {
+    config: write,
+    schema: {
+      tags, summary: 'Send a mended event', params: idParams, body: resendBodySchema, response: { 200: resendResultSchema },
+      description: 'Sends a new event in place of a dead letter, which stays. Whether it was stored says its receipt.'
+    }
+  }, async (request) => {
+    const { params: { id }, body: { event: json } } = request
+    const letter = await askStream(nats, null, async (connection) => await readDeadLetterById(connection, id))
+    const { projectId } = accessOf(request)
+    if (letter === null || letter.project !== projectId) throw notFound()
+    return { uuid: await resendEvent({ projectId, letter, json }, deps) }
+  })
+
+  app.post<{ Body: ReplayFields }>('/purge', {
+    config: write,
+    schema: {
+      tags, summary: 'Purge dead letters', body: purgeBodySchema, response: { 200: purgeResultSchema },
+      description: 'Deletes dead letters for good, oldest first: their events are lost.'
+    }
+  }, async (request) => {
+    const { limit, dry_run: dryRun = false } = request.body
+    if (!dryRun && limit === undefined) {
+      throw new HttpError(400, 'validation_error', 'required', 'limit: This field is required without dry_run.', { attr: 'limit' })
+    }
+    const work = { ...readFilter(request, request.body), limit: limit ?? MOST_PURGED, dryRun }
+    return await askStream(nats, NOTHING_PURGED, async (connection) => await purgeDeadLetters(connection, work))
+  })
+
+  app.delete<Params>('/:id', {
+    config: write,
+    schema: { tags, summary: 'Purge a dead letter', params: idParams, response: { 204: { type: 'null' } } }
+  }, async (request, reply) => {
+    const { projectId: project } = accessOf(request)
+    const { purged } = await askStream(nats, NOTHING_PURGED, async (connection) =>
+      await purgeDeadLetters(connection, { id: request.params.id, project }))
+    if (purged === 0) throw notFound()
+    return await reply.code(204).send()
   })
 }
 

@@ -85,6 +85,47 @@ export const replayBodySchema = {
   }
 } as const
 
+export const purgeBodySchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    ...filter,
+    limit: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 10_000,
+      description: 'Maximum number of dead letters, oldest first; required without dry_run. Give what the dry run counted: what came later stays.'
+    },
+    dry_run: { type: 'boolean', description: 'Only count them.' }
+  }
+} as const
+
+export const purgeResultSchema = {
+  type: 'object',
+  required: ['matched', 'purged'],
+  properties: {
+    matched: { type: 'integer', description: 'Dead letters that match, up to the limit.' },
+    purged: { type: 'integer', description: 'Dead letters that were deleted.' }
+  }
+} as const
+
+export const resendBodySchema = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['event'],
+  properties: {
+    event: {
+      type: 'string',
+      maxLength: 1_000_000,
+      description: 'JSON of the new event, with an uuid of its own and the id of the dead letter in its property $dead_letter_id.'
+    }
+  }
+} as const
+
+export const resendResultSchema = {
+  type: 'object', required: ['uuid'], properties: { uuid: { type: 'string', description: 'Of the new event.' } }
+} as const
+
 /** Filters of a request. */
 export interface FilterFields {
   stage?: DeadLetterStage

@@ -26,7 +26,7 @@ export interface Arrival {
 }
 
 /** Events described between two reports, of all watches together; others are counted. It bounds what watching costs. */
-const MAX_EVENTS = 100
+const MAX_EVENTS = 50
 
 /** Characters of an event as sent that are shown, and of them between two reports. */
 const MAX_SENT = 16_384

@@ -7,9 +7,12 @@ import { AxeBuilder } from '@axe-core/playwright'
 import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import t from 'tap'
 import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { encodePayload, makeEvent } from '../../pipeline/testing/publish-events.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
+import { ROW_LAYOUT } from '../../schema/event-row.ts'
+import { HEADER } from '../../schema/streams.ts'
 import { startStackOnSharedStores, type Stack } from '../start-stack.ts'
 import { openBrowser } from '../sdk/open-page.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -67,7 +70,7 @@ async function send (stack: Stack, events: SentEvent[]): Promise<void> {
   if (!response.ok) throw new Error(`capture answered ${response.status}`)
 }
 
-/** Letters of one cause, and one whose body is not JSON. */
+/** Letters of one cause, one whose body is not JSON, and one event that ClickHouse refused. */
 async function plantDeadLetters (stack: Stack): Promise<void> {
   const connection = await connectNats({ url: stack.natsUrl, name: 'test', logger: createLogger({ component: 'test', level: 'silent' }) })
   for (let index = 0; index < 3; index++) {
@@ -77,6 +80,12 @@ async function plantDeadLetters (stack: Stack): Promise<void> {
       body: index < 2 ? Buffer.from(JSON.stringify({ name: HOSTILE[1] })) : Buffer.from([0xff, 0xfe])
     })
   }
+  const refused = makeEvent({ event: 'paid', distinct_id: HOSTILE[1]!, properties: '{"plan":"wrong"}' })
+  await publishDeadLetter(connection, {
+    stage: 'writer', reason: 'refused', error: 'no such plan', subject: 'events.live.0', sequence: 1, project: 1,
+    event: refused.event, uuid: refused.uuid, headers: { [HEADER.rows]: '1', [HEADER.layout]: String(ROW_LAYOUT) }, id: 'planted-event',
+    body: encodePayload([refused])
+  })
   await connection.close()
 }
 
@@ -169,6 +178,30 @@ t.test('the console', async (t) => {
     await page.getByRole('link', { name: 'bytes' }).click()
     await page.getByRole('link', { name: '3', exact: true }).click()
     await page.getByText('It is neither events nor JSON').waitFor()
+    await page.getByRole('button', { name: 'Purge …' }).click()
+    const purge = page.getByRole('dialog')
+    t.ok(await purge.getByRole('button', { name: 'Purge 1' }).isDisabled(), 'not before the word is typed')
+    await purge.getByLabel('Type purge to go on').fill('purge')
+    await page.keyboard.press('Enter')
+    await purge.getByText('1 purged.').waitFor()
+    await purge.getByRole('button', { name: 'Close' }).click()
+    await purge.waitFor({ state: 'detached' })
+    await waitFor(async () => await page.getByRole('link', { name: 'bytes' }).count() === 0)
+
+    await page.getByRole('link', { name: 'paid', exact: true }).click()
+    await page.getByRole('link', { name: '4', exact: true }).click()
+    await page.getByText('Edit and send as a new event').click()
+    const editor = page.getByLabel('The event')
+    const draft = await editor.inputValue()
+    t.match(JSON.parse(draft), { event: 'paid', distinct_id: HOSTILE[1], properties: { $dead_letter_id: 4, plan: 'wrong' } })
+    await editor.fill(draft.replace('wrong', 'mended'))
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.getByRole('button', { name: 'Ask again' }).waitFor()
+    await waitFor(async () => {
+      await page.getByRole('button', { name: 'Ask again' }).click()
+      return await page.getByText('It is stored: analysts find it.').isVisible()
+    })
+    t.match(await stack.select("SELECT JSONExtractInt(properties, '$dead_letter_id') AS origin FROM events WHERE properties LIKE '%mended%'"), [{ origin: '4' }])
 
     await page.getByRole('link', { name: 'Dead letters' }).first().click()
     await row.getByRole('button', { name: /^Replay 2 of/ }).click()

@@ -75,7 +75,7 @@ export async function walkManagement (t: Test, { stack, client }: ContractSystem
       'GET experiments/1/results', 'GET experiments/1/secondary_results', 'GET experiments/requires_flag_implementation',
       'GET property_definitions', 'GET property_definitions/x', 'PATCH property_definitions/x', 'DELETE property_definitions/x',
       'GET event_definitions', 'GET event_definitions/x', 'PATCH event_definitions/x', 'DELETE event_definitions/x',
-      'GET dead_letters', 'GET dead_letters/groups', 'GET dead_letters/1', 'POST dead_letters/replay'
+      'GET dead_letters', 'GET dead_letters/groups', 'GET dead_letters/1', 'POST dead_letters/replay', 'POST dead_letters/purge'
     ]
     for (const line of operations) {
       const [method = '', path = ''] = line.split(' ')
@@ -185,7 +185,15 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', '~/dead_letters/groups/'), { status: 200, body: { count: 1, results: [{ count: 1 }] } })
     t.match(await client.call(t, 'GET', `~/dead_letters/${letter}/`), { status: 200, body: { error: 'planted' } })
     t.match(await client.call(t, 'POST', '~/dead_letters/replay/', { dry_run: true }), { status: 200, body: { matched: 1 } })
+    t.match(await client.call(t, 'POST', '~/dead_letters/purge/', { dry_run: true }), { status: 200, body: { matched: 1 } })
+    const mended = JSON.stringify({
+      event: 'mended', distinct_id: 'someone', uuid: randomUUID(), properties: { $dead_letter_id: letter }
+    })
+    t.match(await client.call(t, 'POST', `~/dead_letters/${letter}/resend/`, { event: mended }), { status: 200 })
     t.match(await client.call(t, 'POST', `~/dead_letters/${letter}/replay/`), { status: 200, body: { replayed: 1 } })
+    await plantDeadLetter(stack)
+    const [{ id: other }] = (await client.call(t, 'GET', '~/dead_letters/')).body.results
+    t.match(await client.call(t, 'DELETE', `~/dead_letters/${other}/`), { status: 204 })
 
     t.match(await client.call(t, 'GET', `~/events/${randomUUID()}/receipt/`), { status: 200, body: { fate: 'unknown', may_be_in: [] } })
     t.match(await client.call(t, 'GET', '~/receipts/?distinct_id=nobody'), { status: 200, body: { results: [] } })

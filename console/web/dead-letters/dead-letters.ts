@@ -58,6 +58,11 @@ export interface ReplayResult {
   skipped: number
 }
 
+export interface PurgeResult {
+  matched: number
+  purged: number
+}
+
 /** More than this are replayed by several requests. The API's own maximum. */
 export const REPLAY_LIMIT = 10_000
 
@@ -89,6 +94,26 @@ export async function replay (what: { id: number } | Filter): Promise<ReplayResu
   return 'id' in what
     ? await request<ReplayResult>(`${base()}/${what.id}/replay`, { method: 'POST', body: {} })
     : await request<ReplayResult>(`${base()}/replay`, { method: 'POST', body: { ...what, limit: REPLAY_LIMIT } })
+}
+
+/** Counts what a purge would delete, up to 10,000. */
+export async function countPurge (filter: Filter): Promise<PurgeResult> {
+  return await request<PurgeResult>(`${base()}/purge`, { method: 'POST', body: { ...filter, dry_run: true } })
+}
+
+/** @param limit  How many were counted: what came later stays. */
+export async function purge (filter: Filter, limit: number): Promise<PurgeResult> {
+  return await request<PurgeResult>(`${base()}/purge`, { method: 'POST', body: { ...filter, limit } })
+}
+
+export async function purgeLetter (id: number): Promise<PurgeResult> {
+  await request(`${base()}/${id}`, { method: 'DELETE' })
+  return { matched: 1, purged: 1 }
+}
+
+/** Sends a changed event in place of a dead letter. @param event  Its JSON. */
+export async function resend (id: number, event: string): Promise<{ uuid: string }> {
+  return await request<{ uuid: string }>(`${base()}/${id}/resend`, { method: 'POST', body: { event } })
 }
 
 /** The filter of exactly one group. */

@@ -2,9 +2,11 @@ import { useState } from 'preact/hooks'
 import { ApiError } from '../api-client.ts'
 import { formatBytes, formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
-import { linkTo, projectId } from '../router.ts'
+import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Failed, Show } from '../states.tsx'
+import { MendEvent } from './mend-event.tsx'
+import { PurgeDialog } from './purge-dialog.tsx'
 import { fetchLetter, type OpenedDeadLetter, replay, STAGES } from './dead-letters.ts'
 
 /** More of a body than this is not drawn, in characters: the browser stays quick, and the rest is in the command line. */
@@ -25,6 +27,7 @@ export function LetterDetail ({ id }: { id: string }) {
 function Letter ({ letter }: { letter: OpenedDeadLetter }) {
   const [outcome, setOutcome] = useState<'replaying' | 'replayed' | 'kept'>()
   const [error, setError] = useState<ApiError>()
+  const [isPurging, setPurging] = useState(false)
 
   async function send (): Promise<void> {
     setOutcome('replaying')
@@ -52,13 +55,15 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
       {may('dead_letter:write') && outcome !== 'replayed' && (
         <p>
           <button type='button' class='primary' disabled={outcome === 'replaying'} onClick={() => { void send() }}>Replay</button>{' '}
-          <span class='hint'>Publishes it to its stream again. An event that is stored already is not counted twice.</span>
+          <button type='button' onClick={() => setPurging(true)}>Purge …</button>{' '}
+          <span class='hint'>A replay publishes it to its stream again. An event that is stored already is not counted twice.</span>
         </p>
       )}
       <p role='status'>
         {outcome === 'replayed' && 'Replayed. If it fails again, it returns as a new dead letter.'}
         {outcome === 'kept' && 'Kept: it does not say where it came from, so it cannot be published there.'}
       </p>
+      {isPurging && <PurgeDialog what={{ id: letter.id }} onClose={() => setPurging(false)} onDone={() => navigate(`/projects/${projectId.value}/dead-letters`)} />}
       <h2>Content</h2>
       {letter.content === null
         ? (
@@ -68,6 +73,7 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
           </p>
           )
         : <Json value={letter.content} />}
+      {may('dead_letter:write') && <MendEvent letter={letter} />}
       <details>
         <summary>Headers of the message</summary>
         <Json value={letter.headers} />

@@ -5,6 +5,7 @@ import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Show } from '../states.tsx'
 import { fetchLetters, type Filter } from './dead-letters.ts'
+import { PurgeDialog } from './purge-dialog.tsx'
 import { ReplayDialog } from './replay-dialog.tsx'
 
 const PAGE = 50
@@ -13,6 +14,7 @@ const PAGE = 50
 export function LetterList ({ filter }: { filter: Required<Filter> }) {
   const [offset, setOffset] = useState(0)
   const [isReplaying, setReplaying] = useState(false)
+  const [isPurging, setPurging] = useState(false)
   const letters = useLoaded(`letters ${projectId.value} ${JSON.stringify(filter)} ${offset}`,
     async (signal) => await fetchLetters(filter, { limit: PAGE, offset }, signal))
   const home = `/projects/${projectId.value}/dead-letters`
@@ -30,7 +32,12 @@ export function LetterList ({ filter }: { filter: Required<Filter> }) {
                 <span>{formatCount(offset + 1)} to {formatCount(offset + page.results.length)} of {formatCount(page.count)}</span>
                 <button type='button' disabled={offset === 0} onClick={() => setOffset(Math.max(0, offset - PAGE))}>Previous</button>
                 <button type='button' disabled={page.next === null} onClick={() => setOffset(offset + PAGE)}>Next</button>
-                {may('dead_letter:write') && <button type='button' onClick={() => setReplaying(true)}>Replay all {formatCount(page.count)} …</button>}
+                {may('dead_letter:write') && (
+                  <>
+                    <button type='button' onClick={() => setReplaying(true)}>Replay all {formatCount(page.count)} …</button>
+                    <button type='button' onClick={() => setPurging(true)}>Purge …</button>
+                  </>
+                )}
               </div>
               <div class='scroll' role='region' aria-label='Dead letters' tabIndex={0}>
                 <table>
@@ -50,6 +57,7 @@ export function LetterList ({ filter }: { filter: Required<Filter> }) {
             </>
             )}
       </Show>
+      {isPurging && <PurgeDialog what={filter} onClose={() => setPurging(false)} onDone={letters.reload} />}
       {isReplaying && <ReplayDialog filter={filter} onClose={() => setReplaying(false)} onDone={letters.reload} />}
     </section>
   )

@@ -1,0 +1,33 @@
+import type { OpenedDeadLetter } from './dead-letters.ts'
+
+/** A row of events, as a dead letter of the writer shows it. */
+interface Row { event?: unknown, distinct_id?: unknown, timestamp?: unknown, uuid?: unknown, properties?: unknown }
+
+/**
+ * The JSON of a new event made of a dead letter, to be changed by hand: with an uuid of its own, and its origin.
+ * The properties stay the text that they are, so that no number loses a digit.
+ *
+ * @returns null for a letter that is not one event.
+ */
+export function draftEvent (letter: Pick<OpenedDeadLetter, 'id' | 'content' | 'stage'>, uuid: string): string | null {
+  const [row, ...others] = letter.stage === 'writer' && Array.isArray(letter.content) ? letter.content as Row[] : []
+  if (row === undefined || others.length > 0 || typeof row.properties !== 'string' || !row.properties.startsWith('{')) return null
+  const origin = `"$dead_letter_id": ${letter.id}, "$dead_letter_uuid": ${JSON.stringify(row.uuid)}`
+  const rest = row.properties.slice(1)
+  return `{
+  "event": ${JSON.stringify(row.event)},
+  "distinct_id": ${JSON.stringify(row.distinct_id)},
+  "timestamp": ${JSON.stringify(row.timestamp)},
+  "uuid": ${JSON.stringify(uuid)},
+  "properties": {${origin}${/^\s*\}/.test(rest) ? '' : ', '}${rest}
+}`
+}
+
+/** A random uuid (version 4). Pages without TLS have no `crypto.randomUUID`. */
+export function makeUuid (): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  bytes[6] = (bytes[6]! & 0x0f) | 0x40
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80
+  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}
