@@ -21,3 +21,17 @@ t.test('every row of the matrix names tests that exist', async (t) => {
   t.ok(listShownTests().length > 50)
   t.same(MATRIX.flatMap(({ file, titles }) => titles.filter((title) => !isThere(sources.get(file) ?? '', title))), [])
 })
+
+t.test('every duty of a server that the harness of the SDKs implies is shown by tests that exist', async (t) => {
+  const page = readFileSync(path.join(import.meta.dirname, 'contract', 'sdk-duties.md'), 'utf8')
+  const shown = [...page.matchAll(/`([\w/.-]+\.test\.ts)` ((?:"[^"]+"(?:, )?)+)/g)].flatMap(([, file = '', titles = '']) =>
+    [...titles.matchAll(/"([^"]+)"/g)].map(([, title = '']) => ({ file, title })))
+
+  t.ok(shown.length > 30)
+  t.same(shown.filter(({ file, title }) => !readFileSync(path.join(ROOT, file), 'utf8').includes(title)), [])
+  for (const section of page.split('\n## ').slice(1)) {
+    const [, wanted] = /\((\d+) cases\)/.exec(section) ?? []
+    const cases = [...section.matchAll(/^\| \w+ \| (\d+) \|/gm)].map(([, count]) => Number(count))
+    t.equal(cases.reduce((sum, count) => sum + count, 0), Number(wanted), section.split('\n', 1)[0]!)
+  }
+})

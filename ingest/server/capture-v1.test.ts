@@ -6,10 +6,11 @@ import type { EventResult } from '../capture/take-parsed-body.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 import { type Quarantine, RequestSink } from '../capture/request-sink.ts'
 import type { EventRow } from '../normalise/event-row.ts'
+import { EVENTS_STREAM } from '../../schema/streams.ts'
 import type { EventPartitions } from '../publish/event-partitions.ts'
 import type { PersonsPartitions } from '../publish/persons-partitions.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
-import { takePublishedEvents } from '../testing/read-published-events.ts'
+import { takeMessages, takePublishedEvents } from '../testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
 
 const PATH = '/i/v1/analytics/events'
@@ -34,9 +35,9 @@ interface Answer {
 }
 
 async function send (
-  batch: unknown, headers: Record<string, string> = {}, encode?: (json: string) => Uint8Array
+  batch: unknown, headers: Record<string, string> = {}, encode?: (json: string) => Uint8Array, more: object = {}
 ): Promise<Answer> {
-  const json = JSON.stringify({ created_at: new Date().toISOString(), batch })
+  const json = JSON.stringify({ created_at: new Date().toISOString(), batch, ...more })
   const response = await fetch(url + PATH, {
     method: 'POST',
     body: encode === undefined ? json : Buffer.from(encode(json)),
@@ -230,6 +231,59 @@ t.test('without a good key nothing is read; without a readable time nothing is c
     status: 400, body: { code: 'invalid_timestamp', attr: 'posthog-request-timestamp' }
   })
   t.same(await takePublishedEvents(connection, clickhouse), [])
+})
+
+t.test('a later attempt brings the events that were to be sent again, and is answered for these', async (t) => {
+  const [kept, again] = [buildEvent(), buildEvent()]
+  const request = { 'posthog-request-id': '0193a5b2-7c1d-7e8f-9abc-def012345678' }
+
+  await send([kept, again], request)
+  const { headers, body } = await send([again], { ...request, 'posthog-attempt': '2' })
+  const stored = await takePublishedEvents(connection, clickhouse)
+
+  t.same(body, { results: { [again.uuid]: { result: 'ok' } } })
+  t.equal(headers.get('posthog-request-id'), request['posthog-request-id'])
+  t.same(new Set(stored.map(({ uuid }) => uuid)), new Set([kept.uuid, again.uuid]))
+})
+
+t.test('properties about persons, groups and places stay as they were sent, and options left out add none', async (t) => {
+  const properties = { $set: { a: 1 }, $set_once: { b: 2 }, $groups: { company: 'acme' }, $geoip_disable: true, nested: { list: [1, null] } }
+  const event = buildEvent({ properties, timestamp: '2026-08-20T12:00:00.250+02:00', options: { disable_skew_correction: true } })
+  const bare = buildEvent({ properties: undefined, options: undefined })
+
+  const { body } = await send([event, bare])
+  const stored = await takePublishedEvents(connection, clickhouse)
+  const [first, second] = [event, bare].map(({ uuid }) => stored.find((row) => row.uuid === uuid))
+
+  t.same(body.results, { [event.uuid]: { result: 'ok' }, [bare.uuid]: { result: 'ok' } })
+  t.same(JSON.parse(first?.properties ?? ''), { ...properties, $ignore_sent_at: true, $lib: 'posthog-made', $lib_version: '1.2.3' })
+  t.match(first, { groups: { company: 'acme' }, time_ms: String(Date.parse('2026-08-20T10:00:00.250Z')) })
+  t.same(JSON.parse(second?.properties ?? ''), { $lib: 'posthog-made', $lib_version: '1.2.3' })
+})
+
+t.test('a visitor without cookies gets an id of the day', async (t) => {
+  await send([buildEvent({ distinct_id: '$posthog_cookieless', options: { cookieless_mode: true } })])
+  const [stored] = await takePublishedEvents(connection, clickhouse)
+
+  t.match(stored, { distinct_id: /^cookieless_[\w-]{22}$/, ip: '' })
+})
+
+t.test('an import waits behind live events, and nothing else does', async (t) => {
+  await send([buildEvent()], {}, undefined, { historical_migration: true })
+  await send([buildEvent()])
+  const messages = await takeMessages(connection, EVENTS_STREAM)
+
+  t.match(messages.map(({ subject }) => subject), [/historical/, /live/])
+})
+
+t.test('a refusal echoes the id of the request, and asks nobody to come back', async (t) => {
+  const refusals: [number, Record<string, string>, unknown][] = [
+    [400, {}, []], [401, { authorization: 'Bearer phc_nobody' }, [buildEvent()]], [400, {}, 'text']
+  ]
+  for (const [wanted, headers, batch] of refusals) {
+    const { status, headers: answered } = await send(batch, headers)
+    t.same([status, answered.get('posthog-request-id'), answered.get('retry-after')], [wanted, 'request-1', null])
+  }
 })
 
 t.test('pages may send from any origin; other methods are refused', async (t) => {

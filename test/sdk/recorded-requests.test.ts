@@ -52,7 +52,7 @@ const outcomes: { request: RecordedRequest, title: string, startedAt: number, en
 for (const { name, version, requests } of readRecordedSdks()) {
   for (const request of requests) {
     const startedAt = Date.now()
-    const isAboutFlags = request.feature.includes('flag') || request.feature === 'remote configuration'
+    const isAboutFlags = /^flag|^remote configuration$/.test(request.feature)
     const project = isAboutFlags ? api.projectKey : PROJECT_KEY
     const answer = await replay(ingest.port, request, { personal: api.key, project })
     outcomes.push({ request, title: `${name} ${version}: ${request.feature}`, startedAt, endedAt: Date.now(), answer })
