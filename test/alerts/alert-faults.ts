@@ -99,7 +99,8 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
   {
     name: 'ClickHouse hangs',
     alerts: [
-      'MillracePartitionStuck', 'MillracePartitionBehind', 'MillraceStreamFills', 'MillraceDefinitionsStale', 'MillracePersonsCopiesBehind'
+      'MillracePartitionStuck', 'MillracePartitionBehind', 'MillraceStreamFills', 'MillraceDefinitionsStale',
+      'MillraceWatermarkBehind', 'MillracePersonsCopiesBehind'
     ],
     timeoutMs: 200_000,
     async begin ({ signal, send }) {
