@@ -44,6 +44,8 @@ t.test('the commands and queries of the guide do what it says, in its order', as
   }
 
   t.match((await run()).out, /version +1\nactive_version +-\n/, 'put')
+  t.match((await run()).out, /^events +0\n/, 'check')
+  t.match((await run()).out, /^events +0\n/, 'check of a draft')
   await run()
   await waitFor(async () => (await stored())[0] === -1)
   await send({ plan: 'pro', seats: 2 })

@@ -1,14 +1,17 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { checkStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { describeClickHouseError } from '../http/errors.ts'
 import { searchQueryProperties } from '../http/list-queries.ts'
 import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import {
-  eventSchemaChangesSchema, type EventSchemaFields, eventSchemaSchema, type NewEventSchema, newEventSchemaSchema,
-  versionSchema
+  type CheckFields, checkBodySchema, eventSchemaChangesSchema, type EventSchemaFields, eventSchemaSchema,
+  type NewEventSchema, newEventSchemaSchema, predictionSchema, versionSchema
 } from './event-schema.ts'
 import { type EventSchemaQuery, findEventSchema, listEventSchemas, listVersions } from './read-event-schemas.ts'
-import { createEventSchema, deleteEventSchema, updateEventSchema } from './write-event-schema.ts'
+import { compileDraft, createEventSchema, deleteEventSchema, updateEventSchema } from './write-event-schema.ts'
 
 const read = { scope: 'event_definition:read' } as const
 const write = { scope: 'event_definition:write' } as const
@@ -31,7 +34,7 @@ const listQuery = {
 
 /** Management of the event schemas of a project. Ingest follows a change within a second. */
 export async function eventSchemaRoutes (
-  app: FastifyInstance, deps: { sql: Sql, publicUrl: string }
+  app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, publicUrl: string, now: () => number }
 ): Promise<void> {
   const { sql } = deps
   app.addSchema(eventSchemaSchema)
@@ -77,6 +80,27 @@ export async function eventSchemaRoutes (
     }
   }, async (request) =>
     await updateEventSchema(sql, keyOf(request), { fields: request.body, userId: accessOf(request).userId }))
+
+  app.post<SchemaParams & { Body: CheckFields }>('/:id/check', {
+    config: read,
+    // No body means the newest version and the defaults.
+    preValidation: async (request) => { request.body ??= {} },
+    schema: {
+      tags, summary: 'Check stored events by a schema', params: idParams, body: checkBodySchema,
+      response: { 200: predictionSchema },
+      description: 'Says what the schema would have done with events that are stored: how many would not have met ' +
+        'it, why, and from which SDK. Stores nothing.'
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const { event, schema } = await findEventSchema(sql, keyOf(request))
+    const { days = 7, limit = 100_000 } = request.body
+    const compiled = compileDraft(request.body.schema ?? schema)
+    const query = { projectId, event, days, limit, now: deps.now() }
+    const { libs, ...prediction } = await checkStoredEvents(deps.clickhouse, compiled, query)
+      .catch((error: unknown) => { throw describeClickHouseError(error) })
+    return { ...prediction, libs: libs.map(({ libVersion, ...lib }) => ({ ...lib, lib_version: libVersion })) }
+  })
 
   app.delete<SchemaParams>('/:id', {
     config: write,

@@ -93,6 +93,46 @@ export const versionSchema = {
   properties: { version: { type: 'integer' }, schema, created_by: createdBy, created_at: dateTime }
 } as const
 
+/** What a check of stored events takes. */
+export interface CheckFields {
+  schema?: unknown
+  days?: number
+  limit?: number
+}
+
+export const checkBodySchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    schema: { ...schema, description: 'A draft; default: the newest version.' },
+    days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 7.' },
+    limit: { type: 'integer', minimum: 1, maximum: 1_000_000, description: 'Events at most, newest day first; default 100,000.' }
+  }
+} as const
+
+const count = { type: 'integer' } as const
+const text = { type: 'string' } as const
+
+function listOf (properties: Record<string, object>): object {
+  return { type: 'array', items: { type: 'object', required: Object.keys(properties), properties } }
+}
+
+export const predictionSchema = {
+  type: 'object',
+  required: ['events', 'met', 'failed', 'complete', 'failures', 'libs'],
+  properties: {
+    events: { ...count, description: 'Events that were checked.' },
+    met: { ...count, description: 'Those that meet the schema.' },
+    failed: { ...count, description: 'Those that do not.' },
+    complete: { type: 'boolean', description: 'false: there are more events than the limit.' },
+    failures: {
+      ...listOf({ path: text, keyword: text, events: count, samples: listOf({ uuid: text, value: text }) }),
+      description: 'By place and keyword, most events first; an event with several failures counts under each.'
+    },
+    libs: { ...listOf({ lib: text, lib_version: text, events: count, failed: count }), description: 'By SDK, most failed events first.' }
+  }
+}
+
 /** Clients may send back a whole schema: read-only fields are accepted and ignored. */
 const body = {
   type: 'object',

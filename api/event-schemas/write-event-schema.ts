@@ -1,5 +1,5 @@
 import { HttpError } from '../../platform/errors.ts'
-import { compileSchema } from '../../platform/event-schemas/compile-schema.ts'
+import { type CompiledSchema, compileSchema } from '../../platform/event-schemas/compile-schema.ts'
 import { SchemaError } from '../../platform/event-schemas/schema-place.ts'
 import { toEventName } from '../../platform/identity.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
@@ -27,7 +27,7 @@ export async function createEventSchema (
   const { event, schema, description = '', owner = '', mode = 'observe' } = fields
   if (event.trim() === '') throw invalid('event', 'This field may not be blank.', 'blank')
   if (toEventName(event) !== event) throw invalid('event', 'No event has this name: names are cut to 200 characters.')
-  requireSchema(schema)
+  compileDraft(schema)
   const id = await sql.begin(async (tx) => {
     await lockProject(tx, projectId)
     const [counted] = await tx<{ count: number }[]>`
@@ -58,7 +58,7 @@ export async function updateEventSchema (
   sql: Sql, key: SchemaKey, { fields, userId }: { fields: EventSchemaFields, userId: number | null }
 ): Promise<EventSchema> {
   const { schema, description, owner, mode } = fields
-  if (schema !== undefined) requireSchema(schema)
+  if (schema !== undefined) compileDraft(schema)
   await sql.begin(async (tx) => {
     const stored = await lockSchema(tx, key)
     let { version } = stored
@@ -83,13 +83,13 @@ export async function deleteEventSchema (sql: Sql, key: SchemaKey): Promise<void
 }
 
 /**
- * Refuses a schema that cannot be enforced.
+ * Compiles a schema of a request.
  *
  * @throws {HttpError} 400 naming the place in `attr`, such as `schema__properties__plan__pattern`.
  */
-export function requireSchema (schema: unknown): void {
+export function compileDraft (schema: unknown): CompiledSchema {
   try {
-    compileSchema(schema)
+    return compileSchema(schema)
   } catch (error) {
     if (!(error instanceof SchemaError)) throw error
     throw invalid(['schema', ...error.path].join('__'), error.message, 'invalid_schema')
@@ -132,7 +132,7 @@ async function activate (
   // A version of a release before may have what this one no longer takes.
   const [chosen] = await tx<{ schema: unknown }[]>`
     SELECT schema FROM event_schema_versions WHERE schema_id = ${id} AND version = ${active}`
-  if (active !== null) requireSchema(chosen?.schema)
+  if (active !== null) compileDraft(chosen?.schema)
   await tx`UPDATE event_schemas SET active_version = ${active}, updated_at = now() WHERE id = ${id}`
 }
 

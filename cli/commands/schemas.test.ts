@@ -1,7 +1,8 @@
+import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { createTestPostgres } from '../../test/support/test-stores.ts'
+import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
 
 t.test('stores versions, shows, activates and disables them', async (t) => {
@@ -39,4 +40,33 @@ t.test('stores versions, shows, activates and disables them', async (t) => {
     t.not(captured.code, 0)
     t.match(captured.err, why)
   }
+})
+
+t.test('says what a schema would have done with stored events', async (t) => {
+  const [{ sql, url }, clickhouse] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])
+  await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
+  const timestamp = new Date(Date.now() - 60_000).toISOString().slice(0, 23)
+  await clickhouse.client.insert({
+    table: 'events',
+    format: 'JSONEachRow',
+    values: [{ plan: 'gold' }, { plan: 'pro' }, {}].map((properties) => ({
+      project_id: 1, uuid: randomUUID(), event: 'paid', distinct_id: 'd', timestamp, lib: 'ios', lib_version: '1', properties: JSON.stringify(properties)
+    }))
+  })
+  const env = { DATABASE_URL: url, CLICKHOUSE_URL: clickhouse.url }
+  const run = async (...line: string[]): Promise<Captured> => await runCaptured(['schemas', ...line], env)
+  const file = path.join(t.testdir(), 'draft.json')
+  await writeFile(file, '{"properties":{"plan":{"enum":["free","pro"]}}}')
+  await run('put', 'paid', file)
+  await writeFile(file, '{"required":["plan"]}')
+
+  const { code, out } = await run('check', 'paid')
+
+  t.equal(code, 0)
+  t.match(out, /^events +3\nmet +2\nfailed +1\ncomplete +true\n/)
+  t.match(out, /\/plan +enum +1 +"gold"/)
+  t.match(out, /ios 1 +3 +1\n/)
+  t.match(JSON.parse((await run('check', 'paid', '--file', file, '--json')).out), { events: 3, failed: 1, failures: [{ keyword: 'required' }] })
+  t.match(await run('check', 'unknown'), { code: 1, err: /no schema of the event unknown/ })
+  t.match(await run('check', 'paid', '--days', '400'), { code: 2 })
 })

@@ -1,14 +1,15 @@
 import { readFile } from 'node:fs/promises'
-import { type Command, Option } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { EventSchema } from '../../api/event-schemas/event-schema.ts'
 import { findEventSchema, listEventSchemas, listVersions } from '../../api/event-schemas/read-event-schemas.ts'
-import { createEventSchema, updateEventSchema } from '../../api/event-schemas/write-event-schema.ts'
+import { compileDraft, createEventSchema, updateEventSchema } from '../../api/event-schemas/write-event-schema.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { SCHEMA_MODES, type SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
+import { checkStoredEvents, countStoredEvents, type SchemaPrediction } from '../../platform/event-schemas/check-stored-events.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { CliContext } from '../cli-context.ts'
 import { readCount, readId, readString } from '../read-arguments.ts'
-import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+import { JSON_OPTION, type Output, printFields, printRows, startProgressBar } from '../terminal-output.ts'
 
 interface SchemaOptions extends Output {
   project: number
@@ -18,7 +19,7 @@ interface SchemaOptions extends Output {
   description?: string
 }
 
-/** `millrace schemas list|show|put|activate|disable`. */
+/** `millrace schemas list|show|put|check|activate|disable`. */
 export function addSchemasCommands (program: Command, context: CliContext): void {
   const group = program.command('schemas').description('schemas of the properties of events, by event')
 
@@ -60,6 +61,26 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       printFields(context, describe(stored), output)
     })
 
+  addCommon(addEvent(group.command('check').description('say what a schema would have done with stored events; by default its newest version')))
+    .option('--file <file>', 'a draft that is not stored: file with the JSON Schema')
+    .option('--days <number>', 'days before now, by the timestamp of the events', readDays, 7)
+    .option('--limit <number>', 'maximum number of events, newest day first', readCount, 10_000_000)
+    .action(async (event: string, { project, file, days, limit, ...output }: CheckOptions) => {
+      const key = { projectId: project, event }
+      const draft = file === undefined ? (await find(await context.postgres(), key)).schema : await readJson(file)
+      const compiled = compileDraft(draft)
+      const clickhouse = await context.clickhouse()
+      const query = { projectId: project, event, days, limit, now: context.now() }
+      const bar = startProgressBar(context, 'checking', await countStoredEvents(clickhouse, query), (events) => `${events} events`)
+      let shown = 0
+      const onProgress = (events: number): void => {
+        bar.add(events - shown)
+        shown = events
+      }
+      const prediction = await checkStoredEvents(clickhouse, compiled, { ...query, onProgress }).finally(bar.end)
+      printPrediction(context, prediction, output)
+    })
+
   addCommon(addEvent(group.command('activate').description('enforce a schema; by default its newest version')))
     .option('--schema-version <number>', 'the version', readCount)
     .addOption(modeOption())
@@ -79,6 +100,40 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       const fields = { active_version: null }
       printFields(context, describe(await updateEventSchema(sql, key, { fields, userId: null })), output)
     })
+}
+
+interface CheckOptions extends Output {
+  project: number
+  file?: string
+  days: number
+  limit: number
+}
+
+function readDays (text: string): number {
+  const days = readCount(text)
+  if (days > 365) throw new InvalidArgumentError('Give 1 to 365 days.')
+  return days
+}
+
+function printPrediction (context: CliContext, prediction: SchemaPrediction, output: Output): void {
+  const { failures, libs, ...counts } = prediction
+  if (output.json === true) return printFields(context, { ...prediction }, output)
+  printFields(context, counts, output)
+  if (counts.failed === 0) return
+  context.stdout.write('\n')
+  printRows(context, failures, [
+    ['property', ({ path }) => path === '' ? '/' : path],
+    ['keyword', ({ keyword }) => keyword],
+    ['events', ({ events }) => events],
+    ['such as', ({ samples }) => samples[0]?.value.slice(0, 60)],
+    ['uuid', ({ samples }) => samples[0]?.uuid]
+  ], output)
+  context.stdout.write('\n')
+  printRows(context, libs, [
+    ['sdk', ({ lib, libVersion }) => `${lib} ${libVersion}`.trim() || '-'],
+    ['events', ({ events }) => events],
+    ['failed', ({ failed }) => failed]
+  ], output)
 }
 
 function addCommon (command: Command): Command {

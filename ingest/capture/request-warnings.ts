@@ -1,5 +1,6 @@
 import { HttpError } from '../../platform/errors.ts'
 import { stringifyJson } from '../../http-body/stringify-json.ts'
+import { describeSchemaFailure } from '../../platform/event-schemas/describe-failure.ts'
 import { toDistinctId } from '../../platform/identity.ts'
 import { cutText, toStorableText } from '../../platform/storable-text.ts'
 import { hashDistinctId } from '../../schema/event-traces.ts'
@@ -10,7 +11,6 @@ import {
 import { formatUuid, parseUuid } from '../normalise/uuid.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
 import type { CaptureRequest } from './capture.ts'
-import { describeSchemaFailure } from './check-schema.ts'
 import type { RequestContext } from './envelope.ts'
 import type { DropReason } from './ingest-counts.ts'
 

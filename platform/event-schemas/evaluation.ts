@@ -61,7 +61,7 @@ export function failBelow (name: string | number): false {
   return false
 }
 
-/** Beyond, whole numbers have more than 64 bits. */
+/** From here on, the digits of a whole number may be those of one with more than 64 bits. */
 const LARGE = 2 ** 63
 const LARGEST_64_BITS = 2n ** 64n - 1n
 const SMALLEST_64_BITS = -(2n ** 63n)
@@ -72,7 +72,7 @@ const SMALLEST_64_BITS = -(2n ** 63n)
  * (`http-body/stringify-json.ts`).
  */
 export function storedValue (value: unknown): unknown {
-  if (typeof value === 'number') return isStored || (value < LARGE && value >= -LARGE) ? value : storedNumber(value, String(value))
+  if (typeof value === 'number') return isStored || (value < LARGE && value > -LARGE) ? value : storedNumber(value, String(value))
   if (typeof value === 'object' && !isStored && isExactNumber(value)) return storedNumber(Number(value.rawJSON), value.rawJSON)
   return value
 }

@@ -1,0 +1,57 @@
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createTestApi } from '../testing/create-test-api.ts'
+
+const SCHEMA = { required: ['plan'], properties: { plan: { enum: ['free', 'pro'] }, items: { items: { type: 'string' } } } }
+const now = Date.UTC(2026, 10, 21, 12)
+
+const clickhouse = await createTestClickHouse(t)
+const api = await createTestApi(t, { clickhouse: clickhouse.client, now: () => now })
+
+interface Stored { lib?: string, daysAgo?: number, event?: string, project?: number }
+
+function row (properties: object, { lib = 'web', daysAgo = 0, event = 'paid', project = api.projectId }: Stored = {}): object {
+  const timestamp = new Date(now - daysAgo * 86_400_000 - 1000).toISOString().slice(0, 23)
+  return {
+    project_id: project, uuid: randomUUID(), event, distinct_id: 'd', timestamp, received_at: timestamp, lib, lib_version: '1',
+    properties: JSON.stringify(properties)
+  }
+}
+
+await clickhouse.client.insert({
+  table: 'events',
+  format: 'JSONEachRow',
+  values: [
+    row({ plan: 'pro', $lib: 'web' }), row({ plan: 'gold' }), row({ plan: 'free', items: ['a', 1, 2] }, { lib: 'ios', daysAgo: 3 }),
+    row({ items: [1] }, { lib: 'ios', daysAgo: 3 }), row({}, { daysAgo: 9 }), row({}, { event: 'other' }), row({}, { project: api.projectId + 1 })
+  ]
+})
+
+t.test('says what a schema would have done: how many, why, from which SDK', async (t) => {
+  const { body: { id } } = await api.call('POST', '~/event_schemas/', { event: 'paid', schema: SCHEMA })
+  const check = async (body?: object): Promise<any> => (await api.call('POST', `~/event_schemas/${id}/check`, body)).body
+
+  const found = await check()
+  t.match(found, {
+    events: 4,
+    met: 1,
+    failed: 3,
+    complete: true,
+    failures: [
+      { path: '/items/*', keyword: 'type', events: 2, samples: [{ value: '1' }, { value: '1' }] },
+      { path: '/plan', keyword: 'enum', events: 1, samples: [{ value: '"gold"' }] },
+      { path: '/plan', keyword: 'required', events: 1, samples: [{ value: '' }] }
+    ].sort((one, other) => found.failures.findIndex((each: { keyword: string }) => each.keyword === one.keyword) -
+      found.failures.findIndex((each: { keyword: string }) => each.keyword === other.keyword)),
+    libs: [{ lib: 'ios', lib_version: '1', events: 2, failed: 2 }, { lib: 'web', events: 2, failed: 1 }]
+  })
+  t.equal(found.failures[0].events, 2)
+  t.match(await check({ days: 10 }), { events: 5, failed: 4 })
+  t.match(await check({ days: 10, limit: 2 }), { events: 2, complete: false })
+  t.match(await check({ days: 1 }), { events: 2, failed: 1 })
+  t.match(await check({ schema: {} }), { events: 4, met: 4, failures: [] }, 'a draft that is not stored')
+  t.match(await check({ schema: { type: 'text' } }), { code: 'invalid_schema', attr: 'schema__type' })
+  t.match(await check({ days: 0 }), { attr: 'days' })
+  t.match(await api.call('POST', '~/event_schemas/999999/check'), { status: 404 })
+})
