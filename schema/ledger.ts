@@ -22,39 +22,45 @@ export interface AcceptedCount {
   events: number
 }
 
+const NOBODY: AcceptedCount = { projectId: -1, minute: -1, events: 0 }
+
 /** Counts the events of an open message. Almost every event is of the project and minute of the one before. */
 export class AcceptedCounter {
-  readonly #counts = new Map<string, number>()
-  #projectId = -1
+  readonly #counts: AcceptedCount[] = []
+  /** By project, those of the latest minute. */
+  readonly #ofMinute = new Map<number, AcceptedCount>()
   #minuteBegin = 0
-  #events = 0
+  #current: AcceptedCount = NOBODY
 
   add (projectId: number, receivedAt: number): void {
     const sinceBegin = receivedAt - this.#minuteBegin
-    if (projectId === this.#projectId && sinceBegin >= 0 && sinceBegin < MINUTE_MS) {
-      this.#events++
-      return
-    }
-    this.#put()
-    this.#projectId = projectId
-    this.#minuteBegin = minuteOfReceipt(receivedAt) * MINUTE_MS
-    this.#events = 1
+    if (sinceBegin < 0 || sinceBegin >= MINUTE_MS) this.#turnTo(minuteOfReceipt(receivedAt))
+    if (this.#current.projectId !== projectId) this.#current = this.#find(projectId)
+    this.#current.events++
   }
 
   /** Takes the counts as the text of header `HEADER.accepted`, and starts over. */
   take (): string {
-    this.#put()
-    const text = [...this.#counts].map(([key, events]) => `${key}:${events}`).join(',')
-    this.#counts.clear()
-    this.#projectId = -1
+    const text = this.#counts.map(({ projectId, minute, events }) => `${projectId}:${minute}:${events}`).join(',')
+    this.#counts.length = 0
+    this.#turnTo(0)
     return text
   }
 
-  #put (): void {
-    if (this.#projectId === -1) return
-    const key = `${this.#projectId}:${this.#minuteBegin / MINUTE_MS}`
-    this.#counts.set(key, (this.#counts.get(key) ?? 0) + this.#events)
-    this.#events = 0
+  #turnTo (minute: number): void {
+    this.#minuteBegin = minute * MINUTE_MS
+    this.#current = NOBODY
+    this.#ofMinute.clear()
+    for (const count of this.#counts) if (count.minute === minute) this.#ofMinute.set(count.projectId, count)
+  }
+
+  #find (projectId: number): AcceptedCount {
+    const known = this.#ofMinute.get(projectId)
+    if (known !== undefined) return known
+    const count = { projectId, minute: this.#minuteBegin / MINUTE_MS, events: 0 }
+    this.#counts.push(count)
+    this.#ofMinute.set(projectId, count)
+    return count
   }
 }
 
