@@ -51,6 +51,7 @@ export function drawStatus (status: Status): string {
       : [`${number(stores.clickhouse.events)} rows`, bytes(stores.clickhouse.bytes), `${bytes(stores.clickhouse.freeBytes)} free`, stores.clickhouse.version]),
     row('postgres', stores.postgres === null ? UNKNOWN : 'ok', stores.postgres === null ? [] : [bytes(stores.postgres.bytes), stores.postgres.version]),
     row('nats', stores.nats === null ? UNKNOWN : 'ok', stores.nats === null ? [] : [stores.nats.version]),
+    ...backupRow(status.backup),
     row('api', state('api'), [
       `${number(api.requestsPerSecond)} requests/s`, `answer ${ms(api.requestMs)}`, `${number(api.flagEvaluationsPerSecond)} flags/s`
     ]),
@@ -64,6 +65,15 @@ export function drawStatus (status: Status): string {
 
 function isBalanced ({ missing, extra }: NonNullable<Status['books']>): boolean {
   return missing === 0 && extra === 0
+}
+
+/** Nothing where no backups are made. */
+function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed }: Status['backup']): string[] {
+  if (ageSeconds === null && !failed && (intervalSeconds ?? 0) === 0) return []
+  const isLate = ageSeconds !== null && (intervalSeconds ?? 0) > 0 && ageSeconds > 2 * intervalSeconds!
+  return [row('backup', failed ? 'failed' : isLate ? 'late' : ageSeconds === null ? 'none yet' : 'ok', ageSeconds === null
+    ? []
+    : [`${(ageSeconds / 3600).toFixed(1)} h old`, `took ${seconds(durationSeconds)}`])]
 }
 
 function row (name: string, state: string, cells: readonly string[]): string {

@@ -7,6 +7,7 @@ import { readVersion } from '../schema/version.ts'
 import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceTimeoutError, type CliContext, type CliWorld, type ServiceName } from './cli-context.ts'
 import { addAuditCommands } from './commands/audit.ts'
 import { addBackupCommands } from './commands/backup.ts'
+import { addBackupsCommands } from './commands/backups.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addEventCommands } from './commands/event.ts'
 import { addLoginsCommands } from './commands/logins.ts'
@@ -29,9 +30,9 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addServiceCommands, addStatusCommands, addLogsCommands,
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
-  addDeadLettersCommands, addEventCommands, addAuditCommands, addWatermarkCommands,
-  addBackupCommands, addUpgradeCommands,
-  addRetentionCommands, addPropertiesCommands, addSchemasCommands, addLoginsCommands
+  addDeadLettersCommands, addEventCommands, addAuditCommands, addWatermarkCommands, addBackupCommands,
+  addBackupsCommands, addUpgradeCommands, addRetentionCommands, addPropertiesCommands, addSchemasCommands,
+  addLoginsCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/operations.md. */

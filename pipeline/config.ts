@@ -14,6 +14,8 @@ export interface PipelineConfig {
   streams: StreamLimits & { partitions: number }
   batch: BatchLimits
   rollUpIntervalMs: number
+  /** Of scheduled backups; 0: there are none. */
+  backupIntervalMs: number
   /** Of a project. */
   maxGroupTypes: number
 }
@@ -24,7 +26,7 @@ export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
     'MILLRACE_HOST', 'MILLRACE_PIPELINE_PORT', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL',
     'MILLRACE_PARTITIONS', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
     'MILLRACE_BATCH_MAX_ROWS', 'MILLRACE_BATCH_MAX_BYTES', 'MILLRACE_BATCH_MAX_AGE_MS', 'MILLRACE_ROLL_UP_INTERVAL_MS',
-    'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_MAX_GROUP_TYPES'
+    'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_MAX_GROUP_TYPES', 'MILLRACE_BACKUP_FOLDER', 'MILLRACE_BACKUP_INTERVAL_HOURS'
   ])
   return {
     http: { host: settings.MILLRACE_HOST, port: settings.MILLRACE_PIPELINE_PORT },
@@ -45,6 +47,7 @@ export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
       maxAgeMs: settings.MILLRACE_BATCH_MAX_AGE_MS
     },
     rollUpIntervalMs: settings.MILLRACE_ROLL_UP_INTERVAL_MS,
+    backupIntervalMs: settings.MILLRACE_BACKUP_FOLDER === '' ? 0 : settings.MILLRACE_BACKUP_INTERVAL_HOURS * 3_600_000,
     maxGroupTypes: settings.MILLRACE_MAX_GROUP_TYPES
   }
 }

@@ -13,6 +13,7 @@ import { startQueryUsage } from './definitions/query-usage.ts'
 import { startRollUp } from './definitions/roll-up.ts'
 import { MissingCounter } from './health/count-missing.ts'
 import { describeHealth, startHealthServer } from './health/health-server.ts'
+import { watchBackups } from './health/watch-backups.ts'
 import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
 import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
 import { startIngestionWarnings } from './ingestion-warnings.ts'
@@ -118,6 +119,7 @@ runProcess('pipeline', async () => {
   })
   const streams = watchStreams({ connection, counter, metrics, logger })
   const disks = watchDisks({ clickhouse, cluster: config.clickhouseCluster, metrics })
+  const backups = watchBackups({ sql, intervalMs: config.backupIntervalMs, metrics, logger })
   const parts = watchParts({ clickhouse, cluster: config.clickhouseCluster, metrics, logger })
   const watermark = keepWatermark({
     connection,
@@ -152,6 +154,7 @@ runProcess('pipeline', async () => {
       parts.part(),
       ...streams.parts(),
       ...disks.parts(),
+      ...backups.parts(),
       ...watermark.parts(),
       ...describeHealth({
         partitions: supervisor.states(),
@@ -172,7 +175,10 @@ runProcess('pipeline', async () => {
         .map((work) => work.stop()))
     },
     { name: 'membership', run: () => membership.leave() },
-    { name: 'monitors', run: () => Promise.all([deadLetters, streams, disks, parts, ledger].map((watch) => watch.stop())) },
+    {
+      name: 'monitors',
+      run: () => Promise.all([deadLetters, streams, disks, parts, ledger, backups].map((watch) => watch.stop()))
+    },
     { name: 'health', run: () => health.close() },
     { name: 'clickhouse', run: async () => { agent.destroy(); await Promise.all([clickhouse.close(), shards.close()]) } },
     { name: 'postgres', run: async () => { await fingerprintKey.stop(); await sql.end({ timeout: 1 }) } },

@@ -102,6 +102,24 @@ export const settings = {
     description: 'Password of the read-only user analyst on the embedded ClickHouse server. Empty: generated.'
   },
 
+  // Backups
+  MILLRACE_BACKUP_FOLDER: {
+    type: 'string', default: '',
+    description: 'Folder of scheduled backups of the embedded stack, one stack each; best on another disk. Empty: none are made.'
+  },
+  MILLRACE_BACKUP_INTERVAL_HOURS: {
+    type: 'integer', minimum: 1, maximum: 8760, default: 24,
+    description: 'Hours from one scheduled backup to the next. One that was missed is made at the next start.'
+  },
+  MILLRACE_BACKUP_TIME: {
+    type: 'string', pattern: '^(([01][0-9]|2[0-3]):[0-5][0-9])?$', default: '',
+    description: 'Time of day in UTC at which an interval of backups begins, such as 02:30. Empty: after the last backup.'
+  },
+  MILLRACE_BACKUP_KEEP: {
+    type: 'integer', minimum: 1, default: 7,
+    description: 'Number of complete scheduled backups that are kept; older ones are removed after each new one.'
+  },
+
   // Logs
   MILLRACE_LOG_LEVEL: {
     type: 'string', enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], default: 'info',

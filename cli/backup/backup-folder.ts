@@ -5,6 +5,7 @@ import path from 'node:path'
 import { type Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { MillraceError } from '../../platform/errors.ts'
+import type { BooksDay } from './books.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
 
 /** A file of a backup; its path is relative to the folder. */
@@ -29,6 +30,10 @@ export interface BackupManifest {
   clickhouse: BackedUpSchema & { tables: Record<string, ClickHouseTable> }
   postgres: BackedUpSchema & { tables: Record<string, PostgresTable>, sequences: Sequence[] }
   deadLetters: number
+  /** What a restore compares its events with. Absent in backups of earlier versions. */
+  books?: BooksDay[]
+  /** The earlier backup with which it shares files, and their bytes. Absent when it shares none. */
+  base?: { folder: string, sharedBytes: number }
   files: BackupFile[]
 }
 

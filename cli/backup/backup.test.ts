@@ -16,6 +16,7 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { startStack, type Stack } from '../../test/start-stack.ts'
 import type { CliWorld } from '../cli-context.ts'
 import { runCli } from '../run-cli.ts'
+import { readManifest, verifyBackupFiles } from './backup-folder.ts'
 import { interruptBackups, interruptRestore } from './testing/interrupt-backup.ts'
 
 /** A campaign kills more often: `MILLRACE_TEST_KILLS=100 npx node cli/backup/backup.test.ts`. */
@@ -45,6 +46,9 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   t.ok(load.acknowledged.size > before.size, 'events were accepted all the time')
   await load.stop()
   t.not((await cli(['backup', backup], stack.dataDir)).code, 0, 'a folder that holds something is refused')
+  await t.test('a later one shares the parts that did not change', async (t) => {
+    await sharesParts(t, { stack, root })
+  })
   const intoRunning = await cli(['restore', backup], stack.dataDir)
   t.equal(intoRunning.code, 1)
   t.match(intoRunning.err, /not empty: stop Millrace/)
@@ -109,6 +113,24 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   await waitFor(async () => (await select('SELECT uuid FROM events')).length > stored.length, { timeoutMs: 20_000 })
   t.equal((await select('SELECT uuid FROM events')).length, stored.length + 1, 'an event sent again is known')
 })
+
+async function sharesParts (t: Test, { stack, root }: { stack: Stack, root: string }): Promise<void> {
+  const [base, later] = [path.join(root, 'base'), path.join(root, 'later')]
+  await stack.clickhouse.command({ query: 'OPTIMIZE TABLE events FINAL' })
+  await stack.clickhouse.command({ query: 'SYSTEM STOP MERGES events' })
+  t.equal((await cli(['backup', base], stack.dataDir)).code, 0)
+  const made = await cli(['backup', later, '--base', base, '--json'], stack.dataDir)
+  await stack.clickhouse.command({ query: 'SYSTEM START MERGES events' })
+  const sizes = JSON.parse(made.out) as { bytes: number, shared_bytes: number }
+  t.ok(sizes.shared_bytes > sizes.bytes / 2, made.out)
+
+  await rm(base, { recursive: true })
+  const { files, books } = await readManifest(later)
+  await t.resolves(verifyBackupFiles(later, files, () => {}), 'it is whole without the earlier one')
+  const [stored] = await stack.select<{ n: string }>('SELECT count() AS n FROM events')
+  t.equal(books?.reduce((sum, { events }) => sum + events, 0), Number(stored?.n))
+  t.same(await stack.select("SELECT name FROM system.databases WHERE name = 'millrace_backup'"), [], 'no copy is left')
+}
 
 /** Nothing of a backup that is damaged, of another version or not complete reaches a data directory. */
 async function refusesWhatIsNotWhole (

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { cp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
@@ -5,15 +6,35 @@ import { quoteString } from '../../schema/clickhouse-sql.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { type BackedUpSchema, type BackupFile, type BackupManifest, type ClickHouseColumn, type ClickHouseTable, type OnBytes, writeBackupFile } from './backup-folder.ts'
+import { type BaseBackup, CHECKSUMS, hasPart, linkFromBase } from './base-backup.ts'
 
 /** A snapshot of the parts of all tables: hard links, which cost no space and never change. */
 export interface FrozenTables {
   about: BackupManifest['clickhouse']
   /** Total size of all parts. */
   bytes: number
-  copyTo: (folder: string, onBytes: OnBytes) => Promise<BackupFile[]>
+  /** Bytes of parts that the base does not have. */
+  newBytes: (base: BaseBackup | undefined) => number
+  /** Copies the parts; those that the base has become links to it, where the disk can. */
+  copyTo: (folder: string, options: { base?: BaseBackup | undefined, onBytes: OnBytes }) => Promise<CopiedParts>
   /** Removes the hard links. */
   release: () => Promise<void>
+}
+
+export interface CopiedParts {
+  files: BackupFile[]
+  /** Bytes of files that are links to the base. */
+  sharedBytes: number
+}
+
+/** A part in the snapshot. */
+interface FrozenPart {
+  /** `clickhouse/<table>/<part>` */
+  name: string
+  folder: string
+  files: { name: string, bytes: number }[]
+  /** Of its file of checksums. */
+  sha256: string
 }
 
 /** Prefix of the names of snapshots by backups; an operator may make others. */
@@ -30,7 +51,7 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id:
   const shadow = path.join(dataDir, 'shadow', name)
   const tables = await listTables(clickhouse)
   for (const { table } of tables) await clickhouse.command({ query: `ALTER TABLE "${table}" FREEZE WITH NAME '${name}'` })
-  const parts: { table: string, part: string, folder: string, files: string[] }[] = []
+  const parts: FrozenPart[] = []
   const described: Record<string, ClickHouseTable> = {}
   let bytes = 0
   for (const { table, dataPath } of tables) {
@@ -38,12 +59,10 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id:
     const names = await readParts(clickhouse, table, folder)
     let rows = 0
     for (const part of names) {
-      const files = await readdir(path.join(folder, part), { recursive: true, withFileTypes: true })
-      const found = files.filter((file) => file.isFile())
-        .map((file) => path.relative(path.join(folder, part), path.join(file.parentPath, file.name)))
-      for (const file of found) bytes += (await stat(path.join(folder, part, file))).size
+      const frozen = await describePart(path.join('clickhouse', table, part), path.join(folder, part))
+      bytes += sizeOf(frozen)
       rows += Number(await readFile(path.join(folder, part, 'count.txt'), 'utf8'))
-      parts.push({ table, part, folder: path.join(folder, part), files: found })
+      parts.push(frozen)
     }
     described[table] = { rows, parts: names, columns: await listColumns(clickhouse, table) }
   }
@@ -54,17 +73,47 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id:
       tables: described
     },
     bytes,
-    async copyTo (target, onBytes) {
-      const written: BackupFile[] = []
-      for (const { table, part, folder, files } of parts) {
-        for (const file of files) {
-          const source = createReadStream(path.join(folder, file))
-          written.push(await writeBackupFile(target, path.join('clickhouse', table, part, file), source, { onBytes }))
-        }
-      }
-      return written
+    newBytes: (base) => parts.filter(({ name, sha256 }) => !hasPart(base, name, sha256))
+      .reduce((sum, part) => sum + sizeOf(part), 0),
+    async copyTo (target, { base, onBytes }) {
+      const copied: CopiedParts = { files: [], sharedBytes: 0 }
+      for (const part of parts) await copyPart(part, target, { base, onBytes }, copied)
+      return copied
     },
     async release () { await rm(shadow, { recursive: true, force: true }) }
+  }
+}
+
+async function describePart (name: string, folder: string): Promise<FrozenPart> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  const files = await Promise.all(entries.filter((entry) => entry.isFile()).map(async (entry) => {
+    const file = path.join(entry.parentPath, entry.name)
+    return { name: path.relative(folder, file), bytes: (await stat(file)).size }
+  }))
+  const checksums = await readFile(path.join(folder, CHECKSUMS))
+  return { name, folder, files, sha256: createHash('sha256').update(checksums).digest('hex') }
+}
+
+function sizeOf ({ files }: FrozenPart): number {
+  return files.reduce((sum, { bytes }) => sum + bytes, 0)
+}
+
+async function copyPart (
+  { name, folder, files, sha256 }: FrozenPart, target: string,
+  { base, onBytes }: { base?: BaseBackup | undefined, onBytes: OnBytes }, copied: CopiedParts
+): Promise<void> {
+  const isShared = hasPart(base, name, sha256)
+  for (const file of files) {
+    const inBackup = path.join(name, file.name)
+    const shared = isShared ? await linkFromBase(base!, target, { name: inBackup, bytes: file.bytes }) : undefined
+    if (shared === undefined) {
+      const source = createReadStream(path.join(folder, file.name))
+      copied.files.push(await writeBackupFile(target, inBackup, source, { onBytes }))
+    } else {
+      copied.files.push(shared)
+      copied.sharedBytes += file.bytes
+      onBytes(file.bytes)
+    }
   }
 }
 

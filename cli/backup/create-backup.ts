@@ -1,8 +1,10 @@
 import { createReadStream } from 'node:fs'
-import { mkdir, readdir, stat } from 'node:fs/promises'
+import { mkdir, readdir, stat, statfs } from 'node:fs/promises'
 import path from 'node:path'
 import { readAddresses, type StackAddresses } from '../../deploy/local/data-dir/stack-access.ts'
 import { type BackupFile, type BackupManifest, writeBackupFile, writeManifest } from './backup-folder.ts'
+import { type BaseBackup, openBase } from './base-backup.ts'
+import { copyEvents, dropCopy, readBooksOfCopy } from './books.ts'
 import { freezeTables, removeFrozenTables } from './clickhouse-backup.ts'
 import { backUpDeadLetters } from './dead-letters-backup.ts'
 import { backUpPostgres } from './postgres-backup.ts'
@@ -18,9 +20,14 @@ export interface CreateBackupOptions {
   dataDir: string
   /** Folder of the backup: empty or missing. */
   folder: string
+  /** Folder of an earlier backup, with which it shares what did not change. */
+  base?: string | undefined
   /** Maximum wait until the events acknowledged so far are stored, in milliseconds. */
   storeMs: number
 }
+
+/** What stays free beside a backup. */
+const SPARE_BYTES = 100_000_000
 
 /** Dead letters that existed at the start of the backup, and those that were added until the snapshot. */
 export const DEAD_LETTER_FILES = ['dead-letters-1.jsonl.zst', 'dead-letters-2.jsonl.zst'] as const
@@ -38,11 +45,12 @@ export const DEAD_LETTER_FILES = ['dead-letters-1.jsonl.zst', 'dead-letters-2.js
 export async function createBackup (context: CliContext, options: CreateBackupOptions): Promise<BackupManifest> {
   const { dataDir, folder } = options
   const addresses = await findStack(dataDir)
+  const base = options.base === undefined ? undefined : await openBase(options.base)
   const lock = lockBackups(dataDir)
   try {
     await makeEmptyFolder(folder)
     await removeFrozenTables(path.join(dataDir, 'clickhouse'))
-    const manifest = await copyAll(context, addresses, options)
+    const manifest = await copyAll(context, addresses, { ...options, base })
     // Last: if a later step failed, a failed backup would look complete.
     await writeManifest(folder, manifest)
     return manifest
@@ -53,7 +61,8 @@ export async function createBackup (context: CliContext, options: CreateBackupOp
 
 /** Copies everything into the folder, and removes the snapshot. */
 async function copyAll (
-  context: CliContext, addresses: StackAddresses, { dataDir, folder, storeMs }: CreateBackupOptions
+  context: CliContext, addresses: StackAddresses,
+  { dataDir, folder, base, storeMs }: Omit<CreateBackupOptions, 'base'> & { base: BaseBackup | undefined }
 ): Promise<BackupManifest> {
   const [nats, sql, clickhouse] = [await context.nats(), await context.postgres(), await context.clickhouse()]
   const startedAt = new Date(context.now()).toISOString()
@@ -67,6 +76,7 @@ async function copyAll (
     const frozen = await whileInsertsAreHeld(addresses.clickhouseUrl, async () => {
       // The first statement takes the snapshot of a repeatable-read transaction.
       await transaction`SELECT 1`
+      await copyEvents(clickhouse)
       return await freezeTables(clickhouse, path.join(dataDir, 'clickhouse'), context.now().toString(36))
     })
     const snapshotAt = new Date(context.now()).toISOString()
@@ -74,19 +84,22 @@ async function copyAll (
       const laterLetters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[1], letters.nextId)
       const [{ bytes } = { bytes: 0 }] = await transaction<{ bytes: number }[]>`
         SELECT pg_database_size(current_database()) AS bytes`
+      await checkRoom(folder, frozen.newBytes(base) + bytes)
+      const books = await readBooksOfCopy(clickhouse)
       const bar = startProgressBar(context, 'backing up', frozen.bytes + bytes)
       const postgres = await backUpPostgres(transaction, folder, bar.add)
-      const files = [
-        ...await copyCredentials(dataDir, folder), letters.file, laterLetters.file, ...postgres.files,
-        ...await frozen.copyTo(folder, bar.add)
-      ]
+      const credentials = await copyCredentials(dataDir, folder)
+      const parts = await frozen.copyTo(folder, { base, onBytes: bar.add })
       bar.end()
       return {
         format: 1, version: readVersion(), startedAt, snapshotAt,
-        clickhouse: frozen.about, postgres: postgres.about, deadLetters: letters.letters + laterLetters.letters, files
+        clickhouse: frozen.about, postgres: postgres.about, deadLetters: letters.letters + laterLetters.letters, books,
+        ...base === undefined ? {} : { base: { folder: base.folder, sharedBytes: parts.sharedBytes } },
+        files: [...credentials, letters.file, laterLetters.file, ...postgres.files, ...parts.files]
       }
     } finally {
       await frozen.release()
+      await dropCopy(clickhouse)
     }
   })
 }
@@ -116,6 +129,14 @@ export async function makeEmptyFolder (folder: string): Promise<void> {
   if ((await readdir(folder)).length > 0) {
     throw new MillraceError('MILLRACE_FOLDER_NOT_EMPTY', `${folder} is not empty: choose another folder`)
   }
+}
+
+/** The data directory may be on the same disk, and must not run full. */
+async function checkRoom (folder: string, needed: number): Promise<void> {
+  const { bavail, bsize } = await statfs(folder)
+  if (bavail * bsize >= needed + SPARE_BYTES) return
+  throw new MillraceError('MILLRACE_BACKUP_NO_ROOM', `the disk of ${folder} has ${Math.floor(bavail * bsize / 1e6)} MB free, and the ` +
+    `backup may need ${Math.ceil((needed + SPARE_BYTES) / 1e6)} MB: remove older backups, or choose another disk`)
 }
 
 async function copyCredentials (dataDir: string, folder: string): Promise<BackupFile[]> {

@@ -13,6 +13,7 @@ import { readMigrations } from '../../schema/migrate/read-migrations.ts'
 import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
 import type { BackupManifest } from './backup-folder.ts'
+import { verifyBooks } from './books.ts'
 import { restoreTables } from './clickhouse-backup.ts'
 import { DEAD_LETTER_FILES } from './create-backup.ts'
 import { restoreDeadLetters } from './dead-letters-backup.ts'
@@ -23,7 +24,7 @@ import { restorePostgres } from './postgres-backup.ts'
  *
  * 1. make the tables that the backup was taken from: its migrations, and no later ones
  * 2. fill them, and compare the counts; publish the dead letters
- * 3. apply the migrations that came since, as an upgrade does
+ * 3. apply the migrations that came since, as an upgrade does; compare the events with the books of the backup
  *
  * @returns the migrations of step 3, prefixed with their database.
  * @throws {MillraceError} when anything differs from the manifest.
@@ -50,7 +51,9 @@ export async function loadBackup (
       throw new MillraceError('MILLRACE_RESTORE_FAILED', `${letters} dead letters instead of ${manifest.deadLetters}`)
     }
     bar.end()
-    return await migrateAll(urls)
+    const migrations = await migrateAll(urls)
+    if (manifest.books !== undefined) await verifyBooks(clickhouse, manifest.books)
+    return migrations
   } finally {
     await sql.end({ timeout: 1 })
     await clickhouse.close()

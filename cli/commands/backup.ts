@@ -13,10 +13,14 @@ export function addBackupCommands (program: Command, context: CliContext): void 
   program.command('backup')
     .description('copy all data of the running embedded stack into an empty folder')
     .argument('<folder>', 'empty or missing folder')
+    .option('--base <folder>', 'earlier backup, with which it shares the files that did not change, as hard links')
     .option('--wait <duration>', 'maximum wait until all acknowledged events are stored', readDuration, 300)
     .option(...JSON_OPTION)
-    .action(async (folder: string, { wait, ...output }: Output & { wait: number }) => {
-      const options = { dataDir: findDataDir(context), folder: path.resolve(folder), storeMs: wait * 1000 }
+    .action(async (folder: string, { wait, base, ...output }: Output & { wait: number, base?: string }) => {
+      const options = {
+        dataDir: findDataDir(context), folder: path.resolve(folder), storeMs: wait * 1000,
+        base: base === undefined ? undefined : path.resolve(base)
+      }
       printFields(context, summarize(await createBackup(context, options)), output)
     })
 
@@ -31,11 +35,13 @@ export function addBackupCommands (program: Command, context: CliContext): void 
     })
 }
 
-function findDataDir ({ env }: CliContext): string {
+/** Absolute. */
+export function findDataDir ({ env }: CliContext): string {
   return path.resolve(loadSettings(env, ['MILLRACE_DATA_DIR']).MILLRACE_DATA_DIR)
 }
 
-function summarize (manifest: BackupManifest): Record<string, unknown> {
+/** What a person wants to know of a backup. */
+export function summarize (manifest: BackupManifest): Record<string, unknown> {
   return {
     version: manifest.version,
     complete_up_to: manifest.startedAt,
@@ -43,6 +49,7 @@ function summarize (manifest: BackupManifest): Record<string, unknown> {
     persons: manifest.postgres.tables.persons?.rows ?? 0,
     dead_letters: manifest.deadLetters,
     files: manifest.files.length,
-    bytes: manifest.files.reduce((sum, { bytes }) => sum + bytes, 0)
+    bytes: manifest.files.reduce((sum, { bytes }) => sum + bytes, 0),
+    shared_bytes: manifest.base?.sharedBytes ?? 0
   }
 }

@@ -20,6 +20,8 @@ export interface StackSettings {
   clickhouseMemoryBytes: number
   natsServer: string
   logLevel: string
+  /** Of scheduled backups; `folder` is empty when there are none. */
+  backups: { folder: string, intervalMs: number, timeOfDayMs: number | null }
   /** Chosen by the operator; empty: generated. */
   chosen: { projectApiKey: string, personalApiKey: string, clickhousePassword: string, analystPassword: string }
   /** The environment the tiers start with, before their addresses are filled in. */
@@ -66,6 +68,11 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
     clickhouseMemoryBytes: values.MILLRACE_CLICKHOUSE_MEMORY_BYTES,
     natsServer: values.MILLRACE_NATS_SERVER,
     logLevel: values.MILLRACE_LOG_LEVEL,
+    backups: {
+      folder: values.MILLRACE_BACKUP_FOLDER === '' ? '' : path.resolve(values.MILLRACE_BACKUP_FOLDER),
+      intervalMs: values.MILLRACE_BACKUP_INTERVAL_HOURS * 3_600_000,
+      timeOfDayMs: values.MILLRACE_BACKUP_TIME === '' ? null : Date.parse(`1970-01-01T${values.MILLRACE_BACKUP_TIME}Z`)
+    },
     chosen: {
       projectApiKey: values.MILLRACE_PROJECT_API_KEY,
       personalApiKey: values.MILLRACE_PERSONAL_API_KEY,

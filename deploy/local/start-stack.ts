@@ -10,6 +10,7 @@ import type { Progress } from './progress.ts'
 import { endRecordedProcesses, openProcessRecord } from './processes/recorded-processes.ts'
 import { createStackParts } from './processes/supervise.ts'
 import type { StackSettings } from './stack-settings.ts'
+import { scheduleBackups } from './schedule-backups.ts'
 import { startServices, startTiers } from './start-parts.ts'
 
 /** The whole system on one machine, running. */
@@ -49,7 +50,7 @@ const ROTATE_INTERVAL_MS = 60_000
  * 3. services: nats-server, ClickHouse and Postgres at once;
  * 4. the schemas of both databases, and the first project;
  * 5. tiers: pipeline and API at once, then ingest, which is the origin of both;
- * 6. the addresses are written for tools.
+ * 6. the addresses are written for tools, and backups are made when they are due.
  *
  * @throws {DataDirLockedError} when a stack runs on the data directory.
  * @throws {MillraceError} `MILLRACE_RESTORE_UNFINISHED` when a restore into it was interrupted,
@@ -64,7 +65,9 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
   const parts = createStackParts({ progress, signal, onSpawn: (child) => record.add(child) })
   onForce?.(parts.kill)
   const rotation = rotateLogs(dataDir)
+  let backups: IntervalLoop | undefined
   const stop = async (): Promise<void> => {
+    await backups?.stop()
     await parts.stop()
     await rotation.stop()
     await removeAddresses(dataDir)
@@ -90,6 +93,7 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
     const tierUrls = await startTiers({ settings, urls, parts })
     const addresses = { pid: process.pid, ...tierUrls, ...urls }
     await writeAddresses(dataDir, addresses)
+    if (settings.backups.folder !== '') backups = scheduleBackups({ settings, progress, onSpawn: (child) => record.add(child) })
     return {
       dataDir,
       addresses,

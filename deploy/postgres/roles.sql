@@ -41,7 +41,7 @@ GRANT SELECT ON fingerprint_keys TO millrace_ingest, millrace_pipeline;
 GRANT SELECT, INSERT, DELETE ON cookieless_salts TO millrace_ingest;
 
 -- Persons, definitions and its own progress; no keys, no users, no flags.
-GRANT SELECT ON projects, retention, cohorts TO millrace_pipeline;
+GRANT SELECT ON projects, retention, cohorts, backups TO millrace_pipeline;
 -- A new type of group changes what flags may ask for: a trigger raises the revision.
 GRANT SELECT, INSERT, UPDATE ON flag_revisions TO millrace_pipeline;
 GRANT SELECT, INSERT, UPDATE, DELETE ON

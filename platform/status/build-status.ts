@@ -49,6 +49,8 @@ export interface Status {
    * when no process of the pipeline compares them.
    */
   books: { missing: number, extra: number, ageSeconds: number } | null
+  /** Of the last complete one; null without one or a pipeline that knows. An interval of 0: none are scheduled. */
+  backup: { ageSeconds: number | null, durationSeconds: number | null, intervalSeconds: number | null, failed: boolean }
   api: { requestsPerSecond: number | null, flagEvaluationsPerSecond: number | null, requestMs: number | null }
   stores: StoresReading
 }
@@ -156,12 +158,24 @@ export function buildStatus (before: Reading, now: Reading): Status {
       definitionsAgeSeconds: extreme(Math.min, values('pipeline', `${pipeline}_definitions_age_seconds`))
     },
     books: readBooks(),
+    backup: readBackup((name) => extreme(Math.max, values('pipeline', `${pipeline}_backup_${name}`))),
     api: {
       requestsPerSecond: rate('api', 'millrace_api_request_duration_seconds_count'),
       flagEvaluationsPerSecond: rate('api', 'millrace_api_flag_evaluations_total'),
       requestMs: mean('api', 'millrace_api_request_duration_seconds', 1000)
     },
     stores: now.stores
+  }
+}
+
+function readBackup (figure: (name: string) => number | null): Status['backup'] {
+  // Its size is 0 until a backup is complete.
+  const has = (figure('bytes') ?? 0) > 0
+  return {
+    ageSeconds: has ? figure('age_seconds') : null,
+    durationSeconds: has ? figure('duration_seconds') : null,
+    intervalSeconds: figure('interval_seconds'),
+    failed: figure('failed') === 1
   }
 }
 

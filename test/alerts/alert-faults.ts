@@ -69,6 +69,15 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
   // Below the 15 s after which the reader gives its consumer up, and long enough running for a scrape.
   createStutter('pipeline', 'MillraceDeliveryLate', { stoppedMs: 8000, runMs: 4000 }),
   {
+    name: 'a backup fails',
+    alerts: ['MillraceBackupFailed'],
+    timeoutMs: 60_000,
+    async begin ({ stack }) {
+      await runCaptured(['backups', 'record', '--error', 'no room'], { DATABASE_URL: stack.databaseUrl })
+    },
+    end: async ({ stack }) => { await runCaptured(['backups', 'record'], { DATABASE_URL: stack.databaseUrl }) }
+  },
+  {
     name: 'clients send events without a distinct id',
     alerts: ['MillraceEventsDropped'],
     timeoutMs: 60_000,
@@ -167,15 +176,17 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
     end: async ({ stack }) => { await stack.clickhouse.command({ query: `DELETE FROM events WHERE uuid = '${ADDED_ROW}'` }) }
   },
   {
-    name: 'a real scrape of the pipeline with other figures: a full disk, broken parts, missing messages, no check of the books',
-    alerts: ['MillraceDiskFills', 'MillracePartsBroken', 'MillraceMessagesMissing', 'MillraceLedgerUnchecked'],
+    name: 'a real scrape of the pipeline with other figures: a full disk, broken parts, missing messages, no check of the books, no backup',
+    alerts: ['MillraceDiskFills', 'MillracePartsBroken', 'MillraceMessagesMissing', 'MillraceLedgerUnchecked', 'MillraceBackupOld'],
     timeoutMs: 60_000,
     begin: async ({ pretend }) => {
       pretend({
         millrace_pipeline_clickhouse_disk_free_bytes: 1,
         millrace_pipeline_clickhouse_broken_parts: 1,
         millrace_pipeline_stream_missing_messages: 1,
-        millrace_ledger_check_age_seconds: 1000
+        millrace_ledger_check_age_seconds: 1000,
+        millrace_pipeline_backup_age_seconds: 200_000,
+        millrace_pipeline_backup_interval_seconds: 86_400
       })
     },
     end: async ({ pretend }) => { pretend({}) }

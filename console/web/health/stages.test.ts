@@ -24,6 +24,7 @@ function build (changes: Partial<Status> = {}): Status {
       deadLetters: 5, deadLetterFill: 0.01, definitionsAgeSeconds: 1
     },
     books: { missing: 0, extra: 0, ageSeconds: 4 },
+    backup: { ageSeconds: null, durationSeconds: null, intervalSeconds: 0, failed: false },
     api: { requestsPerSecond: 0, flagEvaluationsPerSecond: 0, requestMs: null },
     stores: {
       nats: { version: '2.14' },

@@ -1,0 +1,67 @@
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { MillraceError } from '../../platform/errors.ts'
+
+/** Events of a project that were received on a day (UTC), as one number and one checksum. */
+export interface BooksDay {
+  project: number
+  /** `2026-11-22`. */
+  day: string
+  events: number
+  /** Sum of hashes of uuid, event, distinct id and time, modulo 2^64, in decimal: the same in any order. */
+  checksum: string
+}
+
+/** Where the books of a backup are taken from: a copy of `events` made of hard links. */
+const COPY_DATABASE = 'millrace_backup'
+
+/**
+ * Copies `events` as it is now, as hard links: the copy stays as it is while events are inserted, merged and removed.
+ * A copy that a killed backup left is replaced.
+ */
+export async function copyEvents (clickhouse: ClickHouse): Promise<void> {
+  await dropCopy(clickhouse)
+  await clickhouse.command({ query: `CREATE DATABASE ${COPY_DATABASE}` })
+  await clickhouse.command({ query: `CREATE TABLE ${COPY_DATABASE}.events AS events` })
+  await clickhouse.command({ query: `ALTER TABLE ${COPY_DATABASE}.events ATTACH PARTITION ALL FROM events` })
+}
+
+export async function dropCopy (clickhouse: ClickHouse): Promise<void> {
+  await clickhouse.command({ query: `DROP DATABASE IF EXISTS ${COPY_DATABASE} SYNC` })
+}
+
+/** The books of the copy of `events`. */
+export async function readBooksOfCopy (clickhouse: ClickHouse): Promise<BooksDay[]> {
+  return await readBooks(clickhouse, `${COPY_DATABASE}.events`)
+}
+
+/**
+ * Compares restored events with the books of the backup.
+ *
+ * @throws {MillraceError} `MILLRACE_RESTORE_FAILED` naming the first project and day that differs.
+ */
+export async function verifyBooks (clickhouse: ClickHouse, books: readonly BooksDay[]): Promise<void> {
+  const found = new Map((await readBooks(clickhouse, 'events')).map((day) => [`${day.project} ${day.day}`, day]))
+  for (const { project, day, events, checksum } of books) {
+    const restored = found.get(`${project} ${day}`)
+    found.delete(`${project} ${day}`)
+    if (restored?.events === events && restored.checksum === checksum) continue
+    throw new MillraceError('MILLRACE_RESTORE_FAILED', `project ${project} has ${restored?.events ?? 0} events received on ${day}, and ` +
+      `${events} in the books of the backup${restored?.events === events ? ', but not the same ones' : ''}`)
+  }
+  const [extra] = found.values()
+  if (extra !== undefined) {
+    throw new MillraceError('MILLRACE_RESTORE_FAILED',
+      `project ${extra.project} has ${extra.events} events received on ${extra.day}, and none in the books of the backup`)
+  }
+}
+
+async function readBooks (clickhouse: ClickHouse, table: string): Promise<BooksDay[]> {
+  const result = await clickhouse.query({
+    query: `SELECT project_id AS project, toString(toDate(received_at, 'UTC')) AS day, toString(count()) AS events,
+        toString(sum(cityHash64(uuid, event, distinct_id, timestamp))) AS checksum
+      FROM ${table} GROUP BY project, day ORDER BY project, day`,
+    format: 'JSONEachRow'
+  })
+  const rows = await result.json<{ project: number, day: string, events: string, checksum: string }>()
+  return rows.map(({ events, ...row }) => ({ ...row, events: Number(events) }))
+}

@@ -1,0 +1,100 @@
+import path from 'node:path'
+import { type Command, InvalidArgumentError } from 'commander'
+import { listBackups, nameBackup, pruneBackups } from '../../deploy/local/data-dir/backup-folders.ts'
+import { type BackupRecord, recordBackup } from '../../platform/backup-records.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { loadSettings } from '../../platform/load-settings.ts'
+import { readManifest } from '../backup/backup-folder.ts'
+import { createBackup } from '../backup/create-backup.ts'
+import type { CliContext } from '../cli-context.ts'
+import { readInstant, readString } from '../read-arguments.ts'
+import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+import { findDataDir, summarize } from './backup.ts'
+
+/** Longest wait of a scheduled backup until acknowledged events are stored, in milliseconds. */
+const STORE_MS = 300_000
+
+interface RecordOptions {
+  error: string
+  startedAt?: Date
+  folder: string
+}
+
+/** `millrace backups run|list|record`: the folder of scheduled backups. */
+export function addBackupsCommands (program: Command, context: CliContext): void {
+  const backups = program.command('backups').description('scheduled backups, in MILLRACE_BACKUP_FOLDER')
+
+  backups.command('run')
+    .description('make one now, which shares what did not change with the last one; remove those beyond MILLRACE_BACKUP_KEEP.\n' +
+      '"start" does it every MILLRACE_BACKUP_INTERVAL_HOURS')
+    .option(...JSON_OPTION)
+    .action(async (output: Output) => {
+      const { root, keep } = readFolder(context)
+      printFields(context, { ...await runBackup(context, root), removed: await pruneBackups(root, keep) }, output)
+    })
+
+  backups.command('list')
+    .description('list them, the newest first')
+    .option(...JSON_OPTION)
+    .action(async (output: Output) => {
+      const found = await listBackups(readFolder(context).root)
+      const rows = await Promise.all(found.reverse().map(async ({ folder, startedAt, isComplete }) => ({
+        folder,
+        startedAt: new Date(startedAt),
+        ...isComplete ? summarize(await readManifest(folder)) : {}
+      })))
+      printRows<Record<string, unknown>>(context, rows, [
+        ['folder', ({ folder }) => folder],
+        ['version', ({ version }) => version ?? 'not complete'],
+        ['events', ({ events }) => events],
+        ['bytes', ({ bytes }) => bytes],
+        ['shared bytes', (row) => row.shared_bytes]
+      ], output)
+    })
+
+  backups.command('record')
+    .description('record a backup that other programs made, for health, metrics and the alert: at the end of a timer of your own')
+    .option('--started-at <time>', 'when it began; default: now', readInstant)
+    .option('--error <text>', 'what it failed with; absent: it is complete', readString(1000), '')
+    .option('--folder <text>', 'where it is, for people', readString(1000), '')
+    .action(async ({ error, folder, startedAt }: RecordOptions) => {
+      const now = new Date(context.now())
+      if (startedAt !== undefined && startedAt > now) throw new InvalidArgumentError('--started-at is in the future')
+      const times = { startedAt: startedAt ?? now, endedAt: now }
+      await recordBackup(await context.postgres(), { ...times, error, folder, bytes: 0, sharedBytes: 0 })
+    })
+}
+
+/** Makes a backup in a new folder below `root`, and records it. A failed one leaves nothing but its record. */
+async function runBackup (context: CliContext, root: string): Promise<Record<string, unknown>> {
+  const startedAt = new Date(context.now())
+  const folder = path.join(root, nameBackup(startedAt.getTime()))
+  const record = async (outcome: Pick<BackupRecord, 'error' | 'bytes' | 'sharedBytes'>): Promise<void> => {
+    const endedAt = new Date(context.now())
+    await recordBackup(await context.postgres(), { startedAt, endedAt, folder, ...outcome })
+  }
+  try {
+    const base = (await listBackups(root)).findLast(({ isComplete }) => isComplete)?.folder
+    const manifest = await createBackup(context, { dataDir: findDataDir(context), folder, base, storeMs: STORE_MS })
+    const summary = summarize(manifest)
+    await record({ error: '', bytes: Number(summary.bytes), sharedBytes: manifest.base?.sharedBytes ?? 0 })
+    return { folder, ...summary }
+  } catch (error) {
+    // Another one is being made: it is neither ours to remove nor a failure.
+    if (error instanceof MillraceError && error.code === 'MILLRACE_BACKUP_RUNNING') throw error
+    const text = error instanceof Error ? error.message : String(error)
+    await record({ error: text, bytes: 0, sharedBytes: 0 }).catch(() => {})
+    // Room for others, above all on a full disk.
+    await pruneBackups(root, Infinity).catch(() => {})
+    throw error
+  }
+}
+
+function readFolder ({ env }: CliContext): { root: string, keep: number } {
+  const settings = loadSettings(env, ['MILLRACE_BACKUP_FOLDER', 'MILLRACE_BACKUP_KEEP'])
+  if (settings.MILLRACE_BACKUP_FOLDER === '') {
+    throw new MillraceError('MILLRACE_BACKUP_NO_FOLDER', 'set MILLRACE_BACKUP_FOLDER to the folder of scheduled backups, ' +
+      'or make one by "millrace backup <folder>"')
+  }
+  return { root: path.resolve(settings.MILLRACE_BACKUP_FOLDER), keep: settings.MILLRACE_BACKUP_KEEP }
+}

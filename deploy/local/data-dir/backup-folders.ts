@@ -1,0 +1,52 @@
+/** The folder of scheduled backups: a folder for each, named after the moment in which it began. */
+import { readdir, rm, stat } from 'node:fs/promises'
+import path from 'node:path'
+
+export interface ScheduledBackup {
+  folder: string
+  /** Epoch milliseconds. */
+  startedAt: number
+  /** Whether it has its manifest, which is written last. */
+  isComplete: boolean
+}
+
+const MANIFEST = 'manifest.json'
+const NAME = /^millrace-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/
+
+/** Name of the folder of a backup: `millrace-20261122T023000Z`. */
+export function nameBackup (startedAt: number): string {
+  return `millrace-${new Date(startedAt).toISOString().replaceAll(/[-:]|\.\d+/g, '')}`
+}
+
+/** The backups in a folder, the oldest first; other names are passed over. Empty when there is no such folder. */
+export async function listBackups (root: string): Promise<ScheduledBackup[]> {
+  const names = await readdir(root).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return []
+    throw error
+  })
+  const found = await Promise.all(names.sort().map(async (name) => {
+    const [, year, month, day, hour, minute, second] = NAME.exec(name)?.map(Number) ?? []
+    if (year === undefined) return []
+    const folder = path.join(root, name)
+    const isComplete = await stat(path.join(folder, MANIFEST)).then(() => true, () => false)
+    return [{ folder, isComplete, startedAt: Date.UTC(year, month! - 1, day, hour, minute, second) }]
+  }))
+  return found.flat()
+}
+
+/**
+ * Removes the backups that are older than the newest `keep` complete ones, and what killed or failed ones left.
+ *
+ * @returns the removed folders.
+ */
+export async function pruneBackups (root: string, keep: number): Promise<string[]> {
+  const backups = await listBackups(root)
+  const kept = new Set(backups.filter(({ isComplete }) => isComplete).slice(-keep))
+  const removed = backups.filter((backup) => !kept.has(backup))
+  for (const { folder } of removed) {
+    // Without it the folder is no backup, at whatever file the removal is interrupted.
+    await rm(path.join(folder, MANIFEST), { force: true })
+    await rm(folder, { recursive: true, force: true })
+  }
+  return removed.map(({ folder }) => folder)
+}

@@ -1,0 +1,60 @@
+import type { Logger } from 'pino'
+import { type BackupSummary, readBackupSummary } from '../../platform/backup-records.ts'
+import type { HealthPart } from '../../platform/health.ts'
+import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
+import type { Metrics } from '../../platform/metrics.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+
+/** Interval of reading the records of backups, in milliseconds: they change once a day. */
+const INTERVAL_MS = 15_000
+
+/** A backup may be late by this many intervals: it takes its time, and the next one waits for it. */
+const LATE_INTERVALS = 2
+
+export interface BackupWatch extends IntervalLoop {
+  /** Empty where no backups are scheduled and none was ever made. */
+  parts: () => HealthPart[]
+}
+
+/**
+ * Watches how old the last backup is and whether the last one failed.
+ *
+ * @param options.intervalMs  Of scheduled backups; 0: there are none.
+ */
+export function watchBackups ({ sql, intervalMs, metrics, logger }: {
+  sql: Sql, intervalMs: number, metrics: Metrics, logger: Logger
+}): BackupWatch {
+  const startedAt = Date.now()
+  let known: BackupSummary = { last: null, failures: 0, lastError: '' }
+  // Without any backup the age is that of the process, so that an alert on the age fires.
+  const ageMs = (): number => Date.now() - (known.last?.startedAt.getTime() ?? startedAt)
+
+  metrics.gaugeFrom('backup_age_seconds', 'Seconds since the last complete backup began; since the start of the process without one.',
+    () => ageMs() / 1000)
+  metrics.gaugeFrom('backup_interval_seconds', 'Interval of scheduled backups; 0: none are scheduled.', () => intervalMs / 1000)
+  metrics.gaugeFrom('backup_duration_seconds', 'How long the last complete backup took.',
+    () => known.last === null ? 0 : (known.last.endedAt.getTime() - known.last.startedAt.getTime()) / 1000)
+  metrics.gaugeFrom('backup_bytes', 'Size of the last complete backup.', () => known.last?.bytes ?? 0)
+  metrics.gaugeFrom('backup_failed', '1 while the last backup is one that failed.', () => known.lastError === '' ? 0 : 1)
+  metrics.counterFrom('backup_failures_total', 'Backups that failed, of the last 1,000.', () => known.failures)
+
+  const { stop } = runAtIntervals({
+    everyMs: INTERVAL_MS,
+    logger,
+    failure: 'could not read the records of backups',
+    run: async () => { known = await readBackupSummary(sql) }
+  })
+  return {
+    stop,
+    parts () {
+      if (intervalMs === 0 && known.last === null && known.lastError === '') return []
+      const isLate = intervalMs > 0 && ageMs() > LATE_INTERVALS * intervalMs
+      return [{
+        name: 'backup',
+        healthy: !isLate && known.lastError === '',
+        lastAt: known.last?.startedAt.toISOString() ?? null,
+        lastError: known.lastError === '' ? isLate ? 'the last backup is too old' : null : known.lastError
+      }]
+    }
+  }
+}

@@ -1,0 +1,57 @@
+import type { Sql } from './postgres/connect-postgres.ts'
+
+/** What became of one backup. */
+export interface BackupRecord {
+  startedAt: Date
+  endedAt: Date
+  /** What it failed with; empty: it is complete. */
+  error: string
+  folder: string
+  bytes: number
+  /** Of files that it shares with an earlier backup. */
+  sharedBytes: number
+}
+
+/** What is known of all backups. */
+export interface BackupSummary {
+  /** The last complete one; null: there is none. */
+  last: Pick<BackupRecord, 'startedAt' | 'endedAt' | 'bytes' | 'sharedBytes'> | null
+  failures: number
+  /** Of the last one; empty: it is complete, or there is none. */
+  lastError: string
+}
+
+/** Older records are removed. */
+const KEPT_RECORDS = 1000
+
+const MAX_ERROR_LENGTH = 1000
+
+/** Records a backup in `backups`, whatever made it: health, metrics and status read it there. */
+export async function recordBackup (sql: Sql, record: BackupRecord): Promise<void> {
+  const { startedAt, endedAt, error, folder, bytes, sharedBytes } = record
+  await sql`INSERT INTO backups (started_at, ended_at, error, folder, bytes, shared_bytes)
+    VALUES (${startedAt}, ${endedAt}, ${error.slice(0, MAX_ERROR_LENGTH)}, ${folder}, ${bytes}, ${sharedBytes})`
+  await sql`DELETE FROM backups WHERE id <= (SELECT max(id) FROM backups) - ${KEPT_RECORDS}::bigint`
+}
+
+export async function readBackupSummary (sql: Sql): Promise<BackupSummary> {
+  const [row] = await sql<{
+    startedAt: Date | null, endedAt: Date | null, bytes: number | null, sharedBytes: number | null,
+    failures: number, lastError: string | null
+  }[]>`
+    SELECT done.started_at AS "startedAt", done.ended_at AS "endedAt", done.bytes::float8 AS bytes,
+      done.shared_bytes::float8 AS "sharedBytes",
+      (SELECT count(*)::int FROM backups WHERE error <> '') AS failures,
+      (SELECT error FROM backups ORDER BY id DESC LIMIT 1) AS "lastError"
+    FROM (VALUES (1)) AS one LEFT JOIN LATERAL (
+      SELECT * FROM backups WHERE error = '' ORDER BY started_at DESC LIMIT 1
+    ) AS done ON true`
+  const { startedAt, endedAt, bytes, sharedBytes, failures = 0, lastError } = row ?? {}
+  return {
+    last: startedAt instanceof Date && endedAt instanceof Date
+      ? { startedAt, endedAt, bytes: bytes ?? 0, sharedBytes: sharedBytes ?? 0 }
+      : null,
+    failures,
+    lastError: lastError ?? ''
+  }
+}
