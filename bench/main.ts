@@ -17,6 +17,7 @@ import { join } from './questions/join.bench.ts'
 import { large } from './questions/large.bench.ts'
 import { promote } from './questions/promote.bench.ts'
 import { query } from './questions/query.bench.ts'
+import { receipts } from './questions/receipts.bench.ts'
 import { single } from './questions/single.bench.ts'
 import { soak } from './questions/soak.bench.ts'
 import { trickle } from './questions/trickle.bench.ts'
@@ -26,7 +27,7 @@ import { watch } from './questions/watch.bench.ts'
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
   batch, floor, direct, flush, join, single, visible, large, growth, duplicates, decide, definitions, query, promote,
-  soak, trickle, watch
+  receipts, soak, trickle, watch
 ]
 
 const program = new Command('npm run bench --')

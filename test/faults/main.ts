@@ -93,6 +93,7 @@ async function run (): Promise<number> {
       faults, isLong, random: createRandom(seed), disk: opened.disk, signal: stopped.signal, onProgress: say,
       durationMs: minutes * 60_000, eachOnce: minutes >= EACH_ONCE_MINUTES || names !== undefined,
       eventsPerSecond: options.rate, tamperWatermark: options.tamperWatermark === true,
+      ...minutes >= LONG_RUN_MINUTES ? { receipts: 10_000 } : {},
       ...options.tamper === true ? { tamper } : {}
     })
     process.stdout.write(renderReport(report))

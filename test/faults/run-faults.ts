@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { auditBooks } from './audit/audit-books.ts'
 import { auditCounts, auditEvents, type EventAudit } from './audit/audit-events.ts'
+import { auditReceipts } from './audit/audit-receipts.ts'
 import { FaultUnavailableError, type Expectation, type Fault } from './kinds/fault.ts'
 import type { FaultReport, FaultRow } from './audit/fault-report.ts'
 import { describeFailures, type LoadLedger, type LoadPhase } from './load-ledger.ts'
@@ -21,6 +22,8 @@ export interface RunFaultsOptions {
   /** Faults last as long as in a long run. */
   isLong: boolean
   eventsPerSecond: number
+  /** Receipts to ask for in the end. */
+  receipts?: number
   random: Random
   disk: SmallDisk | null
   signal: AbortSignal
@@ -36,6 +39,9 @@ const RECOVERY_TIMEOUT_MS = 120_000
 const DRAIN_TIMEOUT_MS = 180_000
 /** The roll-up of definitions follows within seconds. */
 const COUNTS_TIMEOUT_MS = 60_000
+/** Receipts that are asked for in the end: as many as a short run has time for. */
+const RECEIPTS = 200
+
 /** Calm between two faults of a long run and of a short one, so that the next one meets a system at work. */
 const CALM_MS = { long: 1000, short: 250 }
 
@@ -81,6 +87,9 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
   attribute(rows, audit, passed)
   const replayed = await replayRefused(system, { signal })
   const after = replayed === 0 ? audit : await auditEvents(system, load.ledger)
+  onProgress('asking for receipts')
+  const receipts = await auditReceipts(system, load.ledger, { count: options.receipts ?? RECEIPTS, random, signal })
+  for (const row of rows.values()) row.wrongReceipts = countOf(receipts.wrong, row.phases)
   for (const expectation of expectations) {
     const complaint = await expectation()
     if (complaint !== null) problems.push(complaint)
@@ -98,6 +107,7 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
     givenUp: load.ledger.givenUp,
     audits: replayed === 0 ? [audit] : [audit, after],
     watermark: passed,
+    receipts,
     replayed,
     problems,
     surprises: system.surprises
@@ -188,20 +198,22 @@ function seconds (ms: number): string {
 function newRow ({ name, what }: Fault, notRun: string | null): FaultRow {
   return {
     name, what, notRun, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0,
-    deadLettered: 0, drift: 0, passed: 0, longestStallMs: 0, recoveryMs: 0, phases: []
+    deadLettered: 0, drift: 0, passed: 0, wrongReceipts: 0, longestStallMs: 0, recoveryMs: 0, phases: []
   }
 }
 
 /** Counts each difference where its event was acknowledged. */
 function attribute (rows: ReadonlyMap<string, FaultRow>, audit: EventAudit, watermark: WatermarkAudit): void {
-  const sum = (counts: ReadonlyMap<LoadPhase | null, number>, phases: readonly LoadPhase[]): number =>
-    phases.reduce((total, phase) => total + (counts.get(phase) ?? 0), 0)
   for (const row of rows.values()) {
-    row.lost = sum(audit.lost, row.phases)
-    row.duplicated = sum(audit.duplicated, row.phases)
-    row.deadLettered = sum(audit.deadLettered, row.phases)
-    row.passed = sum(watermark.passed, row.phases)
+    row.lost = countOf(audit.lost, row.phases)
+    row.duplicated = countOf(audit.duplicated, row.phases)
+    row.deadLettered = countOf(audit.deadLettered, row.phases)
+    row.passed = countOf(watermark.passed, row.phases)
   }
+}
+
+function countOf (counts: ReadonlyMap<LoadPhase | null, number>, phases: readonly LoadPhase[]): number {
+  return phases.reduce((total, phase) => total + (counts.get(phase) ?? 0), 0)
 }
 
 /** Replays what ClickHouse refused for a cause that is repaired by now. */

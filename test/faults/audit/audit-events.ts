@@ -64,7 +64,7 @@ function add<K> (counts: Map<K, number>, key: K, count: number): void {
 }
 
 /** Rows in `events` by uuid, as `count()` sees them. */
-async function readStored ({ select }: Pick<FaultSystem, 'select'>): Promise<Map<string, number>> {
+export async function readStored ({ select }: Pick<FaultSystem, 'select'>): Promise<Map<string, number>> {
   const stored = new Map<string, number>()
   // In parts: the answer of a long run has tens of megabytes.
   for (let part = 0; part < 16; part++) {
@@ -78,7 +78,7 @@ async function readStored ({ select }: Pick<FaultSystem, 'select'>): Promise<Map
 }
 
 /** Events in dead letters by uuid, be they dead-lettered alone or with their whole message. */
-async function readDeadLetters ({ connection }: Pick<FaultSystem, 'connection'>): Promise<Map<string, number>> {
+export async function readDeadLetters ({ connection }: Pick<FaultSystem, 'connection'>): Promise<Map<string, number>> {
   const letters = new Map<string, number>()
   for await (const { letter, body } of scanDeadLetters(connection, { withBodies: true })) {
     for (const uuid of letter.uuid === null ? await readUuids(body, letter.rows) : [letter.uuid]) {

@@ -14,9 +14,11 @@ t.test('a run that left a fault out is neither a pass nor a failure: its last li
   const complete = makeReport([row({ name: 'nats-kill', injected: 1 })])
   const late = makeReport([row({ name: 'nats-kill', injected: 1 }), row({ name: 'nats-pause' })])
   const withoutRoot = makeReport([row({ name: 'disk-full', notRun: 'only root can mount a small disk' })])
+  const lying = { ...complete, receipts: { asked: 1, wrong: new Map([[null, 1]]), examples: ['unknown, not stored: x'] } }
   const spoilt = { ...late, problems: ['2 events, but volumes sum up to 3'] }
 
-  t.same([complete, late, withoutRoot, spoilt].map(chooseExitStatus), [0, 3, 3, 1])
+  t.same([complete, late, withoutRoot, spoilt, lying].map(chooseExitStatus), [0, 3, 3, 1, 1])
+  t.match(renderReport(lying), /1 receipts asked for, 1 wrong\n {2}unknown, not stored: x\n/)
   t.equal(lastLine(complete), 'clean: nothing lost, nothing twice, all counts equal, books balance')
   t.match(lastLine(late), /^clean.*; NOT COMPLETE: 1 of 2 faults were not run$/)
   t.match(renderReport(late), /NOT RUN: nats-pause: the time was over\n/)
@@ -53,6 +55,7 @@ function makeReport (rows: FaultRow[]): FaultReport {
   return {
     rows, eventsPerSecond: 1, acknowledged: 10, sent: 10, givenUp: 0, audits: [HELD],
     books: { drift: 0, compared: 10, problems: [] }, replayed: 0,
+    receipts: { asked: 1, wrong: new Map(), examples: [] },
     watermark: { samples: 1, moves: 1, wentBack: 0, passed: new Map(), examples: [] }, problems: [], surprises: []
   }
 }
@@ -60,7 +63,7 @@ function makeReport (rows: FaultRow[]): FaultReport {
 function row (fields: Partial<FaultRow>): FaultRow {
   return {
     name: '', what: '', notRun: null, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0, deadLettered: 0,
-    drift: 0, passed: 0, longestStallMs: 0, recoveryMs: 0, phases: [], ...fields
+    drift: 0, passed: 0, wrongReceipts: 0, longestStallMs: 0, recoveryMs: 0, phases: [], ...fields
   }
 }
 

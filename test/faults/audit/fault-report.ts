@@ -1,4 +1,5 @@
 import type { BooksAudit } from './audit-books.ts'
+import type { ReceiptAudit } from './audit-receipts.ts'
 import type { EventAudit } from './audit-events.ts'
 import type { WatermarkAudit } from './watch-watermark.ts'
 import type { LoadPhase } from '../load-ledger.ts'
@@ -21,6 +22,7 @@ export interface FaultRow {
   drift: number
   /** Samples of the watermark that something passed: stored later, received before. */
   passed: number
+  wrongReceipts: number
   longestStallMs: number
   /** Longest time from healing until everything worked as before. */
   recoveryMs: number
@@ -39,6 +41,8 @@ export interface FaultReport {
   /** In the end. */
   books: BooksAudit
   watermark: WatermarkAudit
+  /** Receipts of events of the load, of drops and of events that nobody sent. */
+  receipts: ReceiptAudit
   /** Dead letters that were replayed. */
   replayed: number
   /** What differs or did not come true. */
@@ -49,13 +53,14 @@ export interface FaultReport {
 
 const COLUMNS = [
   'fault', 'times', 'acknowledged', 'retries', 'lost', 'duplicated', 'dead-lettered', 'drift of books',
-  'watermark passed', 'longest stall', 'time to recover'
+  'watermark passed', 'wrong receipts', 'longest stall', 'time to recover'
 ]
 
-/** True when nothing was lost, stored twice or passed by the watermark, and everything that is counted agrees. */
-export function isClean ({ audits, problems, watermark }: FaultReport): boolean {
+/** True when nothing was lost, stored twice or passed by the watermark, all counts agree, and receipts are right. */
+export function isClean ({ audits, problems, receipts, watermark }: FaultReport): boolean {
   const { moves, passed, wentBack } = watermark
-  return problems.length === 0 && moves > 0 && passed.size === 0 && wentBack === 0 && audits.every((audit) =>
+  const isKnown = receipts.wrong.size === 0 && moves > 0 && passed.size === 0 && wentBack === 0
+  return problems.length === 0 && isKnown && audits.every((audit) =>
     audit.lost.size === 0 && audit.duplicated.size === 0 && audit.strangers === 0)
 }
 
@@ -90,6 +95,9 @@ export function renderReport (report: FaultReport): string {
   const { samples, moves, wentBack, passed, examples } = report.watermark
   lines.push(`watermark: ${samples} samples, ${moves} moves, passed ${total(passed)}, went back ${wentBack}`)
   lines.push(...examples.map((example) => `  ${example}`))
+  const { receipts } = report
+  lines.push(`${receipts.asked} receipts asked for, ${total(receipts.wrong)} wrong`)
+  lines.push(...receipts.examples.map((example) => `  ${example}`))
   const notRun = listNotRun(report)
   lines.push(...notRun.map(({ name, why }) => `NOT RUN: ${name}: ${why}`))
   lines.push(...report.surprises.map((surprise) => `note: ${surprise}`))
@@ -109,7 +117,7 @@ function renderRow (row: FaultRow): string[] {
   return [
     row.name,
     ...[row.injected, row.acknowledged, row.retries, row.lost].map(String),
-    ...[row.duplicated, row.deadLettered, row.drift, row.passed].map(String),
+    ...[row.duplicated, row.deadLettered, row.drift, row.passed, row.wrongReceipts].map(String),
     `${(row.longestStallMs / 1000).toFixed(1)} s`, `${(row.recoveryMs / 1000).toFixed(1)} s`
   ]
 }
