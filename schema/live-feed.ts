@@ -52,6 +52,8 @@ export interface ArrivedEvent {
   key: string
   /** Why it was dropped; null when it was taken. */
   drop: string | null
+  /** It does not meet its schema, and went to the dead letters. */
+  isQuarantined: boolean
   /** Its fingerprint in hexadecimal, by which its fate is found; empty when it was dropped. */
   fingerprint: string
   /** Its JSON as sent. */

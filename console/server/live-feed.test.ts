@@ -32,7 +32,7 @@ async function startSides (t: TestContext): Promise<Sides> {
 
 function arrived (uuid: string): ArrivedEvent {
   return {
-    at: 5, event: 'e', distinctId: 'd', uuid, lib: '', libVersion: '', key: '', drop: null, sent: '{}', sentCharacters: 0,
+    at: 5, event: 'e', distinctId: 'd', uuid, lib: '', libVersion: '', key: '', drop: null, isQuarantined: false, sent: '{}', sentCharacters: 0,
     fingerprint: Buffer.from(uuid.padEnd(12)).toString('hex')
   }
 }

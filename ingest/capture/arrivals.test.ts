@@ -85,7 +85,7 @@ t.test('counts all of many events and shows some, and begins anew when they were
     project: { id: 1, anonymizeIps: false }, requestId: 'r', receivedAt: 0, sentAt: null, ip: '', historical: false,
     visitor: { address: '', userAgent: '' }, warnings: null, isAttemptTime: false
   }
-  for (let index = 0; index < 250; index++) arrivals.note({ sent: { event: 'e' }, row: null, drop: 'missing_distinct_id', apiKey: 'k', context })
+  for (let index = 0; index < 250; index++) arrivals.note({ sent: { event: 'e' }, row: null, isQuarantined: false, drop: 'missing_distinct_id', apiKey: 'k', context })
 
   t.match(arrivals.take(), [{ matched: 250, events: { length: 50 } }])
   t.match(arrivals.take(), [{ matched: 0, events: { length: 0 } }])

@@ -20,6 +20,7 @@ export interface Arrival {
   sent: unknown
   /** Null when it was dropped. */
   row: EventRow | null
+  isQuarantined: boolean
   drop: DropReason | null
   apiKey: string
   context: RequestContext
@@ -108,10 +109,12 @@ export class ArrivalCollector {
     return taken
   }
 
-  #describe ({ sent, row, drop, apiKey, context }: Arrival): ArrivedEvent {
+  #describe ({ sent, row, isQuarantined, drop, apiKey, context }: Arrival): ArrivedEvent {
     const fields = fieldsOf(sent)
     const properties = fieldsOf(fields.properties)
-    const common = { at: context.receivedAt, key: cutKey(apiKey), drop, ...this.#showSent(sent, row, context) }
+    const common = {
+      at: context.receivedAt, key: cutKey(apiKey), drop, isQuarantined, ...this.#showSent(sent, row, context)
+    }
     if (row === null) {
       return {
         ...common,
@@ -151,6 +154,7 @@ export class WatchedSink implements EventSink {
   readonly isAnnounced: EventSink['isAnnounced']
   readonly appendUpdate: EventSink['appendUpdate']
   readonly #sink: EventSink
+  #isQuarantined = false
 
   constructor (sink: EventSink) {
     this.#sink = sink
@@ -166,17 +170,20 @@ export class WatchedSink implements EventSink {
   quarantine (row: EventRow, failure: SchemaFailure, context: RequestContext): void {
     this.#sink.quarantine(row, failure, context)
     this.row = row
+    this.#isQuarantined = true
+    this.row = row
   }
 
   get messages (): number {
     return this.#sink.messages ?? 0
   }
 
-  /** The row since the last call; null when the event was dropped. */
-  takeRow (): EventRow | null {
-    const { row } = this
+  /** What came since the last call: no row when the event was dropped. */
+  take (): Pick<Arrival, 'row' | 'isQuarantined'> {
+    const taken = { row: this.row, isQuarantined: this.#isQuarantined }
     this.row = null
-    return row
+    this.#isQuarantined = false
+    return taken
   }
 }
 

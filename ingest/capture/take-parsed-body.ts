@@ -109,7 +109,7 @@ export function takeBody (
         const event = isEngage ? nameIdentify(sent) : sent
         const reason = dialect === null ? takeEvent(event, context, sink) : takeTranslated(dialect, sent, context)
         if (watched !== null) {
-          arrivals?.note({ sent, row: watched.takeRow(), drop: reason, apiKey: envelope.apiKey, context })
+          arrivals?.note({ sent, ...watched.take(), drop: reason, apiKey: envelope.apiKey, context })
         }
         if (reason === null) continue
         taken.dropped[reason] = (taken.dropped[reason] ?? 0) + 1

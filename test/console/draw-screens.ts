@@ -29,6 +29,10 @@ try {
   await page.locator('.stages').waitFor()
   await delay(6000)
   await page.screenshot({ path: path.join(IMAGES, 'console-health.png') })
+  await page.goto(`${stack.url}/console/projects/1/live`)
+  await page.locator('.live tbody tr').nth(12).waitFor()
+  await delay(1500)
+  await page.screenshot({ path: path.join(IMAGES, 'console-live.png') })
   await page.goto(`${stack.url}/console/projects/1/dead-letters`)
   await page.locator('table').waitFor()
   await page.screenshot({ path: path.join(IMAGES, 'console-dead-letters.png') })
@@ -43,7 +47,7 @@ try {
 async function sendUntil ({ url, projectApiKey }: Stack, signal: AbortSignal): Promise<void> {
   for (let round = 0; !signal.aborted; round++) {
     const batch = Array.from({ length: 40 }, (_, index) => ({
-      event: NAMES[(round * index) % NAMES.length], distinct_id: `user ${index}`, properties: { plan: 'pro', amount: index }
+      event: NAMES[(round * index) % NAMES.length], distinct_id: `user ${index}`, properties: { plan: 'pro', amount: index, $lib: 'web', $lib_version: '1.298.0' }
     }))
     await fetch(`${url}/batch/`, {
       method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ api_key: projectApiKey, batch })

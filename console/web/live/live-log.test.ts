@@ -9,7 +9,7 @@ const sent = JSON.stringify({ event: 'paid', properties: { plan: 'pro', amount: 
 
 function arrive (number: number, fields: object = {}): FeedBatch['events'][number] {
   return {
-    number, at: 1000, event: 'paid', distinctId: 'ann', uuid: 'u', lib: 'web', libVersion: '1.2.0', key: 'phc_abcd…', drop: null, sent, sentCharacters: 0, ...fields
+    number, at: 1000, event: 'paid', distinctId: 'ann', uuid: 'u', lib: 'web', libVersion: '1.2.0', key: 'phc_abcd…', drop: null, isQuarantined: false, sent, sentCharacters: 0, ...fields
   }
 }
 
@@ -31,6 +31,7 @@ t.test('events get their fates, also later', (t) => {
   log.add({ events: [arrive(0)], fates: [{ number: 1, fate: 'stored', at: 5 }] }, () => true)
   t.same(log.events.map(describeFate), ['stored after 120 ms', 'not followed', 'dropped: missing_distinct_id', 'duplicate', 'waiting'])
   t.equal(new Set(log.events.map(({ id }) => id)).size, 5)
+  t.same(collect({ events: [arrive(0, { isQuarantined: true })] }).events.map(describeFate), ['dead letter'])
   t.end()
 })
 

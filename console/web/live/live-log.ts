@@ -55,7 +55,7 @@ export class LiveLog {
     const { events, fates } = batch
     for (const { number, ...event } of events) {
       const kept: LiveEvent = {
-        ...event, id: `${this.#feeds}-${number}`, fate: event.drop === null ? 'waiting' : 'dropped', fateAt: null
+        ...event, id: `${this.#feeds}-${number}`, fate: firstFate(event), fateAt: null
       }
       if (!accepts(kept)) continue
       this.added++
@@ -72,6 +72,11 @@ export class LiveLog {
       this.#byNumber.delete(number)
     }
   }
+}
+
+/** What is known of an event before the writer tells its fate. */
+function firstFate ({ drop, isQuarantined }: Pick<LiveEvent, 'drop' | 'isQuarantined'>): ShownFate {
+  return drop !== null ? 'dropped' : isQuarantined ? 'dead_letter' : 'waiting'
 }
 
 /** Whether an event passes everything but the fate, which changes. */
