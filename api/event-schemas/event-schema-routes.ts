@@ -82,7 +82,8 @@ export async function eventSchemaRoutes (
     await updateEventSchema(sql, keyOf(request), { fields: request.body, userId: accessOf(request).userId }))
 
   app.post<SchemaParams & { Body: CheckFields }>('/:id/check', {
-    config: read,
+    // It shows values of stored events.
+    config: { scope: 'event:read' },
     // No body means the newest version and the defaults.
     preValidation: async (request) => { request.body ??= {} },
     schema: {

@@ -27,11 +27,13 @@ const FOLDERS: Record<string, string> = {
 
 /** Endpoints outside those folders. */
 const ACCOUNT: Record<string, string> = {
+  // It shows values of stored events.
+  '/api/projects/{project_id}/event_schemas/{id}/check': 'event',
   '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/users/@me': 'user'
 }
 
 /** They ask with a body, and change nothing. */
-const ASKING = ['/api/projects/{project_id}/feature_flags/test']
+const ASKING = ['/api/projects/{project_id}/feature_flags/test', '/api/projects/{project_id}/event_schemas/{id}/check']
 
 interface Endpoint {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
