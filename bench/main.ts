@@ -23,11 +23,12 @@ import { soak } from './questions/soak.bench.ts'
 import { trickle } from './questions/trickle.bench.ts'
 import { visible } from './questions/visible.bench.ts'
 import { watch } from './questions/watch.bench.ts'
+import { watermark } from './questions/watermark.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
   batch, floor, direct, flush, join, single, visible, large, growth, duplicates, decide, definitions, query, promote,
-  receipts, soak, trickle, watch
+  receipts, soak, trickle, watch, watermark
 ]
 
 const program = new Command('npm run bench --')

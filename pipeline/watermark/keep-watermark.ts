@@ -17,7 +17,7 @@ import { type StreamPosition, WatermarkProof } from './watermark-proof.ts'
 const ROUND_MS = 100
 
 /** Shortest interval between two rows, in milliseconds. */
-const WRITE_MS = 500
+const WRITE_MS = 250
 
 /** Interval of rows while the watermark stands still, in milliseconds: what it waits for may change. */
 const STANDING_MS = 5000
@@ -72,6 +72,8 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   let proof = new WatermarkProof()
   let position: StreamPosition | null = null
   let written = { at: -Infinity, through: 0 }
+  let writing: Promise<void> | null = null
+  let failures = 0
   const state = (): WatermarkState => describeWatermark(proof.through, position, entries)
   metrics.gaugeFrom('watermark_lag_seconds', 'Time since the moment before which every acknowledged event is stored; NaN in a process that does not keep it, and while nothing is known.',
     () => isLeader() && proof.through !== null ? state().lagMs / 1000 : Number.NaN)
@@ -86,13 +88,17 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
     position = await readPosition(connection)
     if (through !== null) proof.claim(through, position)
     proof.see(position)
-    if (proof.through !== null) await write(proof.through)
+    const moved = proof.through !== null && proof.through > written.through && failures === 0
+    if (proof.through === null || writing !== null) return
+    if (performance.now() - written.at < (moved ? WRITE_MS : STANDING_MS)) return
+    // Proofs go on meanwhile, or a slow insert would make the next one older.
+    writing = write(proof.through).then(() => { failures = 0 }, (err: unknown) => {
+      if (failures++ === 0) logger.warn({ err }, 'the watermark could not be written; it stands still')
+    }).finally(() => { writing = null })
   }
 
   async function write (through: number): Promise<void> {
-    const now = performance.now()
-    if (now - written.at < (through > written.through ? WRITE_MS : STANDING_MS)) return
-    written = { at: now, through }
+    written = { at: performance.now(), through }
     await clickhouse.insert({
       table: 'watermark_reached',
       values: [{
@@ -106,12 +112,13 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   }
 
   const loop = runAtIntervals({
-    everyMs: ROUND_MS, run: round, logger, failure: 'the watermark could not be proven or written; it stands still'
+    everyMs: ROUND_MS, run: round, logger, failure: 'the watermark could not be proven; it stands still'
   })
   return {
     parts: () => isLeader() ? [toPart(state())] : [],
     async stop () {
       entries.close()
+      // A row under way is not waited for: one less does no harm, and ClickHouse may hang.
       await loop.stop()
     }
   }
