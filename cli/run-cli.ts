@@ -10,6 +10,7 @@ import { addBackupCommands } from './commands/backup.ts'
 import { addBackupsCommands } from './commands/backups.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addEventCommands } from './commands/event.ts'
+import { addEventsCommands } from './commands/events.ts'
 import { addLoginsCommands } from './commands/logins.ts'
 import { addLogsCommands } from './commands/logs.ts'
 import { addPersonsCommands } from './commands/persons.ts'
@@ -30,9 +31,9 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addServiceCommands, addStatusCommands, addLogsCommands,
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
-  addDeadLettersCommands, addEventCommands, addAuditCommands, addWatermarkCommands, addBackupCommands,
-  addBackupsCommands, addUpgradeCommands, addRetentionCommands, addPropertiesCommands, addSchemasCommands,
-  addLoginsCommands
+  addDeadLettersCommands, addEventCommands, addEventsCommands, addAuditCommands, addWatermarkCommands,
+  addBackupCommands, addBackupsCommands, addUpgradeCommands, addRetentionCommands, addPropertiesCommands,
+  addSchemasCommands, addLoginsCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/operations.md. */
