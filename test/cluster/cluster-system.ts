@@ -7,14 +7,13 @@ import { createFirstProject } from '../../deploy/local/create-first-project.ts'
 import { startTier, type TierName } from '../../deploy/local/start-parts.ts'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { startNatsServer } from '../../deploy/local/services/start-nats-server.ts'
+import { type NatsCluster, startNatsCluster } from '../faults/system/nats-cluster.ts'
 import { supervise, type Supervise, type SupervisedPart } from '../faults/system/supervise.ts'
 import { createTestClickHouse, createTestPostgres } from '../support/test-stores.ts'
-import { freePort, freePorts } from '../support/local-ports.ts'
+import { freePort } from '../support/local-ports.ts'
 import type { TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { withoutSettings } from '../support/environments.ts'
-import { waitUntilIdle } from '../faults/system/fault-processes.ts'
 import { auditCounts, auditEvents } from '../faults/audit/audit-events.ts'
 import type { LoadLedger } from '../faults/load-ledger.ts'
 import { waitUntilDrained } from '../faults/audit/wait-until-recovered.ts'
@@ -62,11 +61,13 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
   const surprises: string[] = []
   t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
   const giveUp = new AbortController()
+  let closeCluster = async (): Promise<void> => {}
   // Tiers before the servers that they use.
   t.teardown(async () => {
     const servers = parts.filter(({ name }) => name.startsWith('nats'))
     await Promise.all(parts.filter((part) => !servers.includes(part)).map((part) => part.stop()))
     await Promise.all(servers.map((part) => part.stop()))
+    await closeCluster()
   })
   const keep: Supervise = async (name, start) => {
     const part = await supervise({
@@ -80,6 +81,7 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
     createTestPostgres(t), createTestClickHouse(t),
     startNatsCluster({ dataDir, nodes: options.natsNodes }, keep)
   ])
+  closeCluster = nats.close
   await createFirstProject({
     databaseUrl: postgres.url, projectApiKey: CLUSTER_PROJECT_KEY, personalApiKey: CLUSTER_PERSONAL_KEY
   })
@@ -129,46 +131,6 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
       return await (await clickhouse.client.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
     }
   }
-}
-
-/** A node of the cluster. */
-export interface NatsNode extends SupervisedPart {
-  readonly port: number
-}
-
-interface NatsCluster {
-  nodes: readonly NatsNode[]
-  /** All nodes, as `NATS_URL` names them. */
-  url: string
-}
-
-/** Starts nats-servers on this machine, 1 or 3, that replicate their streams among themselves. */
-export async function startNatsCluster (
-  { dataDir, nodes: count }: { dataDir: string, nodes: 1 | 3 }, supervise: Supervise
-): Promise<NatsCluster> {
-  const ports = await freePorts(2 * count)
-  const clientPorts = ports.slice(0, count)
-  const routePorts = ports.slice(count)
-  const routes = routePorts.map((port) => `nats-route://127.0.0.1:${port}`).join(', ')
-  const nodes = await waitUntilIdle(clientPorts.map(async (port, index) => {
-    const part = await supervise(nodeName(index), async (signal, onSpawn) => await startNatsServer({
-      dataDir: path.join(dataDir, nodeName(index)),
-      port,
-      signal,
-      onSpawn,
-      serverName: nodeName(index),
-      durable: false,
-      ...count === 1
-        ? {}
-        : { extraConfig: `cluster {\n  name: millrace\n  listen: "127.0.0.1:${routePorts[index]}"\n  routes: [${routes}]\n}\n` }
-    }))
-    return Object.assign(part, { port })
-  }))
-  return { nodes, url: nodes.map(({ port }) => `nats://127.0.0.1:${port}`).join(',') }
-}
-
-function nodeName (index: number): string {
-  return `nats-${index}`
 }
 
 /** The state of a replicated stream: who leads it, and whether the others follow. */

@@ -6,15 +6,18 @@ import t from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams, openBucket, retryAtStart } from '../../platform/nats/prepare-jetstream.ts'
 import { PARTITIONS_BUCKET, EVENTS_STREAM } from '../../schema/streams.ts'
+import { startNatsCluster } from '../faults/system/nats-cluster.ts'
 import { supervise, type SupervisedPart } from '../faults/system/supervise.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { readReplicas, startNatsCluster } from './cluster-system.ts'
+import { readReplicas } from './cluster-system.ts'
 
 t.test('streams and buckets that were made with one replica get three when they are asked for', async (t) => {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-replicas-'))
   const parts: SupervisedPart[] = []
+  let closeCluster = async (): Promise<void> => {}
   t.teardown(async () => {
     await Promise.all(parts.map((part) => part.stop()))
+    await closeCluster()
     await rm(dataDir, { recursive: true, force: true })
   })
   const cluster = await startNatsCluster({ dataDir, nodes: 3 }, async (name, start) => {
@@ -23,6 +26,7 @@ t.test('streams and buckets that were made with one replica get three when they 
     parts.push(part)
     return part
   })
+  closeCluster = cluster.close
   const logger = pino({ level: 'silent' })
   const connection = await connectNats({ url: cluster.url, name: 'test', logger, waitForServer: true })
   t.teardown(async () => { await connection.close() })

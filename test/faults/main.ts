@@ -1,7 +1,7 @@
 /**
  * Breaks a running system again and again, and looks whether an event was lost or counted twice:
  *
- *     npm run faults -- [--minutes 10] [--seed 1] [--fault NAME]... [--rate 1500] [--logs] [--tamper] [--list] ...
+ *     npm run faults -- [--minutes 10] [--seed 1] [--fault NAME]... [--rate 1500] [--nats 3] [--logs] [--tamper] ...
  *
  * Prints a table by fault, and exits with
  * - 0: every fault ran, nothing was lost, nothing is stored twice, all counts agree;
@@ -13,7 +13,7 @@
  * however long that takes, and so does one of named faults; in one of 8 minutes or more they last longer. `--tamper`
  * removes one stored event and repeats another before the comparison, which then has to end with 1;
  * `--tamper-watermark` has the watermark say `now` all the time, with the same end; `--no-flush` makes `power-cut` lose
- * events.
+ * events. `--nats 3` breaks a cluster of nats-servers, in ways of its own.
  *
  * In order: `system/` starts what is broken, `load/` sends to it and remembers what was acknowledged, `run-faults.ts`
  * breaks it in one of the ways in `kinds/` after the other, `audit/` compares and reports.
@@ -22,6 +22,7 @@ import { Command, InvalidArgumentError } from 'commander'
 import { readCount } from '../../cli/read-arguments.ts'
 import { chooseExitStatus, isClean, renderReport } from './audit/fault-report.ts'
 import { FAULTS } from './kinds/faults.ts'
+import { NATS_CLUSTER_FAULTS } from './kinds/nats-cluster-faults.ts'
 import { enterMountNamespace } from './system/small-disk.ts'
 import { stopFlushing } from './kinds/power-faults.ts'
 import { openFaultSystem } from './system/fault-system.ts'
@@ -38,11 +39,17 @@ const EACH_ONCE_MINUTES = 5
 /** Everything is on a disk of its own then. */
 const NEED_SMALL_DISK: readonly string[] = ['disk-full', 'power-cut']
 
+/** A cluster of nats-servers meets its own faults, and what kills those who use it. */
+const FAULTS_ON_CLUSTER = [
+  ...NATS_CLUSTER_FAULTS, ...FAULTS.filter(({ name }) => /^(ingest|pipeline|clickhouse|postgres)-kill$/.test(name))
+]
+
 interface Options {
   minutes: number
   seed?: number
   fault?: string[]
   rate: number
+  nats: 1 | 3
   logs?: true
   tamper?: true
   tamperWatermark?: true
@@ -56,6 +63,7 @@ const options = new Command('npm run faults --')
   .option('--seed <number>', 'repeats the order of an earlier run (default: another each time)', readCount)
   .option('--fault <name>', 'only this fault; may be repeated (default: all)', collectFaults)
   .option('--rate <number>', 'events a second', readCount, 1500)
+  .option('--nats <servers>', '3: a cluster of nats-servers, and the faults of one', readNatsNodes, 1)
   .option('--logs', 'keep the logs also when nothing differs')
   .option('--tamper', 'remove one stored event and repeat another before the comparison: has to end with 1')
   .option('--tamper-watermark', 'the watermark says that all is stored: has to end with 1')
@@ -66,14 +74,14 @@ const options = new Command('npm run faults --')
   .opts<Options>()
 
 if (options.list === true) {
-  for (const { name, what } of FAULTS) process.stdout.write(`${name.padEnd(24)}${what}\n`)
+  for (const { name, what } of [...FAULTS, ...NATS_CLUSTER_FAULTS]) process.stdout.write(`${name.padEnd(24)}${what}\n`)
 } else {
   process.exitCode = await enterMountNamespace() ?? await run()
 }
 
 async function run (): Promise<number> {
   const { minutes, seed = Date.now() % 1_000_000, fault: names } = options
-  const faults = FAULTS.filter(({ name }) => names?.includes(name) ?? true)
+  const faults = (options.nats === 3 ? FAULTS_ON_CLUSTER : FAULTS).filter(({ name }) => names?.includes(name) ?? true)
   const isLong = minutes >= LONG_RUN_MINUTES || names?.length === 1
   const stopped = new AbortController()
   process.once('SIGINT', () => stopped.abort())
@@ -86,7 +94,7 @@ async function run (): Promise<number> {
   say(`seed ${seed}, ${minutes} minutes, ${faults.length} faults`)
   try {
     const wantsSmallDisk = faults.some(({ name }) => NEED_SMALL_DISK.includes(name))
-    await using opened = await openFaultSystem({ signal: stopped.signal, wantsSmallDisk })
+    await using opened = await openFaultSystem({ signal: stopped.signal, wantsSmallDisk, natsNodes: options.nats })
     if (wantsSmallDisk && opened.disk === null) say('DISK-FULL AND POWER-CUT ARE NOT RUN: a small disk cannot be mounted here')
     if (options.flush === false) await stopFlushing(opened.system)
     const report = await runFaults(opened.system, {
@@ -111,8 +119,13 @@ function readMinutes (text: string): number {
   return minutes
 }
 
+function readNatsNodes (text: string): 1 | 3 {
+  if (text !== '1' && text !== '3') throw new InvalidArgumentError('Give 1 or 3.')
+  return text === '3' ? 3 : 1
+}
+
 function collectFaults (name: string, before: string[] = []): string[] {
-  if (!FAULTS.some((fault) => fault.name === name)) {
+  if (![...FAULTS, ...NATS_CLUSTER_FAULTS].some((fault) => fault.name === name)) {
     throw new InvalidArgumentError(`There is no fault ${name}; see --list.`)
   }
   return [...before, name]

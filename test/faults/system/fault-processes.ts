@@ -9,6 +9,7 @@ import { freePorts } from '../../support/local-ports.ts'
 import { withoutSettings } from '../../support/environments.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { pickOne, type Random } from '../../support/random.ts'
+import type { NatsCluster } from './nats-cluster.ts'
 import type { Supervise, SupervisedPart } from './supervise.ts'
 import type { FaultSystem } from './fault-system.ts'
 
@@ -81,9 +82,13 @@ export interface FaultService {
   url: string
 }
 
-/** Starts nats-server, ClickHouse and Postgres on free ports, as `npm start` does. */
+/**
+ * Starts nats-server, ClickHouse and Postgres on free ports, as `npm start` does.
+ *
+ * @param options.cluster  Serves as nats-server when it is not null.
+ */
 export async function startFaultServices (
-  dataDir: string, supervise: Supervise
+  { dataDir, cluster }: { dataDir: string, cluster: NatsCluster | null }, supervise: Supervise
 ): Promise<{ nats: FaultService, clickhouse: FaultService, postgres: FaultService }> {
   const keep = async (name: string, start: (options: ServiceOptions) => Promise<Service>): Promise<FaultService> => {
     // A service that is started again keeps the port of its first start, which its clients know.
@@ -96,7 +101,9 @@ export async function startFaultServices (
     return { part, ...address }
   }
   const [nats, clickhouse, postgres] = await waitUntilIdle<[FaultService, FaultService, FaultService]>([
-    keep('nats', startNatsServer),
+    cluster === null
+      ? keep('nats', startNatsServer)
+      : Promise.resolve({ part: cluster.nodes[0]!, port: cluster.nodes[0]!.port, url: cluster.url }),
     keep('clickhouse', async (options) =>
       await startClickHouse({ ...options, password: 'faults', analystPassword: 'analyst' })),
     keep('postgres', async (options) => await startPostgres({ ...options, password: 'faults' }))

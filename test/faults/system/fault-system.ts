@@ -10,6 +10,7 @@ import { connectPostgres, type Sql } from '../../../platform/postgres/connect-po
 import { migrateAll } from '../../../schema/migrate/migrate-all.ts'
 import { type ClickHouseFaultProxy, startClickHouseFaultProxy } from './clickhouse-fault-proxy.ts'
 import { type FaultService, type Pair, startFaultServices, startFaultTiers } from './fault-processes.ts'
+import { type NatsNode, startNatsCluster } from './nats-cluster.ts'
 import { supervise, type Supervise, type SupervisedPart } from './supervise.ts'
 import { startTcpFaultProxy, type TcpFaultProxy } from './tcp-fault-proxy.ts'
 import { mountSmallDisk, type SmallDisk } from './small-disk.ts'
@@ -24,6 +25,8 @@ export const FAULT_STREAM_BYTES = 67_108_864
 export interface FaultSystem {
   dataDir: string
   nats: SupervisedPart
+  /** Of a cluster, which its clients reach directly; empty for a single server. */
+  natsNodes: readonly NatsNode[]
   clickhouse: SupervisedPart
   postgres: SupervisedPart
   ingest: Pair
@@ -53,6 +56,8 @@ export interface FaultSystemOptions {
   /** Gives the start up. */
   signal: AbortSignal
   sharedPort?: boolean
+  /** Default 1. */
+  natsNodes?: 1 | 3
 }
 
 /** Ends what one step of the start brought up. */
@@ -77,7 +82,7 @@ async function startFaultSystem (options: FaultSystemOptions): Promise<FaultSyst
 }
 
 async function start (
-  { dataDir, signal, sharedPort = false }: FaultSystemOptions, closers: Closer[]
+  { dataDir, signal, sharedPort = false, natsNodes = 1 }: FaultSystemOptions, closers: Closer[]
 ): Promise<Omit<FaultSystem, 'stop'>> {
   const parts: SupervisedPart[] = []
   const surprises: string[] = []
@@ -94,7 +99,10 @@ async function start (
     }
   }
 
-  const services = await startFaultServices(dataDir, superviseAs())
+  const superviseServices = superviseAs()
+  const cluster = natsNodes === 1 ? null : await startNatsCluster({ dataDir, nodes: natsNodes }, superviseServices)
+  if (cluster !== null) closers.unshift(cluster.close)
+  const services = await startFaultServices({ dataDir, cluster }, superviseServices)
   const { nats, clickhouse, postgres } = services
   await migrateAll({ databaseUrl: postgres.url, clickhouseUrl: clickhouse.url })
   await createFirstProject({
@@ -103,12 +111,13 @@ async function start (
   const proxies = await startProxies(services, closers)
   const tierSettings = {
     MILLRACE_STREAM_MAX_BYTES: String(FAULT_STREAM_BYTES),
-    MILLRACE_DEAD_LETTER_MAX_BYTES: String(FAULT_STREAM_BYTES / 4)
+    MILLRACE_DEAD_LETTER_MAX_BYTES: String(FAULT_STREAM_BYTES / 4),
+    MILLRACE_STREAM_REPLICAS: String(natsNodes)
   }
   const clockFile = (tier: string): string => path.join(dataDir, `clock-shift-${tier}`)
   const tiers = await startFaultTiers({
     dataDir,
-    natsUrl: `nats://127.0.0.1:${proxies.nats.port}`,
+    natsUrl: cluster?.url ?? `nats://127.0.0.1:${proxies.nats.port}`,
     clickhouseUrl: proxies.clickhouse.url,
     databaseUrl: withPort(postgres.url, proxies.postgres.port),
     sharedPort,
@@ -116,7 +125,8 @@ async function start (
     clockFile
   }, superviseAs())
   return {
-    dataDir, nats: nats.part, clickhouse: clickhouse.part, postgres: postgres.part, ...tiers, parts, proxies,
+    dataDir, nats: nats.part, natsNodes: cluster?.nodes ?? [],
+    clickhouse: clickhouse.part, postgres: postgres.part, ...tiers, parts, proxies,
     tierSettings, clockFile, surprises, ...await connectAudit(services, closers)
   }
 }
@@ -164,6 +174,8 @@ export interface OpenFaultSystemOptions {
   signal: AbortSignal
   /** Both ingest processes listen on one port. */
   sharedPort?: boolean
+  /** Default 1. */
+  natsNodes?: 1 | 3
   /** All data is to be on a small disk; where none can be mounted, it is on the usual one. */
   wantsSmallDisk?: boolean
 }
