@@ -19,6 +19,9 @@ import { FencedError, newPartitionRecord, type PartitionRecord, type PartitionRe
  */
 const LEASE_MS = 4000
 
+/** A stream this young and without a record of the partition was never written by anyone, in milliseconds. */
+const FRESH_STREAM_MS = 3_600_000
+
 /** The right to write a partition: its record, and the revision that the next change must name. */
 export class PartitionLease {
   readonly partition: Partition
@@ -101,12 +104,14 @@ function adoptRecord (record: PartitionRecord | null, stream: StreamInfo): Parti
     const { first_seq: first, last_seq: last } = stream.state
     // A stream that never lost a message is counted from its start, any other from here.
     const isWhole = first <= 1
+    // Another partition may have acknowledged messages of a stream that was made a moment ago.
+    const isFresh = isWhole || Date.now() - Date.parse(stream.created) < FRESH_STREAM_MS
     const openedAt = Math.floor(Date.parse(stream.created) / 60_000)
     return {
       ...newPartitionRecord(life),
       counted: { since: isWhole ? 0 : last, messages: 0, done: 0 },
       ...(record !== null && { ledger: carryLedger(record, 0, Date.now()) }),
-      ...(record === null && isWhole && { ledger: { openedAt, done: 0, doneRows: 0, entries: {} } })
+      ...(record === null && isFresh && { ledger: { openedAt, done: 0, doneRows: 0, entries: {} } })
     }
   }
   return record.done > stream.state.last_seq ? startNextLife(record, stream.state.last_seq) : record
