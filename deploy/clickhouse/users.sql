@@ -8,8 +8,6 @@ GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, ALTER, 
 GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, SELECT, INSERT ON millrace_all.* TO millrace_owner;
 GRANT CLUSTER, REMOTE ON *.* TO millrace_owner;
 GRANT SELECT ON system.* TO millrace_owner;
--- Removals of events wait for the inserts of all logins.
-GRANT SHOW PROCESSLIST ON *.* TO millrace_owner;
 
 -- The pipeline inserts, looks up what is stored, and deletes by retention and on request. It cannot make tables.
 CREATE USER IF NOT EXISTS millrace_pipeline IDENTIFIED WITH sha256_password BY '<pipeline password>';
@@ -18,7 +16,6 @@ GRANT SELECT, INSERT ON millrace_all.* TO millrace_pipeline;
 GRANT CLUSTER, REMOTE ON *.* TO millrace_pipeline;
 GRANT SELECT ON system.parts TO millrace_pipeline;
 GRANT SELECT ON system.processes TO millrace_pipeline;
-GRANT SHOW PROCESSLIST ON *.* TO millrace_pipeline;
 GRANT SELECT ON system.detached_parts TO millrace_pipeline;
 GRANT SELECT ON system.disks TO millrace_pipeline;
 GRANT SELECT ON system.mutations TO millrace_pipeline;
