@@ -10,6 +10,7 @@ import { plantDeadLetters } from '../testing/plant-dead-letters.ts'
 interface Parameter {
   name: string
   in: 'path' | 'query'
+  required?: boolean
   schema: { type?: string, format?: string, enum?: unknown[], minimum?: number }
 }
 
@@ -77,7 +78,9 @@ function buildUrl ({ template, parameters }: Operation, bad: Parameter, value: s
     const kind = kindOf(parameters.find((parameter) => parameter.name === name && parameter.in === 'path')!)
     return kind === 'uuid' ? randomUUID() : kind === 'integer' ? String(experiment.id) : 'k'
   })
-  return bad.in === 'query' ? `${path}?${value}` : path
+  const others = parameters.filter((parameter) => parameter.in === 'query' && parameter.required === true && parameter !== bad)
+    .map((parameter) => `&${parameter.name}=k`)
+  return bad.in === 'query' ? `${path}?${value}${others.join('')}` : path
 }
 
 async function ask ({ method, isManagement }: Operation, url: string): Promise<TestAnswer> {

@@ -39,7 +39,7 @@ async function fill (client: ClickHouse): Promise<Record<string, string>> {
     project_id: 1, uuid: crypto.randomUUID(), event, distinct_id: distinctId, timestamp, received_at: timestamp,
     pathname, session_id: session, groups: distinctId === 'bob' ? { company: 'acme' } : {},
     properties: JSON.stringify({ plan: distinctId === 'bob' ? 'free' : 'pro' }), property_types: 'eSplan',
-    feature_flag: '', feature_flag_response: ''
+    feature_flag: '', feature_flag_response: '', schema_version: event === 'order paid' ? -2 : 0
   }))
   const calls = [['ann', 'test'], ['ann', 'control'], ['bob', 'control']].map(([distinctId, variant], index) => ({
     ...rows[0], uuid: crypto.randomUUID(), event: '$feature_flag_called', distinct_id: distinctId,
@@ -73,6 +73,19 @@ async function fill (client: ClickHouse): Promise<Record<string, string>> {
       { ...warning, source: 'first', count: 3 }, { ...warning, source: 'first', count: 5 }, { ...warning, source: 'second', count: 2 },
       { ...warning, source: 'first', project_id: 2, count: 1 }
     ]
+  })
+  await client.insert({
+    table: 'ledger_by_source', format: 'JSONEachRow',
+    values: [3, 5].map((accepted) => ({
+      project_id: 1, minute: '2026-03-02 23:30:00', source: 'live.0', accepted, replayed: 0, duplicates: 1, dead_lettered: 1,
+      deletions_begun: 0, deletions_done: 0
+    }))
+  })
+  await client.insert({
+    table: 'watermark_reached', format: 'JSONEachRow',
+    values: ['2026-03-02 23:59:58.500', '2026-03-02 23:59:59'].map((moment) => ({
+      id: 0, complete_through: moment, state: { updated_at: moment, held_by: 'spool of host-1' }
+    }))
   })
   return ids
 }
@@ -142,7 +155,12 @@ function answersOfPages (ids: Record<string, string>): [string, unknown[][]][] {
     ['p_plan, count()', [['free', 3], ['pro', 9]]],
     ['log_comment LIKE', []],
     ['system.detached_parts', []],
-    ['FROM ingestion_warnings', [['2100-01-01 00:00:00', 'too_large', 'dropped', 7, []]]]
+    ['FROM ingestion_warnings', [['2100-01-01 00:00:00', 'too_large', 'dropped', 7, []]]],
+    ['dead_lettered, deleted, balance FROM ledger', [['2026-03-02 23:30:00', 5, 1, 1, 0, 3], ['2100-01-01 00:00:00', 0, 0, 0, 0, 0]]],
+    ['held_by FROM watermarks', [['2026-03-02 23:59:59.000', 'spool of host-1']]],
+    ['max(complete_through) FROM watermarks', []],
+    ['property, type, sum(count) AS events', [['plan', 'String', 1]]],
+    ['schema_version < 0', [['', '', 1, 1]]]
   ]
 }
 
