@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { JetStreamApiError, jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
 import type { PartitionLedger } from '../../schema/ledger.ts'
-import { PARTITIONS_BUCKET } from '../../schema/streams.ts'
+import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/streams.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
 
 /** A partition's record, as far as the books need it. */
@@ -42,13 +42,18 @@ export async function readPositions (connection: NatsConnection): Promise<Partit
   const { streams } = await jetstreamManager(connection)
   const info = await orElse<StreamInfo>(STREAM_NOT_FOUND, () => streams.info(STREAM, { subjects_filter: `${SUBJECTS}>` }))
   const positions = new Map<string, PartitionPosition>()
-  for (const subject of Object.keys(info?.state.subjects ?? {})) {
+  for (const subject of Object.keys(info?.state.subjects ?? {}).filter(isOfPartition)) {
     const message = await orElse(MESSAGE_NOT_FOUND, () => streams.getMessage(STREAM, { last_by_subj: subject }))
     // A key that was removed is an empty message.
     if (message === null || message.data.length === 0) continue
     positions.set(subject.slice(SUBJECTS.length), toPosition(message.json<RecordOfPartition>()))
   }
   return positions
+}
+
+/** The bucket also keeps what is known of all partitions together. */
+function isOfPartition (subject: string): boolean {
+  return EVENT_CLASSES.some((eventClass) => subject.startsWith(`${SUBJECTS}${eventClass}.`))
 }
 
 async function orElse<T> (code: number, ask: () => Promise<T | null>): Promise<T | null> {
