@@ -10,7 +10,7 @@ import { batchRangeToken, type BatchRange } from '../partitions/partition-record
 import { buildFrames, chooseBatch, listProcesses } from './batch-range.ts'
 import { deadLetterRows } from './dead-letter-rows.ts'
 import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
-import { INSERT_SETTINGS_VERSION, type InsertError } from './insert/insert-frames.ts'
+import { INSERT_SETTINGS_VERSION, InsertError } from './insert/insert-frames.ts'
 import { storeBatchRange } from './insert/store-batch-range.ts'
 import { countStored, PartitionProgress } from './partition-progress.ts'
 import type { PartitionMessage, PartitionReader } from './partition-reader.ts'
@@ -189,11 +189,16 @@ export class PartitionSession {
   async #insertRange (messages: PartitionMessage[], range: BatchRange, isRepeated = false): Promise<void> {
     const { state, metrics, logger, stop, abort } = this.#deps
     const startedAt = performance.now()
+    const frames = await buildFrames(messages, range).catch(toInsertError)
+    if (frames instanceof InsertError) {
+      await this.#searchRefused(messages, range, frames)
+      return
+    }
     state.insertingSince = Date.now()
     const outcome = await storeBatchRange({
       insertFrames: this.#deps.insertFrames,
       lease: this.#lease,
-      frames: await buildFrames(messages, range),
+      frames,
       token: this.#tokenOf(range),
       requests: messages.map(({ headers }) => headers[HEADER.request] ?? ''),
       settingsVersion: range.settings,
@@ -262,4 +267,9 @@ export class PartitionSession {
   #tokenOf (range: BatchRange): string {
     return batchRangeToken(this.#deps.partition, this.#progress.stream, range)
   }
+}
+
+/** A frame that cannot be read, of which rows were to be left out: ClickHouse would refuse it as well. */
+function toInsertError (cause: unknown): InsertError {
+  return new InsertError('the frame of a message cannot be read', 0, cause)
 }
