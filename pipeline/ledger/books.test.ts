@@ -1,3 +1,4 @@
+import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { checkBooks, countStored, type Drift } from '../../platform/ledger/check-books.ts'
 import type { LedgerSpan } from '../../platform/ledger/read-books.ts'
@@ -10,7 +11,9 @@ import { HEADER } from '../../schema/streams.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { silentLogger, startTestPartition, startTestStores, type TestStores, waitUntilStored } from '../testing/start-test-partition.ts'
+import { MissingCounter } from '../health/count-missing.ts'
 import { createPipelineMetrics } from '../metrics.ts'
+import { newPartitionRecord, openPartitionRecords, openRecordBucket } from '../partitions/partition-records.ts'
 import { PartCounts } from './part-counts.ts'
 import { watchLedger } from './watch-ledger.ts'
 
@@ -31,6 +34,7 @@ async function findDrift (
   })
   t.same(byParts.drift, byRows.drift)
   t.equal(byParts.unsettled, 0)
+  t.ok(byRows.books.openedAt <= minuteOfReceipt(Date.now()), 'this minute is compared')
   return byRows.drift
 }
 
@@ -56,6 +60,12 @@ t.test('the books balance through duplicates, dead letters, pieces and a takeove
     received_at: index % 3 === 0 ? hourAgo : Date.now()
   }))
   const first = await startTestPartition(t, stores)
+  // What it finds is kept beside the partitions' records, and is no partition.
+  const [records, bucket] = await Promise.all([
+    openPartitionRecords(connection, { replicas: 1 }), openRecordBucket(connection, { replicas: 1 })
+  ])
+  await waitFor(async () => await new MissingCounter({ connection, records, bucket }).count() !== null)
+  t.not(await bucket.get('missing'), null)
 
   await publishEvents(connection, events)
   await publishEvents(connection, [...events.slice(20, 50), ...makeEvents(5, () => ({ project_id: 2 }))])
@@ -121,4 +131,16 @@ t.test('the books balance through duplicates, dead letters, pieces and a takeove
   const drift = await findDrift(t, stores, counts)
   t.equal(drift.reduce((sum, { extra }) => sum + extra, 0), 2, 'rows that were added by hand')
   t.equal(drift.reduce((sum, { missing }) => sum + missing, 0), 2, 'rows that were removed by hand')
+  await watch.stop()
+
+  // As a version does that keeps no books.
+  await records.replace({ eventClass: 'live', number: 9 }, newPartitionRecord('another'), 0)
+  const failed = Promise.withResolvers<unknown>()
+  const logger = pino({}, { write: (line) => failed.resolve(JSON.parse(line)) })
+  const blind = watchLedger({
+    connection, clickhouse: client, cluster: '', metrics: createPipelineMetrics(() => []).metrics, logger, now: Date.now,
+    intervalMs: 50, isChecker: () => true
+  })
+  t.teardown(() => blind.stop())
+  t.match(await failed.promise, { err: { code: 'MILLRACE_LEDGER_NOT_COMPARED', message: /books of live\.9 are/ } })
 })

@@ -1,8 +1,9 @@
 /** The background check of the books. */
 import { Gauge } from 'prom-client'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
+import { MillraceError } from '../../platform/errors.ts'
 import { checkBooks, type Drift } from '../../platform/ledger/check-books.ts'
-import type { LedgerDeps } from '../../platform/ledger/read-books.ts'
+import type { Books, LedgerDeps } from '../../platform/ledger/read-books.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { minuteOfReceipt } from '../../schema/ledger.ts'
@@ -62,15 +63,24 @@ export function watchLedger (options: WatchLedgerOptions): IntervalLoop {
       if (!isChecker()) return show([])
       const minute = minuteOfReceipt(now())
       const span = { from: minute - CHECKED_MINUTES, to: minute + AHEAD_MINUTES }
-      const { drift: found } = await checkBooks(options, span, {
+      const { drift: found, books } = await checkBooks(options, span, {
         countStored: async (each) => await counts.count(each), settleMs: SETTLE_MS
       })
+      // What compares nothing must not look like what finds nothing.
+      if (books.positions.size > 0 && books.openedAt >= span.to) throw noBooksError(books)
       show(found)
       logged = logDrift(found, logged, options.logger)
     },
     logger: options.logger,
     failure: 'the books could not be compared with the events table and will be, later'
   })
+}
+
+function noBooksError ({ positions, openedAt }: Books): MillraceError {
+  const partitions = [...positions].filter(([, each]) => each.openedAt === openedAt).map(([partition]) => partition)
+  return new MillraceError('MILLRACE_LEDGER_NOT_COMPARED',
+    `no minute can be compared: the books of ${partitions.join(', ')} are not complete yet`,
+    { action: 'retry', details: { partitions } })
 }
 
 /** Logs drift when it changed. */

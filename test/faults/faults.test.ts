@@ -43,6 +43,7 @@ t.test('kills, breaks and fills a running system under load, and finds every eve
     t.equal(audit.strangers, 0, 'nothing is stored that was never sent')
   }
   t.same(report.books.problems, [], 'the books balance')
+  t.ok(report.books.compared >= report.acknowledged, `of ${report.acknowledged} events ${report.books.compared} were compared`)
   t.ok(report.replayed > 0, 'refused events were replayed')
   t.ok(report.acknowledged > 20_000)
   t.ok(isClean(report))

@@ -12,9 +12,9 @@ const SETTLE_MS = 60_000
 export interface BooksAudit {
   /** Rows that `events` has too few or too many. */
   drift: number
-  /** Events of the minutes that were compared: none before the books began, or began anew. */
+  /** Events that the books hold: those that were compared. */
   compared: number
-  /** One line for each minute that does not balance, and for inserts that did not end. */
+  /** One line for each minute that does not balance, and for what could not be compared. */
   problems: string[]
 }
 
@@ -32,7 +32,8 @@ export async function auditBooks ({ connection, stored }: Pick<FaultSystem, 'con
     compared: compared.reduce((sum, [, { accepted }]) => sum + accepted, 0),
     problems: [
       ...drift.map(describeDrift),
-      ...(unsettled === 0 ? [] : [`books: ${unsettled} rows of inserts that did not end in time`])
+      ...(unsettled === 0 ? [] : [`books: ${unsettled} rows of inserts that did not end in time`]),
+      ...(compared.length === 0 ? ['books: nothing could be compared'] : [])
     ]
   }
 }
