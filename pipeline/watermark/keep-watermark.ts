@@ -14,10 +14,10 @@ import { type IngestEntry, IngestEntries } from './ingest-entries.ts'
 import { type StreamPosition, WatermarkProof } from './watermark-proof.ts'
 
 /** Interval of the rounds, in milliseconds: an announcement and a question about the stream each. */
-const ROUND_MS = 100
+const ROUND_MS = 250
 
 /** Shortest interval between two rows, in milliseconds. */
-const WRITE_MS = 250
+const WRITE_MS = 500
 
 /** Interval of rows while the watermark stands still, in milliseconds: what it waits for may change. */
 const STANDING_MS = 5000
