@@ -43,6 +43,11 @@ export interface PartitionRecord {
   doneRows: number
   /** The insert that was begun and whose messages are not yet acknowledged. */
   range: BatchRange | null
+  /**
+   * Batch ranges beyond `done` that are not repeated as they were, although their inserts may have stored rows: each
+   * row of theirs is looked up before it is inserted in another batch range. Absent: none.
+   */
+  doubtful?: BatchRange[]
   /** Absent in records of versions that did not count. */
   counted?: AcknowledgedCount
   /** What became of the events up to `done`. Absent in records of versions that kept no books. */

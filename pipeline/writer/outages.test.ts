@@ -3,7 +3,9 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { listDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
+import { checkBooks, countStored } from '../../platform/ledger/check-books.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
+import { minuteOfReceipt } from '../../schema/ledger.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import {
   startClickHouseFaultProxy, type ClickHouseFaultProxy, type InsertFault
@@ -72,6 +74,46 @@ t.test('does not store again in pieces what a lost answer hides', async (t) => {
   await waitUntilStored(stores)
 
   t.same(await countEvents(stores), { rows: 100, uuids: 100, volume: 100, properties: 100 })
+})
+
+t.test('what a lost answer hides is in the books as stored, its duplicates as duplicates, also after a crash', async (t) => {
+  const stores = await startTestStores(t)
+  const { connection, clickhouse } = stores
+  const { proxy, insertFrames } = await startProxy(t, stores)
+  const records = await openPartitionRecords(connection, { replicas: 1 })
+  const stored = makeEvents(5)
+  await publishEvents(connection, stored)
+  const first = await startTestPartition(t, stores, { insertFrames })
+  await waitUntilStored(stores)
+  await first.stop()
+
+  const events = makeEvents(25)
+  await publishEvents(connection, [...events, ...stored])
+  await publishEvents(connection, [...events.slice(0, 10), ...makeEvents(15)])
+  // The first piece waits for the crash.
+  const pieces = inTurn([LOST, answer(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 'Cannot parse input')])
+  proxy.set(() => pieces() ?? answer(241, 'MEMORY_LIMIT_EXCEEDED', 'Memory limit (total) exceeded'))
+  await publishEvents(connection, makeEvents(25))
+  const second = await startTestPartition(t, stores, { owner: 'second', insertFrames })
+  await waitFor(async () => (await records.read(PARTITION)).record?.doubtful !== undefined)
+  await second.abort()
+  proxy.set(undefined)
+  await startTestPartition(t, stores, { owner: 'third', insertFrames })
+  await waitUntilStored(stores)
+
+  t.equal((await countEvents(stores)).rows, 70)
+  const { record } = await records.read(PARTITION)
+  t.match(record, { doubtful: undefined })
+  const deps = { connection, clickhouse: clickhouse.client, cluster: '' }
+  const minute = minuteOfReceipt(Date.now())
+  const { drift, books } = await checkBooks(deps, { from: minute - 60, to: minute + 5 }, {
+    countStored: async (span) => await countStored(deps, span), settleMs: 30_000
+  })
+  t.same(drift, [])
+  t.ok(books.openedAt <= minute, 'the books go on')
+  const totals = [...books.totals.values()]
+  t.equal(totals.reduce((sum, { accepted }) => sum + accepted, 0), 85)
+  t.equal(totals.reduce((sum, { duplicates }) => sum + duplicates, 0), 15)
 })
 
 t.test('waits while ClickHouse is unavailable, stops in time, and the next owner goes on', async (t) => {

@@ -35,6 +35,19 @@ export class PartitionProgress {
     return this.#next.doneRows
   }
 
+  /** Batch ranges of which nobody knows whether they are stored. */
+  get doubtful (): readonly BatchRange[] {
+    return stillDoubtful(this.#next)
+  }
+
+  /** The batch range is given up, and rows of it may be stored. Recorded with the one that follows it. */
+  doubt (range: BatchRange): void {
+    const before = stillDoubtful(this.#next)
+    // One that is tried for hours is the same each time.
+    const isKnown = before.some((each) => JSON.stringify(each) === JSON.stringify(range))
+    this.#next = { ...this.#next, range: null, doubtful: isKnown ? before : [...before, range] }
+  }
+
   /** The batch range to be recorded with the next write. */
   setRange (range: BatchRange | null): void {
     this.#next = { ...this.#next, range }
@@ -62,6 +75,8 @@ export class PartitionProgress {
       counted: { since, messages: before + messages.length, done: last.sequence },
       ledger: this.#addToLedger(counts, { done: last.sequence, doneRows: 0 })
     }
+    const { doubtful, ...settled } = this.#next
+    if (doubtful !== undefined && stillDoubtful(this.#next).length === 0) this.#next = settled
     this.#acknowledged.push(...messages)
     return null
   }
@@ -118,6 +133,10 @@ export class PartitionProgress {
     if (count > 0) this.#reader.acknowledge(this.#reader.take(count))
     return repeated
   }
+}
+
+function stillDoubtful ({ doubtful = [], done }: PartitionRecord): BatchRange[] {
+  return doubtful.filter(({ last }) => last > done)
 }
 
 /** Counts a confirmed insert: its rows, its deduplicated rows, and its duration in milliseconds. */

@@ -1,5 +1,5 @@
 /** The messages of one partition of events, from the stream to the memory of the writer, and their acknowledgement. */
-import type { JetStreamManager } from '@nats-io/jetstream'
+import { JetStreamApiError, type JetStreamManager } from '@nats-io/jetstream'
 import type { Msg } from '@nats-io/transport-node'
 import { MillraceError } from '../../platform/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
@@ -17,6 +17,9 @@ const PULL_MESSAGES = 1000
  * numbers, and then the consumer is re-created.
  */
 const ACK_WAIT_MS = 6 * 3_600_000
+
+/** JetStream API error "no message found". */
+const MESSAGE_NOT_FOUND = 10037
 
 /** A message of EVENTS as the writer sees it: nothing of its payload is decoded. */
 export interface PartitionMessage {
@@ -150,6 +153,16 @@ export class PartitionReader {
       this.#suspectedAt = -1
     }
     return waiting + this.#unacknowledged
+  }
+
+  /** Whether the stream has this message, by its leader. */
+  async isInStream (sequence: number): Promise<boolean> {
+    try {
+      return await this.#manager.streams.getMessage(EVENTS_STREAM, { seq: sequence }) !== null
+    } catch (error) {
+      if (error instanceof JetStreamApiError && error.code === MESSAGE_NOT_FOUND) return false
+      throw error
+    }
   }
 
   #receive (message: PartitionMessage): void {

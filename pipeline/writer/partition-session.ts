@@ -33,8 +33,6 @@ export class PartitionSession {
   readonly #search: RefusedRowSearch
   readonly #ledger: LedgerWriter
   #lastBatchAt = -Infinity
-  /** Every row up to this sequence is looked up: it belongs to a batch range that cannot be repeated exactly. */
-  #lookUpTo = 0
 
   constructor (
     deps: PartitionDeps, parts: { lease: PartitionLease, reader: PartitionReader, filter: DuplicateFilter }
@@ -117,8 +115,7 @@ export class PartitionSession {
     if (count !== range.messages) {
       // Messages vanished from the stream. ClickHouse would not recognise the token with another number of blocks.
       logger.error({ partition: state.key, expected: range.messages, found: count }, 'the stream lost messages of the recorded batch range; the remaining rows are checked for duplicates before the insert')
-      this.#lookUpTo = range.last
-      this.#progress.setRange(null)
+      this.#progress.doubt(range)
       this.#progress.reopenLedger()
       return
     }
@@ -129,7 +126,9 @@ export class PartitionSession {
 
   async #hasAllUpTo (sequence: number): Promise<boolean> {
     if ((this.#reader.buffer.at(-1)?.sequence ?? 0) >= sequence) return true
-    return await this.#reader.readPending() <= this.#reader.buffer.length
+    if (await this.#reader.readPending() > this.#reader.buffer.length) return false
+    // In a cluster the consumer may be led by a server that does not have the last messages yet.
+    return (this.#reader.buffer.at(-1)?.sequence ?? 0) >= sequence || !await this.#reader.isInStream(sequence)
   }
 
   #skipStored (): void {
@@ -182,7 +181,7 @@ export class PartitionSession {
       layout: first.layout,
       settings: INSERT_SETTINGS_VERSION,
       receivedBy: listProcesses(messages),
-      deduplicated: await this.#filter.decide(messages, { lookUpAll: first.sequence <= this.#lookUpTo })
+      deduplicated: await this.#filter.decide(messages, { lookUpAll: this.#isDoubtful(first) })
     }
   }
 
@@ -214,22 +213,34 @@ export class PartitionSession {
     if (outcome.kind === 'stopped') return
     if (outcome.kind === 'refused') {
       metrics.refusedBatches.inc({ partition: state.key, code: outcome.error.clickhouseCode })
-      if (outcome.doubtful || isRepeated) this.#doubt(messages)
+      // Its rows may be stored: under the tokens of other batch ranges they would be stored again.
+      if (outcome.doubtful || isRepeated) {
+        this.#progress.doubt(range)
+        for (const message of messages) delete message.deduplicated
+      }
       await this.#searchRefused(messages, range, outcome.error)
       return
     }
+    await this.#settle(messages, range, performance.now() - startedAt)
+  }
+
+  /** Everything that follows when the rows of a batch range are stored. */
+  async #settle (messages: PartitionMessage[], inserted: BatchRange, ms: number): Promise<void> {
+    const doubtful = this.#progress.doubtful.map((each) => ({ range: each, token: this.#tokenOf(each) }))
+    // What a doubtful insert stored is stored, and no duplicate.
+    const deduplicated = await this.#filter.leaveOutOwnRows(messages, inserted, doubtful)
+    const range = { ...inserted, deduplicated }
     await this.#deps.recordDuplicates(this.#deps.partition, messages, range)
     this.#filter.remember(messages, range)
     this.#deps.fates.stored(messages, range)
-    countStored(this.#deps, { messages, range, ms: performance.now() - startedAt })
+    countStored(this.#deps, { messages, range, ms })
     this.#search.widen(messages.length)
     await this.#acknowledge(messages, range, { isDeadLettered: false })
   }
 
-  /** Rows that may be stored under the token of this batch range: under other tokens they would be stored again. */
-  #doubt (messages: readonly PartitionMessage[]): void {
-    this.#lookUpTo = Math.max(this.#lookUpTo, messages.at(-1)!.sequence)
-    for (const message of messages) delete message.deduplicated
+  /** It belongs to a batch range that is not repeated as it was: each of its rows is looked up. */
+  #isDoubtful ({ sequence }: PartitionMessage): boolean {
+    return this.#progress.doubtful.some(({ last }) => sequence <= last)
   }
 
   async #searchRefused (messages: PartitionMessage[], range: BatchRange, error: InsertError): Promise<void> {
@@ -255,8 +266,6 @@ export class PartitionSession {
     messages: PartitionMessage[], range: BatchRange, outcome: { isDeadLettered: boolean }
   ): Promise<void> {
     const counts = await countBatch(messages, range, outcome)
-    // Its duplicates may be its own rows, stored by an insert that nobody can tell the outcome of.
-    if (range.first <= this.#lookUpTo && range.deduplicated.length > 0) this.#progress.reopenLedger()
     // Not before: a refusal may mean that ClickHouse is failing, and the partition would be reported as healthy.
     this.#deps.state.phase = 'running'
     const remaining = this.#progress.acknowledge(messages, range, counts)

@@ -10,8 +10,11 @@ export interface PartitionPosition {
   entries: PartitionLedger['entries']
   /** Every event received in this minute or later is in the books; Infinity: it has none. Minutes since 1970. */
   openedAt: number
-  /** The insert under way as text, the same as long as it is the same; null when there is none. */
-  underWay: string | null
+  /**
+   * The inserts that may have stored rows which are not in the books yet, each as a text that is the same as long as it
+   * is the same insert.
+   */
+  underWay: readonly string[]
 }
 
 /** By partition. */
@@ -23,6 +26,7 @@ interface RecordOfPartition {
   done: number
   doneRows?: number
   range: unknown
+  doubtful?: readonly { last: number }[]
   ledger?: PartitionLedger
 }
 
@@ -65,12 +69,14 @@ async function orElse<T> (code: number, ask: () => Promise<T | null>): Promise<T
   }
 }
 
-function toPosition ({ stream, done, doneRows = 0, range, ledger }: RecordOfPartition): PartitionPosition {
+function toPosition (record: RecordOfPartition): PartitionPosition {
+  const { stream, done, doneRows = 0, range, doubtful = [], ledger } = record
+  const inserts = [...doubtful.filter(({ last }) => last > done), ...(range === null ? [] : [range])]
   const isComplete = ledger !== undefined && ledger.done === done && ledger.doneRows === doneRows
   return {
     entries: ledger?.entries ?? {},
     openedAt: isComplete ? ledger.openedAt : Infinity,
-    underWay: range === null ? null : `${stream} ${done} ${doneRows} ${JSON.stringify(range)}`
+    underWay: inserts.map((insert) => `${stream} ${JSON.stringify(insert)}`)
   }
 }
 
@@ -87,10 +93,10 @@ export async function waitUntilSettled (
   connection: NatsConnection, positions: PartitionPositions, { timeoutMs }: { timeoutMs: number }
 ): Promise<boolean> {
   const deadline = performance.now() + timeoutMs
-  let open = [...positions].filter(([, { underWay }]) => underWay !== null)
+  let open = [...positions].flatMap(([partition, { underWay }]) => underWay.map((insert) => ({ partition, insert })))
   while (open.length > 0) {
     const now = await readPositions(connection)
-    open = open.filter(([partition, { underWay }]) => now.get(partition)?.underWay === underWay)
+    open = open.filter(({ partition, insert }) => now.get(partition)?.underWay.includes(insert))
     if (open.length === 0) return true
     if (performance.now() > deadline) return false
     await delay(POLL_MS)

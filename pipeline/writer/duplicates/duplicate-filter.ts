@@ -10,6 +10,7 @@ import { confirmDuplicates, isStored, type Suspicion } from './confirm-duplicate
 import type { FingerprintMemory } from './fingerprint-memory.ts'
 import { loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
+import { type DoubtfulInsert, leaveOutOwnRows } from './own-rows.ts'
 import { gapsOf, recallBatch, type Remembered, type StoredRows, suspiciousBefore } from './recall-batch.ts'
 import { StoredUuids } from './stored-uuids.ts'
 
@@ -22,6 +23,13 @@ export interface DuplicateFilter {
    * @param options.lookUpAll  Ask ClickHouse about every row that is not remembered.
    */
   decide: (messages: readonly PartitionMessage[], options: { lookUpAll: boolean }) => Promise<BatchRange['deduplicated']>
+  /**
+   * Of the duplicates of a batch range those that are no rows of these inserts, of which nobody knew whether they were
+   * stored.
+   */
+  leaveOutOwnRows: (
+    messages: readonly PartitionMessage[], range: BatchRange, doubtful: readonly DoubtfulInsert[]
+  ) => Promise<BatchRange['deduplicated']>
   /** Remembers the rows of a batch range that ClickHouse confirmed. */
   remember: (messages: readonly PartitionMessage[], range: BatchRange) => void
 }
@@ -132,6 +140,11 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
       }
       for (const message of messages) message.deduplicated ??= toRanges(duplicates.get(message) ?? [])
       return messages.filter(({ deduplicated }) => deduplicated!.length > 0).map(toDeduplicated)
+    },
+
+    async leaveOutOwnRows (messages, { deduplicated }, doubtful) {
+      if (deduplicated.length === 0 || doubtful.length === 0) return deduplicated
+      return await leaveOutOwnRows(messages, deduplicated, { doubtful, lookUpEvents })
     },
 
     remember (messages, { deduplicated, rows: piece }) {

@@ -27,8 +27,14 @@ export interface EventIdentity {
   day: number
 }
 
-/** Tells of each event, in their order, whether it is stored. */
-export type LookUpEvents = (events: readonly EventIdentity[]) => Promise<boolean[]>
+/**
+ * Tells of each event, in their order, whether it is stored.
+ *
+ * @param options.insertToken  Whether this insert stored it.
+ */
+export type LookUpEvents = (
+  events: readonly EventIdentity[], options?: { insertToken?: string }
+) => Promise<boolean[]>
 
 /**
  * Creates the look-up of events in ClickHouse by the table's primary key.
@@ -42,12 +48,12 @@ export type LookUpEvents = (events: readonly EventIdentity[]) => Promise<boolean
  * @throws when ClickHouse does not answer; the batch waits then, as it could not be inserted either.
  */
 export function createLookUpEvents (clickhouse: ClickHouse): LookUpEvents {
-  return async function lookUpEvents (events) {
+  return async function lookUpEvents (events, { insertToken } = {}) {
     const stored: boolean[] = []
     for (let from = 0; from < events.length; from += EVENTS_PER_QUERY) {
       const asked = events.slice(from, from + EVENTS_PER_QUERY)
       const found = new Map<string, number[]>()
-      for (const row of await queryEvents(clickhouse, asked)) {
+      for (const row of await queryEvents(clickhouse, asked, insertToken)) {
         const key = `${row[0]} ${row[1]} ${row[2]} ${row[3]}`
         found.set(key, [...found.get(key) ?? [], row[4]])
       }
@@ -61,7 +67,9 @@ export function createLookUpEvents (clickhouse: ClickHouse): LookUpEvents {
 
 type StoredEvent = [projectId: number, uuidHex: string, eventHex: string, distinctIdHex: string, day: number]
 
-async function queryEvents (clickhouse: ClickHouse, events: readonly EventIdentity[]): Promise<StoredEvent[]> {
+async function queryEvents (
+  clickhouse: ClickHouse, events: readonly EventIdentity[], insertToken?: string
+): Promise<StoredEvent[]> {
   const list = (values: Iterable<number>): string => [...new Set(values)].join(', ')
   // One text for all values: ten thousand literals would take longer to parse than to find.
   const split = (values: Iterable<string>): string => `arrayJoin(splitByChar(',', '${[...new Set(values)].join(',')}'))`
@@ -73,7 +81,8 @@ PREWHERE uuid IN (SELECT toUUID(${split(events.map(({ uuidHex }) => uuidFromNati
 WHERE project_id IN (${list(events.map(({ projectId }) => projectId))})
   AND toDate(timestamp) IN (${[...new Set(events.flatMap(({ day }) => [day - 1, day, day + 1]))].map((day) => `toDate(${day})`).join(', ')})
   AND event IN (SELECT unhex(${split(events.map(({ event }) => toHex(event)))}))
-  AND cityHash64(distinct_id) IN (SELECT cityHash64(unhex(${split(events.map(({ distinctId }) => toHex(distinctId)))})))`
+  AND cityHash64(distinct_id) IN (SELECT cityHash64(unhex(${split(events.map(({ distinctId }) => toHex(distinctId)))})))
+  ${insertToken === undefined ? '' : `AND insert_token = unhex('${toHex(Buffer.from(insertToken))}')`}`
   const result = await clickhouse.query({
     query,
     format: 'JSONCompactEachRow',

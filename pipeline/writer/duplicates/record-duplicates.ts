@@ -97,7 +97,7 @@ async function readTraces (
 }
 
 /** @param ranges  Pairs `from, to` (exclusive). */
-function isWithin (row: number, ranges: readonly number[]): boolean {
+export function isWithin (row: number, ranges: readonly number[]): boolean {
   for (let i = 0; i < ranges.length; i += 2) if (row >= ranges[i]! && row < ranges[i + 1]!) return true
   return false
 }
