@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from './http/errors.ts'
+import { answerInTime } from './http/errors.ts'
 import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from './http/pagination.ts'
 import { accessOf } from './http/personal-key-access.ts'
 import { parseIsoDateTime } from './http/request-values.ts'
@@ -56,8 +56,7 @@ export async function ledgerRoutes (
     }
   }, async (request) => {
     const { projectId } = accessOf(request)
-    const { rows, count } = await readLedger(deps.clickhouse, projectId, request.query)
-      .catch((error: unknown) => { throw describeClickHouseError(error) })
+    const { rows, count } = await answerInTime(readLedger(deps.clickhouse, projectId, request.query))
     return buildPage(request, deps.publicUrl, { results: rows, count })
   })
 }

@@ -1,13 +1,15 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError } from '../platform/errors.ts'
+import { toDistinctId } from '../platform/identity.ts'
 import type { NatsConnection } from '../platform/nats/connect-nats.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { describeReceipt } from '../platform/receipts/describe-receipt.ts'
 import { findReceipt, type FindReceiptDeps } from '../platform/receipts/find-receipt.ts'
 import { listReceipts } from '../platform/receipts/list-receipts.ts'
+import { readSentUuid } from '../platform/receipts/stored-events.ts'
 import type { NatsOnDemand } from './dead-letters/nats-on-demand.ts'
-import { describeClickHouseError } from './http/errors.ts'
+import { answerInTime } from './http/errors.ts'
 import { accessOf } from './http/personal-key-access.ts'
 import { parseIsoDateTime } from './http/request-values.ts'
 import { receiptListSchema, receiptSchema } from './receipt-schema.ts'
@@ -31,7 +33,9 @@ export async function receiptRoutes (
     schema: {
       tags: ['events'],
       summary: 'Find out what became of an event',
-      params: { type: 'object', properties: { uuid: { type: 'string', format: 'uuid' } } },
+      params: {
+        type: 'object', properties: { uuid: { type: 'string', description: 'As the SDK sent it: with hyphens or without, in braces, or as an urn.' } }
+      },
       querystring: {
         type: 'object',
         properties: {
@@ -41,13 +45,16 @@ export async function receiptRoutes (
       response: { 200: { $ref: 'Receipt#' } }
     }
   }, async (request) => {
-    const uuid = request.params.uuid.toLowerCase()
+    const uuid = readSentUuid(request.params.uuid)
+    if (uuid === null) {
+      throw new HttpError(400, 'validation_error', 'invalid_input', 'uuid must be a UUID', { attr: 'uuid' })
+    }
     const { timestamp } = request.query
     const query = {
       projectId: accessOf(request).projectId, uuid,
       timestamp: timestamp === undefined ? undefined : parseIsoDateTime(timestamp)?.getTime()
     }
-    const receipt = await findReceipt(query, deps).catch((error: unknown) => { throw describeClickHouseError(error) })
+    const receipt = await answerInTime(findReceipt(query, deps))
     return describeReceipt(uuid, receipt)
   })
 
@@ -61,7 +68,7 @@ export async function receiptRoutes (
         type: 'object',
         required: ['distinct_id'],
         properties: {
-          distinct_id: { type: 'string', minLength: 1, maxLength: 200 },
+          distinct_id: { type: 'string', minLength: 1, description: 'As the SDK sent it; cut and mended as ingest does.' },
           limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 }
         }
       },
@@ -69,9 +76,8 @@ export async function receiptRoutes (
     }
   }, async (request) => {
     const { distinct_id: distinctId, limit } = request.query
-    const query = { projectId: accessOf(request).projectId, distinctId, limit }
-    const { receipts, searched } = await listReceipts(query, deps)
-      .catch((error: unknown) => { throw describeClickHouseError(error) })
+    const query = { projectId: accessOf(request).projectId, distinctId: toDistinctId(distinctId), limit }
+    const { receipts, searched } = await answerInTime(listReceipts(query, deps))
     return {
       results: receipts.map(({ uuid, receipt }) => describeReceipt(uuid, receipt)),
       searched: { messages: searched.searchedMessages, of: searched.of }

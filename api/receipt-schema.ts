@@ -54,7 +54,7 @@ const deleted = {
   why: { ...text, enum: ['person', 'retention', 'unknown'], description: 'unknown: it was stored and is gone.' },
   asked_at: nullable(time, 'When the deletion of its person was asked for.'),
   kept_since: nullable({ type: 'string', format: 'date' }, 'First day that retention keeps.'),
-  was_stored: { type: 'boolean', description: 'false: it would have been deleted by now, if it was ever stored.' }
+  was_stored: { type: ['boolean', 'null'], description: 'null: not known; it would have been deleted by now, if it was ever stored.' }
 }
 
 const searched = {

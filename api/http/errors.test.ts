@@ -1,6 +1,7 @@
 import t from 'tap'
 import { CONTENT_TYPES } from '../../test/support/content-types.ts'
 import { createTestApi, send } from '../testing/create-test-api.ts'
+import { answerInTime } from './errors.ts'
 
 const shared = await createTestApi(t)
 
@@ -32,6 +33,12 @@ t.test('names the part of a request that cannot be read', async (t) => {
   t.match(await post(JSON.stringify({ name: 'n'.repeat(1_048_576) })), { status: 413, body: { type: 'validation_error', code: 'request_too_large', attr: 'body' } })
   t.match(await post(`{"name": "n", "feature_flag_key": "k", "filters": ${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}}`), { status: 400, body: { detail: /nested deeper/ } })
   t.match(await send(api.app, { method: 'GET', url: '/api/projects/%E0%A4%A/experiments' }), { status: 400, body: { type: 'invalid_request', attr: null } })
+})
+
+t.test('a store that hangs is answered for, after a while', async (t) => {
+  await t.rejects(answerInTime(new Promise(() => {}), 1), { status: 503, code: 'clickhouse_unavailable' })
+  await t.rejects(answerInTime(Promise.reject(new RangeError('ours')), 60_000), { name: 'RangeError' })
+  t.equal(await answerInTime(Promise.resolve(7), 60_000), 7)
 })
 
 t.test('reads JSON whatever its content type says', async (t) => {

@@ -97,6 +97,26 @@ export function describeClickHouseError (error: unknown): unknown {
     'ClickHouse is unavailable; try again later.', { cause: error, action })
 }
 
+/** A reader waits so long for stores that hang, in milliseconds; a healthy one answers within a second or two. */
+const PATIENCE_MS = 15_000
+
+/**
+ * The answer of the stores to a reader.
+ *
+ * @throws {HttpError} 503 `clickhouse_unavailable` when it takes too long or cannot be given; else what the work
+ *   throws.
+ */
+export async function answerInTime<T> (work: Promise<T>, patienceMs: number = PATIENCE_MS): Promise<T> {
+  const late = Symbol('late')
+  const { promise, resolve } = Promise.withResolvers<typeof late>()
+  const timer = setTimeout(() => resolve(late), patienceMs)
+  const answer = await Promise.race([work, promise])
+    .catch((error: unknown) => { throw describeClickHouseError(error) })
+    .finally(() => clearTimeout(timer))
+  if (answer !== late) return answer as T
+  throw new HttpError(503, 'server_error', 'clickhouse_unavailable', 'ClickHouse does not answer; try again later.')
+}
+
 /**
  * Turns the first violation of a route schema into an error of the contract: 400 with the name of the field in `attr`.
  *

@@ -2,8 +2,10 @@ import { type Command, InvalidArgumentError } from 'commander'
 import { describeReceipt, type ReceiptJson } from '../../platform/receipts/describe-receipt.ts'
 import { findReceipt, type FindReceiptDeps } from '../../platform/receipts/find-receipt.ts'
 import { listReceipts } from '../../platform/receipts/list-receipts.ts'
+import { readSentUuid } from '../../platform/receipts/stored-events.ts'
 import type { CliContext } from '../cli-context.ts'
 import { MillraceError } from '../../platform/errors.ts'
+import { toDistinctId } from '../../platform/identity.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readId, readInstant } from '../read-arguments.ts'
 
@@ -13,8 +15,6 @@ interface EventOptions extends Output {
   distinctId?: string
   limit: number
 }
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /** `millrace event <uuid>` and `millrace event --distinct-id <id>`. */
 export function addEventCommands (program: Command, context: CliContext): void {
@@ -47,8 +47,9 @@ async function printOne (
 async function printList (
   context: CliContext, deps: FindReceiptDeps, { project, distinctId, limit, ...output }: EventOptions
 ): Promise<void> {
-  if (distinctId === undefined) throw new MillraceError('MILLRACE_EVENT_NOT_NAMED', 'give the uuid of an event, or --distinct-id')
-  const { receipts, searched } = await listReceipts({ projectId: project, distinctId, limit }, deps)
+  if (distinctId === undefined || distinctId === '') throw new MillraceError('MILLRACE_EVENT_NOT_NAMED', 'give the uuid of an event, or --distinct-id')
+  const query = { projectId: project, distinctId: toDistinctId(distinctId), limit }
+  const { receipts, searched } = await listReceipts(query, deps)
   const rows = receipts.map(({ uuid, receipt, receivedAt }) =>
     ({ ...describeReceipt(uuid, receipt), received_at: receivedAt }))
   printRows(context, rows, [
@@ -64,8 +65,9 @@ async function printList (
 }
 
 function readUuid (text: string): string {
-  if (!UUID.test(text)) throw new InvalidArgumentError('Give a uuid, such as 0193a5b2-7c1d-7e8f-9abc-def012345678.')
-  return text.toLowerCase()
+  const uuid = readSentUuid(text)
+  if (uuid === null) throw new InvalidArgumentError('Give a uuid, such as 0193a5b2-7c1d-7e8f-9abc-def012345678.')
+  return uuid
 }
 
 /** The fields of the fate, one a line. */

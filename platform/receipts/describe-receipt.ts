@@ -37,7 +37,8 @@ export function describeReceipt (uuid: string, receipt: Receipt): ReceiptJson {
       return { ...json, dropped: { reason, received_at: receivedAt, received_by: receivedBy } }
     }
     case 'deleted': {
-      const { why, askedAt, keptSince, wasStored } = receipt.deleted
+      const { why, askedAt, keptSince } = receipt.deleted
+      const wasStored = receipt.deleted.wasStored ? true : null
       return { ...json, deleted: { why, asked_at: askedAt, kept_since: keptSince, was_stored: wasStored } }
     }
     case 'unknown': return { ...json, may_be_in: receipt.mayBeIn.map((place) => ({ ...place })) }

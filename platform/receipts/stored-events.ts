@@ -117,3 +117,12 @@ export function parseInsertToken (token: string): StoredInsert | null {
     receivedBy: processes === undefined ? [] : processes.split(',')
   }
 }
+
+const UUID = /^(?:urn:uuid:)?(\{)?([0-9a-f]{8})(-?)([0-9a-f]{4})\3([0-9a-f]{4})\3([0-9a-f]{4})\3([0-9a-f]{12})(\})?$/i
+
+/** An uuid in one of the forms that ingest takes, as it is stored; null for what is none. */
+export function readSentUuid (text: string): string | null {
+  const [, open, a, , b, c, d, e, close] = UUID.exec(text) ?? []
+  if (a === undefined || (open === undefined) !== (close === undefined)) return null
+  return [a, b, c, d, e].join('-').toLowerCase()
+}

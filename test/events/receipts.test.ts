@@ -69,6 +69,10 @@ t.test('says what became of an event', async (t) => {
   const { stored: found, duplicates, ...rest } = await receipt(stored.toUpperCase())
   const { stored: _stored, duplicates: _duplicates, ...others } = NOTHING
   t.strictSame(rest, { ...others, uuid: stored, fate: 'stored' })
+  for (const form of [stored.replaceAll('-', ''), `%7B${stored}%7D`, `urn:uuid:${stored}`]) {
+    t.match(await receipt(form), { fate: 'stored', uuid: stored }, 'as the SDK sent it')
+  }
+  t.match(await receipt(`${stored}0`), { attr: 'uuid' })
   const { inserted_at: insertedAt, ...event } = found
   t.strictSame(event, {
     event: 'paid', distinct_id: 'jo', timestamp: '2026-01-02T03:04:05.678Z', received_at: RECEIVED,
@@ -133,7 +137,7 @@ t.test('says what became of an event', async (t) => {
 
   await setRetention(api.sql, { what: 'events', projectId: 1, days: 30 })
   const old = '019437c1-7c1d-7e8f-9abc-def012345678'
-  t.match(await receipt(old), { fate: 'deleted', deleted: { why: 'retention', was_stored: false, kept_since: /^\d{4}-\d\d-\d\d$/ } })
+  t.match(await receipt(old), { fate: 'deleted', deleted: { why: 'retention', was_stored: null, kept_since: /^\d{4}-\d\d-\d\d$/ } })
   t.match((await api.call('GET', `~/events/${unknown}/receipt?timestamp=2026-01-01T00:00:00Z`)).body, { fate: 'deleted' })
   t.match(await receipt(unknown), { fate: 'unknown' }, 'an uuid without a time')
 })

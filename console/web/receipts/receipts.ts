@@ -11,7 +11,7 @@ export interface Receipt {
   dead_letter: ({ id: number, reason: string } & Record<string, unknown>) | null
   waiting: ({ messages_ahead: number } & Record<string, unknown>) | null
   dropped: ({ reason: string } & Record<string, unknown>) | null
-  deleted: ({ why: string, was_stored: boolean } & Record<string, unknown>) | null
+  deleted: ({ why: string, was_stored: boolean | null } & Record<string, unknown>) | null
   may_be_in: { where: string, process: string | null, since: string | null }[] | null
   searched: { messages: number, of: number } | null
 }
@@ -50,7 +50,7 @@ export function explainReceipt (receipt: Receipt): string {
 function describeDeleted (deleted: Receipt['deleted']): string {
   switch (deleted?.why) {
     case 'person': return 'It was deleted with its person.'
-    case 'retention': return deleted.was_stored ? 'It was older than retention keeps.' : 'It is older than retention keeps: if it was ever stored, it is gone.'
+    case 'retention': return deleted.was_stored === true ? 'It was older than retention keeps.' : 'It is older than retention keeps: if it was ever stored, it is gone.'
     default: return 'It was stored, and is gone: deleted by hand, or dropped with its partition.'
   }
 }
