@@ -1,4 +1,5 @@
 import { zstdCompressSync } from 'node:zlib'
+import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
@@ -70,6 +71,9 @@ t.test('dead-letters a message that is no frame, whole, and continues', async (t
   t.equal((await countEvents(stores)).rows, 5)
   t.match(await countDeadLetters(stores.connection), [{ stage: 'writer', reason: 'malformed', project: null, count: 4 }])
   const [first] = await listDeadLetters(stores.connection)
+  await listDeadLetters(stores.connection, { limit: 1 })
+  const { state } = await (await jetstreamManager(stores.connection)).streams.info('DEAD_LETTER')
+  t.equal(state.consumer_count, 0, 'who read them left nothing in NATS')
   t.equal(Buffer.from((await readDeadLetterById(stores.connection, first!.id))!.bodyBase64, 'base64').length, 100)
   t.same(await purgeDeadLetters(stores.connection, { reason: 'malformed', limit: 2 }), { matched: 2, purged: 2 })
   t.equal((await listDeadLetters(stores.connection)).length, 2)

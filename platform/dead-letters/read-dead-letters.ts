@@ -83,19 +83,23 @@ export async function * scanDeadLetters (
     headers_only: options.withBodies !== true,
     ...startOf(options)
   })
-  const info = await consumer.info()
-  let left = info.num_pending
-  while (left > 0) {
-    const messages = await consumer.fetch({ max_messages: Math.min(left, 500), expires: SCAN_TIMEOUT_MS })
-    let got = 0
-    for await (const message of messages) {
-      got++
-      left = message.info.pending
-      if (message.seq > newest) return
-      const scanned = readScanned(message)
-      if (matches(scanned.letter, options)) yield scanned
+  try {
+    let left = (await consumer.info()).num_pending
+    while (left > 0) {
+      const messages = await consumer.fetch({ max_messages: Math.min(left, 500), expires: SCAN_TIMEOUT_MS })
+      let got = 0
+      for await (const message of messages) {
+        got++
+        left = message.info.pending
+        if (message.seq > newest) return
+        const scanned = readScanned(message)
+        if (matches(scanned.letter, options)) yield scanned
+      }
+      if (got === 0) throw new Error(`the dead-letter stream did not answer in ${SCAN_TIMEOUT_MS} ms`)
     }
-    if (got === 0) throw new Error(`the dead-letter stream did not answer in ${SCAN_TIMEOUT_MS} ms`)
+  } finally {
+    // The server would keep it for five minutes, and takes no new ones beyond a limit. If it cannot be asked, it does.
+    await consumer.delete().catch(() => false)
   }
 }
 
