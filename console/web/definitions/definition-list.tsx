@@ -1,14 +1,10 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { request, type Page } from '../api-client.ts'
-import { formatCount } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
+import { PAGE, Pager, Search } from '../paging.tsx'
 import { projectId, query, setQuery } from '../router.ts'
 import { Empty, Show } from '../states.tsx'
-
-/** The search waits so long for the next key, in milliseconds. */
-const TYPING_MS = 150
-const PAGE = 50
 
 export interface DefinitionListProps<T> {
   title: string
@@ -54,16 +50,6 @@ export function DefinitionList<T extends { id: string, name: string }> (props: D
   )
 }
 
-function Search ({ value, label }: { value: string, label: string }) {
-  const [typed, setTyped] = useState(value)
-  useEffect(() => {
-    if (typed === value) return
-    const timer = setTimeout(() => setQuery({ search: typed }), TYPING_MS)
-    return () => clearTimeout(timer)
-  }, [typed])
-  return <input type='search' aria-label={label} placeholder={label} value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
-}
-
 function Nothing ({ title, search }: { title: string, search: string }) {
   return (
     <Empty>
@@ -79,15 +65,11 @@ function Rows<T extends { id: string, name: string }> (
   { title, head, row, page, offset, onOffset }:
     DefinitionListProps<T> & { page: Loaded<Page<T>>, offset: number, onOffset: (offset: number) => void }
 ) {
-  const { count, next, results } = page.value!
+  const { results } = page.value!
   const [changed, setChanged] = useState<ReadonlyMap<string, T>>(new Map())
   return (
     <>
-      <div class='toolbar'>
-        <span role='status'>{formatCount(offset + 1)} to {formatCount(offset + results.length)} of {formatCount(count)}</span>
-        <button type='button' disabled={offset === 0} onClick={() => onOffset(Math.max(0, offset - PAGE))}>Previous</button>
-        <button type='button' disabled={next === null} onClick={() => onOffset(offset + PAGE)}>Next</button>
-      </div>
+      <Pager page={page.value!} offset={offset} onOffset={onOffset} />
       <div class='scroll' role='region' aria-label={title} tabIndex={0}>
         <table>
           <thead>{head}</thead>

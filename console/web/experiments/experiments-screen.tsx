@@ -1,15 +1,14 @@
 import { useState } from 'preact/hooks'
 import { request, type Page } from '../api-client.ts'
-import { formatCount, formatTime, showText } from '../format.ts'
+import { formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
+import { PAGE, Pager } from '../paging.tsx'
 import { linkTo, path, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Show } from '../states.tsx'
 import { describeMetric, type Experiment, statusOf } from './experiment.ts'
 import { ExperimentDetail } from './experiment-detail.tsx'
 import { NewExperiment } from './new-experiment.tsx'
-
-const PAGE = 50
 
 /** The experiments of a project, one of them (`/<id>`), and a new one (`/new`). */
 export function ExperimentsScreen () {
@@ -38,14 +37,10 @@ function ExperimentList () {
 }
 
 function ExperimentTable ({ page, offset, onOffset }: { page: Page<Experiment>, offset: number, onOffset: (offset: number) => void }) {
-  const { count, next, results } = page
+  const { results } = page
   return (
     <>
-      <div class='toolbar'>
-        <span role='status'>{formatCount(offset + 1)} to {formatCount(offset + results.length)} of {formatCount(count)}</span>
-        <button type='button' disabled={offset === 0} onClick={() => onOffset(Math.max(0, offset - PAGE))}>Previous</button>
-        <button type='button' disabled={next === null} onClick={() => onOffset(offset + PAGE)}>Next</button>
-      </div>
+      <Pager page={page} offset={offset} onOffset={onOffset} />
       <div class='scroll' role='region' aria-label='Experiments' tabIndex={0}>
         <table>
           <thead>

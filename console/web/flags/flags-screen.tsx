@@ -1,18 +1,14 @@
 import { useEffect, useState } from 'preact/hooks'
 import { request, type Page } from '../api-client.ts'
-import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
+import { formatAgo, formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
-import { linkTo, path, projectId, query, setQuery } from '../router.ts'
+import { PAGE, Pager, Search } from '../paging.tsx'
+import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Show } from '../states.tsx'
 import { FlagDetail } from './flag-detail.tsx'
 import { describeRollout, type FeatureFlag } from './flag-filters.ts'
 import { TestAs } from './test-as.tsx'
-
-const PAGE = 50
-
-/** The search waits so long for the next key, in milliseconds. */
-const TYPING_MS = 150
 
 /** The flags of a project, one of them (`/<id>`, `/new`), and all of them for somebody (`/test`). */
 export function FlagsScreen () {
@@ -34,14 +30,8 @@ function TestAll () {
 
 function FlagList () {
   const search = query.value.get('search') ?? ''
-  const [typed, setTyped] = useState(search)
   const [offset, setOffset] = useState(0)
   useEffect(() => { setOffset(0) }, [search, projectId.value])
-  useEffect(() => {
-    if (typed === search) return
-    const timer = setTimeout(() => setQuery({ search: typed }), TYPING_MS)
-    return () => clearTimeout(timer)
-  }, [typed])
   const flags = useLoaded(`flags ${projectId.value} ${search} ${offset}`, async (signal) =>
     await request<Page<FeatureFlag>>(`/api/projects/${projectId.value}/feature_flags/`, { query: { search, limit: PAGE, offset }, signal }))
   return (
@@ -49,7 +39,7 @@ function FlagList () {
       <h1>Flags</h1>
       <p class='hint'>SDKs follow a change within a second.</p>
       <div class='toolbar'>
-        <input type='search' aria-label='Search flags' placeholder='Search flags' value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+        <Search value={search} label='Search flags' />
         <a {...linkTo(`/projects/${projectId.value}/flags/test`)}>Test all as somebody</a>
         {may('feature_flag:write') && <a {...linkTo(`/projects/${projectId.value}/flags/new`)}>New flag</a>}
       </div>
@@ -63,14 +53,10 @@ function FlagList () {
 }
 
 function FlagTable ({ page, offset, onOffset }: { page: Page<FeatureFlag>, offset: number, onOffset: (offset: number) => void }) {
-  const { count, next, results } = page
+  const { results } = page
   return (
     <>
-      <div class='toolbar'>
-        <span role='status'>{formatCount(offset + 1)} to {formatCount(offset + results.length)} of {formatCount(count)}</span>
-        <button type='button' disabled={offset === 0} onClick={() => onOffset(Math.max(0, offset - PAGE))}>Previous</button>
-        <button type='button' disabled={next === null} onClick={() => onOffset(offset + PAGE)}>Next</button>
-      </div>
+      <Pager page={page} offset={offset} onOffset={onOffset} />
       <div class='scroll' role='region' aria-label='Flags' tabIndex={0}>
         <table>
           <thead>
