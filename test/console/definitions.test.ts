@@ -1,0 +1,44 @@
+/** Definitions in the console: found and tagged by keyboard, whatever names events have. */
+import t from 'tap'
+import { waitFor } from '../support/wait-for.ts'
+import { checkScreens, HOSTILE, openConsole, send, wasHacked } from './open-console.ts'
+
+t.test('definitions in the console', async (t) => {
+  const screens = await openConsole(t)
+  const { stack, open } = screens
+  await send(stack, [...HOSTILE, 'paid'].map((event) => ({ event, properties: { [event.slice(0, 60)]: 1 } })))
+
+  await t.test('events are found by a search, and tagged, with the keyboard alone', async (t) => {
+    await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions`).length >= HOSTILE.length + 1)
+    const { page, problems } = await open('/projects/1/events')
+    await page.getByText('1 to 8 of 8').waitFor()
+    t.notOk(await wasHacked(page))
+    t.ok(await page.getByRole('cell', { name: HOSTILE[0]!, exact: true }).isVisible(), 'markup is shown as it is')
+    t.ok(await page.getByRole('cell', { name: '\\u{202e}gnp.exe', exact: true }).isVisible(), 'what cannot be seen is told')
+
+    await page.keyboard.press('Tab')
+    t.equal(await page.evaluate(() => (globalThis as any).document.activeElement?.textContent), 'Skip to content')
+    await page.keyboard.press('Enter')
+    await page.keyboard.press('Tab')
+    await page.keyboard.type('paid')
+    await page.getByText('1 to 1 of 1').waitFor()
+    t.match(page.url(), /\?search=paid$/, 'a search has an address')
+    for (const key of ['Tab', 'Tab', 'Tab']) await page.keyboard.press(key)
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor()
+    await page.keyboard.type('money, money, checkout')
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    t.same(await page.locator('.tag').allInnerTexts(), ['money', 'checkout'])
+    t.match(await stack.sql`SELECT tags FROM event_definitions WHERE name = 'paid'`, [{ tags: ['money', 'checkout'] }])
+    t.equal(await page.evaluate(() => (globalThis as any).document.activeElement?.textContent), 'Change of paid', 'the focus is back')
+    await page.reload()
+    await page.getByText('1 to 1 of 1').waitFor()
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
+    await checkScreens(t, screens, ['/projects/1/events', '/projects/1/properties'])
+  })
+})

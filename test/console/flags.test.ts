@@ -1,0 +1,96 @@
+/** Flags and experiments in the console: written, tested, launched and read off the picture. */
+import t from 'tap'
+import { waitFor } from '../support/wait-for.ts'
+import { checkScreens, findBarriers, openConsole, send } from './open-console.ts'
+
+t.test('flags and experiments in the console', async (t) => {
+  const screens = await openConsole(t)
+  const { stack, open } = screens
+
+  await t.test('a flag is written, tested as somebody before it is saved, and deleted', async (t) => {
+    const { page, problems } = await open('/projects/1/flags')
+    await page.getByText('There are no flags yet.').waitFor()
+    await page.getByRole('link', { name: 'New flag' }).click()
+    await page.getByLabel('Key, as SDKs ask for it').fill('new-checkout')
+    await page.getByRole('button', { name: 'Add a filter' }).click()
+    await page.getByLabel('Property').fill('plan')
+    await page.getByLabel('Value: text').fill('["pro", "team"]')
+    await page.getByLabel('Rollout').fill('50')
+    await page.getByText('1. 50 % of persons where plan is "pro" or "team"').waitFor()
+    await page.getByRole('button', { name: 'Add a variant' }).click()
+    await page.getByRole('group', { name: 'Variant 1' }).getByLabel('Key').fill('short')
+    await page.getByLabel('For short').fill('{"steps": 2}')
+
+    await page.getByLabel('Distinct id').fill('ann')
+    await page.getByLabel('Person properties').fill('{"plan": "free"}')
+    await page.getByRole('button', { name: 'Test', exact: true }).click()
+    await page.getByText('saw "free", sent with the request').waitFor()
+    await page.getByText('No matching condition set').waitFor()
+    await page.getByText(/ann is at [\d.]+ of 100: (within|outside of) the rollout of 50 %/).waitFor()
+    t.same(await stack.sql`SELECT key FROM feature_flags`, [], 'it is not saved yet')
+
+    await page.getByLabel('Rollout').fill('100')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('heading', { name: 'new-checkout', level: 1 }).waitFor()
+    t.match(await stack.sql`SELECT filters FROM feature_flags`, [{
+      filters: {
+        groups: [{ properties: [{ key: 'plan', value: ['pro', 'team'], operator: 'exact', type: 'person' }], rollout_percentage: 100 }],
+        multivariate: { variants: [{ key: 'short', rollout_percentage: 100 }] },
+        payloads: { short: '{"steps": 2}' }
+      }
+    }])
+    await page.getByRole('checkbox', { name: 'On' }).uncheck()
+    await page.getByText('Changed: active.').waitFor()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('off for everyone; when on:').waitFor()
+    t.same(await findBarriers(page), [])
+
+    await page.getByRole('button', { name: 'Delete' }).click()
+    t.ok(await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).isDisabled())
+    await page.getByLabel('Type its key').fill('new-checkout')
+    await page.keyboard.press('Enter')
+    await page.getByText('There are no flags yet.').waitFor()
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('an experiment with a planted effect is made, launched, read off the picture, and ended', async (t) => {
+    const { page, problems } = await open('/projects/1/experiments')
+    await page.getByText('There are no experiments yet.').waitFor()
+    await page.getByRole('link', { name: 'New experiment' }).click()
+    await page.getByLabel('Name').fill('Short checkout')
+    await page.getByLabel('Key of the flag').fill('checkout')
+    await page.getByRole('textbox', { name: 'Event' }).fill('bought')
+    await page.getByRole('button', { name: 'Create a draft' }).click()
+    await page.getByText('There are none before the start').waitFor()
+    await page.getByRole('button', { name: 'Launch' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Launch' }).click()
+    await page.getByText('Nobody was exposed yet').waitFor()
+
+    // Every second person of `control` buys, three of four of `test`.
+    await send(stack, Array.from({ length: 400 }, (_, index) => {
+      const variant = index % 2 === 0 ? 'control' : 'test'
+      const shown = { event: '$feature_flag_called', distinct_id: `p${index}`, properties: { $feature_flag: 'checkout', $feature_flag_response: variant } }
+      return index % 8 < (variant === 'test' ? 6 : 4) ? [shown, { event: 'bought', distinct_id: `p${index}` }] : [shown]
+    }).flat())
+    const refresh = page.getByRole('button', { name: 'Compute again' })
+    await waitFor(async () => {
+      await refresh.click()
+      await page.getByText('There is a difference. The best is most likely test.').waitFor({ timeout: 2000 })
+      return true
+    }, { timeoutMs: 30_000 })
+    t.match(await page.getByRole('img', { name: /^Change against control: test \+50\.0 %/ }).count(), 1)
+    t.match(await page.getByRole('row', { name: /^test/ }).first().innerText(), /200[\s\S]*75\.0 %[\s\S]*\+50\.0 %/)
+    t.same(await findBarriers(page), [])
+
+    await page.getByRole('button', { name: 'End' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'End' }).click()
+    await page.getByRole('button', { name: 'Archive' }).waitFor()
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
+    await checkScreens(t, screens, ['/projects/1/flags', '/projects/1/experiments'])
+  })
+})

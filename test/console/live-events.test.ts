@@ -1,0 +1,68 @@
+/** Live events and receipts in the console: what arrives, with its fate, whatever text it brings. */
+import { randomUUID } from 'node:crypto'
+import type { Locator } from 'playwright-core'
+import t from 'tap'
+import { waitFor } from '../support/wait-for.ts'
+import { checkScreens, findBarriers, HOSTILE, openConsole, send, wasHacked } from './open-console.ts'
+
+t.test('live events in the console', async (t) => {
+  const screens = await openConsole(t)
+  const { stack, open } = screens
+
+  await t.test('live events appear with their fate, and one opens as sent and as stored', async (t) => {
+    const { page, problems } = await open('/projects/1/live')
+    await page.getByText('Nothing has arrived since you look.').waitFor()
+    await page.getByText('Watching.').waitFor()
+    const rows = (text: string | RegExp): Locator => page.locator('.live tbody tr').filter({ hasText: text })
+    await waitFor(async () => {
+      await send(stack, [{ event: HOSTILE[0]! }])
+      return await rows('<img src=x').count() > 0
+    })
+
+    const event = { event: 'paid', uuid: randomUUID(), distinct_id: HOSTILE[1]!, properties: { plan: 'pro', $lib: 'posthog-go' } }
+    await send(stack, [event, { event: '' }])
+    await rows(/paid.*script.*posthog-go.*stored after \d/).waitFor()
+    await rows(/\(no name\).*dropped: missing_event_name/).waitFor()
+    await send(stack, [{ ...event, properties: { plan: 'free' } }])
+    await rows(/paid.*duplicate/).waitFor()
+    await page.getByLabel('Property', { exact: true }).fill('plan')
+    await page.getByLabel('Value').fill('pro')
+    await waitFor(async () => await rows('').count() === 1)
+    t.match(page.url(), /property=plan&value=pro$/, 'a filter has an address')
+
+    await page.getByRole('button', { name: 'Pause' }).click()
+    await send(stack, [{ event: 'paid', properties: { plan: 'pro' } }])
+    await page.getByRole('button', { name: 'Continue: 1 held back' }).waitFor()
+    t.equal(await rows('').count(), 1)
+    await page.getByRole('button', { name: /^Continue/ }).click()
+    await waitFor(async () => await rows('').count() === 2)
+
+    await rows('script').getByRole('button').click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('As sent').getByText('"plan": "pro"').waitFor()
+    await dialog.getByLabel('As stored').getByText(`distinct_id  ${HOSTILE[1]!}`).waitFor()
+    await dialog.getByText('It came 1 more time, and was counted once.').waitFor()
+    t.match(await dialog.getByLabel('As a command').textContent(), `curl '${stack.url}/batch/'`)
+    t.same(await findBarriers(page), [])
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+
+    await page.getByRole('link', { name: 'Find an event' }).click()
+    await page.getByLabel('Uuid or distinct id').fill(` ${event.uuid.toUpperCase()}`)
+    await page.keyboard.press('Enter')
+    await page.getByText('It is stored: analysts find it.').waitFor()
+    await page.getByLabel('Uuid or distinct id').fill(HOSTILE[1]!)
+    await page.keyboard.press('Enter')
+    await page.getByRole('link', { name: event.uuid }).waitFor()
+    await page.getByLabel('Uuid or distinct id').fill(randomUUID())
+    await page.keyboard.press('Enter')
+    await page.getByText('Nothing is known of it').waitFor()
+    t.notOk(await wasHacked(page))
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
+    await checkScreens(t, screens, ['/projects/1/live', '/projects/1/find'])
+  })
+})

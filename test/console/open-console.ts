@@ -1,0 +1,109 @@
+/**
+ * The console in a real browser against the real stack, for the tests of its screens: one stack and one browser for a
+ * file, logged in once.
+ */
+import { AxeBuilder } from '@axe-core/playwright'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { startStackOnSharedStores, type Stack } from '../start-stack.ts'
+import { openBrowser } from '../sdk/open-page.ts'
+import type { TestContext } from '../support/test-context.ts'
+
+/** Names that would do something if they were not shown as text. */
+export const HOSTILE = [
+  '<img src=x onerror="globalThis.hacked=1">', '"><script>globalThis.hacked=1</script>', "javascript:alert('x')",
+  '\u202egnp.exe', 'zero\u200bwidth', '{{constructor.constructor("globalThis.hacked=1")()}}', 'long '.repeat(70)
+]
+
+/** A page that notes what must not happen: errors in its console and requests to other origins. */
+export interface Watched { page: Page, problems: string[] }
+
+export interface ConsoleUnderTest {
+  stack: Stack
+  browser: Browser
+  /** Logged in with the key of the administrator. */
+  context: BrowserContext
+  /** Opens a screen as the administrator. */
+  open: (path: string) => Promise<Watched>
+}
+
+/**
+ * Starts the stack and a browser that is logged in; both are gone after the test.
+ *
+ * @param env  Further settings of the stack.
+ */
+export async function openConsole (t: TestContext, env: Record<string, string> = {}): Promise<ConsoleUnderTest> {
+  const [stack, { browser, close }] = await Promise.all([startStackOnSharedStores(t, env), openBrowser()])
+  t.teardown(close)
+  const context = await browser.newContext()
+  const { page } = await openPage(context, stack.url, '')
+  await logIn(page, stack.personalApiKey)
+  await page.close()
+  return { stack, browser, context, open: async (path) => await openPage(context, stack.url, path) }
+}
+
+/** Opens an address of the console, whoever is logged in. */
+export async function openPage (context: BrowserContext, url: string, path: string): Promise<Watched> {
+  const page = await context.newPage()
+  const problems: string[] = []
+  page.on('console', (message) => { if (message.type() === 'error') problems.push(`${message.text()} ${message.location().url}`) })
+  page.on('pageerror', (error) => problems.push(String(error)))
+  page.on('request', (request) => {
+    if (!request.url().startsWith(url) && !request.url().startsWith('data:')) problems.push(`request to ${request.url()}`)
+  })
+  await page.goto(`${url}/console${path}`)
+  return { page, problems }
+}
+
+export async function logIn (page: Page, key: string): Promise<void> {
+  await page.getByLabel('Personal API key').fill(key)
+  await page.keyboard.press('Enter')
+  await page.getByRole('navigation').waitFor()
+}
+
+export interface SentEvent { event: string, distinct_id?: string, properties?: object }
+
+/** Sends events as an SDK does; the distinct id is `ann` by default. */
+export async function send (stack: Stack, events: SentEvent[], key: string = stack.projectApiKey): Promise<void> {
+  const response = await fetch(`${stack.url}/batch/`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ api_key: key, batch: events.map((event) => ({ distinct_id: 'ann', ...event })) })
+  })
+  if (!response.ok) throw new Error(`capture answered ${response.status}`)
+}
+
+/** What axe finds on a page: the rule and the element, none when all is well. */
+export async function findBarriers (page: Page): Promise<string[]> {
+  const { violations } = await new AxeBuilder({ page }).analyze()
+  return violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)
+}
+
+/** True when something of what a page shows was run. */
+export async function wasHacked (page: Page): Promise<boolean> {
+  return await page.evaluate(() => (globalThis as any).hacked !== undefined)
+}
+
+interface Checked extends TestContext {
+  ok: (value: unknown, message: string) => unknown
+  same: (found: unknown, wanted: unknown, message: string) => unknown
+}
+
+/** Checks screens with axe in light and dark, and that each fits from 360 to 2,560 pixels. */
+export async function checkScreens (t: Checked, { open }: ConsoleUnderTest, paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    const { page, problems } = await open(path)
+    await page.getByRole('heading', { level: 1 }).waitFor()
+    await page.locator('table, .empty, .stages, form, pre').first().waitFor()
+    for (const [colorScheme, width] of [['light', 360], ['dark', 1280], [null, 2560], [null, 640]] as const) {
+      await page.setViewportSize({ width, height: 900 })
+      if (colorScheme !== null) {
+        // Colours that are on their way to the other scheme have a contrast of neither.
+        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+        t.same(await findBarriers(page), [], `${path} ${colorScheme} ${width}`)
+      }
+      t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth <= (globalThis as any).innerWidth), `${path} fits ${width}`)
+    }
+    t.same(problems, [], path)
+    await page.close()
+  }
+}
