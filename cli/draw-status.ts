@@ -10,6 +10,9 @@ const CLIENTS = {
 /** Shown for a figure that is unknown. */
 const UNKNOWN = 'unknown'
 
+/** The whole text is in `status --json`. */
+const MAX_ERROR_LENGTH = 200
+
 /** Draws the status as text, one line per stage. */
 export function drawStatus (status: Status): string {
   const { ingest, pipeline, api, stores, streams } = status
@@ -68,12 +71,19 @@ function isBalanced ({ missing, extra }: NonNullable<Status['books']>): boolean 
 }
 
 /** Nothing where no backups are made. */
-function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed }: Status['backup']): string[] {
+function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed, lastError }: Status['backup']): string[] {
   if (ageSeconds === null && !failed && (intervalSeconds ?? 0) === 0) return []
   const isLate = ageSeconds !== null && (intervalSeconds ?? 0) > 0 && ageSeconds > 2 * intervalSeconds!
-  return [row('backup', failed ? 'failed' : isLate ? 'late' : ageSeconds === null ? 'none yet' : 'ok', ageSeconds === null
-    ? []
-    : [`${(ageSeconds / 3600).toFixed(1)} h old`, `took ${seconds(durationSeconds)}`])]
+  return [row('backup', failed ? 'failed' : isLate ? 'late' : ageSeconds === null ? 'none yet' : 'ok', [
+    ...ageSeconds === null ? [] : [`${(ageSeconds / 3600).toFixed(1)} h old`, `took ${seconds(durationSeconds)}`],
+    ...lastError === null ? [] : [oneLine(lastError)]
+  ])]
+}
+
+/** Of a text from elsewhere, what a line of a terminal can show. */
+function oneLine (text: string): string {
+  const shown = text.replaceAll(/[\s\p{Cc}]+/gu, ' ')
+  return shown.length > MAX_ERROR_LENGTH ? `${shown.slice(0, MAX_ERROR_LENGTH)}...` : shown
 }
 
 function row (name: string, state: string, cells: readonly string[]): string {

@@ -19,7 +19,7 @@ interface Rule {
   expr: string
   for: string
   labels: { severity: string }
-  annotations: { summary: string }
+  annotations: { summary: string, runbook: string }
 }
 
 interface Dashboard {
@@ -35,6 +35,11 @@ async function readPanels (): Promise<{ title: string, expr: string }[]> {
   const file = await readFile(path.join(ROOT, 'deploy', 'dashboards', 'millrace.json'), 'utf8')
   const { panels } = JSON.parse(file) as Dashboard
   return panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })))
+}
+
+/** As GitHub makes it from a heading. */
+function toAnchor (heading: string): string {
+  return heading.toLowerCase().replaceAll(/[^\p{L}\p{N}\s_-]/gu, '').replaceAll(' ', '-')
 }
 
 /** Every `/metrics` of the stack, as text. */
@@ -125,9 +130,12 @@ t.test('every alert is whole, explained in the operations guide, and made to fir
 
   t.ok(rules.length > 20)
   for (const rule of rules) {
-    t.match(rule, { for: /^\d+m$/, labels: { severity: /^(critical|warning)$/ }, annotations: { summary: /\w/ } }, rule.alert)
+    t.match(rule, { for: /^\d+m$/, labels: { severity: /^(critical|warning)$/ }, annotations: { summary: /\w/, runbook: /^docs\/operations\.md#/ } }, rule.alert)
+    const [, anchor] = rule.annotations.runbook.split('#')
+    const section = guide.split(/^(?=## )/m).find((each) => toAnchor(each.slice(3, each.indexOf('\n'))) === anchor)
+    t.ok(section?.match(/^\| (Millrace.*?) \|/gm)?.some((cell) => cell.split(/[ ,|]+/).includes(rule.alert)),
+      `${rule.alert}: its runbook has a line for it`)
   }
-  t.same(rules.map(({ alert }) => alert).filter((name) => !guide.includes(name)), [])
   const raised = new Set(ALERT_FAULTS.flatMap(({ alerts }) => alerts))
   t.same(rules.map(({ alert }) => alert).filter((name) => !raised.has(name)), [], 'alerts that npm run alerts does not raise')
 })

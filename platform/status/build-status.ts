@@ -49,8 +49,14 @@ export interface Status {
    * when no process of the pipeline compares them.
    */
   books: { missing: number, extra: number, ageSeconds: number } | null
-  /** Of the last complete one; null without one or a pipeline that knows. An interval of 0: none are scheduled. */
-  backup: { ageSeconds: number | null, durationSeconds: number | null, intervalSeconds: number | null, failed: boolean }
+  /**
+   * Of the last complete one; null without one or a pipeline that knows. An interval of 0: none are scheduled.
+   * `lastError`: why there is none that is new enough; null while there is.
+   */
+  backup: {
+    ageSeconds: number | null, durationSeconds: number | null, intervalSeconds: number | null
+    failed: boolean, lastError: string | null
+  }
   api: { requestsPerSecond: number | null, flagEvaluationsPerSecond: number | null, requestMs: number | null }
   stores: StoresReading
 }
@@ -158,7 +164,10 @@ export function buildStatus (before: Reading, now: Reading): Status {
       definitionsAgeSeconds: extreme(Math.min, values('pipeline', `${pipeline}_definitions_age_seconds`))
     },
     books: readBooks(),
-    backup: readBackup((name) => extreme(Math.max, values('pipeline', `${pipeline}_backup_${name}`))),
+    backup: {
+      ...readBackup((name) => extreme(Math.max, values('pipeline', `${pipeline}_backup_${name}`))),
+      lastError: findBackupError(of(now, 'pipeline'))
+    },
     api: {
       requestsPerSecond: rate('api', 'millrace_api_request_duration_seconds_count'),
       flagEvaluationsPerSecond: rate('api', 'millrace_api_flag_evaluations_total'),
@@ -168,7 +177,7 @@ export function buildStatus (before: Reading, now: Reading): Status {
   }
 }
 
-function readBackup (figure: (name: string) => number | null): Status['backup'] {
+function readBackup (figure: (name: string) => number | null): Omit<Status['backup'], 'lastError'> {
   // Its size is 0 until a backup is complete.
   const has = (figure('bytes') ?? 0) > 0
   return {
@@ -177,6 +186,13 @@ function readBackup (figure: (name: string) => number | null): Status['backup'] 
     intervalSeconds: figure('interval_seconds'),
     failed: figure('failed') === 1
   }
+}
+
+/** Every pipeline process reads the same records; the text is only in their health. */
+function findBackupError (processes: readonly TierReading[]): string | null {
+  const errors = processes.flatMap(({ health }) => health?.parts ?? [])
+    .filter(({ name }) => name === 'backup').map(({ lastError }) => lastError)
+  return errors.find((error) => typeof error === 'string') ?? null
 }
 
 /** Several processes of a tier see the same streams: the oldest work counts. */

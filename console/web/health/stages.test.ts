@@ -24,7 +24,7 @@ function build (changes: Partial<Status> = {}): Status {
       deadLetters: 5, deadLetterFill: 0.01, definitionsAgeSeconds: 1
     },
     books: { missing: 0, extra: 0, ageSeconds: 4 },
-    backup: { ageSeconds: null, durationSeconds: null, intervalSeconds: 0, failed: false },
+    backup: { ageSeconds: null, durationSeconds: null, intervalSeconds: 0, failed: false, lastError: null },
     api: { requestsPerSecond: 0, flagEvaluationsPerSecond: 0, requestMs: null },
     stores: {
       nats: { version: '2.14' },
@@ -89,4 +89,16 @@ t.test('says whether the books balance and up to when everything is stored, or t
   t.match(assure({ books: null }), [/^unknown/])
   t.match(assure({ stores: stores({ completeThrough: '2026-11-22T19:00:00.123000Z', heldBy: '' }) })[1], /^ok: .*before 2026-11-22 19:00:00 UTC/)
   t.match(assure({ stores: stores({ completeThrough: '2026-11-22T19:00:00.123000Z', heldBy: 'a spool' }) })[1], /^waiting: .*waits for a spool/)
+})
+
+t.test('says how old the last backup is, and why there is no newer one, where backups are made', async (t) => {
+  const assure = (changes: Partial<Status['backup']>): string[] =>
+    describeAssurances(build({ backup: { ...build().backup, ...changes } })).slice(2).map(({ state, sentence }) => `${state}: ${sentence}`)
+  const daily = { intervalSeconds: 86_400 }
+
+  t.same(assure({}), [])
+  t.match(assure({ ...daily }), [/^waiting: There is none yet/])
+  t.match(assure({ ...daily, ageSeconds: 7200 }), [/^ok: Made 2/])
+  t.match(assure({ ...daily, ageSeconds: 180_000 }), [/^waiting: .*more than two intervals/])
+  t.match(assure({ ...daily, ageSeconds: 7200, failed: true, lastError: 'no room' }), [/^stopped: Made .*failed: .*no room/])
 })

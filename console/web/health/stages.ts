@@ -123,8 +123,23 @@ export interface Assurance {
 const OLD_BOOKS_SECONDS = 300
 
 /** What an operator can rely on: that nothing is missing or doubled, and up to when everything is there. */
-export function describeAssurances ({ books, stores }: Status): Assurance[] {
-  return [describeBooks(books), describeWatermark(stores.watermark ?? null)]
+export function describeAssurances ({ books, backup, stores }: Status): Assurance[] {
+  return [describeBooks(books), describeWatermark(stores.watermark ?? null), ...describeBackup(backup)]
+}
+
+/** A backup may be late by this many intervals, as in the pipeline's health. */
+const LATE_INTERVALS = 2
+
+/** Nothing where no backups are made. */
+function describeBackup ({ ageSeconds, intervalSeconds, failed, lastError }: Status['backup']): Assurance[] {
+  const name = 'Last backup'
+  const isScheduled = (intervalSeconds ?? 0) > 0
+  if (ageSeconds === null && !failed && !isScheduled) return []
+  const age = ageSeconds === null ? 'There is none yet' : `Made ${formatSeconds(ageSeconds)} ago`
+  if (failed) return [{ name, state: 'stopped', sentence: `${age}. The last one failed: ${showText(lastError ?? UNKNOWN)}.` }]
+  const isLate = ageSeconds !== null && isScheduled && ageSeconds > LATE_INTERVALS * intervalSeconds!
+  if (isLate) return [{ name, state: 'waiting', sentence: `${age}, which is more than two intervals.` }]
+  return [{ name, state: ageSeconds === null ? 'waiting' : 'ok', sentence: `${age}.` }]
 }
 
 function describeBooks (books: Status['books']): Assurance {
