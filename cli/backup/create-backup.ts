@@ -125,7 +125,11 @@ async function findStack (dataDir: string): Promise<StackAddresses> {
 
 /** Creates the folder, readable only by its owner: it gets keys and personal data. */
 export async function makeEmptyFolder (folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 })
+  await mkdir(folder, { recursive: true, mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
+    throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} cannot be made (${cause.code}): choose one that the user ` +
+      `${process.getuid?.() ?? ''} may write to. A service may write to few folders: after a change of MILLRACE_BACKUP_FOLDER run ` +
+      '"millrace service install" again, and restart it', { cause })
+  })
   if ((await readdir(folder)).length > 0) {
     throw new MillraceError('MILLRACE_FOLDER_NOT_EMPTY', `${folder} is not empty: choose another folder`)
   }

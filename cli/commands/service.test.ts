@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { runCaptured } from '../testing/run-captured.ts'
+import { checkServiceFolders, readServiceFolders } from './service-folders.ts'
 import { renderUnit, writeService } from './service.ts'
 
 const run = promisify(execFile)
@@ -36,12 +37,49 @@ t.test('an installation below a home stays readable, another one is not let in t
   t.match(renderUnit({ ...options, node: '/opt/node', entry: '/opt/main.js' }), 'ProtectHome=yes')
 })
 
+t.test('the unit names the folders that the settings name', async (t) => {
+  const settings = path.join(t.testdir(), 'millrace.env')
+  await writeFile(settings, '# a comment\nMILLRACE_DATA_DIR=/srv/50% of it\nMILLRACE_BACKUP_FOLDER="/home/backups"\nXDG_CACHE_HOME=/x\n')
+  const folders = await readServiceFolders(settings, '/var/lib/millrace')
+  t.same(folders, { dataDir: '/srv/50% of it', backups: '/home/backups' })
+  const unit = renderUnit({ ...options, node: '/opt/node', entry: '/opt/main.js', folders })
+  t.match(unit, 'ReadWritePaths="/srv/50%% of it" -/home/backups\nProtectHome=read-only\n')
+  t.match(unit, 'RequiresMountsFor="/srv/50%% of it"\n')
+
+  await writeFile(settings, 'MILLRACE_DATA_DIR=/var/lib/millrace\nMILLRACE_BACKUP_FOLDER=backups\n')
+  t.same(await readServiceFolders(settings, '/var/lib/millrace'), { dataDir: undefined, backups: undefined }, 'below the state directory')
+  t.same(await readServiceFolders(`${settings}.missing`, '/var/lib/millrace'), { dataDir: undefined, backups: undefined })
+  t.notMatch(renderUnit(options), /ReadWritePaths|RequiresMountsFor/)
+  await writeFile(settings, 'MILLRACE_BACKUP_FOLDR=/backups\n')
+  await t.rejects(readServiceFolders(settings, '/var/lib/millrace'), { message: /MILLRACE_BACKUP_FOLDR is not a setting/ })
+})
+
+t.test('refuses a folder that the user of the service may not write to, with what to do', async (t) => {
+  if (process.getuid?.() !== 0) return t.comment('NOT RUN: only root can become another user')
+  // Not below /tmp, which a service does not see.
+  const root = await mkdtemp('/var/millrace-service-')
+  t.teardown(async () => { await rm(root, { recursive: true, force: true }) })
+  await chmod(root, 0o755)
+  const backups = path.join(root, 'backups')
+  const refused = (message: RegExp): { code: string, message: RegExp } => ({ code: 'MILLRACE_SERVICE_REFUSED', message })
+
+  await t.rejects(checkServiceFolders({ backups }, 'daemon'), refused(/is no folder: make it with "install .*--owner=daemon/))
+  await mkdir(backups, { mode: 0o700 })
+  await t.rejects(checkServiceFolders({ backups }, 'daemon'), refused(/the user daemon may not write: give it/))
+  await t.rejects(checkServiceFolders({ dataDir: backups }, 'daemon'), refused(/MILLRACE_DATA_DIR is/))
+  await t.rejects(checkServiceFolders({ backups: '/tmp/backups' }, 'daemon'), refused(/does not see \/tmp/))
+  const { stdout: uid } = await run('id', ['--user', 'daemon'])
+  await chown(backups, Number(uid), 0)
+  await checkServiceFolders({ backups, dataDir: backups }, 'daemon')
+})
+
 t.test('systemd accepts every line of the unit, and calls it safe, where there is systemd', async (t) => {
   const hasSystemd = await run('systemd-analyze', ['--version']).then(() => true, () => false)
   if (!hasSystemd) return t.comment('NOT RUN: there is no systemd here')
   const root = await mkdtemp(path.join(tmpdir(), 'millrace-service-'))
   t.teardown(async () => { await rm(root, { recursive: true, force: true }) })
-  const { unit } = await writeService(root, options)
+  const folders = { dataDir: '/srv/a b', backups: '/back%ups' }
+  const { unit } = await writeService(root, { ...options, folders })
   const { stderr } = await run('systemd-analyze', ['verify', '--man=no', unit])
   t.same(stderr.split('\n').filter((line) => line.includes(path.basename(unit))), [])
 

@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { Argument, type Command, Option } from 'commander'
 import { MillraceError } from '../../platform/errors.ts'
 import type { CliContext } from '../cli-context.ts'
+import { checkServiceFolders, readServiceFolders, type ServiceFolders } from './service-folders.ts'
 
 const RUNS = ['start', 'ingest', 'pipeline', 'api'] as const
 type Run = typeof RUNS[number]
@@ -16,6 +17,8 @@ export interface ServiceOptions {
   /** Absolute path of the Node that runs it, and of the entry point of this installation. */
   node: string
   entry: string
+  /** Folders that it may write to besides its state directory. */
+  folders?: ServiceFolders
 }
 
 const USER = 'millrace'
@@ -33,18 +36,22 @@ export function addServiceCommands (program: Command, context: CliContext): void
     .description('show the unit that "install" writes')
     .addArgument(what())
     .addOption(user())
-    .action((run: Run, { user }: { user: string }) => {
-      context.stdout.write(renderUnit({ run, user, ...ownPaths() }))
+    .action(async (run: Run, { user }: { user: string }) => {
+      const folders = await readServiceFolders(settingsOf('/', run), stateDirectoryOf(run))
+      context.stdout.write(renderUnit({ run, user, folders, ...ownPaths() }))
     })
 
   service.command('install')
-    .description(`create the user when it is missing, write the unit to ${UNITS} and a file for settings to ${SETTINGS_FOLDER}; needs root`)
+    .description(`create the user when it is missing, write the unit to ${UNITS} and a file for settings to ${SETTINGS_FOLDER}; needs root.\n` +
+      'Install again when MILLRACE_DATA_DIR or MILLRACE_BACKUP_FOLDER changes there: the unit names what it may write to')
     .addArgument(what())
     .addOption(user())
     .action(async (run: Run, { user }: { user: string }) => {
       if (process.getuid?.() !== 0) throw refused('only root can install a service: use sudo, or "millrace service print"')
       await createUser(user)
-      const { unit, settings } = await writeService('/', { run, user, ...ownPaths() })
+      const folders = await readServiceFolders(settingsOf('/', run), stateDirectoryOf(run))
+      await checkServiceFolders(folders, user)
+      const { unit, settings } = await writeService('/', { run, user, folders, ...ownPaths() })
       await reloadSystemd()
       const name = path.basename(unit, '.service')
       context.stdout.write(`wrote ${unit} and ${settings}\nStart it now and at each boot: systemctl enable --now ${name}\n`)
@@ -52,17 +59,21 @@ export function addServiceCommands (program: Command, context: CliContext): void
 }
 
 /** The unit, with what the process needs and nothing more. Why each line: docs/install.md. */
-export function renderUnit ({ run, user, node, entry }: ServiceOptions): string {
+export function renderUnit ({ run, user, node, entry, folders: { dataDir, backups } = {} }: ServiceOptions): string {
   const name = nameOf(run)
+  const mayRead = [node, entry, dataDir, backups].some((file) => file !== undefined && isBelowHome(file))
+  // Started on the empty folder of a disk that is not mounted, it would begin anew there.
+  const mounts = dataDir === undefined ? '' : `RequiresMountsFor=${quote(dataDir)}\n`
+  const writable = [...dataDir === undefined ? [] : [quote(dataDir)], ...backups === undefined ? [] : [quote(backups, '-')]]
   return `[Unit]
 Description=Millrace, ${run === 'start' ? 'the whole system' : `tier ${run}`}
 Documentation=file://${path.join(entry, '..', '..', '..', 'docs', 'operations.md')}
-After=network-online.target
+After=network-online.target remote-fs.target
 Wants=network-online.target
-
+${mounts}
 [Service]
 Type=exec
-ExecStart=${node} ${entry} ${run}
+ExecStart=${[node, entry].map((file) => quote(file).replaceAll('$', '$$$$')).join(' ')} ${run}
 User=${user}
 Group=${user}
 StateDirectory=${name}
@@ -84,7 +95,7 @@ CapabilityBoundingSet=
 AmbientCapabilities=
 NoNewPrivileges=yes
 ProtectSystem=strict
-ProtectHome=${isBelowHome(node) || isBelowHome(entry) ? 'read-only' : 'yes'}
+${writable.length === 0 ? '' : `ReadWritePaths=${writable.join(' ')}\n`}ProtectHome=${mayRead ? 'read-only' : 'yes'}
 PrivateTmp=yes
 PrivateDevices=yes
 ProtectClock=yes
@@ -119,7 +130,7 @@ export async function writeService (
 ): Promise<{ unit: string, settings: string }> {
   const name = nameOf(options.run)
   const unit = path.join(root, UNITS, `${name}.service`)
-  const settings = path.join(root, SETTINGS_FOLDER, `${name}.env`)
+  const settings = settingsOf(root, options.run)
   await mkdir(path.dirname(unit), { recursive: true })
   await mkdir(path.dirname(settings), { recursive: true })
   await writeFile(unit, renderUnit(options))
@@ -132,6 +143,20 @@ export async function writeService (
 
 function nameOf (run: Run): string {
   return run === 'start' ? 'millrace' : `millrace-${run}`
+}
+
+function settingsOf (root: string, run: Run): string {
+  return path.join(root, SETTINGS_FOLDER, `${nameOf(run)}.env`)
+}
+
+function stateDirectoryOf (run: Run): string {
+  return `/var/lib/${nameOf(run)}`
+}
+
+/** A path as systemd reads it. `-` before it: passed over when there is no such folder. */
+function quote (file: string, before: '' | '-' = ''): string {
+  const text = before + file.replaceAll('%', '%%')
+  return /^[\w./+@:%$-]+$/.test(text) ? text : `"${text.replaceAll(/["\\]/g, '\\$&')}"`
 }
 
 /** This installation, and the Node that runs it now. */

@@ -14,6 +14,9 @@ const METRIC = /\bmillrace_(?:ingest|pipeline|api|ledger)_\w+/g
 /** Labels that Prometheus adds to what it scrapes. */
 const OF_PROMETHEUS = new Set(['instance', 'job'])
 
+/** Of the process itself, the same in every tier. */
+const OF_PROM_CLIENT = /^millrace_(ingest|pipeline|api)_(process|nodejs)_/
+
 interface Rule {
   alert: string
   expr: string
@@ -122,6 +125,19 @@ t.test('every metric and label that rules, panels and guides name is served by a
   // The guide names histograms as a whole.
   t.same([...named].filter((name) => !samples.names().has(name) && !samples.names().has(`${name}_count`)), [])
   t.same(exprs.flatMap((expr) => missingLabels(expr, samples)), [])
+})
+
+t.test('docs/metrics.md has every metric that is served, and no other', async (t) => {
+  const page = await readFile(path.join(ROOT, 'docs', 'metrics.md'), 'utf8')
+  const described = [...page.matchAll(/^\| `millrace_.*\|$/gm)].map(([row]) => row)
+  const text = await scrape(stack.dataDir)
+  const helps = new Map([...text.matchAll(/^# HELP (\w+) (.*)$/gm)].map(([, name, help]) => [name, help]))
+  const served = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].filter(([, name]) => !OF_PROM_CLIENT.test(name!))
+    .map(([, name, type]) => `| \`${name}\` | ${type} | ${helps.get(name)} |`)
+
+  t.ok(described.length > 70)
+  t.same(served.filter((row) => !described.includes(row)), [], 'rows to add')
+  t.same(described.filter((row) => !served.includes(row)), [], 'rows to remove')
 })
 
 t.test('every alert is whole, explained in the operations guide, and made to fire by npm run alerts', async (t) => {

@@ -46,7 +46,8 @@ export function scheduleBackups ({ settings, progress, onSpawn }: {
   let triedAt = -Infinity
 
   async function run (): Promise<void> {
-    const complete = (await listBackups(folder)).filter(({ isComplete }) => isComplete)
+    // Of a folder that cannot be read the process says why, and it is recorded.
+    const complete = (await listBackups(folder).catch(() => [])).filter(({ isComplete }) => isComplete)
     if (Date.now() < nextBackupAt(complete.at(-1)?.startedAt, times)) return
     if (performance.now() - triedAt < RETRY_AFTER_MS) return
     triedAt = performance.now()

@@ -1,0 +1,75 @@
+/** Folders that the settings of a service name: systemd lets it write to no others, so its unit has to name them. */
+import { execFile } from 'node:child_process'
+import { readFile, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { promisify, parseEnv } from 'node:util'
+import { MillraceError } from '../../platform/errors.ts'
+import { loadSettings } from '../../platform/load-settings.ts'
+
+/** Absolute paths, outside of the state directory of the service. */
+export interface ServiceFolders {
+  /** `MILLRACE_DATA_DIR`; the service does not start without it. */
+  dataDir?: string | undefined
+  /** `MILLRACE_BACKUP_FOLDER`; without it the service runs and its backups fail, which is an alert. */
+  backups?: string | undefined
+}
+
+const run = promisify(execFile)
+
+/** A service has these for itself: what it writes there nobody else sees, and it goes away with the service. */
+const PRIVATE = ['/tmp', '/var/tmp']
+
+/**
+ * Reads which folders the settings name. Settings that would stop the service at its start are refused now.
+ *
+ * @param file            Of the settings, which may be missing.
+ * @param stateDirectory  What the service may write to anyway; relative paths are relative to it.
+ * @throws {SettingsError} listing every unknown name.
+ */
+export async function readServiceFolders (file: string, stateDirectory: string): Promise<ServiceFolders> {
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return ''
+    throw new MillraceError('MILLRACE_SERVICE_REFUSED', `the settings ${file} cannot be read (${error.code}): use sudo`, { cause: error })
+  })
+  const values = loadSettings(parseEnv(text) as NodeJS.ProcessEnv, ['MILLRACE_DATA_DIR', 'MILLRACE_BACKUP_FOLDER'])
+  const outside = (folder: string): string | undefined => {
+    const absolute = path.resolve(stateDirectory, folder)
+    return isBelow(absolute, stateDirectory) ? undefined : absolute
+  }
+  return {
+    dataDir: /^\s*(export\s+)?MILLRACE_DATA_DIR\s*=\s*\S/m.test(text) ? outside(values.MILLRACE_DATA_DIR) : undefined,
+    backups: values.MILLRACE_BACKUP_FOLDER === '' ? undefined : outside(values.MILLRACE_BACKUP_FOLDER)
+  }
+}
+
+/** @throws {MillraceError} `MILLRACE_SERVICE_REFUSED` when a folder is missing, or the user may not write to it. */
+export async function checkServiceFolders ({ dataDir, backups }: ServiceFolders, user: string): Promise<void> {
+  for (const [setting, folder] of [['MILLRACE_DATA_DIR', dataDir], ['MILLRACE_BACKUP_FOLDER', backups]] as const) {
+    if (folder === undefined) continue
+    const refuse = (why: string, remedy: string): MillraceError =>
+      new MillraceError('MILLRACE_SERVICE_REFUSED', `${setting} is ${folder}, ${why}: ${remedy}; then install again`)
+    const hidden = PRIVATE.find((each) => isBelow(folder, each))
+    if (hidden !== undefined) throw refuse(`and a service does not see ${hidden} of the system`, 'choose a folder elsewhere')
+    const isFolder = await stat(folder).then((found) => found.isDirectory(), () => false)
+    const own = `install --directory --owner=${user} --group=${user} --mode=700 ${quoteForShell(folder)}`
+    if (!isFolder) throw refuse('which is no folder', `make it with "${own}"`)
+    if (!await mayWrite(folder, user)) throw refuse(`where the user ${user} may not write`, `give it to that user with "${own}", or mount it writable`)
+  }
+}
+
+/** Asks with the groups of the user, as systemd starts it. Needs root. */
+async function mayWrite (folder: string, user: string): Promise<boolean> {
+  const asUser = [`--reuid=${user}`, `--regid=${user}`, '--init-groups', 'test', '-w', folder, '-a', '-x', folder]
+  return await run('setpriv', asUser).then(() => true, (error: { code?: unknown, stderr?: string }) => {
+    if (error.code === 1 && error.stderr === '') return false
+    throw error
+  })
+}
+
+function isBelow (file: string, folder: string): boolean {
+  return file === folder || file.startsWith(`${folder}/`)
+}
+
+function quoteForShell (text: string): string {
+  return /^[\w./+@:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+}
