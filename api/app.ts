@@ -31,6 +31,7 @@ import { ledgerRoutes } from './ledger-routes.ts'
 import { personRoutes } from './person-routes.ts'
 import { propertyDefinitionRoutes } from './definition-management/property-definition-routes.ts'
 import { receiptRoutes } from './receipt-routes.ts'
+import { typedEventRoutes } from './typed-events/typed-event-routes.ts'
 
 /** Everything the API depends on, created once in `main.ts` or by a test. */
 export interface ApiDeps {
@@ -151,6 +152,7 @@ async function managementRoutes (
   await app.register(async (project) => {
     await project.register(deadLetterRoutes, { prefix: '/dead_letters', ...deps })
     await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })
+    await project.register(typedEventRoutes, { prefix: '/event_definitions', ...deps })
     await project.register(eventSchemaRoutes, { prefix: '/event_schemas', ...deps })
     await project.register(experimentRoutes, { prefix: '/experiments', ...deps })
     await project.register(resultsRoutes, { prefix: '/experiments', ...deps })
