@@ -1,5 +1,6 @@
 import { mayHoldUnstorableText, toStorableJson } from '../platform/storable-text.ts'
 import { hasLongNumber, parseJson } from './parse-json.ts'
+import { multipartBoundary, readMultipartEvent } from './multipart-event.ts'
 import { bodyError, type BodyErrorCode } from './read-body.ts'
 import { type ContentEncoding, inflateEncoded, inflateGzip, inflateLz64, isGzip } from './decompress.ts'
 
@@ -34,9 +35,9 @@ export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number, a
 const MAX_LAYERS = 5
 
 /**
- * Takes one wrapping after the other off a body until JSON is left: gzip, another content encoding, a form with
- * `data=`, lz64, base64. SDKs combine them, and name them wrongly or not at all, so each layer is recognised by its
- * bytes where it can be; hints decide the rest.
+ * Takes one wrapping after the other off a body until JSON is left: gzip, another content encoding, a form in parts, a
+ * form with `data=`, lz64, base64. SDKs combine them, and name them wrongly or not at all, so each layer is recognised
+ * by its bytes where it can be; hints decide the rest.
  *
  * @param maxBytes  Largest body after decompression.
  * @returns UTF-8 bytes that begin like a JSON object or array, without a byte order mark; not parsed yet.
@@ -46,6 +47,7 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): 
   let compression = (hints.compression ?? hints.contentEncoding ?? '').toLowerCase()
   let encoding = encodingOf(hints.contentEncoding)
   let isForm = /^\s*application\/x-www-form-urlencoded/i.test(hints.contentType ?? '')
+  let boundary = multipartBoundary(hints.contentType)
   for (let layer = 0; layer < MAX_LAYERS; layer++) {
     if (bytes.length === 0) throw bodyError('empty_body', 'The body is empty.')
     if (isGzip(bytes)) {
@@ -55,6 +57,9 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): 
       encoding = undefined
     } else if (beginsLikeJson(bytes)) {
       return bytes.subarray(markLength(bytes))
+    } else if (boundary !== undefined) {
+      bytes = readMultipartEvent(bytes, boundary, maxBytes)
+      boundary = undefined
     } else if (isForm || looksLikeForm(bytes)) {
       const form = readForm(bytes)
       bytes = Buffer.from(form.data)

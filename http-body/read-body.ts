@@ -85,6 +85,7 @@ export type BodyErrorCode =
   | 'invalid_base64'
   | 'invalid_lz64'
   | 'invalid_form'
+  | 'invalid_multipart'
 
 /** A body that cannot be decoded: answered with 400, nothing of it is used. */
 export function bodyError (code: BodyErrorCode, detail: string, cause?: unknown): HttpError {

@@ -17,7 +17,8 @@ import { closeGracefully, listen } from './server/listen.ts'
 import type { IngestConfig } from './config.ts'
 import { createIngestCounts } from './capture/ingest-counts.ts'
 import { CAPTURE_PATHS } from './server/capture-routes.ts'
-import { CAPTURE_V1_PATH } from './server/capture-v1-routes.ts'
+import { CAPTURE_V1_PATHS } from './server/capture-v1-routes.ts'
+import { MULTIPART_PATH } from './server/multipart-routes.ts'
 import { SEGMENT_PATHS } from './server/segment-routes.ts'
 import { BodyBudget } from './large/body-budget.ts'
 import { createLargeBodyPool } from './large/large-body-pool.ts'
@@ -67,7 +68,7 @@ const FINGERPRINT_KEY_WAIT_MS = 1000
  */
 export async function startIngest (config: IngestConfig, logger: Logger): Promise<Ingest> {
   const metrics = createMetrics('ingest')
-  const counts = createIngestCounts(metrics, [...CAPTURE_PATHS, CAPTURE_V1_PATH, ...SEGMENT_PATHS])
+  const counts = createIngestCounts(metrics, [...CAPTURE_PATHS, ...CAPTURE_V1_PATHS, MULTIPART_PATH, ...SEGMENT_PATHS])
   const processId = randomBytes(6).toString('hex')
   const sql = connectPostgres({ url: config.databaseUrl, max: 2, logger })
   const { keys, close: closeKeys } = openKeys({

@@ -40,6 +40,7 @@ export const INGESTION_WARNINGS = {
   group_cut: 'cut',
   too_many_groups: 'cut',
   column_cut: 'cut',
+  part_left_out: 'cut',
   property_not_described: 'cut',
   visitor_unknown: 'cut',
   rate_limited: 'refused',

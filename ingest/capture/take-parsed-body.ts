@@ -4,7 +4,7 @@ import { type ArrivalCollector, WatchedSink } from './arrivals.ts'
 import { nameIdentify, readDialectEnvelope, readEnvelope, type RequestContext, requireKey, type Visitor } from './envelope.ts'
 import type { DropReason } from './ingest-counts.ts'
 import type { SentBody } from './find-events.ts'
-import { noteDropped, type RequestWarnings } from './request-warnings.ts'
+import { noteDropped, noteWarning, type RequestWarnings } from './request-warnings.ts'
 import type { EventSink, TakeEvent } from './take-event.ts'
 
 /** What a body says about who sends it. */
@@ -57,7 +57,7 @@ export interface TakenBody {
   quarantined: number
   /** Dropped events and those that were changed; null: none. */
   warnings: RequestWarnings | null
-  /** Of bodies in a dialect. */
+  /** Of bodies in a dialect that answers each event. */
   results?: EventResult[]
 }
 
@@ -121,9 +121,12 @@ export function takeBody (
     return taken
 
     function takeTranslated (dialect: Dialect, sent: unknown, context: RequestContext): DropReason | null {
-      const { event, drop, uuid, detail } = dialect.translate(sent)
+      const { event, drop, uuid, detail, warning } = dialect.translate(sent)
       const reason = drop ?? takeEvent(event, context, sink)
-      ;(taken.results ??= []).push({ uuid, drop: reason, detail, messages: sink.messages ?? 0 })
+      if (reason === null && warning !== undefined) noteWarning(context, warning.reason, sent, () => warning.value)
+      if (dialect.answersEachEvent) {
+        (taken.results ??= []).push({ uuid, drop: reason, detail, messages: sink.messages ?? 0 })
+      }
       return reason
     }
   }

@@ -33,7 +33,7 @@ export function createCaptureV1 ({ sdk }: DialectRequest): Dialect {
   const [lib = '', libVersion = ''] = sdk.split('/', 2)
   const ofSdk = lib === '' ? {} : { $lib: lib, ...(libVersion !== '' && { $lib_version: libVersion }) }
 
-  return { checkEvents, translate }
+  return { answersEachEvent: true, checkEvents, translate }
 
   function checkEvents (events: readonly unknown[]): void {
     if (events.length === 0 && seen.size === 0) throw invalid('empty_batch', 'batch must have at least one event.', 'batch')

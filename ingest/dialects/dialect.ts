@@ -1,5 +1,7 @@
 import type { DropReason } from '../capture/ingest-counts.ts'
+import type { WarningReason } from '../../schema/ingestion-warnings.ts'
 import { createCaptureV1 } from './capture-v1.ts'
+import { createMultipart } from './multipart.ts'
 import { createSegment } from './segment.ts'
 
 /**
@@ -7,7 +9,7 @@ import { createSegment } from './segment.ts'
  * threads that take large bodies.
  */
 export interface DialectRequest {
-  name: 'capture-v1' | 'segment'
+  name: 'capture-v1' | 'segment' | 'multipart'
   apiKey: string
   /** When this attempt was sent, by a header, epoch milliseconds; null: the body says it, if anything does. */
   attemptSentAt: number | null
@@ -25,9 +27,13 @@ export interface Translated {
   uuid: string
   /** The word of the dialect for what is wrong or remarkable about the event. */
   detail?: string
+  /** What is to be counted about an event that is stored all the same, with a value to show. */
+  warning?: { reason: WarningReason, value: string }
 }
 
 export interface Dialect {
+  /** The client is told what became of each event; otherwise an event that cannot be kept fails the request. */
+  readonly answersEachEvent: boolean
   /** @throws {HttpError} 400 for events that make the whole body invalid. Nothing of it has been taken then. */
   checkEvents (events: readonly unknown[]): void
   translate (event: unknown): Translated
@@ -35,7 +41,11 @@ export interface Dialect {
 
 /** A dialect for one body: it remembers what it saw of it. */
 export function openDialect (request: DialectRequest): Dialect {
-  return request.name === 'capture-v1' ? createCaptureV1(request) : createSegment(request)
+  switch (request.name) {
+    case 'capture-v1': return createCaptureV1(request)
+    case 'segment': return createSegment(request)
+    case 'multipart': return createMultipart()
+  }
 }
 
 /** The fields of a value that is an object; none of any other. */

@@ -13,6 +13,7 @@ export const SEGMENT_GROUP_TYPE = 'group'
  */
 export function createSegment ({ eventType }: DialectRequest): Dialect {
   return {
+    answersEachEvent: false,
     checkEvents () {},
     translate (message) {
       const fields = fieldsOf(message)

@@ -8,6 +8,7 @@ import { type BrowserSdkOptions, browserSdkRoutes } from '../browser-sdk/browser
 import { CAPTURE_PATHS, captureRoutes, type CaptureRoutesOptions, methodNotAllowed } from './capture-routes.ts'
 import { captureV1Routes } from './capture-v1-routes.ts'
 import { forwardToApi } from './forward-to-api.ts'
+import { multipartRoutes } from './multipart-routes.ts'
 import { segmentRoutes } from './segment-routes.ts'
 
 export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerError'> {
@@ -78,6 +79,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   await app.register(healthRoutes, options.health)
   await app.register(captureRoutes, { ...options, answerError })
   await app.register(captureV1Routes, { ...options, answerError })
+  await app.register(multipartRoutes, { ...options, answerError })
   await app.register(segmentRoutes, { ...options, answerError })
   await app.register(browserSdkRoutes, options.browserSdk)
   await app.register(forwardToApi, { apiUrl: options.apiUrl, ending: options.ending })

@@ -107,8 +107,8 @@ function createEndOfTurn (): (run: () => void) => void {
 
 const METHODS = 'GET, POST, OPTIONS'
 
-/** The error for a method that capture does not know, with the header that says which it knows. */
-export function methodNotAllowed (request: FastifyRequest, reply: FastifyReply): HttpError {
-  reply.header('allow', METHODS)
+/** The error for a method that a path does not know, with the header that says which it knows. */
+export function methodNotAllowed (request: FastifyRequest, reply: FastifyReply, methods = METHODS): HttpError {
+  reply.header('allow', methods)
   return new HttpError(405, 'invalid_request', 'method_not_allowed', `Method "${request.method}" not allowed.`)
 }

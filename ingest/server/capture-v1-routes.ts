@@ -8,7 +8,8 @@ import type { DialectRequest } from '../dialects/dialect.ts'
 import { parseTimestamp } from '../normalise/timestamps.ts'
 import type { CaptureRoutesOptions } from './capture-routes.ts'
 
-export const CAPTURE_V1_PATH = '/i/v1/analytics/events'
+/** Events of language models have a path of their own for SDKs that send them apart; here it is the same. */
+export const CAPTURE_V1_PATHS = ['/i/v1/analytics/events', '/i/v1/ai/events'] as const
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
@@ -37,9 +38,9 @@ export async function captureV1Routes (app: FastifyInstance, options: CaptureRou
   })
   app.setErrorHandler((error, request, reply) => {
     answerError(error, request, reply)
-    countAnswer(counts, CAPTURE_V1_PATH, reply.statusCode)
+    countAnswer(counts, pathOf(request), reply.statusCode)
   })
-  for (const url of [CAPTURE_V1_PATH, `${CAPTURE_V1_PATH}/`]) {
+  for (const url of CAPTURE_V1_PATHS.flatMap((path) => [path, `${path}/`])) {
     app.options(url, async (request, reply) => await allowPreflight(request, reply, 'POST, OPTIONS').code(204).send())
     app.route({ method: ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'], url, handler: refuseMethod })
     app.post(url, async (request, reply) => {
@@ -53,11 +54,16 @@ export async function captureV1Routes (app: FastifyInstance, options: CaptureRou
         throw error
       }
       const results = captured.results ?? []
-      countAnswer(counts, CAPTURE_V1_PATH, 200)
+      countAnswer(counts, pathOf(request), 200)
       if (results.some(({ isLost }) => isLost)) reply.header('retry-after', RETRY_AFTER_SECONDS)
       return await reply.type(JSON_TYPE).send(`{"results":{${results.map(describeResult).join(',')}}}`)
     })
   }
+}
+
+/** Of the route, without the slash at the end. */
+function pathOf ({ routeOptions: { url = '' } }: FastifyRequest): string {
+  return url.replace(/\/$/, '')
 }
 
 /** @throws {HttpError} 401 without a key, 400 for a time that is none. */

@@ -7,7 +7,7 @@ import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { drainRequest } from '../../http-body/read-body.ts'
 
 /** Paths of the reference that Millrace does not serve; a clear answer beats a puzzling one from behind. */
-const NOT_SERVED = ['/s', '/i/v0/ai', '/i/v1/ai/events', '/i/v1/logs']
+const NOT_SERVED = ['/s', '/i/v0/ai/otel', '/i/v1/logs', '/i/v1/metrics']
 
 /** Here SDKs take any JSON for the payload of a flag, whatever the status: errors have no body, as those of the API. */
 const REMOTE_CONFIG = /\/remote_config\/?(?:\?|$)/
@@ -73,7 +73,7 @@ async function refuseNotServed (app: FastifyInstance): Promise<void> {
       app.all(url, (request, reply) => {
         // A page may read that; otherwise its console would speak of its origin.
         allowOrigin(request, reply)
-        throw new HttpError(404, 'invalid_request', 'not_found', 'Session recordings, logs and LLM events in multipart or V1 form are not served here.')
+        throw new HttpError(404, 'invalid_request', 'not_found', 'Session recordings, logs, metrics and traces are not served here.')
       })
     }
   }

@@ -2,6 +2,10 @@
 import { Analytics } from '@segment/analytics-node'
 import RudderAnalytics from '@rudderstack/rudder-sdk-node'
 import t from 'tap'
+import type { Project } from '../../platform/keys/read-keys.ts'
+import { findEvents } from '../capture/find-events.ts'
+import type { EventSink } from '../capture/take-event.ts'
+import { takeBody } from '../capture/take-parsed-body.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type StoredEvent, takePersonsUpdates, takePublishedEvents } from '../testing/read-published-events.ts'
@@ -116,6 +120,20 @@ t.test('what is wrong is said, or dropped and counted', async (t) => {
   t.equal(await metric('millrace_ingest_events_dropped_total{reason="unknown_message_type"}'), 2)
   t.equal(await metric('millrace_ingest_events_dropped_total{reason="missing_distinct_id"}'), 1)
   t.same(await takePublishedEvents(connection, clickhouse), [])
+})
+
+t.test('an event that cannot be kept fails its request: these clients are not told about each event', async (t) => {
+  const message = { type: 'track', event: 'e', userId: 'u' }
+  const taken = await takeBody(findEvents({ batch: [message, message] }), {
+    requestId: 'r', query: {}, isEngage: false, receivedAt: Date.now(), dialect: { name: 'segment', apiKey: 'k', attemptSentAt: null, sdk: '', eventType: '' }
+  }, {
+    admit: () => ({ project: { id: 1 } as Project, ip: '', visitor: { address: '', userAgent: '' } }),
+    takeEvent: () => null,
+    sink: {} as unknown as EventSink
+  })
+
+  // With results, the capture step would wait for one message of them only (`RequestSink.keptEvents`).
+  t.match(taken, { received: 2, results: undefined })
 })
 
 t.end()
