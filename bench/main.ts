@@ -18,6 +18,7 @@ import { large } from './questions/large.bench.ts'
 import { promote } from './questions/promote.bench.ts'
 import { query } from './questions/query.bench.ts'
 import { receipts } from './questions/receipts.bench.ts'
+import { rest } from './questions/rest.bench.ts'
 import { single } from './questions/single.bench.ts'
 import { soak } from './questions/soak.bench.ts'
 import { trickle } from './questions/trickle.bench.ts'
@@ -28,7 +29,7 @@ import { watermark } from './questions/watermark.bench.ts'
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
   batch, floor, direct, flush, join, single, visible, large, growth, duplicates, decide, definitions, query, promote,
-  receipts, soak, trickle, watch, watermark
+  receipts, rest, soak, trickle, watch, watermark
 ]
 
 const program = new Command('npm run bench --')

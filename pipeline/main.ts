@@ -33,7 +33,7 @@ import { createInsertFrames } from './writer/insert/insert-frames.ts'
 import { createProbeTable } from './writer/insert/store-batch-range.ts'
 import { createFateReporter } from './writer/report-fates.ts'
 import { runPartition } from './writer/run-partition.ts'
-import { keepWatermark, openIngestBucket } from './watermark/keep-watermark.ts'
+import { keepWatermark, openIngestBucket, REPLICATED_WRITE_MS } from './watermark/keep-watermark.ts'
 
 /** Maximum open connections: eight partitions of persons at once, their copies, the roll-up. */
 const POSTGRES_CONNECTIONS = 10
@@ -125,7 +125,11 @@ runProcess('pipeline', async () => {
     connection,
     clickhouse: shards,
     bucket: await retryAtStart(() => openIngestBucket(connection, config.streams), logger),
-    isLeader: () => membership.living()?.[0] === owner,
+    leads: () => {
+      const living = membership.living()
+      return living === null ? null : living[0] === owner
+    },
+    ...config.clickhouseCluster === undefined ? {} : { writeMs: REPLICATED_WRITE_MS },
     metrics,
     logger
   })

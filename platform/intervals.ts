@@ -3,8 +3,8 @@ import type { Logger } from './logger.ts'
 /** Waiting: between tries of work that failed, and between runs of work that is done at intervals. */
 
 export interface IntervalOptions {
-  /** Pause from the end of a run to the begin of the next, in milliseconds; 5 % more or less. */
-  everyMs: number
+  /** Pause from the end of a run to the begin of the next, in milliseconds, or what says it then; 5 % more or less. */
+  everyMs: number | (() => number)
   /** Pause before the first run; default none. */
   firstAfterMs?: number
   /** Does the work once. Its signal fires when it should end early. What it throws is logged, and it is run again. */
@@ -49,7 +49,7 @@ export function runAtIntervals (options: IntervalOptions): IntervalLoop {
         failures++
       }
       const atLeastMs = failures === 0 ? 0 : retryDelayMs(failures - 1)
-      await pause(Math.max(jitter(everyMs), atLeastMs), signal, { ref: false })
+      await pause(Math.max(jitter(typeof everyMs === 'number' ? everyMs : everyMs()), atLeastMs), signal, { ref: false })
     }
   }
 

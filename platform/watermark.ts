@@ -69,8 +69,15 @@ export async function listIngest (connection: NatsConnection): Promise<KnownInge
   return found.sort((one, other) => one.publishedThrough - other.publishedThrough)
 }
 
-/** An entry younger than this, in milliseconds, belongs to a process that runs. */
+/** An entry younger than this, in milliseconds, belongs to a process that runs: it renews it every four seconds. */
 const ALIVE_MS = 10_000
+
+/** @throws {MillraceError} `MILLRACE_INGEST_UNKNOWN`; or what NATS says. */
+export async function findIngest (connection: NatsConnection, id: string): Promise<KnownIngest> {
+  const known = (await listIngest(connection)).find((each) => each.id === id)
+  if (known !== undefined) return known
+  throw new MillraceError('MILLRACE_INGEST_UNKNOWN', `no spool folder has the id ${id}: see millrace watermark`)
+}
 
 /**
  * Removes the entry of a spool folder that is lost: the watermark no longer waits for what was in it.
@@ -79,10 +86,7 @@ const ALIVE_MS = 10_000
  * @throws {MillraceError} `MILLRACE_INGEST_UNKNOWN`, `MILLRACE_INGEST_ALIVE`; or what NATS says.
  */
 export async function forgetIngest (connection: NatsConnection, id: string, now: number): Promise<KnownIngest> {
-  const known = (await listIngest(connection)).find((each) => each.id === id)
-  if (known === undefined) {
-    throw new MillraceError('MILLRACE_INGEST_UNKNOWN', `no spool folder has the id ${id}: see millrace watermark`)
-  }
+  const known = await findIngest(connection, id)
   if (now - known.storedAt < ALIVE_MS) {
     throw new MillraceError('MILLRACE_INGEST_ALIVE', `ingest ${id} on ${known.host} runs: stop it instead`)
   }

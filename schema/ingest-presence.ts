@@ -1,6 +1,9 @@
 /**
- * What every ingest process says about itself in NATS, a few times a second: up to which moment of receipt all of its
- * events are in the stream, and what still waits with it. The pipeline proves the watermark from it.
+ * What every ingest process says about itself in NATS: up to which moment of receipt all of its events are in the stream,
+ * and what still waits with it. The pipeline proves the watermark from it.
+ *
+ * That a process exists is kept on the disk of NATS. Where it is, it answers when it is asked: no answer proves nothing,
+ * so an answer need not outlive anybody.
  */
 
 /** The NATS key-value bucket of these entries: one for each spool folder, and `ANNOUNCED_KEY`. */
@@ -11,6 +14,18 @@ export const INGEST_BUCKET = 'millrace_ingest'
  * proves it; an ingest process that registers reads it afterwards and gives no event an earlier time of receipt.
  */
 export const ANNOUNCED_KEY = 'announced'
+
+/**
+ * How far ahead of the proof the pipeline announces, in milliseconds: so long it need not write again. A process that
+ * registers waits for its clock to pass that, this long at most, before it receives anything.
+ */
+export const ANNOUNCE_AHEAD_MS = 1500
+
+/** Core NATS subject with which the pipeline asks every ingest process where it is; each answers an `IngestPosition`. */
+export const ASK_SUBJECT = 'watermark.ask'
+
+/** An ingest process renews its entry at least so often, in milliseconds. */
+export const PRESENCE_RENEWED_MS = 4000
 
 /** Key of a spool folder's entry. */
 export function presenceKey (folderId: string): string {
@@ -44,4 +59,10 @@ export interface IngestPresence {
   spoolBytes: number
   /** Moment of receipt before which no event waits in the spool; null when it is empty. */
   spooledSince: number | null
+}
+
+/** Where a process is, at the moment of its answer. */
+export interface IngestPosition extends Pick<IngestPresence, 'processId' | 'publishedThrough' | 'inFlight' | 'spoolBytes'> {
+  /** Of its spool. */
+  folderId: string
 }

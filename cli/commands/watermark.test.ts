@@ -16,7 +16,7 @@ t.test('shows the watermark and who holds it back, and forgets a folder that is 
   await bucket.put(presenceKey('ab'), JSON.stringify(entry))
   await clickhouse.client.insert({
     table: 'watermark_reached', format: 'JSONEachRow',
-    values: [{ id: 0, complete_through: '2026-01-02', state: { updated_at: '2026-01-03', held_by: 'ingest ab' } }]
+    values: [{ id: 0, complete_through: '2026-01-02', state: { updated_at: new Date().toISOString().slice(0, -1), held_by: 'ingest ab' } }]
   })
   const { out } = await run('--json')
   t.match(JSON.parse(out), {
@@ -24,8 +24,13 @@ t.test('shows the watermark and who holds it back, and forgets a folder that is 
   })
 
   t.match(await run('forget ab'), { code: 0, err: /add --yes/i, out: /ab +one/ })
+  t.match(await run('forget cd'), { code: 1, err: /no spool folder has the id cd/ })
   t.match(await run('forget cd --yes'), { code: 1, err: /no spool folder has the id cd/ })
   t.match(await run('forget ab --yes', { now: Date.now }), { code: 1, err: /runs: stop it instead/ })
   t.match(await run('forget ab --yes'), { code: 0, out: /no longer waits for ab on one; 9 bytes/ })
   t.match(JSON.parse((await run('--json')).out), { ingest: [] })
+
+  await clickhouse.client.command({ query: 'TRUNCATE TABLE watermark_reached' })
+  await clickhouse.client.command({ query: "INSERT INTO watermark_reached SELECT 0, now64(3), (now64(3) - INTERVAL 1 MINUTE, '')" })
+  t.match(JSON.parse((await run('--json')).out), { held_by: /^pipeline: does not report since / })
 })

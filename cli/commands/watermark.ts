@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { forgetIngest, type KnownIngest, listIngest, readWatermark } from '../../platform/watermark.ts'
+import { findIngest, forgetIngest, type KnownIngest, listIngest, readWatermark } from '../../platform/watermark.ts'
 import type { CliContext } from '../cli-context.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
 
@@ -16,7 +16,7 @@ export function addWatermarkCommands (program: Command, context: CliContext): vo
     .action(async (id: string, { yes }: { yes?: true }) => {
       const connection = await context.nats()
       if (yes !== true) {
-        printRows(context, (await listIngest(connection)).filter((each) => each.id === id), COLUMNS, {})
+        printRows(context, [await findIngest(connection, id)], COLUMNS, {})
         context.stderr.write('Nothing was forgotten. Add --yes to say that the folder is lost: events in it were acknowledged and will not be stored,\n' +
           'and the watermark will pass them. If the folder still exists, start an ingest process on its data directory instead.\n')
         return

@@ -5,7 +5,9 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import type { KV } from '@nats-io/kv'
 import { createLogger } from '../../platform/logger.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
-import { ANNOUNCED_KEY, INGEST_BUCKET, type IngestPresence, presenceKey } from '../../schema/ingest-presence.ts'
+import {
+  ANNOUNCED_KEY, ASK_SUBJECT, INGEST_BUCKET, type IngestPosition, type IngestPresence, presenceKey
+} from '../../schema/ingest-presence.ts'
 import { EVENTS_STREAM, HEADER } from '../../schema/streams.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { loadIngestConfig } from '../config.ts'
@@ -21,6 +23,11 @@ const logger = createLogger({ component: 'ingest', level: 'silent' })
 async function readEntry (from: KV, folder: string): Promise<IngestPresence | null> {
   const entry = await from.get(presenceKey(await spoolFolderId(folder)))
   return entry?.operation === 'PUT' ? entry.json<IngestPresence>() : null
+}
+
+/** Asks as the pipeline does; answers who answered first. */
+async function ask (): Promise<IngestPosition> {
+  return (await ingest.connection.request(ASK_SUBJECT, undefined, { timeout: 2000 })).json<IngestPosition>()
 }
 
 async function sendTo ({ port }: Pick<Ingest, 'port'>): Promise<number> {
@@ -43,6 +50,23 @@ t.test('a process has an entry before it answers, and the entry follows the cloc
   t.match(first, { processId: /^[0-9a-f]{12}$/, pid: process.pid, folder: own, spoolBytes: 0, spooledSince: null })
   t.equal(await sendTo(ingest.ingest), 200)
   await waitFor(async () => (await readEntry(bucket, own))!.publishedThrough > first!.at)
+})
+
+t.test('a process that is asked says where it is now', async (t) => {
+  const first = await ask()
+  const entry = await readEntry(bucket, own)
+  t.match(first, { folderId: await spoolFolderId(own), processId: entry!.processId, inFlight: 0, spoolBytes: 0 })
+  t.ok(first.publishedThrough > Date.now() - 2000 && first.publishedThrough <= Date.now())
+  await waitFor(async () => (await ask()).publishedThrough > first.publishedThrough)
+})
+
+t.test('the entry is written seldom while nothing waits', async (t) => {
+  const countEntries = async (): Promise<number> => (await manager.streams.info(`KV_${INGEST_BUCKET}`)).state.last_seq
+  const manager = await jetstreamManager(ingest.connection)
+  const before = await countEntries()
+  const startedAt = performance.now()
+  await waitFor(async () => await countEntries() >= before + 2, { timeoutMs: 15_000 })
+  t.ok(performance.now() - startedAt > 3000)
 })
 
 t.test('the entry stands still while the spool has something, and goes on when it is drained', async (t) => {
@@ -75,6 +99,15 @@ t.test('the next process of a folder continues the entry of a killed one', async
   t.match(await readEntry(bucket, folder), { publishedThrough: future, processId: /^(?!killed)/ }, 'it never goes back')
   await second.stop()
   t.equal(await readEntry(bucket, folder), null)
+})
+
+t.test('a process waits for its clock to pass what was announced a moment ahead', async (t) => {
+  const announced = Date.now() + 1400
+  await bucket.put(ANNOUNCED_KEY, String(announced))
+  const second = await startSecond()
+  t.ok(Date.now() >= announced)
+  await second.stop()
+  await bucket.delete(ANNOUNCED_KEY)
 })
 
 t.test('nothing is received before the moment that the pipeline announced', async (t) => {

@@ -1,23 +1,31 @@
-/** Tells NATS, a few times a second, up to which moment of receipt this process has published everything. */
+/** Tells the pipeline up to which moment of receipt this process has published everything. */
 import { hostname } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { KV } from '@nats-io/kv'
+import type { Msg, Subscription } from '@nats-io/transport-node'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { readVersion } from '../../schema/version.ts'
-import { ANNOUNCED_KEY, INGEST_BUCKET, type IngestPresence, presenceKey } from '../../schema/ingest-presence.ts'
+import {
+  ANNOUNCE_AHEAD_MS, ANNOUNCED_KEY, ASK_SUBJECT, INGEST_BUCKET, type IngestPosition, type IngestPresence,
+  PRESENCE_RENEWED_MS, presenceKey
+} from '../../schema/ingest-presence.ts'
 import type { Spool } from '../spool/spool.ts'
 import { readRegistration, spoolFolderId, writeRegistration } from '../spool/spool-registration.ts'
 import type { PublishedThrough } from './published-through.ts'
 import type { StreamLink } from './stream-link.ts'
 
-/** Length of the spans in which what is in flight is counted, in milliseconds. */
-const SPAN_MS = 100
+/** Interval in which it is looked whether the entry is still right, in milliseconds. */
+const LOOK_MS = 500
 
-/** Spans between two entries: five entries a second cost 0.2 % of a core. */
-const SPANS_PER_ENTRY = 2
+/** While something waits in the spool, its entry says how much, so often: in milliseconds. */
+const SPOOLING_MS = 1000
 
 /** Interval between two comparisons with the clock of NATS, in milliseconds. */
 const COMPARE_CLOCKS_MS = 10_000
+
+/** Comparisons of which the best one counts: each is wrong by the time that its answer took. */
+const COMPARISONS = 3
 
 export interface PresenceOptions {
   processId: string
@@ -33,7 +41,10 @@ export interface PresenceOptions {
 }
 
 /**
- * The entry of this process and its spool folder, from before its first 200 until it has stopped with nothing left.
+ * The entry of this process and its spool folder, from before its first 200 until it has stopped with nothing left; and
+ * its answers when the pipeline asks where it is.
+ *
+ * The entry costs a flush of NATS, so it is written only when something else waits than before, and every few seconds.
  *
  * A process that never reached NATS may not acknowledge events: the watermark could pass them. One whose folder still
  * has the entry of the process before it, which was killed, may: that entry holds the watermark back.
@@ -46,12 +57,15 @@ export class Presence {
   /** Of the entry in NATS; null: to be read first. */
   #revision: number | null = null
   #isRegistered = false
-  #natsAheadMs = Number.NaN
+  /** How far the clock of NATS was found to be ahead of the monotonic one here, at least; the last comparisons. */
+  #natsAheadMs: number[] = []
   #comparedAt = -Infinity
+  #asks: Subscription | null = null
+  #wroteAt = -Infinity
+  #saidSettled = true
   #spooledSince: number | null = null
   #writing: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
-  #spans = 0
   #failed = false
 
   constructor (options: PresenceOptions) {
@@ -70,13 +84,18 @@ export class Presence {
     this.#folderId = await spoolFolderId(folder)
     this.#isRegistered = await readRegistration(folder) === 'registered'
     await this.#write()
-    this.#timer = setInterval(() => this.#beat(), SPAN_MS)
+    // The pipeline announces a moment ahead: rather than to give events that time of receipt, it is waited for. A clock
+    // that is further behind is given what was announced.
+    const earlyMs = this.#options.publishedThrough.receivedAt() - this.#options.now()
+    if (earlyMs > 0 && earlyMs <= ANNOUNCE_AHEAD_MS) await delay(earlyMs)
+    this.#timer = setInterval(() => this.#look(), LOOK_MS)
     this.#timer.unref()
   }
 
   /** Removes the entry if nothing is left that it speaks for. To be called while the folder is still locked. */
   async stop (): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer)
+    this.#asks?.unsubscribe()
     await this.#writing
     const { spool, link, publishedThrough, logger } = this.#options
     if (!this.#isRegistered || !spool.isSettled || publishedThrough.inFlight > 0 || !link.isUp()) return
@@ -93,9 +112,25 @@ export class Presence {
     await removeEntry(await this.#openBucket(), folder, await spoolFolderId(folder))
   }
 
-  #beat (): void {
-    this.#options.publishedThrough.advance()
-    if (++this.#spans % SPANS_PER_ENTRY === 0) void this.#write()
+  #look (): void {
+    const { isSettled } = this.#options.spool
+    const dueMs = this.#revision === null || isSettled !== this.#saidSettled ? 0 : isSettled ? PRESENCE_RENEWED_MS : SPOOLING_MS
+    if (performance.now() - this.#wroteAt >= dueMs) void this.#write()
+  }
+
+  /** Never throws: nobody who asks is worth a process. */
+  #answer (error: Error | null, ask: Msg): void {
+    if (error !== null || !this.#isRegistered || this.#revision === null) return
+    const { processId, spool, publishedThrough } = this.#options
+    const position: IngestPosition = {
+      folderId: this.#folderId, processId, publishedThrough: this.#announce(), inFlight: publishedThrough.inFlight,
+      spoolBytes: spool.isSettled ? 0 : Math.max(spool.bytes, 1)
+    }
+    try {
+      ask.respond(JSON.stringify(position))
+    } catch {
+      // The connection closes: whoever asked asks again.
+    }
   }
 
   /** One at a time: an entry must not overtake the one before. Never rejects. */
@@ -125,6 +160,9 @@ export class Presence {
       if (announced?.operation === 'PUT') publishedThrough.raiseFloor(Number(announced.string()))
       if (!this.#isRegistered) await writeRegistration(spool.folder, 'registered')
       this.#isRegistered = true
+      this.#asks ??= this.#options.link.connection()?.subscribe(ASK_SUBJECT, { callback: (error, ask) => this.#answer(error, ask) }) ?? null
+      // What was written says no position yet.
+      this.#wroteAt = -Infinity
       return await this.#compareClocks(bucket)
     }
     await this.#put(bucket, this.#revision, this.#announce())
@@ -133,8 +171,8 @@ export class Presence {
 
   #announce (): number {
     const { publishedThrough, hasStraySpools } = this.#options
-    if (hasStraySpools() || Number.isNaN(this.#natsAheadMs)) return publishedThrough.announced
-    return publishedThrough.announce(performance.now() + this.#natsAheadMs)
+    if (hasStraySpools() || this.#natsAheadMs.length === 0) return publishedThrough.announced
+    return publishedThrough.announce(performance.now() + Math.max(...this.#natsAheadMs))
   }
 
   async #put (bucket: KV, previousSeq: number, through: number): Promise<void> {
@@ -154,6 +192,8 @@ export class Presence {
       spooledSince: this.#spooledSince
     }
     this.#revision = await bucket.put(presenceKey(this.#folderId), JSON.stringify(entry), { previousSeq })
+    this.#saidSettled = entry.spoolBytes === 0
+    this.#wroteAt = performance.now()
   }
 
   /** How far the clock of NATS is ahead of the monotonic one here: at least so far, for the answer took its time. */
@@ -161,7 +201,7 @@ export class Presence {
     const storedBefore = performance.now()
     const entry = await bucket.get(presenceKey(this.#folderId))
     if (entry === null || entry.revision !== this.#revision) return
-    this.#natsAheadMs = entry.created.getTime() - storedBefore
+    this.#natsAheadMs = [entry.created.getTime() - storedBefore, ...this.#natsAheadMs].slice(0, COMPARISONS)
     this.#comparedAt = performance.now()
   }
 

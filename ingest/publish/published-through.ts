@@ -3,6 +3,9 @@
 /** A set-back clock that is further behind than this, in milliseconds, is followed: what it said before was wrong. */
 const LARGEST_STEP_BACK_MS = 86_400_000
 
+/** Length of the spans in which what is in flight is counted, in milliseconds: so much precision is lost. */
+const SPAN_MS = 50
+
 /** What was received in one span of time and is not in the stream yet. */
 export interface InFlight {
   /** Nothing of it was received earlier: epoch milliseconds. */
@@ -19,8 +22,8 @@ export interface InFlight {
  *                          ^ everything received before t2 is in the stream, or in the spool
  * ```
  *
- * What is in flight is counted by spans of time, which `advance` begins: a request costs the hot path one addition, and
- * no request is remembered.
+ * What is in flight is counted by spans of time, which what arrives begins: a request costs the hot path one addition,
+ * no request is remembered, and without requests nothing is done.
  */
 export class PublishedThrough {
   readonly #now: () => number
@@ -54,6 +57,7 @@ export class PublishedThrough {
    * @param receivedAt  Its time of receipt; what joins it later must be noted by `alsoReceived`.
    */
   begin (receivedAt: number): InFlight {
+    if (receivedAt - this.#taking.startedAt >= SPAN_MS) this.#beginSpan(receivedAt)
     const taking = this.#taking
     taking.count++
     alsoReceived(taking, receivedAt)
@@ -79,14 +83,6 @@ export class PublishedThrough {
     this.#floor = Math.max(this.#floor, at)
   }
 
-  /** Begins a new span: from here on, what was received before can be told from what comes. */
-  advance (): void {
-    const now = this.receivedAt()
-    this.#spans = this.#spans.filter((span) => span.count > 0)
-    this.#taking = { startedAt: now, count: 0 }
-    this.#spans.push(this.#taking)
-  }
-
   /**
    * The moment before which everything received is in the stream. It stays where it is while something waits in the
    * spool, which holds nothing that was received earlier.
@@ -108,6 +104,13 @@ export class PublishedThrough {
   continueFrom (announced: number): void {
     this.#announced = Math.max(this.#announced, announced)
     this.raiseFloor(this.#announced)
+  }
+
+  /** From here on, what was received before can be told from what comes. */
+  #beginSpan (startedAt: number): void {
+    this.#spans = this.#spans.filter(({ count }) => count > 0)
+    this.#taking = { startedAt, count: 0 }
+    this.#spans.push(this.#taking)
   }
 }
 

@@ -1,5 +1,5 @@
 /** Keeps the watermark: the moment of receipt before which every acknowledged event is stored. */
-import { jetstreamManager } from '@nats-io/jetstream'
+import type { JetStreamManager } from '@nats-io/jetstream'
 import type { KV } from '@nats-io/kv'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { HealthPart } from '../../platform/health.ts'
@@ -7,34 +7,34 @@ import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
+import { manageJetStream, openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import { INGEST_BUCKET } from '../../schema/ingest-presence.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
-import { type IngestEntry, IngestEntries } from './ingest-entries.ts'
+import { describeWatermark, watermarkPart, type WatermarkState } from './describe-watermark.ts'
+import { IngestEntries } from './ingest-entries.ts'
 import { type StreamPosition, WatermarkProof } from './watermark-proof.ts'
 
-/** Interval of the rounds, in milliseconds: an announcement and a question about the stream each. */
-const ROUND_MS = 250
+/** Interval of the rounds while events come, in milliseconds: a question to ingest, one about the stream, and a row. */
+const BUSY_MS = 200
 
-/** Shortest interval between two rows, in milliseconds. */
-const WRITE_MS = 500
+/** Interval of the rounds while nothing comes, in milliseconds. */
+const REST_MS = 1000
+
+/** Shortest interval between two rows in a table that is replicated, where each is a part, in milliseconds. */
+export const REPLICATED_WRITE_MS = 500
 
 /** Interval of rows while the watermark stands still, in milliseconds: what it waits for may change. */
-const STANDING_MS = 5000
-
-/** From this lag on, in milliseconds, it is said what the watermark waits for. */
-const HELD_MS = 5000
-
-/** An entry that was not renewed for so long, in milliseconds, will hardly be: its process died or lost NATS. */
-const SILENT_MS = 10_000
+const STANDING_MS = 2000
 
 export interface WatermarkDeps {
   connection: NatsConnection
   /** For the tables of all shards. */
   clickhouse: ClickHouse
   bucket: KV
-  /** Whether this process is the one that keeps it. Two at a time do no harm. */
-  isLeader: () => boolean
+  /** Whether this process is the one that keeps it; null: not known, as without NATS. Two at a time do no harm. */
+  leads: () => boolean | null
+  /** Shortest interval between two rows, in milliseconds. Default 0: in each round. */
+  writeMs?: number
   metrics: Metrics
   logger: Logger
 }
@@ -46,17 +46,6 @@ export interface WatermarkKeeper {
   stop: () => Promise<void>
 }
 
-/** What the watermark waits for. */
-export interface WatermarkState {
-  /** Epoch milliseconds; null while nothing is proven. */
-  completeThrough: number | null
-  lagMs: number
-  /** Empty while it is not far behind. */
-  heldBy: string
-  /** Whether somebody must do something before it can go on. */
-  isStuck: boolean
-}
-
 /** Opens the bucket of ingest; creates it when it is missing. */
 export async function openIngestBucket (connection: NatsConnection, { replicas }: { replicas: number }): Promise<KV> {
   return await openBucket(connection, INGEST_BUCKET, { history: 1, replicas, allow_direct: false })
@@ -64,58 +53,71 @@ export async function openIngestBucket (connection: NatsConnection, { replicas }
 
 /**
  * Proves and writes the watermark until stopped, in one process at a time. A process that takes over begins with a
- * proof of its own; the table keeps the maximum.
+ * proof of its own, and continues what the table says.
  */
 export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
-  const { connection, clickhouse, isLeader, metrics, logger } = deps
-  const entries = new IngestEntries(deps.bucket, logger)
+  const { connection, clickhouse, leads, metrics, logger, writeMs = 0 } = deps
+  const entries = new IngestEntries(connection, deps.bucket, logger)
+  const outages = { nats: new Outage(logger, 'NATS does not answer'), clickhouse: new Outage(logger, 'ClickHouse takes no row of the watermark') }
+  let manager: JetStreamManager | null = null
   let proof = new WatermarkProof()
   let position: StreamPosition | null = null
-  let written = { at: -Infinity, through: 0 }
+  /** What readers see: nothing is said that is ahead of it. */
+  let reached: number | null = null
+  let isKeeping = false
+  let writtenAt = -Infinity
   let writing: Promise<void> | null = null
-  let failures = 0
-  const state = (): WatermarkState => describeWatermark(proof.through, position, entries)
+  const state = (): WatermarkState => {
+    const outage = outages.nats.isNow ? outages.nats : outages.clickhouse.isNow ? outages.clickhouse : null
+    return describeWatermark({ completeThrough: reached, position, entries, outage })
+  }
   metrics.gaugeFrom('watermark_lag_seconds', 'Time since the moment before which every acknowledged event is stored; NaN in a process that does not keep it, and while nothing is known.',
-    () => isLeader() && proof.through !== null ? state().lagMs / 1000 : Number.NaN)
+    () => isKeeping && reached !== null ? state().lagMs / 1000 : Number.NaN)
 
-  async function round (): Promise<void> {
-    if (!isLeader()) {
-      proof = new WatermarkProof()
-      return
-    }
+  /** @returns whether nothing came since the round before, and nothing waits. */
+  async function prove (): Promise<boolean> {
+    await entries.ask()
     const through = await entries.publishedThrough()
+    const before = position?.last
+    manager ??= await manageJetStream(connection)
     // After that: whatever was published is at or before its last position.
-    position = await readPosition(connection)
+    position = await readPosition(manager)
     if (through !== null) proof.claim(through, position)
     proof.see(position)
-    const moved = proof.through !== null && proof.through > written.through && failures === 0
-    if (proof.through === null || writing !== null) return
-    if (performance.now() - written.at < (moved ? WRITE_MS : STANDING_MS)) return
+    return position.last === before && position.first > position.last
+  }
+
+  async function round (): Promise<void> {
+    // Without NATS nobody knows who keeps it: whoever did goes on saying that it stands still.
+    isKeeping = leads() ?? isKeeping
+    if (!isKeeping) {
+      proof = new WatermarkProof()
+      reached = null
+      return
+    }
+    isResting = await prove().then((rests) => { outages.nats.end(); return rests }, (err: unknown) => { outages.nats.note(err); return false })
+    const moved = proof.through !== null && proof.through > (reached ?? 0) && !outages.clickhouse.isNow
+    if (writing !== null || performance.now() - writtenAt < (moved ? writeMs : STANDING_MS)) return
     // Proofs go on meanwhile, or a slow insert would make the next one older.
-    writing = write(proof.through).then(() => { failures = 0 }, (err: unknown) => {
-      if (failures++ === 0) logger.warn({ err }, 'the watermark could not be written; it stands still')
-    }).finally(() => { writing = null })
+    writtenAt = performance.now()
+    writing = write().then(() => outages.clickhouse.end(), (err: unknown) => outages.clickhouse.note(err)).finally(() => { writing = null })
   }
 
-  async function write (through: number): Promise<void> {
-    written = { at: performance.now(), through }
-    await clickhouse.insert({
-      table: 'watermark_reached',
-      values: [{
-        id: 0,
-        complete_through: toDateTime(through),
-        state: { updated_at: toDateTime(entries.now()), held_by: state().heldBy }
-      }],
-      format: 'JSONEachRow',
-      clickhouse_settings: { async_insert: 0, distributed_foreground_insert: 1 }
+  async function write (): Promise<void> {
+    // What the process before reached; few rows are kept, and one that is lower would in the end take the place of all.
+    reached ??= await readReached(clickhouse)
+    const through = Math.max(proof.through ?? 0, reached ?? 0)
+    if (through === 0) return
+    await clickhouse.command({
+      query: INSERT, query_params: { through, held_by: state().heldBy }, clickhouse_settings: { distributed_foreground_insert: 1 }
     })
+    reached = through
   }
 
-  const loop = runAtIntervals({
-    everyMs: ROUND_MS, run: round, logger, failure: 'the watermark could not be proven; it stands still'
-  })
+  let isResting = false
+  const loop = runAtIntervals({ everyMs: () => isResting || !isKeeping ? REST_MS : BUSY_MS, run: round, logger })
   return {
-    parts: () => isLeader() ? [toPart(state())] : [],
+    parts: () => isKeeping ? [watermarkPart(state())] : [],
     async stop () {
       entries.close()
       // A row under way is not waited for: one less does no harm, and ClickHouse may hang.
@@ -124,55 +126,46 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   }
 }
 
-/** As ClickHouse reads it, with milliseconds. */
-function toDateTime (at: number): string {
-  return new Date(at).toISOString().slice(0, -1).replace('T', ' ')
+/** The time is that of ClickHouse, with whose clock readers compare it. */
+const INSERT = `INSERT INTO watermark_reached SELECT 0, fromUnixTimestamp64Milli({through: Int64}, 'UTC'),
+  tuple(now64(3, 'UTC'), {held_by: String})`
+
+/** @returns epoch milliseconds; null without a row. */
+async function readReached (clickhouse: ClickHouse): Promise<number | null> {
+  const result = await clickhouse.query({
+    query: 'SELECT toFloat64(toUnixTimestamp64Milli(max(complete_through))) AS through FROM watermark_reached GROUP BY id',
+    format: 'JSONEachRow'
+  })
+  const [row] = await result.json<{ through: number }>()
+  return row?.through ?? null
 }
 
-async function readPosition (connection: NatsConnection): Promise<StreamPosition> {
-  const { created, state } = await (await jetstreamManager(connection)).streams.info(EVENTS_STREAM)
+async function readPosition (manager: JetStreamManager): Promise<StreamPosition> {
+  const { created, state } = await manager.streams.info(EVENTS_STREAM)
   const { messages, first_seq: first, last_seq: last } = state
   return { life: created, first: messages === 0 ? last + 1 : first, last }
 }
 
-/** Tells how far the watermark is behind, and what it waits for: the ingest that is furthest behind, or the stream. */
-export function describeWatermark (
-  completeThrough: number | null, position: StreamPosition | null, entries: Pick<IngestEntries, 'oldest' | 'now'>
-): WatermarkState {
-  const now = entries.now()
-  const { oldest } = entries
-  const lagMs = completeThrough === null ? 0 : Math.max(0, now - completeThrough)
-  if (oldest === null) return { completeThrough, lagMs, heldBy: 'no ingest process has ever reached NATS', isStuck: false }
-  const ingestLagMs = now - oldest.presence.publishedThrough
-  if (completeThrough !== null && lagMs < HELD_MS) return { completeThrough, lagMs, heldBy: '', isStuck: false }
-  if (ingestLagMs < HELD_MS) {
-    const waiting = position === null ? 'messages' : `${position.last - position.first + 1} messages at most`
-    return { completeThrough, lagMs, heldBy: `stream EVENTS: ${waiting} wait to be stored`, isStuck: false }
-  }
-  return { completeThrough, lagMs, ...blameIngest(oldest, now) }
-}
+/** A store that does not do its part: since when, and one line in the log for each outage. */
+class Outage {
+  readonly #logger: Logger
+  readonly what: string
+  since = 0
+  isNow = false
 
-function blameIngest ({ key, presence, storedAt }: IngestEntry, now: number): Pick<WatermarkState, 'heldBy' | 'isStuck'> {
-  const who = `ingest ${key.slice('spool.'.length)} on ${presence.host} (${presence.folder})`
-  if (now - storedAt > SILENT_MS) {
-    const left = presence.spoolBytes > 0 ? `, with ${presence.spoolBytes} bytes in its spool` : ''
-    return {
-      heldBy: `${who}: not heard of since ${new Date(storedAt).toISOString()}${left}; start it again with its folder, or if that is lost: npx millrace watermark forget`,
-      isStuck: true
-    }
+  constructor (logger: Logger, what: string) {
+    this.#logger = logger
+    this.what = what
   }
-  const waits = presence.spoolBytes > 0
-    ? `${presence.spoolBytes} bytes wait in its spool`
-    : presence.publishedThrough === 0 ? 'it has just started' : `${presence.inFlight} requests and messages are in flight`
-  return { heldBy: `${who}: ${waits}`, isStuck: false }
-}
 
-function toPart ({ completeThrough, lagMs, heldBy, isStuck }: WatermarkState): HealthPart {
-  return {
-    name: 'watermark',
-    healthy: !isStuck,
-    lagMs: Math.round(lagMs),
-    completeThrough: completeThrough === null ? null : new Date(completeThrough).toISOString(),
-    heldBy
+  note (err: unknown): void {
+    if (this.isNow) return
+    this.isNow = true
+    this.since = Date.now()
+    this.#logger.warn({ err, what: this.what }, 'the watermark stands still')
+  }
+
+  end (): void {
+    this.isNow = false
   }
 }

@@ -17,14 +17,20 @@ const WINDOW_SECONDS = 604_800
 
 /**
  * Fills in the placeholders of `schema/clickhouse/*.sql`, which are the same for one node and for a cluster:
- * `{{on_cluster}}`, `{{replicated}}` (prefix of the engine's name), `{{deduplication_window}}` (table settings) and
- * `{{every_node}}` (engine arguments: a small table that every node holds whole, so that any shard can join it).
+ * `{{on_cluster}}`, `{{replicated}}` (prefix of the engine's name), `{{deduplication_window}}` (table settings),
+ * `{{every_node}}` (engine arguments: a small table that every node holds whole, so that any shard can join it), and
+ * `{{create_in_memory}}` with `{{in_memory}}`: on one node a table in memory of a few rows takes the place of one that is
+ * on the disk; on a cluster that one stays.
  */
 export function renderClickHouseSql (sql: string, { cluster }: ClickHouseTopology): string {
   const values: Record<string, string> = {
     on_cluster: cluster === undefined ? '' : `ON CLUSTER ${quoteString(cluster)}`,
     replicated: cluster === undefined ? '' : 'Replicated',
     every_node: cluster === undefined ? '' : "'/clickhouse/tables/{uuid}/all', '{shard}-{replica}', ",
+    create_in_memory: cluster === undefined ? 'CREATE OR REPLACE TABLE' : 'CREATE TABLE IF NOT EXISTS',
+    in_memory: cluster === undefined
+      ? 'Memory SETTINGS min_rows_to_keep = 16, max_rows_to_keep = 64'
+      : 'ReplicatedAggregatingMergeTree ORDER BY id',
     deduplication_window: cluster === undefined
       ? `non_replicated_deduplication_window = ${WINDOW_BLOCKS}`
       : `replicated_deduplication_window = ${WINDOW_BLOCKS}, replicated_deduplication_window_seconds = ${WINDOW_SECONDS}`
@@ -56,7 +62,7 @@ const SHARDED: Readonly<Record<string, string>> = {
 /** Tables that every node holds whole (`{{every_node}}`). Merge, and no view, because they are read with FINAL. */
 const WHOLE = ['persons', 'person_distinct_ids', 'person_overrides', 'groups'] as const
 
-const CREATE_VIEW = /^CREATE VIEW IF NOT EXISTS (\w+)/m
+const CREATE_VIEW = /^CREATE (?:OR REPLACE VIEW|VIEW IF NOT EXISTS) (\w+)/m
 
 export interface DistributedTablesOptions {
   cluster: string
