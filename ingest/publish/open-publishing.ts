@@ -9,6 +9,7 @@ import type { IngestConfig } from '../config.ts'
 import { createDurablePublisher, createPublishCounts, type PublishFailures } from './durable-publisher.ts'
 import { createEventPartitions, createPublishFrames, type EventPartitions, type PublishFrames } from './event-partitions.ts'
 import type { Quarantine } from '../capture/request-sink.ts'
+import { HeldClock } from './held-clock.ts'
 import { createBuildLetter } from './quarantine.ts'
 import { createPersonsPartitions, type PersonsPartitions } from './persons-partitions.ts'
 import { Presence } from './presence.ts'
@@ -66,9 +67,10 @@ export async function openPublishing (
   const spool = await openOwnSpool(spools)
   metrics.gaugeFrom('spool_max_bytes', 'Maximum bytes of the spool; when it is full, requests are answered with 503.', () => spools.maxBytes)
   const publisher = createDurablePublisher({ link, spool, logger }, createPublishCounts(metrics, spool))
-  const publishedThrough = new PublishedThrough(Date.now, () => spool.isSettled)
+  const clock = new HeldClock()
+  const publishedThrough = new PublishedThrough(() => clock.now(), () => spool.isSettled)
   const presence: Presence = new Presence({
-    processId, link, spool, publishedThrough, replicas: config.streams.replicas, logger, now: Date.now,
+    processId, link, spool, publishedThrough, clock, replicas: config.streams.replicas, logger, now: Date.now,
     hasStraySpools: () => adoption.hasStraySpools()
   })
   const adoption = await adoptSpools({ ...spools, link, retire: async (folder) => await presence.retire(folder) })

@@ -12,6 +12,7 @@ import {
 } from '../../schema/ingest-presence.ts'
 import type { Spool } from '../spool/spool.ts'
 import { readRegistration, spoolFolderId, writeRegistration } from '../spool/spool-registration.ts'
+import type { HeldClock } from './held-clock.ts'
 import type { PublishedThrough } from './published-through.ts'
 import type { StreamLink } from './stream-link.ts'
 
@@ -32,6 +33,8 @@ export interface PresenceOptions {
   link: StreamLink
   spool: Spool
   publishedThrough: PublishedThrough
+  /** Is told of the clock of NATS. */
+  clock: HeldClock
   replicas: number
   /** Whether this machine has messages in spools that nobody takes care of and that have no entry of their own. */
   hasStraySpools: () => boolean
@@ -86,7 +89,7 @@ export class Presence {
     await this.#write()
     // The pipeline announces a moment ahead: rather than to give events that time of receipt, it is waited for. A clock
     // that is further behind is given what was announced.
-    const earlyMs = this.#options.publishedThrough.receivedAt() - this.#options.now()
+    const earlyMs = this.#options.publishedThrough.receivedAt() - this.#options.clock.now()
     if (earlyMs > 0 && earlyMs <= ANNOUNCE_AHEAD_MS) await delay(earlyMs)
     this.#timer = setInterval(() => this.#look(), LOOK_MS)
     this.#timer.unref()
@@ -113,8 +116,10 @@ export class Presence {
   }
 
   #look (): void {
-    const { isSettled } = this.#options.spool
-    const dueMs = this.#revision === null || isSettled !== this.#saidSettled ? 0 : isSettled ? PRESENCE_RENEWED_MS : SPOOLING_MS
+    const { spool: { isSettled }, clock } = this.#options
+    // Which of both clocks is right is seen in what NATS stores now.
+    if (clock.isHeld) this.#comparedAt = -Infinity
+    const dueMs = clock.isHeld || this.#revision === null || isSettled !== this.#saidSettled ? 0 : isSettled ? PRESENCE_RENEWED_MS : SPOOLING_MS
     if (performance.now() - this.#wroteAt >= dueMs) void this.#write()
   }
 
@@ -201,7 +206,9 @@ export class Presence {
     const storedBefore = performance.now()
     const entry = await bucket.get(presenceKey(this.#folderId))
     if (entry === null || entry.revision !== this.#revision) return
-    this.#natsAheadMs = [entry.created.getTime() - storedBefore, ...this.#natsAheadMs].slice(0, COMPARISONS)
+    const aheadMs = entry.created.getTime() - storedBefore
+    this.#natsAheadMs = [aheadMs, ...this.#natsAheadMs].slice(0, COMPARISONS)
+    this.#options.clock.compare(aheadMs)
     this.#comparedAt = performance.now()
   }
 
