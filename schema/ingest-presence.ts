@@ -1,9 +1,9 @@
 /**
- * What every ingest process says about itself in NATS: up to which moment of receipt all of its events are in the stream,
- * and what still waits with it. The pipeline proves the watermark from it.
+ * What every ingest process says about itself in NATS: up to which moment of receipt all of its events are in the
+ * stream, and what still waits with it. The pipeline proves the watermark from it.
  *
- * That a process exists is kept on the disk of NATS. Where it is, it answers when it is asked: no answer proves nothing,
- * so an answer need not outlive anybody.
+ * That a process exists is kept on the disk of NATS. Where it is, it answers when it is asked: an answer need not
+ * outlive anybody, for without it nothing is proven.
  */
 
 /** The NATS key-value bucket of these entries: one for each spool folder, and `ANNOUNCED_KEY`. */
@@ -21,7 +21,7 @@ export const ANNOUNCED_KEY = 'announced'
  */
 export const ANNOUNCE_AHEAD_MS = 1500
 
-/** Core NATS subject with which the pipeline asks every ingest process where it is; each answers an `IngestPosition`. */
+/** Core NATS subject: the pipeline asks every ingest process where it is, and each answers an `IngestPosition`. */
 export const ASK_SUBJECT = 'watermark.ask'
 
 /** An ingest process renews its entry at least so often, in milliseconds. */
@@ -62,7 +62,8 @@ export interface IngestPresence {
 }
 
 /** Where a process is, at the moment of its answer. */
-export interface IngestPosition extends Pick<IngestPresence, 'processId' | 'publishedThrough' | 'inFlight' | 'spoolBytes'> {
+export interface IngestPosition
+  extends Pick<IngestPresence, 'processId' | 'publishedThrough' | 'inFlight' | 'spoolBytes'> {
   /** Of its spool. */
   folderId: string
 }

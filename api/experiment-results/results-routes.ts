@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { readWatermark } from '../../platform/watermark.ts'
+import { readCompleteThrough } from '../../platform/watermark.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { parseInteger } from '../http/request-values.ts'
 import { experimentIdParams, type ExperimentParams } from '../experiments/experiment-routes.ts'
@@ -45,9 +45,9 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     const key = JSON.stringify([id, parameters, end, { ...scope, until: null }, variants, metric])
     return await cache.get(key, refresh, async () => {
       // Before anything is counted: what was complete then is in the numbers. Without ClickHouse, those say so.
-      const watermark = await readWatermark(deps.clickhouse).catch(() => null)
+      const completeThrough = await readCompleteThrough(deps.clickhouse).catch(() => null)
       const results = await computeResults(deps.clickhouse, { experiment, metric, scope, variants })
-      return { results, completeThrough: watermark?.completeThrough ?? null }
+      return { results, completeThrough }
     })
   }
 

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { prepareLoad } from '../load/load-generator.ts'
-import { type BenchContext, type Figure, type Question } from '../question.ts'
+import type { BenchContext, Figure, Question } from '../question.ts'
 import { countEvents, cpuBetween, readTiers, type Tier, waitUntilVisible } from '../read-stack.ts'
 
 const EVENTS_PER_SECOND = 20_000
 const EVENTS_PER_REQUEST = 100
 
-/** Time until what the start left behind is done, and until a load has warmed up compilers and caches, in milliseconds. */
+/** Time until what the start left behind is done, and until a load has warmed up compilers, in milliseconds. */
 const SETTLE_MS = 10_000
 
 /** What the system costs by being there: CPU of each tier at rest, and beside it under a steady load. */
@@ -29,7 +29,8 @@ async function measure ({ stack }: BenchContext, seconds: number): Promise<Recor
   await delay(seconds * 1000)
   const spent = cpuBetween(before, readTiers(stack.supervisor.pid as number))
   const elapsedUs = (performance.now() - begunAt) * 1000
-  return Object.fromEntries(Object.entries(spent).map(([tier, us]) => [tier, us / elapsedUs * 100])) as Record<Tier, number>
+  const percent = Object.entries(spent).map(([tier, us]) => [tier, us / elapsedUs * 100])
+  return Object.fromEntries(percent) as Record<Tier, number>
 }
 
 function toFigures (when: string, percent: Record<Tier, number>): Figure[] {

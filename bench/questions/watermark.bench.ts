@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { readWatermark } from '../../platform/watermark.ts'
+import { readCompleteThrough } from '../../platform/watermark.ts'
 import { prepareLoad } from '../load/load-generator.ts'
 import { type BenchContext, type Figure, percentile, type Question } from '../question.ts'
 import { auditEvents, countEvents, waitUntilVisible } from '../read-stack.ts'
@@ -37,8 +37,8 @@ export const watermark: Question = {
 async function sample ({ stack }: BenchContext, lagsMs: number[], signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const askedAt = Date.now()
-    const state = await readWatermark(stack.clickhouse)
-    if (state !== null && !signal.aborted) lagsMs.push(askedAt - state.completeThrough.getTime())
+    const through = await readCompleteThrough(stack.clickhouse)
+    if (through !== null && !signal.aborted) lagsMs.push(askedAt - through.getTime())
     await delay(Math.max(0, askedAt + SAMPLE_MS - Date.now()))
   }
 }

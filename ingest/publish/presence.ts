@@ -119,7 +119,8 @@ export class Presence {
     const { spool: { isSettled }, clock } = this.#options
     // Which of both clocks is right is seen in what NATS stores now.
     if (clock.isHeld) this.#comparedAt = -Infinity
-    const dueMs = clock.isHeld || this.#revision === null || isSettled !== this.#saidSettled ? 0 : isSettled ? PRESENCE_RENEWED_MS : SPOOLING_MS
+    const isWrong = clock.isHeld || this.#revision === null || isSettled !== this.#saidSettled
+    const dueMs = isWrong ? 0 : isSettled ? PRESENCE_RENEWED_MS : SPOOLING_MS
     if (performance.now() - this.#wroteAt >= dueMs) void this.#write()
   }
 
@@ -165,7 +166,8 @@ export class Presence {
       if (announced?.operation === 'PUT') publishedThrough.raiseFloor(Number(announced.string()))
       if (!this.#isRegistered) await writeRegistration(spool.folder, 'registered')
       this.#isRegistered = true
-      this.#asks ??= this.#options.link.connection()?.subscribe(ASK_SUBJECT, { callback: (error, ask) => this.#answer(error, ask) }) ?? null
+      const callback = (error: Error | null, ask: Msg): void => this.#answer(error, ask)
+      this.#asks ??= this.#options.link.connection()?.subscribe(ASK_SUBJECT, { callback }) ?? null
       // What was written says no position yet.
       this.#wroteAt = -Infinity
       return await this.#compareClocks(bucket)

@@ -2,7 +2,7 @@ import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { readWatermark } from '../../platform/watermark.ts'
+import { readCompleteThrough } from '../../platform/watermark.ts'
 import { startRounds } from '../periodic-work.ts'
 import { readSql } from '../read-sql.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'
@@ -130,7 +130,7 @@ export async function rollUpDefinitions (
 
     await forgetFuture(sql)
     // What was complete before the counts are read is in them.
-    const watermark = await readWatermark(stores.clickhouse)
+    const completeThrough = await readCompleteThrough(stores.clickhouse)
     // Before anything is read, by the clock that stamps the rows.
     const { nowMs, today, clockLeadMs } = await compareClocks(stores.clickhouse, sql)
     const sweep = state.sweptDay !== today
@@ -141,7 +141,7 @@ export async function rollUpDefinitions (
       definitions += await rollUpSource(source, { clickhouse: stores.clickhouse, sql }, { since, nowMs, clockLeadMs })
     }
     await writeState(sql, RECENT, new Date(nowMs).toISOString())
-    if (watermark !== null) await writeState(sql, COMPLETE, watermark.completeThrough.toISOString())
+    if (completeThrough !== null) await writeState(sql, COMPLETE, completeThrough.toISOString())
     if (sweep) await writeState(sql, SWEEP, `${today}T00:00:00Z`)
     return { kind: 'done', definitions, swept: sweep }
   }) as RollUpOutcome

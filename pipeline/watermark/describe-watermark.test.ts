@@ -9,15 +9,18 @@ const PRESENCE: IngestPresence = {
   publishedThrough: START, inFlight: 0, spoolBytes: 0, spooledSince: null
 }
 
-/** Seconds after the start, and what is different from an ingest process that stands at the start and answered 1 s ago. */
+/** Seconds after the start; ingest stands at the start and answered a second ago, but for what is given. */
 function describe (
-  seconds: number, presence: Partial<IngestPresence> = {}, { silent = 1, ...more }: Partial<WatermarkFacts> & { silent?: number } = {}
+  seconds: number, presence: Partial<IngestPresence> = {},
+  { silent = 1, ...more }: Partial<WatermarkFacts> & { silent?: number } = {}
 ) {
   const now = START + seconds * 1000
   const heardAt = now - silent * 1000
   return describeWatermark({
     completeThrough: START, position: { life: '', first: 5, last: 9 }, outage: null,
-    entries: { now: () => now, oldest: { key: presenceKey('b'), presence: { ...PRESENCE, ...presence }, heardAt, answeredAt: 0 } },
+    entries: {
+      now: () => now, oldest: { key: presenceKey('b'), presence: { ...PRESENCE, ...presence }, heardAt, answeredAt: 0 }
+    },
     ...more
   })
 }
@@ -46,7 +49,8 @@ t.test('a process that answered and does not any more is named before it counts 
 
 t.test('nothing is in flight: that is not what it waits for', async (t) => {
   const entries = {
-    now: () => START + 6000, oldest: { key: presenceKey('b'), presence: PRESENCE, heardAt: START + 1000, answeredAt: -Infinity }
+    now: () => START + 6000,
+    oldest: { key: presenceKey('b'), presence: PRESENCE, heardAt: START + 1000, answeredAt: -Infinity }
   }
   t.match(describe(6, {}, { entries }), { heldBy: /does not report since/ }, 'one that never answered is silent as well')
 })

@@ -33,7 +33,7 @@ export interface WatermarkFacts {
   entries: Pick<IngestEntries, 'oldest' | 'now'>
 }
 
-/** Tells how far the watermark is behind, and what it waits for: a store, the ingest that is furthest behind, or the stream. */
+/** Tells how far the watermark is behind, and what it waits for: a store, an ingest process, or the stream. */
 export function describeWatermark ({ completeThrough, position, outage, entries }: WatermarkFacts): WatermarkState {
   const now = entries.now()
   const lagMs = completeThrough === null ? 0 : Math.max(0, now - completeThrough)
@@ -52,18 +52,18 @@ function blameIngest (entry: IngestEntry, now: number): Pick<WatermarkState, 'he
   const who = `ingest ${key.slice('spool.'.length)} on ${host} (${folder})`
   const left = spoolBytes > 0 ? `, with ${spoolBytes} bytes in its spool` : ''
   const silentMs = now - heardAt
+  const silent = `${who}: does not report since ${toText(heardAt)}${left}`
   if (silentMs > STUCK_MS) {
     return {
-      heldBy: `${who}: does not report since ${toText(heardAt)}${left}; start it again with its folder, or if that is lost: npx millrace watermark forget`,
-      isStuck: true
+      heldBy: `${silent}; start it again with its folder, or if that is lost: npx millrace watermark forget`, isStuck: true
     }
   }
   const answers = entry.answeredAt > -Infinity
-  if (answers && silentMs > UNANSWERED_MS) return { heldBy: `${who}: does not report since ${toText(heardAt)}${left}`, isStuck: false }
+  if (answers && silentMs > UNANSWERED_MS) return { heldBy: silent, isStuck: false }
   if (spoolBytes > 0) return { heldBy: `${who}: ${spoolBytes} bytes wait in its spool`, isStuck: false }
   if (publishedThrough === 0) return { heldBy: `${who}: it has just started`, isStuck: false }
   if (inFlight > 0) return { heldBy: `${who}: ${inFlight} requests and messages are in flight`, isStuck: false }
-  return { heldBy: `${who}: does not report since ${toText(heardAt)}`, isStuck: false }
+  return { heldBy: silent, isStuck: false }
 }
 
 function toText (at: number): string {

@@ -33,8 +33,8 @@ const WAITED_FOR_MS = 3000
 const WRONG_LAST_SEQUENCE = 10071
 
 /**
- * Watches the bucket of ingest, and asks its processes where they are. What was written to the bucket arrives in the order
- * of writing; that is what proofs rest on.
+ * Watches the bucket of ingest, and asks its processes where they are. What was written to the bucket arrives in the
+ * order of writing; that is what proofs rest on.
  *
  * An entry leaves only when it was removed on purpose. One that vanished with the bucket still counts, for as long as
  * this process lives: an empty bucket must not look like no ingest.
@@ -84,7 +84,7 @@ export class IngestEntries {
   /**
    * Asks every process where it is. Resolves when those that answered lately have answered, or a moment later.
    *
-   * An answer stays true: what its process had published then is published. So one that is late or lost costs time only.
+   * An answer stays true: what its process had published then is published. One that is late or lost costs time only.
    *
    * @throws when the connection is closed.
    */
@@ -124,7 +124,7 @@ export class IngestEntries {
     this.#watch?.stop()
   }
 
-  /** When all processes have removed their entries, nothing is on its way, and what comes is not received before now. */
+  /** When all processes have removed their entries, nothing is on its way, and what comes is received after now. */
   #least (): number {
     const { oldest } = this
     return oldest?.presence.publishedThrough ?? (this.#hasRemovals ? Math.floor(this.now()) : 0)
@@ -210,8 +210,7 @@ export class IngestEntries {
     const before = this.#entries.get(key)
     const isSame = before?.presence.processId === presence.processId
     const publishedThrough = Math.max(presence.publishedThrough, isSame ? before.presence.publishedThrough : 0)
-    this.#entries.set(key, {
-      key, presence: { ...presence, publishedThrough }, heardAt: storedAt, answeredAt: isSame ? before.answeredAt : -Infinity
-    })
+    const answeredAt = isSame ? before.answeredAt : -Infinity
+    this.#entries.set(key, { key, presence: { ...presence, publishedThrough }, heardAt: storedAt, answeredAt })
   }
 }

@@ -119,7 +119,10 @@ t.test('an answer moves it without an entry, unless another process has the fold
     folderId: 'a', processId: 'a', publishedThrough: START + 200_000, inFlight: 0, spoolBytes: 0
   }
   const answering = connection.subscribe(ASK_SUBJECT, {
-    callback: (_, ask) => { for (const each of [position, { ...position, processId: 'killed', publishedThrough: START + 9e6 }]) ask.respond(JSON.stringify(each)) }
+    callback (_, ask) {
+      ask.respond(JSON.stringify(position))
+      ask.respond(JSON.stringify({ ...position, processId: 'killed', publishedThrough: START + 9e6 }))
+    }
   })
   await waitFor(async () => await isAt(START + 200_000))
   position.publishedThrough = START + 200_100
@@ -169,10 +172,11 @@ t.test('a row that is not renewed says that the pipeline does not report', async
 
 t.test('few rows are kept, and the highest of the last ones holds', async (t) => {
   for (let second = 0; second < 100; second++) {
-    await clickhouse.command({ query: `INSERT INTO watermark_reached SELECT 0, toDateTime64(1800000000 + ${second}, 3), (now64(3), '')` })
+    const through = `toDateTime64(1800000000 + ${second}, 3)`
+    await clickhouse.command({ query: `INSERT INTO watermark_reached SELECT 0, ${through}, (now64(3), '')` })
   }
-  const [{ rows }] = await (await clickhouse.query({ query: 'SELECT toUInt32(count()) AS rows FROM watermark_reached', format: 'JSONEachRow' })).json<{ rows: number }>() as [{ rows: number }]
-  t.ok(rows <= 64, String(rows))
+  const kept = await clickhouse.query({ query: 'SELECT 1 FROM watermark_reached', format: 'JSONEachRow' })
+  t.ok((await kept.json()).length <= 64)
   t.equal((await read())[0]?.through, 1_800_000_099_000)
 })
 

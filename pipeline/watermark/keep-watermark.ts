@@ -8,6 +8,7 @@ import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { manageJetStream, openBucket } from '../../platform/nats/prepare-jetstream.ts'
+import { readCompleteThrough } from '../../platform/watermark.ts'
 import { INGEST_BUCKET } from '../../schema/ingest-presence.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { describeWatermark, watermarkPart, type WatermarkState } from './describe-watermark.ts'
@@ -58,7 +59,10 @@ export async function openIngestBucket (connection: NatsConnection, { replicas }
 export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   const { connection, clickhouse, leads, metrics, logger, writeMs = 0 } = deps
   const entries = new IngestEntries(connection, deps.bucket, logger)
-  const outages = { nats: new Outage(logger, 'NATS does not answer'), clickhouse: new Outage(logger, 'ClickHouse takes no row of the watermark') }
+  const outages = {
+    nats: new Outage(logger, 'NATS does not answer'),
+    clickhouse: new Outage(logger, 'ClickHouse takes no row of the watermark')
+  }
   let manager: JetStreamManager | null = null
   let proof = new WatermarkProof()
   let position: StreamPosition | null = null
@@ -67,6 +71,7 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   let isKeeping = false
   let writtenAt = -Infinity
   let writing: Promise<void> | null = null
+  let isResting = false
   const state = (): WatermarkState => {
     const outage = outages.nats.isNow ? outages.nats : outages.clickhouse.isNow ? outages.clickhouse : null
     return describeWatermark({ completeThrough: reached, position, entries, outage })
@@ -95,26 +100,33 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
       reached = null
       return
     }
-    isResting = await prove().then((rests) => { outages.nats.end(); return rests }, (err: unknown) => { outages.nats.note(err); return false })
+    try {
+      isResting = await prove()
+      outages.nats.end()
+    } catch (err) {
+      isResting = false
+      outages.nats.note(err)
+    }
     const moved = proof.through !== null && proof.through > (reached ?? 0) && !outages.clickhouse.isNow
     if (writing !== null || performance.now() - writtenAt < (moved ? writeMs : STANDING_MS)) return
     // Proofs go on meanwhile, or a slow insert would make the next one older.
     writtenAt = performance.now()
-    writing = write().then(() => outages.clickhouse.end(), (err: unknown) => outages.clickhouse.note(err)).finally(() => { writing = null })
+    writing = write().then(() => outages.clickhouse.end(), (err: unknown) => outages.clickhouse.note(err))
+      .finally(() => { writing = null })
   }
 
   async function write (): Promise<void> {
     // What the process before reached; few rows are kept, and one that is lower would in the end take the place of all.
-    reached ??= await readReached(clickhouse)
+    reached ??= (await readCompleteThrough(clickhouse))?.getTime() ?? null
     const through = Math.max(proof.through ?? 0, reached ?? 0)
     if (through === 0) return
     await clickhouse.command({
-      query: INSERT, query_params: { through, held_by: state().heldBy }, clickhouse_settings: { distributed_foreground_insert: 1 }
+      query: INSERT, query_params: { through, held_by: state().heldBy },
+      clickhouse_settings: { distributed_foreground_insert: 1 }
     })
     reached = through
   }
 
-  let isResting = false
   const loop = runAtIntervals({ everyMs: () => isResting || !isKeeping ? REST_MS : BUSY_MS, run: round, logger })
   return {
     parts: () => isKeeping ? [watermarkPart(state())] : [],
@@ -129,16 +141,6 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
 /** The time is that of ClickHouse, with whose clock readers compare it. */
 const INSERT = `INSERT INTO watermark_reached SELECT 0, fromUnixTimestamp64Milli({through: Int64}, 'UTC'),
   tuple(now64(3, 'UTC'), {held_by: String})`
-
-/** @returns epoch milliseconds; null without a row. */
-async function readReached (clickhouse: ClickHouse): Promise<number | null> {
-  const result = await clickhouse.query({
-    query: 'SELECT toFloat64(toUnixTimestamp64Milli(max(complete_through))) AS through FROM watermark_reached GROUP BY id',
-    format: 'JSONEachRow'
-  })
-  const [row] = await result.json<{ through: number }>()
-  return row?.through ?? null
-}
 
 async function readPosition (manager: JetStreamManager): Promise<StreamPosition> {
   const { created, state } = await manager.streams.info(EVENTS_STREAM)

@@ -19,8 +19,8 @@ const WINDOW_SECONDS = 604_800
  * Fills in the placeholders of `schema/clickhouse/*.sql`, which are the same for one node and for a cluster:
  * `{{on_cluster}}`, `{{replicated}}` (prefix of the engine's name), `{{deduplication_window}}` (table settings),
  * `{{every_node}}` (engine arguments: a small table that every node holds whole, so that any shard can join it), and
- * `{{create_in_memory}}` with `{{in_memory}}`: on one node a table in memory of a few rows takes the place of one that is
- * on the disk; on a cluster that one stays.
+ * `{{create_in_memory}}` with `{{in_memory}}`: on one node a table in memory of a few rows takes the place of one that
+ * is on the disk; on a cluster that one stays.
  */
 export function renderClickHouseSql (sql: string, { cluster }: ClickHouseTopology): string {
   const values: Record<string, string> = {
