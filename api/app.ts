@@ -31,6 +31,7 @@ import { ledgerRoutes } from './ledger-routes.ts'
 import { personRoutes } from './person-routes.ts'
 import { propertyDefinitionRoutes } from './definition-management/property-definition-routes.ts'
 import { receiptRoutes } from './receipt-routes.ts'
+import { savedQueryRoutes } from './saved-query-routes.ts'
 import { typedEventRoutes } from './typed-events/typed-event-routes.ts'
 
 /** Everything the API depends on, created once in `main.ts` or by a test. */
@@ -40,6 +41,8 @@ export interface ApiDeps {
   clickhouse: ClickHouse
   /** Name of the ClickHouse cluster, for statements that change tables; absent or empty for a single node. */
   cluster?: string
+  /** URL of ClickHouse with the login of analysts, for SQL in the console; empty: there is none. */
+  analystUrl: string
   /** For dead letters and receipts. */
   nats: NatsOnDemand
   /** Keys and projects, in memory, with the owners of personal keys. */
@@ -162,6 +165,7 @@ async function managementRoutes (
     await project.register(ingestionWarningRoutes, { prefix: '/ingestion_warnings', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })
     await project.register(receiptRoutes, { ...deps })
+    await project.register(savedQueryRoutes, { prefix: '/saved_queries', ...deps })
     await project.register(propertyDefinitionRoutes, { prefix: '/property_definitions', ...deps })
   }, { prefix: '/api/projects/:project_id' })
 }

@@ -54,6 +54,7 @@ runProcess('api', async () => {
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, keys, metrics, definitions, now, status,
     cluster: config.clickhouseCluster,
+    analystUrl: config.analystUrl,
     ingestUrl: config.ingestUrls[0]!,
     publicUrl: config.publicUrl,
     managementRateLimit: config.managementRateLimit,
@@ -80,6 +81,8 @@ interface ApiConfig {
   logLevel: string
   databaseUrl: string
   clickhouseUrl: string
+  /** With the login of analysts; empty: the console has no SQL. */
+  analystUrl: string
   /** Empty for a single node. */
   clickhouseCluster: string
   /** Processes whose health the console shows. */
@@ -98,7 +101,7 @@ function loadApiConfig (env: NodeJS.ProcessEnv): ApiConfig {
   const settings = loadSettings(env, [
     'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL',
     'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT', 'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_PORT',
-    'MILLRACE_PIPELINE_PORT', 'MILLRACE_INGEST_URLS', 'MILLRACE_PIPELINE_URLS'
+    'MILLRACE_PIPELINE_PORT', 'MILLRACE_INGEST_URLS', 'MILLRACE_PIPELINE_URLS', 'MILLRACE_CLICKHOUSE_ANALYST_URL'
   ])
   return {
     host: settings.MILLRACE_HOST,
@@ -106,6 +109,7 @@ function loadApiConfig (env: NodeJS.ProcessEnv): ApiConfig {
     logLevel: settings.MILLRACE_LOG_LEVEL,
     databaseUrl: settings.DATABASE_URL,
     clickhouseUrl: settings.CLICKHOUSE_URL,
+    analystUrl: settings.MILLRACE_CLICKHOUSE_ANALYST_URL,
     clickhouseCluster: settings.MILLRACE_CLICKHOUSE_CLUSTER,
     ingestUrls: readUrls(settings.MILLRACE_INGEST_URLS, settings.MILLRACE_PORT),
     pipelineUrls: readUrls(settings.MILLRACE_PIPELINE_URLS, settings.MILLRACE_PIPELINE_PORT),

@@ -15,7 +15,7 @@ import ts from 'typescript'
 
 const ROOT = path.join(import.meta.dirname, '..')
 const SOURCES = [
-  'api', 'cli', 'console', 'deploy/clickhouse', 'deploy/local', 'deploy/postgres', 'http-body', 'ingest', 'pipeline', 'platform', 'schema'
+  'api', 'cli', 'console', 'deploy/clickhouse', 'deploy/local', 'deploy/postgres', 'docs/queries', 'http-body', 'ingest', 'pipeline', 'platform', 'schema'
 ]
 
 /** Only tests, benchmarks and the work on the sources need these. The one plain script of `cli/` stays outside. */

@@ -2,7 +2,7 @@ import { HttpError } from './errors.ts'
 
 /** What a personal key may be limited to. */
 export const SCOPE_OBJECTS = [
-  'dead_letter', 'event', 'event_definition', 'experiment', 'feature_flag', 'person', 'project', 'property_definition', 'user'
+  'dead_letter', 'event', 'event_definition', 'experiment', 'feature_flag', 'person', 'project', 'property_definition', 'query', 'user'
 ] as const
 
 export type ScopeObject = typeof SCOPE_OBJECTS[number]

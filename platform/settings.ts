@@ -50,6 +50,10 @@ export const settings = {
     type: 'string', default: 'postgres://millrace@127.0.0.1:5433/millrace',
     description: 'URL of the Postgres database for metadata; ?sslmode=verify-full for TLS.'
   },
+  MILLRACE_CLICKHOUSE_ANALYST_URL: {
+    type: 'string', default: '',
+    description: 'HTTP URL of ClickHouse with the login of analysts, under which the API runs the SQL of the console. Empty: that of the embedded ClickHouse server; with a server of your own, no SQL in the console.'
+  },
 
   MILLRACE_CLICKHOUSE_CLUSTER: {
     type: 'string', default: '',

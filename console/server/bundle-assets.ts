@@ -50,6 +50,7 @@ export async function bundleAssets (): Promise<Assets> {
     chunkNames: '[name]-[hash]',
     jsx: 'automatic',
     jsxImportSource: 'preact',
+    loader: { '.sql': 'text' },
     // What a tsconfig.json says is for the editor and the type check.
     tsconfigRaw: {},
     legalComments: 'none',

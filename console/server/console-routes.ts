@@ -3,6 +3,7 @@ import { HttpError } from '../../platform/errors.ts'
 import { type Assets, bundleAssets } from './bundle-assets.ts'
 import { eventRoutes, type EventRoutesOptions } from './event-routes.ts'
 import { refuseForeignRequests, sessionRoutes, type SessionOptions } from './session-routes.ts'
+import { sqlRoutes, type SqlRoutesOptions } from './sql/sql-routes.ts'
 
 /** Everything comes from our own origin, and nothing is inline. */
 const CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
@@ -15,7 +16,7 @@ const ONE_YEAR = 'public, max-age=31536000, immutable'
  * the management API, to which a session gives the same access as its personal key (`findSessionKey`).
  */
 export async function consoleRoutes (
-  app: FastifyInstance, options: SessionOptions & EventRoutesOptions
+  app: FastifyInstance, options: SessionOptions & EventRoutesOptions & SqlRoutesOptions
 ): Promise<void> {
   let assets: Promise<Assets> | undefined
   const getAssets = async (): Promise<Assets> => {
@@ -45,6 +46,7 @@ export async function consoleRoutes (
     refuseForeignRequests(own)
     await own.register(sessionRoutes, options)
     await own.register(eventRoutes, options)
+    await own.register(sqlRoutes, options)
   })
 }
 

@@ -47,8 +47,23 @@ export async function request<T> (path: string, options: RequestOptions = {}): P
  *
  * @throws {ApiError} for an answer that is no success, and when none comes.
  */
-export async function openStream (path: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
-  return (await send(path, { signal })).body!
+export async function openStream (
+  path: string, signal: AbortSignal, options: Omit<RequestOptions, 'signal'> = {}
+): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
+  return (await send(path, { ...options, signal })).body!
+}
+
+/**
+ * Fetches a file as a whole.
+ *
+ * @throws {ApiError} for an answer that is no success, and for one that broke off.
+ */
+export async function fetchFile (path: string, options: RequestOptions): Promise<Blob> {
+  const response = await send(path, options)
+  return await response.blob().catch((error: unknown) => {
+    if (options.signal?.aborted === true) throw error
+    throw new ApiError(0, 'broken_off', 'The file broke off: it is larger than the console takes, or Millrace was stopped.')
+  })
 }
 
 async function send (path: string, options: RequestOptions): Promise<Response> {

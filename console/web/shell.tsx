@@ -14,6 +14,8 @@ interface Screen {
   scope: Scope
   /** Screens about the installation need a key for all projects. */
   isOfProject: boolean
+  /** Of a project, and reads beyond it: needs a key for all projects, too. */
+  needsAllProjects?: boolean
   load: () => Promise<ComponentType>
 }
 
@@ -25,13 +27,15 @@ const SCREENS: Screen[] = [
   { name: 'flags', title: 'Flags', scope: 'feature_flag:read', isOfProject: true, load: async () => (await import('./flags/flags-screen.tsx')).FlagsScreen },
   { name: 'experiments', title: 'Experiments', scope: 'experiment:read', isOfProject: true, load: async () => (await import('./experiments/experiments-screen.tsx')).ExperimentsScreen },
   { name: 'events', title: 'Events', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./definitions/events-screen.tsx')).EventsScreen },
-  { name: 'properties', title: 'Properties', scope: 'property_definition:read', isOfProject: true, load: async () => (await import('./definitions/properties-screen.tsx')).PropertiesScreen }
+  { name: 'properties', title: 'Properties', scope: 'property_definition:read', isOfProject: true, load: async () => (await import('./definitions/properties-screen.tsx')).PropertiesScreen },
+  { name: 'sql', title: 'SQL', scope: 'query:read', isOfProject: true, needsAllProjects: true, load: async () => (await import('./sql/sql-screen.tsx')).SqlScreen }
 ]
 
 /** Navigation, the project, and the screen of the address. */
 export function Shell ({ session }: { session: Session }) {
   const project = projectId.value ?? session.projects[0]?.id
-  const open = SCREENS.filter((screen) => may(screen.scope) && (screen.isOfProject ? project !== undefined : session.all_projects))
+  const open = SCREENS.filter((screen) => may(screen.scope) && (screen.isOfProject ? project !== undefined : session.all_projects) &&
+    (screen.needsAllProjects !== true || session.all_projects))
   const name = projectId.value === undefined ? path.value[0] : path.value[2]
   const current = open.find((screen) => screen.name === name)
   const address = (screen: Screen): string => screen.isOfProject ? `/projects/${project}/${screen.name}` : `/${screen.name}`

@@ -14,7 +14,7 @@ export interface StackSettings {
   /** 0: a free one. */
   ports: { origin: number, api: number, pipeline: number, clickhouse: number, nats: number, postgres: number }
   /** Servers that replace an embedded part; undefined: embedded. */
-  external: { natsUrl: string | undefined, clickhouseUrl: string | undefined, databaseUrl: string | undefined }
+  external: Record<'natsUrl' | 'clickhouseUrl' | 'analystUrl' | 'databaseUrl', string | undefined>
   clickhouseCluster: string
   /** Of the embedded server; 0: a share of what there is. */
   clickhouseMemoryBytes: number
@@ -31,7 +31,9 @@ export interface StackSettings {
 /** Only the stack itself needs these; a tier that never sees a secret cannot leak it. */
 const NOT_FOR_TIERS: readonly string[] = [
   'MILLRACE_PROJECT_API_KEY', 'MILLRACE_PERSONAL_API_KEY', 'MILLRACE_CLICKHOUSE_PASSWORD',
-  'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD'
+  'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD',
+  // The API gets it, and nobody else.
+  'MILLRACE_CLICKHOUSE_ANALYST_URL'
 ]
 
 /**
@@ -62,6 +64,7 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
     external: {
       natsUrl: isSet('NATS_URL') ? values.NATS_URL : undefined,
       clickhouseUrl: isSet('CLICKHOUSE_URL') ? values.CLICKHOUSE_URL : undefined,
+      analystUrl: isSet('MILLRACE_CLICKHOUSE_ANALYST_URL') ? values.MILLRACE_CLICKHOUSE_ANALYST_URL : undefined,
       databaseUrl: isSet('DATABASE_URL') ? values.DATABASE_URL : undefined
     },
     clickhouseCluster: values.MILLRACE_CLICKHOUSE_CLUSTER,

@@ -34,6 +34,7 @@ interface StartServicesOptions {
 
 interface StartTiersOptions {
   settings: StackSettings
+  credentials: Credentials
   urls: ServiceUrls
   parts: StackParts
 }
@@ -98,7 +99,7 @@ export async function startServices (options: StartServicesOptions): Promise<Ser
  * Starts the three tiers. Ingest starts after the API, because it is the origin of both: a client that waits for the
  * origin may call either, and gets no 503 from an API that is still starting.
  */
-export async function startTiers ({ settings, urls, parts }: StartTiersOptions): Promise<TierUrls> {
+export async function startTiers ({ settings, credentials, urls, parts }: StartTiersOptions): Promise<TierUrls> {
   const { dataDir, host } = settings
   const ports = {
     ingest: settings.ports.origin || await pickFreePort(),
@@ -117,9 +118,13 @@ export async function startTiers ({ settings, urls, parts }: StartTiersOptions):
     MILLRACE_PIPELINE_PORT: String(ports.pipeline),
     MILLRACE_API_URL: apiUrl
   }
+  const secrets: Partial<Record<TierName, NodeJS.ProcessEnv>> = {
+    api: { MILLRACE_CLICKHOUSE_ANALYST_URL: findAnalystUrl(settings, credentials, urls) }
+  }
   const start = async (name: TierName, group: StopGroup, listenOn: string): Promise<void> => {
+    const ownEnv = { ...env, ...secrets[name], MILLRACE_HOST: listenOn }
     await parts.start(group, name, async (hooks) => await startTier({
-      ...hooks, name, port: ports[name], host: listenOn, env: { ...env, MILLRACE_HOST: listenOn }, dataDir
+      ...hooks, name, port: ports[name], host: listenOn, env: ownEnv, dataDir
     }))
   }
   await Promise.all([
@@ -127,6 +132,17 @@ export async function startTiers ({ settings, urls, parts }: StartTiersOptions):
     start('api', 'sources', LOCAL).then(async () => await start('ingest', 'sources', host))
   ])
   return { baseUrl: toClientUrl(host, ports.ingest), apiUrl, pipelineUrl: toClientUrl(LOCAL, ports.pipeline) }
+}
+
+/** Where the API runs the SQL of the console; empty for a server of your own whose login for analysts is not told. */
+function findAnalystUrl (
+  { external }: StackSettings, { analystPassword }: Credentials, { clickhouseUrl }: ServiceUrls
+): string {
+  if (external.analystUrl !== undefined || external.clickhouseUrl !== undefined) return external.analystUrl ?? ''
+  const url = new URL(clickhouseUrl)
+  url.username = 'analyst'
+  url.password = encodeURIComponent(analystPassword)
+  return url.href
 }
 
 /**

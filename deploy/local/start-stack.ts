@@ -90,7 +90,7 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
       projectApiKey: credentials.projectApiKey,
       personalApiKey: credentials.personalApiKey
     }, { env: settings.env, signal }))
-    const tierUrls = await startTiers({ settings, urls, parts })
+    const tierUrls = await startTiers({ settings, credentials, urls, parts })
     const addresses = { pid: process.pid, ...tierUrls, ...urls }
     await writeAddresses(dataDir, addresses)
     if (settings.backups.folder !== '') backups = scheduleBackups({ settings, progress, onSpawn: (child) => record.add(child) })

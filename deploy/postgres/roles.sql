@@ -57,7 +57,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   feature_flags, flag_revisions, flag_hash_keys, cohorts, cohort_members, experiments,
   event_definitions, property_definitions, event_properties,
   persons, person_distinct_ids, group_types, groups, person_deletions, event_removals, persons_outbox, persons_projects, persons_warnings,
-  persons_warning_minutes, console_sessions, console_login_links, event_schemas, event_schema_versions
+  persons_warning_minutes, console_sessions, console_login_links, saved_queries, event_schemas, event_schema_versions
   TO millrace_api;
 GRANT SELECT ON roll_up_state, query_usage, persons_progress TO millrace_api;
 

@@ -131,6 +131,18 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     })
   })
 
+  await t.test('Saved queries: every operation', async (t) => {
+    const { status, body: created } = await client.call(t, 'POST', '~/saved_queries/', { name: 'Example', query: 'SELECT 1', chart: { kind: 'bar' } })
+    t.equal(status, 201, 'create')
+
+    t.match(await client.call(t, 'GET', '~/saved_queries/?limit=1&offset=0'), { status: 200, body: { count: 1, results: [{ id: created.id }] } }, 'list')
+    t.match(await client.call(t, 'GET', `~/saved_queries/${created.id}/`), { status: 200, body: created }, 'retrieve')
+    t.match(await client.call(t, 'PATCH', `~/saved_queries/${created.id}/`, { description: 'Partial' }), {
+      status: 200, body: { name: 'Example', description: 'Partial' }
+    }, 'update')
+    t.equal((await client.call(t, 'DELETE', `~/saved_queries/${created.id}/`)).status, 204, 'delete')
+  })
+
   await t.test('4.1 Experiments: every operation', async (t) => {
     const { status, body: created } = await client.call(t, 'POST', '~/experiments/', { name: 'Example', feature_flag_key: 'example' })
     t.equal(status, 201, 'create')

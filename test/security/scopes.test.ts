@@ -7,7 +7,7 @@ import { startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** Written down here, and not read from the code under test. */
-const OBJECTS = ['dead_letter', 'event', 'event_definition', 'experiment', 'feature_flag', 'person', 'project', 'property_definition', 'user']
+const OBJECTS = ['dead_letter', 'event', 'event_definition', 'experiment', 'feature_flag', 'person', 'project', 'property_definition', 'query', 'user']
 const SCOPES = ['*', ...OBJECTS.flatMap((object) => [`${object}:read`, `${object}:write`])]
 
 /** The object that each folder of the management API is about. */
@@ -22,7 +22,8 @@ const FOLDERS: Record<string, string> = {
   ledger: 'event',
   persons: 'person',
   property_definitions: 'property_definition',
-  receipts: 'event'
+  receipts: 'event',
+  saved_queries: 'query'
 }
 
 /** Endpoints outside those folders. */

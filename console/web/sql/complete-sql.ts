@@ -1,0 +1,167 @@
+import { type SqlToken, tokenizeSql } from '../../../schema/clickhouse-sql.ts'
+import { FUNCTIONS, KEYWORDS } from './sql-words.ts'
+
+/** What can be named in a query. */
+export interface Catalog {
+  tables: Table[]
+}
+
+export interface Table {
+  name: string
+  comment: string
+  columns: { name: string, type: string, comment: string }[]
+}
+
+/** Something to put where the caret is. */
+export interface Suggestion {
+  text: string
+  kind: 'table' | 'column' | 'function' | 'keyword' | 'event' | 'property'
+  /** Type and comment of a column, and the like. */
+  detail: string
+}
+
+/** The word at the caret, and what it may be. */
+export interface Place {
+  from: number
+  to: number
+  /** What was typed of it, as a value: without quotes. */
+  typed: string
+  /** Inside quotes: names of events, of properties, or of either. */
+  inside: 'name' | 'event' | 'property' | 'string'
+  /** After `FROM` or `JOIN` only tables, after `alias.` only columns of its table. */
+  wants: 'any' | 'table' | { table: string }
+  /** Tables that the query names, whose columns come first. */
+  tables: readonly string[]
+}
+
+/** So many are offered at once. */
+export const MAX_SUGGESTIONS = 50
+
+const NAME = /^[A-Za-z_]\w*$/
+
+/** @returns null where nothing is completed: in comments and numbers. */
+export function findPlace (sql: string, caret: number): Place | null {
+  const tokens = tokenizeSql(sql)
+  const meaningful = tokens.filter(({ kind }) => kind !== 'comment')
+  const at = tokens.find(({ start, end, kind }) => start < caret && (caret < end || (caret === end && kind !== 'string' && kind !== 'symbol')))
+  const before = meaningful.filter(({ end }) => end <= (at?.start ?? caret))
+  const tables = findTables(meaningful, sql).map(({ table }) => table)
+  const place = { tables, wants: 'any' as const }
+  if (at === undefined || at.kind === 'symbol') {
+    return { ...place, from: caret, to: caret, typed: '', inside: 'name', wants: findWants(before, meaningful, sql) }
+  }
+  const source = sql.slice(at.start, at.end)
+  // A string whose quote is not closed yet is the rest of the text: what is typed ends at the caret.
+  const isOpen = at.kind === 'broken' && source.startsWith("'")
+  if ((at.kind === 'string' && source.startsWith("'")) || isOpen) {
+    return {
+      ...place, from: at.start + 1, to: isOpen ? caret : at.end - 1, typed: sql.slice(at.start + 1, caret),
+      inside: findMeaning(before)
+    }
+  }
+  if (at.kind !== 'word' && at.kind !== 'quoted') return null
+  return {
+    ...place, from: at.start, to: at.end, typed: sql.slice(at.start, caret).replace(/^[`"]/, ''), inside: 'name',
+    wants: findWants(before, meaningful, sql)
+  }
+}
+
+/** Names of the catalog for a place, best first: those that begin with what was typed, then those that contain it. */
+export function suggestNames ({ typed, inside, wants, tables }: Place, catalog: Catalog): Suggestion[] {
+  if (inside !== 'name') return []
+  const named = catalog.tables.filter(({ name }) => tables.includes(name))
+  const ofTables = (chosen: readonly Table[]): Suggestion[] =>
+    chosen.flatMap(({ name, columns }) => columns.map((column): Suggestion => ({
+      text: column.name, kind: 'column', detail: [column.type, column.comment, name].filter((part) => part !== '').join(' · ')
+    })))
+  if (typeof wants === 'object') return rank(ofTables(catalog.tables.filter(({ name }) => name === wants.table)), typed)
+  const offered = catalog.tables.toSorted((one, other) => placeOfTable(one) - placeOfTable(other)).map(({ name, comment }): Suggestion => ({ text: name, kind: 'table', detail: comment }))
+  if (wants === 'table') return rank(offered, typed)
+  const asked = named.length === 0 ? catalog.tables.filter(({ name }) => name === 'events') : named
+  return rank([
+    ...ofTables(asked),
+    ...FUNCTIONS.map(([text, detail]): Suggestion => ({ text, kind: 'function', detail })),
+    ...KEYWORDS.map((text): Suggestion => ({ text, kind: 'keyword', detail: '' })),
+    ...offered
+  ], typed)
+}
+
+/** @returns the text to put between `from` and `to`, and where the caret is then. */
+export function applySuggestion ({ text, kind }: Suggestion): { text: string, back: number } {
+  if (kind === 'event' || kind === 'property') return { text: text.replaceAll(/[\\']/g, '\\$&'), back: 0 }
+  if (kind === 'function') return { text: `${text}()`, back: 1 }
+  return { text: kind === 'keyword' || NAME.test(text) ? text : `\`${text.replaceAll(/[\\`]/g, '\\$&')}\``, back: 0 }
+}
+
+/** What nearly every question is about comes first. */
+const MAIN_TABLES = ['events', 'events_with_person', 'persons', 'groups']
+
+function placeOfTable ({ name }: Table): number {
+  const place = MAIN_TABLES.indexOf(name)
+  return place === -1 ? MAIN_TABLES.length : place
+}
+
+function rank (suggestions: readonly Suggestion[], typed: string): Suggestion[] {
+  const wanted = typed.toLowerCase()
+  const seen = new Set<string>()
+  const unique = suggestions.filter(({ text, kind }) => {
+    const key = `${kind} ${text}`
+    return !seen.has(key) && seen.add(key) && text.toLowerCase().includes(wanted)
+  })
+  const begins = ({ text }: Suggestion): boolean => text.toLowerCase().startsWith(wanted)
+  return [...unique.filter(begins), ...unique.filter((each) => !begins(each))].slice(0, MAX_SUGGESTIONS)
+}
+
+function findWants (before: readonly SqlToken[], tokens: readonly SqlToken[], sql: string): Place['wants'] {
+  const last = before.at(-1)
+  if (last?.text === 'FROM' || last?.text === 'JOIN' || last?.text === 'DESCRIBE') return 'table'
+  const owner = before.at(-2)
+  if (last?.text !== '.' || owner === undefined) return 'any'
+  const name = textOf(owner, sql)
+  const found = findTables(tokens, sql).find(({ table, alias }) => alias === name || table === name)
+  return { table: found?.table ?? name }
+}
+
+/** Tables after FROM and JOIN with their aliases. */
+function findTables (tokens: readonly SqlToken[], sql: string): { table: string, alias: string }[] {
+  return tokens.flatMap((token, index) => {
+    const name = tokens[index + 1]
+    if (!['FROM', 'JOIN'].includes(token.text) || token.kind !== 'word' || name === undefined || !['word', 'quoted'].includes(name.kind)) return []
+    // The name of the database, if any, comes before a dot.
+    const isFull = tokens[index + 2]?.text === '.'
+    const table = isFull ? tokens[index + 3] : name
+    let next = index + (isFull ? 4 : 2)
+    if (tokens[next]?.text === 'FINAL') next++
+    if (tokens[next]?.text === 'AS') next++
+    const alias = tokens[next]
+    return table === undefined
+      ? []
+      : [{
+          table: textOf(table, sql), alias: alias?.kind === 'word' && !KEYWORDS.includes(alias.text) ? textOf(alias, sql) : ''
+        }]
+  })
+}
+
+function textOf ({ start, end }: SqlToken, sql: string): string {
+  return sql.slice(start, end).replaceAll(/^[`"]|[`"]$/g, '')
+}
+
+/** What a string stands for, by what is before it. */
+function findMeaning (before: readonly SqlToken[]): Place['inside'] {
+  // A list: `event IN ('a', 'b')` means the same for each.
+  let index = before.length - 1
+  while (index > 0 && [',', '('].includes(before[index]!.text) && !isCall(before, index)) {
+    const isList = before[index]!.text === ','
+    index--
+    if (isList) while (index > 0 && before[index]!.kind === 'string') index--
+  }
+  const words = before.slice(Math.max(0, index - 3), index + 1).map(({ text }) => text)
+  if (words.some((word) => word === 'EVENT') && /^(?:=|IN|EVENT|LIKE|!)$/.test(words.at(-1) ?? '')) return 'event'
+  const call = before.findLastIndex(({ text }) => /^JSON(?:EXTRACT|HAS|LENGTH|TYPE|_)/.test(text))
+  if (call !== -1 && before.slice(call).every(({ text }) => text !== ')')) return 'property'
+  return 'string'
+}
+
+function isCall (tokens: readonly SqlToken[], bracket: number): boolean {
+  return tokens[bracket]!.text === '(' && /^JSON/.test(tokens[bracket - 1]?.text ?? '')
+}

@@ -1,0 +1,133 @@
+/** A result as it arrives, and how its values are written. */
+import { openStream, type ApiError } from '../api-client.ts'
+
+export interface Column { name: string, type: string }
+
+/** Counts of what ClickHouse has read so far. */
+export interface Progress { read_rows: number, read_bytes: number, total_rows: number }
+
+export interface ResultEnd {
+  rows: number
+  bytes: number
+  cut: 'rows' | 'bytes' | null
+  read_rows: number
+  read_bytes: number
+  ms: number
+}
+
+/** Why a query has no result; `console/server/sql/query-failure.ts`. */
+export interface QueryFailure {
+  code: number
+  name: string
+  detail: string
+  advice: string
+  position: number | null
+}
+
+const BROKEN_OFF: QueryFailure = {
+  code: 0, name: 'NO_ANSWER', detail: 'The answer broke off.', advice: 'Run the query again.', position: null
+}
+
+export type Value = string | number | boolean | null | Value[] | { [name: string]: Value }
+
+/** A query that runs, or has run. */
+export interface QueryRun {
+  state: 'running' | 'done' | 'failed' | 'cancelled'
+  startedAt: number
+  query: string
+  maxRows: number
+  progress?: Progress
+  columns: Column[]
+  rows: Value[][]
+  end?: ResultEnd
+  failure?: QueryFailure
+  /** When the request itself failed. */
+  error?: ApiError
+}
+
+type Line = { query_id: string } | { progress: Progress } | { columns: [string[], string[]] } | { rows: Value[][] } |
+  { end: ResultEnd } | { error: QueryFailure }
+
+export interface Asked { query: string, parameters: Record<string, string>, max_rows: number }
+
+/**
+ * Runs a query and reads its answer as it comes.
+ *
+ * @param onChange  Gets the run after each piece.
+ * @param signal    Its firing cancels the query, in ClickHouse too.
+ * @throws {ApiError} when it was not taken, or the answer broke off.
+ */
+export async function runQuery (
+  asked: Asked, run: QueryRun, { onChange, signal }: { onChange: (run: QueryRun) => void, signal: AbortSignal }
+): Promise<void> {
+  const stream = await openStream('/console/data/sql', signal, { method: 'POST', body: asked })
+  let current = run
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader()
+  let rest = ''
+  for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+    const lines = (rest + piece.value).split('\n')
+    rest = lines.pop()!
+    for (const line of lines) current = apply(current, JSON.parse(line) as Line)
+    if (lines.length > 0) onChange(current)
+  }
+  if (current.state === 'running') {
+    onChange({ ...current, state: 'failed', failure: BROKEN_OFF })
+  }
+}
+
+function apply (run: QueryRun, line: Line): QueryRun {
+  if ('progress' in line) return { ...run, progress: line.progress }
+  if ('columns' in line) {
+    const [names, types] = line.columns
+    return { ...run, columns: names.map((name, index) => ({ name, type: types[index]! })) }
+  }
+  if ('rows' in line) {
+    // The array is the run's own, and grows: copying it for each piece would be quadratic.
+    for (const row of line.rows) run.rows.push(row)
+    return { ...run }
+  }
+  if ('end' in line) return { ...run, state: 'done', end: line.end }
+  if ('error' in line) return { ...run, state: 'failed', failure: line.error }
+  return run
+}
+
+/** True for types whose values are numbers, which stand to the right. */
+export function isNumeric (type: string): boolean {
+  return /^(?:Nullable\(|LowCardinality\()*(?:U?Int\d+|Float\d+|BFloat16|Decimal\d*)\b/.test(type)
+}
+
+/** True for types of days and times. */
+export function isTime (type: string): boolean {
+  return /^(?:Nullable\(|LowCardinality\()*Date/.test(type)
+}
+
+/**
+ * A value as text, with every digit. Numbers inside of arrays and maps come as text, too, and are shown without its
+ * quotes when the type says that they are numbers.
+ */
+export function formatValue (value: Value, type: string): string {
+  if (value === null) return 'NULL'
+  if (typeof value === 'object') return writeNested(value, !/String|UUID|Date|Enum|IP/.test(type))
+  return String(value)
+}
+
+function writeNested (value: Value, isBare: boolean): string {
+  if (Array.isArray(value)) return `[${value.map((each) => writeNested(each, isBare)).join(', ')}]`
+  if (value !== null && typeof value === 'object') {
+    return `{${Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${writeNested(each, isBare)}`).join(', ')}}`
+  }
+  return isBare && typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+/** Where a failure is in the text of its query: the position that ClickHouse counts in bytes. */
+export function positionOf (query: string, { position }: Pick<QueryFailure, 'position'>): number | null {
+  if (position === null) return null
+  const before = new TextEncoder().encode(query).subarray(0, position - 1)
+  return new TextDecoder().decode(before).length
+}
+
+/** A position as people count: `line 2, column 8`. */
+export function describePosition (query: string, position: number): string {
+  const lines = query.slice(0, position).split('\n')
+  return `line ${lines.length}, column ${lines.at(-1)!.length + 1}`
+}

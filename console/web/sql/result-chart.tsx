@@ -1,0 +1,149 @@
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { formatCount, showText } from '../format.ts'
+import { buildChart, chooseColumns, type ChartChoice, type ChartModel, formatMark, MAX_SERIES } from './chart-model.ts'
+import { type Column, isNumeric, type Value } from './query-result.ts'
+
+const HEIGHT = 300
+const EDGE = { left: 64, right: 12, top: 12, bottom: 28 }
+
+interface ResultChartProps {
+  columns: readonly Column[]
+  rows: readonly Value[][]
+  choice: ChartChoice
+  onChoice: (choice: ChartChoice) => void
+}
+
+/** A result as lines or bars. The table beside it has the exact values, for those who cannot see the picture, too. */
+export function ResultChart ({ columns, rows, choice, onChoice }: ResultChartProps) {
+  const chosen = chooseColumns(columns, choice)
+  if (chosen === null) return <p class='hint'>A chart needs a column of numbers.</p>
+  const numbers = columns.map((column, index) => ({ ...column, index })).filter(({ type, index }) => isNumeric(type) && index !== chosen.x)
+  const toggle = (index: number): void => {
+    const next = chosen.y.includes(index) ? chosen.y.filter((each) => each !== index) : [...chosen.y, index]
+    if (next.length > 0) onChoice({ ...choice, y: next.map((each) => columns[each]!.name) })
+  }
+  return (
+    <div class='chart'>
+      <div class='toolbar'>
+        <label>
+          Along{' '}
+          <select value={String(chosen.x)} onChange={(event) => onChoice({ ...choice, x: columns[Number(event.currentTarget.value)]!.name })}>
+            {columns.map(({ name }, index) => <option key={index} value={String(index)}>{showText(name, 40)}</option>)}
+          </select>
+        </label>
+        {numbers.map(({ name, index }) => (
+          <label key={index} class={`series series-${chosen.y.indexOf(index)}`}>
+            <input type='checkbox' checked={chosen.y.includes(index)} disabled={!chosen.y.includes(index) && chosen.y.length >= MAX_SERIES} onChange={() => toggle(index)} />
+            {' '}{showText(name, 40)}
+          </label>
+        ))}
+      </div>
+      <Picture columns={columns} rows={rows} chosen={chosen} along={columns[chosen.x]!.name} />
+    </div>
+  )
+}
+
+interface PictureProps { columns: readonly Column[], rows: readonly Value[][], chosen: NonNullable<ReturnType<typeof chooseColumns>>, along: string }
+
+function Picture ({ columns, rows, chosen, along }: PictureProps) {
+  const model = useMemo(() => buildChart(columns, rows, chosen), [columns, rows, rows.length, chosen.kind, chosen.x, chosen.y.join()])
+  const box = useRef<HTMLElement>(null)
+  const [width, setWidth] = useState(640)
+  const [pointed, setPointed] = useState<number>()
+  useLayoutEffect(() => {
+    const measure = new ResizeObserver(([entry]) => setWidth(Math.max(280, Math.floor(entry!.contentRect.width))))
+    measure.observe(box.current!)
+    return () => measure.disconnect()
+  }, [])
+  const inner = width - EDGE.left - EDGE.right
+  const x = (place: number): number => EDGE.left + place * inner
+  const y = (value: number): number => EDGE.top + (1 - (value - model.from) / (model.to - model.from)) * (HEIGHT - EDGE.top - EDGE.bottom)
+  const point = (event: PointerEvent): void => {
+    const place = (event.offsetX - EDGE.left) / inner
+    const nearest = model.places.reduce((best, each, index) => Math.abs(each - place) < Math.abs(model.places[best]! - place) ? index : best, 0)
+    setPointed(nearest)
+  }
+  const names = model.series.map(({ name }) => showText(name, 40)).join(', ')
+  return (
+    <figure ref={box}>
+      <svg
+        role='img' width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} onPointerMove={point} onPointerLeave={() => setPointed(undefined)}
+        aria-label={`${names} along ${showText(along, 40)}, ${formatCount(model.labels.length)} ${model.kind === 'line' ? 'points' : 'bars'} from ${formatMark(model.from)} to ${formatMark(model.to)}`}
+      >
+        {model.marks.map((mark) => (
+          <g key={mark}>
+            <line class={mark === 0 ? 'zero' : 'mark'} x1={EDGE.left} x2={width - EDGE.right} y1={y(mark)} y2={y(mark)} />
+            <text x={EDGE.left - 8} y={y(mark) + 4} text-anchor='end'>{formatMark(mark)}</text>
+          </g>
+        ))}
+        <Labels model={model} x={x} width={inner} />
+        {pointed !== undefined && <line class='pointer' x1={x(model.places[pointed] ?? 0)} x2={x(model.places[pointed] ?? 0)} y1={EDGE.top} y2={HEIGHT - EDGE.bottom} />}
+        {model.kind === 'line' ? <Lines model={model} x={x} y={y} /> : <Bars model={model} x={x} y={y} width={inner} pointed={pointed} />}
+      </svg>
+      <figcaption class='hint numbers'>
+        {pointed === undefined || model.labels[pointed] === undefined
+          ? model.left > 0 ? `The first ${formatCount(model.labels.length)} rows; ${formatCount(model.left)} further ones are not drawn.` : 'Point at it for the values.'
+          : `${showText(model.labels[pointed], 60)}: ${chosen.y.map((index) => `${showText(columns[index]!.name, 40)} ${String(rows[pointed]?.[index] ?? 'NULL')}`).join(' · ')}`}
+      </figcaption>
+    </figure>
+  )
+}
+
+/** As many labels as there is room for, the first always. */
+function Labels ({ model, x, width }: { model: ChartModel, x: (place: number) => number, width: number }) {
+  const longest = Math.max(...model.labels.map((label) => Math.min(label.length, 20)))
+  const room = Math.max(1, Math.floor(width / (longest * 7.5 + 16)))
+  const every = Math.max(1, Math.ceil(model.labels.length / room))
+  return (
+    <>
+      {model.labels.map((label, index) => index % every !== 0
+        ? null
+        : <text key={index} x={x(model.places[index]!)} y={HEIGHT - 8} text-anchor={model.kind === 'bar' ? 'middle' : model.places[index]! < 0.05 ? 'start' : model.places[index]! > 0.95 ? 'end' : 'middle'}>{showText(label, 20)}</text>)}
+    </>
+  )
+}
+
+interface DrawnProps { model: ChartModel, x: (place: number) => number, y: (value: number) => number }
+
+/** A gap where a value is missing. */
+function Lines ({ model, x, y }: DrawnProps) {
+  return (
+    <>
+      {model.series.map(({ values }, index) => {
+        const order = values.map((_, at) => at).sort((one, other) => model.places[one]! - model.places[other]!)
+        let isOpen = false
+        const path = order.map((at) => {
+          const value = values[at]
+          const command = value === null || value === undefined ? '' : `${isOpen ? 'L' : 'M'}${x(model.places[at]!).toFixed(1)} ${y(value).toFixed(1)}`
+          isOpen = command !== ''
+          return command
+        }).join('')
+        return (
+          <g key={index} class={`series-${index}`}>
+            <path class='line' d={path} />
+            {values.length <= 60 && values.map((value, at) => value !== null && <circle key={at} cx={x(model.places[at]!)} cy={y(value)} r='2.5' />)}
+          </g>
+        )
+      })}
+    </>
+  )
+}
+
+function Bars ({ model, x, y, width, pointed }: DrawnProps & { width: number, pointed: number | undefined }) {
+  const group = width / model.labels.length * 0.8
+  const bar = group / model.series.length
+  return (
+    <>
+      {model.series.map(({ values }, index) => (
+        <g key={index} class={`series-${index}`}>
+          {values.map((value, at) => value !== null && (
+            <rect
+              key={at} class={pointed === undefined || pointed === at ? '' : 'pale'} x={x(model.places[at]!) - group / 2 + index * bar} width={Math.max(1, bar - 1)}
+              y={Math.min(y(0), y(value))} height={Math.abs(y(value) - y(0))}
+            />
+          ))}
+        </g>
+      ))}
+    </>
+  )
+}

@@ -1,0 +1,126 @@
+import { useState } from 'preact/hooks'
+import { ApiError, type Page, request } from '../api-client.ts'
+import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
+import type { Loaded } from '../load.ts'
+import { linkTo, projectId } from '../router.ts'
+import { may } from '../session.ts'
+import { Dialog, Show } from '../states.tsx'
+import type { ChartChoice } from './chart-model.ts'
+
+/** A query that somebody kept; `/api/projects/<id>/saved_queries/`. */
+export interface SavedQuery {
+  id: number
+  name: string
+  description: string
+  query: string
+  parameters: Record<string, string>
+  chart: ChartChoice | null
+  created_by: { email: string, first_name: string } | null
+  updated_at: string
+}
+
+export type SavedQueryFields = Pick<SavedQuery, 'query' | 'parameters' | 'chart'>
+
+/** Where the saved queries of the project are. */
+export function savedQueriesPath (id?: number): string {
+  return `/api/projects/${projectId.value}/saved_queries/${id === undefined ? '' : `${id}/`}`
+}
+
+/** Saved queries of a list at once; a search finds the others. */
+export const LISTED = 100
+
+export function SavedQueryList ({ list, current }: { list: Loaded<Page<SavedQuery>>, current: number | undefined }) {
+  return (
+    <Show of={list} what='Saved queries'>
+      {({ results, count }) => results.length === 0
+        ? <p class='hint'>None yet. Save a query to give it a name and a link.</p>
+        : (
+          <>
+            <ul class='names'>
+              {results.map(({ id, name, created_by: by, updated_at: at }) => (
+                <li key={id}>
+                  <a {...linkTo(`/projects/${projectId.value}/sql?saved=${id}`)} aria-current={id === current ? 'true' : undefined}>{showText(name, 80)}</a>
+                  <span class='hint' title={`${formatTime(at)} UTC`}>{showText(by?.first_name !== undefined && by.first_name !== '' ? by.first_name : by?.email ?? 'nobody', 40)}, {formatAgo(at, Date.now())}</span>
+                </li>
+              ))}
+            </ul>
+            {count > results.length && <p class='hint'>{formatCount(count - results.length)} more: search for them.</p>}
+          </>
+          )}
+    </Show>
+  )
+}
+
+interface SaveDialogProps {
+  fields: SavedQueryFields
+  /** The one that was opened; absent: a new one. */
+  saved: SavedQuery | undefined
+  onSaved: (saved: SavedQuery) => void
+  onClose: () => void
+}
+
+/** Saves a query under a name: a new one, or changes the one that is open. */
+export function SaveDialog ({ fields, saved, onSaved, onClose }: SaveDialogProps) {
+  const [error, setError] = useState<string>()
+  const [isBusy, setBusy] = useState(false)
+
+  async function submit (event: SubmitEvent): Promise<void> {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget as HTMLFormElement)
+    const asNew = saved === undefined || (event.submitter as HTMLButtonElement | null)?.value === 'new'
+    setBusy(true)
+    try {
+      onSaved(await request<SavedQuery>(savedQueriesPath(asNew ? undefined : saved.id), {
+        method: asNew ? 'POST' : 'PATCH', body: { ...fields, name: String(form.get('name')).trim(), description: String(form.get('description')) }
+      }))
+      onClose()
+    } catch (cause) {
+      setError(cause instanceof ApiError ? cause.message : String(cause))
+      setBusy(false)
+    }
+  }
+
+  return (
+    <Dialog title='Save the query' onClose={onClose}>
+      <form onSubmit={(event) => { void submit(event) }}>
+        <p><label for='save-name'>Name</label> <input id='save-name' name='name' required maxLength={200} defaultValue={saved?.name ?? ''} /></p>
+        <p><label for='save-description'>Description</label> <textarea id='save-description' name='description' rows={2} maxLength={3000} defaultValue={saved?.description ?? ''} /></p>
+        <p class='hint'>With its text, the values of its parameters and its chart, for everybody whose key may see queries of this project.</p>
+        {error !== undefined && <p role='alert' class='error'>{error}</p>}
+        <p class='actions'>
+          <button type='button' onClick={onClose}>Back</button>
+          {saved !== undefined && <button type='submit' name='as' value='new' disabled={isBusy}>Save as a new one</button>}
+          <button type='submit' class='primary' disabled={isBusy}>{saved === undefined ? 'Save' : 'Save the changes'}</button>
+        </p>
+      </form>
+    </Dialog>
+  )
+}
+
+/** Deletes the query that is open. */
+export function DeleteQuery ({ saved, onDeleted }: { saved: SavedQuery, onDeleted: () => void }) {
+  const [isAsking, setAsking] = useState(false)
+  const [error, setError] = useState<string>()
+  if (!may('query:write')) return null
+  const remove = async (): Promise<void> => {
+    try {
+      await request(savedQueriesPath(saved.id), { method: 'DELETE' })
+      setAsking(false)
+      onDeleted()
+    } catch (cause) {
+      setError(cause instanceof ApiError ? cause.message : String(cause))
+    }
+  }
+  return (
+    <>
+      <button type='button' onClick={() => setAsking(true)}>Delete …</button>
+      {isAsking && (
+        <Dialog title={`Delete ${showText(saved.name, 80)}?`} onClose={() => setAsking(false)}>
+          <p>Its link leads nowhere then. Results are not stored, and nothing else is lost.</p>
+          {error !== undefined && <p role='alert' class='error'>{error}</p>}
+          <p class='actions'><button type='button' onClick={() => setAsking(false)}>Back</button><button type='button' class='primary' onClick={() => { void remove() }}>Delete</button></p>
+        </Dialog>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,35 @@
+import { type SqlToken, tokenizeSql } from '../../../schema/clickhouse-sql.ts'
+
+/** A value that a query asks for: `{name:Type}`. */
+export interface Parameter { name: string, type: string }
+
+/** The parameters of a query, in the order of their first use. */
+export function findParameters (sql: string): Parameter[] {
+  const tokens = tokenizeSql(sql).filter(({ kind }) => kind !== 'comment')
+  const found = new Map<string, Parameter>()
+  tokens.forEach((token, index) => {
+    const [name, colon] = [tokens[index + 1], tokens[index + 2]]
+    if (token.text !== '{' || name?.kind !== 'word' || colon?.text !== ':') return
+    const end = tokens.findIndex((each, at) => at > index && each.text === '}')
+    if (end <= index + 3) return
+    const text = sql.slice(name.start, name.end)
+    if (!found.has(text)) found.set(text, { name: text, type: writeType(tokens.slice(index + 3, end), sql) })
+  })
+  return [...found.values()]
+}
+
+function writeType (tokens: readonly SqlToken[], sql: string): string {
+  return sql.slice(tokens[0]!.start, tokens.at(-1)!.end)
+}
+
+/** What a parameter of this name is before somebody chose a value: the project, and the last 30 days. */
+export function defaultValue (name: string, { project, now }: { project: number, now: number }): string {
+  const day = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
+  switch (name) {
+    case 'project': return String(project)
+    case 'from': return day(now - 30 * 86_400_000)
+    case 'to': return day(now + 86_400_000)
+    case 'timezone': return 'UTC'
+    default: return ''
+  }
+}

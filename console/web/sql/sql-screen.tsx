@@ -1,0 +1,83 @@
+import { useMemo } from 'preact/hooks'
+import { request, type Page } from '../api-client.ts'
+import { showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { Search } from '../paging.tsx'
+import { linkTo, projectId, query } from '../router.ts'
+import { Show } from '../states.tsx'
+import type { Catalog, Table } from './complete-sql.ts'
+import { SAMPLES } from './sample-queries.ts'
+import { LISTED, type SavedQuery, SavedQueryList, savedQueriesPath } from './saved-queries.tsx'
+import { type Draft, keepDraft, readDraft, Workbench } from './workbench.tsx'
+
+/** SQL for analysts: a query, its result, and the queries that were kept. */
+export function SqlScreen () {
+  const project = projectId.value!
+  const savedId = Number(query.value.get('saved') ?? 0) || undefined
+  const search = query.value.get('search') ?? ''
+  const list = useLoaded(`saved queries ${project} ${search}`, async (signal) =>
+    await request<Page<SavedQuery>>(savedQueriesPath(), { query: { search, limit: LISTED }, signal }))
+  const saved = useLoaded(`saved query ${project} ${savedId}`, async (signal) =>
+    savedId === undefined ? undefined : await request<SavedQuery>(savedQueriesPath(savedId), { signal }))
+  const tables = useLoaded('tables', async (signal) => (await request<{ tables: Table[] }>('/console/data/sql/tables', { signal })).tables)
+  const catalog = useMemo((): Catalog => ({ tables: tables.value ?? [] }), [tables.value])
+  const isOpen = savedId === undefined || saved.value !== undefined
+  const sample = SAMPLES.find(({ name }) => name === query.value.get('sample'))
+  if (sample !== undefined) keepSample(project, sample.query)
+  return (
+    <section class='sql'>
+      <div class='workbench'>
+        <h1>{saved.value === undefined ? 'SQL' : showText(saved.value.name, 120)}</h1>
+        {saved.value !== undefined && saved.value.description !== '' && <p class='hint'>{showText(saved.value.description, 3000)}</p>}
+        {isOpen
+          ? <Workbench key={`${project} ${savedId} ${sample?.name}`} saved={saved.value} draft={saved.value ?? readDraft(project)} catalog={catalog} onChanged={list.reload} onSaved={saved.reload} />
+          : <Show of={saved} what='The query'>{() => null}</Show>}
+      </div>
+      <aside aria-label='Queries and tables'>
+        <h2>Saved</h2>
+        {savedId !== undefined && <p><a {...linkTo(`/projects/${project}/sql`)}>New query</a></p>}
+        <Search value={search} label='Search saved queries' />
+        <SavedQueryList list={list} current={savedId} />
+        <h2>Samples</h2>
+        <ul class='names'>
+          {SAMPLES.map(({ name, answers }) => (
+            <li key={name}>
+              <a {...linkTo(`/projects/${project}/sql?sample=${encodeURIComponent(name)}`)} aria-current={sample?.name === name ? 'true' : undefined}>{name}</a>
+              <span class='hint'>{answers}</span>
+            </li>
+          ))}
+        </ul>
+        <h2>Tables</h2>
+        <Show of={tables} what='The tables'>{(found) => <Tables tables={found} />}</Show>
+      </aside>
+    </section>
+  )
+}
+
+let shown = ''
+
+/** Puts a sample into the editor once; what is changed there then stays. */
+function keepSample (project: number, text: string): void {
+  if (shown === `${project} ${text}`) return
+  shown = `${project} ${text}`
+  const draft: Draft = { query: text.trimEnd(), parameters: {}, chart: null }
+  keepDraft(project, draft)
+}
+
+function Tables ({ tables }: { tables: readonly Table[] }) {
+  return (
+    <>
+      {tables.map(({ name, comment, columns }) => (
+        <details key={name}>
+          <summary><code>{showText(name, 80)}</code></summary>
+          <p class='hint'>{showText(comment, 400)}</p>
+          <ul class='columns'>
+            {columns.map((column) => (
+              <li key={column.name}><code>{showText(column.name, 80)}</code> <span class='type'>{showText(column.type, 80)}</span><br /><span class='hint'>{showText(column.comment, 400)}</span></li>
+            ))}
+          </ul>
+        </details>
+      ))}
+    </>
+  )
+}

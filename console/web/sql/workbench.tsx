@@ -1,0 +1,240 @@
+import type { ComponentType } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { ApiError, fetchFile, type Page, request } from '../api-client.ts'
+import { navigate, projectId } from '../router.ts'
+import { may } from '../session.ts'
+import type { ChartChoice } from './chart-model.ts'
+import type { Catalog, Place, Suggestion } from './complete-sql.ts'
+import { QueryEditor } from './query-editor.tsx'
+import { positionOf, type QueryRun, runQuery } from './query-result.ts'
+import { ResultTable, RunFailure, RunStatus } from './result-view.tsx'
+import { DeleteQuery, SaveDialog, type SavedQuery, type SavedQueryFields } from './saved-queries.tsx'
+import { defaultValue, findParameters } from './sql-parameters.ts'
+
+/** What is in the editor. */
+export type Draft = SavedQueryFields
+
+const FIRST: Draft = {
+  query: 'SELECT event, count() AS events, uniq(person_id) AS people\nFROM events_with_person\nWHERE project_id = {project:UInt32} AND timestamp > now() - INTERVAL 7 DAY\nGROUP BY event\nORDER BY events DESC\nLIMIT 100',
+  parameters: {}, chart: null
+}
+
+/** Rows that may be fetched. */
+const ROWS = [1000, 10_000]
+
+const drafts = new Map<number, Draft>()
+
+/** Keeps what was typed while other screens are shown. */
+export function keepDraft (project: number, draft: Draft): void {
+  drafts.set(project, draft)
+}
+
+/** The query of a link (`#sql=...`), else what was typed before. */
+export function readDraft (project: number): Draft {
+  const link = new URLSearchParams(location.hash.slice(1))
+  const text = link.get('sql')
+  if (text !== null) {
+    history.replaceState(null, '', location.pathname + location.search)
+    link.delete('sql')
+    drafts.set(project, { query: text, parameters: Object.fromEntries(link), chart: null })
+  }
+  return drafts.get(project) ?? FIRST
+}
+
+/** A link that holds the query itself. Behind the #, it stays in the browser: no log has it. */
+function linkOf ({ query, parameters }: Draft): string {
+  const values = new URLSearchParams({ sql: query, ...parameters })
+  return `${location.origin}/console/projects/${projectId.value}/sql#${values.toString()}`
+}
+
+interface WorkbenchProps {
+  /** The saved query that is open, if any. */
+  saved: SavedQuery | undefined
+  draft: Draft
+  catalog: Catalog
+  /** The list of saved queries has changed. */
+  onChanged: () => void
+  /** The one that is open has changed. */
+  onSaved: () => void
+}
+
+/** Editor, parameters, run, result. */
+export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }: WorkbenchProps) {
+  const [draft, setDraft] = useState<Draft>({ query: first.query, parameters: first.parameters, chart: first.chart })
+  const [run, setRun] = useState<QueryRun>()
+  const [maxRows, setMaxRows] = useState(ROWS[0]!)
+  const [isSaving, setSaving] = useState(false)
+  const [notice, setNotice] = useState('')
+  const [shownError, setShownError] = useState<number | null>(null)
+  const running = useRef<AbortController>(undefined)
+  useEffect(() => () => running.current?.abort(), [])
+  const project = projectId.value!
+
+  function change (changes: Partial<Draft>): void {
+    setShownError(null)
+    setDraft((before) => {
+      const next = { ...before, ...changes }
+      if (saved === undefined) keepDraft(project, next)
+      return next
+    })
+  }
+
+  const parameters = findParameters(draft.query)
+  const valueOf = (name: string): string => draft.parameters[name] ?? defaultValue(name, { project, now: Date.now() })
+  const values = Object.fromEntries(parameters.map(({ name }) => [name, valueOf(name)]))
+
+  async function start (): Promise<void> {
+    if (draft.query.trim() === '') return
+    running.current?.abort()
+    const ended = running.current = new AbortController()
+    const begun: QueryRun = { state: 'running', startedAt: performance.now(), query: draft.query, maxRows, columns: [], rows: [] }
+    setNotice('')
+    setShownError(null)
+    setRun(begun)
+    // What comes after another query was begun is no longer wanted.
+    const onChange = (next: QueryRun): void => {
+      if (ended.signal.aborted) return
+      setRun(next)
+      if (next.failure !== undefined) setShownError(positionOf(next.query, next.failure))
+    }
+    try {
+      await runQuery({ query: draft.query, parameters: values, max_rows: maxRows }, begun, { onChange, signal: ended.signal })
+    } catch (error) {
+      onChange({ ...begun, state: 'failed', error: error instanceof ApiError ? error : new ApiError(0, 'broken_off', 'The answer broke off. Run the query again.') })
+    }
+  }
+
+  /** Goes there again, wherever the caret is now. */
+  function showError ({ query, failure }: QueryRun): void {
+    setShownError(null)
+    requestAnimationFrame(() => setShownError(positionOf(query, failure!)))
+  }
+
+  function cancel (): void {
+    running.current?.abort()
+    setRun((before) => before === undefined ? before : { ...before, state: 'cancelled' })
+  }
+
+  async function download (format: 'csv' | 'parquet'): Promise<void> {
+    setNotice(`Fetching the whole result as ${format === 'csv' ? 'CSV' : 'Parquet'} …`)
+    try {
+      const file = await fetchFile('/console/data/sql/download', { method: 'POST', body: { query: draft.query, parameters: values, format } })
+      offerFile(file, `${saved?.name.replaceAll(/[^\w-]+/g, '-') ?? 'result'}.${format}`)
+      setNotice('')
+    } catch (error) {
+      setNotice(error instanceof ApiError ? error.message : String(error))
+    }
+  }
+
+  async function copyLink (): Promise<void> {
+    const link = linkOf({ ...draft, parameters: values })
+    // Without TLS there is no clipboard: then the link is in the address bar.
+    const isCopied = await navigator.clipboard?.writeText(link).then(() => true, () => false) ?? false
+    if (!isCopied) history.replaceState(null, '', link)
+    setNotice(isCopied ? 'The link is in the clipboard: it holds the query.' : 'The link is in the address bar: it holds the query.')
+  }
+
+  const isRunning = run?.state === 'running'
+  const failure = run?.failure
+  const isChanged = saved !== undefined && (saved.query !== draft.query || JSON.stringify(saved.chart) !== JSON.stringify(draft.chart) ||
+    parameters.some(({ name }) => (saved.parameters[name] ?? '') !== values[name]))
+  return (
+    <>
+      <QueryEditor
+        value={draft.query} onInput={(text) => change({ query: text })} onRun={() => { void start() }}
+        catalog={catalog} findNames={findNames} errorAt={shownError}
+      />
+      {parameters.length > 0 && (
+        <fieldset class='parameters'>
+          <legend class='hidden'>Parameters</legend>
+          {parameters.map(({ name, type }) => (
+            <label key={name}>
+              {name} <span class='type'>{type}</span>
+              <input value={valueOf(name)} onInput={(event) => change({ parameters: { ...draft.parameters, [name]: event.currentTarget.value } })} onKeyDown={(event) => { if (event.key === 'Enter') void start() }} />
+            </label>
+          ))}
+        </fieldset>
+      )}
+      <div class='toolbar'>
+        {isRunning
+          ? <button type='button' class='primary run' onClick={cancel}>Cancel</button>
+          : <button type='button' class='primary run' disabled={draft.query.trim() === ''} onClick={() => { void start() }}>Run</button>}
+        <label>
+          First{' '}
+          <select value={String(maxRows)} onChange={(event) => setMaxRows(Number(event.currentTarget.value))}>
+            {ROWS.map((rows) => <option key={rows} value={String(rows)}>{rows.toLocaleString('en')} rows</option>)}
+          </select>
+        </label>
+        {may('query:write') && <button type='button' onClick={() => setSaving(true)}>Save …</button>}
+        {saved !== undefined && <DeleteQuery saved={saved} onDeleted={() => { onChanged(); navigate(`/projects/${project}/sql`) }} />}
+        <button type='button' onClick={() => { void copyLink() }}>Copy link</button>
+        <button type='button' onClick={() => { void download('csv') }}>CSV</button>
+        <button type='button' onClick={() => { void download('parquet') }}>Parquet</button>
+        {isChanged && <span class='hint'>Changed, not saved.</span>}
+      </div>
+      <p id='editor-keys' class='hint keys'><kbd>Ctrl</kbd>+<kbd>Enter</kbd> runs, <kbd>Ctrl</kbd>+<kbd>Space</kbd> completes. {notice !== '' && <span role='status'>{notice}</span>}</p>
+      <RunStatus run={run} />
+      {run !== undefined && (failure !== undefined || run.error !== undefined) && (
+        <RunFailure run={run} onShow={() => showError(run)} />
+      )}
+      {run !== undefined && run.columns.length > 0 && <Result run={run} chart={draft.chart} onChart={(chart) => change({ chart })} />}
+      {isSaving && (
+        <SaveDialog
+          fields={{ ...draft, parameters: values }} saved={saved} onClose={() => setSaving(false)}
+          onSaved={({ id }) => {
+            onChanged()
+            if (id === saved?.id) onSaved()
+            else navigate(`/projects/${project}/sql?saved=${id}`)
+          }}
+        />
+      )}
+    </>
+  )
+}
+
+/** A result as a table, a line or bars. */
+function Result ({ run, chart, onChart }: { run: QueryRun, chart: ChartChoice | null, onChart: (chart: ChartChoice | null) => void }) {
+  const [Chart, setChart] = useState<{ Component: ComponentType<{ columns: QueryRun['columns'], rows: QueryRun['rows'], choice: ChartChoice, onChoice: (choice: ChartChoice) => void }> }>()
+  const isChart = chart !== null
+  // Few results are drawn: its code comes when one is.
+  useEffect(() => {
+    if (isChart) void import('./result-chart.tsx').then(({ ResultChart }) => setChart({ Component: ResultChart }))
+  }, [isChart])
+  return (
+    <>
+      <div class='toolbar views' role='group' aria-label='Show as'>
+        {([['Table', null], ['Line', 'line'], ['Bars', 'bar']] as const).map(([name, kind]) => (
+          <button key={name} type='button' aria-pressed={(chart?.kind ?? null) === kind} onClick={() => onChart(kind === null ? null : { ...chart, kind })}>{name}</button>
+        ))}
+      </div>
+      {chart !== null && Chart !== undefined && run.rows.length > 0 && (
+        <Chart.Component columns={run.columns} rows={run.rows} choice={chart} onChoice={onChart} />
+      )}
+      <ResultTable key={run.startedAt} columns={run.columns} rows={run.rows} isDone={run.state === 'done'} />
+    </>
+  )
+}
+
+/** Names of events and properties that contain what was typed, those of the most events first. */
+async function findNames ({ inside, typed }: Place, signal: AbortSignal): Promise<Suggestion[]> {
+  const ask = async (resource: string, kind: 'event' | 'property'): Promise<Suggestion[]> => {
+    const { results } = await request<Page<{ name: string, volume_30_day?: number, property_type?: string | null }>>(
+      `/api/projects/${projectId.value}/${resource}/`, { query: { search: typed, limit: 30, ordering: kind === 'event' ? '-volume_30_day' : undefined }, signal })
+    return results.map(({ name, property_type: type }) => ({ text: name, kind, detail: type ?? '' }))
+  }
+  const found = await Promise.all([
+    inside !== 'property' && may('event_definition:read') ? ask('event_definitions', 'event') : [],
+    inside !== 'event' && may('property_definition:read') ? ask('property_definitions', 'property') : []
+  ])
+  return found.flat()
+}
+
+function offerFile (file: Blob, name: string): void {
+  const url = URL.createObjectURL(file)
+  const link = document.createElement('a')
+  link.href = url
+  link.download = name
+  link.click()
+  // The browser has begun by then; what it has begun it keeps.
+  setTimeout(() => URL.revokeObjectURL(url), 60_000)
+}

@@ -1,0 +1,302 @@
+/** SQL in the console: a query is written, run, cancelled, drawn, saved and sent on, in a real browser on the stack. */
+import { readFile } from 'node:fs/promises'
+import { AxeBuilder } from '@axe-core/playwright'
+import type { BrowserContext, Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { startStackOnSharedStores, type Stack } from '../start-stack.ts'
+import { openBrowser } from '../sdk/open-page.ts'
+import { createTestClickHouse } from '../support/test-stores.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const HOSTILE = '<img src=x onerror="globalThis.hacked=1">'
+
+/** The screen may weigh so much, compressed; the chart, which comes with the first picture, is in it. */
+const SCREEN_BYTES = 25_000
+
+/** So long it takes if nobody ends it, a minute at least. */
+const LONG = 'SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(sipHash64(number))'
+
+const stack = await startStackWithAnalyst(t)
+const { browser, close } = await openBrowser()
+t.teardown(close)
+
+async function startStackWithAnalyst (t: Test): Promise<Stack> {
+  const { url } = await createTestClickHouse(t)
+  const analyst = Object.assign(new URL(url), { username: 'analyst', password: 'analyst' })
+  return await startStackOnSharedStores(t, { CLICKHOUSE_URL: url, MILLRACE_CLICKHOUSE_ANALYST_URL: analyst.href })
+}
+
+interface Watched { context: BrowserContext, page: Page, problems: string[] }
+
+async function open (path: string, options: { key?: string, viewport?: { width: number, height: number }, colorScheme?: 'light' | 'dark' } = {}): Promise<Watched> {
+  const { key = stack.personalApiKey, ...of } = options
+  const context = await browser.newContext({ acceptDownloads: true, ...of })
+  const page = await context.newPage()
+  const problems: string[] = []
+  page.on('console', (message) => { if (message.type() === 'error') problems.push(message.text()) })
+  page.on('pageerror', (error) => problems.push(String(error)))
+  page.on('request', (request) => { if (!/^(?:data|blob):/.test(request.url()) && !request.url().startsWith(stack.url)) problems.push(`request to ${request.url()}`) })
+  await page.goto(`${stack.url}/console${path}`)
+  await page.getByLabel('Personal API key').fill(key)
+  await page.keyboard.press('Enter')
+  await page.getByRole('navigation').waitFor()
+  problems.length = 0
+  return { context, page, problems }
+}
+
+async function write (page: Page, query: string): Promise<void> {
+  await page.getByLabel('Query', { exact: true }).fill(query)
+  await page.keyboard.press('Escape')
+}
+
+async function run (page: Page, query: string): Promise<void> {
+  await write(page, query)
+  await page.keyboard.press('Control+Enter')
+}
+
+const cells = async (page: Page): Promise<string[]> => await page.getByRole('region', { name: 'Result' }).locator('tbody td:not(.row-number)').allInnerTexts()
+
+/** A test waits for what it needs: the definitions come seconds after the events. */
+async function sendEvents (): Promise<void> {
+  const batch = [HOSTILE, 'paid', 'paid'].map((event, index) => ({
+    event, distinct_id: `u${index}`, properties: { plan: 'pro', amount: index }, timestamp: new Date(Date.UTC(2026, 0, 5 + index)).toISOString()
+  }))
+  const response = await fetch(`${stack.url}/batch/`, {
+    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ api_key: stack.projectApiKey, batch })
+  })
+  if (!response.ok) throw new Error(`capture answered ${response.status}`)
+  const count = async (): Promise<number> => Number((await stack.select<{ n: string }>('SELECT count() AS n FROM events'))[0]!.n)
+  await waitFor(async () => await count() === 3, { timeoutMs: 60_000 })
+  await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions`).length >= 2, { timeoutMs: 30_000 })
+}
+await sendEvents()
+
+t.test('a query is written with completion, run and read, with the keyboard alone', async (t) => {
+  const { context, page, problems } = await open('/projects/1/sql')
+  const sizes: number[] = []
+  page.on('response', (response) => { if (response.url().includes('/console/assets/')) sizes.push(Number(response.headers()['content-length'])) })
+  await page.reload()
+  await page.getByText('events_with_person', { exact: true }).last().waitFor()
+  const editor = page.getByLabel('Query', { exact: true })
+  await editor.focus()
+  await page.keyboard.press('Control+a')
+  await page.keyboard.type('SELECT event, count() AS n FROM even')
+  await page.getByRole('option', { name: /^events table/ }).waitFor()
+  await page.keyboard.press('Tab')
+  await page.keyboard.type(" WHERE event = 'pai")
+  await page.getByRole('option', { name: /^paid/ }).waitFor()
+  await page.keyboard.press('Enter')
+  await page.keyboard.type("' GROUP BY event")
+  t.equal(await editor.inputValue(), "SELECT event, count() AS n FROM events WHERE event = 'paid' GROUP BY event")
+  t.equal(await page.locator('.editor pre').textContent(), `${await editor.inputValue()}\n`, 'the colours lie below the same text')
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('Control+Enter')
+  await page.getByText(/^1 row · /).waitFor()
+  t.same(await cells(page), ['paid', '2'])
+  await page.keyboard.press('Tab')
+  t.equal(await page.evaluate(() => (globalThis as any).document.activeElement?.textContent), 'Run', 'Tab leaves the editor')
+  await editor.focus()
+  await page.keyboard.press('Control+z')
+  t.not(await editor.inputValue(), '', 'undo is the one of the browser')
+
+  await page.getByRole('button', { name: 'Bars' }).click()
+  await page.getByRole('img', { name: /^n along event, 1 bars/ }).waitFor()
+  const weight = sizes.reduce((sum, size) => sum + size, 0)
+  t.ok(weight > 15_000 && weight < 90_000, `${weight} bytes with the first load`)
+  const screen = await page.evaluate(() => (globalThis as any).performance.getEntriesByType('resource').filter((each: any) => /sql-screen|result-chart/.test(each.name)).map((each: any) => each.encodedBodySize) as number[])
+  t.equal(screen.length, 2)
+  t.ok(screen.reduce((sum, size) => sum + size, 0) < SCREEN_BYTES, String(screen))
+  t.same(problems, [])
+  await context.close()
+})
+
+t.test('numbers keep their digits, text stays text, long values open, and pages follow', async (t) => {
+  const { context, page, problems } = await open('/projects/1/sql')
+  await run(page, `SELECT toUInt64(18446744073709551615) AS big, toDecimal128('12345678901234567890.55', 2) AS money, NULL AS nothing,
+    (SELECT min(event) FROM events) AS hostile, 'a\u202eb\u200bc' AS marks, repeat('x', 1000000) AS long`)
+  await page.getByText(/^1 row · /).waitFor()
+  const shown = await cells(page)
+  t.same(shown.slice(0, 5), ['18446744073709551615', '12345678901234567890.55', 'NULL', HOSTILE, 'a\\u{202e}b\\u{200b}c'])
+  await page.getByRole('button', { name: /^x+… 1,000,000 characters/ }).click()
+  await page.getByRole('dialog').getByText('The first 100,000 of 1,000,000 characters.').waitFor()
+  await page.keyboard.press('Escape')
+  // The focus returns to where it was, and must have before the next key.
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  t.equal(await page.evaluate(() => (globalThis as any).hacked), undefined)
+
+  await run(page, 'SELECT number FROM numbers(100000)')
+  await page.getByText('First 1,000 rows; there are more.').waitFor()
+  await page.getByText('1 to 100 of 1,000').waitFor()
+  await page.getByRole('button', { name: 'Next' }).click()
+  t.equal((await cells(page))[0], '100')
+  t.equal(await page.locator('.result tbody tr').count(), 100, 'never more than a page is drawn')
+
+  await run(page, 'SELECT 1 WHERE 0')
+  await page.getByText('no row meets its conditions').waitFor()
+  t.same(problems, [])
+  await context.close()
+})
+
+t.test('an error is told with its place and what to do, and marked in the editor', async (t) => {
+  const { context, page } = await open('/projects/1/sql')
+  await run(page, 'SELECT event\nFROM events\nGROUP event')
+  const alert = page.getByRole('alert')
+  await alert.getByText('Syntax error', { exact: true }).waitFor()
+  t.equal(await page.locator('.sql-wrong').innerText(), 'event')
+  const caret = async (): Promise<number> => await page.getByLabel('Query', { exact: true }).evaluate((area: any) => area.selectionStart as number)
+  t.equal(await caret(), 31)
+  await page.getByLabel('Query', { exact: true }).press('Control+Home')
+  await alert.getByRole('button', { name: 'Go to line 3, column 7' }).click()
+  await waitFor(async () => await caret() === 31)
+  await run(page, 'SELECT groupArray(number) FROM numbers(100000000) SETTINGS max_memory_usage = 10000000')
+  await alert.getByText(/^Limit of memory\. Ask for fewer days/).waitFor()
+  await run(page, 'TRUNCATE TABLE events')
+  await alert.getByText(/^Analysts only read/).waitFor()
+  await context.close()
+})
+
+t.test('a long query shows its progress, and cancelling ends it in ClickHouse', async (t) => {
+  const { context, page, problems } = await open('/projects/1/sql')
+  const running = async (): Promise<unknown[]> => await stack.select("SELECT 1 FROM system.processes WHERE query LIKE '%sipHash64(number))' AND user = 'analyst'")
+  await run(page, LONG)
+  await page.getByText(/[1-9][\d,]* of 1,000,000,000,000 rows read/).waitFor({ timeout: 30_000 })
+  t.equal((await running()).length, 1)
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  await page.getByText('Cancelled: ClickHouse has stopped the query.').waitFor()
+  await waitFor(async () => (await running()).length === 0, { timeoutMs: 20_000 })
+
+  await run(page, LONG)
+  await waitFor(async () => (await running()).length === 1, { timeoutMs: 20_000 })
+  await page.getByRole('link', { name: 'Events', exact: true }).click()
+  await waitFor(async () => (await running()).length === 0, { timeoutMs: 20_000 })
+  t.same(problems, [])
+  await context.close()
+})
+
+t.test('a query is saved, opened by its link with values and chart, changed, and deleted', async (t) => {
+  const { context, page, problems } = await open('/projects/1/sql')
+  await write(page, 'SELECT toDate(timestamp) AS day, count() AS events FROM events WHERE event = {name:String} GROUP BY day ORDER BY day')
+  await page.getByLabel('name').fill('paid')
+  await page.getByRole('button', { name: 'Run' }).click()
+  await page.getByText(/^2 rows · |^1 row · /).waitFor()
+  await page.getByRole('button', { name: 'Line' }).click()
+  await page.getByRole('button', { name: 'Save …' }).click()
+  await page.getByRole('dialog').getByLabel('Name').fill(`Paid by day ${HOSTILE}`)
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: `Paid by day ${HOSTILE}`, level: 1 }).waitFor()
+  t.match(page.url(), /\/sql\?saved=\d+$/)
+  t.match(await stack.sql`SELECT parameters, chart FROM saved_queries`, [{ parameters: { name: 'paid' }, chart: { kind: 'line' } }])
+
+  const { context: other, page: link } = await open(new URL(page.url()).pathname.replace('/console', '') + new URL(page.url()).search)
+  await link.getByRole('heading', { name: /^Paid by day/, level: 1 }).waitFor()
+  t.equal(await link.getByLabel('name').inputValue(), 'paid')
+  t.equal(await link.getByRole('region', { name: 'Result' }).count(), 0, 'nothing runs by opening a link')
+  await link.getByRole('button', { name: 'Run' }).click()
+  await link.getByRole('img', { name: /^events along day/ }).waitFor()
+  await link.getByLabel('name').fill('other')
+  await link.getByText('Changed, not saved.').waitFor()
+  await link.getByRole('button', { name: 'Save …' }).click()
+  await link.getByRole('dialog').getByLabel('Name').fill('')
+  await link.getByRole('dialog').getByLabel('Name').fill('Other')
+  await link.getByRole('button', { name: 'Save the changes' }).click()
+  await link.getByRole('heading', { name: 'Other', level: 1 }).waitFor()
+  await link.getByRole('button', { name: 'Save …' }).click()
+  await link.getByRole('button', { name: 'Save as a new one' }).click()
+  await link.getByRole('alert').getByText('There is already a saved query with this name.').waitFor()
+  await link.keyboard.press('Escape')
+  await link.getByRole('button', { name: 'Delete …' }).click()
+  await link.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+  await link.getByRole('heading', { name: 'SQL', level: 1 }).waitFor()
+  t.same(await stack.sql`SELECT 1 FROM saved_queries`, [])
+  await other.close()
+  t.same(problems, [])
+  await context.close()
+})
+
+t.test('a link holds the query itself, a sample is ready, and a result is downloaded', async (t) => {
+  const { context, page, problems } = await open('/projects/1/sql#' + new URLSearchParams({ sql: 'SELECT {n:UInt8} + 1 AS next', n: '4' }).toString())
+  t.equal(await page.getByLabel('Query', { exact: true }).inputValue(), 'SELECT {n:UInt8} + 1 AS next')
+  t.equal(new URL(page.url()).hash, '', 'it is taken out of the address')
+  const [csv] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'CSV' }).click()])
+  t.equal(await readFile((await csv.path()), 'utf8'), '"next"\n5\n')
+  const [parquet] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Parquet' }).click()])
+  t.equal(parquet.suggestedFilename(), 'result.parquet')
+  t.equal((await readFile(await parquet.path())).subarray(0, 4).toString(), 'PAR1')
+
+  await page.getByRole('link', { name: 'Trend' }).click()
+  await waitFor(async () => /ORDER BY day WITH FILL/.test(await page.getByLabel('Query', { exact: true }).inputValue()))
+  await page.getByLabel('event', { exact: false }).first().waitFor()
+  await page.locator('.parameters').getByLabel('event').fill('paid')
+  await page.locator('.parameters').getByLabel('from').fill('2026-01-01')
+  await page.locator('.parameters').getByLabel('to', { exact: false }).last().fill('2026-01-11')
+  await page.getByRole('button', { name: 'Run' }).click()
+  await page.getByText(/^10 rows · /).waitFor()
+  t.same(problems, [])
+  await context.close()
+})
+
+t.test('a key for one project, or without the scope, is offered no SQL', async (t) => {
+  for (const [scopes, projectIds] of [[['*'], [1]], [['event_definition:read'], null]] as const) {
+    const { key } = await createPersonalKey(stack.sql, { email: 'admin@millrace.localhost', label: 'sql', scopes: [...scopes], projectIds: projectIds === null ? null : [...projectIds], expiresAt: null })
+    const { context, page } = await open('/projects/1/sql', { key })
+    await page.getByText('There is no such page, or your key may not see it.').waitFor()
+    t.equal(await page.getByRole('link', { name: 'SQL' }).count(), 0)
+    await context.close()
+  }
+  const { key } = await createPersonalKey(stack.sql, { email: 'admin@millrace.localhost', label: 'sql', scopes: ['query:read'], projectIds: null, expiresAt: null })
+  const { context, page } = await open('/projects/1/sql', { key })
+  await run(page, 'SELECT 41 + 1')
+  await page.getByRole('cell', { name: '42' }).waitFor()
+  t.equal(await page.getByRole('button', { name: 'Save …' }).count(), 0, 'it may not save')
+  await context.close()
+})
+
+t.test('typing does not lag in a long query', async (t) => {
+  const { context, page } = await open('/projects/1/sql')
+  const line = "SELECT event, JSONExtractString(properties, 'plan') AS plan, count() FROM events WHERE project_id = 1 GROUP BY event, plan;\n"
+  await write(page, line.repeat(160))
+  const editor = page.getByLabel('Query', { exact: true })
+  await editor.press('Control+End')
+  const [least, characters] = await editor.evaluate(async (area: any) => {
+    let least = Infinity
+    for (let index = 0; index < 20; index++) {
+      const before = performance.now()
+      ;(globalThis as any).document.execCommand('insertText', false, 'x')
+      await new Promise((resolve) => (globalThis as any).requestAnimationFrame(resolve))
+      // What else runs on the machine makes a key slower, and none faster.
+      least = Math.min(least, performance.now() - before)
+    }
+    return [least, area.value.length] as [number, number]
+  })
+  t.ok(characters > 19_000)
+  t.ok(least < 100, `${least} ms a key`)
+  await context.close()
+})
+
+t.test('the screen is accessible and fits, light and dark, from 360 to 2,560 pixels', async (t) => {
+  for (const [colorScheme, width] of [['light', 360], ['dark', 1280], ['light', 2560], ['dark', 360]] as const) {
+    const { context, page, problems } = await open('/projects/1/sql', { colorScheme, viewport: { width, height: 900 } })
+    await run(page, "SELECT toDate('2026-01-01') + number AS day, number AS n, number * 2 AS m, 'a text' AS word FROM numbers(30) -- all kinds")
+    await page.getByText(/^30 rows · /).waitFor()
+    await page.getByRole('button', { name: 'Line' }).click()
+    await page.getByRole('img', { name: /^n, m along day/ }).waitFor()
+    await page.getByText('events', { exact: true }).last().click()
+    const check = async (what: string): Promise<void> => {
+      const { violations } = await new AxeBuilder({ page }).analyze()
+      t.same(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`), [], `${what} ${colorScheme} ${width}`)
+      t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth <= (globalThis as any).innerWidth), `${what} fits ${width}`)
+    }
+    await check('result')
+    await write(page, 'SELECT 1 +')
+    await page.keyboard.press('Control+Enter')
+    await page.getByRole('alert').waitFor()
+    await page.getByLabel('Query', { exact: true }).fill('SELECT ev')
+    await page.keyboard.press('End')
+    await page.keyboard.press('Control+Space')
+    await page.getByRole('listbox').waitFor()
+    await check('error and completion')
+    t.same(problems, [])
+    await context.close()
+  }
+})
