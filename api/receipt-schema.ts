@@ -77,7 +77,7 @@ const properties = {
     last: { type: 'array', items: duplicate, description: 'At most five, newest first.' }
   }),
   dead_letter: only('dead_letter', {
-    id: integer, stage: text, reason: text, time, error: text, sequence: nullable(integer, 'Stream sequence of its message.'), replayable: { type: 'boolean' }
+    id: integer, event: nullable(text, 'Name of the event.'), stage: text, reason: text, time, error: text, sequence: nullable(integer, 'Stream sequence of its message.'), replayable: { type: 'boolean' }
   }),
   waiting: only('waiting', waiting),
   dropped: only('dropped', { reason: text, received_at: time, received_by: process }),

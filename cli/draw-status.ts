@@ -7,6 +7,9 @@ const CLIENTS = {
   'no answer': 'captures get no answer'
 } as const
 
+/** Share of the room for dead letters from which on a reader is warned. */
+const FULL_SOON = 0.8
+
 /** Shown for a figure that is unknown. */
 const UNKNOWN = 'unknown'
 
@@ -40,7 +43,7 @@ export function drawStatus (status: Status): string {
     ]),
     ...Object.entries(pipeline.partitions).map(([partition, { pendingMessages, pendingBytes, lagSeconds, healthy }]) =>
       row(`  ${partition}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
-    row('dead letters', pipeline.deadLetterFill === null ? UNKNOWN : pipeline.deadLetterFill >= 0.8 ? 'full soon' : '',
+    row('dead letters', pipeline.deadLetterFill === null ? UNKNOWN : pipeline.deadLetterFill >= FULL_SOON ? 'full soon' : '',
       pipeline.deadLetterFill === null ? [] : [number(pipeline.deadLetters), `${Math.round(pipeline.deadLetterFill * 100)} % full`]),
     row('books', status.books === null ? UNKNOWN : isBalanced(status.books) ? 'ok' : 'differ', status.books === null
       ? []
@@ -60,10 +63,25 @@ export function drawStatus (status: Status): string {
     ]),
     '',
     ...(Object.keys(ingest.dropped).length === 0 ? [] : [`dropped since start: ${Object.entries(ingest.dropped).map(([reason, count]) => `${reason} ${number(count)}`).join(', ')}`]),
-    ...(status.behind.length === 0 ? [] : [`BEHIND ${status.behind.map(({ part, lagSeconds }) => `${part} by ${seconds(lagSeconds)}`).join('; ')}`]),
-    status.stuck.length === 0 ? 'nothing is stuck' : `STUCK  ${status.stuck.join('; ')}`
+    ...findings(status)
   ]
   return `${lines.join('\n')}\n`
+}
+
+/** What is wrong, the worst last, where a reader looks first. */
+function findings ({ behind, stuck, books, backup, pipeline }: Status): string[] {
+  const isFull = pipeline.deadLetterFill !== null && pipeline.deadLetterFill >= FULL_SOON
+  const found = [
+    ...(behind.length === 0 ? [] : [`BEHIND ${behind.map(({ part, lagSeconds }) => `${part} by ${seconds(lagSeconds)}`).join('; ')}`]),
+    ...(backup.failed ? ['BACKUP FAILED  see npx millrace backups'] : []),
+    ...(isFull ? ['DEAD LETTERS ARE FULL SOON  see npx millrace dead-letters stats'] : []),
+    ...(stuck.length === 0 ? [] : [`STUCK  ${stuck.join('; ')}`]),
+    // Events that are gone do not come back by waiting.
+    ...(books === null || isBalanced(books)
+      ? []
+      : [`BOOKS DIFFER  ${number(books.missing)} events are missing and ${number(books.extra)} too many: npx millrace audit names the minutes`])
+  ]
+  return found.length === 0 ? ['nothing is stuck'] : found
 }
 
 function isBalanced ({ missing, extra }: NonNullable<Status['books']>): boolean {
@@ -87,7 +105,7 @@ function oneLine (text: string): string {
 }
 
 function row (name: string, state: string, cells: readonly string[]): string {
-  return `${name.padEnd(16)}${state.padEnd(10)}${cells.map((cell) => cell.padEnd(26)).join('')}`.trimEnd()
+  return `${name.padEnd(16)}${state.padEnd(10)}${cells.map((cell) => `${cell.padEnd(25)} `).join('')}`.trimEnd()
 }
 
 function number (value: number | null): string {

@@ -27,7 +27,16 @@ export function collectIds (text: string, before: number[] = []): number[] {
 
 /** Reads values of an option that may be repeated, or list several with commas. */
 export function collectStrings (text: string, before: string[] = []): string[] {
-  return [...before, ...text.split(',').map((item) => item.trim()).filter((item) => item !== '')]
+  const items = text.split(',').map((item) => item.trim()).filter((item) => item !== '')
+  if (items.length === 0) throw new InvalidArgumentError('Give a value.')
+  return [...before, ...items]
+}
+
+const COLLECTORS: readonly unknown[] = [collectIds, collectStrings]
+
+/** Whether an option with this reader may be given several times. */
+export function isRepeatable (read: unknown): boolean {
+  return COLLECTORS.includes(read)
 }
 
 /** Reads an IANA time zone. */

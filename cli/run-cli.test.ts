@@ -102,6 +102,26 @@ t.test('exits with 2 for a command line that is wrong', async (t) => {
   t.match((await run('projects --help')).out, /rotate-key/)
 })
 
+t.test('refuses a repeated option, an empty value, and a project that does not exist, in every command', async (t) => {
+  const { url } = await createTestPostgres(t)
+  const run = async (...args: string[]): Promise<Captured> => await runIn({ DATABASE_URL: url, NATS_URL: 'nats://127.0.0.1:9' }, args)
+
+  for (const args of [
+    ['audit', '--project', '1', '--project', '2'], ['event', '--distinct-id', 'a', '--distinct-id', 'b'], ['events', 'tail', '--event', 'a', '--event', 'b'],
+    ['persons', 'list', '--project', '1', '--limit', '1', '--limit', '2'], ['dead-letters', 'list', '--stage', 'writer', '--stage', 'schema']
+  ]) t.match(await run(...args), { code: 2, err: /is given twice; give it once/ }, args.join(' '))
+  for (const args of [
+    ['audit', '--project', ''], ['event', ''], ['event', '--distinct-id', ' '], ['events', 'tail', '--event', ''], ['dead-letters', 'list', '--event', ''],
+    ['keys', 'create', '--scope', ','], ['status', '--ingest', ''], ['persons', 'show', '', '--project', '1'], ['backup', '']
+  ]) t.match(await run(...args), { code: 2, err: /give a value/i }, args.join(' '))
+  t.match(await run('keys', 'create', '--project', '7', '--project', '8'), { code: 1, err: /there is no user yet/ }, 'an option that collects')
+  t.match(await run('dead-letters', 'list', '--from', '2026-01-02', '--to', '2026-01-01'), { code: 2, err: /--from must be before --to/ })
+
+  for (const args of [['persons', 'list'], ['schemas', 'list']]) {
+    t.match(await run(...args, '--project', '999'), { code: 1, out: '', err: /there is no project 999/ }, args.join(' '))
+  }
+})
+
 t.test('finds the services of the stack that runs on the data directory', async (t) => {
   const { url, run } = await createCli(t)
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-cli-'))

@@ -4,6 +4,7 @@ import { MillraceError } from '../platform/errors.ts'
 import { classifyPostgresError } from '../platform/postgres/postgres-errors.ts'
 import { isUnavailable } from '../platform/store-errors.ts'
 import { readVersion } from '../schema/version.ts'
+import { checkOptions } from './check-options.ts'
 import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceTimeoutError, type CliContext, type CliWorld, type ServiceName } from './cli-context.ts'
 import { addAuditCommands } from './commands/audit.ts'
 import { addBackupCommands } from './commands/backup.ts'
@@ -23,6 +24,7 @@ import { addServiceCommands } from './commands/service.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { addUpgradeCommands, UPGRADE_WAITS } from './commands/upgrade.ts'
 import { addWatermarkCommands } from './commands/watermark.ts'
+import { NO_ANSWER } from './optional-services.ts'
 import { readDuration } from './read-arguments.ts'
 
 /** Adds the commands of one group, such as `keys create`. A new group is one file, and one name in `GROUPS`. */
@@ -44,7 +46,7 @@ export const EXIT = {
   /** The command line is wrong; nothing was done. */
   wrongCommandLine: 2,
   /** A service refuses connections or does not answer: changes may be done or not. */
-  noAnswer: 3,
+  noAnswer: NO_ANSWER,
   /** Of `upgrade --check`: something is to be done. */
   upgradeWaits: UPGRADE_WAITS
 } as const
@@ -63,7 +65,7 @@ export async function runCli (args: readonly string[], world: CliWorld): Promise
     return context.exitCode
   } catch (error) {
     // Commander has written its own message; help and version are not failures.
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.wrongCommandLine
+    if (error instanceof CommanderError && !(error instanceof InvalidArgumentError)) return error.exitCode === 0 ? EXIT.done : EXIT.wrongCommandLine
     const unavailable = isUnavailable(error) ? await context.findUnavailable() : []
     const { exitCode, message } = describeFailure(error, unavailable)
     context.stderr.write(`millrace: ${message}\n`)
@@ -88,6 +90,7 @@ function buildProgram (context: CliContext): Command {
       writeErr: (text) => { context.stderr.write(text) }
     })
   for (const add of GROUPS) add(program, context)
+  checkOptions(program)
   return program
 }
 
@@ -108,7 +111,9 @@ function describeFailure (
   if (error instanceof ServiceTimeoutError || (error instanceof MillraceError && isUnavailable(error))) {
     return { exitCode: EXIT.noAnswer, message: error.message }
   }
-  if (error instanceof MillraceError || error instanceof InvalidArgumentError) return failed(error.message)
+  // Of an action, such as two options that contradict each other: Commander has not seen it.
+  if (error instanceof InvalidArgumentError) return { exitCode: EXIT.wrongCommandLine, message: error.message }
+  if (error instanceof MillraceError) return failed(error.message)
   const message = error instanceof Error ? error.message : String(error)
   const postgres = classifyPostgresError(error)
   if (postgres.action === 'repair' || postgres.name === 'check_violation') return failed(`${postgres.why} (${message})`)

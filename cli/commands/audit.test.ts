@@ -1,13 +1,17 @@
 import t from 'tap'
 import { makeEvents, publishEvents } from '../../pipeline/testing/publish-events.ts'
 import { startTestPartition, startTestStores, waitUntilStored } from '../../pipeline/testing/start-test-partition.ts'
+import { createTestPostgres } from '../../test/support/test-stores.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
 t.test('prints the equation of each project, and fails when the table was changed by hand', async (t) => {
   const stores = await startTestStores(t)
   const { nats, clickhouse } = stores
-  const run = async (line: string): Promise<Captured> =>
-    await runCaptured(['audit', ...line.split(' ')], { NATS_URL: nats.url, CLICKHOUSE_URL: clickhouse.url })
+  const postgres = await createTestPostgres(t)
+  await postgres.sql`INSERT INTO projects (id, name) VALUES (2, 'two')`
+  const run = async (line: string, env = { NATS_URL: nats.url }): Promise<Captured> =>
+    await runCaptured(['audit', ...line.split(' ')], { CLICKHOUSE_URL: clickhouse.url, DATABASE_URL: postgres.url, ...env })
   t.match(await run('--project 2'), { code: 0, out: /nothing to compare: the pipeline has kept no books yet/ })
 
   await startTestPartition(t, stores)
@@ -31,6 +35,14 @@ t.test('prints the equation of each project, and fails when the table was change
     drift: [{ project: 2, missing: 1, extra: 0 }]
   })
   t.match(await run('--project 1'), { code: 0 })
+  t.match(await run('--project 999'), { code: 1, out: '', err: /there is no project 999/ })
+
+  const apart = await waitFor(async () => {
+    const answer = await run('--project 2', { NATS_URL: 'nats://127.0.0.1:9' })
+    return answer.out.includes('\n2 ') && answer
+  }, { timeoutMs: 30_000 })
+  t.match(apart, { code: 3, out: /\n2 +7 +0 +4 +2 +0 +0 +1 +0 +0 +0\n\nnot compared: /, err: /^nats does not answer: the books cannot be compared/ })
+  t.notMatch(apart.out, /drift/)
 })
 
 t.test('says which argument is wrong', async (t) => {

@@ -5,6 +5,7 @@ import { purgeDeadLetters, replayDeadLetters } from '../../platform/dead-letters
 import { MillraceError } from '../../platform/errors.ts'
 import { DEAD_LETTER_STAGES, type DeadLetterStage } from '../../schema/streams.ts'
 import type { CliContext } from '../cli-context.ts'
+import { requireProject } from '../optional-services.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readId, readInstant } from '../read-arguments.ts'
 
@@ -30,7 +31,9 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
   addFilterOptions(group.command('list').description('list dead letters, oldest first'))
     .option('--limit <number>', 'maximum number of dead letters', readCount, 100)
     .action(async (options: FilterOptions) => {
-      const letters = await listDeadLetters(await context.nats(), { ...toFilter(options), limit: options.limit ?? 100 })
+      const filter = toFilter(options)
+      const letters = await listDeadLetters(await context.nats(), { ...filter, limit: options.limit ?? 100 })
+      if (letters.length === 0) await checkProject(context, options)
       printRows(context, letters, [
         ['id', ({ id }) => id],
         ['time', ({ time }) => time],
@@ -54,7 +57,10 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
 
   addFilterOptions(group.command('stats').description('count dead letters by stage, reason and project'))
     .action(async (options: FilterOptions) => {
-      printRows(context, await countDeadLetters(await context.nats(), toFilter(options)), [
+      const filter = toFilter(options)
+      const counts = await countDeadLetters(await context.nats(), filter)
+      if (counts.length === 0) await checkProject(context, options)
+      printRows(context, counts, [
         ['stage', ({ stage }) => stage],
         ['reason', ({ reason }) => reason],
         ['project', ({ project }) => project],
@@ -67,7 +73,9 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
 
   addWorkOptions(group.command('replay').description('publish dead letters again where they came from; safe to repeat'))
     .action(async (id: number | undefined, options: WorkOptions) => {
-      const result = await replayDeadLetters(await context.nats(), { ...toFilter(options), ...toWork(id, options) })
+      const work = { ...toFilter(options), ...toWork(id, options) }
+      const result = await replayDeadLetters(await context.nats(), work)
+      if (result.matched === 0) await checkProject(context, options)
       if (id !== undefined && result.matched === 0) throw unknownLetter(id)
       printFields(context, { ...result }, options)
     })
@@ -78,6 +86,7 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
       const dryRun = options.dryRun === true || options.yes !== true
       const work = { ...toFilter(options), ...toWork(id, options), dryRun }
       const result = await purgeDeadLetters(await context.nats(), work)
+      if (result.matched === 0) await checkProject(context, options)
       if (id !== undefined && result.matched === 0) throw unknownLetter(id)
       printFields(context, { ...result }, options)
       if (dryRun && options.dryRun !== true) context.stderr.write('Nothing was deleted: add --yes to delete them.\n')
@@ -101,7 +110,12 @@ function addWorkOptions (command: Command): Command {
     .option('--dry-run', 'only count the dead letters')
 }
 
+async function checkProject (context: CliContext, { project }: FilterOptions): Promise<void> {
+  if (project !== undefined) await requireProject(context, project)
+}
+
 function toFilter ({ project, event, stage, reason, from, to }: FilterOptions): DeadLetterFilter {
+  if (from !== undefined && to !== undefined && from >= to) throw new InvalidArgumentError('--from must be before --to')
   return {
     ...(project === undefined ? {} : { project }),
     ...(event === undefined ? {} : { event }),

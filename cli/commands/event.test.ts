@@ -16,6 +16,7 @@ t.test('says what became of an event of a project, and of the events of a distin
     values: [{ project_id: 2, uuid: stored, event: 'paid', distinct_id: 'jo', timestamp: time, received_at: time, insert_token: 's:live.0:7-9@one' }]
   })
   await publishEvents(connection, [makeEvent({ project_id: 2, uuid: waiting, distinct_id: 'jo' })])
+  await postgres.sql`INSERT INTO projects (id, name) VALUES (1, 'one'), (2, 'two')`
   const env = { NATS_URL: url, CLICKHOUSE_URL: clickhouse.url, DATABASE_URL: postgres.url }
   const run = async (...args: string[]): Promise<Captured> => await runCaptured(['event', ...args], env)
   const runJson = async (...args: string[]): Promise<Record<string, unknown>> => JSON.parse((await run(...args, '--json')).out)
@@ -28,6 +29,8 @@ t.test('says what became of an event of a project, and of the events of a distin
   t.match(await runJson(unknown, '--project', '2'), { fate: 'unknown', may_be_in: [], searched: { messages: 1, of: 1 } })
   t.match((await run(unknown)).out, /fate +unknown\nmay_be_in +-\nsearched +1 of 1 messages\n/)
   t.match(await runJson(stored), { fate: 'unknown', project: 1 })
+  t.match(await run(stored, '--project', '99'), { code: 1, out: '', err: /there is no project 99/ })
+  t.match(await run('--distinct-id', 'jo', '--project', '99'), { code: 1, out: '', err: /there is no project 99/ })
 
   t.match((await run('--distinct-id', 'jo', '--project', '2')).out,
     new RegExp(`^RECEIVED +FATE +UUID +EVENT\n\\S+ +waiting +${waiting} +order paid\n\\S+ +stored +${stored} +paid\n$`))

@@ -4,6 +4,7 @@ import { findReceipt, type FindReceiptDeps } from '../../platform/receipts/find-
 import { listReceipts } from '../../platform/receipts/list-receipts.ts'
 import { readSentUuid } from '../../platform/receipts/stored-events.ts'
 import type { CliContext } from '../cli-context.ts'
+import { requireProject } from '../optional-services.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { toDistinctId } from '../../platform/identity.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
@@ -40,6 +41,7 @@ async function printOne (
   context: CliContext, deps: FindReceiptDeps, { uuid, project, timestamp, ...output }: EventOptions & { uuid: string }
 ): Promise<void> {
   const receipt = await findReceipt({ projectId: project, uuid, timestamp: timestamp?.getTime() }, deps)
+  if (receipt.fate === 'unknown' || receipt.fate === 'deleted') await requireProject(context, project)
   const json = describeReceipt(uuid, receipt)
   printFields(context, output.json === true ? { ...json, project } : { uuid, project, ...flatten(json) }, output)
 }
@@ -50,13 +52,14 @@ async function printList (
   if (distinctId === undefined || distinctId === '') throw new MillraceError('MILLRACE_EVENT_NOT_NAMED', 'give the uuid of an event, or --distinct-id')
   const query = { projectId: project, distinctId: toDistinctId(distinctId), limit }
   const { receipts, searched } = await listReceipts(query, deps)
+  if (receipts.length === 0) await requireProject(context, project)
   const rows = receipts.map(({ uuid, receipt, receivedAt }) =>
     ({ ...describeReceipt(uuid, receipt), received_at: receivedAt }))
   printRows(context, rows, [
     ['RECEIVED', (row) => row.received_at],
     ['FATE', (row) => row.fate],
     ['UUID', (row) => row.uuid],
-    ['EVENT', (row) => row.stored?.event ?? row.waiting?.event ?? '-'],
+    ['EVENT', (row) => row.stored?.event ?? row.waiting?.event ?? row.dead_letter?.event ?? '-'],
     ['', (row) => row.dead_letter?.error ?? row.dropped?.reason ?? '']
   ], output)
   if (searched.searchedMessages < searched.of) {

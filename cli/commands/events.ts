@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { CliContext } from '../cli-context.ts'
+import { requireProject } from '../optional-services.ts'
 import { readCount, readId } from '../read-arguments.ts'
 
 interface TailOptions {
@@ -56,6 +57,7 @@ async function tail (context: CliContext, options: TailOptions): Promise<void> {
   const clickhouse = await context.clickhouse()
   let left = options.limit ?? Infinity
   const { rows: newest, place: start } = await readNewest(clickhouse, options)
+  if (newest.length === 0) await requireProject(context, options.project)
   let place = start
   let rows = newest
   for (;;) {

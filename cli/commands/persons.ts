@@ -5,6 +5,7 @@ import { deletePerson } from '../../platform/persons/delete-person.ts'
 import { findPersonByDistinctId, findPersonByUuid } from '../../platform/persons/person-ids.ts'
 import { countEventsOfPerson, listPersons, type Person, readPerson } from '../../platform/persons/read-persons.ts'
 import type { CliContext } from '../cli-context.ts'
+import { requireProject } from '../optional-services.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readDuration, readId } from '../read-arguments.ts'
 
@@ -35,7 +36,9 @@ export function addPersonsCommands (program: Command, context: CliContext): void
         ...(distinctId === undefined ? {} : { distinctIdPrefix: distinctId }),
         ...(property === undefined ? {} : { property })
       }
-      printRows(context, await listPersons(await context.postgres(), project, filter), [
+      const persons = await listPersons(await context.postgres(), project, filter)
+      if (persons.length === 0) await requireProject(context, project)
+      printRows(context, persons, [
         ['id', ({ uuid }) => uuid],
         ['created', ({ createdAt }) => createdAt],
         ['identified', ({ isIdentified }) => isIdentified ? 'yes' : 'no'],

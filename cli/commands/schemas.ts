@@ -8,6 +8,7 @@ import { SCHEMA_MODES, type SchemaMode } from '../../platform/event-schemas/acti
 import { checkStoredEvents, countStoredEvents, type SchemaPrediction } from '../../platform/event-schemas/check-stored-events.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { CliContext } from '../cli-context.ts'
+import { requireProject } from '../optional-services.ts'
 import { readCount, readId, readString } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printFields, printRows, startProgressBar } from '../terminal-output.ts'
 
@@ -26,6 +27,7 @@ export function addSchemasCommands (program: Command, context: CliContext): void
   addCommon(group.command('list').description('list the schemas of a project'))
     .action(async ({ project, ...output }: SchemaOptions) => {
       const { results } = await listEventSchemas(await context.postgres(), project, { limit: 1000, offset: 0 })
+      if (results.length === 0) await requireProject(context, project)
       printRows(context, results, [
         ['event', ({ event }) => event],
         ['mode', ({ mode }) => mode],
@@ -71,7 +73,9 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       const compiled = compileDraft(draft)
       const clickhouse = await context.clickhouse()
       const query = { projectId: project, event, days, limit, now: context.now() }
-      const bar = startProgressBar(context, 'checking', await countStoredEvents(clickhouse, query), (events) => `${events} events`)
+      const total = await countStoredEvents(clickhouse, query)
+      if (total === 0) await requireProject(context, project)
+      const bar = startProgressBar(context, 'checking', total, (events) => `${events} events`)
       let shown = 0
       const onProgress = (events: number): void => {
         bar.add(events - shown)

@@ -22,6 +22,8 @@ t.test('shows the watermark and who holds it back, and forgets a folder that is 
   t.match(JSON.parse(out), {
     complete_through: '2026-01-02T00:00:00.000Z', held_by: 'ingest ab', ingest: [{ id: 'ab', host: 'one', spoolBytes: 9 }]
   })
+  const apart = await runCaptured(['watermark'], { NATS_URL: 'nats://127.0.0.1:9', CLICKHOUSE_URL: clickhouse.url }, later)
+  t.match(apart, { code: 3, out: /^complete_through +2026-01-02/, err: 'nats does not answer: the ingest processes are not listed.\n' })
 
   t.match(await run('forget ab'), { code: 0, err: /add --yes/i, out: /ab +one/ })
   t.match(await run('forget cd'), { code: 1, err: /no spool folder has the id cd/ })

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { findIngest, forgetIngest, type KnownIngest, listIngest, readWatermark } from '../../platform/watermark.ts'
 import type { CliContext } from '../cli-context.ts'
+import { askNats } from '../optional-services.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
 
 /** `millrace watermark [forget]`. */
@@ -38,7 +39,8 @@ const COLUMNS = [
 ] as const
 
 async function show (context: CliContext, output: Output): Promise<void> {
-  const [watermark, ingest] = [await readWatermark(await context.clickhouse()), await listIngest(await context.nats())]
+  const watermark = await readWatermark(await context.clickhouse())
+  const ingest = await askNats(context, listIngest, 'the ingest processes are not listed')
   const fields = {
     complete_through: watermark?.completeThrough ?? null,
     updated_at: watermark?.updatedAt ?? null,
@@ -49,6 +51,7 @@ async function show (context: CliContext, output: Output): Promise<void> {
     return
   }
   printFields(context, fields, output)
+  if (ingest === null) return
   context.stdout.write('\n')
   printRows(context, ingest, COLUMNS, output)
 }

@@ -5,8 +5,10 @@ import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { onEachShard, queryRows } from '../clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../errors.ts'
 import { WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
-import { type BooksCheck, checkBooks, countStored, type Drift, storedByBooks } from './check-books.ts'
-import { type LedgerDeps, type LedgerSpan, readBooks } from './read-books.ts'
+import { checkBooks, countStored, type Drift, type StoredCounts, storedByBooks } from './check-books.ts'
+import {
+  type BookTotals, type LedgerDeps, type LedgerSpan, readBooks, readFirstMinute, readWrittenBooks
+} from './read-books.ts'
 
 /** accepted + replayed = stored + duplicates + deadLettered + deleted + changing + missing - extra. */
 export interface ProjectBooks {
@@ -20,7 +22,7 @@ export interface ProjectBooks {
   duplicates: number
   deadLettered: number
   deleted: number
-  /** Stored or removed while it was counted. */
+  /** Stored or removed while it was counted; without NATS also what is missing, extra, or not yet in the books. */
   changing: number
   missing: number
   extra: number
@@ -39,8 +41,8 @@ export interface LedgerAudit {
   drift: (Omit<Drift, 'projectId' | 'minute'> & { project: number, minute: string })[]
   /** Rows of inserts that were still under way: they may be too many, and are no drift yet. */
   unsettled: number
-  /** Messages that ingest published and the pipeline has not dealt with: on neither side. */
-  waitingMessages: number
+  /** Messages that ingest published and the pipeline has not dealt with: on neither side. null: NATS was not asked. */
+  waitingMessages: number | null
 }
 
 /** Minutes that are compared at a time: bounds the memory. */
@@ -65,7 +67,8 @@ export async function auditLedger (deps: LedgerDeps, span: LedgerSpan): Promise<
     const check = await checkBooks(deps, chunk, {
       countStored: async (each) => await countStored(deps, each), settleMs: SETTLE_MS
     })
-    addCheck(projects, check)
+    addBooks(projects, check.books.totals, check.stored)
+    addDrift(projects, check.drift)
     unsettled += check.unsettled
     for (const { projectId: project, minute, ...rows } of check.drift) {
       drift.push({ project, minute: toIso(minute), ...rows })
@@ -84,6 +87,34 @@ export async function auditLedger (deps: LedgerDeps, span: LedgerSpan): Promise<
   }
 }
 
+/**
+ * The equation of a span from ClickHouse alone, for when NATS does not answer. What is under way is known only there: a
+ * difference may be that, so nothing is called drift.
+ *
+ * @throws when ClickHouse does not answer.
+ */
+export async function auditWithoutNats (
+  deps: Omit<LedgerDeps, 'connection'>, span: LedgerSpan
+): Promise<LedgerAudit> {
+  const firstMinute = await readFirstMinute(deps)
+  const from = Math.min(span.to, Math.max(span.from, firstMinute))
+  const projects = new Map<number, ProjectBooks>()
+  for (let at = from; at < span.to; at += CHUNK_MINUTES) {
+    const chunk = { ...span, from: at, to: Math.min(span.to, at + CHUNK_MINUTES) }
+    addBooks(projects, await readWrittenBooks(deps, chunk), await countStored(deps, chunk))
+  }
+  await addDropped(deps, { ...span, from }, projects)
+  return {
+    from: toIso(span.from),
+    to: toIso(span.to),
+    booksSince: Number.isFinite(firstMinute) ? toIso(firstMinute) : null,
+    projects: [...projects.values()].sort((a, b) => a.project - b.project),
+    drift: [],
+    unsettled: 0,
+    waitingMessages: null
+  }
+}
+
 /** Says that the books of an audit do not balance. */
 export function driftError ({ drift }: LedgerAudit): MillraceError {
   const missing = drift.reduce((sum, each) => sum + each.missing, 0)
@@ -93,9 +124,11 @@ export function driftError ({ drift }: LedgerAudit): MillraceError {
     { details: { missing, extra } })
 }
 
-function addCheck (projects: Map<number, ProjectBooks>, { books, stored, drift }: BooksCheck): void {
-  for (const key of new Set([...books.totals.keys(), ...stored.keys()])) {
-    const totals = books.totals.get(key)
+function addBooks (
+  projects: Map<number, ProjectBooks>, books: ReadonlyMap<string, BookTotals>, stored: StoredCounts
+): void {
+  for (const key of new Set([...books.keys(), ...stored.keys()])) {
+    const totals = books.get(key)
     const rows = stored.get(key) ?? 0
     const project = projectOf(projects, readLedgerKey(key).projectId)
     project.accepted += totals?.accepted ?? 0
@@ -106,6 +139,9 @@ function addCheck (projects: Map<number, ProjectBooks>, { books, stored, drift }
     project.stored += rows
     project.changing += storedByBooks(totals) - (totals?.deletionsBegun ?? 0) - rows
   }
+}
+
+function addDrift (projects: Map<number, ProjectBooks>, drift: readonly Drift[]): void {
   for (const { projectId, missing, extra } of drift) {
     const project = projectOf(projects, projectId)
     project.missing += missing
@@ -115,7 +151,7 @@ function addCheck (projects: Map<number, ProjectBooks>, { books, stored, drift }
 }
 
 async function addDropped (
-  { clickhouse, cluster }: LedgerDeps, { from, to, projectId = 0 }: LedgerSpan, projects: Map<number, ProjectBooks>
+  { clickhouse, cluster }: Omit<LedgerDeps, 'connection'>, { from, to, projectId = 0 }: LedgerSpan, projects: Map<number, ProjectBooks>
 ): Promise<void> {
   const rows = await queryRows<{ project: number, dropped: string }>(clickhouse, `
     SELECT project_id AS project, sum(total) AS dropped FROM (

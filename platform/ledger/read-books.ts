@@ -57,6 +57,21 @@ export async function readBooks (deps: LedgerDeps, span: LedgerSpan): Promise<Bo
   return { totals, positions, openedAt: positions.size === 0 ? Infinity : openedAt }
 }
 
+/** The books of a span as far as the table has them: up to ten seconds behind the records. By `ledgerKey`. */
+export async function readWrittenBooks (
+  deps: Omit<LedgerDeps, 'connection'>, span: LedgerSpan
+): Promise<ReadonlyMap<string, BookTotals>> {
+  return new Map((await readTable(deps, span, [])).map(({ key, source, ...totals }) => [key, totals]))
+}
+
+/** The first minute of which the table has books; Infinity: none. Minutes since 1970. */
+export async function readFirstMinute ({ clickhouse, cluster }: Omit<LedgerDeps, 'connection'>): Promise<number> {
+  const [row] = await queryRows<{ minute: number, books: string }>(clickhouse, `
+    SELECT intDiv(toUnixTimestamp(min(minute)), 60) AS minute, count() AS books
+    FROM ${onEachShard(cluster, LEDGER_TABLE)} SETTINGS final = 0`)
+  return row === undefined || Number(row.books) === 0 ? Infinity : Number(row.minute)
+}
+
 function isWithin ({ from, to, projectId }: LedgerSpan, key: string): boolean {
   const { projectId: project, minute } = readLedgerKey(key)
   return minute >= from && minute < to && (projectId === undefined || project === projectId)
@@ -70,7 +85,7 @@ interface TableRow extends BookTotals {
 
 /** @param sources  Those whose totals are wanted apart. */
 async function readTable (
-  { clickhouse, cluster }: LedgerDeps, { from, to, projectId = 0 }: LedgerSpan, sources: readonly string[]
+  { clickhouse, cluster }: Omit<LedgerDeps, 'connection'>, { from, to, projectId = 0 }: LedgerSpan, sources: readonly string[]
 ): Promise<TableRow[]> {
   const rows = await queryRows<Record<string, string>>(clickhouse, `
     SELECT project_id AS project, intDiv(toUnixTimestamp(minute), 60) AS at, if(has({sources: Array(String)}, source), source, '') AS apart,

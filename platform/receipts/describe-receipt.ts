@@ -28,8 +28,8 @@ export function describeReceipt (uuid: string, receipt: Receipt): ReceiptJson {
     case 'stored':
       return { ...json, stored: describeStored(receipt.stored), duplicates: describeDuplicates(receipt.duplicates) }
     case 'dead_letter': {
-      const { id, stage, reason, time, error, subject, sequence } = receipt.letter
-      return { ...json, dead_letter: { id, stage, reason, time, error, sequence, replayable: subject !== null } }
+      const { id, event, stage, reason, time, error, subject, sequence } = receipt.letter
+      return { ...json, dead_letter: { id, event, stage, reason, time, error, sequence, replayable: subject !== null } }
     }
     case 'waiting': return { ...json, waiting: describeWaiting(receipt.waiting) }
     case 'dropped': {

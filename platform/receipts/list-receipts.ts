@@ -89,7 +89,8 @@ async function listLetters (
       if (performance.now() > deadline) break
       const [row] = await describe(body, letter.rows)
       if (row?.distinct_id !== distinctId || letter.uuid === null) continue
-      found.push({ uuid: letter.uuid, receivedAt: String(row.received_at), receipt: { fate: 'dead_letter', letter } })
+      const named = { ...letter, event: letter.event ?? String(row.event) }
+      found.push({ uuid: letter.uuid, receivedAt: String(row.received_at), receipt: { fate: 'dead_letter', letter: named } })
     }
   }
   return found

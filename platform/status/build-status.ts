@@ -16,7 +16,7 @@ export interface ClientView {
 export interface Status {
   /**
    * `down`: captures are refused or get no answer. `degraded`: clients are served, but something is stuck or
-   * unavailable. `behind`: everything works, but something has old work.
+   * unavailable, or the books do not balance. `behind`: everything works, but something has old work.
    */
   status: 'ok' | 'behind' | 'degraded' | 'down'
   clients: ClientView
@@ -120,11 +120,13 @@ export function buildStatus (before: Reading, now: Reading): Status {
       sum + rateOf(each, before, 'millrace_ingest_messages_total', { outcome: 'refused' }), 0)
   })
   const behind = findBehind(now)
+  const books = readBooks()
+  const isDrift = books !== null && books.missing + books.extra > 0
   const isDown = clients.captures === 'refused' || clients.captures === 'no answer'
   return {
     status: isDown
       ? 'down'
-      : stuck.length > 0 || clients.flags === 'no answer' ? 'degraded' : behind.length > 0 ? 'behind' : 'ok',
+      : stuck.length > 0 || clients.flags === 'no answer' || isDrift ? 'degraded' : behind.length > 0 ? 'behind' : 'ok',
     clients,
     stuck,
     behind,
@@ -163,7 +165,7 @@ export function buildStatus (before: Reading, now: Reading): Status {
       deadLetterFill: extreme(Math.max, values('pipeline', `${pipeline}_dead_letters_fill_ratio`)),
       definitionsAgeSeconds: extreme(Math.min, values('pipeline', `${pipeline}_definitions_age_seconds`))
     },
-    books: readBooks(),
+    books,
     backup: {
       ...readBackup((name) => extreme(Math.max, values('pipeline', `${pipeline}_backup_${name}`))),
       lastError: findBackupError(of(now, 'pipeline'))
