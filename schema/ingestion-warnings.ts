@@ -35,6 +35,7 @@ export const INGESTION_WARNINGS = {
   timestamp_too_old: 'replaced',
   timestamp_unreadable: 'replaced',
   uuid_invalid: 'replaced',
+  text_replaced: 'replaced',
   event_name_cut: 'cut',
   distinct_id_cut: 'cut',
   group_cut: 'cut',

@@ -1,6 +1,8 @@
 /** Warnings about events that are stored, but not in all as they were sent. */
 import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { MAX_DISTINCT_ID_LENGTH, MAX_GROUP_KEY_LENGTH, MAX_NAME_LENGTH } from '../../platform/identity.ts'
+import { isStorableText, REPLACEMENT } from '../../platform/storable-text.ts'
+import { GROUP_TYPE_SEPARATOR } from '../../schema/event-row.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 import { noteWarning } from '../capture/request-warnings.ts'
 import type { SentEvent } from '../capture/take-event.ts'
@@ -30,27 +32,91 @@ export function noteChanges (parts: NormalisedParts, context: RequestContext): v
   }
   if (missing !== undefined) noteWarning(context, 'visitor_unknown', sent, () => `no ${missing}`)
   if (mayBeDerived(row.uuid) && isDerived(sent.uuid)) noteWarning(context, 'uuid_invalid', sent, () => sent.uuid)
+  noteReplacedTexts(parts, context)
   if (row.event.length < sent.event.length) noteWarning(context, 'event_name_cut', sent, () => sent.event)
   if (row.distinctId.length >= MAX_DISTINCT_ID_LENGTH) {
-    const distinctId = sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id
+    const distinctId = sentId(parts)
     if (textOf(distinctId).length > row.distinctId.length) noteWarning(context, 'distinct_id_cut', sent, () => distinctId)
   }
+  if (row.event.charCodeAt(0) === DOLLAR) noteOtherIds(parts, context)
   if (row.groups.length > 0) noteGroups(parts, context)
   if (read.cut !== null) noteWarning(context, 'column_cut', sent, () => read.cut)
   if (read.undescribed !== null) noteWarning(context, 'property_not_described', sent, () => read.undescribed)
+}
+
+/** What is stored is the text that was sent, or another one: nearly always this is decided by one comparison. */
+function noteReplacedTexts (parts: NormalisedParts, context: RequestContext): void {
+  const { sent, row, read } = parts
+  if (row.event !== sent.event) noteIfReplaced(parts, context, sent.event)
+  const distinctId = sentId(parts)
+  if (row.distinctId !== distinctId) noteIfReplaced(parts, context, distinctId)
+  if (read.replaced !== null) noteWarning(context, 'text_replaced', sent, () => read.replaced)
+  // Their JSON keeps a NUL as an escape, and no half of a surrogate pair.
+  if (row.properties.includes(REPLACEMENT)) {
+    const name = findReplaced(parts.properties)
+    if (name !== undefined) noteWarning(context, 'text_replaced', sent, () => `in the property ${name}`)
+  }
+}
+
+/** Texts beside the id of the event, of persons and groups, by the name of the event. */
+const OTHER_IDS: Readonly<Record<string, readonly string[] | undefined>> = {
+  $identify: ['$anon_distinct_id'], $create_alias: ['alias'], $merge_dangerously: ['alias'], $groupidentify: ['$group_type', '$group_key']
+}
+
+const DOLLAR = 36
+
+function noteOtherIds (parts: NormalisedParts, context: RequestContext): void {
+  const { sent, properties, row } = parts
+  if (!Object.hasOwn(OTHER_IDS, row.event)) return
+  for (const name of OTHER_IDS[row.event] ?? []) {
+    const text = textOf(properties[name])
+    noteIfReplaced(parts, context, text)
+    const isOfGroup = row.event === '$groupidentify'
+    if (isLonger(text, name === '$group_key' ? MAX_GROUP_KEY_LENGTH : MAX_DISTINCT_ID_LENGTH)) {
+      noteWarning(context, isOfGroup ? 'group_cut' : 'distinct_id_cut', sent, () => text)
+    }
+  }
+}
+
+function noteIfReplaced ({ sent }: NormalisedParts, context: RequestContext, text: unknown): void {
+  if (typeof text === 'string' && !isStorableText(text)) noteWarning(context, 'text_replaced', sent, () => text)
+}
+
+/** The first property whose name or value has half of a surrogate pair. */
+function findReplaced (properties: Readonly<Record<string, unknown>>): string | undefined {
+  return Object.keys(properties).find((name) => !name.isWellFormed() || holdsLoneSurrogate(properties[name]))
+}
+
+/** Works off a list instead of calling itself, because a value may be nested deeper than the stack. */
+function holdsLoneSurrogate (root: unknown): boolean {
+  const todo = [root]
+  while (todo.length > 0) {
+    const value = todo.pop()
+    if (typeof value === 'string' && !value.isWellFormed()) return true
+    if (typeof value !== 'object' || value === null) continue
+    for (const name in value) todo.push(name, (value as Record<string, unknown>)[name])
+  }
+  return false
+}
+
+function sentId ({ sent, properties }: NormalisedParts): unknown {
+  return sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id
 }
 
 function noteGroups ({ sent, properties, row }: NormalisedParts, context: RequestContext): void {
   const groups = properties.$groups as Readonly<Record<string, unknown>>
   let given = 0
   let cut: string | null = null
+  let replaced: string | null = null
   for (const type in groups) {
     const key = groups[type]
     const text = typeof key === 'string' ? key : textOf(key)
     if (type === '' || text === '') continue
     given++
     if (isLonger(type, MAX_NAME_LENGTH) || isLonger(text, MAX_GROUP_KEY_LENGTH)) cut ??= `${type}: ${text}`
+    if (!isStorableText(type) || !isStorableText(text) || type.includes(GROUP_TYPE_SEPARATOR)) replaced ??= `${type}: ${text}`
   }
+  if (replaced !== null) noteWarning(context, 'text_replaced', sent, () => replaced)
   if (cut !== null) noteWarning(context, 'group_cut', sent, () => cut)
   if (given > row.groups.length / 2) noteWarning(context, 'too_many_groups', sent, () => `${given} groups`)
 }

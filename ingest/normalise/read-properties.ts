@@ -33,6 +33,8 @@ interface Edge {
   rule: NameRule
   /** Name as it appears in the text; null when the name is skipped. */
   name: string | null
+  /** That is not the name as it was sent. */
+  isReplaced: boolean
   /** Position among the promoted values; -1 for none. */
   promotedIndex: number
   next: Partial<Record<PropertyType, Shape>>
@@ -55,6 +57,8 @@ export interface ReadProperties {
   promoted: string[]
   /** A property whose column holds only the beginning of its value; null: none. */
   cut: string | null
+  /** A property whose name is described with U+FFFD in it, for what cannot be stored; null: none. */
+  replaced: string | null
   /** A property that is not described because its name is too long, or all are too many; null: none. */
   undescribed: string | null
 }
@@ -62,7 +66,7 @@ export interface ReadProperties {
 export type PropertyReader = (event: string, properties: Record<string, unknown>) => ReadProperties
 
 /** A name too long to be described; not remembered, or long names would fill the memory. */
-const OVERLONG: Edge = { rule: 'any', name: null, promotedIndex: -1, next: {} }
+const OVERLONG: Edge = { rule: 'any', name: null, isReplaced: false, promotedIndex: -1, next: {} }
 
 /**
  * Reads off the properties of an event what has columns of its own: the promoted values and the description.
@@ -74,6 +78,7 @@ export function createPropertyReader (now: () => number): PropertyReader {
   let nodes = 0
   /** About the event that is being read. */
   let cut: string | null = null
+  let replaced: string | null = null
   let undescribed: string | null = null
   let root = createShape(null, '')
 
@@ -82,7 +87,7 @@ export function createPropertyReader (now: () => number): PropertyReader {
       root = createShape(null, '')
       nodes = 0
     }
-    cut = undescribed = null
+    cut = replaced = undescribed = null
     const promoted = NOTHING_PROMOTED.slice()
     let shape = walk(root, 'e', properties, { prefix: '', promoted })
     if (event === '$groupidentify') {
@@ -93,7 +98,7 @@ export function createPropertyReader (now: () => number): PropertyReader {
       if (properties.$set !== undefined) shape = walk(shape, 'p', properties.$set, { prefix: '' })
     }
     if (shape.entries > MAX_ENTRIES) undescribed = `${shape.entries} properties`
-    return { types: event === '$$plugin_metrics' ? '' : textOf(shape), promoted, cut, undescribed }
+    return { types: event === '$$plugin_metrics' ? '' : textOf(shape), promoted, cut, replaced, undescribed }
   }
 
   function walk (
@@ -107,6 +112,7 @@ export function createPropertyReader (now: () => number): PropertyReader {
         if (edge === OVERLONG) undescribed = name
         continue
       }
+      if (edge.isReplaced) replaced = name
       const value = values[name]
       const type = inferType(edge.rule, value, now)
       if (edge.promotedIndex !== -1 && promoted !== undefined) promoted[edge.promotedIndex] = toPromoted(name, value)
@@ -129,9 +135,11 @@ export function createPropertyReader (now: () => number): PropertyReader {
     let edge = edges.get(key)
     if (edge === undefined) {
       if (Buffer.byteLength(name) > MAX_NAME_BYTES) return OVERLONG
+      const entry = cleanEntry(key, kind)
       edge = {
         rule: nameRuleOf(name),
-        name: kind === 'e' && SKIPPED.has(name) ? null : cleanEntry(key, kind),
+        name: kind === 'e' && SKIPPED.has(name) ? null : entry,
+        isReplaced: entry !== key,
         promotedIndex: kind === 'e' ? PROMOTED_INDEXES.get(name) ?? -1 : -1,
         next: {}
       }

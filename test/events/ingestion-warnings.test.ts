@@ -45,6 +45,7 @@ const EVENTS: [reason: WarningReason, event: unknown, value: string][] = [
   ['timestamp_in_future', { event: 'e', distinct_id: 'd', timestamp: '2199-01-01T00:00:00Z' }, '2199-01-01T00:00:00Z'],
   ['timestamp_too_old', { event: 'e', distinct_id: 'd', timestamp: '1970-01-01T00:00:00Z' }, '1970-01-01T00:00:00Z'],
   ['timestamp_unreadable', { event: 'e', distinct_id: 'd', timestamp: 'soon' }, 'soon'],
+  ['text_replaced', { event: 'e', distinct_id: 'a\0b' }, 'a\ufffdb'],
   ['uuid_invalid', { event: 'e', distinct_id: 'd', uuid: 'order 5' }, 'order 5'],
   ['event_name_cut', { event: 'n'.repeat(201), distinct_id: 'd' }, 'n'.repeat(200)],
   ['distinct_id_cut', { event: 'e', distinct_id: 'i'.repeat(201) }, 'i'.repeat(200)],
@@ -73,6 +74,34 @@ t.test('everything that is not stored as sent is counted by project and reason, 
     query: 'SELECT count() AS rows, uniqExact(source) AS sources FROM ingestion_warnings_by_source', format: 'JSONEachRow'
   })).json<Record<string, string>>()
   t.same(table, { rows: String(EVENTS.length), sources: '1' })
+})
+
+t.test('a text that cannot be stored is counted where it was replaced, and what can is not', async (t) => {
+  const { ingest, store, read } = await startSystem(t)
+  const about = (fields: Record<string, unknown>): object => ({ event: 'e', distinct_id: 'd', ...fields })
+  const replaced = [
+    [about({ event: 'a\0' }), 'a\ufffd'], [about({ distinct_id: 'b\0' }), 'b\ufffd'], [about({ distinct_id: 'c\ud800' }), 'c\ufffd'],
+    [about({ properties: { $groups: { ['g\0']: 'k' } } }), 'g\ufffd: k'], [about({ properties: { $groups: { g: 'k\0' } } }), 'g: k\ufffd'],
+    [about({ event: '$identify', properties: { $anon_distinct_id: 'f\0' } }), 'f\ufffd'], [about({ event: '$create_alias', properties: { alias: 'h\0' } }), 'h\ufffd'],
+    [about({ event: '$groupidentify', properties: { $group_type: 'g', $group_key: 'i\0' } }), 'i\ufffd'], [about({ properties: { ['p\0']: 1 } }), 'p\ufffd'],
+    [about({ properties: { cut: '\ud83d' } }), 'in the property cut'], [about({ properties: { deep: [{ q: { '\udc00': 1 } }] } }), 'in the property deep']
+  ] as const
+  const asSent = [
+    about({ event: 'a\ufffd', distinct_id: 'b\ufffd', properties: { $groups: { 'g\ufffd': 'k\ufffd' }, c: '\ufffd \\ud83d 😀', $device_id: 7 } }),
+    about({ distinct_id: 12 }), about({ event: '$identify', properties: { $anon_distinct_id: 'other' } })
+  ]
+
+  for (const [event, value] of replaced) {
+    t.equal((await ingest.post('/capture/', { api_key: PROJECT_KEY, ...event })).status, 200)
+    await store()
+    const [warning] = await read()
+    t.match(warning, { reason: 'text_replaced', effect: 'replaced', count: replaced.findIndex(([each]) => each === event) + 1 })
+    if (warning!.count <= 3) t.ok(warning!.samples.some((sample) => sample.value === value), value)
+  }
+  t.equal((await ingest.post('/batch/', { api_key: PROJECT_KEY, batch: asSent })).status, 200)
+  await store()
+  t.match(await read(), [{ reason: 'text_replaced', count: replaced.length }])
+  t.equal((await read()).length, 1)
 })
 
 t.test('dropped events are remembered by uuid, as many as a process may name in a minute', async (t) => {
@@ -106,6 +135,7 @@ t.test('a sample says which event of which SDK it was; large bodies are counted 
 
   t.match(await read(), [
     { reason: 'missing_event_name', count: 9, samples: [{ distinct_id: 'nameless', lib: 'web', lib_version: '1.2.3' }] },
+    { reason: 'text_replaced', count: 1, samples: [{ uuid: UUID, value: 'd\ufffd' }] },
     { reason: 'timestamp_unreadable', count: 1, samples: [{ event: 'paid', distinct_id: 'd\ufffd', uuid: UUID, lib: 'web', lib_version: '1.2.3', value: 'soon' }] }
   ])
 })
