@@ -65,7 +65,9 @@ export async function runCli (args: readonly string[], world: CliWorld): Promise
     return context.exitCode
   } catch (error) {
     // Commander has written its own message; help and version are not failures.
-    if (error instanceof CommanderError && !(error instanceof InvalidArgumentError)) return error.exitCode === 0 ? EXIT.done : EXIT.wrongCommandLine
+    if (error instanceof CommanderError && !(error instanceof InvalidArgumentError)) {
+      return error.exitCode === 0 ? EXIT.done : EXIT.wrongCommandLine
+    }
     const unavailable = isUnavailable(error) ? await context.findUnavailable() : []
     const { exitCode, message } = describeFailure(error, unavailable)
     context.stderr.write(`millrace: ${message}\n`)

@@ -26,7 +26,7 @@ export interface NormalisedParts {
 
 /** Notes everything that was replaced or cut. Costs some comparisons for an event that is stored as it came. */
 export function noteChanges (parts: NormalisedParts, context: RequestContext): void {
-  const { sent, properties, row, read, replaced, missing } = parts
+  const { sent, row, read, replaced, missing } = parts
   if (replaced) {
     noteWarning(context, whyReplaced(sent.timestamp, row.timestamp), sent, () => sent.timestamp ?? sent.offset)
   }
