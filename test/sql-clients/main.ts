@@ -1,6 +1,6 @@
 /**
  * `npm run test:sql-clients`: the clients of ClickHouse that people already have, unmodified, at pinned versions,
- * against the embedded server. They are installed at the first run (19 MB), apart from what Millrace itself needs.
+ * against the embedded server. They are installed at the first run (22 MB), apart from what Millrace itself needs.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
@@ -103,6 +103,26 @@ void t.test('@apla/clickhouse: reads rows and tells errors', async (t) => {
 
   t.same(data.map(({ event, n }: { event: string, n: unknown }) => [event, Number(n)]), [['paid', 5], ['seen', 5]])
   await t.rejects(client.querying('SELECT nope FROM events'), { message: /Code: 47\. .*UNKNOWN_IDENTIFIER/ })
+})
+
+void t.test('dbgate-plugin-clickhouse: shows the tables, views and rows of the database to an analyst', async (t) => {
+  // As DbGate itself hands its packages to its plugins.
+  Object.assign(globalThis, { DBGATE_PACKAGES: { 'dbgate-tools': require('dbgate-tools') } })
+  const [driver] = require('dbgate-plugin-clickhouse').drivers
+  await server.ask('CREATE VIEW millrace.payments AS SELECT * FROM millrace.events WHERE event = \'paid\'')
+  const handle = await driver.connect({ databaseUrl: url, user: 'analyst', password: TEST_PASSWORDS.analyst, database: 'millrace' })
+  const version = await driver.getVersion(handle)
+
+  t.match(version, { version: /^\d+\.\d+/ })
+  t.ok((await driver.listDatabases(handle)).some(({ name }: { name: string }) => name === 'millrace'))
+  const { tables, views } = await driver.analyseFull(handle, version)
+  const events = tables.find(({ pureName }: { pureName: string }) => pureName === 'events')
+  t.match(events, { tableEngine: 'MergeTree', tableRowCount: '10', sortingKey: { columns: [{ columnName: 'timestamp' }] } })
+  t.same(events.columns.map(({ columnName }: { columnName: string }) => columnName), ['uuid', 'timestamp', 'event', 'n'])
+  t.same(views.map(({ pureName }: { pureName: string }) => pureName), ['payments'])
+  t.match(await driver.query(handle, COUNTS), { columns: [{ columnName: 'event' }, { columnName: 'n' }], rows: [{ event: 'paid', n: '5' }, { event: 'seen', n: '5' }] })
+  t.match(await driver.query(handle, 'DROP TABLE events').catch((error: unknown) => error), { type: 'READONLY' })
+  await driver.close(handle)
 })
 
 // Idle sockets of the clients would keep the file from ending by itself.
