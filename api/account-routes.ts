@@ -1,9 +1,12 @@
 import type { FastifyInstance } from 'fastify'
+import { HttpError, MillraceError } from '../platform/errors.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { notFound } from './http/errors.ts'
 import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from './http/pagination.ts'
-import { accessOf } from './http/personal-key-access.ts'
-import { selectUserSummary, type UserSummary, userSummarySchema } from './keys/users.ts'
+import { accessOf, requireAllProjects } from './http/personal-key-access.ts'
+import { isAdministrator } from './keys/key-rights.ts'
+import { projectRoutes } from './keys/project-routes.ts'
+import { createUser, listUsers, selectUserSummary, type UserSummary, userSummarySchema } from './keys/users.ts'
 
 const projectSchema = {
   $id: 'Project',
@@ -49,11 +52,29 @@ interface Project {
   name: string
 }
 
-/** What a script asks first: whose key it has, and for which projects. */
+const userSchema = {
+  type: 'object',
+  required: [...userSummarySchema.required, 'keys'],
+  properties: { ...userSummarySchema.properties, keys: { type: 'integer', description: 'Personal keys that can be used now.' } }
+} as const
+
+const newUserSchema = {
+  type: 'object',
+  required: ['email'],
+  additionalProperties: false,
+  properties: {
+    email: { type: 'string', minLength: 3, maxLength: 254 },
+    first_name: { type: 'string', maxLength: 150, default: '', description: 'Shown as the author of what the user creates.' }
+  }
+} as const
+
+/** What a script asks first: whose key it has, and for which projects; and users and projects. */
 export async function accountRoutes (
-  app: FastifyInstance, { sql, publicUrl }: { sql: Sql, publicUrl: string }
+  app: FastifyInstance, { sql, publicUrl, now }: { sql: Sql, publicUrl: string, now: () => number }
 ): Promise<void> {
   app.addSchema(projectSchema)
+  await app.register(userRoutes, { sql })
+  await app.register(projectRoutes, { sql, now })
 
   app.get('/users/@me', {
     config: { scope: 'user:read' },
@@ -91,6 +112,37 @@ export async function accountRoutes (
     const [project] = await readProjects(sql, [accessOf(request).projectId], { limit: 1, offset: 0 })
     if (project === undefined) throw notFound()
     return project
+  })
+}
+
+/** Users own personal keys. Only the scope `*` for all projects sees and makes others than the own. */
+async function userRoutes (app: FastifyInstance, { sql }: { sql: Sql }): Promise<void> {
+  app.get('/users', {
+    config: { scope: 'user:read' },
+    schema: {
+      tags: ['account'],
+      summary: 'List users',
+      description: 'All for the scope * and all projects; else the user of the key.',
+      response: { 200: { type: 'object', required: ['results'], properties: { results: { type: 'array', items: userSchema } } } }
+    }
+  }, async (request) => {
+    const access = accessOf(request)
+    const users = await listUsers(sql)
+    return { results: isAdministrator(access) ? users : users.filter(({ id }) => id === access.userId) }
+  })
+
+  app.post<{ Body: { email: string, first_name?: string } }>('/users', {
+    config: { scope: 'user:write' },
+    schema: { tags: ['account'], summary: 'Create a user', body: newUserSchema, response: { 201: userSchema } }
+  }, async (request, reply) => {
+    requireAllProjects(accessOf(request))
+    const { email, first_name: firstName = '' } = request.body
+    const user = await createUser(sql, { email, firstName }).catch((error: unknown) => {
+      if (!(error instanceof MillraceError)) throw error
+      throw new HttpError(400, 'validation_error', error.code === 'MILLRACE_USER_EXISTS' ? 'unique' : 'invalid_input',
+        error.code === 'MILLRACE_USER_EXISTS' ? 'There is already a user with this address.' : 'This is not an e-mail address.', { attr: 'email', cause: error })
+    })
+    return await reply.code(201).send({ ...user, keys: 0 })
   })
 }
 

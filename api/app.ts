@@ -3,6 +3,7 @@ import { consoleRoutes } from '../console/server/console-routes.ts'
 import { findSessionKey, readCookies } from '../console/server/session-routes.ts'
 import { createSessions } from '../console/server/sessions.ts'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
+import type { ShownSetting } from '../platform/describe-settings.ts'
 import { checkServices, type HealthOptions, healthRoutes, pingClickHouse } from '../platform/health.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/http-server.ts'
 import type { KeyDirectory } from '../platform/keys/key-directory.ts'
@@ -27,6 +28,7 @@ import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, type AuthenticateOptions, limitRate } from './http/personal-key-access.ts'
 import { createRequestValidation, readJsonBodies, refuseUnstorableText } from './http/request-validation.ts'
 import { ingestionWarningRoutes } from './ingestion-warning-routes.ts'
+import { personalKeyRoutes } from './keys/personal-key-routes.ts'
 import { ledgerRoutes } from './ledger-routes.ts'
 import { personRoutes } from './person-routes.ts'
 import { propertyDefinitionRoutes } from './definition-management/property-definition-routes.ts'
@@ -54,6 +56,8 @@ export interface ApiDeps {
   ingestUrl: string
   /** The status of the whole installation, for the console. */
   status: () => Promise<Status>
+  /** What every setting is for this process, for the console. */
+  settings: () => ShownSetting[]
   /** Base of absolute links; when empty, the address of the request. */
   publicUrl: string
   /** Maximum management requests per minute and personal key; 0 for no limit. */
@@ -152,6 +156,7 @@ async function managementRoutes (
   await app.register(limitRate, { maxPerMinute: deps.managementRateLimit })
 
   await app.register(accountRoutes, { prefix: '/api', ...deps })
+  await app.register(personalKeyRoutes, { prefix: '/api', ...deps })
   await app.register(async (project) => {
     await project.register(deadLetterRoutes, { prefix: '/dead_letters', ...deps })
     await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })

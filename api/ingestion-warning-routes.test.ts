@@ -50,10 +50,37 @@ t.test('lists the warnings of the project, newest first, by reason, effect and t
   t.match(await api.call('GET', '~/ingestion_warnings?from=soon'), { status: 400, body: { attr: 'from' } })
 })
 
+t.test('counts the warnings of the last hours by reason, with the last hour by minute', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const api = await createTestApi(t, { clickhouse: client, now: () => MINUTE + 30_000 })
+  const add = async (minutes: number, reason: WarningTotal['reason'], count: number): Promise<unknown> => await client.insert({
+    table: WARNINGS_TABLE, format: 'JSONEachRow',
+    values: [toWarningRow('a', { projectId: api.projectId, minute: MINUTE + minutes * 60_000, reason, count, samples: [SAMPLE] })]
+  })
+  await add(0, 'uuid_invalid', 2)
+  await add(-59, 'uuid_invalid', 3)
+  await add(-60, 'uuid_invalid', 4)
+  await add(-1, 'missing_event_name', 20)
+  await add(-61, 'rate_limited', 1)
+
+  const { body } = await api.call('GET', '~/ingestion_warnings/summary/?hours=1')
+
+  t.equal(body.from, new Date(MINUTE - 3_600_000).toISOString())
+  t.same(body.results.map((row: any) => [row.reason, row.effect, row.count, row.by_minute.length]), [
+    ['missing_event_name', 'dropped', 20, 60], ['uuid_invalid', 'replaced', 9, 60]
+  ])
+  t.same([body.results[1].by_minute[0], body.results[1].by_minute[59], body.results[0].by_minute[58]], [3, 2, 20])
+  t.match(body.results[1], {
+    first_minute: new Date(MINUTE - 3_600_000).toISOString(), last_minute: new Date(MINUTE).toISOString(), samples: [{ event: 'paid', value: 'soon' }]
+  })
+  t.match(await api.call('GET', '~/ingestion_warnings/summary/?hours=0'), { status: 400, body: { attr: 'hours' } })
+})
+
 t.test('says that ClickHouse is unavailable', async (t) => {
   const clickhouse = connectClickHouse({ url: `http://127.0.0.1:${await freePort()}/none` })
   t.teardown(async () => await clickhouse.close())
   const api = await createTestApi(t, { clickhouse })
 
   t.match(await api.call('GET', '~/ingestion_warnings/'), { status: 503, body: { code: 'clickhouse_unavailable' } })
+  t.match(await api.call('GET', '~/ingestion_warnings/summary/'), { status: 503, body: { code: 'clickhouse_unavailable' } })
 })

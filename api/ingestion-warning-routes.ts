@@ -43,6 +43,38 @@ const querySchema = {
   }
 } as const
 
+/** Minutes of `by_minute`. */
+const MINUTES = 60
+
+const summarySchema = {
+  type: 'object',
+  required: ['from', 'results'],
+  properties: {
+    from: { type: 'string', format: 'date-time', description: 'Begin of the first minute that is counted.' },
+    results: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['reason', 'effect', 'count', 'first_minute', 'last_minute', 'by_minute', 'samples'],
+        properties: {
+          reason: properties.reason,
+          effect: properties.effect,
+          count: properties.count,
+          first_minute: { type: 'string', format: 'date-time' },
+          last_minute: { type: 'string', format: 'date-time' },
+          by_minute: { type: 'array', items: { type: 'integer' }, description: `Counts of the last ${MINUTES} minutes, the running one last.` },
+          samples: { ...properties.samples, description: 'Cases of the last minute that has some, at most five.' }
+        }
+      }
+    }
+  }
+} as const
+
+const summaryQuerySchema = {
+  type: 'object',
+  properties: { hours: { type: 'integer', minimum: 1, maximum: 720, default: 24, description: 'Counted are the last so many hours.' } }
+} as const
+
 interface WarningQuery extends PageQuery {
   reason?: WarningReason
   effect?: WarningEffect
@@ -63,7 +95,7 @@ const MAX_SECONDS = 30
 
 /** What of a project was not stored as it was sent. */
 export async function ingestionWarningRoutes (
-  app: FastifyInstance, deps: { clickhouse: ClickHouse, publicUrl: string }
+  app: FastifyInstance, deps: { clickhouse: ClickHouse, publicUrl: string, now: () => number }
 ): Promise<void> {
   app.addSchema(warningSchema)
   app.get<{ Querystring: WarningQuery }>('/', {
@@ -79,6 +111,54 @@ export async function ingestionWarningRoutes (
     const { rows, count } = await readWarnings(deps.clickhouse, accessOf(request).projectId, request.query)
       .catch((error: unknown) => { throw describeClickHouseError(error) })
     return buildPage(request, deps.publicUrl, { results: rows.map(describe), count })
+  })
+
+  app.get<{ Querystring: { hours: number } }>('/summary', {
+    config: { scope: 'event:read' },
+    schema: {
+      tags: ['events'],
+      summary: 'Count ingestion warnings by reason',
+      description: 'Most first, with the last hour by minute and some cases.',
+      querystring: summaryQuerySchema,
+      response: { 200: summarySchema }
+    }
+  }, async (request) => {
+    const minute = Math.floor(deps.now() / 60_000) * 60
+    const from = minute - request.query.hours * 3600
+    const project = accessOf(request).projectId
+    const rows = await readSummary(deps.clickhouse, { project, from, hour: minute - (MINUTES - 1) * 60 })
+      .catch((error: unknown) => { throw describeClickHouseError(error) })
+    return { from: new Date(from * 1000).toISOString(), results: rows }
+  })
+}
+
+interface SummaryRow extends Omit<WarningRow, 'minute'> {
+  first: number
+  last: number
+  recent: [minute: number, count: number][]
+}
+
+/** @param options  Epoch seconds: `from` when to begin, `hour` where `by_minute` begins. */
+async function readSummary (
+  clickhouse: ClickHouse, options: { project: number, from: number, hour: number }
+): Promise<object[]> {
+  const rows = await queryRows<SummaryRow>(clickhouse, `
+    SELECT reason, any(effect) AS effect, toFloat64(sum(w.count)) AS count, toUnixTimestamp(min(minute)) AS first,
+      toUnixTimestamp(max(minute)) AS last, argMaxIf(w.samples, minute, notEmpty(w.samples)) AS samples,
+      groupArrayIf((toUnixTimestamp(minute), toUInt32(w.count)), minute >= toDateTime({hour: UInt32})) AS recent
+    FROM ingestion_warnings AS w WHERE project_id = {project: UInt32} AND minute >= toDateTime({from: UInt32})
+    GROUP BY reason ORDER BY count DESC, reason
+    SETTINGS max_execution_time = ${MAX_SECONDS}`, options)
+  return rows.map(({ reason, effect, count, first, last, recent, samples }) => {
+    const byMinute = Array.from({ length: MINUTES }, () => 0)
+    for (const [minute, events] of recent) {
+      const index = (minute - options.hour) / 60
+      if (index >= 0 && index < MINUTES) byMinute[index]! += events
+    }
+    const { samples: shown } = describe({ minute: last, reason, effect, count, samples }) as { samples: object[] }
+    const time = (seconds: number): string => new Date(seconds * 1000).toISOString()
+    const minutes = { first_minute: time(first), last_minute: time(last), by_minute: byMinute }
+    return { reason, effect, count, ...minutes, samples: shown }
   })
 }
 

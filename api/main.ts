@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
+import { describeSettings } from '../platform/describe-settings.ts'
 import { openKeys } from '../platform/keys/read-keys.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import { createLogger } from '../platform/logger.ts'
@@ -53,6 +54,7 @@ runProcess('api', async () => {
   let shuttingDown = false
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, keys, metrics, definitions, now, status,
+    settings: () => describeSettings(process.env),
     cluster: config.clickhouseCluster,
     analystUrl: config.analystUrl,
     ingestUrl: config.ingestUrls[0]!,

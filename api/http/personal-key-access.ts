@@ -91,6 +91,12 @@ export function accessOf (request: FastifyRequest): Access {
   return request.access
 }
 
+/** @throws {HttpError} 403 for a key that is limited to some projects. */
+export function requireAllProjects ({ projectIds }: Access): void {
+  if (projectIds === null) return
+  throw new HttpError(403, 'authentication_error', 'permission_denied', 'This is about the whole installation, and your key is limited to some projects.')
+}
+
 async function authenticate (request: FastifyRequest, text: string, options: AuthenticateOptions): Promise<Access> {
   return await grant(request, await options.keys.findPersonalKey(text), options)
 }

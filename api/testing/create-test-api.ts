@@ -66,7 +66,8 @@ export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps>
   const definitions = createDefinitionCache({ sql, databaseUrl, logger, metrics })
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, keys, now, metrics, definitions,
-    publicUrl: '', ingestUrl: NOWHERE, analystUrl: '', managementRateLimit: 0, status: async () => { throw new Error('this test has no status') }, isShuttingDown: () => false, ...overrides
+    publicUrl: '', ingestUrl: NOWHERE, analystUrl: '', managementRateLimit: 0, status: async () => { throw new Error('this test has no status') },
+    settings: () => [], isShuttingDown: () => false, ...overrides
   })
   await Promise.all([definitions.ready, keys.ready])
   t.teardown(async () => {

@@ -8,7 +8,7 @@ import { requireScope } from '../../platform/scopes.ts'
 import { type FeedBatch, LiveFeeds } from './live-feed.ts'
 import { requireSession, type SessionOptions } from './session-routes.ts'
 
-export interface EventRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions'> {
+export interface EventRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions' | 'sql'> {
   clickhouse: ClickHouse
   nats: { get: () => Promise<NatsConnection> }
   now: () => number
@@ -80,6 +80,18 @@ export async function eventRoutes (app: FastifyInstance, options: EventRoutesOpt
       // nginx passes it on as it comes, whatever its settings.
       return await reply.type('text/event-stream; charset=utf-8').header('x-accel-buffering', 'no').send(stream)
     })
+
+  app.get<{ Params: { project_id: number } }>('/console/data/projects/:project_id/arrivals', {
+    schema: { hide: true, params: { type: 'object', properties: project } }
+  }, async (request) => {
+    const { project_id: projectId } = request.params
+    await requireAccess(request, projectId, options)
+    // What came is told from the definitions, which follow the events by some seconds, and not from a scan of them.
+    const [row] = await options.sql`
+      SELECT min(created_at) AS first_event_at, max(last_seen_at) AS last_event_at
+      FROM event_definitions WHERE project_id = ${projectId} AND last_seen_at IS NOT NULL AND deleted_at IS NULL`
+    return row
+  })
 
   app.get<{ Params: { project_id: number, uuid: string } }>('/console/data/projects/:project_id/events/:uuid', {
     schema: { hide: true, params: { type: 'object', properties: { ...project, uuid: { type: 'string', format: 'uuid' } } } }

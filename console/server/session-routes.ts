@@ -1,5 +1,6 @@
 import cookie from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { ShownSetting } from '../../platform/describe-settings.ts'
 import { HttpError } from '../../platform/errors.ts'
 import type { KeyDirectory } from '../../platform/keys/key-directory.ts'
 import type { PersonalKey } from '../../platform/keys/read-keys.ts'
@@ -14,6 +15,8 @@ export interface SessionOptions {
   sessions: Sessions
   /** The status of the whole installation. */
   status: () => Promise<Status>
+  /** What every setting is for the API process. */
+  settings: () => ShownSetting[]
 }
 
 export const SESSION_COOKIE = 'millrace_session'
@@ -44,7 +47,7 @@ export interface SessionAnswer {
 
 /** Login, logout, who is logged in, and the status of the installation. */
 export async function sessionRoutes (app: FastifyInstance, options: SessionOptions): Promise<void> {
-  const { sql, keys, sessions, status } = options
+  const { sql, keys, sessions, status, settings } = options
   const hidden = { schema: { hide: true } }
   app.post<{ Body: LoginBody }>('/console/session', { schema: { hide: true, body: loginBodySchema } }, async (request, reply) => {
     const { personal_api_key: text, login_link: link } = request.body
@@ -75,14 +78,22 @@ export async function sessionRoutes (app: FastifyInstance, options: SessionOptio
   })
 
   app.get('/console/status', hidden, async (request) => {
-    const key = await requireSession(request, options)
-    requireScope(key.scopes, 'project:read')
-    if (key.projectIds !== null) {
-      throw new HttpError(403, 'authentication_error', 'permission_denied',
-        'Health is about the whole installation, and this key is limited to some projects.')
-    }
+    requireInstallation(await requireSession(request, options), 'Health')
     return await status()
   })
+
+  app.get('/console/settings', hidden, async (request) => {
+    requireInstallation(await requireSession(request, options), 'Settings')
+    return { results: settings() }
+  })
+}
+
+/** @throws {HttpError} 403 unless the key may read every project. */
+function requireInstallation (key: PersonalKey, what: string): void {
+  requireScope(key.scopes, 'project:read')
+  if (key.projectIds === null) return
+  throw new HttpError(403, 'authentication_error', 'permission_denied',
+    `${what} is about the whole installation, and this key is limited to some projects.`)
 }
 
 /** Refuses what does not come from the console itself, on every route of the scope; nothing of it is kept. */

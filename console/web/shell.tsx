@@ -12,9 +12,9 @@ interface Screen {
   title: string
   /** What a key must be allowed to do to see it. */
   scope: Scope
-  /** Screens about the installation need a key for all projects. */
+  /** False: it is about the installation. */
   isOfProject: boolean
-  /** Of a project, and reads beyond it: needs a key for all projects, too. */
+  /** Needs a key for all projects: the default for screens about the installation. */
   needsAllProjects?: boolean
   load: () => Promise<ComponentType>
 }
@@ -28,14 +28,21 @@ const SCREENS: Screen[] = [
   { name: 'experiments', title: 'Experiments', scope: 'experiment:read', isOfProject: true, load: async () => (await import('./experiments/experiments-screen.tsx')).ExperimentsScreen },
   { name: 'events', title: 'Events', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./definitions/events-screen.tsx')).EventsScreen },
   { name: 'properties', title: 'Properties', scope: 'property_definition:read', isOfProject: true, load: async () => (await import('./definitions/properties-screen.tsx')).PropertiesScreen },
-  { name: 'sql', title: 'SQL', scope: 'query:read', isOfProject: true, needsAllProjects: true, load: async () => (await import('./sql/sql-screen.tsx')).SqlScreen }
+  { name: 'sql', title: 'SQL', scope: 'query:read', isOfProject: true, needsAllProjects: true, load: async () => (await import('./sql/sql-screen.tsx')).SqlScreen },
+  { name: 'connect', title: 'Connect', scope: 'project:read', isOfProject: true, load: async () => (await import('./connect/connect-screen.tsx')).ConnectScreen },
+  { name: 'warnings', title: 'Warnings', scope: 'event:read', isOfProject: true, load: async () => (await import('./connect/warnings-screen.tsx')).WarningsScreen },
+  { name: 'keys', title: 'Keys', scope: 'user:read', isOfProject: false, needsAllProjects: false, load: async () => (await import('./administration/keys-screen.tsx')).KeysScreen },
+  {
+    name: 'installation', title: 'Settings', scope: 'project:read', isOfProject: false,
+    load: async () => (await import('./administration/installation-screen.tsx')).InstallationScreen
+  }
 ]
 
 /** Navigation, the project, and the screen of the address. */
 export function Shell ({ session }: { session: Session }) {
   const project = projectId.value ?? session.projects[0]?.id
-  const open = SCREENS.filter((screen) => may(screen.scope) && (screen.isOfProject ? project !== undefined : session.all_projects) &&
-    (screen.needsAllProjects !== true || session.all_projects))
+  const open = SCREENS.filter((screen) => may(screen.scope) && (!screen.isOfProject || project !== undefined) &&
+    (session.all_projects || !(screen.needsAllProjects ?? !screen.isOfProject)))
   const name = projectId.value === undefined ? path.value[0] : path.value[2]
   const current = open.find((screen) => screen.name === name)
   const address = (screen: Screen): string => screen.isOfProject ? `/projects/${project}/${screen.name}` : `/${screen.name}`

@@ -93,7 +93,7 @@ export async function checkScreens (t: Checked, { open }: ConsoleUnderTest, path
   for (const path of paths) {
     const { page, problems } = await open(path)
     await page.getByRole('heading', { level: 1 }).waitFor()
-    await page.locator('table, .empty, .stages, form, pre').first().waitFor()
+    await page.locator('table:visible, .empty, .stages, form, pre, .reason').first().waitFor()
     for (const [colorScheme, width] of [['light', 360], ['dark', 1280], [null, 2560], [null, 640]] as const) {
       await page.setViewportSize({ width, height: 900 })
       if (colorScheme !== null) {

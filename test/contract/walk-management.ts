@@ -214,6 +214,7 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', '~/receipts/?distinct_id=nobody'), { status: 200, body: { results: [] } })
     t.match(await client.call(t, 'GET', '~/ledger/'), { status: 200, body: { next: null } })
     t.match(await client.call(t, 'GET', '~/ingestion_warnings/'), { status: 200, body: { next: null } })
+    t.match(await client.call(t, 'GET', '~/ingestion_warnings/summary/?hours=1'), { status: 200, body: { results: [] } })
 
     const person = randomUUID()
     await stack.sql`INSERT INTO persons (project_id, uuid) VALUES (1, ${person})`
@@ -229,6 +230,17 @@ export async function walkAccount (t: Test, { stack, client }: ContractSystem): 
     t.match(await client.call(t, 'GET', '/api/users/@me/'), { status: 200, body: { team: { id: 1 }, personal_api_key: { scopes: ['*'] } } })
     t.match(await client.call(t, 'GET', '/api/projects/'), { status: 200, body: { results: [{ id: 1, api_token: stack.projectApiKey }] } })
     t.match(await client.call(t, 'GET', '/api/projects/@current/'), { status: 200, body: { id: 1 } })
+    t.match(await client.call(t, 'POST', '/api/projects/', { name: 'Second' }), { status: 201, body: { api_token: /^phc_/ } })
+    t.match(await client.call(t, 'GET', '~/keys/'), { status: 200, body: { results: [{ api_key: stack.projectApiKey, expires_at: null }] } })
+    t.match(await client.call(t, 'POST', '~/rotate_key/', {}), { status: 200, body: { old_keys: [stack.projectApiKey] } })
+    t.match(await client.call(t, 'POST', '/api/users/', { email: 'b@example.com' }), { status: 201, body: { keys: 0 } })
+    t.match(await client.call(t, 'GET', '/api/users/'), { status: 200, body: { results: [{ keys: 1 }, { email: 'b@example.com' }] } })
+    const created = await client.call(t, 'POST', '/api/personal_api_keys/', { label: 'ci', scopes: ['project:read'] })
+    t.match(created, { status: 201, body: { value: /^phx_/ } })
+    const { id } = created.body
+    t.match(await client.call(t, 'GET', '/api/personal_api_keys/'), { status: 200, body: { count: 2 } })
+    t.match(await client.call(t, 'POST', `/api/personal_api_keys/${id}/rotate/`, {}), { status: 201, body: { label: 'ci' } })
+    t.match(await client.call(t, 'DELETE', `/api/personal_api_keys/${id}/`), { status: 204 })
   })
 }
 

@@ -30,7 +30,9 @@ const FOLDERS: Record<string, string> = {
 const ACCOUNT: Record<string, string> = {
   // It shows values of stored events.
   '/api/projects/{project_id}/event_schemas/{id}/check': 'event',
-  '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/users/@me': 'user'
+  '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/projects/{project_id}/keys': 'project',
+  '/api/projects/{project_id}/rotate_key': 'project', '/api/users': 'user', '/api/users/@me': 'user',
+  '/api/personal_api_keys': 'user', '/api/personal_api_keys/{id}': 'user', '/api/personal_api_keys/{id}/rotate': 'user'
 }
 
 /** They ask with a body, and change nothing. */

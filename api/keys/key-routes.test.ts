@@ -1,0 +1,103 @@
+import t from 'tap'
+import { createTestApi, send, type TestAnswer } from '../testing/create-test-api.ts'
+import { createPersonalKey } from './personal-keys.ts'
+
+const NOW = Date.now()
+const api = await createTestApi(t, { now: () => NOW })
+
+/** Sends as another key. */
+async function callAs (key: string, method: 'GET' | 'POST' | 'DELETE', url: string, body?: object): Promise<TestAnswer> {
+  return await send(api.app, { method, url, headers: { authorization: `Bearer ${key}` }, ...(body === undefined ? {} : { payload: body }) })
+}
+
+async function createKey (
+  scopes: string[], projectIds: number[] | null = null, email = api.user.email
+): Promise<{ id: string, key: string }> {
+  const created = await createPersonalKey(api.sql, { email, label: scopes.join(), scopes, projectIds, expiresAt: null })
+  await api.keys.refresh()
+  return created
+}
+
+t.test('a project is created with a key, which is rotated and has its end', async (t) => {
+  const { status, body: project } = await api.call('POST', '/api/projects/', { name: 'Shop', timezone: 'europe/berlin' })
+  await api.keys.refresh()
+
+  t.match({ status, project }, { status: 201, project: { name: 'Shop', timezone: 'Europe/Berlin', api_token: /^phc_/, uuid: String } })
+  t.match((await api.call('GET', `/api/projects/${project.id}/`)).body, project)
+  const rotated = await api.call('POST', `/api/projects/${project.id}/rotate_key/`, { grace_seconds: 60 })
+  const end = new Date(NOW + 60_000).toISOString()
+  t.match(rotated, { status: 200, body: { api_key: /^phc_/, old_keys: [project.api_token], old_keys_expire_at: end } })
+  t.match((await api.call('GET', `/api/projects/${project.id}/keys/`)).body.results, [
+    { api_key: rotated.body.api_key, kind: 'project', expires_at: null }, { api_key: project.api_token, expires_at: end }
+  ])
+})
+
+t.test('refuses projects and rotations that make no sense, with the field', async (t) => {
+  const refused = async (url: string, body: object, attr: string): Promise<unknown> =>
+    t.match(await api.call('POST', url, body), { status: 400, body: { attr } })
+
+  await refused('/api/projects/', {}, 'name')
+  await refused('/api/projects/', { name: '' }, 'name')
+  await refused('/api/projects/', { name: 'n', timezone: 'Mars/Olympus' }, 'timezone')
+  await refused('~/rotate_key/', { grace_seconds: -1 }, 'grace_seconds')
+  const limited = await createKey(['project:write'], [api.projectId])
+  t.match(await callAs(limited.key, 'POST', '/api/projects/', { name: 'Mine' }), { status: 403, body: { code: 'permission_denied' } })
+})
+
+t.test('a personal key is created, shown once, used, rotated and revoked', async (t) => {
+  const created = await api.call('POST', '/api/personal_api_keys/', {
+    label: 'ci', scopes: ['project:read', 'user:read'], scoped_teams: [api.projectId], expires_at: new Date(NOW + 3_600_000).toISOString()
+  })
+  await api.keys.refresh()
+
+  t.match(created, { status: 201, body: { value: /^phx_/, user: { email: api.user.email }, scoped_teams: [api.projectId], last_used_at: null, is_current: false } })
+  const { id, value } = created.body
+  t.match((await callAs(value, 'GET', '/api/projects/')).body, { count: 1 })
+  const [listed] = (await api.call('GET', '/api/personal_api_keys/')).body.results
+  t.match(listed, { id, label: 'ci', mask_value: `${value.slice(0, 4)}...${value.slice(-4)}` })
+  t.notMatch(JSON.stringify(listed), value)
+
+  const rotated = await api.call('POST', `/api/personal_api_keys/${id}/rotate/`, { grace_seconds: 60 })
+  t.match(rotated, { status: 201, body: { label: 'ci', scopes: ['project:read', 'user:read'], expires_at: created.body.expires_at } })
+  const [old] = (await api.call('GET', '/api/personal_api_keys/')).body.results.filter((key: any) => key.id === id)
+  t.equal(old.expires_at, new Date(NOW + 60_000).toISOString(), 'the old key has an end')
+
+  t.match(await api.call('DELETE', `/api/personal_api_keys/${rotated.body.id}/`), { status: 204 })
+  await api.keys.refresh()
+  t.match(await callAs(rotated.body.value, 'GET', '/api/projects/'), { status: 401 })
+  t.match(await callAs(value, 'GET', '/api/projects/'), { status: 200 }, 'the old one goes on until its end')
+  t.match(await api.call('POST', `/api/personal_api_keys/${rotated.body.id}/rotate/`, {}), { status: 400, body: { attr: 'id' } })
+})
+
+t.test('a limited key cannot make, take or end more than it has', async (t) => {
+  const all = await createKey(['*'])
+  const limited = await createKey(['user:write', 'feature_flag:read'], [api.projectId])
+  const make = async (body: object): Promise<TestAnswer> => await callAs(limited.key, 'POST', '/api/personal_api_keys/', { label: 'n', ...body })
+
+  t.match(await make({ scopes: ['*'] }), { status: 400, body: { attr: 'scopes' } })
+  t.match(await make({ scopes: ['feature_flag:write'] }), { status: 400, body: { attr: 'scopes' } })
+  t.match(await make({ scopes: ['user:read'], scoped_teams: [api.projectId, 999] }), { status: 400, body: { attr: 'scopes' } })
+  t.match(await make({ scopes: ['user:read'] }), { status: 201, body: { scoped_teams: [api.projectId] } }, 'all means all of its own')
+  t.match(await callAs(limited.key, 'DELETE', `/api/personal_api_keys/${all.id}/`), { status: 403 })
+  t.match(await callAs(limited.key, 'POST', `/api/personal_api_keys/${all.id}/rotate/`, {}), { status: 403 })
+  t.match(await callAs(limited.key, 'DELETE', `/api/personal_api_keys/${limited.id}/`), { status: 204 }, 'itself it may')
+})
+
+t.test('only an administrator sees and makes users and keys of others', async (t) => {
+  t.match(await api.call('POST', '/api/users/', { email: 'Bo@Example.com', first_name: 'Bo' }), { status: 201, body: { email: 'bo@example.com', keys: 0 } })
+  t.match(await api.call('POST', '/api/users/', { email: 'bo@example.com' }), { status: 400, body: { code: 'unique', attr: 'email' } })
+  t.match(await api.call('POST', '/api/users/', { email: 'bobo' }), { status: 400, body: { attr: 'email' } })
+  const bo = await createKey(['user:write'], null, 'bo@example.com')
+  const { body: { results: [ann, { id: boId }] } } = await api.call('GET', '/api/users/')
+
+  t.match((await callAs(bo.key, 'GET', '/api/users/')).body.results.map(({ email }: any) => email), ['bo@example.com'])
+  t.match((await callAs(bo.key, 'GET', '/api/personal_api_keys/')).body, { count: 1, results: [{ id: bo.id, is_current: true }] })
+  t.match(await callAs(bo.key, 'POST', '/api/personal_api_keys/', { label: 'n', scopes: ['user:read'], user_id: ann.id }), { status: 400, body: { attr: 'user_id' } })
+  const [foreign] = (await api.call('GET', '/api/personal_api_keys/')).body.results.filter((key: any) => key.user.id === ann.id)
+  t.match(await callAs(bo.key, 'DELETE', `/api/personal_api_keys/${foreign.id}/`), { status: 404 }, 'existence is not told')
+  t.match(await api.call('POST', '/api/personal_api_keys/', { label: 'for bo', scopes: ['user:read'], user_id: boId }), { status: 201, body: { user: { id: boId } } })
+  t.match(await api.call('POST', '/api/personal_api_keys/', { label: 'n', scopes: ['user:read'], user_id: 9999 }), { status: 400, body: { attr: 'user_id' } })
+  t.match(await api.call('POST', '/api/personal_api_keys/', { label: 'n', scopes: ['users:read'] }), { status: 400, body: { attr: 'scopes' } })
+  t.match(await api.call('POST', '/api/personal_api_keys/', { label: 'n', scopes: ['*'], scoped_teams: [9999] }), { status: 400, body: { attr: 'scoped_teams' } })
+  t.match(await api.call('POST', '/api/personal_api_keys/', { label: 'n', scopes: ['*'], expires_at: '2020-01-01' }), { status: 400, body: { attr: 'expires_at' } })
+})

@@ -1,0 +1,107 @@
+import { useState } from 'preact/hooks'
+import type { ShownSetting } from '../../../platform/describe-settings.ts'
+import { request } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
+import { showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { linkTo, navigate } from '../router.ts'
+import { may, resumeSession, session } from '../session.ts'
+import { Dialog, Failed, Show } from '../states.tsx'
+
+/** The projects of the installation, and the settings in effect. */
+export function InstallationScreen () {
+  const [isCreating, setCreating] = useState(false)
+  return (
+    <section>
+      <h1>Projects and settings</h1>
+      {may('project:write') && <div class='toolbar'><button type='button' class='primary' onClick={() => setCreating(true)}>New project …</button></div>}
+      <div class='scroll' role='region' aria-label='Projects' tabIndex={0}>
+        <table>
+          <thead><tr><th scope='col'>Project</th><th scope='col' class='number'>Id</th><th scope='col'><span class='hidden'>Actions</span></th></tr></thead>
+          <tbody>
+            {session.value!.projects.map(({ id, name }) => (
+              <tr key={id}>
+                <td class='wide'>{showText(name)}</td>
+                <td class='number'>{id}</td>
+                <td><a {...linkTo(`/projects/${id}/connect`)}>Connect<span class='hidden'> {showText(name, 60)}</span></a></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <Settings />
+      {isCreating && <NewProjectDialog onClose={() => setCreating(false)} />}
+    </section>
+  )
+}
+
+function Settings () {
+  const [search, setSearch] = useState('')
+  const [isChangedOnly, setChangedOnly] = useState(false)
+  const settings = useLoaded('settings', async (signal) => await request<{ results: ShownSetting[] }>('/console/settings', { signal }))
+  const words = search.toLowerCase().split(/\s+/)
+  const isShown = ({ name, description, source }: ShownSetting): boolean =>
+    (!isChangedOnly || source === 'environment') && words.every((word) => `${name} ${description}`.toLowerCase().includes(word))
+  return (
+    <>
+      <h2>Settings in effect</h2>
+      <p class='hint'>As the API process has them; the other processes read their own environment. Secrets are masked. Change them there, and restart.</p>
+      <div class='toolbar'>
+        <input type='search' aria-label='Search settings' placeholder='Search settings' value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
+        <label class='choice'>
+          <input type='checkbox' checked={isChangedOnly} onChange={(event) => setChangedOnly(event.currentTarget.checked)} /> only those that are set
+        </label>
+      </div>
+      <Show of={settings} what='Settings'>
+        {({ results }) => (
+          <div class='scroll' role='region' aria-label='Settings' tabIndex={0}>
+            <table>
+              <thead><tr><th scope='col'>Name</th><th scope='col'>Value</th><th scope='col'>From</th><th scope='col'>What it is</th></tr></thead>
+              <tbody>
+                {results.filter(isShown).map(({ name, value, source, description }) => (
+                  <tr key={name}>
+                    <td><code>{name}</code></td>
+                    <td class='value'>{value === '' ? <span class='hint'>empty</span> : <code>{showText(value)}</code>}</td>
+                    <td>{source}</td>
+                    <td class='wide hint'>{description}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Show>
+    </>
+  )
+}
+
+function NewProjectDialog ({ onClose }: { onClose: () => void }) {
+  const [name, setName] = useState('')
+  const [timezone, setTimezone] = useState('UTC')
+  const { isBusy, error, attempt } = useAttempt()
+  const create = async (): Promise<void> => {
+    await attempt(async () => {
+      const { id } = await request<{ id: number }>('/api/projects/', { method: 'POST', body: { name, timezone } })
+      // The session lists the projects.
+      await resumeSession()
+      onClose()
+      navigate(`/projects/${id}/connect`)
+    })
+  }
+  return (
+    <Dialog title='New project' onClose={onClose}>
+      <form class='stacked' onSubmit={(event) => { event.preventDefault(); void create() }}>
+        <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+        <label>
+          Time zone, in which days begin
+          <input required maxLength={100} value={timezone} onInput={(event) => setTimezone(event.currentTarget.value)} />
+        </label>
+        {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
+        <p class='actions'>
+          <button type='button' onClick={onClose}>Cancel</button>
+          <button type='submit' class='primary' disabled={isBusy || name === ''}>Create</button>
+        </p>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,156 @@
+import { useState } from 'preact/hooks'
+import { request, type Page } from '../api-client.ts'
+import { Confirm, Copyable } from '../confirm.tsx'
+import { formatAgo, formatTime, showText } from '../format.ts'
+import { type Loaded, useLoaded } from '../load.ts'
+import { PAGE, Pager } from '../paging.tsx'
+import { may } from '../session.ts'
+import { Dialog, Show } from '../states.tsx'
+import { NewKeyDialog } from './new-key.tsx'
+import { Users } from './users.tsx'
+
+/** A personal key as the API shows it. */
+export interface PersonalKey {
+  id: string
+  label: string
+  mask_value: string
+  user: { id: number, email: string }
+  scopes: string[]
+  scoped_teams: number[] | null
+  created_at: string
+  last_used_at: string | null
+  expires_at: string | null
+  revoked_at: string | null
+  is_current: boolean
+}
+
+export type NewKey = PersonalKey & { value: string }
+
+/** An old key is accepted for so long after a rotation, in seconds: a day. */
+const GRACE_SECONDS = 86_400
+
+/** Personal keys, with what they may do, when they were used and when they end; and the users who own them. */
+export function KeysScreen () {
+  const [offset, setOffset] = useState(0)
+  const [isCreating, setCreating] = useState(false)
+  const [made, setMade] = useState<NewKey>()
+  const keys = useLoaded(`keys ${offset}`, async (signal) =>
+    await request<Page<PersonalKey>>('/api/personal_api_keys/', { query: { limit: PAGE, offset }, signal }))
+  const onMade = (key: NewKey): void => {
+    setMade(key)
+    keys.reload()
+  }
+  return (
+    <section>
+      <h1>Keys and users</h1>
+      <p class='hint'>Personal keys open the API and this console. SDKs send the key of a project, which is public: see Connect.</p>
+      {may('user:write') && <div class='toolbar'><button type='button' class='primary' onClick={() => setCreating(true)}>New key …</button></div>}
+      <Show of={keys} what='Keys'>
+        {(page) => (
+          <>
+            <Pager page={page} offset={offset} onOffset={setOffset} />
+            <KeyTable page={page} keys={keys} onMade={onMade} />
+          </>
+        )}
+      </Show>
+      <Users />
+      {isCreating && <NewKeyDialog onClose={() => setCreating(false)} onMade={onMade} />}
+      {made !== undefined && (
+        <Dialog title={`The key ${showText(made.label, 40)}`} onClose={() => setMade(undefined)}>
+          <p>Copy it now: only its hash is stored, and it is not shown again.</p>
+          <Copyable text={made.value} label='The new key' />
+          <p class='actions'><button type='button' class='primary' onClick={() => setMade(undefined)}>I have copied it</button></p>
+        </Dialog>
+      )}
+    </section>
+  )
+}
+
+function KeyTable ({ page, keys, onMade }: { page: Page<PersonalKey>, keys: Loaded<Page<PersonalKey>>, onMade: (key: NewKey) => void }) {
+  const [asked, setAsked] = useState<{ key: PersonalKey, what: 'rotate' | 'revoke' }>()
+  const now = Date.now()
+  return (
+    <div class='scroll' role='region' aria-label='Personal keys' tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th scope='col'>Key</th><th scope='col'>Label</th><th scope='col'>User</th><th scope='col'>May do</th><th scope='col'>Projects</th>
+            <th scope='col'>Last use</th><th scope='col'>Made</th><th scope='col'>State</th><th scope='col'><span class='hidden'>Actions</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          {page.results.map((key) => (
+            <tr key={key.id} class={isUsable(key, now) ? '' : 'gone'}>
+              <td><code>{key.mask_value}</code>{key.is_current && <span class='tag'>yours now</span>}</td>
+              <td class='wide'>{showText(key.label, 40)}</td>
+              <td>{showText(key.user.email, 60)}</td>
+              <td class='wide'>{key.scopes.includes('*') ? 'everything' : key.scopes.join(', ')}</td>
+              <td>{key.scoped_teams === null ? 'all' : key.scoped_teams.join(', ')}</td>
+              <td>{formatAgo(key.last_used_at, now)}</td>
+              <td title={`${formatTime(key.created_at)} UTC`}>{formatAgo(key.created_at, now)}</td>
+              <td>{describeState(key, now)}</td>
+              <td>
+                {isUsable(key, now) && may('user:write') && (
+                  <>
+                    <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'rotate' })}>Rotate<span class='hidden'> {key.label}</span></button>
+                    <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'revoke' })}>Revoke<span class='hidden'> {key.label}</span></button>
+                  </>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {asked !== undefined && <ChangeDialog of={asked.key} what={asked.what} onClose={() => setAsked(undefined)} onMade={onMade} onRevoked={keys.reload} />}
+    </div>
+  )
+}
+
+interface ChangeProps {
+  of: PersonalKey
+  what: 'rotate' | 'revoke'
+  onClose: () => void
+  onMade: (key: NewKey) => void
+  onRevoked: () => void
+}
+
+function ChangeDialog ({ of: key, what, onClose, onMade, onRevoked }: ChangeProps) {
+  const label = showText(key.label === '' ? key.mask_value : key.label, 40)
+  return what === 'revoke'
+    ? (
+      <Confirm
+        title={`Revoke ${label}`} word='revoke' action='Revoke' onClose={onClose}
+        onConfirm={async () => {
+          await request(`/api/personal_api_keys/${key.id}/`, { method: 'DELETE' })
+          onRevoked()
+        }}
+      >
+        <p>Whoever uses it is refused within a second, for good.</p>
+        {key.is_current && <p class='error'>It is the key that you are logged in with: you will be logged out.</p>}
+      </Confirm>
+      )
+    : (
+      <Confirm
+        title={`Rotate ${label}`} word='rotate' action='Rotate' onClose={onClose}
+        onConfirm={async () => {
+          onMade(await request<NewKey>(`/api/personal_api_keys/${key.id}/rotate/`, { method: 'POST', body: { grace_seconds: GRACE_SECONDS } }))
+        }}
+      >
+        <p>
+          You get a new key that may do the same. The old one ends in a day, at{' '}
+          {formatTime(new Date(Date.now() + GRACE_SECONDS * 1000).toISOString())} UTC.
+        </p>
+      </Confirm>
+      )
+}
+
+function isUsable ({ revoked_at: revoked, expires_at: end }: PersonalKey, now: number): boolean {
+  return revoked === null && (end === null || Date.parse(end) > now)
+}
+
+/** Whether it can be used, until when, or since when no longer. */
+export function describeState ({ revoked_at: revoked, expires_at: end }: PersonalKey, now: number): string {
+  if (revoked !== null) return `revoked ${formatTime(revoked)} UTC`
+  if (end === null) return 'does not end'
+  return Date.parse(end) > now ? `ends ${formatTime(end)} UTC` : `ended ${formatTime(end)} UTC`
+}

@@ -1,0 +1,91 @@
+import { useState } from 'preact/hooks'
+import { isScope, SCOPE_OBJECTS, type Scope } from '../../../platform/scopes.ts'
+import { request } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
+import { showText } from '../format.ts'
+import { may, session } from '../session.ts'
+import { Dialog, Failed } from '../states.tsx'
+import type { NewKey } from './keys-screen.tsx'
+
+/** Days until a key ends; empty for never. */
+const LIVES = { never: '', 'in 30 days': '30', 'in 90 days': '90', 'in a year': '365' }
+const DAY_MS = 86_400_000
+
+/** Makes a personal key: what it is for, what it may do, for which projects, until when. */
+export function NewKeyDialog ({ onClose, onMade }: { onClose: () => void, onMade: (key: NewKey) => void }) {
+  const [label, setLabel] = useState('')
+  const [access, setAccess] = useState<Record<string, string>>({})
+  const [project, setProject] = useState('')
+  const [days, setDays] = useState('90')
+  const { isBusy, error, attempt } = useAttempt()
+  const scopes = access.everything === 'yes'
+    ? ['*']
+    : Object.entries(access).map(([object, action]) => `${object}:${action}`).filter(isScope)
+
+  const create = async (): Promise<void> => {
+    const done = await attempt(async () => {
+      onMade(await request<NewKey>('/api/personal_api_keys/', {
+        method: 'POST',
+        body: {
+          label, scopes, scoped_teams: project === '' ? null : [Number(project)],
+          expires_at: days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
+        }
+      }))
+    })
+    if (done) onClose()
+  }
+  return (
+    <Dialog title='New key' onClose={onClose}>
+      <form class='stacked' onSubmit={(event) => { event.preventDefault(); void create() }}>
+        <label>What it is for <input required maxLength={40} value={label} onInput={(event) => setLabel(event.currentTarget.value)} /></label>
+        {session.value!.scopes.includes('*') && (
+          <label class='choice'>
+            <input
+              type='checkbox' checked={access.everything === 'yes'}
+              onChange={(event) => setAccess({ ...access, everything: event.currentTarget.checked ? 'yes' : '' })}
+            /> It may do everything
+          </label>
+        )}
+        {access.everything !== 'yes' && <Scopes access={access} onAccess={setAccess} />}
+        <label>
+          Projects
+          <select value={project} onChange={(event) => setProject(event.currentTarget.value)}>
+            <option value=''>all that you may see</option>
+            {session.value!.projects.map(({ id, name }) => <option key={id} value={String(id)}>{showText(name, 60)} ({id})</option>)}
+          </select>
+        </label>
+        <label>
+          It ends
+          <select value={days} onChange={(event) => setDays(event.currentTarget.value)}>
+            {Object.entries(LIVES).map(([name, value]) => <option key={name} value={value}>{name}</option>)}
+          </select>
+        </label>
+        {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
+        <p class='actions'>
+          <button type='button' onClick={onClose}>Cancel</button>
+          <button type='submit' class='primary' disabled={isBusy || label === '' || scopes.length === 0}>Create</button>
+        </p>
+      </form>
+    </Dialog>
+  )
+}
+
+/** What a key may do, by object: only what the own key may do is offered. */
+function Scopes ({ access, onAccess }: { access: Record<string, string>, onAccess: (access: Record<string, string>) => void }) {
+  const offered = SCOPE_OBJECTS.filter((object) => may(`${object}:read`))
+  return (
+    <fieldset class='scopes'>
+      <legend>It may</legend>
+      {offered.map((object) => (
+        <label key={object}>
+          {object.replaceAll('_', ' ')}
+          <select value={access[object] ?? ''} onChange={(event) => onAccess({ ...access, [object]: event.currentTarget.value })}>
+            <option value=''>nothing</option>
+            <option value='read'>read</option>
+            {may(`${object}:write` satisfies Scope) && <option value='write'>read and write</option>}
+          </select>
+        </label>
+      ))}
+    </fieldset>
+  )
+}

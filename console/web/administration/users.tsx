@@ -1,0 +1,62 @@
+import { useState } from 'preact/hooks'
+import { request } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
+import { formatCount, showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { may, session } from '../session.ts'
+import { Dialog, Failed, Show } from '../states.tsx'
+
+interface User { id: number, email: string, first_name: string, keys: number }
+
+/** The users who own keys. */
+export function Users () {
+  const [isCreating, setCreating] = useState(false)
+  const users = useLoaded('users', async (signal) => await request<{ results: User[] }>('/api/users/', { signal }))
+  const mayCreate = may('user:write') && session.value!.all_projects
+  return (
+    <>
+      <h2>Users</h2>
+      {mayCreate && <div class='toolbar'><button type='button' onClick={() => setCreating(true)}>New user …</button></div>}
+      <Show of={users} what='Users'>
+        {({ results }) => (
+          <div class='scroll' role='region' aria-label='Users' tabIndex={0}>
+            <table>
+              <thead><tr><th scope='col'>E-mail</th><th scope='col'>First name</th><th scope='col' class='number'>Usable keys</th></tr></thead>
+              <tbody>
+                {results.map(({ id, email, first_name: name, keys }) => (
+                  <tr key={id}><td class='wide'>{showText(email)}</td><td class='wide'>{showText(name)}</td><td class='number'>{formatCount(keys)}</td></tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Show>
+      {isCreating && <NewUserDialog onClose={() => setCreating(false)} onDone={users.reload} />}
+    </>
+  )
+}
+
+function NewUserDialog ({ onClose, onDone }: { onClose: () => void, onDone: () => void }) {
+  const [email, setEmail] = useState('')
+  const [name, setName] = useState('')
+  const { isBusy, error, attempt } = useAttempt()
+  const create = async (): Promise<void> => {
+    if (!await attempt(async () => { await request('/api/users/', { method: 'POST', body: { email, first_name: name } }) })) return
+    onDone()
+    onClose()
+  }
+  return (
+    <Dialog title='New user' onClose={onClose}>
+      <p class='hint'>Nothing is mailed: make a key for the user with <code>npx millrace keys create --user</code>.</p>
+      <form class='stacked' onSubmit={(event) => { event.preventDefault(); void create() }}>
+        <label>E-mail <input required type='email' maxLength={254} value={email} onInput={(event) => setEmail(event.currentTarget.value)} /></label>
+        <label>First name <input maxLength={150} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+        {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
+        <p class='actions'>
+          <button type='button' onClick={onClose}>Cancel</button>
+          <button type='submit' class='primary' disabled={isBusy || email === ''}>Create</button>
+        </p>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,71 @@
+import { useState } from 'preact/hooks'
+import { request } from '../api-client.ts'
+import { formatAgo, formatTime, showText } from '../format.ts'
+import { useFeed } from '../live/follow-feed.ts'
+import { useLoaded } from '../load.ts'
+import { linkTo, projectId } from '../router.ts'
+import { Failed } from '../states.tsx'
+
+interface Arrivals { first_event_at: string | null, last_event_at: string | null }
+
+/** How often the stores are asked, in milliseconds: while the first event is awaited, and after. */
+const WAITING_MS = 2000
+const ARRIVED_MS = 15_000
+
+/** An event that was seen to arrive. */
+interface Seen { event: string, distinctId: string, at: number, drop: string | null }
+
+/**
+ * A light that turns when the project gets its first event: at once by the live feed, and within seconds by the
+ * definitions, should the feed not be open.
+ */
+export function ArrivalLight () {
+  const project = projectId.value
+  const [seen, setSeen] = useState<Seen>()
+  const [isKnown, setKnown] = useState(false)
+  const arrivals = useLoaded(`arrivals ${project}`, async (signal) => {
+    const answer = await request<Arrivals>(`/console/data/projects/${project}/arrivals`, { signal })
+    setKnown(answer.first_event_at !== null)
+    return answer
+  }, { everyMs: isKnown ? ARRIVED_MS : WAITING_MS })
+  const first = arrivals.value?.first_event_at ?? null
+  const isWaiting = arrivals.value !== undefined && first === null && (seen === undefined || seen.drop !== null)
+  const hasArrived = first !== null || (seen !== undefined && seen.drop === null)
+  return (
+    <>
+      {arrivals.error !== undefined && <Failed error={arrivals.error} onRetry={arrivals.reload} />}
+      <p class={`light ${hasArrived ? 'on' : ''}`} role='status'>
+        {hasArrived
+          ? <Arrived first={first} last={arrivals.value?.last_event_at ?? null} seen={seen} />
+          : arrivals.value !== undefined && 'Waiting for the first event …'}
+        {!hasArrived && seen?.drop !== null && seen !== undefined &&
+          ` One came and was dropped: ${seen.drop}. See Warnings.`}
+      </p>
+      {isWaiting && <Watch onSeen={setSeen} />}
+    </>
+  )
+}
+
+function Arrived ({ first, last, seen }: { first: string | null, last: string | null, seen: Seen | undefined }) {
+  const at = first ?? new Date(seen!.at).toISOString()
+  return (
+    <>
+      First event received at {formatTime(at)} UTC
+      {seen !== undefined && seen.drop === null && <>: <strong>{showText(seen.event, 60)}</strong> of {showText(seen.distinctId, 60)}</>}
+      {seen === undefined && last !== null && `, the last ${formatAgo(last, Date.now())}`}
+      . <a {...linkTo(`/projects/${projectId.value}/live`)}>See it live</a>
+    </>
+  )
+}
+
+/** Follows the live feed until an event comes; a dropped one is told and does not end it. */
+function Watch ({ onSeen }: { onSeen: (seen: Seen) => void }) {
+  useFeed(`/console/data/projects/${projectId.value}/live`, {
+    begin: () => {},
+    batch: ({ events }) => {
+      const event = events.find(({ drop }) => drop === null) ?? events[0]
+      if (event !== undefined) onSeen(event)
+    }
+  })
+  return null
+}

@@ -1,0 +1,94 @@
+import { request } from '../api-client.ts'
+import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { linkTo, projectId, query, setQuery } from '../router.ts'
+import { Empty, Show, Sparkline } from '../states.tsx'
+
+interface Sample { received_at: string, event: string, distinct_id: string, uuid: string, lib: string, lib_version: string, value: string }
+
+interface Warning {
+  reason: string
+  effect: string
+  count: number
+  first_minute: string
+  last_minute: string
+  by_minute: number[]
+  samples: Sample[]
+}
+
+const PERIODS = { 1: 'the last hour', 24: 'the last day', 168: 'the last week', 720: 'the last 30 days' }
+
+/** What of the project was not stored as it was sent: how often, since when, and some cases. */
+export function WarningsScreen () {
+  const hours = query.value.get('hours') ?? '24'
+  const warnings = useLoaded(`warnings ${projectId.value} ${hours}`, async (signal) =>
+    await request<{ results: Warning[] }>(`/api/projects/${projectId.value}/ingestion_warnings/summary/`, { query: { hours }, signal }), { everyMs: 10_000 })
+  return (
+    <section>
+      <h1>Warnings</h1>
+      <p class='hint'>What was not stored as it was sent, or was refused. Counts are exact.</p>
+      <div class='toolbar'>
+        <label>
+          In{' '}
+          <select value={hours} onChange={(event) => setQuery({ hours: event.currentTarget.value })}>
+            {Object.entries(PERIODS).map(([value, name]) => <option key={value} value={value}>{name}</option>)}
+          </select>
+        </label>
+      </div>
+      <Show of={warnings} what='Warnings'>
+        {({ results }) => results.length === 0
+          ? <Empty><p>There are none: everything was stored as it was sent.</p></Empty>
+          : results.map((warning) => <Reason key={warning.reason} warning={warning} />)}
+      </Show>
+    </section>
+  )
+}
+
+function Reason ({ warning }: { warning: Warning }) {
+  const { reason, effect, count, first_minute: first, last_minute: last, by_minute: minutes, samples } = warning
+  const inHour = minutes.reduce((sum, each) => sum + each, 0)
+  return (
+    <details class='reason'>
+      <summary>
+        <strong>{reason.replaceAll('_', ' ')}</strong>
+        <span class={`tag ${effect}`}>{effect}</span>
+        <span class='number'>{formatCount(count)}</span>
+        <Sparkline values={minutes} label={`${formatCount(inHour)} in the last hour`} />
+        <span class='hint' title={`${formatTime(first)} to ${formatTime(last)} UTC`}>last {formatAgo(last, Date.now())}</span>
+      </summary>
+      <p class='hint'>
+        Between {formatTime(first)} and {formatTime(last)} UTC, {formatCount(inHour)} of them in the last hour.{' '}
+        {samples.length === 0 ? 'No case of it was kept.' : 'Some cases:'}
+      </p>
+      {samples.length > 0 && (
+        <div class='scroll' role='region' aria-label={`Cases of ${reason}`} tabIndex={0}>
+          <table>
+            <thead>
+              <tr>
+                <th scope='col'>Received</th><th scope='col'>Event</th><th scope='col'>Distinct id</th><th scope='col'>SDK</th>
+                <th scope='col'>Value at fault</th><th scope='col'>Uuid</th>
+              </tr>
+            </thead>
+            <tbody>
+              {samples.map((sample, index) => (
+                <tr key={index}>
+                  <td>{formatTime(sample.received_at)}</td>
+                  <td class='wide'>{showText(sample.event)}</td>
+                  <td class='wide'>{showText(sample.distinct_id)}</td>
+                  <td>{showText(`${sample.lib} ${sample.lib_version}`.trim(), 40)}</td>
+                  <td class='wide'><code>{showText(sample.value)}</code></td>
+                  <td>{UUID.test(sample.uuid)
+                    ? <a {...linkTo(`/projects/${projectId.value}/find?uuid=${sample.uuid}`)}>{sample.uuid}</a>
+                    : showText(sample.uuid, 40)}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </details>
+  )
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i

@@ -1,0 +1,138 @@
+/** Connecting a project, keys, users, warnings and settings in the console. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { checkScreens, findBarriers, HOSTILE, logIn, openConsole, openPage, send, wasHacked } from './open-console.ts'
+
+t.test('administration in the console', async (t) => {
+  const screens = await openConsole(t)
+  const { stack, browser, open } = screens
+
+  await t.test('a project is created, its snippet is run, and the light turns', async (t) => {
+    const { page, problems } = await open('/installation')
+    await page.getByRole('button', { name: 'New project …' }).click()
+    await page.getByLabel('Name').fill('Mars')
+    await page.getByLabel('Time zone').fill('Mars/Olympus')
+    await page.keyboard.press('Enter')
+    await page.getByRole('alert').getByText('There is no time zone').waitFor()
+    await page.getByLabel('Name').fill(HOSTILE[0]!)
+    await page.getByLabel('Time zone').fill('Europe/Berlin')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: `Connect ${HOSTILE[0]}` }).waitFor()
+    t.match(page.url(), /\/projects\/2\/connect$/)
+    await page.getByText('Waiting for the first event').waitFor()
+
+    const command = await page.getByLabel('Code for curl').textContent()
+    await waitFor(async () => {
+      // The new key reaches ingest within a second.
+      const { stdout } = await promisify(execFile)('sh', ['-c', command!])
+      return /"status": ?(1|"Ok")/.test(stdout)
+    })
+    await page.getByText(/First event received at [\d-]+ [\d:]+ UTC/).waitFor()
+    t.match(await stack.sql`SELECT name, timezone FROM projects WHERE id = 2`, [{ name: HOSTILE[0], timezone: 'Europe/Berlin' }])
+    await page.getByRole('button', { name: 'Node', exact: true }).click()
+    await page.getByLabel('Code for Node').getByText('posthog-node').waitFor()
+    t.match(page.url(), /sdk=node$/, 'an SDK has an address')
+
+    await page.getByRole('button', { name: 'Rotate the key' }).click()
+    const dialog = page.getByRole('dialog')
+    t.ok(await dialog.getByRole('button', { name: 'Rotate' }).isDisabled(), 'not before the word is typed')
+    await dialog.getByLabel('Type rotate').fill('rotate')
+    await page.keyboard.press('Enter')
+    await dialog.waitFor({ state: 'detached' })
+    await page.getByRole('cell', { name: /^until / }).waitFor()
+    t.equal((await stack.sql`SELECT 1 FROM project_api_keys WHERE project_id = 2`).length, 2)
+    await page.getByRole('link', { name: 'See it live' }).click()
+    await page.getByRole('heading', { name: 'Live events' }).waitFor()
+    t.notOk(await wasHacked(page))
+    // The browser itself logs each answer above 400: the time zone that there is not.
+    t.same(problems.filter((text) => !/status of 400/.test(text)), [])
+    await page.close()
+  })
+
+  await t.test('a key is made with the keyboard alone, shown once, rotated and revoked', async (t) => {
+    const { page, problems } = await open('/keys')
+    await page.getByRole('button', { name: 'New key …' }).focus()
+    await page.keyboard.press('Enter')
+    await page.keyboard.type('nightly job')
+    await page.getByLabel('It may do everything').waitFor()
+    for (const key of ['Tab', 'Tab', 'Tab']) await page.keyboard.press(key)
+    await page.keyboard.press('ArrowDown')
+    t.same(await findBarriers(page), [])
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'Create' }).click()
+    const value = await page.getByLabel('The new key').textContent()
+    await page.getByRole('button', { name: 'I have copied it' }).click()
+    t.match(await stack.sql`SELECT scopes, expires_at FROM personal_api_keys WHERE label = 'nightly job'`, [{ scopes: ['event:read'], expires_at: Date }])
+    await waitFor(async () => (await fetch(`${stack.url}/api/projects/1/ingestion_warnings`, { headers: { authorization: `Bearer ${value}` } })).status === 200)
+
+    await page.getByRole('button', { name: 'Rotate nightly job' }).click()
+    await page.getByLabel('Type rotate').fill('rotate')
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'I have copied it' }).click()
+    await waitFor(async () => await page.getByRole('row', { name: /nightly job/ }).count() === 2)
+    t.match(await page.getByRole('row', { name: /nightly job/ }).last().innerText(), /ends \d{4}-/, 'the end of the old one is shown')
+    await page.getByRole('button', { name: 'Revoke nightly job' }).last().click()
+    await page.getByLabel('Type revoke').fill('revoke')
+    await page.keyboard.press('Enter')
+    await page.getByRole('cell', { name: /^revoked / }).waitFor()
+    await waitFor(async () => (await fetch(`${stack.url}/api/projects/1/ingestion_warnings`, { headers: { authorization: `Bearer ${value}` } })).status === 401)
+
+    await page.getByRole('button', { name: 'New user …' }).click()
+    await page.getByLabel('E-mail').fill('bo@example.com')
+    await page.keyboard.press('Enter')
+    await page.getByRole('cell', { name: 'bo@example.com' }).waitFor()
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('warnings tell what was not stored as it was sent, with hostile cases as text', async (t) => {
+    await send(stack, HOSTILE.map((name) => ({ event: 'late', distinct_id: name, uuid: name, properties: {} })))
+    const { page, problems } = await open('/projects/1/warnings')
+    await waitFor(async () => {
+      await page.reload()
+      await page.locator('.reason, .empty').first().waitFor()
+      return await page.getByText('uuid invalid').count() > 0
+    }, { timeoutMs: 30_000 })
+    await page.getByText('uuid invalid').click()
+    await page.getByRole('img', { name: `${HOSTILE.length} in the last hour` }).waitFor()
+    await page.getByRole('region', { name: 'Cases of uuid_invalid' }).getByRole('row').nth(1).waitFor()
+    t.same(await findBarriers(page), [])
+    t.notOk(await wasHacked(page))
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('settings are shown with their source, and no secret', async (t) => {
+    const { page, problems } = await open('/installation')
+    await page.getByLabel('Search settings').fill('MILLRACE_DATA_DIR')
+    await waitFor(async () => await page.getByRole('region', { name: 'Settings' }).getByRole('row').count() === 2)
+    t.match(await page.getByRole('row', { name: /MILLRACE_DATA_DIR/ }).innerText(), stack.dataDir)
+    await page.getByLabel('Search settings').fill('')
+    const shown = await page.locator('main').innerText()
+    t.match(shown, 'DATABASE_URL')
+    t.notMatch(shown, stack.personalApiKey)
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('a key for one project sees neither the settings nor a way to make projects or keys', async (t) => {
+    const { key } = await createPersonalKey(stack.sql, {
+      email: 'admin@millrace.localhost', label: 'reader', scopes: ['project:read', 'user:read'], projectIds: [1], expiresAt: null
+    })
+    const context = await browser.newContext()
+    const { page } = await openPage(context, stack.url, '/keys')
+    await logIn(page, key)
+    await page.getByRole('heading', { name: 'Users', exact: true }).waitFor()
+    t.same(await page.getByRole('navigation').getByRole('link').allInnerTexts(), ['Connect', 'Keys'])
+    t.equal(await page.getByRole('button', { name: /^(New|Rotate|Revoke)/ }).count(), 0)
+    t.equal((await page.request.get(`${stack.url}/console/settings`, { headers: { 'millrace-console': '1' } })).status(), 403)
+    await context.close()
+  })
+
+  await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
+    await checkScreens(t, screens, ['/projects/1/connect', '/projects/1/warnings', '/keys', '/installation'])
+  })
+})
