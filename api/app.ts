@@ -6,6 +6,7 @@ import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import type { ShownSetting } from '../platform/describe-settings.ts'
 import { checkServices, type HealthOptions, healthRoutes, pingClickHouse } from '../platform/health.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/http-server.ts'
+import type { LocateAddress } from '../platform/geoip.ts'
 import type { KeyDirectory } from '../platform/keys/key-directory.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Metrics } from '../platform/metrics.ts'
@@ -45,6 +46,8 @@ export interface ApiDeps {
   cluster?: string
   /** URL of ClickHouse with the login of analysts, for SQL in the console; empty: there is none. */
   analystUrl: string
+  /** Tells the place of an address, for flags; absent: places are unknown. */
+  locate?: LocateAddress
   /** For dead letters and receipts. */
   nats: NatsOnDemand
   /** Keys and projects, in memory, with the owners of personal keys. */

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { describeSettings } from '../platform/describe-settings.ts'
+import { openGeoipFile } from '../platform/geoip-file.ts'
 import { openKeys } from '../platform/keys/read-keys.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import { createLogger } from '../platform/logger.ts'
@@ -51,10 +52,12 @@ runProcess('api', async () => {
     sleep
   })
 
+  const geoip = await openGeoipFile(config.geoipPath, logger)
   let shuttingDown = false
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, keys, metrics, definitions, now, status,
     settings: () => describeSettings(process.env),
+    ...config.geoipPath === '' ? {} : { locate: geoip.locate },
     cluster: config.clickhouseCluster,
     analystUrl: config.analystUrl,
     ingestUrl: config.ingestUrls[0]!,
@@ -68,6 +71,7 @@ runProcess('api', async () => {
   onShutdown(logger, [
     { name: 'readiness', run: () => { shuttingDown = true } },
     { name: 'http', run: () => app.close() },
+    { name: 'places', run: () => geoip.close() },
     { name: 'keys', run: closeKeys },
     { name: 'flag definitions', run: () => definitions.stop() },
     { name: 'nats', run: () => nats.close() },
@@ -92,6 +96,8 @@ interface ApiConfig {
   pipelineUrls: string[]
   /** For dead letters; everything else works without NATS. */
   natsUrl: string
+  /** File of places; empty: none. */
+  geoipPath: string
   /** Base of absolute links; when empty, the address of the request. */
   publicUrl: string
   /** Maximum management requests per minute and personal key; 0 for no limit. */
@@ -103,7 +109,8 @@ function loadApiConfig (env: NodeJS.ProcessEnv): ApiConfig {
   const settings = loadSettings(env, [
     'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL',
     'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT', 'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_PORT',
-    'MILLRACE_PIPELINE_PORT', 'MILLRACE_INGEST_URLS', 'MILLRACE_PIPELINE_URLS', 'MILLRACE_CLICKHOUSE_ANALYST_URL'
+    'MILLRACE_PIPELINE_PORT', 'MILLRACE_INGEST_URLS', 'MILLRACE_PIPELINE_URLS', 'MILLRACE_CLICKHOUSE_ANALYST_URL',
+    'MILLRACE_GEOIP_PATH'
   ])
   return {
     host: settings.MILLRACE_HOST,
@@ -116,6 +123,7 @@ function loadApiConfig (env: NodeJS.ProcessEnv): ApiConfig {
     ingestUrls: readUrls(settings.MILLRACE_INGEST_URLS, settings.MILLRACE_PORT),
     pipelineUrls: readUrls(settings.MILLRACE_PIPELINE_URLS, settings.MILLRACE_PIPELINE_PORT),
     natsUrl: settings.NATS_URL,
+    geoipPath: settings.MILLRACE_GEOIP_PATH,
     publicUrl: settings.MILLRACE_PUBLIC_URL,
     managementRateLimit: settings.MILLRACE_MANAGEMENT_RATE_LIMIT
   }

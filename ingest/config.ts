@@ -11,6 +11,8 @@ export interface IngestConfig {
   databaseUrl: string
   streams: { partitions: number, replicas: number, eventsMaxBytes: number, deadLetterMaxBytes: number }
   groupCommitMs: number
+  /** File of places; empty: none. */
+  geoipPath: string
   /** Of each project; 0: no limit. */
   eventsPerSecond: number
   limits: { maxBodyBytes: number, maxDecompressedBytes: number, maxConnections: number }
@@ -24,7 +26,7 @@ export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
     'MILLRACE_PARTITIONS', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
     'MILLRACE_GROUP_COMMIT_MS', 'MILLRACE_INGEST_RATE_LIMIT', 'MILLRACE_MAX_CONNECTIONS', 'MILLRACE_TRUSTED_PROXIES',
     'MILLRACE_MAX_BODY_BYTES', 'MILLRACE_MAX_DECOMPRESSED_BYTES',
-    'MILLRACE_DATA_DIR', 'MILLRACE_SPOOL_MAX_BYTES'
+    'MILLRACE_GEOIP_PATH', 'MILLRACE_DATA_DIR', 'MILLRACE_SPOOL_MAX_BYTES'
   ])
   return {
     http: { host: settings.MILLRACE_HOST, port: settings.MILLRACE_PORT },
@@ -40,6 +42,7 @@ export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
       deadLetterMaxBytes: settings.MILLRACE_DEAD_LETTER_MAX_BYTES
     },
     groupCommitMs: settings.MILLRACE_GROUP_COMMIT_MS,
+    geoipPath: settings.MILLRACE_GEOIP_PATH,
     eventsPerSecond: settings.MILLRACE_INGEST_RATE_LIMIT,
     limits: {
       maxBodyBytes: settings.MILLRACE_MAX_BODY_BYTES,

@@ -24,8 +24,11 @@ import { BodyBudget } from './large/body-budget.ts'
 import { createLargeBodyPool } from './large/large-body-pool.ts'
 import { createTakeCookieless } from './normalise/cookieless.ts'
 import { createPropertyReader } from './normalise/read-properties.ts'
+import { createIsBot } from './normalise/bots.ts'
+import { createEnrich } from './normalise/enrich.ts'
 import { createNormaliseEvent } from './normalise/normalise-event.ts'
 import { withTimeout } from '../platform/intervals.ts'
+import { openGeoipFile } from '../platform/geoip-file.ts'
 import { openKeys } from '../platform/keys/read-keys.ts'
 import { createArrivalFeed } from './publish/arrival-feed.ts'
 import { openPublishing } from './publish/open-publishing.ts'
@@ -97,7 +100,9 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const takeCookieless = createTakeCookieless({
     salts: () => cookielessSalts.current, onUnknownVisitor: () => { counts.unknownVisitors++ }
   })
-  const normaliseEvent = createNormaliseEvent({ readProperties, takeCookieless, maxEventBytes })
+  const geoip = await openGeoipFile(config.geoipPath, logger)
+  const enrich = createEnrich({ isBot: createIsBot(), locate: geoip.locate })
+  const normaliseEvent = createNormaliseEvent({ readProperties, takeCookieless, enrich, maxEventBytes })
   const takeEvent = createTakeEvent(normaliseEvent, onUnexpected)
   const pool = createLargeBodyPool({ threads: largeBodyThreads(), logger, onUnexpected })
   const budget = new BodyBudget(LARGE_BODIES)
@@ -105,7 +110,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   metrics.gaugeFrom('large_body_bytes', 'Bytes reserved for large request bodies in memory.', () => budget.used)
   const capture = createCapture({
     keys, rateLimit, counts, takeEvent, partitions, persons, quarantine, warnings, pool, budget, publishFrames,
-    arrivals,
+    arrivals, geoip,
     fingerprintKey: () => fingerprintKey.current,
     cookielessSalts: () => cookielessSalts.current,
     limits: { ...config.limits, maxEventBytes, partitions: config.streams.partitions },
@@ -152,7 +157,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
       { name: 'say not ready', run: () => { phase = 'shutting down' } },
       { name: 'end the live feed', run: () => { arrivals.close(); ending.abort() } },
       { name: 'finish requests', run: async () => await closeGracefully(app, CLOSE_GRACE_MS) },
-      { name: 'stop the threads', run: async () => await pool.close() },
+      { name: 'stop the threads', run: async () => { geoip.close(); await pool.close() } },
       ...publishing.shutdownSteps,
       { name: 'close the keys', run: closeKeys },
       { name: 'close postgres', run: async () => { await Promise.all([fingerprintKey.stop(), cookielessSalts.stop()]); await sql.end({ timeout: 1 }) } }

@@ -173,6 +173,10 @@ export const settings = {
     type: 'string', format: 'addresses', default: '',
     description: 'Proxies whose X-Forwarded-For, -Host and -Proto headers ingest trusts: addresses, ranges (10.0.0.0/8), loopback or uniquelocal, comma separated. Empty: none.'
   },
+  MILLRACE_GEOIP_PATH: {
+    type: 'string', default: '',
+    description: 'MMDB file of countries or cities, by which ingest and the API tell the place of an address. A file that is replaced counts within 10 s. Empty: places are not looked up.'
+  },
   MILLRACE_INGEST_RATE_LIMIT: {
     type: 'integer', minimum: 0, default: 0,
     description: 'Maximum events per second and project, counted per ingest process, with bursts of ten seconds; then 429. 0: no limit.'

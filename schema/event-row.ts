@@ -5,20 +5,21 @@
  * understands all earlier layouts: ClickHouse fills what is absent with its default. A writer that meets a later one
  * waits for a newer version of itself. So the order of an upgrade is: schema, pipeline, ingest (docs/operations.md).
  * New columns go to the end, and none is ever taken away: a frame in the stream may be as old as the longest outage.
- * A frame leaves out the promoted columns, groups and schema versions that are empty in all its rows; the others are
- * always there.
+ * A frame leaves out the promoted columns, groups, schema versions and marks of bots that are empty in all its rows;
+ * the others are always there.
  *
- * 1: until `ip`. 2: `schema_version`.
+ * 1: until `ip`. 2: `schema_version`. 3: `is_bot`, `country`.
  *
  * `LowCardinality` columns are dictionary-encoded at the edge already, which is cheaper for both sides than plain
  * strings.
  */
-export const ROW_LAYOUT = 2
+export const ROW_LAYOUT = 3
 
 /** The Native types a frame may use. */
 export type ColumnType =
   | 'UInt32'
   | 'Int32'
+  | 'Bool'
   | 'UUID'
   | 'DateTime64(3)'
   | 'String'
@@ -62,7 +63,9 @@ export const EVENT_COLUMNS = [
   { name: 'feature_flag', type: 'LowCardinality(String)', promotes: '$feature_flag' },
   { name: 'feature_flag_response', type: 'LowCardinality(String)', promotes: '$feature_flag_response' },
   { name: 'ip', type: 'String', promotes: '$ip' },
-  { name: 'schema_version', type: 'Int32' }
+  { name: 'schema_version', type: 'Int32' },
+  { name: 'is_bot', type: 'Bool' },
+  { name: 'country', type: 'LowCardinality(String)', promotes: '$geoip_country_code' }
 ] as const satisfies readonly EventColumn[]
 
 /**

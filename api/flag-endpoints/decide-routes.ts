@@ -2,13 +2,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { allowOrigin, allowPreflight } from '../../platform/cross-origin.ts'
 import { decodeBody } from '../../http-body/decode-body.ts'
 import { normaliseContentType } from '../../http-body/read-body.ts'
+import type { LocateAddress } from '../../platform/geoip.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { SUPPORTED_COMPRESSION } from '../../platform/remote-config.ts'
 import { chooseAnswer } from './flag-answers.ts'
 import { createCircuitBreaker } from './circuit-breaker.ts'
 import { computeFlags, type ComputeFlagsDeps } from './compute-flags.ts'
 import { describeFlagEndpoint } from './flag-answer-schemas.ts'
-import { readBodyObject, readFlagRequest, readToken } from './flag-request.ts'
+import { addPlace, readBodyObject, readFlagRequest, readToken } from './flag-request.ts'
 import { localEvaluationRoutes } from './local-evaluation-routes.ts'
 import { ofrepRoutes } from './ofrep-routes.ts'
 import type { PersonReader } from './person-reader.ts'
@@ -17,6 +18,8 @@ import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
 export interface DecideOptions extends ResolveProjectDeps {
   persons: PersonReader
   metrics: Metrics
+  /** Tells the place of an address; absent: places are unknown. */
+  locate?: LocateAddress
   /** Epoch milliseconds. */
   now: () => number
 }
@@ -93,15 +96,22 @@ async function answerFlags (
   const body = readBodyObject(decode(request, query))
   const token = readToken(body, query)
   const projectId = await resolveProject(token, body.project_id ?? query.project_id, deps)
+  const flagRequest = readFlagRequest(body)
   const evaluation = await computeFlags({
     projectId,
     set: deps.definitions.get(projectId),
-    request: readFlagRequest(body),
+    request: deps.locate === undefined ? flagRequest : addPlace(flagRequest, senderOf(request), deps.locate),
     onlyOverrides: isOn(query.only_use_override_person_properties)
   }, deps)
   const { build, withConfig } = chooseAnswer(endpoint, query)
   const answer = build(evaluation, { token: token ?? '', requestId: crypto.randomUUID(), evaluatedAt: deps.now(), withConfig })
   return await reply.header('content-type', JSON_TYPE).send(answer)
+}
+
+/** Ingest, which forwards, says where a request comes from. */
+function senderOf ({ headers }: FastifyRequest): { address: string, userAgent: string } {
+  const forwarded = headers['x-forwarded-for']
+  return { address: typeof forwarded === 'string' ? forwarded.trim() : '', userAgent: headers['user-agent'] ?? '' }
 }
 
 function decode (request: FastifyRequest, query: Query): unknown {

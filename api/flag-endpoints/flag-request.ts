@@ -1,6 +1,8 @@
 import { HttpError } from '../../platform/errors.ts'
 import { isExactNumber } from '../../http-body/parse-json.ts'
+import type { LocateAddress } from '../../platform/geoip.ts'
 import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity.ts'
+import { senderDevice } from '../../platform/sender-device.ts'
 import { cutText } from '../../platform/storable-text.ts'
 import type { Properties } from '../flag-evaluation/subject.ts'
 
@@ -18,6 +20,8 @@ export interface FlagRequest {
   flagKeys: ReadonlySet<string> | null
   /** The client wants no flags, only the configuration. */
   disableFlags: boolean
+  /** Whether the place of the user may be told by the address. */
+  mayLocate: boolean
   /** Where the SDK runs. Flags for the other side are not answered. */
   runtime: 'server' | 'client' | 'all'
 }
@@ -61,8 +65,26 @@ export function readFlagRequest (body: Body): FlagRequest {
     groupProperties: readGroupProperties(body.group_properties ?? body.$group_properties),
     flagKeys: readFlagKeys(body.flag_keys_to_evaluate ?? body.flag_keys),
     disableFlags,
+    mayLocate: body.geoip_disable !== true && body.$geoip_disable !== true,
     runtime: body.evaluation_runtime === 'server' || body.evaluation_runtime === 'client' ? body.evaluation_runtime : 'all'
   }
+}
+
+/**
+ * Adds the place of the user (`$geoip_country_code` and others) to the properties of the person, below those that were
+ * sent. It is that of `$ip` if the request has one, else that of the sender when the device of the user asks, and never
+ * that of a server.
+ *
+ * @param sender  Address and user agent, as ingest passed them on.
+ */
+export function addPlace (
+  request: FlagRequest, sender: { address: string, userAgent: string }, locate: LocateAddress
+): FlagRequest {
+  if (!request.mayLocate) return request
+  const properties = request.personProperties ?? {}
+  const isDevice = request.runtime !== 'server' && senderDevice(properties, sender.userAgent) !== 'other'
+  const place = locate(typeof properties.$ip === 'string' ? properties.$ip : isDevice ? sender.address : '')
+  return place === null ? request : { ...request, personProperties: { ...place, ...properties } }
 }
 
 /** An id is a string or a number. Absent, null and numbers beyond the range of doubles are null. */

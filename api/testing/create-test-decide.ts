@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import fastify, { type FastifyInstance } from 'fastify'
 import { openKeys } from '../../platform/keys/read-keys.ts'
+import type { LocateAddress } from '../../platform/geoip.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics, type Metrics } from '../../platform/metrics.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -39,7 +40,7 @@ export interface TestDecide {
  * @param options.via  Turns the address of Postgres into the one the endpoints use, to put a proxy in between.
  */
 export async function createTestDecide (
-  t: TestContext, options: { via?: (url: string) => Promise<string> } = {}
+  t: TestContext, options: { via?: (url: string) => Promise<string>, locate?: LocateAddress } = {}
 ): Promise<TestDecide> {
   const { url: directUrl, sql: direct } = await createTestPostgres(t)
   const project = await createProject(direct, { name: 'Shop' })
@@ -62,7 +63,8 @@ export async function createTestDecide (
   answerUnknownRoutes(app)
   const reads = { facts: 0, hashKeys: 0 }
   await app.register(decideRoutes, {
-    definitions, keys, metrics, now, persons: countReads(createPersonReader(sql), reads)
+    definitions, keys, metrics, now, persons: countReads(createPersonReader(sql), reads),
+    ...options.locate === undefined ? {} : { locate: options.locate }
   })
   t.teardown(async () => {
     await app.close()

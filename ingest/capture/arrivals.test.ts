@@ -4,6 +4,7 @@ import { createFingerprintKey, FINGERPRINT_BYTES } from '../../schema/frame-mess
 import type { Watch } from '../../schema/live-feed.ts'
 import { FrameEncoder } from '../frames/frame-encoder.ts'
 import { createTakeCookieless } from '../normalise/cookieless.ts'
+import { createEnrich } from '../normalise/enrich.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
 import { createPropertyReader } from '../normalise/read-properties.ts'
 import { type Arrivals, ArrivalCollector } from './arrivals.ts'
@@ -15,6 +16,7 @@ const KEY = createFingerprintKey(randomBytes(16))
 const takeEvent = createTakeEvent(createNormaliseEvent({
   readProperties: createPropertyReader(Date.now),
   takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} }),
+  enrich: createEnrich({ isBot: () => false, locate: () => null }),
   maxEventBytes: () => 1e6
 }), (error) => { throw error })
 

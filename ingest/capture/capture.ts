@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { CookielessSalts } from '../../platform/cookieless-salts.ts'
+import type { GeoipFile } from '../../platform/geoip-file.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { type BodyHints, decodeBody } from '../../http-body/decode-body.ts'
 import { readArrivedBody, readBody } from '../../http-body/read-body.ts'
@@ -43,6 +44,8 @@ export interface CaptureDeps {
   fingerprintKey: () => FingerprintKey | null
   /** The salts of visitors without cookies that are known. */
   cookielessSalts: () => CookielessSalts
+  /** The file of places. */
+  geoip: Pick<GeoipFile, 'data'>
   limits: CaptureLimits
   /** Gives each request its time of receipt. */
   publishedThrough: PublishedThrough
@@ -163,6 +166,7 @@ export function createCapture (deps: CaptureDeps): Capture {
       partitions: limits.partitions,
       fingerprintKey: deps.fingerprintKey(),
       cookielessSalts: deps.cookielessSalts(),
+      geoip: deps.geoip.data,
       watches: deps.arrivals.collector?.watches ?? []
     }, (credentials) => admit(credentials, request))
     count(taken)

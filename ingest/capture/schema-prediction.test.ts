@@ -6,6 +6,7 @@ import { randomProperties, randomSchema } from '../../platform/event-schemas/tes
 import { parseJson } from '../../http-body/parse-json.ts'
 import { createTakeCookieless } from '../normalise/cookieless.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
+import { createEnrich } from '../normalise/enrich.ts'
 import { createPropertyReader } from '../normalise/read-properties.ts'
 import { checkSchema } from './check-schema.ts'
 import type { RequestContext } from './envelope.ts'
@@ -26,6 +27,7 @@ const odd = fc.constantFrom('"\\ud800"', '12345678901234567890', '-9223372036854
 t.test('what a check of the table predicts is what ingest does, on every event', async (t) => {
   const normalise = createNormaliseEvent({
     readProperties: createPropertyReader(Date.now), maxEventBytes: () => 1e6,
+    enrich: createEnrich({ isBot: () => false, locate: () => null }),
     takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
   })
   const sent = fc.tuple(randomProperties, fc.option(odd, { freq: 5 }), fc.constantFrom('a', 'b', '$ip', '$set'))

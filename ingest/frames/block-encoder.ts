@@ -14,8 +14,9 @@ const FIXED_ROW_BYTES = 80
  * varint columns | varint rows | (name | type | data) for each column
  * ```
  *
- * Promoted columns, groups and schema versions that are empty in every row are omitted: ClickHouse fills them in, and
- * pays about 10 us for each column of each block, which is a good part of its work when messages are small.
+ * Promoted columns, groups, schema versions and marks of bots that are empty in every row are omitted: ClickHouse
+ * fills them in, and pays about 10 us for each column of each block, which is a good part of its work when messages are
+ * small.
  *
  * Append never fails half-way: all values of a row exist before the first column is touched.
  */
@@ -37,6 +38,8 @@ export class BlockEncoder {
   readonly #propertyTypes = new LowCardinalityColumn()
   readonly #schemaVersion = new ColumnBuffer()
   #versioned = 0
+  readonly #isBot = new ColumnBuffer()
+  #bots = 0
   readonly #promotedColumns: readonly EventColumn[] = COLUMNS.filter((column) => column.promotes !== undefined)
   readonly #promoted = this.#promotedColumns.map((column) =>
     column.type === 'LowCardinality(String)' ? new LowCardinalityColumn() : new ColumnBuffer())
@@ -82,6 +85,8 @@ export class BlockEncoder {
     this.#appendPromoted(row.promoted)
     this.#schemaVersion.writeInt32(row.schemaVersion)
     if (row.schemaVersion !== 0) this.#versioned++
+    this.#isBot.writeUInt8(row.isBot ? 1 : 0)
+    if (row.isBot) this.#bots++
     this.#rows++
     this.#plainText += row.distinctId.length
   }
@@ -106,9 +111,10 @@ export class BlockEncoder {
     this.#plainText = 0
     this.#groups = 0
     this.#versioned = 0
+    this.#bots = 0
     const fixed = [this.#projectId, this.#uuid, this.#event, this.#distinctId, this.#timestamp, this.#receivedAt,
       this.#groupOffsets, this.#groupKeys, this.#groupValues, this.#properties, this.#propertyTypes,
-      this.#schemaVersion]
+      this.#schemaVersion, this.#isBot]
     for (const column of fixed) column.reset()
     for (const column of this.#promoted) column.reset()
   }
@@ -151,6 +157,7 @@ export class BlockEncoder {
   #isEmpty (column: EventColumn): boolean {
     if (column.name === 'groups') return this.#groups === 0
     if (column.name === 'schema_version') return this.#versioned === 0
+    if (column.name === 'is_bot') return this.#bots === 0
     if (column.promotes === undefined) return false
     const promoted = this.#promoted[this.#promotedColumns.indexOf(column)]
     // An empty string is a length of zero, which is one byte.
@@ -169,6 +176,7 @@ export class BlockEncoder {
       case 'properties': return out.writeBytes(this.#properties.bytes)
       case 'property_types': return this.#propertyTypes.writeTo(out)
       case 'schema_version': return out.writeBytes(this.#schemaVersion.bytes)
+      case 'is_bot': return out.writeBytes(this.#isBot.bytes)
       case 'groups':
         out.writeBytes(this.#groupOffsets.bytes)
         out.writeBytes(this.#groupKeys.bytes)

@@ -45,6 +45,12 @@ export class ColumnBuffer {
     this.length += 4
   }
 
+  writeUInt8 (value: number): void {
+    this.reserve(1)
+    this.#view.setUint8(this.length, value)
+    this.length += 1
+  }
+
   /** A signed 64-bit integer within the exact range of a number. */
   writeInt64 (value: number): void {
     this.reserve(8)

@@ -24,6 +24,7 @@ function buildRow (fields: Partial<EventRow> & { ordinal: number }): EventRow {
     propertyTypes: 'eNordinal',
     promoted: PROMOTED_PROPERTIES.map(() => ''),
     schemaVersion: 0,
+    isBot: false,
     ...fields
   }
 }
@@ -103,28 +104,29 @@ t.test('frames with dictionaries of one, two and four bytes, reusing the encoder
 t.test('columns that are empty in every row are omitted and stored as empty', async (t) => {
   const clickhouse = await createTestClickHouse(t)
   const encoder = new FrameEncoder(() => null)
-  const encode = (promoted: readonly string[], groups: readonly string[], schemaVersion = 0): Uint8Array => {
+  const encode = (promoted: readonly string[], groups: readonly string[], own: Partial<EventRow> = {}): Uint8Array => {
     for (let ordinal = 0; ordinal < 3; ordinal++) {
-      encoder.append(buildRow({ ordinal, promoted: ordinal === 1 ? promoted : PROMOTED_PROPERTIES.map(() => ''), groups, schemaVersion: ordinal === 1 ? schemaVersion : 0 }))
+      encoder.append(buildRow({ ordinal, promoted: ordinal === 1 ? promoted : PROMOTED_PROPERTIES.map(() => ''), groups, ...(ordinal === 1 ? own : {}) }))
     }
     const { payload, rows } = encoder.take()
     return frameOf(payload, rows)
   }
-  const full = encode(PROMOTED_PROPERTIES.map((name) => name), ['company', 'a'], -7)
+  const full = encode(PROMOTED_PROPERTIES.map((name) => name), ['company', 'a'], { schemaVersion: -7, isBot: true })
   const [empty, other] = [1, 2].map(() => encode(PROMOTED_PROPERTIES.map(() => ''), [])) as [Uint8Array, Uint8Array]
 
   await insertFrames(clickhouse.url, [empty, full, other])
 
   const columns = (frame: Uint8Array): number => zlib.zstdDecompressSync(frame).readUInt8(0)
-  t.same([columns(full), columns(empty)], [EVENT_COLUMNS.length, EVENT_COLUMNS.length - PROMOTED_PROPERTIES.length - 2])
+  t.same([columns(full), columns(empty)], [EVENT_COLUMNS.length, EVENT_COLUMNS.length - PROMOTED_PROPERTIES.length - 3])
   const result = await clickhouse.client.query({
     query: `SELECT toUInt32(count()) AS rows, ${PROMOTED_COLUMNS.map((name) => `toUInt32(countIf(${name} != '')) AS ${name}_set`).join(', ')},
       toUInt32(countIf(groups = map('company', 'a'))) AS grouped, toUInt32(countIf(empty(groups))) AS ungrouped,
-      toUInt32(countIf(schema_version = -7)) AS marked, toUInt32(countIf(schema_version = 0)) AS unmarked FROM events`,
+      toUInt32(countIf(schema_version = -7)) AS marked, toUInt32(countIf(schema_version = 0)) AS unmarked,
+      toUInt32(countIf(is_bot)) AS bots FROM events`,
     format: 'JSONEachRow'
   })
   t.same(await result.json(), [{
-    rows: 9, ...Object.fromEntries(PROMOTED_COLUMNS.map((name) => [`${name}_set`, 1])), grouped: 3, ungrouped: 6, marked: 1, unmarked: 8
+    rows: 9, ...Object.fromEntries(PROMOTED_COLUMNS.map((name) => [`${name}_set`, 1])), grouped: 3, ungrouped: 6, marked: 1, unmarked: 8, bots: 1
   }])
 })
 

@@ -4,6 +4,7 @@ import type { CookielessSalts } from '../../platform/cookieless-salts.ts'
 import { HttpError, type HttpErrorType } from '../../platform/errors.ts'
 import type { BodyHints } from '../../http-body/decode-body.ts'
 import type { Logger } from '../../platform/logger.ts'
+import type { GeoipData } from '../../platform/geoip-file.ts'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { Watch } from '../../schema/live-feed.ts'
 import type { EventClass } from '../../schema/streams.ts'
@@ -45,6 +46,8 @@ export interface LargeBodyJob extends BodyRequest {
   /** The secret of fingerprints; null while it is not known. */
   fingerprintKey: FingerprintKey | null
   cookielessSalts: CookielessSalts
+  /** The file of places; null: there is none. */
+  geoip: GeoipData | null
   /** Who watches events now. */
   watches: Watch[]
 }

@@ -2,6 +2,8 @@ import { type MessagePort, parentPort } from 'node:worker_threads'
 import { HttpError } from '../../platform/errors.ts'
 import { compileDefinitions, type ProjectSchemas } from '../../platform/event-schemas/active-schemas.ts'
 import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
+import { type LocateAddress, openGeoip } from '../../platform/geoip.ts'
+import type { GeoipData } from '../../platform/geoip-file.ts'
 import { unwrapBody } from '../../http-body/decode-body.ts'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { EventClass } from '../../schema/streams.ts'
@@ -12,6 +14,8 @@ import { type Admission, type Credentials, takeBody } from '../capture/take-pars
 import { createTakeEvent, type EventSink, type TakeEvent } from '../capture/take-event.ts'
 import { FrameEncoder, isFull, needsNewMessage } from '../frames/frame-encoder.ts'
 import { createTakeCookieless } from '../normalise/cookieless.ts'
+import { createIsBot } from '../normalise/bots.ts'
+import { createEnrich } from '../normalise/enrich.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
 import { createPropertyReader } from '../normalise/read-properties.ts'
@@ -83,9 +87,25 @@ async function admit ({ apiKey, projectId }: Credentials): Promise<Admission> {
   return admission
 }
 
-function createTakeEventOf ({ maxEventBytes, cookielessSalts }: LargeBodyJob, onUnknownVisitor: () => void): TakeEvent {
+/** The file of places that this thread has opened. */
+let geoip: { version: number, locate: LocateAddress } | null = null
+
+function locateBy (data: GeoipData | null): LocateAddress {
+  if (data === null) return () => null
+  if (geoip?.version !== data.version) geoip = { version: data.version, locate: openGeoip(Buffer.from(data.bytes)) }
+  return geoip.locate
+}
+
+const isBot = createIsBot()
+
+function createTakeEventOf (
+  { maxEventBytes, cookielessSalts, geoip }: LargeBodyJob, onUnknownVisitor: () => void
+): TakeEvent {
   const takeCookieless = createTakeCookieless({ salts: () => cookielessSalts, onUnknownVisitor })
-  const normaliseEvent = createNormaliseEvent({ readProperties, takeCookieless, maxEventBytes: () => maxEventBytes })
+  const enrich = createEnrich({ isBot, locate: locateBy(geoip) })
+  const normaliseEvent = createNormaliseEvent({
+    readProperties, takeCookieless, enrich, maxEventBytes: () => maxEventBytes
+  })
   return createTakeEvent(normaliseEvent, (error) => send({ kind: 'unexpected', error }))
 }
 

@@ -27,6 +27,8 @@ export interface EventRow {
   promoted: readonly string[]
   /** Version of the schema that the event was checked by, negative when it does not meet it; 0: none. */
   schemaVersion: number
+  /** The user agent of the user says that it is a program. */
+  isBot: boolean
 }
 
 /** The properties that have a column of their own, in the order of their columns. */

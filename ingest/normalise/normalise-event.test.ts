@@ -3,6 +3,7 @@ import { PROMOTED_PROPERTIES, type EventRow } from './event-row.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 import type { SentEvent } from '../capture/take-event.ts'
 import { createTakeCookieless } from './cookieless.ts'
+import { createEnrich } from './enrich.ts'
 import { createPropertyReader } from './read-properties.ts'
 import { createNormaliseEvent } from './normalise-event.ts'
 import { formatUuid } from './uuid.ts'
@@ -21,7 +22,8 @@ const context: RequestContext = {
 }
 const readProperties = createPropertyReader(() => NOW)
 const takeCookieless = createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
-const normalise = createNormaliseEvent({ readProperties, takeCookieless, maxEventBytes: () => 5_000_000 })
+const enrich = createEnrich({ isBot: () => false, locate: () => null })
+const normalise = createNormaliseEvent({ readProperties, takeCookieless, enrich, maxEventBytes: () => 5_000_000 })
 
 function rowOf (sent: Partial<SentEvent>, change: Partial<RequestContext> = {}): EventRow {
   const result = normalise({ event: 'e', distinct_id: 'u', ...sent }, { ...context, ...change })

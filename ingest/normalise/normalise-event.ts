@@ -1,6 +1,7 @@
 import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../platform/identity.ts'
 import { type CookielessEvent, isCookieless, type TakeCookieless } from './cookieless.ts'
+import type { Enrich } from './enrich.ts'
 import { PROMOTED_IP, type EventRow, type UuidWords } from './event-row.ts'
 import type { DropReason } from '../capture/ingest-counts.ts'
 import type { RequestContext } from '../capture/envelope.ts'
@@ -28,6 +29,7 @@ export interface NormalisedEvent {
 export interface NormaliseDeps {
   readProperties: PropertyReader
   takeCookieless: TakeCookieless
+  enrich: Enrich
   /** Bytes of the largest row that fits a message; depends on the server. */
   maxEventBytes: () => number
 }
@@ -40,11 +42,11 @@ export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => Norma
  *
  * The properties are stored as they were sent. Exceptions: top-level `$set`, `$set_once` and `$unset` move into them;
  * `$ip` leaves them when the project does not store addresses, and with `$raw_user_agent` when the visitor has no
- * cookies (`cookieless.ts`); `$original_timestamp` is added when the time had to be
- * replaced.
+ * cookies (`cookieless.ts`); `$original_timestamp` is added when the time had to be replaced, and the place of the
+ * address (`enrich.ts`), whose own properties replace none that were sent.
  */
 export function createNormaliseEvent (
-  { readProperties, takeCookieless, maxEventBytes }: NormaliseDeps
+  { readProperties, takeCookieless, enrich, maxEventBytes }: NormaliseDeps
 ): NormaliseEvent {
   return function normaliseEvent (sent, context) {
     if (isBlank(sent.event)) return 'missing_event_name'
@@ -64,9 +66,11 @@ export function createNormaliseEvent (
     properties = mergePersonProperties(sent, properties)
     if (replaced) properties = { ...properties, $original_timestamp: sent.timestamp ?? null }
     const cookieless = isCookieless(distinctId, properties)
+    const { isBot, place } = enrich(properties, cookieless, context)
     let missing: CookielessEvent['missing']
     if (cookieless) ({ distinctId, properties, missing } = takeCookieless({ distinctId, properties }, time, context))
     if (context.project.anonymizeIps && properties.$ip !== undefined) properties = withoutIp(properties)
+    if (place !== null) properties = { ...place, ...properties }
 
     const event = toEventName(sent.event)
     const read = readProperties(event, properties)
@@ -83,7 +87,8 @@ export function createNormaliseEvent (
       properties: stringifyJson(properties),
       propertyTypes: types,
       promoted,
-      schemaVersion: 0
+      schemaVersion: 0,
+      isBot
     }
     if (isTooLarge(row, maxEventBytes())) return 'event_too_large'
     noteChanges({ sent, properties, row, read, replaced, missing }, context)

@@ -16,7 +16,7 @@ export type NativeColumn =
   | { name: string, type: 'Map(String, String)', cells: Uint8Array[][] }
 
 /** Bytes of a value of the types with a fixed width. */
-export const FIXED_WIDTHS: Partial<Record<ColumnType, number>> = { UInt32: 4, Int32: 4, UUID: 16, 'DateTime64(3)': 8 }
+export const FIXED_WIDTHS: Partial<Record<ColumnType, number>> = { UInt32: 4, Int32: 4, Bool: 1, UUID: 16, 'DateTime64(3)': 8 }
 
 /** First word of a `LowCardinality` column: keys are shared within the block. */
 export const DICTIONARY_VERSION = 1n

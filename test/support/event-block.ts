@@ -38,6 +38,7 @@ function encodeCell (type: ColumnType, value: unknown): Uint8Array | Uint8Array[
       bytes.writeInt32LE(Number(value ?? 0))
       return bytes
     }
+    case 'Bool': return Buffer.from([value === true ? 1 : 0])
     case 'DateTime64(3)': {
       const bytes = Buffer.alloc(8)
       bytes.writeBigInt64LE(BigInt(Number(value ?? 0)))

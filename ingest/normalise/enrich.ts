@@ -1,0 +1,55 @@
+import { type LocateAddress, onlyCountry, type Place } from '../../platform/geoip.ts'
+import { senderDevice } from '../../platform/sender-device.ts'
+import type { RequestContext } from '../capture/envelope.ts'
+import type { IsBot } from './bots.ts'
+
+type Properties = Readonly<Record<string, unknown>>
+
+/** What is known of a user besides what the event says. */
+export interface Enrichment {
+  /** The user agent says that it is a program. */
+  isBot: boolean
+  /** Properties to store with the event; null: the place is unknown, or not to be looked up. */
+  place: Place | null
+}
+
+export interface EnrichDeps {
+  isBot: IsBot
+  locate: LocateAddress
+}
+
+/** @param properties  As they were sent, with the address and the user agent that are not stored later. */
+export type Enrich = (properties: Properties, isCookieless: boolean, context: RequestContext) => Enrichment
+
+/** Properties by which any SDK may say which browser the user has. */
+const USER_AGENT_PROPERTIES = ['$raw_user_agent', '$user_agent', '$useragent'] as const
+
+/**
+ * Tells bots and places from user agent and address: those that the event names, or those of the request when the
+ * device of the user sent it. It runs before address and user agent are dropped; where they are not to be stored
+ * (projects that anonymise addresses, visitors without cookies), no more than the country is kept.
+ *
+ * `$geoip_disable` turns the place off, and so does an event that brings its own.
+ */
+export function createEnrich ({ isBot, locate }: EnrichDeps): Enrich {
+  return function enrich (properties, isCookieless, { visitor, project, historical }) {
+    // An import comes from a script, whichever SDK recorded the events.
+    const device = historical ? 'other' : senderDevice(properties, visitor.userAgent)
+    const userAgent = sentUserAgent(properties) ?? (device === 'browser' ? visitor.userAgent : '')
+    const { $ip: sentAddress, $geoip_disable: isDisabled, $geoip_country_code: sentCountry } = properties
+    const answer: Enrichment = { isBot: isBot(userAgent), place: null }
+    if (isDisabled === true || sentCountry !== undefined) return answer
+    const address = typeof sentAddress === 'string' ? sentAddress : device === 'other' ? '' : visitor.address
+    const place = address === '' ? null : locate(address)
+    answer.place = place !== null && (isCookieless || project.anonymizeIps) ? onlyCountry(place) : place
+    return answer
+  }
+}
+
+function sentUserAgent (properties: Properties): string | undefined {
+  for (const name of USER_AGENT_PROPERTIES) {
+    const sent = properties[name]
+    if (typeof sent === 'string' && sent !== '') return sent
+  }
+  return undefined
+}

@@ -1,0 +1,26 @@
+/**
+ * Remembers the answers of a function that costs more than a look-up, in bounded memory. When the younger of two
+ * generations is full it becomes the older one, whose unused entries are forgotten: a client that asks for ever new
+ * keys neither fills the memory nor pushes out those in use.
+ *
+ * @param size  Entries of a generation.
+ */
+export function rememberRecent<Answer extends NonNullable<unknown> | null> (
+  answer: (key: string) => Answer, size: number
+): (key: string) => Answer {
+  let young = new Map<string, Answer>()
+  let old = new Map<string, Answer>()
+
+  return function recall (key) {
+    const known = young.get(key)
+    if (known !== undefined) return known
+    const earlier = old.get(key)
+    const found = earlier === undefined ? answer(key) : earlier
+    if (young.size >= size) {
+      old = young
+      young = new Map()
+    }
+    young.set(key, found)
+    return found
+  }
+}
