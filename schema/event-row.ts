@@ -5,21 +5,22 @@
  * understands all earlier layouts: ClickHouse fills what is absent with its default. A writer that meets a later one
  * waits for a newer version of itself. So the order of an upgrade is: schema, pipeline, ingest (docs/operations.md).
  * New columns go to the end, and none is ever taken away: a frame in the stream may be as old as the longest outage.
- * A frame leaves out the promoted columns, groups, schema versions and marks of bots that are empty in all its rows;
- * the others are always there.
+ * A frame leaves out the promoted columns, groups, schema versions, marks of bots and weights that are their default in
+ * all its rows; the others are always there.
  *
- * 1: until `ip`. 2: `schema_version`. 3: `is_bot`, `country`.
+ * 1: until `ip`. 2: `schema_version`. 3: `is_bot`, `country`. 4: `sample_weight`.
  *
  * `LowCardinality` columns are dictionary-encoded at the edge already, which is cheaper for both sides than plain
  * strings.
  */
-export const ROW_LAYOUT = 3
+export const ROW_LAYOUT = 4
 
 /** The Native types a frame may use. */
 export type ColumnType =
   | 'UInt32'
   | 'Int32'
   | 'Bool'
+  | 'Float64'
   | 'UUID'
   | 'DateTime64(3)'
   | 'String'
@@ -31,6 +32,8 @@ export interface EventColumn {
   type: ColumnType
   /** The property whose text value is promoted into this column; its events keep it in `properties` as well. */
   promotes?: string
+  /** Of a row whose frame leaves the column out; that of the type (0, empty) when it is not said. */
+  default?: number
 }
 
 export const EVENT_COLUMNS = [
@@ -65,7 +68,8 @@ export const EVENT_COLUMNS = [
   { name: 'ip', type: 'String', promotes: '$ip' },
   { name: 'schema_version', type: 'Int32' },
   { name: 'is_bot', type: 'Bool' },
-  { name: 'country', type: 'LowCardinality(String)', promotes: '$geoip_country_code' }
+  { name: 'country', type: 'LowCardinality(String)', promotes: '$geoip_country_code' },
+  { name: 'sample_weight', type: 'Float64', default: 1 }
 ] as const satisfies readonly EventColumn[]
 
 /**

@@ -81,7 +81,8 @@ export function encodeEvents (events: readonly SentEvent[], rowsPerFrame: number
     words.d++
     const row: EventRow = {
       projectId: 4, uuid: words, event, distinctId, timestamp: now, receivedAt: now, groups: [],
-      properties: JSON.stringify(properties), propertyTypes: '', promoted: promoted(properties), schemaVersion: 0, isBot: false
+      properties: JSON.stringify(properties), propertyTypes: '', promoted: promoted(properties), schemaVersion: 0,
+      sampleWeight: 1, isBot: false
     }
     encoder.append(row)
     if (encoder.rows === rowsPerFrame) payloads.push(encoder.take().payload)

@@ -14,9 +14,9 @@ const FIXED_ROW_BYTES = 80
  * varint columns | varint rows | (name | type | data) for each column
  * ```
  *
- * Promoted columns, groups, schema versions and marks of bots that are empty in every row are omitted: ClickHouse
- * fills them in, and pays about 10 us for each column of each block, which is a good part of its work when messages are
- * small.
+ * Promoted columns, groups, schema versions, marks of bots and weights that are their default in every row are omitted:
+ * ClickHouse fills them in, and pays about 10 us for each column of each block, which is a good part of its work when
+ * messages are small.
  *
  * Append never fails half-way: all values of a row exist before the first column is touched.
  */
@@ -40,6 +40,8 @@ export class BlockEncoder {
   #versioned = 0
   readonly #isBot = new ColumnBuffer()
   #bots = 0
+  readonly #sampleWeight = new ColumnBuffer()
+  #sampled = 0
   readonly #promotedColumns: readonly EventColumn[] = COLUMNS.filter((column) => column.promotes !== undefined)
   readonly #promoted = this.#promotedColumns.map((column) =>
     column.type === 'LowCardinality(String)' ? new LowCardinalityColumn() : new ColumnBuffer())
@@ -87,6 +89,8 @@ export class BlockEncoder {
     if (row.schemaVersion !== 0) this.#versioned++
     this.#isBot.writeUInt8(row.isBot ? 1 : 0)
     if (row.isBot) this.#bots++
+    this.#sampleWeight.writeFloat64(row.sampleWeight)
+    if (row.sampleWeight !== 1) this.#sampled++
     this.#rows++
     this.#plainText += row.distinctId.length
   }
@@ -112,9 +116,10 @@ export class BlockEncoder {
     this.#groups = 0
     this.#versioned = 0
     this.#bots = 0
+    this.#sampled = 0
     const fixed = [this.#projectId, this.#uuid, this.#event, this.#distinctId, this.#timestamp, this.#receivedAt,
       this.#groupOffsets, this.#groupKeys, this.#groupValues, this.#properties, this.#propertyTypes,
-      this.#schemaVersion, this.#isBot]
+      this.#schemaVersion, this.#isBot, this.#sampleWeight]
     for (const column of fixed) column.reset()
     for (const column of this.#promoted) column.reset()
   }
@@ -158,6 +163,7 @@ export class BlockEncoder {
     if (column.name === 'groups') return this.#groups === 0
     if (column.name === 'schema_version') return this.#versioned === 0
     if (column.name === 'is_bot') return this.#bots === 0
+    if (column.name === 'sample_weight') return this.#sampled === 0
     if (column.promotes === undefined) return false
     const promoted = this.#promoted[this.#promotedColumns.indexOf(column)]
     // An empty string is a length of zero, which is one byte.
@@ -177,6 +183,7 @@ export class BlockEncoder {
       case 'property_types': return this.#propertyTypes.writeTo(out)
       case 'schema_version': return out.writeBytes(this.#schemaVersion.bytes)
       case 'is_bot': return out.writeBytes(this.#isBot.bytes)
+      case 'sample_weight': return out.writeBytes(this.#sampleWeight.bytes)
       case 'groups':
         out.writeBytes(this.#groupOffsets.bytes)
         out.writeBytes(this.#groupKeys.bytes)

@@ -45,6 +45,12 @@ export class ColumnBuffer {
     this.length += 4
   }
 
+  writeFloat64 (value: number): void {
+    this.reserve(8)
+    this.#view.setFloat64(this.length, value, true)
+    this.length += 8
+  }
+
   writeUInt8 (value: number): void {
     this.reserve(1)
     this.#view.setUint8(this.length, value)

@@ -25,6 +25,7 @@ function buildRow (fields: Partial<EventRow> & { ordinal: number }): EventRow {
     promoted: PROMOTED_PROPERTIES.map(() => ''),
     schemaVersion: 0,
     isBot: false,
+    sampleWeight: 1,
     ...fields
   }
 }
@@ -106,27 +107,29 @@ t.test('columns that are empty in every row are omitted and stored as empty', as
   const encoder = new FrameEncoder(() => null)
   const encode = (promoted: readonly string[], groups: readonly string[], own: Partial<EventRow> = {}): Uint8Array => {
     for (let ordinal = 0; ordinal < 3; ordinal++) {
-      encoder.append(buildRow({ ordinal, promoted: ordinal === 1 ? promoted : PROMOTED_PROPERTIES.map(() => ''), groups, ...(ordinal === 1 ? own : {}) }))
+      const nothing = { promoted: PROMOTED_PROPERTIES.map(() => '') }
+      encoder.append(buildRow({ ordinal, groups, ...ordinal === 1 ? { promoted, ...own } : nothing }))
     }
     const { payload, rows } = encoder.take()
     return frameOf(payload, rows)
   }
-  const full = encode(PROMOTED_PROPERTIES.map((name) => name), ['company', 'a'], { schemaVersion: -7, isBot: true })
+  const own = { schemaVersion: -7, isBot: true, sampleWeight: 2.5 }
+  const full = encode(PROMOTED_PROPERTIES.map((name) => name), ['company', 'a'], own)
   const [empty, other] = [1, 2].map(() => encode(PROMOTED_PROPERTIES.map(() => ''), [])) as [Uint8Array, Uint8Array]
 
   await insertFrames(clickhouse.url, [empty, full, other])
 
   const columns = (frame: Uint8Array): number => zlib.zstdDecompressSync(frame).readUInt8(0)
-  t.same([columns(full), columns(empty)], [EVENT_COLUMNS.length, EVENT_COLUMNS.length - PROMOTED_PROPERTIES.length - 3])
+  t.same([columns(full), columns(empty)], [EVENT_COLUMNS.length, EVENT_COLUMNS.length - PROMOTED_PROPERTIES.length - 4])
   const result = await clickhouse.client.query({
     query: `SELECT toUInt32(count()) AS rows, ${PROMOTED_COLUMNS.map((name) => `toUInt32(countIf(${name} != '')) AS ${name}_set`).join(', ')},
       toUInt32(countIf(groups = map('company', 'a'))) AS grouped, toUInt32(countIf(empty(groups))) AS ungrouped,
       toUInt32(countIf(schema_version = -7)) AS marked, toUInt32(countIf(schema_version = 0)) AS unmarked,
-      toUInt32(countIf(is_bot)) AS bots FROM events`,
+      toUInt32(countIf(is_bot)) AS bots, sum(sample_weight) AS weight FROM events`,
     format: 'JSONEachRow'
   })
   t.same(await result.json(), [{
-    rows: 9, ...Object.fromEntries(PROMOTED_COLUMNS.map((name) => [`${name}_set`, 1])), grouped: 3, ungrouped: 6, marked: 1, unmarked: 8, bots: 1
+    rows: 9, ...Object.fromEntries(PROMOTED_COLUMNS.map((name) => [`${name}_set`, 1])), grouped: 3, ungrouped: 6, marked: 1, unmarked: 8, bots: 1, weight: 10.5
   }])
 })
 

@@ -29,6 +29,8 @@ export interface EventRow {
   schemaVersion: number
   /** The user agent of the user says that it is a program. */
   isBot: boolean
+  /** How many events the row stands for; 1 unless a rule stores a share of them. */
+  sampleWeight: number
 }
 
 /** The properties that have a column of their own, in the order of their columns. */

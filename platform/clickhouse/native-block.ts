@@ -16,7 +16,9 @@ export type NativeColumn =
   | { name: string, type: 'Map(String, String)', cells: Uint8Array[][] }
 
 /** Bytes of a value of the types with a fixed width. */
-export const FIXED_WIDTHS: Partial<Record<ColumnType, number>> = { UInt32: 4, Int32: 4, Bool: 1, UUID: 16, 'DateTime64(3)': 8 }
+export const FIXED_WIDTHS: Partial<Record<ColumnType, number>> = {
+  UInt32: 4, Int32: 4, Bool: 1, Float64: 8, UUID: 16, 'DateTime64(3)': 8
+}
 
 /** First word of a `LowCardinality` column: keys are shared within the block. */
 export const DICTIONARY_VERSION = 1n
@@ -69,6 +71,7 @@ function describeCell (column: NativeColumn, row: number): unknown {
   switch (column.type) {
     case 'UInt32': return bytes.readUInt32LE()
     case 'Int32': return bytes.readInt32LE()
+    case 'Float64': return bytes.readDoubleLE()
     case 'UUID': return uuidFromNative(bytes)
     case 'DateTime64(3)': return describeTime(Number(bytes.readBigInt64LE()))
     default: return bytes.toString()

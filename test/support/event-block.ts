@@ -1,4 +1,4 @@
-import { type ColumnType, EVENT_COLUMNS } from '../../schema/event-row.ts'
+import { type ColumnType, EVENT_COLUMNS, type EventColumn } from '../../schema/event-row.ts'
 import { type NativeBlock, type NativeColumn, uuidToNative } from '../../platform/clickhouse/native-block.ts'
 
 /** One event by column, in plain values. What is absent is empty. */
@@ -20,8 +20,8 @@ export interface PlainEvent {
 export function buildEventBlock (events: readonly PlainEvent[]): NativeBlock {
   return {
     rows: events.length,
-    columns: EVENT_COLUMNS.map(({ name, type }) => ({
-      name, type, cells: events.map((event) => encodeCell(type, event[name]))
+    columns: (EVENT_COLUMNS as readonly EventColumn[]).map(({ name, type, default: absent }) => ({
+      name, type, cells: events.map((event) => encodeCell(type, event[name] ?? absent))
     }) as NativeColumn)
   }
 }
@@ -39,6 +39,11 @@ function encodeCell (type: ColumnType, value: unknown): Uint8Array | Uint8Array[
       return bytes
     }
     case 'Bool': return Buffer.from([value === true ? 1 : 0])
+    case 'Float64': {
+      const bytes = Buffer.alloc(8)
+      bytes.writeDoubleLE(Number(value ?? 0))
+      return bytes
+    }
     case 'DateTime64(3)': {
       const bytes = Buffer.alloc(8)
       bytes.writeBigInt64LE(BigInt(Number(value ?? 0)))

@@ -91,7 +91,8 @@ export class BlockWriter {
     this.#at += from.copy(this.bytes, this.#at, start, end)
   }
 
-  zeros (count: number): void {
-    this.bytes.fill(0, this.#at, this.#at += count)
+  /** @param filling  Repeated as often as it takes; null: zeros. */
+  fill (count: number, filling: Buffer | null): void {
+    this.bytes.fill(filling ?? 0, this.#at, this.#at += count)
   }
 }

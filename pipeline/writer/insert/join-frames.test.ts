@@ -44,7 +44,8 @@ const event = fc.record({
   property_types: fc.string(),
   groups: fc.dictionary(fc.string(), fc.string(), { maxKeys: 3 }),
   browser: fc.constantFrom('Chrome', 'Safari', ''),
-  ip: fc.ipV4()
+  ip: fc.ipV4(),
+  sample_weight: fc.constantFrom(1, 4, 10 / 3)
 }, { requiredKeys: ['project_id', 'uuid', 'event', 'distinct_id', 'timestamp', 'received_at', 'properties', 'property_types'] })
 
 const batches = fc.array(fc.array(event, { minLength: 1, maxLength: 12 }), { minLength: 1, maxLength: 8 })

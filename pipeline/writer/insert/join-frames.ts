@@ -86,7 +86,7 @@ const HEADERS = EVENT_COLUMNS.map(({ name, type }) =>
  */
 export function joinBlocks (bytes: Buffer, sizes: readonly number[]): Buffer {
   const reader = new BlockReader(bytes)
-  const columns = EVENT_COLUMNS.map(({ type }) => createJoinedColumn(type))
+  const columns = EVENT_COLUMNS.map(createJoinedColumn)
   let rows = 0
   let end = 0
   for (const size of sizes) {

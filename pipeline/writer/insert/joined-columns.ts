@@ -1,5 +1,5 @@
 /** The columns of blocks that become one block: each collects what it is block by block, and is written as a whole. */
-import type { ColumnType } from '../../../schema/event-row.ts'
+import type { EventColumn } from '../../../schema/event-row.ts'
 import { DICTIONARY_FLAGS, DICTIONARY_VERSION, FIXED_WIDTHS, INDEX_WIDTHS } from '../../../platform/clickhouse/native-block.ts'
 import { type BlockReader, type BlockWriter, WORD_BYTES } from './block-bytes.ts'
 
@@ -9,32 +9,45 @@ export interface JoinedColumn {
   rows: number
   /** Takes the column of one block; the reader stands behind it afterwards. */
   read: (reader: BlockReader, rows: number) => void
-  /** Adds rows with the default of the type: a block leaves columns out that are empty in all its rows. */
+  /** Adds rows with the default of the column: a block leaves columns out that are their default in all its rows. */
   fill: (rows: number) => void
   /** Bytes that the column takes at most. */
   maxBytes: () => number
   write: (writer: BlockWriter, source: Buffer) => void
 }
 
-export function createJoinedColumn (type: ColumnType): JoinedColumn {
+export function createJoinedColumn ({ type, default: absent }: EventColumn): JoinedColumn {
   switch (type) {
     case 'LowCardinality(String)': return new DictionaryColumn()
     case 'Map(String, String)': return new MapColumn()
+    case 'Float64': return new PlainColumn(FIXED_WIDTHS[type], doubleBytes(absent ?? 0))
     default: return new PlainColumn(FIXED_WIDTHS[type])
   }
 }
 
-/** Ranges of the source; a negative start stands for so many zero bytes. */
+function doubleBytes (value: number): Buffer {
+  const bytes = Buffer.alloc(8)
+  bytes.writeDoubleLE(value)
+  return bytes
+}
+
+/** Ranges of the source; a negative start stands for so many bytes of filling. */
 class Ranges {
+  readonly #filling: Buffer | null
   readonly #ends: number[] = []
   bytes = 0
+
+  /** @param filling  What stands where nothing was brought, again and again; null: zeros. */
+  constructor (filling: Buffer | null = null) {
+    this.#filling = filling
+  }
 
   add (start: number, end: number): void {
     this.#ends.push(start, end)
     this.bytes += end - start
   }
 
-  addZeros (count: number): void {
+  addFilling (count: number): void {
     this.#ends.push(-count, 0)
     this.bytes += count
   }
@@ -43,7 +56,7 @@ class Ranges {
     const ends = this.#ends
     for (let i = 0; i < ends.length; i += 2) {
       const start = ends[i]!
-      if (start < 0) writer.zeros(-start)
+      if (start < 0) writer.fill(-start, this.#filling)
       else writer.copy(source, start, ends[i + 1]!)
     }
   }
@@ -53,10 +66,12 @@ class Ranges {
 class PlainColumn implements JoinedColumn {
   rows = 0
   readonly #width: number | undefined
-  readonly #ranges = new Ranges()
+  readonly #ranges: Ranges
 
-  constructor (width: number | undefined) {
+  /** @param filling  The default of a row, of a fixed width; left out: zeros. */
+  constructor (width: number | undefined, filling?: Buffer) {
     this.#width = width
+    this.#ranges = new Ranges(filling)
   }
 
   read (reader: BlockReader, rows: number): void {
@@ -69,7 +84,7 @@ class PlainColumn implements JoinedColumn {
 
   fill (rows: number): void {
     // An empty string is its length, one byte.
-    this.#ranges.addZeros(rows * (this.#width ?? 1))
+    this.#ranges.addFilling(rows * (this.#width ?? 1))
     this.rows += rows
   }
 
@@ -90,7 +105,7 @@ class DictionaryColumn implements JoinedColumn {
 
   constructor () {
     // The first key of a dictionary is the default of the type, by convention of the format.
-    this.#keys.addZeros(1)
+    this.#keys.addFilling(1)
   }
 
   get rows (): number {
