@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { type Captured, runCaptured } from '../cli/testing/run-captured.ts'
@@ -24,7 +24,6 @@ t.test('the commands and queries of the guide do what it says, in its order', as
   const [system, clickhouse] = await Promise.all([startTestIngest(t), createTestClickHouse(t)])
   const { connection } = system
   const file = path.join(t.testdir(), 'order-paid.json')
-  await writeFile(file, blocks('json')[0]!)
   const env = { DATABASE_URL: system.postgres.url, NATS_URL: system.nats.url, CLICKHOUSE_URL: clickhouse.url }
   const commands = blocks('sh').flatMap((block) => block.trim().split('\n'))
   const run = async (): Promise<Captured> => {
@@ -43,9 +42,20 @@ t.test('the commands and queries of the guide do what it says, in its order', as
     return (await takePublishedEvents(connection, clickhouse)).map((event) => event.schema_version)
   }
 
+  const timestamp = new Date(Date.now() - 60_000).toISOString().slice(0, 23)
+  await clickhouse.client.insert({
+    table: 'events',
+    format: 'JSONEachRow',
+    values: [{ project_id: 1, event: 'order paid', distinct_id: 'd', timestamp, properties: '{"plan":"gold","seats":1}' }]
+  })
+  await run()
+  t.same(JSON.parse(await readFile(file, 'utf8')), {
+    type: 'object', required: ['plan', 'seats'], properties: { plan: { type: 'string' }, seats: { type: 'integer' } }
+  }, 'infer')
+  await writeFile(file, blocks('json')[0]!)
   t.match((await run()).out, /version +1\nactive_version +-\n/, 'put')
-  t.match((await run()).out, /^events +0\n/, 'check')
-  t.match((await run()).out, /^events +0\n/, 'check of a draft')
+  t.match((await run()).out, /^events +1\nmet +0\n/, 'check')
+  t.match((await run()).out, /^events +1\nmet +0\n/, 'check of a draft')
   await run()
   await waitFor(async () => (await stored())[0] === -1)
   await send({ plan: 'pro', seats: 2 })

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { checkStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
+import { inferSchema } from '../../platform/event-schemas/infer-schema.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { describeClickHouseError } from '../http/errors.ts'
 import { searchQueryProperties } from '../http/list-queries.ts'
@@ -8,7 +9,8 @@ import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../h
 import { accessOf } from '../http/personal-key-access.ts'
 import {
   type CheckFields, checkBodySchema, eventSchemaChangesSchema, type EventSchemaFields, eventSchemaSchema,
-  type NewEventSchema, newEventSchemaSchema, predictionSchema, versionSchema
+  type InferFields, inferBodySchema, inferredSchema, type NewEventSchema, newEventSchemaSchema, predictionSchema,
+  versionSchema
 } from './event-schema.ts'
 import { type EventSchemaQuery, findEventSchema, listEventSchemas, listVersions } from './read-event-schemas.ts'
 import { compileDraft, createEventSchema, deleteEventSchema, updateEventSchema } from './write-event-schema.ts'
@@ -101,6 +103,21 @@ export async function eventSchemaRoutes (
     const { libs, ...prediction } = await checkStoredEvents(deps.clickhouse, compiled, query)
       .catch((error: unknown) => { throw describeClickHouseError(error) })
     return { ...prediction, libs: libs.map(({ libVersion, ...lib }) => ({ ...lib, lib_version: libVersion })) }
+  })
+
+  app.post<{ Body: InferFields }>('/infer', {
+    // It shows values of stored events.
+    config: { scope: 'event:read' },
+    schema: {
+      tags, summary: 'Make a draft of an event schema from stored events', body: inferBodySchema,
+      response: { 200: inferredSchema },
+      description: 'Names, types, which properties all events have, and the values of those that have few. Stores nothing.'
+    }
+  }, async (request) => {
+    const { event, days = 30, limit = 100_000, include_sdk: includeSdk = false } = request.body
+    const query = { projectId: accessOf(request).projectId, event, days, limit, includeSdk, now: deps.now() }
+    return await inferSchema(deps.clickhouse, query)
+      .catch((error: unknown) => { throw describeClickHouseError(error) })
   })
 
   app.delete<SchemaParams>('/:id', {

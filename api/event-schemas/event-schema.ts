@@ -110,6 +110,26 @@ export const checkBodySchema = {
   }
 } as const
 
+/** What making a draft takes. */
+export interface InferFields {
+  event: string
+  days?: number
+  limit?: number
+  include_sdk?: boolean
+}
+
+export const inferBodySchema = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['event'],
+  properties: {
+    event: { type: 'string', minLength: 1, maxLength: 200, description: 'Name of the event.' },
+    days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 30.' },
+    limit: { type: 'integer', minimum: 1, maximum: 1_000_000, description: 'About how many events are read at most, the same ones each time; default 100,000.' },
+    include_sdk: { type: 'boolean', description: 'Also describe properties whose names begin with $. Default: false.' }
+  }
+} as const
+
 const count = { type: 'integer' } as const
 const text = { type: 'string' } as const
 
@@ -130,6 +150,19 @@ export const predictionSchema = {
       description: 'By place and keyword, most events first; an event with several failures counts under each.'
     },
     libs: { ...listOf({ lib: text, lib_version: text, events: count, failed: count }), description: 'By SDK, most failed events first.' }
+  }
+}
+
+export const inferredSchema = {
+  type: 'object',
+  required: ['schema', 'events', 'stored', 'properties'],
+  properties: {
+    schema: { ...schema, description: 'A draft that every event which was read meets. Nothing is stored.' },
+    events: { ...count, description: 'Events that were read.' },
+    stored: { ...count, description: 'Events of the days; more than were read when a sample of them was.' },
+    properties: {
+      ...listOf({ name: text, events: count, types: { type: 'array', items: text } }), description: 'Most events first.'
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { EventSchema } from '../../api/event-schemas/event-schema.ts'
 import { findEventSchema, listEventSchemas, listVersions } from '../../api/event-schemas/read-event-schemas.ts'
@@ -6,6 +6,7 @@ import { compileDraft, createEventSchema, updateEventSchema } from '../../api/ev
 import { MillraceError } from '../../platform/errors.ts'
 import { SCHEMA_MODES, type SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
 import { checkStoredEvents, countStoredEvents, type SchemaPrediction } from '../../platform/event-schemas/check-stored-events.ts'
+import { inferSchema } from '../../platform/event-schemas/infer-schema.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { CliContext } from '../cli-context.ts'
 import { requireProject } from '../optional-services.ts'
@@ -20,7 +21,7 @@ interface SchemaOptions extends Output {
   description?: string
 }
 
-/** `millrace schemas list|show|put|check|activate|disable`. */
+/** `millrace schemas list|show|infer|put|check|activate|disable`. */
 export function addSchemasCommands (program: Command, context: CliContext): void {
   const group = program.command('schemas').description('schemas of the properties of events, by event')
 
@@ -43,6 +44,22 @@ export function addSchemasCommands (program: Command, context: CliContext): void
     .action(async (event: string, { project, schemaVersion: version }: SchemaOptions) => {
       const schema = await readVersion(await context.postgres(), { projectId: project, event }, version)
       context.stdout.write(`${JSON.stringify(schema, null, 2)}\n`)
+    })
+
+  addCommon(addEvent(group.command('infer').description('write a draft of a schema, made from stored events, as JSON')))
+    .option('--output <file>', 'the file to write it to; default: to the terminal')
+    .option('--days <number>', 'days before now, by the timestamp of the events', readDays, 30)
+    .option('--limit <number>', 'about how many events are read at most, the same ones each time', readCount, 100_000)
+    .option('--include-sdk', 'also describe properties whose names begin with $')
+    .action(async (event: string, options: InferOptions) => {
+      const { project, output: file, days, limit, includeSdk = false, ...output } = options
+      const query = { projectId: project, event, days, limit, includeSdk, now: context.now() }
+      const inferred = await inferSchema(await context.clickhouse(), query)
+      if (inferred.events === 0) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `project ${project} has no event ${event} of the last ${days} days to make a schema from`)
+      const text = `${JSON.stringify(output.json === true ? inferred : inferred.schema, null, 2)}\n`
+      if (file === undefined) context.stdout.write(text)
+      else await writeFile(file, text)
+      context.stderr.write(`millrace: ${inferred.properties.length} properties, from ${inferred.events} of ${inferred.stored} events\n`)
     })
 
   addCommon(addEvent(group.command('put').description('store a schema, or a new version of one; it is enforced when it is activated')))
@@ -104,6 +121,14 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       const fields = { active_version: null }
       printFields(context, describe(await updateEventSchema(sql, key, { fields, userId: null })), output)
     })
+}
+
+interface InferOptions extends Output {
+  project: number
+  output?: string
+  days: number
+  limit: number
+  includeSdk?: boolean
 }
 
 interface CheckOptions extends Output {
