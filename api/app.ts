@@ -16,6 +16,7 @@ import { accountRoutes } from './account-routes.ts'
 import { deadLetterRoutes } from './dead-letters/dead-letter-routes.ts'
 import type { NatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { eventDefinitionRoutes } from './definition-management/event-definition-routes.ts'
+import { eventRuleRoutes } from './event-rules/event-rule-routes.ts'
 import { eventSchemaRoutes } from './event-schemas/event-schema-routes.ts'
 import { experimentRoutes } from './experiments/experiment-routes.ts'
 import { resultsRoutes } from './experiment-results/results-routes.ts'
@@ -174,6 +175,7 @@ async function managementRoutes (
     await project.register(personRoutes, { prefix: '/persons', ...deps })
     await project.register(receiptRoutes, { ...deps })
     await project.register(savedQueryRoutes, { prefix: '/saved_queries', ...deps })
+    await project.register(eventRuleRoutes, { prefix: '/rules', ...deps })
     await project.register(propertyDefinitionRoutes, { prefix: '/property_definitions', ...deps })
   }, { prefix: '/api/projects/:project_id' })
 }

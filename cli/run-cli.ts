@@ -19,6 +19,7 @@ import { addKeysCommands, addProjectsCommands, addUsersCommands } from './comman
 import { addProcessCommands } from './commands/processes.ts'
 import { addPropertiesCommands } from './commands/properties.ts'
 import { addRetentionCommands } from './commands/retention.ts'
+import { addRulesCommands } from './commands/rules.ts'
 import { addSchemasCommands } from './commands/schemas.ts'
 import { addServiceCommands } from './commands/service.ts'
 import { addStatusCommands } from './commands/status.ts'
@@ -35,7 +36,7 @@ const GROUPS: readonly CommandGroup[] = [
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
   addDeadLettersCommands, addEventCommands, addEventsCommands, addAuditCommands, addWatermarkCommands,
   addBackupCommands, addBackupsCommands, addUpgradeCommands, addRetentionCommands, addPropertiesCommands,
-  addSchemasCommands, addLoginsCommands
+  addSchemasCommands, addRulesCommands, addLoginsCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/operations.md. */

@@ -4,7 +4,7 @@ import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { type IntervalLoop, runAtIntervals } from '../platform/intervals.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { NatsConnection } from '../platform/nats/connect-nats.ts'
-import { toWarningRow, WARNINGS_TABLE, type WarningsMessage, type WarningTotal } from '../schema/ingestion-warnings.ts'
+import { type DroppedEvent, toWarningRow, WARNINGS_TABLE, type WarningsMessage, type WarningTotal } from '../schema/ingestion-warnings.ts'
 import { toTraceRow, TRACES_TABLE } from '../schema/event-traces.ts'
 import { WARNINGS_CONSUMER, WARNINGS_STREAM } from '../schema/streams.ts'
 
@@ -107,13 +107,18 @@ function toTotals ({ source, totals }: WarningsMessage): SourceTotal[] {
 /** The traces of dropped events. */
 function toTraces ({ source, drops = [] }: WarningsMessage): Record<string, unknown>[] {
   return drops.map((drop) =>
-    toTraceRow({ ...drop, kind: 'dropped', process: source, partition: '', sequence: 0, row: 0 }))
+    toTraceRow({ ...drop, reason: reasonOf(drop), kind: 'dropped', process: source, partition: '', sequence: 0, row: 0 }))
+}
+
+/** Of an event that a rule dropped, with the rule's name. */
+function reasonOf ({ reason, rule }: DroppedEvent): string {
+  return rule === undefined ? reason : `${reason}: ${rule}`
 }
 
 /** One row for each total, the highest, with the samples of all. */
 function mergeTotals (totals: readonly SourceTotal[]): Record<string, unknown>[] {
-  const groups = Map.groupBy(totals, ({ source, total: { projectId, minute, reason } }) =>
-    `${source} ${projectId} ${minute} ${reason}`)
+  const groups = Map.groupBy(totals, ({ source, total: { projectId, minute, reason, rule } }) =>
+    `${source} ${projectId} ${minute} ${reason} ${rule ?? ''}`)
   return [...groups.values()].map((alike) => {
     const [{ source, total }] = alike as [SourceTotal]
     return toWarningRow(source, {

@@ -13,7 +13,7 @@ export type WarningEffect = 'dropped' | 'replaced' | 'cut' | 'refused' | 'kept'
  * Every reason, with its effect:
  *
  * - `dropped`: answered with 200, not stored.
- * - `replaced`: stored, with another value in the place of one that makes no sense.
+ * - `replaced`: stored, with another value in the place of one that makes no sense, or that a rule keeps out.
  * - `cut`: stored, with a value cut to its limit, or a part left out.
  * - `kept`: stored as sent, although its project has said that it should be otherwise.
  * - `refused`: the whole request (`rate_limited`, `wrong_key`), or a change of a person or group.
@@ -31,11 +31,14 @@ export const INGESTION_WARNINGS = {
   event_too_large: 'dropped',
   not_storable: 'dropped',
   schema_rejected: 'dropped',
+  rule_dropped: 'dropped',
+  rule_sampled: 'dropped',
   timestamp_in_future: 'replaced',
   timestamp_too_old: 'replaced',
   timestamp_unreadable: 'replaced',
   uuid_invalid: 'replaced',
   text_replaced: 'replaced',
+  rule_changed: 'replaced',
   event_name_cut: 'cut',
   distinct_id_cut: 'cut',
   group_cut: 'cut',
@@ -85,6 +88,8 @@ export interface WarningSample {
 export interface WarningTotal {
   projectId: number
   reason: WarningReason
+  /** Id of the rule, of what rules did: each has a total of its own. */
+  rule?: number
   /** Begin of the minute in which ingest received the event, epoch milliseconds. */
   minute: number
   /** Events; of `rate_limited` and `wrong_key` requests. Never less than in an earlier message. */
@@ -98,6 +103,8 @@ export interface DroppedEvent {
   /** Canonical text. */
   uuid: string
   reason: WarningReason
+  /** Name of the rule that dropped it. */
+  rule?: string
   /** When ingest received it, epoch milliseconds. */
   at: number
   /** `hashDistinctId`; empty without a distinct id. */
@@ -116,13 +123,19 @@ export interface WarningsMessage {
 /** The table that takes the totals; `ingestion_warnings` is the view over it that people read. */
 export const WARNINGS_TABLE = 'ingestion_warnings_by_source'
 
+/**
+ * What stands in `source` between the process and the id of a rule. So the totals of rules are counted as those of any
+ * other source are, and none is lost in another.
+ */
+export const RULE_SEPARATOR = '/rule/'
+
 /** A row of `WARNINGS_TABLE` as JSONEachRow takes it. */
 export function toWarningRow (source: string, total: WarningTotal): Record<string, unknown> {
   return {
     project_id: total.projectId,
     minute: Math.floor(total.minute / 1000),
     reason: total.reason,
-    source,
+    source: total.rule === undefined ? source : `${source}${RULE_SEPARATOR}${total.rule}`,
     effect: INGESTION_WARNINGS[total.reason],
     count: total.count,
     samples: total.samples.map((sample) => ({

@@ -1,4 +1,4 @@
-import { findOperator } from './property-operators.ts'
+import { findOperator } from '../../platform/property-operators/property-operators.ts'
 import { type CohortDefinition, MalformedFlagError } from './flag-definition.ts'
 import type { Outcome } from './flag-outcome.ts'
 import { type ParsedProperty, parseProperty, readArray, readObject } from './parse-filters.ts'

@@ -1,5 +1,5 @@
 import { MalformedFlagError } from './flag-definition.ts'
-import { findOperator, OPERATORS_WITHOUT_VALUE } from './property-operators.ts'
+import { findOperator, OPERATORS_WITHOUT_VALUE } from '../../platform/property-operators/property-operators.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 

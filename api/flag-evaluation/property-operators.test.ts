@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { parseStoredJson } from '../../http-body/parse-json.ts'
-import { findOperator, PROPERTY_OPERATORS } from './property-operators.ts'
+import { findOperator, PROPERTY_OPERATORS } from '../../platform/property-operators/property-operators.ts'
 
 const NOW = Date.UTC(2026, 5, 15, 12)
 

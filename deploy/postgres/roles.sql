@@ -34,6 +34,9 @@ GRANT SELECT ON schema_versions TO millrace_ingest, millrace_pipeline, millrace_
 -- The schemas that events are checked by.
 GRANT SELECT ON event_schemas, event_schema_versions TO millrace_ingest;
 
+-- The rules that are run over events, and the secret that they hash with.
+GRANT SELECT ON event_rules, event_rule_versions, rule_keys TO millrace_ingest;
+
 -- The secret of the events' fingerprints.
 GRANT SELECT ON fingerprint_keys TO millrace_ingest, millrace_pipeline;
 
@@ -57,7 +60,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   feature_flags, flag_revisions, flag_hash_keys, cohorts, cohort_members, experiments,
   event_definitions, property_definitions, event_properties,
   persons, person_distinct_ids, group_types, groups, person_deletions, event_removals, persons_outbox, persons_projects, persons_warnings,
-  persons_warning_minutes, console_sessions, console_login_links, saved_queries, event_schemas, event_schema_versions
+  persons_warning_minutes, console_sessions, console_login_links, saved_queries, event_schemas, event_schema_versions, event_rules,
+  event_rule_versions
   TO millrace_api;
 GRANT SELECT ON roll_up_state, query_usage, persons_progress TO millrace_api;
 

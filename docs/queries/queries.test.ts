@@ -161,7 +161,8 @@ function answersOfPages (ids: Record<string, string>): [string, unknown[][]][] {
     ['held_by FROM watermarks', [['2026-03-02 23:59:59.000', 'spool of host-1']]],
     ['max(complete_through) FROM watermarks', []],
     ['property, type, sum(count) AS events', [['plan', 'String', 1]]],
-    ['schema_version < 0', [['', '', 1, 1]]]
+    ['schema_version < 0', [['', '', 1, 1]]],
+    ['sum(sample_weight) AS events', [['$pageview', 6, 6], ['$feature_flag_called', 3, 3], ['cart opened', 2, 2], ['order paid', 1, 1]]]
   ]
 }
 

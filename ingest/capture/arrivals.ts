@@ -141,7 +141,8 @@ export class ArrivalCollector {
   #showSent (sent: unknown, row: EventRow | null, context: RequestContext): { sent: string, sentCharacters: number } {
     const known = row?.properties.length ?? 0
     if (known > MAX_SENT * 4 || this.#characters >= MAX_SENT_TOGETHER) return { sent: '', sentCharacters: Math.max(known, 1) }
-    const text = stringifyJson(withoutAddress(sent, context))
+    // What a rule keeps out is shown to nobody.
+    const text = context.ruled === true ? row?.properties ?? '{}' : stringifyJson(withoutAddress(sent, context))
     const shown = text.slice(0, MAX_SENT)
     this.#characters += shown.length
     return { sent: toStorableText(shown), sentCharacters: shown.length < text.length ? text.length : 0 }

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { HttpError } from '../../platform/errors.ts'
 import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
+import type { ActiveRule } from '../../platform/rules/apply-rules.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
 import type { DialectRequest } from '../dialects/dialect.ts'
 import { parseTimestamp } from '../normalise/timestamps.ts'
@@ -45,6 +46,10 @@ export interface RequestContext {
   quarantined?: number
   /** Of the last event that was rejected. */
   schemaFailure?: SchemaFailure | null
+  /** Of the last event that was dropped by a rule. */
+  rule?: ActiveRule | null
+  /** A rule has dropped or changed the event that is being taken. */
+  ruled?: boolean
 }
 
 /** Whom the request comes from. Never stored: it only tells visitors without cookies apart. */

@@ -17,7 +17,9 @@ export const DROP_REASONS = [
   'unknown_message_type',
   'event_too_large',
   'not_storable',
-  'schema_rejected'
+  'schema_rejected',
+  'rule_dropped',
+  'rule_sampled'
 ] as const satisfies readonly WarningReason[]
 
 export type DropReason = (typeof DROP_REASONS)[number]

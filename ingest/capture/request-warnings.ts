@@ -2,6 +2,7 @@ import { HttpError } from '../../platform/errors.ts'
 import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { describeSchemaFailure } from '../../platform/event-schemas/describe-failure.ts'
 import { toDistinctId } from '../../platform/identity.ts'
+import type { ActiveRule } from '../../platform/rules/apply-rules.ts'
 import { cutText, toStorableText } from '../../platform/storable-text.ts'
 import { hashDistinctId } from '../../schema/event-traces.ts'
 import {
@@ -19,8 +20,35 @@ export interface RequestWarnings {
   counts: Partial<Record<WarningReason, number>>
   /** The first few cases of each reason. */
   samples: { reason: WarningReason, sample: WarningSample }[]
+  /** What rules did with the events. */
+  rules?: RuleCount[]
   /** The first dropped events that have an uuid. */
   drops?: Omit<DroppedEvent, 'projectId'>[]
+}
+
+/** How many events of a request a rule dropped or changed. */
+export interface RuleCount {
+  rule: number
+  reason: 'rule_dropped' | 'rule_sampled' | 'rule_changed'
+  count: number
+  /** Of dropped events, without whom they are about: a rule may be there to keep just that out. */
+  samples: WarningSample[]
+}
+
+/**
+ * Counts an event that a rule dropped or changed.
+ *
+ * @param sent  A dropped event as it was sent.
+ */
+export function noteRule (
+  context: RequestContext, reason: RuleCount['reason'], { id, name }: Pick<ActiveRule, 'id' | 'name'>, sent?: unknown
+): void {
+  const counts = (context.warnings ??= { counts: {}, samples: [] }).rules ??= []
+  let entry = counts.find((each) => each.rule === id && each.reason === reason)
+  if (entry === undefined) counts.push(entry = { rule: id, reason, count: 0, samples: [] })
+  entry.count++
+  if (sent === undefined || entry.samples.length === MAX_SAMPLES) return
+  entry.samples.push({ ...describeEvent(sent, name, context.receivedAt), distinctId: '' })
 }
 
 /**
@@ -42,7 +70,9 @@ export function noteWarning (
 
 /** Counts a dropped event, and names it if it has an uuid. */
 export function noteDropped (context: RequestContext, reason: DropReason, sent: unknown): void {
-  noteReason(context, reason, sent)
+  const rule = reason === 'rule_dropped' || reason === 'rule_sampled' ? context.rule : null
+  if (rule == null) noteReason(context, reason, sent)
+  else noteRule(context, reason as RuleCount['reason'], rule, sent)
   const { uuid } = fieldsOf(sent)
   const words = typeof uuid === 'string' ? parseUuid(uuid) : null
   if (words === null) return
@@ -50,7 +80,7 @@ export function noteDropped (context: RequestContext, reason: DropReason, sent: 
   if (drops.length >= MAX_DROPS_PER_MINUTE) return
   const distinctId = distinctIdOf(sent)
   drops.push({
-    reason, uuid: formatUuid(words), at: context.receivedAt,
+    reason, uuid: formatUuid(words), at: context.receivedAt, ...rule != null && { rule: rule.name },
     distinctIdHash: distinctId === '' ? '' : hashDistinctId(distinctId)
   })
 }
@@ -69,7 +99,9 @@ function noteReason (context: RequestContext, reason: DropReason, sent: unknown)
       case 'unknown_message_type': return fieldsOf(sent).type
       case 'invalid_properties': return properties
       case 'event_too_large': return `${stringifyJson(properties).length} characters of properties`
-      case 'not_storable': return undefined
+      case 'not_storable':
+      case 'rule_dropped':
+      case 'rule_sampled': return undefined
       case 'schema_rejected': return context.schemaFailure == null ? undefined : describeSchemaFailure(context.schemaFailure)
     }
   })

@@ -49,6 +49,7 @@ export interface SentEvent {
  */
 export function createTakeEvent (normaliseEvent: NormaliseEvent, onUnexpected: (error: unknown) => void): TakeEvent {
   return function takeEvent (value, context, sink) {
+    context.ruled = false
     const reason = validateEvent(value)
     if (reason !== null) return reason
     try {

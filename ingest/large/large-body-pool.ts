@@ -12,6 +12,7 @@ import type { Arrivals } from '../capture/arrivals.ts'
 import type { Admission, Admit, BodyRequest, Credentials, TakenBody } from '../capture/take-parsed-body.ts'
 import type { EncodedFrame } from '../frames/frame-encoder.ts'
 import { definitionsOf, type ProjectSchemas, type SchemaDefinition } from '../../platform/event-schemas/active-schemas.ts'
+import { definitionsOfRules, type KeyedRules, type RuleDefinitions } from '../../platform/rules/active-rules.ts'
 import type { OutgoingMessage } from '../publish/durable-publisher.ts'
 import type { EncodedUpdate } from '../publish/persons-partitions.ts'
 
@@ -74,11 +75,14 @@ export interface RoutedFrame extends EncodedFrame {
 /** The same ending as this file has: `.ts`, in the package `.js`. */
 const WORKER = new URL(`large-body-worker${path.extname(import.meta.filename)}`, import.meta.url)
 
+/** What a thread needs, unless it has it, or there is none. */
+export type Given<T> = T | 'known' | 'none'
+
 /** Main thread to worker. */
 export type ToWorker =
   | { kind: 'job', job: LargeBodyJob }
-  /** `schemas` when the thread does not have those of the project; functions do not cross threads. */
-  | { kind: 'admitted', admission: Admission, schemas: SchemaDefinition[] | 'known' | 'none' }
+  /** Schemas and rules when the thread does not have those of the project; functions do not cross threads. */
+  | { kind: 'admitted', admission: Admission, schemas: Given<SchemaDefinition[]>, rules: Given<RuleDefinitions> }
   /** The key was refused: the job ends. */
   | { kind: 'rejected' }
 
@@ -115,8 +119,9 @@ interface Task {
 interface Thread {
   worker: Worker
   task: Task | null
-  /** The schemas that it was given, by project. */
+  /** The schemas and rules that it was given, by project. */
   schemas: Map<number, ProjectSchemas>
+  rules: Map<number, KeyedRules>
 }
 
 export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPool {
@@ -153,7 +158,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     const worker = new Worker(WORKER, {
       name: 'large bodies', resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB }
     })
-    const thread: Thread = { worker, task: null, schemas: new Map() }
+    const thread: Thread = { worker, task: null, schemas: new Map(), rules: new Map() }
     threads.add(thread)
     worker.on('message', (message: FromWorker) => onMessage(thread, message))
     worker.on('error', (err) => logger.error({ err }, 'a worker thread for large bodies failed'))
@@ -198,16 +203,21 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
   }
 }
 
-/** The admission without the compiled schemas, and their definitions if the thread does not have them. */
-function withoutChecks (
-  { schemas: given }: Thread, admission: Admission
-): { admission: Admission, schemas: SchemaDefinition[] | 'known' | 'none' } {
-  const { schemas, ...project } = admission.project
-  const bare = { ...admission, project }
-  if (schemas === undefined) return { admission: bare, schemas: 'none' }
-  if (given.get(project.id) === schemas) return { admission: bare, schemas: 'known' }
-  given.set(project.id, schemas)
-  return { admission: bare, schemas: definitionsOf(schemas) }
+/** The admission without what is compiled, and the definitions of what the thread does not have. */
+function withoutChecks (thread: Thread, admission: Admission): Omit<Extract<ToWorker, { kind: 'admitted' }>, 'kind'> {
+  const { schemas, rules, ...project } = admission.project
+  return {
+    admission: { ...admission, project },
+    schemas: give(thread.schemas, project.id, schemas, definitionsOf),
+    rules: give(thread.rules, project.id, rules, definitionsOfRules)
+  }
+}
+
+function give<T, D> (given: Map<number, T>, projectId: number, set: T | undefined, define: (set: T) => D): Given<D> {
+  if (set === undefined) return 'none'
+  if (given.get(projectId) === set) return 'known'
+  given.set(projectId, set)
+  return define(set)
 }
 
 function send ({ worker }: Thread, message: ToWorker, transfer: ArrayBuffer[] = []): void {

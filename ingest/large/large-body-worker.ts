@@ -1,6 +1,7 @@
 import { type MessagePort, parentPort } from 'node:worker_threads'
 import { HttpError } from '../../platform/errors.ts'
 import { compileDefinitions, type ProjectSchemas } from '../../platform/event-schemas/active-schemas.ts'
+import { compileRules, type KeyedRules } from '../../platform/rules/active-rules.ts'
 import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
 import { type LocateAddress, openGeoip } from '../../platform/geoip.ts'
 import type { GeoipData } from '../../platform/geoip-file.ts'
@@ -40,19 +41,22 @@ const readProperties = createPropertyReader(Date.now)
 let onAdmission: ((admission: Admission | null) => void) | undefined
 
 port.on('message', (message: ToWorker) => {
-  if (message.kind === 'admitted') onAdmission?.(withSchemas(message))
+  if (message.kind === 'admitted') onAdmission?.(withChecks(message))
   else if (message.kind === 'rejected') onAdmission?.(null)
   else void run(message.job)
 })
 
-/** The schemas of projects, compiled in this thread. */
-const compiled = new Map<number, ProjectSchemas>()
+/** The schemas and rules of projects, compiled in this thread. */
+const compiledSchemas = new Map<number, ProjectSchemas>()
+const compiledRules = new Map<number, KeyedRules>()
 
-function withSchemas ({ admission, schemas }: Extract<ToWorker, { kind: 'admitted' }>): Admission {
-  const { project } = admission
-  if (schemas === 'none') return admission
-  if (schemas !== 'known') compiled.set(project.id, compileDefinitions(schemas))
-  return { ...admission, project: { ...project, schemas: compiled.get(project.id)! } }
+function withChecks ({ admission, schemas, rules }: Extract<ToWorker, { kind: 'admitted' }>): Admission {
+  const project = { ...admission.project }
+  if (schemas !== 'none' && schemas !== 'known') compiledSchemas.set(project.id, compileDefinitions(schemas))
+  if (rules !== 'none' && rules !== 'known') compiledRules.set(project.id, compileRules(rules, project.id))
+  if (schemas !== 'none') project.schemas = compiledSchemas.get(project.id)!
+  if (rules !== 'none') project.rules = compiledRules.get(project.id)!
+  return { ...admission, project }
 }
 
 /** The main thread has answered the request already. */

@@ -10,6 +10,8 @@ import { mergePersonProperties, toObject } from './persons-updates.ts'
 import type { PropertyReader } from './read-properties.ts'
 import { noteChanges } from './note-changes.ts'
 import { resolveTimestamp } from './timestamps.ts'
+import { truncateAddress } from '../../platform/rules/address-range.ts'
+import { runRules } from './run-rules.ts'
 import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
 
 /** Whatever the server allows, rows up to this many characters are taken. */
@@ -40,7 +42,8 @@ export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => Norma
  * Turns an event as SDKs send it into a row (docs/contract/sdks.md 1.7 and 1.8): ids as text, an uuid, the time it
  * happened, groups, the promoted columns, and the description of its properties.
  *
- * The properties are stored as they were sent. Exceptions: top-level `$set`, `$set_once` and `$unset` move into them;
+ * The properties are stored as they were sent, unless a rule of the project changes them (`run-rules.ts`). Exceptions:
+ * top-level `$set`, `$set_once` and `$unset` move into them;
  * `$ip` leaves them when the project does not store addresses, and with `$raw_user_agent` when the visitor has no
  * cookies (`cookieless.ts`); `$original_timestamp` is added when the time had to be replaced, and the place of the
  * address (`enrich.ts`), whose own properties replace none that were sent.
@@ -63,6 +66,7 @@ export function createNormaliseEvent (
       receivedAt: context.receivedAt,
       isAttemptTime: context.isAttemptTime
     })
+    const { $ip: sentIp } = properties
     properties = mergePersonProperties(sent, properties)
     if (replaced) properties = { ...properties, $original_timestamp: sent.timestamp ?? null }
     const cookieless = isCookieless(distinctId, properties)
@@ -73,9 +77,17 @@ export function createNormaliseEvent (
     if (place !== null) properties = { ...place, ...properties }
 
     const event = toEventName(sent.event)
+    // From here on nothing decides any more which event it is, so that rules cannot make two of one that comes again.
+    const ruled = runRules({ event, distinctId, properties, sentIp }, context)
+    if (ruled !== null) {
+      if (ruled.kind !== 'stored') return ruled.kind === 'dropped' ? 'rule_dropped' : 'rule_sampled'
+      properties = ruled.properties
+    }
     const read = readProperties(event, properties)
     const { types, promoted } = read
-    if (promoted[PROMOTED_IP] === '' && !cookieless) promoted[PROMOTED_IP] = context.ip
+    if (promoted[PROMOTED_IP] === '' && !cookieless) {
+      promoted[PROMOTED_IP] = ruled?.truncatesIp === true ? truncateAddress(context.ip) : context.ip
+    }
     const row: EventRow = {
       projectId: context.project.id,
       uuid,
@@ -88,7 +100,8 @@ export function createNormaliseEvent (
       propertyTypes: types,
       promoted,
       schemaVersion: 0,
-      isBot
+      isBot,
+      sampleWeight: ruled?.weight ?? 1
     }
     if (isTooLarge(row, maxEventBytes())) return 'event_too_large'
     noteChanges({ sent, properties, row, read, replaced, missing }, context)

@@ -29,6 +29,8 @@ const TOTALS_PER_MESSAGE = 100
 /** Totals, and dropped events, that wait while neither stream nor spool takes them; the oldest are given up beyond. */
 const MAX_WAITING = 10_000
 
+const DURABLE = Promise.resolve()
+
 /** A running total, and how many of its samples have been published. */
 interface Entry {
   total: WarningTotal
@@ -39,8 +41,8 @@ interface Entry {
  * Counts the warnings of a process by project, reason and minute, and publishes the running totals.
  *
  * A request that is answered with 200 waits until its warnings are durable, as it waits for its events: no crash
- * forgets why an acknowledged event is not stored. Totals of refused requests follow within a second; a killed process
- * takes those of its last second along, about requests whose clients were told.
+ * forgets why an acknowledged event is not stored. Totals of refused requests, and of events that a rule changed,
+ * follow within a second; a killed process takes those of its last second along.
  */
 export class WarningTotals {
   readonly #options: WarningTotalsOptions
@@ -64,11 +66,23 @@ export class WarningTotals {
     this.#options = options
   }
 
-  /** Counts the warnings of a request; resolves when they are durable. */
-  add (projectId: number, { counts, samples, drops = [] }: RequestWarnings): Promise<void> {
+  /** Counts the warnings of a request; resolves when those about lost data are durable. */
+  add (projectId: number, { counts, samples, rules = [], drops = [] }: RequestWarnings): Promise<void> {
+    let isDurable = rules.length > 0
     for (const reason in counts) {
+      isDurable = false
       const entry = this.#count(projectId, reason as WarningReason, counts[reason as WarningReason] as number)
       for (const each of samples) if (each.reason === reason) keepSample(entry, each.sample)
+    }
+    for (const { rule, reason, count, samples } of rules) {
+      if (reason !== 'rule_changed') isDurable = false
+      const entry = this.#count(projectId, reason, count, rule)
+      for (const sample of samples) keepSample(entry, sample)
+    }
+    // Nothing is missing in the table because of a rule that changes events, so nobody waits for its count.
+    if (isDurable) {
+      this.#sendAt(performance.now() + REFUSED_WAIT_MS)
+      return DURABLE
     }
     const named = drops.slice(0, MAX_DROPS_PER_MINUTE - this.#dropsOfMinute)
     this.#dropsOfMinute += named.length
@@ -92,7 +106,7 @@ export class WarningTotals {
     if (this.#timer !== null) clearTimeout(this.#timer)
   }
 
-  #count (projectId: number, reason: WarningReason, events: number): Entry {
+  #count (projectId: number, reason: WarningReason, events: number, rule?: number): Entry {
     // A clock that was set back must not open a minute again: its totals would begin at 0 once more.
     const minute = minuteOf(this.#options.now())
     if (minute > this.#minute) {
@@ -100,10 +114,12 @@ export class WarningTotals {
       this.#current = new Map()
       this.#dropsOfMinute = 0
     }
-    const key = `${projectId}:${reason}`
+    const key = rule === undefined ? `${projectId}:${reason}` : `${projectId}:${reason}:${rule}`
     let entry = this.#current.get(key)
     if (entry === undefined) {
-      entry = { total: { projectId, reason, minute: this.#minute, count: 0, samples: [] }, published: 0 }
+      const kind = { projectId, reason, ...rule !== undefined && { rule } }
+      const total = { ...kind, minute: this.#minute, count: 0, samples: [] }
+      entry = { total, published: 0 }
       this.#current.set(key, entry)
     }
     entry.total.count += events

@@ -32,10 +32,15 @@ let path = ''
 let keyword = ''
 let failedValue: unknown
 
-/** Runs a check of a whole schema on the properties of an event. */
-export function evaluate (check: Check, properties: unknown, origin: Origin): SchemaFailure | null {
+/** Begins with another event, which has all its steps. */
+export function begin (origin: Origin): void {
   isStored = origin === 'stored'
   steps = MAX_STEPS
+}
+
+/** Runs a check of a whole schema on the properties of an event. */
+export function evaluate (check: Check, properties: unknown, origin: Origin): SchemaFailure | null {
+  begin(origin)
   const isMet = check(properties)
   // Whatever the checks said that were given up: it holds for no more than a part of the value.
   if (steps < 0) return { path: '', keyword: 'limit', value: undefined }
@@ -73,7 +78,7 @@ const SMALLEST_64_BITS = -(2n ** 63n)
  */
 export function storedValue (value: unknown): unknown {
   if (typeof value === 'number') return isStored || (value < LARGE && value > -LARGE) ? value : storedNumber(value, String(value))
-  if (typeof value === 'object' && !isStored && isExactNumber(value)) return storedNumber(Number(value.rawJSON), value.rawJSON)
+  if (typeof value === 'object' && isExactNumber(value)) return storedNumber(Number(value.rawJSON), value.rawJSON)
   return value
 }
 

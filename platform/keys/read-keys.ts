@@ -1,6 +1,7 @@
 import type { Logger } from '../logger.ts'
 import type { Metrics } from '../metrics.ts'
 import { createReadActiveSchemas, type ProjectSchemas } from '../event-schemas/active-schemas.ts'
+import { createReadActiveRules, type KeyedRules } from '../rules/active-rules.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 import { listenPostgres } from '../postgres/listen-postgres.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
@@ -12,6 +13,8 @@ export interface Project {
   anonymizeIps: boolean
   /** The active schemas of its events; absent: none. Read together with the keys, so that a known key has them. */
   schemas?: ProjectSchemas
+  /** The active rules of its events, read in the same way; absent: none. */
+  rules?: KeyedRules
 }
 
 /** A personal key, revoked and expired ones included. */
@@ -53,7 +56,7 @@ export interface OpenKeysOptions {
   databaseUrl: string
   /** Also read the owners of personal keys, for management. The login of ingest has no right to. */
   withOwners: boolean
-  /** Also read the active event schemas, for ingest. Default: false. */
+  /** Also read the active event schemas and rules, for ingest. Default: false. */
   withSchemas?: boolean
   maxWaitMs: number
   now: () => number
@@ -83,12 +86,13 @@ export function openKeys (options: OpenKeysOptions): { keys: KeyDirectory, close
 /**
  * Reads the tables of keys from Postgres.
  *
- * @param options.logger  Present: the active event schemas are read, too.
+ * @param options.logger  Present: the active event schemas and rules are read, too.
  */
 export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: boolean, logger?: Logger }): ReadKeys {
   const readSchemas = logger === undefined ? null : createReadActiveSchemas(sql, logger)
+  const readRules = logger === undefined ? null : createReadActiveRules(sql, logger)
   return async function readKeys () {
-    const [projects, projectKeys, personalKeys, schemas] = await Promise.all([
+    const [projects, projectKeys, personalKeys, schemas, rules] = await Promise.all([
       sql<{ id: number, anonymize_ips: boolean }[]>`SELECT id, anonymize_ips FROM projects`,
       sql<{ api_key: string, project_id: number, expires_at: Date | null }[]>`
         SELECT api_key, project_id, expires_at FROM project_api_keys`,
@@ -96,13 +100,17 @@ export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: 
         SELECT secure_value, scopes, project_ids, expires_at, revoked_at
           ${withOwners ? sql`, user_id, last_used_at` : sql``}
         FROM personal_api_keys`,
-      readSchemas?.()
+      readSchemas?.(),
+      readRules?.()
     ])
     const table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
     for (const row of projects) {
-      const ofProject = schemas?.get(row.id)
+      const [ofSchemas, ofRules] = [schemas?.get(row.id), rules?.get(row.id)]
       table.projects.set(row.id, {
-        id: row.id, anonymizeIps: row.anonymize_ips, ...ofProject !== undefined && { schemas: ofProject }
+        id: row.id,
+        anonymizeIps: row.anonymize_ips,
+        ...ofSchemas !== undefined && { schemas: ofSchemas },
+        ...ofRules !== undefined && { rules: ofRules }
       })
     }
     for (const row of projectKeys) {

@@ -184,6 +184,15 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     })
     t.match(await client.call(t, 'DELETE', `~/feature_flags/${id}/`), { status: 204 })
 
+    const { body: rule } = await client.call(t, 'POST', '~/rules/', { name: 'beyond', actions: [{ type: 'drop' }] })
+    t.match(await client.call(t, 'GET', '~/rules/'), { status: 200, body: { results: [{ id: rule.id }] } })
+    t.match(await client.call(t, 'GET', '~/rules/counts/'), { status: 200, body: { results: [] } })
+    t.match(await client.call(t, 'GET', `~/rules/${rule.id}/`), { status: 200, body: { version: 1, active_version: null } })
+    t.match(await client.call(t, 'GET', `~/rules/${rule.id}/versions/`), { status: 200, body: { results: [{ version: 1 }] } })
+    t.match(await client.call(t, 'PATCH', `~/rules/${rule.id}/`, { position: 3 }), { status: 200, body: { position: 3 } })
+    t.match(await client.call(t, 'POST', `~/rules/${rule.id}/check/`, {}), { status: 200, body: { complete: true } })
+    t.match(await client.call(t, 'DELETE', `~/rules/${rule.id}/`), { status: 204 })
+
     const { body: schema } = await client.call(t, 'POST', '~/event_schemas/', { event: 'beyond', schema: { required: ['plan'] } })
     t.match(await client.call(t, 'GET', '~/event_schemas/'), { status: 200, body: { results: [{ id: schema.id }] } })
     t.match(await client.call(t, 'GET', `~/event_schemas/${schema.id}/`), { status: 200, body: { version: 1, active_version: null } })
@@ -192,6 +201,7 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', '~/event_definitions/typescript/'), { status: 200, body: { complete: true } })
     t.match(await client.call(t, 'GET', '~/event_definitions/json/'), { status: 200, body: { complete: true } })
     t.match(await client.call(t, 'POST', `~/event_schemas/${schema.id}/check/`, {}), { status: 200, body: { complete: true } })
+    t.match(await client.call(t, 'POST', '~/event_schemas/infer/', { event: 'beyond' }), { status: 200, body: { events: Number } })
     t.match(await client.call(t, 'DELETE', `~/event_schemas/${schema.id}/`), { status: 204 })
 
     await plantDeadLetter(stack)

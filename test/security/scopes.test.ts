@@ -15,6 +15,7 @@ const FOLDERS: Record<string, string> = {
   dead_letters: 'dead_letter',
   event_definitions: 'event_definition',
   event_schemas: 'event_definition',
+  rules: 'event_definition',
   events: 'event',
   experiments: 'experiment',
   feature_flags: 'feature_flag',
@@ -30,13 +31,15 @@ const FOLDERS: Record<string, string> = {
 const ACCOUNT: Record<string, string> = {
   // It shows values of stored events.
   '/api/projects/{project_id}/event_schemas/{id}/check': 'event',
+  '/api/projects/{project_id}/event_schemas/infer': 'event',
+  '/api/projects/{project_id}/rules/{id}/check': 'event',
   '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/projects/{project_id}/keys': 'project',
   '/api/projects/{project_id}/rotate_key': 'project', '/api/users': 'user', '/api/users/@me': 'user',
   '/api/personal_api_keys': 'user', '/api/personal_api_keys/{id}': 'user', '/api/personal_api_keys/{id}/rotate': 'user'
 }
 
 /** They ask with a body, and change nothing. */
-const ASKING = ['/api/projects/{project_id}/feature_flags/test', '/api/projects/{project_id}/event_schemas/{id}/check']
+const ASKING = ['/api/projects/{project_id}/feature_flags/test', '/api/projects/{project_id}/event_schemas/{id}/check', '/api/projects/{project_id}/event_schemas/infer', '/api/projects/{project_id}/rules/{id}/check']
 
 interface Endpoint {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'

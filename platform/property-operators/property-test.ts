@@ -40,10 +40,17 @@ export function propertyText (value: unknown): string {
 
 /** Lower-cases A to Z only, as the text operators do; `exact` uses the full Unicode mapping. */
 export function lowerAscii (text: string): string {
-  return ASCII_ONLY.test(text) ? text.toLowerCase() : text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
+  if (text === last) return lastLower
+  lastLower = NOT_ASCII.test(text) ? text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()) : text.toLowerCase()
+  last = text
+  return lastLower
 }
 
-const ASCII_ONLY = /^\p{ASCII}*$/u
+// Several flags and rules ask for the same text, one after the other.
+let last = ''
+let lastLower = ''
+
+const NOT_ASCII = /[^\0-\x7f]/
 
 /** Objects nested deeper keep their order of names: the JSON of a request must not exhaust the stack. */
 const MAX_DEPTH = 20

@@ -1,0 +1,135 @@
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { toWarningRow, WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createTestApi, type TestAnswer, type TestApi } from '../testing/create-test-api.ts'
+
+const now = Date.UTC(2026, 10, 21, 12)
+const clickhouse = await createTestClickHouse(t)
+const shared = await createTestApi(t, { clickhouse: clickhouse.client, now: () => now })
+
+const CONDITION = { type: 'event', value: 'visit' }
+const DROP = [{ type: 'drop' }]
+
+async function create (api: TestApi, body: object): Promise<TestAnswer> {
+  return await api.call('POST', '~/rules/', body)
+}
+
+t.test('creates, retrieves, changes by versions, and deletes', async (t) => {
+  const api = await shared.inNewProject()
+  const tests = [{ name: 'a visit', event: { event: 'visit' }, matches: true }]
+
+  const { status, body: created } = await create(api, { name: 'no visits', condition: CONDITION, actions: DROP, tests, description: 'Too many.' })
+  t.equal(status, 201)
+  t.match(created, {
+    id: Number, team_id: api.projectId, name: 'no visits', description: 'Too many.', position: 10, condition: CONDITION, actions: DROP, tests,
+    version: 1, active_version: null, created_by: { id: api.user.id }, created_at: /^\d{4}-\d\d-\d\dT/
+  })
+  const path = `~/rules/${created.id}`
+  t.same((await api.call('GET', path)).body, created)
+
+  t.match(await api.call('PATCH', path, { active_version: 1, position: 7 }), { status: 200, body: { active_version: 1, position: 7, version: 1 } })
+  t.match(await api.call('PATCH', path, { actions: DROP, tests }), { body: { version: 1 } }, 'the same rule is no version')
+  const { body: changed } = await api.call('PATCH', path, { actions: [{ type: 'truncate_ip' }] })
+  t.match(changed, { version: 2, active_version: 1, condition: CONDITION, actions: [{ type: 'truncate_ip' }], tests })
+  t.match(await api.call('PATCH', path, changed), { status: 200, body: { version: 2 } }, 'what was answered may be sent back')
+  t.match(await api.call('GET', `${path}/versions/`), { body: { count: 2, results: [{ version: 2, actions: [{ type: 'truncate_ip' }] }, { version: 1, actions: DROP }] } })
+  t.match(await api.call('PATCH', path, { active_version: null }), { body: { active_version: null } })
+  t.match(await api.call('PATCH', path, { condition: null }), { status: 200, body: { condition: null, version: 3 } })
+
+  t.match(await api.call('DELETE', path), { status: 204 })
+  t.match(await api.call('GET', path), { status: 404 })
+  t.match(await api.call('PATCH', path, { position: 1 }), { status: 404 })
+  t.match(await create(api, { name: 'no visits', actions: DROP, active_version: 4 }), { status: 201, body: { id: created.id, version: 4, active_version: 4 } })
+})
+
+t.test('lists in the order in which they run', async (t) => {
+  const api = await shared.inNewProject()
+  for (const [name, position] of [['b', 30], ['a', 10], ['c', 20]] as const) {
+    await create(api, { name, position, actions: DROP, ...name === 'b' && { active_version: 1 } })
+  }
+  await create(api, { name: 'last', actions: DROP })
+  const names = async (query: string): Promise<unknown> =>
+    (await api.call('GET', `~/rules/${query}`)).body.results.map(({ name }: { name: string }) => name)
+
+  t.same(await names(''), ['a', 'c', 'b', 'last'])
+  t.same(await names('?active=true'), ['b'])
+  t.same(await names('?search=c'), ['c'])
+  t.same(await names('?limit=1&offset=1'), ['c'])
+  t.same((await (await shared.inNewProject()).call('GET', '~/rules/')).body.results, [], 'other projects see nothing')
+})
+
+t.test('names the field that is wrong', async (t) => {
+  const api = await shared.inNewProject()
+  const { body: { id } } = await create(api, { name: 'known', actions: DROP })
+  const cases: [body: object, attr: string, code?: string][] = [
+    [{ actions: DROP }, 'name'],
+    [{ name: 'n' }, 'actions'],
+    [{ name: ' ', actions: DROP }, 'name', 'blank'],
+    [{ name: 'known', actions: DROP }, 'name', 'unique'],
+    [{ name: 'n', actions: [] }, 'actions', 'invalid_rule'],
+    [{ name: 'n', actions: [1] }, 'actions__0'],
+    [{ name: 'n', actions: DROP, position: -1 }, 'position'],
+    [{ name: 'n', actions: DROP, active_version: 2 }, 'active_version'],
+    [{ name: 'n', actions: DROP, condition: { type: 'event', operator: 'regex', value: '(?=a)' } }, 'condition__value', 'invalid_rule'],
+    [{ name: 'n', actions: [{ type: 'sample', rate: 2 }] }, 'actions__0__rate', 'invalid_rule'],
+    [{ name: 'n', actions: [{ type: 'remove_property', property: '$anon_distinct_id' }] }, 'actions__0__property', 'invalid_rule'],
+    [{ name: 'n', actions: DROP, condition: CONDITION, tests: [{ event: { event: 'paid' }, matches: true }] }, 'tests__0__matches', 'invalid_rule']
+  ]
+
+  for (const [body, attr, code] of cases) {
+    t.match(await create(api, body), { status: 400, body: { type: 'validation_error', attr, ...code && { code } } }, JSON.stringify(body))
+  }
+  t.match(await api.call('PATCH', `~/rules/${id}`, { tests: [{ event: { event: 'a' }, matches: false }] }), { status: 400, body: { attr: 'tests__0__matches' } })
+  t.match(await api.call('GET', '~/rules/999999'), { status: 404 })
+})
+
+t.test('says what a rule would have done with stored events, and what rules did', async (t) => {
+  const api = await shared.inNewProject()
+  const row = (event: string, properties: object, { ip = '10.1.2.3', daysAgo = 0, id = 'd' } = {}): object => {
+    const timestamp = new Date(now - daysAgo * 86_400_000 - 1000).toISOString().slice(0, 23)
+    return {
+      project_id: api.projectId, uuid: randomUUID(), event, distinct_id: id, timestamp, received_at: timestamp, lib: 'web', lib_version: '1', ip,
+      properties: JSON.stringify(properties)
+    }
+  }
+  await clickhouse.client.insert({
+    table: 'events',
+    format: 'JSONEachRow',
+    values: [
+      row('visit', { host: 'shop' }), row('visit', { host: 'localhost' }), row('visit', { host: 'localhost' }, { daysAgo: 3, ip: '' }),
+      row('visit', { host: 'localhost' }, { daysAgo: 9 }), row('paid', { host: 'localhost' }), row('$identify', { host: 'localhost' })
+    ]
+  })
+  const localhost = { type: 'property', key: 'host', value: 'localhost' }
+  const { body: { id } } = await create(api, { name: 'internal', condition: { type: 'AND', values: [CONDITION, localhost] }, actions: DROP })
+  const check = async (body?: object): Promise<any> => (await api.call('POST', `~/rules/${id}/check`, body)).body
+
+  t.match(await check(), {
+    events: 3, matched: 2, dropped: 2, sampled: 0, changed: 0, without_address: 0, complete: true, names: [{ event: 'visit', events: 3, matched: 2 }],
+    libs: [{ lib: 'web', lib_version: '1', events: 3, matched: 2 }], samples: [{ event: 'visit', uuid: String }, { event: 'visit' }]
+  })
+  t.match(await check({ days: 10 }), { events: 4, matched: 3 })
+  t.match(await check({ days: 10, limit: 1 }), { events: 1, complete: false })
+  t.match(await check({ condition: localhost, actions: DROP }), { events: 4, dropped: 3 }, 'a draft; who is who is not dropped')
+  t.match(await check({ actions: [{ type: 'remove_property', property: 'host' }] }), { matched: 5, dropped: 0, changed: 5 })
+  t.match(await check({ condition: { type: 'ip', value: '10.0.0.0/8' }, actions: DROP }), { matched: 3, without_address: 1 })
+  t.match(await check({ actions: [{ type: 'sample', rate: 0.0001 }] }), { matched: 4, sampled: 4 })
+  t.match(await check({ condition: { type: 'event', value: 'none' }, actions: DROP }), { events: 0, matched: 0, names: [] })
+  t.match(await check({ actions: [{ type: 'drop', rate: 1 }] }), { attr: 'actions__0__rate' })
+  t.match(await api.call('POST', '~/rules/999999/check'), { status: 404 })
+
+  const total = { projectId: api.projectId, rule: id, minute: now - 60_000, samples: [] }
+  await clickhouse.client.insert({
+    table: WARNINGS_TABLE,
+    format: 'JSONEachRow',
+    values: [
+      toWarningRow('one', { ...total, reason: 'rule_dropped', count: 3 }), toWarningRow('one', { ...total, reason: 'rule_dropped', count: 5 }),
+      toWarningRow('two', { ...total, reason: 'rule_dropped', count: 2 }), toWarningRow('one', { ...total, reason: 'rule_changed', count: 1 }),
+      toWarningRow('one', { ...total, reason: 'rule_sampled', count: 4, minute: now - 10 * 86_400_000 })
+    ]
+  })
+  t.same((await api.call('GET', '~/rules/counts')).body, { results: [{ rule: id, dropped: 7, sampled: 0, changed: 1 }] })
+  t.match((await api.call('GET', '~/rules/counts?days=30')).body, { results: [{ sampled: 4 }] })
+  t.match(await api.call('GET', '~/rules/counts?days=0'), { status: 400, body: { attr: 'days' } })
+})

@@ -1,0 +1,141 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { checkStoredEventsByRule } from '../../platform/rules/check-stored-events.ts'
+import { readRuleCounts } from '../../platform/rules/read-rule-counts.ts'
+import { answerInTime, describeClickHouseError } from '../http/errors.ts'
+import { searchQueryProperties } from '../http/list-queries.ts'
+import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import {
+  eventRuleChangesSchema, type EventRuleFields, eventRuleSchema, type NewEventRule, newEventRuleSchema,
+  ruleCheckBodySchema, type RuleCheckFields, ruleCountsSchema, rulePredictionSchema, ruleVersionSchema
+} from './event-rule.ts'
+import { type EventRuleQuery, findEventRule, listEventRules, listRuleVersions } from './read-event-rules.ts'
+import { compileDraftRule, createEventRule, deleteEventRule, updateEventRule } from './write-event-rule.ts'
+
+const read = { scope: 'event_definition:read' } as const
+const write = { scope: 'event_definition:write' } as const
+const tags = ['rules']
+const one = { $ref: 'EventRule#' }
+const idParams = { type: 'object', properties: { id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } } as const
+
+interface RuleParams {
+  Params: { project_id: string, id: number }
+}
+
+const listQuery = {
+  type: 'object',
+  properties: {
+    ...pageQueryProperties,
+    ...searchQueryProperties,
+    active: { type: 'boolean', description: 'true: only rules with an active version; false: only the others. Default: both.' }
+  }
+}
+
+const countsQuery = {
+  type: 'object',
+  properties: { days: { type: 'integer', minimum: 1, maximum: 90, description: 'Days before now; default 7.' } }
+} as const
+
+/** Management of the rules of a project. Ingest follows a change within a second. */
+export async function eventRuleRoutes (
+  app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, publicUrl: string, now: () => number }
+): Promise<void> {
+  const { sql } = deps
+  app.addSchema(eventRuleSchema)
+
+  app.get<{ Querystring: EventRuleQuery }>('/', {
+    config: read,
+    schema: {
+      tags, summary: 'List rules', description: 'In the order in which they run.', querystring: listQuery,
+      response: { 200: pageSchema(one) }
+    }
+  }, async (request) =>
+    buildPage(request, deps.publicUrl, await listEventRules(sql, accessOf(request).projectId, request.query)))
+
+  app.post<{ Body: NewEventRule }>('/', {
+    config: write,
+    schema: {
+      tags, summary: 'Create a rule', body: newEventRuleSchema, response: { 201: one },
+      description: 'Its tests are tried first. Not enforced before a version is active.'
+    }
+  }, async (request, reply) => {
+    const { projectId, userId } = accessOf(request)
+    return await reply.code(201).send(await createEventRule(sql, { projectId, userId }, request.body))
+  })
+
+  app.get<{ Querystring: { days?: number } }>('/counts', {
+    config: read,
+    schema: {
+      tags, summary: 'Count what rules did', querystring: countsQuery, response: { 200: ruleCountsSchema },
+      description: 'Events that each rule dropped, sampled out or changed.'
+    }
+  }, async (request) => ({
+    results: await answerInTime(readRuleCounts(deps.clickhouse, {
+      projectId: accessOf(request).projectId, days: request.query.days ?? 7, now: deps.now()
+    }))
+  }))
+
+  app.get<RuleParams>('/:id', {
+    config: read,
+    schema: { tags, summary: 'Retrieve a rule', params: idParams, response: { 200: one } }
+  }, async (request) => await findEventRule(sql, keyOf(request)))
+
+  app.get<RuleParams & { Querystring: PageQuery }>('/:id/versions', {
+    config: read,
+    schema: {
+      tags, summary: 'List the versions of a rule', description: 'Newest first.', params: idParams,
+      querystring: { type: 'object', properties: pageQueryProperties }, response: { 200: pageSchema(ruleVersionSchema) }
+    }
+  }, async (request) => buildPage(request, deps.publicUrl, await listRuleVersions(sql, keyOf(request), request.query)))
+
+  app.patch<RuleParams & { Body: EventRuleFields }>('/:id', {
+    config: write,
+    schema: {
+      tags, summary: 'Update a rule', params: idParams, body: eventRuleChangesSchema, response: { 200: one },
+      description: 'Another condition, action or test makes a version; active_version says which one is enforced.'
+    }
+  }, async (request) =>
+    await updateEventRule(sql, keyOf(request), { fields: request.body, userId: accessOf(request).userId }))
+
+  app.post<RuleParams & { Body: RuleCheckFields }>('/:id/check', {
+    // It says whose events pass.
+    config: { scope: 'event:read' },
+    // No body means the newest version and the defaults.
+    preValidation: async (request) => { request.body ??= {} },
+    schema: {
+      tags, summary: 'Check stored events by a rule', params: idParams, body: ruleCheckBodySchema,
+      response: { 200: rulePredictionSchema },
+      description: 'Says what the rule would have done with events that are stored. Stores nothing.'
+    }
+  }, async (request) => {
+    const { days = 7, limit = 100_000, ...draft } = request.body
+    const stored = await findEventRule(sql, keyOf(request))
+    const compiled = compileDraftRule(draft.actions === undefined ? { ...stored, ...draft } : draft)
+    const query = { projectId: accessOf(request).projectId, days, limit, now: deps.now() }
+    const { libs, withoutAddress, ...prediction } = await checkStoredEventsByRule(deps.clickhouse, compiled, query)
+      .catch((error: unknown) => { throw describeClickHouseError(error) })
+    return {
+      ...prediction,
+      without_address: withoutAddress,
+      libs: libs.map(({ libVersion, ...lib }) => ({ ...lib, lib_version: libVersion }))
+    }
+  })
+
+  app.delete<RuleParams>('/:id', {
+    config: write,
+    schema: {
+      tags, summary: 'Delete a rule', params: idParams,
+      description: 'It is no longer enforced. Another one of the same name counts its versions on.',
+      response: { 204: { type: 'null', description: 'Deleted.' } }
+    }
+  }, async (request, reply) => {
+    await deleteEventRule(sql, keyOf(request))
+    return await reply.code(204).send()
+  })
+}
+
+function keyOf (request: FastifyRequest<RuleParams>): { projectId: number, id: number } {
+  return { projectId: accessOf(request).projectId, id: request.params.id }
+}

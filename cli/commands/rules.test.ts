@@ -1,0 +1,46 @@
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import t from 'tap'
+import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
+import { type Captured, runCaptured } from '../testing/run-captured.ts'
+
+t.test('stores versions, shows, activates and disables them', async (t) => {
+  const [{ sql, url }, clickhouse] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])
+  await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
+  const env = { DATABASE_URL: url, CLICKHOUSE_URL: clickhouse.url }
+  const run = async (...line: string[]): Promise<Captured> => await runCaptured(['rules', ...line], env)
+  const file = path.join(t.testdir(), 'rule.json')
+  const put = async (rule: unknown, ...options: string[]): Promise<Captured> => {
+    await writeFile(file, typeof rule === 'string' ? rule : JSON.stringify(rule))
+    return await run('put', 'no visits', file, '--json', ...options)
+  }
+  const visits = { condition: { type: 'event', value: 'visit' }, actions: [{ type: 'drop' }] }
+
+  t.match(JSON.parse((await put(visits, '--position', '5')).out), { name: 'no visits', position: 5, version: 1, active_version: null })
+  t.match(JSON.parse((await put({ actions: [{ type: 'truncate_ip' }] })).out), { position: 5, version: 2 })
+  t.match((await run('activate', 'no visits')).out, /active_version +2\n/)
+  t.match((await run('activate', 'no visits', '--rule-version', '1')).out, /active_version +1\n/)
+  t.match((await run('list')).out, /no visits +5 +2 +1 +0 +0 +0/)
+  t.same(JSON.parse((await run('show', 'no visits')).out), { condition: null, actions: [{ type: 'truncate_ip' }], tests: [] })
+  t.match(JSON.parse((await run('show', 'no visits', '--rule-version', '1')).out), visits)
+  t.match(JSON.parse((await run('check', 'no visits', '--json')).out), { events: 0, matched: 0, complete: true })
+  t.match((await run('disable', 'no visits')).out, /active_version +-\n/)
+
+  for (const [captured, why] of [
+    [await put('{'), /cannot read a rule/],
+    [await put('[]'), /has no actions/],
+    [await put({ ...visits, name: 'x' }), /has the field name/],
+    [await put({ actions: [{ type: 'sample', rate: 2 }] }), /actions\.0\.rate: A share/],
+    [await put({ ...visits, tests: [{ event: { event: 'paid' }, matches: true }] }), /tests\.0\.matches: The rule does nothing/],
+    [await run('check', 'no visits', '--file', 'no-such-file.json'), /cannot read a rule/],
+    [await run('show', 'unknown'), /no rule unknown/],
+    [await run('activate', 'unknown'), /no rule unknown/],
+    [await run('disable', 'unknown'), /no rule unknown/],
+    [await run('show', 'no visits', '--rule-version', '9'), /no version 9/],
+    [await run('activate', 'no visits', '--rule-version', '9'), /active_version: The newest version is 2/]
+  ] as const) {
+    t.not(captured.code, 0)
+    t.match(captured.err, why)
+  }
+  t.match(await run('check', 'no visits', '--days', '400'), { code: 2 })
+})

@@ -1,0 +1,206 @@
+import { readFile } from 'node:fs/promises'
+import { type Command, InvalidArgumentError } from 'commander'
+import type { EventRule } from '../../api/event-rules/event-rule.ts'
+import { findEventRule, listEventRules, listRuleVersions } from '../../api/event-rules/read-event-rules.ts'
+import { compileDraftRule, createEventRule, updateEventRule } from '../../api/event-rules/write-event-rule.ts'
+import { HttpError, MillraceError } from '../../platform/errors.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { checkStoredEventsByRule, type RulePrediction } from '../../platform/rules/check-stored-events.ts'
+import { readRuleCounts } from '../../platform/rules/read-rule-counts.ts'
+import type { RuleDefinition } from '../../platform/rules/rule-definition.ts'
+import type { CliContext } from '../cli-context.ts'
+import { readCount, readId, readString } from '../read-arguments.ts'
+import { JSON_OPTION, type Output, printFields, printRows, startProgressBar } from '../terminal-output.ts'
+
+interface RuleOptions extends Output {
+  project: number
+  ruleVersion?: number
+  position?: number
+  description?: string
+  days: number
+}
+
+interface CheckOptions extends Output {
+  project: number
+  file?: string
+  days: number
+  limit: number
+}
+
+/** `millrace rules list|show|put|check|activate|disable`. */
+export function addRulesCommands (program: Command, context: CliContext): void {
+  const group = program.command('rules').description('rules that keep events or properties out, by name')
+
+  addCommon(group.command('list').description('list the rules of a project in their order, with what they did'))
+    .option('--days <number>', 'count the events of so many days', readDays, 7)
+    .action(async ({ project, days, ...output }: RuleOptions) => {
+      const [{ results }, counts] = await Promise.all([
+        listEventRules(await context.postgres(), project, { limit: 1000, offset: 0 }),
+        readRuleCounts(await context.clickhouse(), { projectId: project, days, now: context.now() })
+      ])
+      const done = new Map(counts.map((each) => [each.rule, each]))
+      const rows = results.map((rule) => ({ dropped: 0, sampled: 0, changed: 0, ...done.get(rule.id), ...rule }))
+      printRows(context, rows, [
+        ['rule', ({ name }) => name],
+        ['position', ({ position }) => position],
+        ['version', ({ version }) => version],
+        ['active', ({ active_version: active }) => active],
+        ['dropped', ({ dropped }) => dropped],
+        ['sampled', ({ sampled }) => sampled],
+        ['changed', ({ changed }) => changed],
+        ['updated', ({ updated_at: updated }) => updated]
+      ], output)
+    })
+
+  addCommon(addName(group.command('show').description('write a version of a rule as JSON; by default the newest')))
+    .option('--rule-version <number>', 'the version', readCount)
+    .action(async (name: string, { project, ruleVersion: version }: RuleOptions) => {
+      const key = { projectId: project, name }
+      const { condition, actions, tests } = await readVersion(await context.postgres(), key, version)
+      context.stdout.write(`${JSON.stringify({ condition, actions, tests }, null, 2)}\n`)
+    })
+
+  addCommon(addName(group.command('put').description('store a rule, or a new version of one, if its tests pass; it is enforced when it is activated')))
+    .argument('<file>', 'file with the rule: condition, actions, tests')
+    .option('--position <number>', 'rules run in this order; by default after the others', readCount)
+    .option('--description <text>', 'what the rule is for', readString(3000))
+    .action(async (name: string, file: string, { project, position, description, ...output }: RuleOptions) => {
+      const sql = await context.postgres()
+      const fields = { ...await readRule(file), ...position && { position }, ...description && { description } }
+      const key = { projectId: project, name }
+      const known = await findEventRule(sql, key).catch(isNotFound)
+      const stored = await naming(known === null
+        ? createEventRule(sql, { projectId: project, userId: null }, { name, ...fields })
+        : updateEventRule(sql, key, { fields, userId: null }))
+      printFields(context, describe(stored), output)
+    })
+
+  addCommon(addName(group.command('check').description('say what a rule would have done with stored events; by default its newest version')))
+    .option('--file <file>', 'a draft that is not stored: file with the rule')
+    .option('--days <number>', 'days before now, by the timestamp of the events', readDays, 7)
+    .option('--limit <number>', 'maximum number of events, newest day first', readCount, 10_000_000)
+    .action(async (name: string, { project, file, days, limit, ...output }: CheckOptions) => {
+      const key = { projectId: project, name }
+      const draft = file === undefined ? await find(await context.postgres(), key) : await readRule(file)
+      const compiled = await naming(Promise.resolve().then(() => compileDraftRule(draft)))
+      const bar = startProgressBar(context, 'checking', days, (done) => `${done} days`)
+      let shown = 0
+      const onProgress = (_: number, share: number): void => {
+        bar.add(Math.round(share * days) - shown)
+        shown = Math.round(share * days)
+      }
+      const query = { projectId: project, days, limit, now: context.now(), onProgress }
+      const clickhouse = await context.clickhouse()
+      const prediction = await checkStoredEventsByRule(clickhouse, compiled, query).finally(bar.end)
+      printPrediction(context, prediction, output)
+    })
+
+  addCommon(addName(group.command('activate').description('enforce a rule; by default its newest version')))
+    .option('--rule-version <number>', 'the version', readCount)
+    .action(async (name: string, { project, ruleVersion: version, ...output }: RuleOptions) => {
+      const sql = await context.postgres()
+      const key = { projectId: project, name }
+      const fields = { active_version: version ?? (await find(sql, key)).version }
+      printFields(context, describe(await naming(updateEventRule(sql, key, { fields, userId: null }))), output)
+    })
+
+  addCommon(addName(group.command('disable').description('no longer enforce a rule; its versions stay')))
+    .action(async (name: string, { project, ...output }: RuleOptions) => {
+      const sql = await context.postgres()
+      const key = { projectId: project, name }
+      await find(sql, key)
+      const fields = { active_version: null }
+      printFields(context, describe(await updateEventRule(sql, key, { fields, userId: null })), output)
+    })
+}
+
+function printPrediction (context: CliContext, prediction: RulePrediction, output: Output): void {
+  const { names, libs, samples, ...counts } = prediction
+  if (output.json === true) return printFields(context, { ...prediction }, output)
+  const { withoutAddress, ...shown } = counts
+  printFields(context, { ...shown, without_address: withoutAddress }, output)
+  if (counts.matched === 0) return
+  context.stdout.write('\n')
+  printRows(context, names, [
+    ['event', ({ event }) => event], ['events', ({ events }) => events], ['matched', ({ matched }) => matched]
+  ], output)
+  context.stdout.write('\n')
+  printRows(context, libs, [
+    ['sdk', ({ lib, libVersion }) => `${lib} ${libVersion}`.trim() || '-'],
+    ['events', ({ events }) => events],
+    ['matched', ({ matched }) => matched]
+  ], output)
+  context.stdout.write('\n')
+  printRows(context, samples, [['matched event', ({ event }) => event], ['uuid', ({ uuid }) => uuid]], output)
+}
+
+function addCommon (command: Command): Command {
+  return command.option('--project <id>', 'the project', readId, 1).option(...JSON_OPTION)
+}
+
+function addName (command: Command): Command {
+  return command.argument('<name>', 'name of the rule', readString(100))
+}
+
+function readDays (text: string): number {
+  const days = readCount(text)
+  if (days > 365) throw new InvalidArgumentError('Give 1 to 365 days.')
+  return days
+}
+
+function describe (stored: EventRule): Record<string, unknown> {
+  const { name, position, version, active_version: active, description } = stored
+  return { name, position, version, active_version: active, description }
+}
+
+interface Key {
+  projectId: number
+  name: string
+}
+
+async function find (sql: Sql, key: Key): Promise<EventRule> {
+  const found = await findEventRule(sql, key).catch(isNotFound)
+  if (found === null) throw new MillraceError('MILLRACE_RULE_NOT_FOUND', `project ${key.projectId} has no rule ${key.name}`)
+  return found
+}
+
+async function readVersion (sql: Sql, key: Key, version?: number): Promise<RuleDefinition> {
+  const newest = await find(sql, key)
+  if (version === undefined) return newest
+  const { results } = await listRuleVersions(sql, key, { limit: 1, offset: Math.max(newest.version - version, 0) })
+  const found = results.find((each) => each.version === version)
+  if (found === undefined) throw new MillraceError('MILLRACE_RULE_NOT_FOUND', `the rule ${key.name} has no version ${version}`)
+  return found
+}
+
+/** Names the place in the rule that is wrong. */
+async function naming<T> (work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (!(error instanceof HttpError) || typeof error.attr !== 'string') throw error
+    throw new MillraceError('MILLRACE_RULE_REFUSED', `${error.attr.replaceAll('__', '.')}: ${error.message}`, { cause: error })
+  }
+}
+
+function isNotFound (error: unknown): null {
+  if (error instanceof MillraceError && error.code === 'not_found') return null
+  throw error
+}
+
+const FIELDS = ['condition', 'actions', 'tests'] as const
+
+async function readRule (file: string): Promise<RuleDefinition> {
+  let rule: unknown
+  try {
+    rule = JSON.parse(await readFile(file, 'utf8'))
+  } catch (cause) {
+    throw new MillraceError('MILLRACE_RULE_UNREADABLE', `cannot read a rule from ${file}: ${(cause as Error).message}`, { cause })
+  }
+  const names = typeof rule === 'object' && rule !== null ? Object.keys(rule) : []
+  const unknown = names.find((name) => !FIELDS.some((field) => field === name))
+  if (unknown !== undefined || !names.includes('actions')) {
+    throw new MillraceError('MILLRACE_RULE_UNREADABLE', `${file} has ${unknown === undefined ? 'no actions' : `the field ${unknown}`}: a rule is an object of ${FIELDS.join(', ')}`)
+  }
+  return { condition: null, tests: [], ...rule as RuleDefinition }
+}

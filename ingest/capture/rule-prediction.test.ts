@@ -1,0 +1,111 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { hasLongNumber, parseJson } from '../../http-body/parse-json.ts'
+import { stringifyJson } from '../../http-body/stringify-json.ts'
+import { compileSchema } from '../../platform/event-schemas/compile-schema.ts'
+import { randomProperties, randomSchema } from '../../platform/event-schemas/testing/random-schemas.ts'
+import { compileRules, type KeyedRules } from '../../platform/rules/active-rules.ts'
+import { applyRules } from '../../platform/rules/apply-rules.ts'
+import { randomRule, RULED_EVENTS } from '../../platform/rules/testing/random-rules.ts'
+import { createTakeCookieless } from '../normalise/cookieless.ts'
+import { createEnrich } from '../normalise/enrich.ts'
+import { createNormaliseEvent, type NormalisedEvent } from '../normalise/normalise-event.ts'
+import { createPropertyReader } from '../normalise/read-properties.ts'
+import { checkSchema } from './check-schema.ts'
+import type { RequestContext } from './envelope.ts'
+import type { SentEvent } from './take-event.ts'
+
+/** A script runs a million: `MILLRACE_TEST_EVENTS=1000000 npx node ingest/capture/rule-prediction.test.ts`. */
+const EVENTS = Number(process.env.MILLRACE_TEST_EVENTS ?? 10_000)
+const RULES = 50
+const SCHEMAS = 500
+const EVENTS_PER_SET = 500
+
+const ADDRESSES = ['', '10.1.2.3', '192.0.2.9', '2001:db8::7'] as const
+
+/** JSON that ingest changes on its way into the table. */
+const odd = fc.constantFrom('"\\ud800"', '12345678901234567890', '-9223372036854775809', '1e400', '1e20', '-0', 'NaN', '[12345678901234567]')
+
+const normalise = createNormaliseEvent({
+  readProperties: createPropertyReader(Date.now), maxEventBytes: () => 1e6,
+  enrich: createEnrich({ isBot: () => false, locate: () => null }),
+  takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
+})
+
+function contextOf (ip: string, rules?: KeyedRules): RequestContext {
+  return {
+    project: { id: 1, anonymizeIps: false, ...rules !== undefined && { rules } }, requestId: 'r', receivedAt: Date.UTC(2026, 10, 21),
+    sentAt: null, ip, historical: false, visitor: { address: ip, userAgent: '' }, warnings: null, isAttemptTime: false
+  }
+}
+
+const sentEvent = fc.record({
+  name: fc.constantFrom(...RULED_EVENTS),
+  id: fc.integer({ min: 1, max: 300 }),
+  properties: fc.tuple(randomProperties, fc.option(odd, { freq: 5 }), fc.constantFrom('a', 'b', '$set')).map(([properties, value, name]) => {
+    const text = JSON.stringify(properties)
+    return value === null ? text : `{${[text.slice(1, -1), `"${name}":${value}`].filter((part) => part !== '').join(',')}}`
+  }),
+  ip: fc.constantFrom(...ADDRESSES)
+})
+
+t.test('what a check of the table predicts is what rules and schemas do, on every event', async (t) => {
+  const counts = { events: 0, dropped: 0, sampled: 0, changed: 0, untouched: 0, failed: 0 }
+  const sets = Math.max(1, Math.ceil(EVENTS / EVENTS_PER_SET))
+  // Of each, ten are drawn for every set: together they are as many as a large project has.
+  const schemas = fc.sample(randomSchema, Math.min(SCHEMAS, sets * 10)).map((schema) => compileSchema(schema))
+
+  fc.assert(fc.property(
+    fc.array(randomRule, { minLength: 1, maxLength: RULES, size: 'max' }),
+    fc.array(sentEvent, { minLength: EVENTS_PER_SET, maxLength: EVENTS_PER_SET }),
+    (definitions, events) => {
+      const rules = compileRules({
+        secret: new Uint8Array(32),
+        rules: definitions.map((definition, index) => ({ id: index, name: `rule ${index}`, version: 1, text: JSON.stringify(definition) }))
+      }, 1)
+      for (const { name, id, properties, ip } of events) {
+        const body = `{"event":"${name}","distinct_id":"${id}","uuid":"018f3c1e-8d2a-7cc3-9e4b-5a6b7c8d9e0f","timestamp":"2026-11-21","properties":${properties}}`
+        const parse = (): SentEvent => parseJson(body, true) as SentEvent
+        const context = contextOf(ip, rules)
+        const enforced = normalise(parse(), context)
+        const stored = normalise(parse(), contextOf(ip)) as NormalisedEvent
+        const text = stored.row.properties
+        const predicted = applyRules(rules.rules, {
+          event: stored.row.event, distinctId: stored.row.distinctId, receivedAt: stored.row.receivedAt, ip,
+          properties: parseJson(text, hasLongNumber(Buffer.from(text))) as Record<string, unknown>
+        }, 'stored')
+        counts.events++
+        const difference = compare(enforced, { predicted, text })
+        if (difference !== null) throw new Error(`${body} from ${ip}: ${difference}`)
+        if (typeof enforced === 'string') {
+          counts[predicted?.kind === 'dropped' ? 'dropped' : 'sampled']++
+          continue
+        }
+        counts[predicted === null ? 'untouched' : 'changed']++
+        // Rules come first, so schemas are held against what is left.
+        const { check } = schemas[counts.events % schemas.length]!
+        const failure = checkSchema({ event: name, version: 1, mode: 'observe', text: '', check }, enforced)
+        const again = check(JSON.parse(enforced.row.properties) as Record<string, unknown>, 'stored')
+        if (failure !== null) counts.failed++
+        if (failure?.path !== again?.path || failure?.keyword !== again?.keyword) throw new Error(`${body}: ${JSON.stringify([failure, again])}`)
+        const { uuid, event, distinctId, timestamp } = enforced.row
+        const identity = JSON.stringify([uuid, event, distinctId, timestamp])
+        if (identity !== JSON.stringify([stored.row.uuid, stored.row.event, stored.row.distinctId, stored.row.timestamp])) throw new Error(`${body}: another event`)
+      }
+    }
+  ), { numRuns: sets, endOnFailure: true })
+
+  t.ok(counts.events >= EVENTS)
+  for (const [kind, count] of Object.entries(counts)) t.ok(count > EVENTS / 200, `${kind}: ${count}`)
+})
+
+/** What differs between what ingest did and what was predicted; null: nothing. */
+function compare (
+  enforced: NormalisedEvent | string, { predicted, text }: { predicted: ReturnType<typeof applyRules>, text: string }
+): string | null {
+  if (typeof enforced === 'string') return enforced === `rule_${predicted?.kind}` ? null : `${enforced}, predicted ${predicted?.kind ?? 'stored'}`
+  if (predicted !== null && predicted.kind !== 'stored') return `stored, predicted ${predicted.kind}`
+  const expected = predicted === null ? text : stringifyJson(predicted.properties)
+  if (enforced.row.properties !== expected) return `${enforced.row.properties} is stored, predicted ${expected}`
+  return enforced.row.sampleWeight === (predicted?.weight ?? 1) ? null : `weight ${enforced.row.sampleWeight}, predicted ${predicted?.weight}`
+}

@@ -1,0 +1,39 @@
+/** The step that runs the rules of a project over its events. */
+import { applyRules, type RuleOutcome } from '../../platform/rules/apply-rules.ts'
+import type { RequestContext } from '../capture/envelope.ts'
+import { noteRule } from '../capture/request-warnings.ts'
+
+/** What the rules are asked about: everything as it is to be stored, and the address that was sent. */
+interface Ruled {
+  event: string
+  distinctId: string
+  properties: Readonly<Record<string, unknown>>
+  /** The property `$ip` as it was sent; the address of the connection stands for none. */
+  sentIp: unknown
+}
+
+/**
+ * Runs the rules, and counts what they changed. Rules see the address of the client also when it is not stored.
+ *
+ * @returns null when there are none, or none has something to do with the event.
+ */
+export function runRules (
+  { event, distinctId, properties, sentIp }: Ruled, context: RequestContext
+): RuleOutcome | null {
+  const { project: { rules }, receivedAt } = context
+  if (rules === undefined) return null
+  const outcome = applyRules(rules.rules, {
+    event, distinctId, properties, receivedAt, ip: addressOf(sentIp, context)
+  }, 'sent')
+  if (outcome === null) return null
+  context.ruled = true
+  if (outcome.kind === 'stored') for (const rule of outcome.changedBy) noteRule(context, 'rule_changed', rule)
+  else context.rule = outcome.rule
+  return outcome
+}
+
+/** What is an address decides the condition: any other text is in no range. */
+function addressOf (sentIp: unknown, { visitor }: RequestContext): string {
+  if (sentIp === undefined || sentIp === null || sentIp === '') return visitor.address
+  return typeof sentIp === 'string' ? sentIp : ''
+}

@@ -1,0 +1,50 @@
+import { BlockList, isIP } from 'node:net'
+import { type Place, RULE_LIMITS } from './rule-definition.ts'
+
+/** Tells whether an address is in one of some ranges; text that is no address is in none. */
+export type IsInRange = (address: string) => boolean
+
+/**
+ * Compiles ranges such as `10.0.0.0/8`, `2001:db8::/32` or a single address; one, or a list of them.
+ *
+ * @throws {RuleError} naming the range that is none.
+ */
+export function compileAddressRange (place: Place): IsInRange {
+  const ranges = new BlockList()
+  for (const each of Array.isArray(place.value) ? place.entries(RULE_LIMITS.values) : [place]) addRange(ranges, each)
+  // The events of a request have one address, mostly.
+  let last = ''
+  let isIn = false
+  return (address) => {
+    if (address === last) return isIn
+    const family = isIP(address)
+    isIn = family !== 0 && ranges.check(address, family === 4 ? 'ipv4' : 'ipv6')
+    last = address
+    return isIn
+  }
+}
+
+function addRange (ranges: BlockList, place: Place): void {
+  const [, address = '', bits] = /^([\da-f.:]+)(?:\/(\d{1,3}))?$/i.exec(String(place.value)) ?? []
+  const family = isIP(address)
+  const most = family === 4 ? 32 : 128
+  if (family === 0 || Number(bits ?? most) > most) throw place.error('An address or a range such as 192.0.2.0/24 or 2001:db8::/32 is expected.')
+  ranges.addSubnet(address, Number(bits ?? most), family === 4 ? 'ipv4' : 'ipv6')
+}
+
+/**
+ * The address without what tells hosts apart: the first 24 bits of IPv4, 48 of IPv6, which is about a network; empty
+ * for what is no address.
+ */
+export function truncateAddress (address: string): string {
+  const family = isIP(address)
+  if (family === 0) return ''
+  if (family === 4) return `${address.slice(0, address.lastIndexOf('.'))}.0`
+  // The parser of addresses of URLs writes the groups out, but for one run of zeros.
+  const text = new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname.slice(1, -1)
+  const [before = '', after] = text.split('::')
+  const head = before === '' ? [] : before.split(':')
+  const tail = after === undefined || after === '' ? [] : after.split(':')
+  const groups = after === undefined ? head : [...head, ...Array<string>(8 - head.length - tail.length).fill('0'), ...tail]
+  return new URL(`http://[${groups.slice(0, 3).join(':')}::]`).hostname.slice(1, -1)
+}

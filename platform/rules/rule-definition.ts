@@ -1,0 +1,113 @@
+/** What a rule is made of, as people write it. */
+
+/** What a rule does with the events that pass its condition. */
+export type RuleAction =
+  | { type: 'drop' }
+  /** Stores the events of a share of all distinct ids. */
+  | { type: 'sample', rate: number }
+  | { type: 'remove_property', property: string }
+  | { type: 'hash_property', property: string }
+  | { type: 'set_property', property: string, value: unknown }
+  | { type: 'truncate_ip' }
+
+/** An event that shows what the rule is meant to do; tried when the rule is saved. */
+export interface RuleTest {
+  name?: string
+  event: { event: string, distinct_id?: string, properties?: Record<string, unknown>, ip?: string }
+  /** Whether the rule does something with it. */
+  matches: boolean
+  /** Some of its properties afterwards; null: not there; `"$hashed"`: hashed. */
+  properties?: Record<string, unknown>
+}
+
+/** One version of a rule. */
+export interface RuleDefinition {
+  /** A condition, or `{ type: 'AND' | 'OR', values }` of several; left out: every event. */
+  condition?: unknown
+  actions: unknown
+  tests?: unknown
+}
+
+/** Bounds of a rule (docs/rules.md). */
+export const RULE_LIMITS = {
+  /** Of its JSON text. */
+  bytes: 32_768,
+  /** Groups inside groups. */
+  depth: 8,
+  conditions: 100,
+  /** Texts of a condition. */
+  values: 1000,
+  actions: 20,
+  tests: 20,
+  /** Characters of a name of a property. */
+  nameLength: 200
+} as const
+
+/** Something in a rule that cannot be enforced. */
+export class RuleError extends Error {
+  /** Where in the rule, as a list of names. */
+  readonly path: readonly string[]
+
+  constructor (path: readonly string[], message: string) {
+    super(message)
+    this.name = 'RuleError'
+    this.path = path
+  }
+}
+
+/** A place in a rule, and what is there. */
+export class Place {
+  readonly value: unknown
+  readonly path: readonly string[]
+
+  constructor (value: unknown, path: readonly string[]) {
+    this.value = value
+    this.path = path
+  }
+
+  error (message: string): RuleError {
+    return new RuleError(this.path, message)
+  }
+
+  /** @throws {RuleError} when this is no object, or has other fields. */
+  fields (...known: readonly string[]): (name: string) => Place {
+    const { value } = this
+    if (!isFields(value)) throw this.error('An object is expected.')
+    for (const name of Object.keys(value)) {
+      if (!known.includes(name)) throw new RuleError([...this.path, name], 'This field is not known.')
+    }
+    return (name) => new Place(Object.hasOwn(value, name) ? value[name] : undefined, [...this.path, name])
+  }
+
+  /** @throws {RuleError} when this is no list of 1 to `limit` entries. */
+  entries (limit: number, least = 1): Place[] {
+    if (!Array.isArray(this.value) || this.value.length < least) throw this.error(`A list${least > 0 ? ' that is not empty' : ''} is expected.`)
+    if (this.value.length > limit) throw this.error(`At most ${limit} entries are possible.`)
+    return this.value.map((value, index) => new Place(value, [...this.path, String(index)]))
+  }
+
+  /** @throws {RuleError} when this is none of the words. */
+  oneOf<T extends string> (words: readonly T[]): T {
+    const found = words.find((word) => word === this.value)
+    if (found === undefined) throw this.error(`One of ${words.join(', ')} is expected.`)
+    return found
+  }
+
+  /**
+   * The name of a property. `__proto__` is not one: it means another thing wherever an object is made of names.
+   *
+   * @throws {RuleError}
+   */
+  propertyName (): string {
+    const { value } = this
+    if (typeof value !== 'string' || value === '' || value.length > RULE_LIMITS.nameLength) {
+      throw this.error(`A name of 1 to ${RULE_LIMITS.nameLength} characters is expected.`)
+    }
+    if (value === '__proto__') throw this.error('The name __proto__ is not allowed.')
+    return value
+  }
+}
+
+export function isFields (value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
