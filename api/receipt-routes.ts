@@ -9,7 +9,8 @@ import { findReceipt, type FindReceiptDeps } from '../platform/receipts/find-rec
 import { listReceipts } from '../platform/receipts/list-receipts.ts'
 import { readSentUuid } from '../platform/receipts/stored-events.ts'
 import type { NatsOnDemand } from './dead-letters/nats-on-demand.ts'
-import { answerInTime } from './http/errors.ts'
+import { answerInTime, PATIENCE_MS } from './http/errors.ts'
+import { createTakeTurn } from './http/take-turns.ts'
 import { accessOf } from './http/personal-key-access.ts'
 import { parseIsoDateTime } from './http/request-values.ts'
 import { receiptListSchema, receiptSchema } from './receipt-schema.ts'
@@ -21,11 +22,15 @@ export interface ReceiptRoutesDeps {
   now: () => number
 }
 
+/** Receipts at a time: each may search the stream for a second, in the process that also answers flags. */
+const AT_ONCE = 4
+
 /** Where an event of the project is, and where the events of a distinct id are. */
 export async function receiptRoutes (
   app: FastifyInstance, { clickhouse, nats, sql, now }: ReceiptRoutesDeps
 ): Promise<void> {
   const deps: FindReceiptDeps = { clickhouse, nats: async (ask) => await askNats(nats, ask), sql: () => sql, now }
+  const takeTurn = createTakeTurn({ atOnce: AT_ONCE, patienceMs: PATIENCE_MS })
   app.addSchema(receiptSchema)
   app.addSchema(receiptListSchema)
   app.get<{ Params: { uuid: string }, Querystring: { timestamp?: string } }>('/events/:uuid/receipt', {
@@ -54,7 +59,7 @@ export async function receiptRoutes (
       projectId: accessOf(request).projectId, uuid,
       timestamp: timestamp === undefined ? undefined : parseIsoDateTime(timestamp)?.getTime()
     }
-    const receipt = await answerInTime(findReceipt(query, deps))
+    const receipt = await answerInTime(takeTurn(async () => await findReceipt(query, deps)))
     return describeReceipt(uuid, receipt)
   })
 
@@ -77,7 +82,7 @@ export async function receiptRoutes (
   }, async (request) => {
     const { distinct_id: distinctId, limit } = request.query
     const query = { projectId: accessOf(request).projectId, distinctId: toDistinctId(distinctId), limit }
-    const { receipts, searched } = await answerInTime(listReceipts(query, deps))
+    const { receipts, searched } = await answerInTime(takeTurn(async () => await listReceipts(query, deps)))
     return {
       results: receipts.map(({ uuid, receipt }) => describeReceipt(uuid, receipt)),
       searched: { messages: searched.searchedMessages, of: searched.of }

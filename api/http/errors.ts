@@ -98,7 +98,7 @@ export function describeClickHouseError (error: unknown): unknown {
 }
 
 /** A reader waits so long for stores that hang, in milliseconds; a healthy one answers within a second or two. */
-const PATIENCE_MS = 15_000
+export const PATIENCE_MS = 15_000
 
 /**
  * The answer of the stores to a reader.

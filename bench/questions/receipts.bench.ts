@@ -1,30 +1,34 @@
-import { FILLED_PROJECT, fillTable } from '../load/fill-table.ts'
+import { fillForReceipts } from '../load/fill-receipts.ts'
+import { FILLED_PROJECT } from '../load/fill-table.ts'
 import { type BenchContext, type Figure, median, percentile, type Question } from '../question.ts'
 
 /** What a receipt by uuid may take, at 30 million rows. */
 const TARGET_P99_MS = 500
 
-/** Events whose uuid is of version 4, which says nothing about when they happened. */
-const VERSION_4_EVENTS = 500
-
-/** How long a receipt takes: uuids of version 7, version 4, version 4 with the time of the event, and distinct ids. */
+/**
+ * How long a receipt takes: uuids of version 7, version 4, version 4 with the time of the event, and distinct
+ * ids, as frequent as their events and each as often.
+ */
 export const receipts: Question = {
   name: 'receipts',
   asks: 'how long GET .../receipt takes at 30 million rows (half a million with --quick)',
   isLong: true,
   async answer (context) {
-    const rows = context.quick ? 500_000 : 30_000_000
-    await fillTable(context.stack, rows)
+    const startedAt = performance.now()
+    await fillForReceipts(context.stack, context.quick ? 500_000 : 30_000_000)
+    const fillSeconds = (performance.now() - startedAt) / 1000
     await context.stack.sql`INSERT INTO projects (id, name) VALUES (${FILLED_PROJECT}, 'filled') ON CONFLICT DO NOTHING`
-    await context.stack.clickhouse.command({ query: FILL_VERSION_4 })
     const count = context.quick ? 150 : 300
     const version7 = await pick(context, "substring(toString(uuid), 15, 1) = '7'", count)
-    const version4 = await pick(context, "event = 'version 4'", count)
+    const version4 = await pick(context, "substring(toString(uuid), 15, 1) = '4'", count)
+    const persons = await pick(context, 'cityHash64(distinct_id) % 100 = 7', count, 'LIMIT 1 BY distinct_id')
     return [
+      { name: 'filling and merging', value: fillSeconds, unit: 's' },
       ...await ask(context, 'receipt, version 7', version7.map(({ uuid }) => `events/${uuid}/receipt/`)),
       ...await ask(context, 'receipt, version 4', version4.map(({ uuid }) => `events/${uuid}/receipt/`)),
       ...await ask(context, 'receipt, version 4 and time', version4.map(({ uuid, time }) => `events/${uuid}/receipt/?timestamp=${time}`)),
-      ...await ask(context, 'receipts of a distinct id', version7.map(({ person }) => `receipts/?distinct_id=${person}`))
+      ...await ask(context, 'receipts of a distinct id, of an event', version7.map(({ person }) => `receipts/?distinct_id=${person}`)),
+      ...await ask(context, 'receipts of a distinct id, any', persons.map(({ person }) => `receipts/?distinct_id=${person}`))
     ]
   }
 }
@@ -35,10 +39,12 @@ interface Picked {
   time: string
 }
 
-async function pick ({ stack }: BenchContext, where: string, count: number): Promise<Picked[]> {
+async function pick (
+  { stack }: BenchContext, where: string, count: number, once = ''
+): Promise<Picked[]> {
   return await stack.select<Picked>(`
     SELECT uuid, distinct_id AS person, formatDateTime(timestamp, '%Y-%m-%dT%H:%i:%SZ') AS time FROM events
-    WHERE project_id = ${FILLED_PROJECT} AND ${where} ORDER BY cityHash64(uuid, now()) LIMIT ${count}`)
+    WHERE project_id = ${FILLED_PROJECT} AND ${where} ORDER BY cityHash64(uuid, now()) ${once} LIMIT ${count}`)
 }
 
 /** One after the other, as people ask. */
@@ -58,8 +64,3 @@ async function ask ({ stack }: BenchContext, name: string, paths: readonly strin
     { name: `${name}, p99`, value: percentile(timesMs, 0.99), unit: 'ms', target: { atMost: TARGET_P99_MS } }
   ]
 }
-
-const FILL_VERSION_4 = `
-  INSERT INTO events (project_id, uuid, event, distinct_id, timestamp, received_at)
-  WITH now64(3) - toIntervalSecond(cityHash64(number) % (60 * 86400)) AS time
-  SELECT ${FILLED_PROJECT}, generateUUIDv4(number), 'version 4', 'person-4', time, time FROM numbers(${VERSION_4_EVENTS})`
