@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
 import { pageQueryProperties } from '../http/pagination.ts'
@@ -7,6 +8,7 @@ import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { deleteEventDefinition, updateEventDefinition } from './change-event-definition.ts'
 import { type EventDefinitionChanges, eventDefinitionChangesSchema, eventDefinitionSchema, findEventDefinition } from './event-definition.ts'
 import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
+import { eventVolumeRoutes } from './event-volume-routes.ts'
 import { EVENT_ORDERINGS, EVENT_TYPES, type EventDefinitionQuery, listEventDefinitions } from './list-event-definitions.ts'
 
 const read = { scope: 'event_definition:read' } as const
@@ -31,12 +33,13 @@ const listQuery = {
   }
 }
 
-/** Event definitions of a project (docs/contract/service.md 4.3), served from Postgres alone. */
+/** Event definitions of a project (docs/contract/service.md 4.3), from Postgres alone but for the days. */
 export async function eventDefinitionRoutes (
-  app: FastifyInstance, deps: { sql: Sql, publicUrl: string }
+  app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, publicUrl: string, now: () => number }
 ): Promise<void> {
   const { sql } = deps
   app.addSchema(eventDefinitionSchema)
+  await app.register(eventVolumeRoutes, { sql, clickhouse: deps.clickhouse, now: deps.now })
 
   app.get<{ Querystring: EventDefinitionQuery }>('/', {
     config: read,

@@ -4,7 +4,7 @@ import { request, type Page } from '../api-client.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { PAGE, Pager, Search } from '../paging.tsx'
 import { projectId, query, setQuery } from '../router.ts'
-import { Empty, Show } from '../states.tsx'
+import { Empty, Failed, Show } from '../states.tsx'
 
 export interface DefinitionListProps<T> {
   title: string
@@ -14,8 +14,13 @@ export interface DefinitionListProps<T> {
   orderings?: Record<string, string>
   hint: ComponentChildren
   head: ComponentChildren
-  row: (definition: T, onChanged: (changed: T) => void) => ComponentChildren
+  row: (definition: T, onChanged: (changed: T) => void, volumes: Volumes | undefined) => ComponentChildren
+  /** Whether the API counts them by day. */
+  hasVolumes?: boolean
 }
+
+/** Events of each of the last 30 days, by the id of their definition. */
+export type Volumes = ReadonlyMap<string, readonly number[]>
 
 /** A list of definitions with search, order and pages; all three are in the address. */
 export function DefinitionList<T extends { id: string, name: string }> (props: DefinitionListProps<T>) {
@@ -50,6 +55,12 @@ export function DefinitionList<T extends { id: string, name: string }> (props: D
   )
 }
 
+async function loadVolumes (resource: string, ids: string, signal: AbortSignal): Promise<Volumes> {
+  const { results } = await request<{ results: { id: string, volumes: number[] }[] }>(
+    `/api/projects/${projectId.value}/${resource}/volumes/`, { query: { ids }, signal })
+  return new Map(results.map(({ id, volumes }) => [id, volumes]))
+}
+
 function Nothing ({ title, search }: { title: string, search: string }) {
   return (
     <Empty>
@@ -62,19 +73,22 @@ function Nothing ({ title, search }: { title: string, search: string }) {
 }
 
 function Rows<T extends { id: string, name: string }> (
-  { title, head, row, page, offset, onOffset }:
+  { title, resource, head, row, hasVolumes = false, page, offset, onOffset }:
     DefinitionListProps<T> & { page: Loaded<Page<T>>, offset: number, onOffset: (offset: number) => void }
 ) {
   const { results } = page.value!
   const [changed, setChanged] = useState<ReadonlyMap<string, T>>(new Map())
+  const ids = hasVolumes ? results.map(({ id }) => id).join() : ''
+  const volumes = useLoaded(ids, async (signal) => ids === '' ? new Map() : await loadVolumes(resource, ids, signal))
   return (
     <>
       <Pager page={page.value!} offset={offset} onOffset={onOffset} />
+      {volumes.error !== undefined && <Failed error={volumes.error} onRetry={volumes.reload} />}
       <div class='scroll' role='region' aria-label={title} tabIndex={0}>
         <table>
           <thead>{head}</thead>
           <tbody>
-            {results.map((each) => row(changed.get(each.id) ?? each, (now) => setChanged(new Map([...changed, [now.id, now]]))))}
+            {results.map((each) => row(changed.get(each.id) ?? each, (now) => setChanged(new Map([...changed, [now.id, now]])), volumes.value))}
           </tbody>
         </table>
       </div>

@@ -1,5 +1,6 @@
-import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
+import { formatAgo, formatCount, formatTime, showText, UNKNOWN } from '../format.ts'
 import { may } from '../session.ts'
+import { Sparkline } from '../states.tsx'
 import { DefinitionList } from './definition-list.tsx'
 import { Tags } from './tag-editor.tsx'
 
@@ -27,14 +28,16 @@ export function EventsScreen () {
       hint='Every name that was ever sent. Counts are exact, and seconds old.'
       head={
         <tr>
-          <th scope='col'>Name</th><th scope='col' class='number'>Events in 30 days</th><th scope='col'>Last seen</th>
+          <th scope='col'>Name</th><th scope='col' class='number'>Events in 30 days</th><th scope='col'>By day</th><th scope='col'>Last seen</th>
           <th scope='col'>First seen</th><th scope='col' class='number'>Queries in 30 days</th><th scope='col'>Tags</th>
         </tr>
       }
-      row={(event, onChanged) => (
+      hasVolumes
+      row={(event, onChanged, volumes) => (
         <tr key={event.id}>
           <td class='wide'>{showText(event.name)}</td>
           <td class='number'>{formatCount(event.volume_30_day)}</td>
+          <td><ByDay volumes={volumes?.get(event.id)} /></td>
           <td title={`${formatTime(event.last_seen_at)} UTC`}>{formatAgo(event.last_seen_at, Date.now())}</td>
           <td title={`${formatTime(event.created_at)} UTC`}>{formatAgo(event.created_at, Date.now())}</td>
           <td class='number'>{formatCount(event.query_usage_30_day)}</td>
@@ -43,4 +46,9 @@ export function EventsScreen () {
       )}
     />
   )
+}
+
+function ByDay ({ volumes }: { volumes: readonly number[] | undefined }) {
+  if (volumes === undefined) return UNKNOWN
+  return <Sparkline values={volumes} label={`${formatCount(volumes.at(-1))} today, at most ${formatCount(Math.max(...volumes))} on a day`} />
 }

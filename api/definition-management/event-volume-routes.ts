@@ -1,0 +1,117 @@
+import type { FastifyInstance } from 'fastify'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { HttpError } from '../../platform/errors.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { describeClickHouseError } from '../http/errors.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { readNameList } from '../http/request-values.ts'
+
+/** Days of an answer, the running one (UTC) last. */
+const DAYS = 30
+const DAY_MS = 86_400_000
+
+/** Definitions of a request: a page of a screen. */
+const MAX_IDS = 100
+
+/** Seconds of a query at most. */
+const MAX_SECONDS = 10
+
+/** Names travel in the address of a query: so many bytes of them at a time, far below what servers accept. */
+const MAX_NAME_BYTES = 16_000
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+const volumesSchema = {
+  type: 'object',
+  required: ['from', 'results'],
+  properties: {
+    from: { type: 'string', format: 'date', description: 'The first day, UTC.' },
+    results: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['id', 'volumes'],
+        properties: {
+          id: { type: 'string', format: 'uuid' },
+          volumes: { type: 'array', items: { type: 'integer' }, description: `Events of each of ${DAYS} days by their timestamps, today last.` }
+        }
+      }
+    }
+  }
+} as const
+
+/** How many events of some names there were on each of the last days. */
+export async function eventVolumeRoutes (
+  app: FastifyInstance, { sql, clickhouse, now }: { sql: Sql, clickhouse: ClickHouse, now: () => number }
+): Promise<void> {
+  app.get<{ Querystring: { ids?: string } }>('/volumes', {
+    config: { scope: 'event_definition:read' },
+    schema: {
+      tags: ['event definitions'],
+      summary: 'Count events by day',
+      querystring: {
+        type: 'object',
+        properties: { ids: { type: 'string', description: `Ids of at most ${MAX_IDS} event definitions, separated by commas.` } }
+      },
+      response: { 200: volumesSchema }
+    }
+  }, async (request) => {
+    const ids = readIds(request.query.ids)
+    const { projectId } = accessOf(request)
+    const definitions = await sql<{ id: string, name: string }[]>`
+      SELECT id, name FROM event_definitions WHERE project_id = ${projectId} AND id = ANY(${ids}::uuid[]) AND deleted_at IS NULL`
+    const firstDay = Math.floor(now() / DAY_MS) - DAYS + 1
+    const volumes = await readVolumes(clickhouse, { projectId, firstDay, names: definitions.map(({ name }) => name) })
+      .catch((error: unknown) => { throw describeClickHouseError(error) })
+    return {
+      from: new Date(firstDay * DAY_MS).toISOString().slice(0, 10),
+      results: definitions.map(({ id, name }) => ({ id, volumes: volumes.get(name) ?? noDays() }))
+    }
+  })
+}
+
+/** @throws {HttpError} 400 for what is no list of ids. */
+function readIds (text: string | undefined): string[] {
+  const ids = readNameList('ids', text) ?? []
+  if (ids.length <= MAX_IDS && ids.every((id) => UUID.test(id))) return ids
+  throw new HttpError(400, 'validation_error', 'invalid_input', `ids must be at most ${MAX_IDS} ids of event definitions.`, { attr: 'ids' })
+}
+
+async function readVolumes (
+  clickhouse: ClickHouse, { projectId, firstDay, names }: { projectId: number, firstDay: number, names: string[] }
+): Promise<Map<string, number[]>> {
+  const volumes = new Map<string, number[]>()
+  for (const some of splitNames(names)) {
+    const rows = await queryRows<{ event: string, day: number, volume: number }>(clickhouse, `
+      SELECT event, toUInt32(day) AS day, toFloat64(sum(v.volume)) AS volume
+      FROM event_volumes_daily AS v
+      WHERE project_id = {project: UInt32} AND v.day >= toDate({first: UInt32}) AND event IN {names: Array(String)}
+      GROUP BY event, v.day SETTINGS max_execution_time = ${MAX_SECONDS}`, { project: projectId, first: firstDay, names: some })
+    for (const { event, day, volume } of rows) {
+      const days = volumes.get(event) ?? noDays()
+      // Events of the future have days beyond the last.
+      if (day - firstDay < DAYS) days[day - firstDay] = volume
+      volumes.set(event, days)
+    }
+  }
+  return volumes
+}
+
+function noDays (): number[] {
+  return Array.from({ length: DAYS }, () => 0)
+}
+
+function splitNames (names: string[]): string[][] {
+  const parts: string[][] = []
+  let bytes = Infinity
+  for (const name of names) {
+    const more = encodeURIComponent(name).length
+    if (bytes + more > MAX_NAME_BYTES) {
+      parts.push([])
+      bytes = 0
+    }
+    parts.at(-1)!.push(name)
+    bytes += more
+  }
+  return parts
+}
