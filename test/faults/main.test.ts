@@ -25,6 +25,7 @@ t.test('an event that is removed and one that is repeated behind its back are re
   t.match(out, /DIFFERENCE: books: 1 missing, 0 extra /)
   t.match(out, /DIFFERENCE: books: 0 missing, 1 extra /)
   t.match(out, /\nwatermark: \d+ samples, \d+ moves, passed [1-9]/, 'a watermark that proves nothing is noticed')
+  t.match(out, /\nrepeated by: .*experiment results \d+ times, passed [1-9].*; status \d+ times, passed [1-9]/, 'and by those who repeat it')
   t.match(out, /NOT CLEAN\n/)
 })
 

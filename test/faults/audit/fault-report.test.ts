@@ -56,7 +56,8 @@ function makeReport (rows: FaultRow[]): FaultReport {
     rows, eventsPerSecond: 1, acknowledged: 10, sent: 10, givenUp: 0, audits: [HELD],
     books: { drift: 0, compared: 10, problems: [] }, replayed: 0,
     receipts: { asked: 1, wrong: new Map(), examples: [] },
-    watermark: { samples: 1, moves: 1, wentBack: 0, passed: new Map(), examples: [] }, problems: [], surprises: []
+    watermark: { samples: 1, moves: 1, wentBack: 0, passed: new Map(), claims: new Map(), examples: [] },
+    problems: [], surprises: []
   }
 }
 

@@ -59,7 +59,8 @@ const COLUMNS = [
 /** True when nothing was lost, stored twice or passed by the watermark, all counts agree, and receipts are right. */
 export function isClean ({ audits, problems, receipts, watermark }: FaultReport): boolean {
   const { moves, passed, wentBack } = watermark
-  const isKnown = receipts.wrong.size === 0 && moves > 0 && passed.size === 0 && wentBack === 0
+  const isKnown = receipts.wrong.size === 0 && moves > 0 && passed.size === 0 && wentBack === 0 &&
+    [...watermark.claims.values()].every(({ compared }) => compared > 0)
   return problems.length === 0 && isKnown && audits.every((audit) =>
     audit.lost.size === 0 && audit.duplicated.size === 0 && audit.strangers === 0)
 }
@@ -92,8 +93,10 @@ export function renderReport (report: FaultReport): string {
     lines.push(...audit.examples.map((example) => `  ${example}`))
   }
   lines.push(`books: drift ${report.books.drift} of ${report.books.compared} events`)
-  const { samples, moves, wentBack, passed, examples } = report.watermark
+  const { samples, moves, wentBack, passed, claims, examples } = report.watermark
   lines.push(`watermark: ${samples} samples, ${moves} moves, passed ${total(passed)}, went back ${wentBack}`)
+  const repeated = [...claims].map(([source, claim]) => `${source} ${claim.compared} times, passed ${claim.passed}`)
+  lines.push(`repeated by: ${repeated.join('; ')}`)
   lines.push(...examples.map((example) => `  ${example}`))
   const { receipts } = report
   lines.push(`${receipts.asked} receipts asked for, ${total(receipts.wrong)} wrong`)

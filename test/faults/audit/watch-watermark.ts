@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { CLAIM_SOURCES, type ClaimSource, createReadClaims } from './watermark-claims.ts'
 import type { LoadLedger, LoadPhase } from '../load-ledger.ts'
 import type { FaultSystem } from '../system/fault-system.ts'
 
@@ -8,8 +9,13 @@ const SAMPLE_MS = 100
 /** A sample that takes longer is given up: ClickHouse does not answer. */
 const SAMPLE_TIMEOUT_MS = 5000
 
+/** Interval between two rounds of claims, in milliseconds: each costs a look at all events. */
+const CLAIM_MS = 2000
+
 /** A watermark, and how many rows before it were visible when it was. */
 interface Sample {
+  /** Who said so: the view itself, or one who repeats it. */
+  source: 'view' | ClaimSource
   /** Epoch milliseconds; null: nothing is proven yet. */
   through: number | null
   rows: number
@@ -25,6 +31,8 @@ export interface WatermarkAudit {
   wentBack: number
   /** Samples before whose watermark something became visible later, by phase in which they were taken. */
   passed: Map<LoadPhase, number>
+  /** Claims of those who repeat the watermark that were compared, and those that something passed. */
+  claims: Map<ClaimSource, { compared: number, passed: number }>
   /** Of the worst of them, for anyone who searches the cause. */
   examples: string[]
 }
@@ -35,11 +43,14 @@ const SAMPLE = `
   SELECT toFloat64(toUnixTimestamp64Milli(assumeNotNull(moment))) AS through, toUInt32(count()) AS rows
   FROM events WHERE received_at < assumeNotNull(moment)`
 
+const COUNT_BEFORE = 'SELECT toUInt32(count()) AS rows FROM events WHERE received_at < fromUnixTimestamp64Milli({through: Int64})'
+
 /**
  * Samples the watermark ten times a second until stopped, each time with the number of rows before it. An hour that is
- * complete must not change: in the end there must be as many rows before each of these watermarks.
+ * complete must not change: in the end there must be as many rows before each of these watermarks. The same every two
+ * seconds for what the API, the status and the metric say.
  */
-export function watchWatermark (system: Pick<FaultSystem, 'select'>, ledger: Pick<LoadLedger, 'phases'>): {
+export function watchWatermark (system: FaultSystem, ledger: Pick<LoadLedger, 'phases'>): {
   stop: () => Promise<void>
   /** Compares with what is stored now. To be called when everything is stored, and nothing was replayed. */
   compare: () => Promise<WatermarkAudit>
@@ -52,7 +63,7 @@ export function watchWatermark (system: Pick<FaultSystem, 'select'>, ledger: Pic
     const phase = ledger.phases.at(-1) as LoadPhase
     const rows = await Promise.race([system.select<{ through: number, rows: number }>(SAMPLE), late])
     const [row] = rows ?? []
-    if (row !== undefined) samples.push({ through: row.through === 0 ? null : row.through, rows: row.rows, phase })
+    if (row !== undefined) samples.push({ source: 'view', through: row.through === 0 ? null : row.through, rows: row.rows, phase })
   }
 
   async function run (): Promise<void> {
@@ -64,7 +75,26 @@ export function watchWatermark (system: Pick<FaultSystem, 'select'>, ledger: Pic
     }
   }
 
-  const ended = run()
+  const readClaims = createReadClaims(system)
+
+  /** The rows are counted after the claim was heard: what comes later still is what it must not pass. */
+  async function collectClaims (): Promise<void> {
+    const phase = ledger.phases.at(-1) as LoadPhase
+    for (const { source, through } of await readClaims()) {
+      const late = delay(SAMPLE_TIMEOUT_MS, null, { ref: false })
+      const [row] = await Promise.race([system.select<{ rows: number }>(COUNT_BEFORE, { through }), late]) ?? []
+      if (row !== undefined) samples.push({ source, through, rows: row.rows, phase })
+    }
+  }
+
+  async function runClaims (): Promise<void> {
+    while (!stopped.signal.aborted) {
+      await collectClaims().catch(() => {})
+      await delay(CLAIM_MS, undefined, { signal: stopped.signal }).catch(() => {})
+    }
+  }
+
+  const ended = Promise.all([run(), runClaims()])
   return {
     async stop () {
       stopped.abort()
@@ -80,29 +110,39 @@ const PORTION = 100
 async function compareSamples (
   { select }: Pick<FaultSystem, 'select'>, samples: readonly Sample[]
 ): Promise<WatermarkAudit> {
-  const audit: WatermarkAudit = { samples: samples.length, moves: 0, wentBack: 0, passed: new Map(), examples: [] }
+  const audit: WatermarkAudit = {
+    samples: 0, moves: 0, wentBack: 0, passed: new Map(), examples: [],
+    claims: new Map(CLAIM_SOURCES.map((source) => [source, { compared: 0, passed: 0 }]))
+  }
   let highest = 0
   let before: number | null = null
   const known: (Sample & { through: number })[] = []
-  for (const { through, rows, phase } of samples) {
+  for (const { source, through, rows, phase } of samples) {
+    if (source !== 'view') {
+      audit.claims.get(source)!.compared++
+      if (through !== null) known.push({ source, through, rows, phase })
+      continue
+    }
+    audit.samples++
     if (through !== before) audit.moves++
     before = through
     if (through === null) continue
     if (through < highest) audit.wentBack++
     highest = Math.max(highest, through)
-    known.push({ through, rows, phase })
+    known.push({ source, through, rows, phase })
   }
   for (let from = 0; from < known.length; from += PORTION) {
     const some = known.slice(from, from + PORTION)
     const columns = some.map(({ through }, index) =>
       `toUInt32(countIf(received_at < fromUnixTimestamp64Milli(${through}))) AS n${index}`)
     const [counts] = await select<Record<string, number>>(`SELECT ${columns.join()} FROM events`)
-    some.forEach(({ through, rows, phase }, index) => {
+    some.forEach(({ source, through, rows, phase }, index) => {
       const later = (counts?.[`n${index}`] ?? 0) - rows
       if (later <= 0) return
+      if (source !== 'view') audit.claims.get(source)!.passed++
       audit.passed.set(phase, (audit.passed.get(phase) ?? 0) + 1)
       if (audit.examples.length < 5) {
-        audit.examples.push(`${new Date(through).toISOString()} in ${phase.name}: ${later} rows became visible later`)
+        audit.examples.push(`${new Date(through).toISOString()} in ${phase.name}, said by ${source}: ${later} rows became visible later`)
       }
     })
   }

@@ -24,7 +24,7 @@ export const POWER_FAULTS: readonly Fault[] = [
       await Promise.all(system.parts.map((part) => part.pause()))
       await disk?.power?.cut()
       const startServices = await Promise.all([system.nats, system.clickhouse, system.postgres].map((part) => part.keepStopped('kill')))
-      const startTiers = await Promise.all([...system.ingest, ...system.pipeline].map((part) => part.keepStopped('kill')))
+      const startTiers = await Promise.all([...system.ingest, ...system.pipeline, system.api].map((part) => part.keepStopped('kill')))
       await disk?.power?.restore()
       return async () => {
         await Promise.all(startServices.map((start) => start()))

@@ -13,8 +13,8 @@ import type { NatsCluster } from './nats-cluster.ts'
 import type { Supervise, SupervisedPart } from './supervise.ts'
 import type { FaultSystem } from './fault-system.ts'
 
-/** An ingest or pipeline process, and where it answers. */
-interface TierPart extends SupervisedPart {
+/** A process of a tier, and where it answers. */
+export interface TierPart extends SupervisedPart {
   readonly port: number
 }
 
@@ -36,13 +36,15 @@ export interface FaultTiersOptions {
 /** Two partitions, so that each of the two pipeline processes has one. */
 export const PARTITIONS = 2
 
+const PORT_SETTINGS = { ingest: 'MILLRACE_PORT', pipeline: 'MILLRACE_PIPELINE_PORT', api: 'MILLRACE_API_PORT' } as const
+
 /** As long as Ctrl-C may take. */
 const STOP_TIMEOUT_MS = 9500
 
-/** Starts two pipeline and two ingest processes. */
+/** Starts two pipeline and two ingest processes, and one of the API. */
 export async function startFaultTiers (
   options: FaultTiersOptions, supervise: Supervise
-): Promise<{ ingest: Pair, pipeline: Pair }> {
+): Promise<{ ingest: Pair, pipeline: Pair, api: TierPart }> {
   const env = {
     ...withoutSettings(process.env),
     NATS_URL: options.natsUrl,
@@ -51,10 +53,10 @@ export async function startFaultTiers (
     MILLRACE_PARTITIONS: String(PARTITIONS),
     NODE_OPTIONS: `--import=${path.join(import.meta.dirname, 'shift-clock.ts')}`
   }
-  const start = async (name: 'ingest' | 'pipeline', index: number, port: number): Promise<TierPart> => {
+  const start = async (name: 'ingest' | 'pipeline' | 'api', index: number, port: number): Promise<TierPart> => {
     const dataDir = path.join(options.dataDir, `${name}-${index}`)
     await mkdir(dataDir, { recursive: true })
-    const portSetting = name === 'ingest' ? 'MILLRACE_PORT' : 'MILLRACE_PIPELINE_PORT'
+    const portSetting = PORT_SETTINGS[name]
     const part = await supervise(`${name} ${index}`, async (signal, onSpawn) => await startTier({
       name, port, host: '127.0.0.1', dataDir, signal, onSpawn, stopTimeoutMs: STOP_TIMEOUT_MS,
       env: {
@@ -67,12 +69,13 @@ export async function startFaultTiers (
     }))
     return Object.assign(part, { port })
   }
-  const ports = await freePorts(4)
-  const [ingest0, ingest1, pipeline0, pipeline1] = await waitUntilIdle<[TierPart, TierPart, TierPart, TierPart]>([
+  const ports = await freePorts(5)
+  type Five = [TierPart, TierPart, TierPart, TierPart, TierPart]
+  const [ingest0, ingest1, pipeline0, pipeline1, api] = await waitUntilIdle<Five>([
     start('ingest', 0, ports[0]!), start('ingest', 1, options.sharedPort ? ports[0]! : ports[1]!),
-    start('pipeline', 0, ports[2]!), start('pipeline', 1, ports[3]!)
+    start('pipeline', 0, ports[2]!), start('pipeline', 1, ports[3]!), start('api', 0, ports[4]!)
   ])
-  return { ingest: [ingest0, ingest1], pipeline: [pipeline0, pipeline1] }
+  return { ingest: [ingest0, ingest1], pipeline: [pipeline0, pipeline1], api }
 }
 
 /** A service, and where it answers itself, past all proxies. */

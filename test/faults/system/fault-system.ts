@@ -9,7 +9,7 @@ import { connectNats, type NatsConnection } from '../../../platform/nats/connect
 import { connectPostgres, type Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { migrateAll } from '../../../schema/migrate/migrate-all.ts'
 import { type ClickHouseFaultProxy, startClickHouseFaultProxy } from './clickhouse-fault-proxy.ts'
-import { type FaultService, type Pair, startFaultServices, startFaultTiers } from './fault-processes.ts'
+import { type FaultService, type Pair, type TierPart, startFaultServices, startFaultTiers } from './fault-processes.ts'
 import { type NatsNode, startNatsCluster } from './nats-cluster.ts'
 import { supervise, type Supervise, type SupervisedPart } from './supervise.ts'
 import { startTcpFaultProxy, type TcpFaultProxy } from './tcp-fault-proxy.ts'
@@ -17,6 +17,9 @@ import { mountSmallDisk, type SmallDisk } from './small-disk.ts'
 
 /** Project key of the load. */
 export const FAULT_PROJECT_KEY = 'phc_fault_project_key'
+
+/** Personal key of the one user. */
+export const FAULT_PERSONAL_KEY = 'phx_fault_personal_key'
 
 /** Small, so that a fault can fill the stream; a minute of the load needs a sixth of it. */
 export const FAULT_STREAM_BYTES = 67_108_864
@@ -31,6 +34,8 @@ export interface FaultSystem {
   postgres: SupervisedPart
   ingest: Pair
   pipeline: Pair
+  /** What the clients do not need: it is asked what it says of the watermark. */
+  api: TierPart
   parts: readonly SupervisedPart[]
   proxies: { nats: TcpFaultProxy, postgres: TcpFaultProxy, clickhouse: ClickHouseFaultProxy }
   /** Further settings of the tiers; they hold from the next start of each. */
@@ -106,7 +111,7 @@ async function start (
   const { nats, clickhouse, postgres } = services
   await migrateAll({ databaseUrl: postgres.url, clickhouseUrl: clickhouse.url })
   await createFirstProject({
-    databaseUrl: postgres.url, projectApiKey: FAULT_PROJECT_KEY, personalApiKey: 'phx_fault_personal_key'
+    databaseUrl: postgres.url, projectApiKey: FAULT_PROJECT_KEY, personalApiKey: FAULT_PERSONAL_KEY
   })
   const proxies = await startProxies(services, closers)
   const tierSettings = {
