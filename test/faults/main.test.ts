@@ -13,7 +13,7 @@ async function runMain (...args: string[]): Promise<{ code: number | null, out: 
   return { out, err, code: code as number | null }
 }
 
-t.test('an event that is removed and one that is repeated behind its back are reported, with exit status 1', { timeout: 120_000 }, async (t) => {
+t.test('an event that is removed and one that is repeated behind its back are reported, with exit status 1', { timeout: 170_000 }, async (t) => {
   const { code, out } = await runMain('--minutes', '0.01', '--fault', 'ingest-kill', '--rate', '500', '--tamper', '--tamper-watermark')
   const logs = /^logs: (.*)$/m.exec(out)?.[1]
   if (logs !== undefined) await rm(logs, { recursive: true, force: true })
