@@ -52,11 +52,28 @@ if (import.meta.main) {
   const { json } = await import('node:stream/consumers')
   const answer = await prepare(await json(process.stdin) as PrepareDatabasesOptions).then(
     (project): Answer => ({ project }),
-    ({ code, message, stack = message }: Error & { code?: string }): Answer => ({
-      failure: { ...code === undefined ? {} : { code }, message, stack }
-    })
+    async (error: unknown): Promise<Answer> => {
+      const { code, message, stack = message } = await explain(error) as Error & { code?: string }
+      return { failure: { ...code === undefined ? {} : { code }, message, stack } }
+    }
   )
   process.stdout.write(JSON.stringify(answer))
+}
+
+/** What only an operator can repair, said in one sentence: mostly a URL of a server of one's own that is wrong. */
+async function explain (error: unknown): Promise<unknown> {
+  if (error instanceof MillraceError) return error
+  const [{ classifyPostgresError }, { classifyClickHouseError }] = await Promise.all([
+    import('../../platform/postgres/postgres-errors.ts'), import('../../platform/clickhouse/clickhouse-errors.ts')
+  ])
+  const text = error instanceof Error ? error.message : String(error)
+  const [postgres, clickhouse] = [classifyPostgresError(error), classifyClickHouseError(error)]
+  const refuse = (setting: string, why: string): MillraceError => new MillraceError('MILLRACE_DATABASE_REFUSED',
+    `${why} (${text}): correct ${setting}, or leave it empty for the embedded server`, { cause: error })
+  if (postgres.isDown === true && clickhouse.isDown === true) return refuse('DATABASE_URL or CLICKHOUSE_URL', 'a database does not answer')
+  if (postgres.action === 'repair') return refuse('DATABASE_URL', postgres.why)
+  if (clickhouse.action === 'repair') return refuse('CLICKHOUSE_URL', `ClickHouse: ${clickhouse.why}`)
+  return error
 }
 
 async function prepare (job: PrepareDatabasesOptions): Promise<FirstProject> {
