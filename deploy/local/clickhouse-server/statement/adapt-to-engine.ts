@@ -54,6 +54,22 @@ export function normalizeTimes (
   return changed
 }
 
+/**
+ * Indexes of a part are compared with a time of the query without best effort, unlike its rows: with this setting no
+ * index but the primary key is looked at, which takes times with a zone.
+ */
+export const WITHOUT_INDEXES: readonly [name: string, value: string] = ['use_skip_indexes', '0']
+
+const ZONED_TIME_ERROR = /^(?:Query failed: )?Code: 53\b.*Cannot convert string '\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)' to type DateTime/
+
+/**
+ * Whether the engine refused a time with a zone in a comparison with a column that has an index of its least and
+ * greatest values, as the columns of a partition key have. It does so before it reads anything.
+ */
+export function failsOnZonedTime (error: unknown): boolean {
+  return error instanceof Error && ZONED_TIME_ERROR.test(error.message)
+}
+
 /** Digits of the fraction stay as they are: a time may be finer than JavaScript's. */
 function toSeconds (value: string): string {
   const [, day, time, fraction = '', zone] = ZONED.exec(value) ?? []

@@ -5,7 +5,7 @@ import { type Query, readOnlyMethodError } from '../server.ts'
 import { type BodyTransform, summarizeRows } from '../answer.ts'
 import { NativeBlocks } from '../blocks/native-blocks.ts'
 import { withSession } from '../engine/lend-session.ts'
-import { normalizeTimes, withoutUuids } from './adapt-to-engine.ts'
+import { failsOnZonedTime, normalizeTimes, withoutUuids, WITHOUT_INDEXES } from './adapt-to-engine.ts'
 import { buildSelectInto, checkParams, fillParams, readStatement, type Statement } from './statement.ts'
 import { runSelect } from './run-select.ts'
 import { fillServerFacts, replaceCommand, replaceShow } from './server-facts.ts'
@@ -28,7 +28,7 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
   statement = fillServerFacts(await replaceCommand(statement, parts), query.user)
 
   const pool = query.user === 'analyst' ? parts.pools.analyst : parts.pools.product
-  await withSession(parts, query, pool, async (session) => {
+  const run = async (): Promise<void> => await withSession(parts, query, pool, async (session) => {
     await session.setParams(params)
     query.record.mark = session.mark
     if (/processes/i.test(statement.sql)) parts.processes.write()
@@ -37,6 +37,13 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
       else await runBuffered(parts, query, statement, session)
     })
   })
+  try {
+    await run()
+  } catch (error) {
+    if (statement.kind !== 'select' || query.answer.started || !failsOnZonedTime(error)) throw error
+    query.state = { ...query.state, settings: new Map([...query.state.settings, WITHOUT_INDEXES]) }
+    await run()
+  }
 }
 
 async function guard (parts: ServerParts, query: Query, statement: Statement): Promise<Statement> {
