@@ -6,7 +6,7 @@ import { deletePerson } from '../platform/persons/delete-person.ts'
 import { findPersonByUuid } from '../platform/persons/person-ids.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { notFound } from './http/errors.ts'
-import { buildPage, pageSchema } from './http/pagination.ts'
+import { buildPage, type PageContent, pageQueryProperties, type PageQuery, pageSchema } from './http/pagination.ts'
 import { accessOf } from './http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from './http/request-values.ts'
 import { listPersonPage, personQuerySchema, type PersonQuery, personSchema, readListedPerson } from './list-persons.ts'
@@ -26,6 +26,51 @@ const deleteQuery = {
       description: 'Also delete the events received so far, of all distinct ids of the person.'
     }
   }
+}
+
+const deletionsQuery = {
+  type: 'object',
+  properties: {
+    ...pageQueryProperties,
+    person: { type: 'string', format: 'uuid', description: 'Only those of the person with this id.' }
+  }
+} as const
+
+const time = { type: ['string', 'null'], format: 'date-time' } as const
+
+const deletionSchema = {
+  type: 'object',
+  required: ['id', 'person', 'with_events', 'requested_at', 'done_at', 'swept_at'],
+  properties: {
+    id: { type: 'integer' },
+    person: { type: 'string', format: 'uuid', description: 'Id of the person that was deleted.' },
+    with_events: { type: 'boolean', description: 'Whether its events were to be deleted, too.' },
+    requested_at: { type: 'string', format: 'date-time' },
+    done_at: { ...time, description: 'When a count found nothing left in ClickHouse; null: not yet.' },
+    swept_at: { ...time, description: 'When also what was on its way at the time of the request had arrived and was deleted; null: not yet.' }
+  }
+} as const
+
+interface ListedDeletion {
+  id: number
+  person: string
+  with_events: boolean
+  requested_at: Date
+  done_at: Date | null
+  swept_at: Date | null
+}
+
+async function listDeletions (
+  sql: Sql, projectId: number, { person, limit, offset }: PageQuery & { person?: string }
+): Promise<PageContent<ListedDeletion>> {
+  const matches = sql`project_id = ${projectId} AND ${person === undefined ? sql`true` : sql`person_uuid = ${person}`}`
+  const [counted, results] = await Promise.all([
+    sql<{ count: number }[]>`SELECT count(*)::integer AS count FROM person_deletions WHERE ${matches}`,
+    sql<ListedDeletion[]>`
+      SELECT id, person_uuid AS person, with_events, requested_at, done_at, swept_at FROM person_deletions WHERE ${matches}
+      ORDER BY person_deletions.id DESC LIMIT ${limit} OFFSET ${offset}`
+  ])
+  return { results, count: counted[0]!.count }
 }
 
 interface PersonDeps {
@@ -51,6 +96,18 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
     }
   }, async (request) =>
     buildPage(request, deps.publicUrl, await listPersonPage(deps.sql, accessOf(request).projectId, request.query)))
+
+  app.get<{ Querystring: PageQuery & { person?: string } }>('/deletions', {
+    config: { scope: 'person:read' },
+    schema: {
+      tags: ['persons'],
+      summary: 'List deletions of persons',
+      description: 'The record of what was deleted, newest first. It stays, and has no distinct ids and no properties.',
+      querystring: deletionsQuery,
+      response: { 200: pageSchema(deletionSchema) }
+    }
+  }, async (request) =>
+    buildPage(request, deps.publicUrl, await listDeletions(deps.sql, accessOf(request).projectId, request.query)))
 
   app.get<UuidParams>('/:id', {
     config: { scope: 'person:read' },

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
 import { type Assets, bundleAssets } from './bundle-assets.ts'
 import { eventRoutes, type EventRoutesOptions } from './event-routes.ts'
+import { personRoutes, type PersonRoutesOptions } from './person-routes.ts'
 import { refuseForeignRequests, sessionRoutes, type SessionOptions } from './session-routes.ts'
 import { sqlRoutes, type SqlRoutesOptions } from './sql/sql-routes.ts'
 
@@ -16,7 +17,7 @@ const ONE_YEAR = 'public, max-age=31536000, immutable'
  * the management API, to which a session gives the same access as its personal key (`findSessionKey`).
  */
 export async function consoleRoutes (
-  app: FastifyInstance, options: SessionOptions & EventRoutesOptions & SqlRoutesOptions
+  app: FastifyInstance, options: SessionOptions & EventRoutesOptions & PersonRoutesOptions & SqlRoutesOptions
 ): Promise<void> {
   let assets: Promise<Assets> | undefined
   const getAssets = async (): Promise<Assets> => {
@@ -46,6 +47,7 @@ export async function consoleRoutes (
     refuseForeignRequests(own)
     await own.register(sessionRoutes, options)
     await own.register(eventRoutes, options)
+    await own.register(personRoutes, options)
     await own.register(sqlRoutes, options)
   })
 }

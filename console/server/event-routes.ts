@@ -1,12 +1,11 @@
 import { PassThrough } from 'node:stream'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError } from '../../platform/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { requireScope } from '../../platform/scopes.ts'
 import { type FeedBatch, LiveFeeds } from './live-feed.ts'
-import { requireSession, type SessionOptions } from './session-routes.ts'
+import { requireProject, type SessionOptions } from './session-routes.ts'
 
 export interface EventRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions' | 'sql'> {
   clickhouse: ClickHouse
@@ -49,7 +48,7 @@ export async function eventRoutes (app: FastifyInstance, options: EventRoutesOpt
   app.get<{ Params: { project_id: number }, Querystring: { event: string, distinct_id: string } }>(
     '/console/data/projects/:project_id/live', { schema: liveSchema, config: { isEndless: true } }, async (request, reply) => {
       const { project_id: projectId } = request.params
-      await requireAccess(request, projectId, options)
+      await requireProject(request, { projectId, scope: 'event:read' }, options)
       if (feeds.isFull) {
         throw new HttpError(429, 'throttled_error', 'throttled', 'Too many people watch live events now; try again when one of them has left.')
       }
@@ -67,7 +66,7 @@ export async function eventRoutes (app: FastifyInstance, options: EventRoutesOpt
       const heartbeat = setInterval(() => {
         stream.write(': alive\n\n')
         // Whatever is wrong, the page asks again and is told.
-        requireAccess(request, projectId, options).catch(() => stream.end())
+        requireProject(request, { projectId, scope: 'event:read' }, options).catch(() => stream.end())
       }, HEARTBEAT_MS)
       open.add(stream)
       stream.once('close', () => {
@@ -85,7 +84,7 @@ export async function eventRoutes (app: FastifyInstance, options: EventRoutesOpt
     schema: { hide: true, params: { type: 'object', properties: project } }
   }, async (request) => {
     const { project_id: projectId } = request.params
-    await requireAccess(request, projectId, options)
+    await requireProject(request, { projectId, scope: 'event:read' }, options)
     // What came is told from the definitions, which follow the events by some seconds, and not from a scan of them.
     const [row] = await options.sql`
       SELECT min(created_at) AS first_event_at, max(last_seen_at) AS last_event_at
@@ -97,21 +96,9 @@ export async function eventRoutes (app: FastifyInstance, options: EventRoutesOpt
     schema: { hide: true, params: { type: 'object', properties: { ...project, uuid: { type: 'string', format: 'uuid' } } } }
   }, async (request) => {
     const { project_id: projectId, uuid } = request.params
-    await requireAccess(request, projectId, options)
+    await requireProject(request, { projectId, scope: 'event:read' }, options)
     return { stored: await readStored(options.clickhouse, projectId, uuid.toLowerCase()) }
   })
-}
-
-/** @throws {HttpError} 401, 403; 404 for a project that is not there, or not for this key. */
-async function requireAccess (
-  request: FastifyRequest, projectId: number, options: Pick<SessionOptions, 'keys' | 'sessions'>
-): Promise<void> {
-  const key = await requireSession(request, options)
-  requireScope(key.scopes, 'event:read')
-  const isOpen = key.projectIds === null || key.projectIds.includes(projectId)
-  if (!isOpen || !await options.keys.hasProject(projectId)) {
-    throw new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
-  }
 }
 
 async function readStored (clickhouse: ClickHouse, projectId: number, uuid: string): Promise<StoredContent | null> {

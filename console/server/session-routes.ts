@@ -5,7 +5,7 @@ import { HttpError } from '../../platform/errors.ts'
 import type { KeyDirectory } from '../../platform/keys/key-directory.ts'
 import type { PersonalKey } from '../../platform/keys/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { requireScope } from '../../platform/scopes.ts'
+import { requireScope, type Scope } from '../../platform/scopes.ts'
 import type { Status } from '../../platform/status/build-status.ts'
 import { SESSION_MAX_MS, type Sessions } from './sessions.ts'
 
@@ -129,6 +129,23 @@ export async function requireSession (request: FastifyRequest, options: Pick<Ses
   const key = await findSessionKey(request, options)
   if (key === null) throw sessionEnded()
   return key
+}
+
+/**
+ * Requires a session whose key may do something in a project.
+ *
+ * @throws {HttpError} 401, 403; 404 for a project that is not there, or not for this key.
+ */
+export async function requireProject (
+  request: FastifyRequest, { projectId, scope }: { projectId: number, scope: Scope },
+  options: Pick<SessionOptions, 'sessions' | 'keys'>
+): Promise<void> {
+  const key = await requireSession(request, options)
+  requireScope(key.scopes, scope)
+  const isOpen = key.projectIds === null || key.projectIds.includes(projectId)
+  if (!isOpen || !await options.keys.hasProject(projectId)) {
+    throw new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
+  }
 }
 
 async function sessionKeyOf (token: string, { sessions, keys }: Pick<SessionOptions, 'sessions' | 'keys'>): Promise<PersonalKey> {

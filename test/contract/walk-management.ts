@@ -232,6 +232,7 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', '~/persons/?limit=1'), { status: 200, body: { results: [{ id: person }] } })
     t.match(await client.call(t, 'GET', `~/persons/${person}/`), { status: 200, body: { id: person, distinct_ids: [] } })
     t.match(await client.call(t, 'DELETE', `~/persons/${person}/`), { status: /^20[24]$/ })
+    t.match(await client.call(t, 'GET', `~/persons/deletions/?person=${person}`), { status: 200, body: { count: 1, results: [{ person }] } })
   })
 }
 

@@ -12,7 +12,7 @@ export interface Draft {
   filters: FlagFilters
 }
 
-interface Explanation {
+export interface Explanation {
   key: string
   active: boolean
   value: boolean | string
@@ -89,7 +89,8 @@ function readObject (name: string, text: string): Record<string, unknown> {
   return { [name]: value }
 }
 
-function Explained ({ flag, isOnly }: { flag: Explanation, isOnly: boolean }) {
+/** A flag for somebody: its value, and why. */
+export function Explained ({ flag, isOnly }: { flag: Explanation, isOnly: boolean }) {
   return (
     <details open={isOnly}>
       <summary>

@@ -1,0 +1,151 @@
+/** What the screen of persons reads: who is found and why, the history of one, and the record of a deletion. */
+import { randomUUID } from 'node:crypto'
+import t, { type Test } from 'tap'
+import { personUuid } from '../platform/persons/person-ids.ts'
+import { createTestClickHouse } from '../test/support/test-stores.ts'
+import { createPersonalKey } from './keys/personal-keys.ts'
+import { createTestApi, type TestApi } from './testing/create-test-api.ts'
+
+const MINE = { 'millrace-console': '1', 'sec-fetch-site': 'same-origin' }
+const AT = Date.UTC(2026, 2, 1)
+
+interface PersonsApi extends TestApi {
+  get: (path: string, cookie?: string) => Promise<{ status: number, body: any }>
+  logIn: (scopes: string[], projectIds: number[] | null) => Promise<string>
+  client: Awaited<ReturnType<typeof createTestClickHouse>>['client']
+  insert: (distinctIds: string[], properties?: Record<string, unknown>) => Promise<string>
+}
+
+/** An API with persons in both stores, as the pipeline writes them. */
+async function startApi (t: Test, withClickHouse = true): Promise<PersonsApi> {
+  const { client } = await createTestClickHouse(t)
+  const api = await createTestApi(t, withClickHouse ? { clickhouse: client, now: () => AT } : { now: () => AT })
+  const logIn = async (scopes: string[], projectIds: number[] | null): Promise<string> => {
+    const { key } = await createPersonalKey(api.sql, { email: 'ann@example.com', label: 'p', scopes, projectIds, expiresAt: null })
+    await api.keys.refresh()
+    const response = await api.app.inject({ method: 'POST', url: '/console/session', headers: MINE, payload: { personal_api_key: key } })
+    return String(response.headers['set-cookie']).split(';')[0]!
+  }
+  const session = await logIn(['*'], null)
+  return {
+    ...api, logIn, client,
+    async get (path, cookie = session) {
+      const response = await api.app.inject({ method: 'GET', url: `/console/data/projects/${api.projectId}/persons${path}`, headers: { ...MINE, cookie } })
+      return { status: response.statusCode, body: response.json() }
+    },
+    async insert (distinctIds, properties = {}) {
+      const uuid = personUuid(api.projectId, distinctIds[0]!)
+      const version = AT * 1000
+      await api.sql`WITH person AS (
+          INSERT INTO persons (project_id, uuid, properties, version) VALUES (${api.projectId}, ${uuid}, ${api.sql.json(properties)}, ${version}) RETURNING id)
+        INSERT INTO person_distinct_ids (project_id, distinct_id, person_id, version)
+        SELECT ${api.projectId}, distinct_id, person.id, ${version} + 1000000 * position
+        FROM person, unnest(${distinctIds}::text[]) WITH ORDINALITY AS ids (distinct_id, position)`
+      await client.insert({
+        table: 'persons', format: 'JSONEachRow',
+        values: [{ project_id: api.projectId, person_id: uuid, properties: JSON.stringify(properties), is_identified: true, created_at: '2026-01-01 00:00:00', version, is_deleted: 0 }]
+      })
+      for (const old of distinctIds.slice(1)) {
+        await client.insert({
+          table: 'person_overrides', format: 'JSONEachRow',
+          values: [{
+            project_id: api.projectId, old_person_id: personUuid(api.projectId, old), person_id: uuid, version,
+            is_deleted: 0
+          }]
+        })
+      }
+      return uuid
+    }
+  }
+}
+
+t.test('an exact match comes first and says what matched; each person comes once', async (t) => {
+  const { get, insert, projectId } = await startApi(t)
+  const ann = await insert(['ann', 'device-1'], { email: 'Ann@example.com', name: 'jo' })
+  const jo = await insert(['jo'])
+  const joanna = await insert(['joanna'], { username: 'jo' })
+  const found = async (text: string): Promise<string[][]> => (await get(`?search=${encodeURIComponent(text)}`)).body.matches.map(({ by, uuid }: { by: string, uuid: string }) => [by, uuid])
+
+  const byName = await found('jo')
+  t.same(byName[0], ['distinct id', jo])
+  t.same(byName.slice(1).sort(), [['name', ann], ['username', joanna]])
+  t.same(await found('ann@EXAMPLE.com'), [['email', ann]])
+  t.same(await found('joa'), [['beginning of a distinct id', joanna]])
+  t.same(await found(ann.toUpperCase()), [['uuid', ann]])
+  t.same(await found(personUuid(projectId, 'device-1')), [['old uuid', ann]])
+  t.same(await found("' OR 1 = 1 --"), [])
+  t.same(await found('%'), [])
+  t.match((await get('?search=jo')).body, { searched_properties: true, matches: [{ name: '', distinct_ids: ['jo'] }, {}, {}] })
+  t.match(await get('?search='), { status: 400, body: { attr: 'search' } })
+})
+
+t.test('the history has the ids with their times, the last events, and what set each property', async (t) => {
+  const { get, insert, client, projectId } = await startApi(t)
+  const uuid = await insert(['ann', 'device-1'], { plan: 'pro', source: 'ad', gone: 1 })
+  const event = (name: string, distinctId: string, minute: number, properties: object): Record<string, unknown> => ({
+    project_id: projectId, uuid: randomUUID(), event: name, distinct_id: distinctId,
+    properties: JSON.stringify(properties),
+    timestamp: `2026-01-01 00:0${minute}:00`, received_at: `2026-01-01 00:0${minute}:01`
+  })
+  const rows = [
+    event('first', 'device-1', 0, { $set_once: { source: 'ad' }, $set: { plan: 'free' } }),
+    event('second', 'ann', 1, { $set: { plan: 'pro' }, $set_once: { source: 'mail' } }),
+    event('third', 'ann', 2, { plan: 'none' }), event('other', 'ben', 3, { $set: { plan: 'other' } })
+  ]
+  // The last one twice, as before its duplicate is merged away.
+  await client.insert({ table: 'events', format: 'JSONEachRow', values: rows })
+  await client.insert({ table: 'events', format: 'JSONEachRow', values: [rows[2]] })
+
+  const { status, body } = await get(`/${uuid}/history`)
+
+  t.equal(status, 200)
+  t.same(body.distinct_ids, [
+    { distinct_id: 'device-1', since: '2026-03-01T00:00:02.000Z', is_first: false }, { distinct_id: 'ann', since: '2026-03-01T00:00:01.000Z', is_first: true }
+  ])
+  t.match(body, { changed_at: '2026-03-01T00:00:00.000Z', distinct_id_count: 2 })
+  t.same(body.events.map(({ event }: { event: string }) => event), ['third', 'second', 'first'])
+  const settings = body.properties as Record<string, string>[]
+  t.same(settings.map(({ name, how, event, at, value }) => [name, how, event, at, value]), [
+    ['plan', '$set', 'second', '2026-01-01T00:01:00.000Z', '"pro"'], ['plan', '$set', 'first', '2026-01-01T00:00:00.000Z', '"free"'],
+    ['source', '$set_once', 'first', '2026-01-01T00:00:00.000Z', '"ad"'], ['source', '$set_once', 'second', '2026-01-01T00:01:00.000Z', '"mail"']
+  ], 'the last $set first, the first $set_once first')
+  t.equal((await get(`/${randomUUID()}/history`)).status, 404)
+  t.match(await get('/7/history'), { status: 400, body: { attr: 'uuid' } })
+})
+
+t.test('without ClickHouse persons are found by their ids, and the rest is told', async (t) => {
+  const { get, insert } = await startApi(t, false)
+  const uuid = await insert(['ann'], { email: 'ann' })
+
+  t.match((await get('?search=ann')).body, { searched_properties: false, matches: [{ by: 'distinct id', uuid }] })
+  t.match(await get(`/${uuid}/history`), { status: 503, body: { code: 'clickhouse_unavailable' } })
+})
+
+t.test('scopes and projects hold', async (t) => {
+  const { get, insert, logIn, projectId, inNewProject } = await startApi(t)
+  const uuid = await insert(['ann'])
+  const other = await inNewProject()
+  const statuses = async (cookie: string): Promise<number[]> => [(await get('?search=ann', cookie)).status, (await get(`/${uuid}/history`, cookie)).status]
+
+  t.same(await statuses(await logIn(['person:read'], [projectId])), [200, 403], 'events need their own scope')
+  t.same(await statuses(await logIn(['person:read', 'event:read'], [projectId])), [200, 200])
+  t.same(await statuses(await logIn(['event:read'], null)), [403, 403])
+  t.same(await statuses(await logIn(['*'], [other.projectId])), [404, 404])
+  t.same(await statuses('millrace_session=guessed'), [401, 401])
+})
+
+t.test('a deletion leaves a record, which says how far it has come', async (t) => {
+  const { call, insert, inNewProject, sql } = await startApi(t)
+  const uuid = await insert(['ann'])
+  await insert(['ben'])
+  t.match((await call('GET', `~/persons/deletions?person=${uuid}`)).body, { count: 0, results: [] })
+
+  await call('DELETE', `~/persons/${uuid}?delete_events=true`)
+
+  const { body } = await call('GET', `~/persons/deletions?person=${uuid}`)
+  t.match(body, { count: 1, results: [{ id: Number, person: uuid, with_events: true, requested_at: /Z$/, done_at: /Z$/, swept_at: null }] })
+  await sql`UPDATE person_deletions SET swept_at = now()`
+  t.match((await call('GET', '~/persons/deletions')).body, { count: 1, results: [{ swept_at: /Z$/ }] })
+  t.match((await (await inNewProject()).call('GET', '~/persons/deletions')).body, { count: 0 }, 'not those of another project')
+  t.match(await call('GET', '~/persons/deletions?person=ann'), { status: 400, body: { attr: 'person' } })
+})

@@ -1,0 +1,214 @@
+import type { FastifyInstance } from 'fastify'
+import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { HttpError } from '../../platform/errors.ts'
+import { findPersonByDistinctId, findPersonByUuid, personUuid } from '../../platform/persons/person-ids.ts'
+import { listPersons } from '../../platform/persons/read-persons.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { requireProject, type SessionOptions } from './session-routes.ts'
+
+export interface PersonRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions'> {
+  sql: Sql
+  clickhouse: ClickHouse
+  now: () => number
+}
+
+/** Why a person was found; an exact match comes before those that only begin with what was searched. */
+export type MatchedBy = 'uuid' | 'old uuid' | 'distinct id' | 'email' | 'name' | 'username' | 'beginning of a distinct id'
+
+export interface PersonMatch {
+  by: MatchedBy
+  uuid: string
+  /** The first of its email, name and username; empty when it has none. */
+  name: string
+  distinct_ids: string[]
+  is_identified: boolean
+  created_at: Date
+}
+
+/** What is known of how a person came to be what it is. Times are ISO 8601. */
+export interface PersonHistory {
+  /** When anything of it changed last. */
+  changed_at: string | null
+  distinct_id_count: number
+  /** The newest ones first. `since`: when it came to this person. */
+  distinct_ids: { distinct_id: string, since: string | null, is_first: boolean }[]
+  events: { uuid: string, event: string, distinct_id: string, timestamp: string }[]
+  /** Stored events that set a property: see `readSettings`. `value` is JSON. */
+  properties: {
+    name: string, how: '$set' | '$set_once', uuid: string, event: string, at: string, received_at: string, value: string
+  }[]
+}
+
+/** Properties that name somebody. */
+const NAMES = ['email', 'name', 'username'] as const
+
+const MATCHES = 50
+const SHOWN_IDS = 200
+/** Ids whose events are read; they travel in the URL. */
+const MAX_IDS = 1000
+const SHOWN_EVENTS = 50
+const SHOWN_PROPERTIES = 5000
+/** Of a value that an event set. */
+const SHOWN_CHARACTERS = 1000
+/** Spans of days that are read one after the other, until there are enough events. */
+const SPANS_DAYS = [1, 7, 31, 36_500]
+/** A person of few events makes ClickHouse read many of others. */
+const LIMITS = 'max_execution_time = 10, max_memory_usage = 1000000000'
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+const project = { project_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } as const
+
+/** What the screen of persons reads beside the management API: a search that says why, and the history of one. */
+export async function personRoutes (app: FastifyInstance, options: PersonRoutesOptions): Promise<void> {
+  app.get<{ Params: { project_id: number }, Querystring: { search: string } }>('/console/data/projects/:project_id/persons', {
+    schema: {
+      hide: true, params: { type: 'object', properties: project },
+      querystring: { type: 'object', required: ['search'], properties: { search: { type: 'string', minLength: 1, maxLength: 400 } } }
+    }
+  }, async (request) => {
+    const { project_id: projectId } = request.params
+    await requireProject(request, { projectId, scope: 'person:read' }, options)
+    return await search(options, projectId, request.query.search)
+  })
+
+  app.get<{ Params: { project_id: number, uuid: string } }>('/console/data/projects/:project_id/persons/:uuid/history', {
+    schema: { hide: true, params: { type: 'object', properties: { ...project, uuid: { type: 'string', format: 'uuid' } } } }
+  }, async (request) => {
+    const { project_id: projectId, uuid } = request.params
+    await requireProject(request, { projectId, scope: 'person:read' }, options)
+    await requireProject(request, { projectId, scope: 'event:read' }, options)
+    return await readHistory(options, projectId, uuid.toLowerCase())
+      .catch((error: unknown) => { throw toUnavailable(error) })
+  })
+}
+
+interface Found { by: MatchedBy, uuid: string }
+
+/** Exact matches first. While ClickHouse is away, properties are not searched, which is said. */
+async function search (
+  { sql, clickhouse }: PersonRoutesOptions, projectId: number, text: string
+): Promise<{ matches: PersonMatch[], searched_properties: boolean }> {
+  const byProperty = findByName(clickhouse, projectId, text).catch((error: unknown) => {
+    if (classifyClickHouseError(error).action !== 'retry') throw error
+    return null
+  })
+  const uuid = text.toLowerCase()
+  // Without ClickHouse an id from before a merge is not found.
+  const byUuid = UUID.test(text) ? await findPersonByUuid({ sql, clickhouse }, projectId, uuid).catch(() => null) : null
+  const byId = await findPersonByDistinctId(sql, projectId, text)
+  const beginning = await listPersons(sql, projectId, { distinctIdPrefix: text, limit: MATCHES })
+  const named = await byProperty
+  const found: Found[] = [
+    ...(byUuid === null ? [] : [{ by: byUuid === uuid ? 'uuid' as const : 'old uuid' as const, uuid: byUuid }]),
+    ...(byId === null ? [] : [{ by: 'distinct id' as const, uuid: byId }]),
+    ...named ?? [],
+    ...beginning.map(({ uuid }) => ({ by: 'beginning of a distinct id' as const, uuid }))
+  ]
+  // Of several reasons the first.
+  const first = found.filter(({ uuid }, index) => found.findIndex((each) => each.uuid === uuid) === index)
+  return { matches: await describe(sql, projectId, first.slice(0, MATCHES)), searched_properties: named !== null }
+}
+
+/** Persons whose email, name or username is the text, in any case. */
+async function findByName (clickhouse: ClickHouse, projectId: number, text: string): Promise<Found[]> {
+  const value = (name: string): string => `lowerUTF8(JSONExtractString(persons.properties, '${name}'))`
+  const cases = NAMES.map((name) => `${value(name)} = lowerUTF8({text: String}), '${name}'`).join(', ')
+  return await queryRows<Found>(clickhouse, `
+    SELECT toString(person_id) AS uuid, multiIf(${cases}, '') AS by
+    FROM persons FINAL WHERE project_id = {project: UInt32} AND by != ''
+    ORDER BY created_at DESC LIMIT ${MATCHES} SETTINGS ${LIMITS}`, { project: projectId, text })
+}
+
+async function describe (sql: Sql, projectId: number, found: readonly Found[]): Promise<PersonMatch[]> {
+  const rows = await sql<Omit<PersonMatch, 'by'>[]>`
+    SELECT uuid, coalesce(nullif(properties->>'email', ''), nullif(properties->>'name', ''), properties->>'username', '') AS name,
+      is_identified, created_at, ARRAY(
+        SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id ORDER BY distinct_id LIMIT 3) AS distinct_ids
+    FROM persons WHERE project_id = ${projectId} AND uuid = ANY (${found.map(({ uuid }) => uuid)}::uuid[])`
+  // A copy in ClickHouse may be of somebody who is gone.
+  return found.flatMap(({ by, uuid }) => rows.filter((row) => row.uuid === uuid).map((row) => ({ by, ...row })))
+}
+
+/** @throws {HttpError} 404; errors of ClickHouse. */
+async function readHistory (
+  { sql, clickhouse, now }: PersonRoutesOptions, projectId: number, uuid: string
+): Promise<PersonHistory> {
+  const [person] = await sql<{ id: string, version: string }[]>`
+    SELECT id::text AS id, version::text AS version FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
+  if (person === undefined) throw new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
+  const [ids, [counted]] = await Promise.all([
+    sql<{ distinct_id: string, version: string }[]>`
+      SELECT distinct_id, version::text AS version FROM person_distinct_ids WHERE person_id = ${person.id}::bigint
+      ORDER BY person_distinct_ids.version DESC, distinct_id LIMIT ${MAX_IDS}`,
+    sql<{ count: number }[]>`
+      SELECT count(*)::integer AS count FROM person_distinct_ids WHERE person_id = ${person.id}::bigint`
+  ])
+  const uuids = [...new Set([uuid, ...ids.map(({ distinct_id: id }) => personUuid(projectId, id))])].slice(0, MAX_IDS)
+  const [events, properties] = await Promise.all([
+    readEvents(clickhouse, { projectId, uuids, now: now() }), readSettings(clickhouse, { projectId, uuids })
+  ])
+  return {
+    changed_at: timeOf(person.version),
+    distinct_id_count: counted!.count,
+    distinct_ids: ids.slice(0, SHOWN_IDS).map(({ distinct_id: id, version }) => ({
+      distinct_id: id, since: timeOf(version), is_first: personUuid(projectId, id) === uuid
+    })),
+    events, properties
+  }
+}
+
+/** Versions are microseconds since 1970; 0 for what was written by hand. */
+function timeOf (version: string): string | null {
+  return version === '0' ? null : new Date(Number(version) / 1000).toISOString()
+}
+
+const iso = (column: string): string => `concat(replaceOne(toString(${column}), ' ', 'T'), 'Z')`
+
+async function readEvents (
+  clickhouse: ClickHouse, { projectId, uuids, now }: { projectId: number, uuids: string[], now: number }
+): Promise<PersonHistory['events']> {
+  for (const days of SPANS_DAYS) {
+    const since = new Date(Math.max(0, now - days * 86_400_000)).toISOString().slice(0, 10)
+    const rows = await queryRows<PersonHistory['events'][number]>(clickhouse, `
+      SELECT toString(events.uuid) AS uuid, event, distinct_id, ${iso('events.timestamp')} AS timestamp
+      FROM events PREWHERE person_id IN {uuids: Array(UUID)}
+      WHERE project_id = {project: UInt32} AND toDate(events.timestamp) >= {since: Date}
+      ORDER BY events.timestamp DESC, uuid LIMIT 1 BY uuid LIMIT ${SHOWN_EVENTS} SETTINGS final = 0, ${LIMITS}`,
+    { project: projectId, uuids, since })
+    if (rows.length >= SHOWN_EVENTS || days === SPANS_DAYS.at(-1)) return rows
+  }
+  return []
+}
+
+/**
+ * The events that set properties: the last with `$set`, the first with `$set_once`, in the order of receipt, in which
+ * they are applied. Events of one request were received at one time, so several may be the last. Persons do not keep
+ * these times: only what stored events tell is known.
+ */
+async function readSettings (
+  clickhouse: ClickHouse, { projectId, uuids }: { projectId: number, uuids: string[] }
+): Promise<PersonHistory['properties']> {
+  const pairs = (how: string): string =>
+    `arrayMap(pair -> ('${how}', pair.1, pair.2), JSONExtractKeysAndValuesRaw(events.properties, '${how}'))`
+  return await queryRows<PersonHistory['properties'][number]>(clickhouse, `
+    SELECT name, how, uuid, event, at, received_at, value FROM (
+      SELECT DISTINCT toString(events.uuid) AS uuid, event, ${iso('events.timestamp')} AS at, ${iso('events.received_at')} AS received_at,
+        toUnixTimestamp64Milli(events.received_at) AS received_ms,
+        arrayJoin(arrayConcat(${pairs('$set')}, ${pairs('$set_once')})) AS entry,
+        entry.1 AS how, entry.2 AS name, substringUTF8(entry.3, 1, ${SHOWN_CHARACTERS}) AS value
+      FROM events PREWHERE person_id IN {uuids: Array(UUID)}
+      WHERE project_id = {project: UInt32} AND (JSONHas(events.properties, '$set') OR JSONHas(events.properties, '$set_once')))
+    ORDER BY name, how, received_ms * if(how = '$set', -1, 1), uuid
+    LIMIT 5 BY name, how LIMIT ${SHOWN_PROPERTIES} SETTINGS final = 0, ${LIMITS}`,
+  { project: projectId, uuids })
+}
+
+function toUnavailable (error: unknown): unknown {
+  if (error instanceof HttpError) return error
+  const { action } = classifyClickHouseError(error)
+  if (action !== 'retry') return error
+  return new HttpError(503, 'server_error', 'clickhouse_unavailable',
+    'ClickHouse, which has the events of the person, is unavailable or busy; try again later.', { cause: error, action })
+}

@@ -1,0 +1,89 @@
+import { useState } from 'preact/hooks'
+import { ApiError, request, type Page } from '../api-client.ts'
+import { formatTime, showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { linkTo, navigate, projectId } from '../router.ts'
+import { Dialog, Empty, Failed, Show } from '../states.tsx'
+import { describeDeletion, type Person, type PersonDeletion } from './person.ts'
+
+/** What has to be typed: nobody does that by accident. */
+const WORD = 'delete'
+
+/** Deletes a person after a word was typed, and leads to the receipt of it. */
+export function DeletePerson ({ person, onClose }: { person: Person, onClose: () => void }) {
+  const [typed, setTyped] = useState('')
+  const [withEvents, setWithEvents] = useState(false)
+  const [isBusy, setBusy] = useState(false)
+  const [error, setError] = useState<ApiError>()
+
+  async function confirm (): Promise<void> {
+    if (typed !== WORD || isBusy) return
+    setBusy(true)
+    setError(undefined)
+    try {
+      await request(`/api/projects/${projectId.value}/persons/${person.uuid}/`, { method: 'DELETE', query: { delete_events: withEvents } })
+      navigate(`/projects/${projectId.value}/persons/deletions/${person.uuid}`)
+    } catch (cause) {
+      setError(cause instanceof ApiError ? cause : new ApiError(0, 'console_error', String(cause)))
+      setBusy(false)
+    }
+  }
+
+  return (
+    <Dialog title={`Delete ${showText(person.name, 80)}`} onClose={onClose}>
+      {error !== undefined && <Failed error={error} onRetry={() => { void confirm() }} />}
+      <p>Its properties, distinct ids and memberships of cohorts are deleted for good. Later events of its distinct ids make a new person.</p>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          void confirm()
+        }}
+      >
+        <p><label class='check'><input type='checkbox' checked={withEvents} onChange={(event) => setWithEvents(event.currentTarget.checked)} /> Delete all its events received so far, too</label></p>
+        <label>
+          Type <code>{WORD}</code> to go on
+          <input value={typed} autocomplete='off' onInput={(event) => setTyped(event.currentTarget.value)} />
+        </label>
+        <p class='actions'>
+          <button type='button' onClick={onClose}>Cancel</button>
+          <button type='submit' class='primary' disabled={isBusy || typed !== WORD}>{isBusy ? 'Deleting …' : 'Delete'}</button>
+        </p>
+      </form>
+    </Dialog>
+  )
+}
+
+/** What became of the deletions of a person: the record stays when the person is gone. */
+export function Deletions ({ person }: { person: string }) {
+  const found = useLoaded(`deletions ${projectId.value} ${person}`, async (signal) =>
+    await request<Page<PersonDeletion>>(`/api/projects/${projectId.value}/persons/deletions`, { query: { person }, signal }), { everyMs: 3000 })
+  return (
+    <section>
+      <p><a {...linkTo(`/projects/${projectId.value}/persons`)}>Persons</a></p>
+      <h1>Deletion of a person</h1>
+      <p><code>{showText(person, 60)}</code></p>
+      <Show of={found} what='The deletion'>
+        {({ results }) => results.length === 0
+          ? <Empty>No deletion of this person is recorded.</Empty>
+          : results.map((deletion) => <Receipt key={deletion.id} deletion={deletion} />)}
+      </Show>
+    </section>
+  )
+}
+
+function Receipt ({ deletion }: { deletion: PersonDeletion }) {
+  const { id, with_events: withEvents, requested_at: requested, done_at: done, swept_at: swept } = deletion
+  return (
+    <>
+      <p class={swept === null ? 'verdict waiting' : 'verdict'} role='status'>{describeDeletion(deletion)}</p>
+      <dl class='facts'>
+        <div><dt>Deletion</dt><dd>{id}</dd></div>
+        <div><dt>Events</dt><dd>{withEvents ? 'deleted' : 'kept'}</dd></div>
+        <div><dt>Requested</dt><dd class='numbers'>{formatTime(requested)} UTC</dd></div>
+        <div><dt>Nothing left</dt><dd class='numbers'>{done === null ? 'not yet' : `${formatTime(done)} UTC`}</dd></div>
+        <div><dt>Swept</dt><dd class='numbers'>{swept === null ? 'not yet' : `${formatTime(swept)} UTC`}</dd></div>
+      </dl>
+      <p class='hint'>Not searched: the spool of ingest, dead letters, backups.</p>
+    </>
+  )
+}

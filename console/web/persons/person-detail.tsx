@@ -1,0 +1,185 @@
+import { useState } from 'preact/hooks'
+import { ApiError, request } from '../api-client.ts'
+import { Explained, type Explanation } from '../flags/test-as.tsx'
+import { formatCount, formatTime, showText } from '../format.ts'
+import { type Loaded, useLoaded } from '../load.ts'
+import { linkTo, projectId } from '../router.ts'
+import { may } from '../session.ts'
+import { Empty, Failed, Show } from '../states.tsx'
+import { DeletePerson } from './delete-person.tsx'
+import { describeId, describeSetting, listProperties, type Person, type PersonHistory } from './person.ts'
+
+/** One person: who it is, what is known of it and since when, what it did, and which flags it gets. */
+export function PersonDetail ({ id }: { id: string }) {
+  const person = useLoaded(`person ${projectId.value} ${id}`, async (signal) =>
+    await request<Person>(`/api/projects/${projectId.value}/persons/${encodeURIComponent(id)}/`, { signal }))
+  return (
+    <section>
+      <p><a {...linkTo(`/projects/${projectId.value}/persons`)}>Persons</a></p>
+      {person.error?.status === 404
+        ? <Gone id={id} />
+        : <Show of={person} what='The person'>{(value) => <Detail person={value} asked={id} />}</Show>}
+    </section>
+  )
+}
+
+function Gone ({ id }: { id: string }) {
+  return (
+    <>
+      <h1>No such person</h1>
+      <p>Nobody has the id <code>{showText(id, 60)}</code>. Perhaps the person <a {...linkTo(`/projects/${projectId.value}/persons/deletions/${encodeURIComponent(id)}`)}>was deleted</a>.</p>
+    </>
+  )
+}
+
+function Detail ({ person, asked }: { person: Person, asked: string }) {
+  const { uuid, name, is_identified: isIdentified, created_at: created } = person
+  const [isDeleting, setDeleting] = useState(false)
+  const mayReadEvents = may('event:read')
+  const history = useLoaded(`history ${projectId.value} ${uuid} ${mayReadEvents}`, async (signal) => mayReadEvents
+    ? await request<PersonHistory>(`/console/data/projects/${projectId.value}/persons/${uuid}/history`, { signal })
+    : undefined)
+  return (
+    <>
+      <h1>{showText(name, 120)}</h1>
+      {asked.toLowerCase() !== uuid && <p class='hint'>Asked by <code>{asked}</code>, an id from before a merge.</p>}
+      <dl class='facts'>
+        <div><dt>Person id</dt><dd><code>{uuid}</code></dd></div>
+        <div><dt>Identified</dt><dd>{isIdentified ? 'yes' : 'no: only known by its device'}</dd></div>
+        <div><dt>Known since</dt><dd class='numbers'>{formatTime(created)} UTC</dd></div>
+        {history.value !== undefined && <div><dt>Last changed</dt><dd class='numbers'>{formatTime(history.value.changed_at)} UTC</dd></div>}
+      </dl>
+      <Properties person={person} history={history.value} />
+      <Ids person={person} history={history.value} />
+      {mayReadEvents && <Events history={history} />}
+      {may('feature_flag:read') && person.distinct_ids[0] !== undefined && <Flags ids={person.distinct_ids} />}
+      {may('person:write') && <p><button type='button' onClick={() => setDeleting(true)}>Delete this person …</button></p>}
+      {isDeleting && <DeletePerson person={person} onClose={() => setDeleting(false)} />}
+    </>
+  )
+}
+
+function Properties ({ person, history }: { person: Person, history: PersonHistory | undefined }) {
+  const properties = listProperties(person, history)
+  if (properties.length === 0) return <><h2>Properties</h2><p class='hint'>It has none.</p></>
+  return (
+    <>
+      <h2>Properties <span class='hint'>{formatCount(properties.length)}</span></h2>
+      <div class='scroll' role='region' aria-label='Properties' tabIndex={0}>
+        <table>
+          <thead><tr><th scope='col'>Name</th><th scope='col'>Value</th><th scope='col'>Set</th></tr></thead>
+          <tbody>
+            {properties.map((property) => (
+              <tr key={property.name}>
+                <td>{showText(property.name, 80)}</td>
+                <td class='wide'>{showText(property.text)}</td>
+                <td class='hint numbers'>
+                  {describeSetting(property, history !== undefined)}
+                  {property.setting !== undefined && <> by <EventLink uuid={property.setting.uuid} event={property.setting.event} /></>}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class='hint'>Persons do not keep times: they are those of the stored events that set a property last.</p>
+    </>
+  )
+}
+
+function EventLink ({ uuid, event }: { uuid: string, event: string }) {
+  return <a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)}>{showText(event, 60)}</a>
+}
+
+function Ids ({ person, history }: { person: Person, history: PersonHistory | undefined }) {
+  const ids = history?.distinct_ids ?? person.distinct_ids.map((id) => ({ distinct_id: id, since: null, is_first: false }))
+  const count = history?.distinct_id_count ?? ids.length
+  return (
+    <>
+      <h2>Distinct ids <span class='hint'>{formatCount(count)}</span></h2>
+      <div class='scroll' role='region' aria-label='Distinct ids' tabIndex={0}>
+        <table>
+          <thead><tr><th scope='col'>Distinct id</th><th scope='col'>How it came to this person</th></tr></thead>
+          <tbody>
+            {ids.map((id) => (
+              <tr key={id.distinct_id}>
+                <td class='wide'>{showText(id.distinct_id)}</td>
+                <td class='hint numbers'>{history === undefined ? '' : describeId(id)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {count > ids.length && <p class='hint'>The {formatCount(ids.length)} that came last.</p>}
+    </>
+  )
+}
+
+function Events ({ history }: { history: Loaded<PersonHistory | undefined> }) {
+  return (
+    <>
+      <h2>Last events</h2>
+      <Show of={history} what='The events'>
+        {(value) => value === undefined || value.events.length === 0
+          ? <Empty>No event of it is stored.</Empty>
+          : (
+            <div class='scroll' role='region' aria-label='Last events' tabIndex={0}>
+              <table>
+                <thead><tr><th scope='col'>Time (UTC)</th><th scope='col'>Event</th><th scope='col'>Distinct id</th><th scope='col'>Receipt</th></tr></thead>
+                <tbody>
+                  {value.events.map(({ uuid, event, distinct_id: id, timestamp }) => (
+                    <tr key={uuid}>
+                      <td class='numbers'>{formatTime(timestamp)}</td>
+                      <td>{showText(event, 80)}</td>
+                      <td class='wide'>{showText(id, 80)}</td>
+                      <td><a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)}><code>{uuid}</code></a></td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+            )}
+      </Show>
+    </>
+  )
+}
+
+/** What `/flags` would answer now, with the reasons; computed by the same code, for one of its distinct ids. */
+function Flags ({ ids }: { ids: readonly string[] }) {
+  const [id, setId] = useState(ids[0]!)
+  const [results, setResults] = useState<{ id: string, flags: Explanation[] }>()
+  const [error, setError] = useState<ApiError>()
+  const [isBusy, setBusy] = useState(false)
+
+  async function compute (): Promise<void> {
+    setBusy(true)
+    setError(undefined)
+    try {
+      const { results: flags } = await request<{ results: Explanation[] }>(`/api/projects/${projectId.value}/feature_flags/test`, { method: 'POST', body: { distinct_id: id } })
+      setResults({ id, flags })
+    } catch (cause) {
+      setError(cause instanceof ApiError ? cause : new ApiError(0, 'console_error', String(cause)))
+    }
+    setBusy(false)
+  }
+
+  return (
+    <>
+      <h2>Flags as seen now</h2>
+      <div class='toolbar'>
+        <label>
+          Distinct id{' '}
+          <select value={id} onChange={(event) => setId(event.currentTarget.value)}>
+            {ids.map((each) => <option key={each} value={each}>{showText(each, 60)}</option>)}
+          </select>
+        </label>
+        <button type='button' disabled={isBusy} onClick={() => { void compute() }}>{results === undefined ? 'Compute' : 'Compute again'}</button>
+      </div>
+      {error !== undefined && <Failed error={error} onRetry={() => { void compute() }} />}
+      <div role='status'>
+        {results?.flags.length === 0 && <p class='hint'>There are no flags.</p>}
+        {results?.id === id && results.flags.map((flag) => <Explained key={flag.key} flag={flag} isOnly={results.flags.length === 1} />)}
+      </div>
+    </>
+  )
+}

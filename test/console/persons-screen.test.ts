@@ -1,0 +1,166 @@
+/** Persons in the console: found, understood and deleted, in a real browser on the real stack. */
+import { AxeBuilder } from '@axe-core/playwright'
+import type { BrowserContext, Page } from 'playwright-core'
+import t from 'tap'
+import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { startStackOnSharedStores } from '../start-stack.ts'
+import { openBrowser } from '../sdk/open-page.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+/** Names and values that would do something if they were not shown as text. */
+const HOSTILE = '<img src=x onerror="globalThis.hacked=1">'
+const REVERSED = '\u202egnp.exe'
+const SCREEN_BYTES = 25_000
+
+const stack = await startStackOnSharedStores(t)
+const { browser, close } = await openBrowser()
+t.teardown(close)
+
+interface Watched { context: BrowserContext, page: Page, problems: string[] }
+
+async function open (path: string, options: { key?: string, viewport?: { width: number, height: number }, colorScheme?: 'light' | 'dark' } = {}): Promise<Watched> {
+  const { key = stack.personalApiKey, ...of } = options
+  const context = await browser.newContext(of)
+  const page = await context.newPage()
+  const problems: string[] = []
+  page.on('console', (message) => { if (message.type() === 'error') problems.push(message.text()) })
+  page.on('pageerror', (error) => problems.push(String(error)))
+  page.on('request', (request) => { if (!request.url().startsWith('data:') && !request.url().startsWith(stack.url)) problems.push(`request to ${request.url()}`) })
+  await page.goto(`${stack.url}/console${path}`)
+  await page.getByLabel('Personal API key').fill(key)
+  await page.keyboard.press('Enter')
+  await page.getByRole('navigation').waitFor()
+  problems.length = 0
+  return { context, page, problems }
+}
+
+async function send (batch: object[]): Promise<void> {
+  const response = await fetch(`${stack.url}/batch/`, {
+    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ api_key: stack.projectApiKey, batch })
+  })
+  if (!response.ok) throw new Error(`capture answered ${response.status}`)
+}
+
+await send([
+  { event: 'visited', distinct_id: 'device-1', properties: { $set_once: { source: 'ad' } } },
+  { event: '$identify', distinct_id: 'ann', properties: { $anon_distinct_id: 'device-1', $set: { email: 'ann@example.com', plan: 'free' } } },
+  { event: 'upgraded', distinct_id: 'ann', properties: { $set: { plan: 'pro' } } },
+  { event: 'hello', distinct_id: HOSTILE, properties: { $set: { [HOSTILE]: REVERSED, long: 'x'.repeat(100_000) } } }
+])
+await waitFor(async () => (await stack.sql`SELECT 1 FROM persons`).length === 2, { timeoutMs: 60_000 })
+const count = async (table: string): Promise<number> => Number((await stack.select<{ n: string }>(`SELECT count() AS n FROM ${table} FINAL`))[0]!.n)
+await waitFor(async () => await count('events') === 4 && await count('persons') === 2, { timeoutMs: 60_000 })
+
+t.test('a person is found by an email with the keyboard alone, and shows where everything came from', async (t) => {
+  const { context, page, problems } = await open('/projects/1/persons')
+  await page.getByRole('link', { name: 'ann@example.com' }).waitFor()
+  await page.getByLabel('Search persons').focus()
+  await page.keyboard.type('ANN@example.com')
+  await page.getByRole('row', { name: /^email ann@example.com/ }).waitFor()
+  t.match(page.url(), /\?search=ANN(?:%40|@)example.com$/, 'a search has an address')
+  await page.getByLabel('Search persons').fill('an')
+  await page.getByRole('row', { name: /^beginning of a distinct id ann@example.com/ }).waitFor()
+  await page.getByLabel('Search persons').fill('device-1')
+  await page.getByRole('row', { name: /^distinct id ann@example.com/ }).waitFor()
+  await page.keyboard.press('Tab')
+  await page.keyboard.press('Tab')
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'ann@example.com', level: 1 }).waitFor()
+
+  const properties = page.getByRole('region', { name: 'Properties' })
+  await properties.getByRole('row', { name: /^plan pro set \d{4}-.* UTC by upgraded$/ }).waitFor()
+  await properties.getByRole('row', { name: /^source ad first sent .* by visited$/ }).waitFor()
+  t.match(await properties.getByRole('row', { name: /^email/ }).innerText(), /\$identify/)
+  const ids = page.getByRole('region', { name: 'Distinct ids' })
+  t.match(await ids.getByRole('row', { name: /^ann / }).innerText(), /UTC$/)
+  t.match((await ids.getByRole('row').allInnerTexts()).filter((row) => /the first|joined/.test(row)).length, 2)
+  t.equal(await page.getByRole('region', { name: 'Last events' }).locator('tbody tr').count(), 3, 'those of both ids')
+  const asset = await page.evaluate(() => (globalThis as any).performance.getEntriesByType('resource').filter((each: any) => /persons-screen/.test(each.name)).map((each: any) => each.encodedBodySize) as number[])
+  t.ok(asset.length === 1 && asset[0]! < SCREEN_BYTES, String(asset))
+  await page.getByRole('link', { name: /^[0-9a-f-]{36}$/ }).first().click()
+  await page.getByText('It is stored: analysts find it.').waitFor()
+  t.same(problems, [])
+  await context.close()
+})
+
+t.test('flags are computed as /flags answers them now', async (t) => {
+  const created = await fetch(`${stack.url}/api/projects/1/feature_flags/`, {
+    method: 'POST', headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ key: 'for-pro', name: '', filters: { groups: [{ properties: [{ key: 'plan', value: 'pro', operator: 'exact', type: 'person' }], rollout_percentage: 100 }] } })
+  })
+  t.equal(created.status, 201)
+  const { context, page } = await open('/projects/1/persons?search=ann')
+  await page.getByRole('link', { name: 'ann@example.com' }).click()
+  await page.getByRole('combobox', { name: 'Distinct id' }).selectOption('device-1')
+  await page.getByRole('button', { name: 'Compute' }).click()
+  await page.getByText('saw "pro", stored').waitFor()
+  await page.getByText(/^for-pro is true/).waitFor()
+  await context.close()
+})
+
+t.test('what others sent is text, and what is not there is told', async (t) => {
+  const { context, page } = await open('/projects/1/persons')
+  await page.getByRole('link', { name: HOSTILE }).click()
+  await page.getByRole('row', { name: /^<img.*\\u\{202e\}gnp\.exe/ }).waitFor()
+  t.ok((await page.getByRole('region', { name: 'Properties' }).innerText()).length < 2000, 'long values are cut')
+  t.equal(await page.evaluate(() => (globalThis as any).hacked), undefined)
+  await page.goto(`${stack.url}/console/projects/1/persons?search=nobody`)
+  await page.getByText('No person has this distinct id').waitFor()
+  await page.goto(`${stack.url}/console/projects/1/persons/00000000-0000-5000-8000-000000000000`)
+  await page.getByRole('heading', { name: 'No such person' }).waitFor()
+  await page.getByRole('link', { name: 'was deleted' }).click()
+  await page.getByText('No deletion of this person is recorded.').waitFor()
+  await context.close()
+})
+
+t.test('a key sees and offers what it may', async (t) => {
+  const { key } = await createPersonalKey(stack.sql, { email: 'admin@millrace.localhost', label: 'p', scopes: ['person:read'], projectIds: [1], expiresAt: null })
+  const { context, page, problems } = await open('/projects/1/persons?search=ann', { key })
+  await page.getByRole('link', { name: 'ann@example.com' }).click()
+  await page.getByRole('heading', { name: 'ann@example.com', level: 1 }).waitFor()
+  await page.getByRole('heading', { name: /^Distinct ids/ }).waitFor()
+  t.equal(await page.getByRole('heading', { name: 'Last events' }).count(), 0)
+  t.equal(await page.getByRole('heading', { name: 'Flags as seen now' }).count(), 0)
+  t.equal(await page.getByRole('button', { name: /^Delete/ }).count(), 0)
+  t.same(problems, [])
+  await context.close()
+})
+
+t.test('the screen is accessible and fits, light and dark, from 360 to 2,560 pixels', async (t) => {
+  for (const [colorScheme, width] of [['light', 360], ['dark', 1280], ['light', 2560], ['dark', 360]] as const) {
+    const { context, page, problems } = await open('/projects/1/persons?search=ann', { colorScheme, viewport: { width, height: 900 } })
+    const check = async (what: string): Promise<void> => {
+      const { violations } = await new AxeBuilder({ page }).analyze()
+      t.same(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`), [], `${what} ${colorScheme} ${width}`)
+      t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth <= (globalThis as any).innerWidth), `${what} fits ${width}`)
+    }
+    await page.getByRole('link', { name: 'ann@example.com' }).waitFor()
+    await check('list')
+    await page.getByRole('link', { name: 'ann@example.com' }).click()
+    await page.getByRole('region', { name: 'Last events' }).waitFor()
+    await page.getByRole('button', { name: 'Compute' }).click()
+    await page.getByText(/^for-pro is/).waitFor()
+    await check('person')
+    await page.getByRole('button', { name: 'Delete this person …' }).click()
+    await check('deletion')
+    t.same(problems, [])
+    await context.close()
+  }
+})
+
+t.test('a person is deleted after a word was typed, and the receipt says how far it has come', async (t) => {
+  const { context, page, problems } = await open('/projects/1/persons?search=ann')
+  await page.getByRole('link', { name: 'ann@example.com' }).click()
+  await page.getByRole('button', { name: 'Delete this person …' }).click()
+  const dialog = page.getByRole('dialog')
+  t.ok(await dialog.getByRole('button', { name: 'Delete' }).isDisabled(), 'not before the word is typed')
+  await dialog.getByLabel('Delete all its events').check()
+  await dialog.getByLabel('Type delete to go on').fill('delete')
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Deletion of a person' }).waitFor({ timeout: 40_000 })
+  await page.getByText(/^Deleted: the person and its events\./).waitFor({ timeout: 60_000 })
+  t.equal(await count('events'), 1, 'those of others stay')
+  t.same((await stack.sql`SELECT 1 FROM persons`).length, 1)
+  t.same(problems, [])
+  await context.close()
+})
