@@ -2,7 +2,8 @@ import { HttpError, MillraceError } from '../../platform/errors.ts'
 import { STREAM_FULL } from '../../platform/dead-letters/publish-dead-letter.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
-import { drainSpool, type Spool } from '../spool/spool.ts'
+import { drainSpool } from '../spool/drain-spool.ts'
+import type { Spool } from '../spool/spool.ts'
 import type { StreamLink } from './stream-link.ts'
 
 /** A message for a stream: the same bytes and the same id however often it is tried. */

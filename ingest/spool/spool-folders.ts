@@ -7,7 +7,8 @@ import { type FileLock, flushFolder, tryLockFile } from '../../platform/durable-
 import { type Publish, publishOrSetAside } from '../publish/durable-publisher.ts'
 import type { StreamLink } from '../publish/stream-link.ts'
 import { listSegments } from './segment-writer.ts'
-import { drainSpool, hasRefusedRecords, Spool } from './spool.ts'
+import { drainSpool } from './drain-spool.ts'
+import { hasRefusedRecords, Spool } from './spool.ts'
 import { readRegistration } from './spool-registration.ts'
 
 interface OpenSpoolsOptions {

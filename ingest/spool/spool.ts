@@ -1,12 +1,12 @@
 import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { FileLock } from '../../platform/durable-folder.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import type { OutgoingMessage, Publish } from '../publish/durable-publisher.ts'
+import { publishInOrder } from './drain-spool.ts'
 import { listSegments, segmentPath, SegmentWriter } from './segment-writer.ts'
-import { SegmentReader, type SpooledMessage } from './segment-reader.ts'
+import { SegmentReader } from './segment-reader.ts'
 import { decodeSpoolRecord, encodeSpoolRecord } from './spool-record.ts'
 
 export interface SpoolOptions {
@@ -15,15 +15,6 @@ export interface SpoolOptions {
   /** Maximum bytes of the folder; an append beyond is refused. */
   maxBytes: number
   logger: Logger
-}
-
-export interface DrainOptions {
-  spool: Spool
-  publish: Publish
-  /** Called after each portion that arrived. */
-  onProgress: () => void
-  logger: Logger
-  signal: AbortSignal
 }
 
 /** What is appended but not yet published, in a folder that belongs to this process. */
@@ -166,57 +157,4 @@ const REFUSED_RECORD = /^refused-.*\.record$/
 /** Whether a folder has messages that the stream refused. */
 export async function hasRefusedRecords (folder: string): Promise<boolean> {
   return (await readdir(folder)).some((name) => REFUSED_RECORD.test(name))
-}
-
-/** Spooled messages in flight at a time. */
-const MAX_IN_FLIGHT = 8
-
-/**
- * Publishes until one fails. Events may overtake each other, some at a time; persons updates may not.
- *
- * @returns how many were published before the first that failed.
- */
-async function publishInOrder (
-  spooled: readonly SpooledMessage[], publish: Publish
-): Promise<{ published: number, failure?: unknown }> {
-  for (let start = 0; start < spooled.length;) {
-    const window = takeWindow(spooled, start)
-    const results = await Promise.allSettled(window.map(async ({ message }) => await publish(message)))
-    for (const [index, result] of results.entries()) {
-      if (result.status === 'rejected') return { published: start + index, failure: result.reason }
-    }
-    start += window.length
-  }
-  return { published: spooled.length }
-}
-
-/** One persons update, or as many events as follow each other. */
-function takeWindow (spooled: readonly SpooledMessage[], start: number): readonly SpooledMessage[] {
-  const window = spooled.slice(start, start + MAX_IN_FLIGHT)
-  const ordered = window.findIndex(({ message }) => message.subject.startsWith('persons.'))
-  return ordered === -1 ? window : window.slice(0, Math.max(ordered, 1))
-}
-
-const FIRST_PAUSE_MS = 100
-const LONGEST_PAUSE_MS = 1000
-
-/**
- * Publishes the messages of a spool until it is empty, however often the stream refuses; pauses double up to a
- * second. Ends early when aborted: what is left stays on the disk.
- */
-export async function drainSpool ({ spool, publish, onProgress, logger, signal }: DrainOptions): Promise<void> {
-  let pauseMs = FIRST_PAUSE_MS
-  while (!signal.aborted) {
-    try {
-      const published = await spool.drainSome(publish)
-      pauseMs = FIRST_PAUSE_MS
-      if (published > 0) onProgress()
-      else if (spool.isEmpty) return
-    } catch (err) {
-      logger.debug({ err, retryAfterMs: pauseMs }, 'the spool cannot be drained yet')
-      // An abort only ends the pause early.
-      await delay(pauseMs, undefined, { signal }).catch(() => {})
-      pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)
-    }
-  }
 }
