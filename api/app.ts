@@ -4,7 +4,7 @@ import { findSessionKey, readCookies } from '../console/server/session-routes.ts
 import { createSessions } from '../console/server/sessions.ts'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import type { ShownSetting } from '../platform/describe-settings.ts'
-import { checkServices, type HealthOptions, healthRoutes, pingClickHouse } from '../platform/health.ts'
+import { checkServices, type HealthOptions, healthRoutes, pingClickHouse } from '../platform/health-and-readiness.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/http-server.ts'
 import type { LocateAddress } from '../platform/geoip.ts'
 import type { KeyDirectory } from '../platform/keys/key-directory.ts'
@@ -81,7 +81,7 @@ const REQUEST_TIMEOUT_MS = 30_000
  * Builds the API, without listening. Each part is a plugin that gets its dependencies as options. A request goes to one
  * of them:
  *
- * 1. health and metrics: `platform/health.ts`
+ * 1. health and metrics: `platform/health-and-readiness.ts`
  * 2. flags, for SDKs with a project key: `flag-endpoints/`, which evaluates them with `flag-evaluation/`
  * 3. management, with a personal key or a session of the console: `managementRoutes` below, then the routes of the
  *    resource

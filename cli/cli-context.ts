@@ -1,7 +1,7 @@
 import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-access.ts'
 import { type ClickHouse, connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../platform/errors.ts'
-import { checkService, pingClickHouse } from '../platform/health.ts'
+import { checkService, pingClickHouse } from '../platform/health-and-readiness.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import { createLogger } from '../platform/logger.ts'
 import { connectNats, type NatsConnection } from '../platform/nats/connect-nats.ts'

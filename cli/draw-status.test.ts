@@ -1,5 +1,5 @@
 import t from 'tap'
-import { reportHealth } from '../platform/health.ts'
+import { reportHealth } from '../platform/health-and-readiness.ts'
 import { buildStatus, type Reading } from '../platform/status/build-status.ts'
 import { drawStatus } from './draw-status.ts'
 import { parseMetrics, type StoresReading, type TierReading } from '../platform/status/read-status.ts'

@@ -1,7 +1,7 @@
 import { nuid } from '@nats-io/transport-node'
 import { allShardsUrl, connectClickHouse, createClickHouseAgent } from '../platform/clickhouse/connect-clickhouse.ts'
 import { openFingerprintKey } from '../platform/fingerprint-key.ts'
-import { checkServices, pingClickHouse, type ProcessPhase } from '../platform/health.ts'
+import { checkServices, pingClickHouse, type ProcessPhase } from '../platform/health-and-readiness.ts'
 import { createLogger } from '../platform/logger.ts'
 import { connectNats } from '../platform/nats/connect-nats.ts'
 import { ensureStreams, retryAtStart } from '../platform/nats/prepare-jetstream.ts'
@@ -10,7 +10,7 @@ import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { loadPipelineConfig } from './config.ts'
 import { startQueryUsage } from './definitions/query-usage.ts'
-import { startRollUp } from './definitions/roll-up.ts'
+import { startRollUp } from './definitions/roll-up-definitions.ts'
 import { MissingCounter } from './health/count-missing.ts'
 import { describeHealth, startHealthServer } from './health/health-server.ts'
 import { watchBackups } from './health/watch-backups.ts'
@@ -48,7 +48,7 @@ const POSTGRES_CONNECTIONS = 10
  * 5. find duplicates of stored events                writer/duplicates/
  * 6. record the batch range                          writer/partition-progress.ts, partitions/partition-records.ts
  * 7. insert its frames, as they are                  writer/batch-range.ts, writer/insert/
- * 8. search for a refused row, dead-letter it        writer/refused-row-search.ts, writer/dead-letter-rows.ts
+ * 8. search for a refused row, dead-letter it        writer/refused-row-search.ts, writer/dead-letter-refused-rows.ts
  * 9. record progress, acknowledge                    writer/partition-progress.ts
  *
  * Steps 3 to 9 of a partition follow each other in writer/partition-session.ts, which writer/run-partition.ts runs.

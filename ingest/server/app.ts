@@ -1,6 +1,6 @@
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
-import { type HealthOptions, healthRoutes } from '../../platform/health.ts'
+import { type HealthOptions, healthRoutes } from '../../platform/health-and-readiness.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
 import { normaliseContentType } from '../../http-body/read-body.ts'
 import type { Logger } from '../../platform/logger.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ProcessPhase } from '../../platform/health.ts'
+import type { ProcessPhase } from '../../platform/health-and-readiness.ts'
 import { createPipelineMetrics } from '../metrics.ts'
 import { PartitionState } from '../partitions/partition-state.ts'
 import { describeHealth, type PipelineState, startHealthServer } from './health-server.ts'

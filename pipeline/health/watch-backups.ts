@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { type BackupSummary, readBackupSummary } from '../../platform/backup-records.ts'
-import type { HealthPart } from '../../platform/health.ts'
+import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'

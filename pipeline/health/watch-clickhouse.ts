@@ -1,7 +1,7 @@
 /** Watches the disks and the parts of ClickHouse. */
 import type { Logger } from 'pino'
 import { type ClickHouse, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { HealthPart } from '../../platform/health.ts'
+import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 

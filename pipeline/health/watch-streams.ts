@@ -1,7 +1,7 @@
 /** Watches the streams of NATS: how much waits and for how long, what vanished, how full the dead-letter stream is. */
 import { jetstreamManager, type StreamState } from '@nats-io/jetstream'
 import { type DeadLetterFill, NEARLY_FULL, readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
-import type { HealthPart } from '../../platform/health.ts'
+import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'

@@ -1,5 +1,5 @@
 /** How far the watermark is behind, and what it waits for, for people. */
-import type { HealthPart } from '../../platform/health.ts'
+import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import type { IngestEntries, IngestEntry } from './ingest-entries.ts'
 import type { StreamPosition } from './watermark-proof.ts'
 

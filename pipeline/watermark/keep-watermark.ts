@@ -2,7 +2,7 @@
 import type { JetStreamManager } from '@nats-io/jetstream'
 import type { KV } from '@nats-io/kv'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { HealthPart } from '../../platform/health.ts'
+import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'

@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
-import type { HealthReport } from '../health.ts'
+import type { HealthReport } from '../health-and-readiness.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { createTestApi, type TestApi } from '../../api/testing/create-test-api.ts'
-import { rollUpDefinitions } from '../../pipeline/definitions/roll-up.ts'
+import { rollUpDefinitions } from '../../pipeline/definitions/roll-up-definitions.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'

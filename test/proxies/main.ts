@@ -9,7 +9,7 @@ import https from 'node:https'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
-import { HEALTH_PATHS } from '../../platform/health.ts'
+import { HEALTH_PATHS } from '../../platform/health-and-readiness.ts'
 import { startStack } from '../start-stack.ts'
 import { CERTIFICATES, findProxy, type Proxy, PROXIES, startProxy } from './start-proxy.ts'
 

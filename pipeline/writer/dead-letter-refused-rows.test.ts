@@ -7,7 +7,7 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { createPipelineMetrics } from '../metrics.ts'
 import type { Partition } from '../partitions/event-partitions.ts'
 import { PartitionState } from '../partitions/partition-state.ts'
-import { deadLetterRows } from './dead-letter-rows.ts'
+import { deadLetterRows } from './dead-letter-refused-rows.ts'
 import type { PartitionMessage } from './partition-reader.ts'
 
 t.test('keeps what it cannot dead-letter: it waits while no stream takes the dead letter, and reports that when it stops', async (t) => {

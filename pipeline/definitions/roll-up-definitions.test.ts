@@ -4,7 +4,7 @@ import { createMetrics } from '../../platform/metrics.ts'
 import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { rollUpDefinitions, startRollUp } from './roll-up.ts'
+import { rollUpDefinitions, startRollUp } from './roll-up-definitions.ts'
 
 const DAY_MS = 86_400_000
 

@@ -1,6 +1,6 @@
 import fastify from 'fastify'
 import t from 'tap'
-import { BEHIND_MS, checkService, healthRoutes, healthStatusCode, reportHealth, type ProcessPhase } from './health.ts'
+import { BEHIND_MS, checkService, healthRoutes, healthStatusCode, reportHealth, type ProcessPhase } from './health-and-readiness.ts'
 import { createMetrics } from './metrics.ts'
 
 t.test('names what is stuck, the service before the stages that wait for it', async (t) => {
