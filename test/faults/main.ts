@@ -76,7 +76,7 @@ const options = new Command('npm run faults --')
 if (options.list === true) {
   for (const { name, what } of [...FAULTS, ...NATS_CLUSTER_FAULTS]) process.stdout.write(`${name.padEnd(24)}${what}\n`)
 } else {
-  // Not left to the event loop: a client that still looks for a server that is gone would keep a failed run from ending.
+  // Not left to the event loop: a client that still looks for a server that is gone would keep a failed run alive.
   process.exit(await enterMountNamespace() ?? await run())
 }
 
