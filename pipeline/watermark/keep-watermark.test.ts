@@ -144,8 +144,8 @@ t.test('a keeper that takes over continues what the table says', async (t) => {
 t.test('a table that lost its rows, as in a restart, is told again', async (t) => {
   const next = keep()
   await waitFor(() => next.parts()[0]?.completeThrough === new Date(START + 200_200).toISOString())
+  // It may be told again before anybody could see the empty table.
   await clickhouse.command({ query: 'TRUNCATE TABLE watermark_reached' })
-  t.same(await read(), [])
   await waitFor(async () => await isAt(START + 200_200))
   await next.stop()
 })
