@@ -45,6 +45,9 @@ const RECEIPTS = 200
 /** Calm between two faults of a long run and of a short one, so that the next one meets a system at work. */
 const CALM_MS = { long: 1000, short: 250 }
 
+/** Interval between two rounds of claims while the watermark is tampered with, in milliseconds. */
+const TAMPERED_CLAIM_MS = 200
+
 /**
  * Injects faults in random order under load for the given time, heals everything, drains, and compares what the clients
  * know with what is stored.
@@ -55,7 +58,9 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
     ports: system.ingest.map(({ port }) => port), apiKey: FAULT_PROJECT_KEY,
     eventsPerSecond: options.eventsPerSecond, random
   })
-  const watermark = watchWatermark(system, load.ledger)
+  // What is tampered with has to be heard, however short the run is.
+  const claimMs = options.tamperWatermark === true ? TAMPERED_CLAIM_MS : undefined
+  const watermark = watchWatermark(system, load.ledger, claimMs)
   const tampering = options.tamperWatermark === true ? tamperWithWatermark(system) : null
   const startedAt = performance.now()
   const rows = new Map<string, FaultRow>()

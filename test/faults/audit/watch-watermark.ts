@@ -49,8 +49,10 @@ const COUNT_BEFORE = 'SELECT toUInt32(count()) AS rows FROM events WHERE receive
  * Samples the watermark ten times a second until stopped, each time with the number of rows before it. An hour that is
  * complete must not change: in the end there must be as many rows before each of these watermarks. The same every two
  * seconds for what the API, the status and the metric say.
+ *
+ * @param claimMs  Interval between two rounds of claims.
  */
-export function watchWatermark (system: FaultSystem, ledger: Pick<LoadLedger, 'phases'>): {
+export function watchWatermark (system: FaultSystem, ledger: Pick<LoadLedger, 'phases'>, claimMs = CLAIM_MS): {
   stop: () => Promise<void>
   /** Compares with what is stored now. To be called when everything is stored, and nothing was replayed. */
   compare: () => Promise<WatermarkAudit>
@@ -90,7 +92,7 @@ export function watchWatermark (system: FaultSystem, ledger: Pick<LoadLedger, 'p
   async function runClaims (): Promise<void> {
     while (!stopped.signal.aborted) {
       await collectClaims().catch(() => {})
-      await delay(CLAIM_MS, undefined, { signal: stopped.signal }).catch(() => {})
+      await delay(claimMs, undefined, { signal: stopped.signal }).catch(() => {})
     }
   }
 
