@@ -96,7 +96,7 @@ function promoted (p: Record<string, unknown>): string[] {
   return [
     text(p.$session_id), text(p.$window_id), '', text(p.$current_url), text(p.$host), text(p.$pathname),
     text(p.$referring_domain), '', text(p.$browser), text(p.$browser_version), text(p.$os), text(p.$device_type),
-    text(p.$lib), text(p.$lib_version), text(p.utm_source), '', '', '', '', ''
+    text(p.$lib), text(p.$lib_version), text(p.utm_source), '', '', '', '', '', ''
   ]
 }
 

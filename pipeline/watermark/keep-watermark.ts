@@ -15,8 +15,11 @@ import { describeWatermark, watermarkPart, type WatermarkState } from './describ
 import { IngestEntries } from './ingest-entries.ts'
 import { type StreamPosition, WatermarkProof } from './watermark-proof.ts'
 
-/** Interval of the rounds while events come, in milliseconds: a question to ingest, one about the stream, and a row. */
-const BUSY_MS = 200
+/**
+ * Interval of the rounds while events come, in milliseconds: a question to ingest, one about the stream, and a row.
+ * At 20,000 events/s the p99 of the lag was 1.56 s with 200 and 1.32 s with 100 (`npm run bench -- watermark`).
+ */
+const BUSY_MS = 100
 
 /** Interval of the rounds while nothing comes, in milliseconds. */
 const REST_MS = 1000
