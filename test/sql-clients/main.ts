@@ -1,6 +1,7 @@
 /**
  * `npm run test:sql-clients`: the clients of ClickHouse that people already have, unmodified, at pinned versions,
- * against the embedded server. They are installed at the first run (22 MB), apart from what Millrace itself needs.
+ * against the embedded server. They are installed at the first run (180 MB, most of it what Cube's driver brings),
+ * apart from what Millrace itself needs.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
@@ -123,6 +124,27 @@ void t.test('dbgate-plugin-clickhouse: shows the tables, views and rows of the d
   t.match(await driver.query(handle, COUNTS), { columns: [{ columnName: 'event' }, { columnName: 'n' }], rows: [{ event: 'paid', n: '5' }, { event: 'seen', n: '5' }] })
   t.match(await driver.query(handle, 'DROP TABLE events').catch((error: unknown) => error), { type: 'READONLY' })
   await driver.close(handle)
+})
+
+void t.test('@cubejs-backend/clickhouse-driver: queries, types, the schema and a stream, as Cube asks for them', async (t) => {
+  const { ClickHouseDriver } = require('@cubejs-backend/clickhouse-driver')
+  const driver = new ClickHouseDriver({
+    host: '127.0.0.1', port: server.port, username: 'analyst', password: TEST_PASSWORDS.analyst, database: 'millrace', dataSource: 'default'
+  })
+  await driver.testConnection()
+  const since = 'SELECT event, count() AS n FROM events WHERE timestamp >= parseDateTimeBestEffort(?) GROUP BY event ORDER BY event'
+
+  t.same(await driver.query(since, ['2026-01-31T12:00:05.000Z']), [{ event: 'paid', n: '3' }, { event: 'seen', n: '2' }])
+  t.same((await driver.tablesSchema()).millrace.events.map(({ name }: { name: string }) => name).sort(), ['event', 'n', 'timestamp', 'uuid'])
+  t.same(await driver.queryColumnTypes('SELECT event, n, timestamp FROM events', []), [
+    { name: 'event', type: 'text' }, { name: 'n', type: 'bigint' }, { name: 'timestamp', type: 'timestamp' }
+  ])
+  const { rowStream } = await driver.stream('SELECT event, n FROM events ORDER BY n', [], { highWaterMark: 10 })
+  const rows: { n: string }[] = []
+  for await (const row of rowStream) rows.push(row)
+  t.same(rows.map(({ n }) => Number(n)), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+  await t.rejects(driver.query('DROP TABLE events', []), { message: /readonly/ })
+  await driver.release()
 })
 
 // Idle sockets of the clients would keep the file from ending by itself.
