@@ -1,6 +1,6 @@
 /**
  * Remembers the answers of a function that costs more than a look-up, in bounded memory. When the younger of two
- * generations is full it becomes the older one, whose unused entries are forgotten: a client that asks for ever new
+ * generations is full it becomes the older one, whose unused entries are forgotten: a client that always asks for new
  * keys neither fills the memory nor pushes out those in use.
  *
  * @param size  Entries of a generation.

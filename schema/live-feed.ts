@@ -109,7 +109,7 @@ export function decodeFates (message: Uint8Array): Fates | null {
   return { fate, at: bytes.readDoubleLE(1), fingerprints: bytes.subarray(FATES_HEADER_BYTES) }
 }
 
-/** @returns null when the value is no notice: whoever may write to the subject cannot do more than watch. */
+/** @returns null when the value is no notice: anyone who may write to the subject cannot do more than watch. */
 export function readWatchNotice (value: unknown): WatchNotice | null {
   const { id, project, event, distinctId, leaseMs } = (value ?? {}) as Partial<Record<keyof WatchNotice, unknown>>
   const isGood = typeof id === 'string' && WATCH_ID.test(id) && typeof project === 'number' &&

@@ -63,7 +63,7 @@ const read = { scope: 'user:read' } as const
 const write = { scope: 'user:write' } as const
 
 /**
- * Personal keys. A key makes, rotates and revokes only keys that may do no more than itself: whoever gets hold of a
+ * Personal keys. A key makes, rotates and revokes only keys that may do no more than itself: anyone who gets hold of a
  * limited one can neither widen it nor lock an administrator out. It sees those of its own user; one with the scope `*`
  * for all projects sees and makes those of everybody.
  */

@@ -62,7 +62,7 @@ export function addServiceCommands (program: Command, context: CliContext): void
 export function renderUnit ({ run, user, node, entry, folders: { dataDir, backups } = {} }: ServiceOptions): string {
   const name = nameOf(run)
   const mayRead = [node, entry, dataDir, backups].some((file) => file !== undefined && isBelowHome(file))
-  // Started on the empty folder of a disk that is not mounted, it would begin anew there.
+  // Started on the empty folder of a disk that is not mounted, it would begin again there.
   const mounts = dataDir === undefined ? '' : `RequiresMountsFor=${quote(dataDir)}\n`
   const writable = [...dataDir === undefined ? [] : [quote(dataDir)], ...backups === undefined ? [] : [quote(backups, '-')]]
   return `[Unit]

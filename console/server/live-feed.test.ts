@@ -66,7 +66,7 @@ t.test('a watcher sees what arrives for it and what became of it, and exact coun
   isReading = true
   report('one', 2, [arrived('f')])
   await waitFor(() => last().matched === 11)
-  t.ok(last().shown < 6, 'what came while nobody read is counted, and not kept; a count that begins anew is added')
+  t.ok(last().shown < 6, 'what came while nobody read is counted, and not kept; a count that begins again is added')
 
   close()
   await waitFor(() => watches().length === 0)

@@ -83,7 +83,7 @@ export class LiveFeeds {
     void this.#follow(connection)
   }
 
-  /** Whoever was told of a watch forgot it when the connection was lost. */
+  /** A process that was told of a watch forgot it when the connection was lost. */
   async #follow (connection: NatsConnection): Promise<void> {
     for await (const { type } of connection.status()) {
       if (type !== 'disconnect' && type !== 'reconnect' && type !== 'close') continue
@@ -176,7 +176,7 @@ class Feed {
   }
 
   #arrive ({ from, matched, events }: ArrivedEvents): void {
-    // A count below the last one begins anew: the process had forgotten the watch.
+    // A count below the last one begins again: the process had forgotten the watch.
     const last = this.#counts.get(from) ?? 0
     this.#matched += matched >= last ? matched - last : matched
     this.#counts.set(from, matched)

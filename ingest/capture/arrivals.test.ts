@@ -80,7 +80,7 @@ t.test('each watch sees what it asked for', async (t) => {
   t.same(seen.map(({ watchId, matched }) => [watchId, matched]), [['w', 3], ['paid', 1], ['bob', 2], ['other', 0]])
 })
 
-t.test('counts all of many events and shows some, and begins anew when they were taken', async (t) => {
+t.test('counts all of many events and shows some, and begins again when they were taken', async (t) => {
   const arrivals = new ArrivalCollector(() => null)
   arrivals.setWatches([everything])
   const context = {

@@ -100,7 +100,7 @@ export class ArrivalCollector {
     }
   }
 
-  /** Takes what was collected, and begins anew. */
+  /** Takes what was collected, and begins again. */
   take (): Arrivals {
     const taken = this.#seen.map(({ watch, matched, events }) => ({ watchId: watch.id, matched, events }))
     for (const seen of this.#seen) Object.assign(seen, { matched: 0, events: [] })

@@ -17,7 +17,7 @@ import type { PublishedThrough } from './published-through.ts'
 import type { StreamLink } from './stream-link.ts'
 
 /** Interval in which it is looked whether the entry is still right, in milliseconds. */
-const LOOK_MS = 500
+const POLL_INTERVAL_MS = 500
 
 /** While something waits in the spool, its entry says how much, so often: in milliseconds. */
 const SPOOLING_MS = 1000
@@ -91,7 +91,7 @@ export class Presence {
     // that is further behind is given what was announced.
     const earlyMs = this.#options.publishedThrough.receivedAt() - this.#options.clock.now()
     if (earlyMs > 0 && earlyMs <= ANNOUNCE_AHEAD_MS) await delay(earlyMs)
-    this.#timer = setInterval(() => this.#look(), LOOK_MS)
+    this.#timer = setInterval(() => this.#poll(), POLL_INTERVAL_MS)
     this.#timer.unref()
   }
 
@@ -115,7 +115,7 @@ export class Presence {
     await removeEntry(await this.#openBucket(), folder, await spoolFolderId(folder))
   }
 
-  #look (): void {
+  #poll (): void {
     const { spool: { isSettled }, clock } = this.#options
     // Which of both clocks is right is seen in what NATS stores now.
     if (clock.isHeld) this.#comparedAt = -Infinity
@@ -135,7 +135,7 @@ export class Presence {
     try {
       ask.respond(JSON.stringify(position))
     } catch {
-      // The connection closes: whoever asked asks again.
+      // The connection closes: anyone who asked asks again.
     }
   }
 

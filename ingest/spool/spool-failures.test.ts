@@ -143,7 +143,7 @@ t.test('a message that no stream takes is moved to a file of its own', async (t)
   t.ok(spool.isEmpty && !spool.isSettled, 'the watermark does not pass it')
 })
 
-t.test('a message that no stream took is tried again by whoever opens the folder next', async (t) => {
+t.test('a message that no stream took is tried again by the process that opens the folder next', async (t) => {
   const root = await createRoot(t)
   const first = await openSpool(root)
   await first.writeRefusedRecord(buildMessage('huge', 5000), 'too large')

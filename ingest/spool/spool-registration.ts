@@ -20,7 +20,7 @@ export type SpoolRegistration = 'unregistered' | 'registered' | 'retiring'
 const ID_FILE = 'id'
 const STATE_FILE = 'registration'
 
-/** The id of a folder, for as long as the folder exists. Only whoever has its lock may ask. */
+/** The id of a folder, for as long as the folder exists. Only the process that has its lock may ask. */
 export async function spoolFolderId (folder: string): Promise<string> {
   const known = await readIfThere(path.join(folder, ID_FILE))
   if (/^[0-9a-f]{16}$/.test(known)) return known

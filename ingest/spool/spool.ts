@@ -106,7 +106,7 @@ export class Spool {
 
   /**
    * Puts a message that the stream does not take, while it takes others, into a file of its own beside the segments,
-   * so that it does not block the others and is not lost. Whoever opens the folder next tries it again: a server with
+   * so that it does not block the others and is not lost. Who opens the folder next tries it again: a server with
    * a larger `max_payload` takes it, or a stream with room.
    *
    * @param why  For the log.

@@ -95,7 +95,7 @@ t.test('an entry leaves the record when the table has it and its minute is over,
   t.same(prune(false, true), ['1:90', '1:100'])
 })
 
-t.test('books open anew where a version without books went on, or where an insert was under way when the stream was lost', async (t) => {
+t.test('books open again where a version without books went on, or where an insert was under way when the stream was lost', async (t) => {
   const now = 100 * MINUTE_MS
   const record: Recorded = { ...emptyRecord(5), done: 7, ledger: { openedAt: 5, done: 7, doneRows: 0, entries: {} } }
 

@@ -29,7 +29,7 @@ export function openLedger ({ done, doneRows }: { done: number, doneRows: number
 
 /**
  * The books of a record that is taken over. Where a version without books went on in between, its counts are missing:
- * the books open anew, and their entries stay to be written.
+ * the books open again, and their entries stay to be written.
  */
 export function adoptLedger (record: LedgerPosition, now: number): PartitionLedger {
   const { ledger, done, doneRows } = record

@@ -20,7 +20,7 @@ export function createInsertLedgerRows (clickhouse: ClickHouse): InsertLedgerRow
 }
 
 /**
- * Pause between two inserts of a partition, in milliseconds. Whoever checks the books reads what is not yet written
+ * Pause between two inserts of a partition, in milliseconds. Anyone who checks the books reads what is not yet written
  * from the record, so only the view is behind.
  */
 const INTERVAL_MS = 10_000

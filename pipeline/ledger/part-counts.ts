@@ -7,7 +7,7 @@ import { ledgerKey } from '../../schema/ledger.ts'
 /** Parts of one query: their names are sent in the URL. */
 const PARTS_PER_QUERY = 500
 
-/** How often the count begins anew because merges replaced parts while they were counted. */
+/** How often the count begins again because merges replaced parts while they were counted. */
 const MAX_TRIES = 8
 
 /** Project, minute and rows, one after the other: 12 bytes each. */

@@ -69,7 +69,7 @@ export class OrderedPulls {
   #pullBytes: number
   /** When the pull under way was sent, epoch milliseconds. */
   #pulledAt = 0
-  /** Beats since the last sign of life. Not a time: in a process that stood still, the server was not silent. */
+  /** Beats since the last message or heartbeat. Not a time: if this process stood still, the server was not silent. */
   #silentBeats = 0
   #wake: (() => void) | null = null
 

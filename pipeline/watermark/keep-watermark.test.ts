@@ -93,7 +93,7 @@ t.test('it goes on when the entry is removed, and an entry that vanished otherwi
   await say('c', START + 91_000)
   await say('a', START + 92_000)
   await waitFor(async () => await isAt(START + 91_000))
-  // As a bucket that was made anew: no sign of a removal.
+  // As a bucket that was re-created: no sign of a removal.
   const { state } = await manager.streams.info('KV_millrace_ingest', { subjects_filter: '>' })
   t.ok(Object.keys(state.subjects ?? {}).some((subject) => subject.endsWith('spool.c')))
   await manager.streams.purge('KV_millrace_ingest', { filter: '$KV.millrace_ingest.spool.c' })

@@ -96,7 +96,7 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   }
 
   async function round (): Promise<void> {
-    // Without NATS nobody knows who keeps it: whoever did goes on saying that it stands still.
+    // Without NATS nobody knows who keeps it: the one that did goes on saying that it stands still.
     isKeeping = leads() ?? isKeeping
     if (!isKeeping) {
       proof = new WatermarkProof()

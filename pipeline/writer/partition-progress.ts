@@ -93,7 +93,7 @@ export class PartitionProgress {
     if (ledger !== this.#next.ledger) this.#next = { ...this.#next, ledger }
   }
 
-  /** The books cannot tell what is stored of the last minutes: they begin anew, and those are not compared. */
+  /** The books cannot tell what is stored of the last minutes: they begin again, and those are not compared. */
   reopenLedger (): void {
     const { entries } = adoptLedger(this.#next, Date.now())
     this.#next = { ...this.#next, ledger: { ...openLedger(this.#next, Date.now()), entries } }

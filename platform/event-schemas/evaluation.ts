@@ -72,7 +72,7 @@ const LARGEST_64_BITS = 2n ** 64n - 1n
 const SMALLEST_64_BITS = -(2n ** 63n)
 
 /**
- * A value as whoever parses the stored JSON reads it: a check of stored events then says what the check at ingest said.
+ * A value as a reader of the stored JSON has it: a check of stored events then says what the check at ingest said.
  * Exact numbers become doubles; whole numbers of more than 64 bits are stored as the text of their digits
  * (`http-body/stringify-json.ts`).
  */

@@ -8,7 +8,7 @@ import type { NatsConnection } from './connect-nats.ts'
 
 /**
  * How long a request to JetStream may take, in milliseconds. One that a leader took with it into its death is never
- * answered, and whoever waits for it waits in vain: the client's own 5 s are added to those of the election (4 to 9 s).
+ * answered, and waiting for it is in vain: the client's own 5 s are added to those of the election (4 to 9 s).
  */
 const REQUEST_TIMEOUT_MS = 2500
 

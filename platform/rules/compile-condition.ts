@@ -132,7 +132,7 @@ const FREE_LENGTH = 64
 /** The texts of objects and lists, which several rules may ask for. */
 const texts = new WeakMap<object, string>()
 
-/** A value as it is compared: as whoever reads it from the table has it; of objects and lists the JSON text. */
+/** A value as it is compared: as a reader of the table has it; of objects and lists the JSON text. */
 function comparable (actual: unknown): unknown {
   if (typeof actual === 'string') return actual.isWellFormed() ? actual : actual.toWellFormed()
   const value = storedValue(actual)

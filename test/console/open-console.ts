@@ -41,7 +41,7 @@ export async function openConsole (t: TestContext, env: Record<string, string> =
   return { stack, browser, context, open: async (path) => await openPage(context, stack.url, path) }
 }
 
-/** Opens an address of the console, whoever is logged in. */
+/** Opens an address of the console, with any login. */
 export async function openPage (context: BrowserContext, url: string, path: string): Promise<Watched> {
   const page = await context.newPage()
   const problems: string[] = []

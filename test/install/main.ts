@@ -166,7 +166,7 @@ async function runLine (command: string, shell: Shell, ports: Record<string, str
   const isStart = line.endsWith(' start')
   const startedAt = performance.now()
   const { code, printed } = await shell.run(line, {
-    // In the clone, which belongs to whoever runs this.
+    // In the clone, which belongs to the user who runs this.
     isRoot: line === 'npm pack',
     until: isStart
       ? (printed) => printed.includes('Millrace is ready')

@@ -15,7 +15,7 @@ const manifest = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8'
   version: string, dependencies: Record<string, string>
 }
 
-// Below the clone, so that the dependencies are found in its node_modules; `npm run check:package` installs them anew.
+// Below the clone, so that the dependencies are found in its node_modules; `npm run check:package` installs them again.
 await mkdir(path.join(ROOT, '.tap'), { recursive: true })
 const folder = await mkdtemp(path.join(ROOT, '.tap', 'package-'))
 t.teardown(async () => { await rm(folder, { recursive: true, force: true }) })

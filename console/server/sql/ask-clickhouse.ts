@@ -77,7 +77,7 @@ function requestSettings ({ queryId, format, logComment }: AnalystQuery): Record
     log_comment: logComment,
     send_progress_in_http_headers: '1',
     http_headers_progress_interval_ms: String(PROGRESS_EVERY_MS),
-    // A result goes out as it comes: whoever closes the connection need not wait for its end.
+    // A result goes out as it comes: anyone who closes the connection need not wait for its end.
     wait_end_of_query: '0',
     // On a server; the embedded one always does.
     cancel_http_readonly_queries_on_client_close: '1'

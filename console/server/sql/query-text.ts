@@ -1,7 +1,7 @@
 import { type SqlToken, tokenizeSql } from '../../../schema/clickhouse-sql.ts'
 
 /**
- * A query as ClickHouse gets it: a closing `FORMAT name` and semicolons become blanks, because whoever asks chooses the
+ * A query as ClickHouse gets it: a closing `FORMAT name` and semicolons become blanks, because the asker chooses the
  * format, and positions in errors stay true.
  */
 export function blankFormat (query: string): string {

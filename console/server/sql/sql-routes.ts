@@ -86,7 +86,7 @@ export async function sqlRoutes (app: FastifyInstance, options: SqlRoutesOptions
     const query = begin(key, MAX_SECONDS)
     const { max_rows: maxRows = DEFAULT_ROWS } = request.body
     const stream = new PassThrough()
-    // Whoever leaves, or presses Cancel, closes the connection.
+    // Anyone who leaves, or presses Cancel, closes the connection.
     stream.once('close', query.cancel)
     void answerQuery({ clickhouse, asked: toAnalystQuery(request.body, key), maxRows, stream, signal: query.signal })
       .catch((err: unknown) => { if (!stream.destroyed) request.log.error({ err }, 'a query of the console failed unexpectedly') })

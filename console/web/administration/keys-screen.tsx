@@ -125,7 +125,7 @@ function ChangeDialog ({ of: key, what, onClose, onMade, onRevoked }: ChangeProp
           onRevoked()
         }}
       >
-        <p>Whoever uses it is refused within a second, for good.</p>
+        <p>Anyone who uses it is refused within a second, for good.</p>
         {key.is_current && <p class='error'>It is the key that you are logged in with: you will be logged out.</p>}
       </Confirm>
       )

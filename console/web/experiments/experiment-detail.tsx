@@ -12,7 +12,7 @@ const pathOf = (id: number | string): string => `/api/projects/${projectId.value
 
 /** What can be done with an experiment, by its state, and what that does. */
 const STEPS: Record<string, { name: string, what: string, fields: () => object }[]> = {
-  draft: [{ name: 'Launch', what: 'The flag is turned on, and from now on whoever sees a variant counts. Variants cannot be changed while it runs.', fields: () => ({ start_date: new Date().toISOString() }) }],
+  draft: [{ name: 'Launch', what: 'The flag is turned on, and from now on everyone who sees a variant counts. Variants cannot be changed while it runs.', fields: () => ({ start_date: new Date().toISOString() }) }],
   planned: [{ name: 'Back to draft', what: 'The flag is off, unless another experiment runs on it.', fields: () => ({ start_date: null }) }],
   running: [{ name: 'End', what: 'What happens later does not count. The flag stays as it is: decide there what everybody gets.', fields: () => ({ end_date: new Date().toISOString() }) }],
   ended: [

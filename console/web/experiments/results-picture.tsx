@@ -101,7 +101,7 @@ function BarRow ({ bar, y, x }: { bar: Bar, y: number, x: (share: number) => num
   )
 }
 
-/** The days behind a fold: whoever stops at the first good day deceives himself, the always-valid p excepted. */
+/** The days behind a fold: anyone who stops at the first good day deceives himself, the always-valid p excepted. */
 function Days ({ result }: { result: Results }) {
   const others = result.variants.filter(({ key }) => key !== result.baseline)
   return (

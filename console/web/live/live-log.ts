@@ -41,7 +41,7 @@ export class LiveLog {
     return this.#events
   }
 
-  /** A feed begins, perhaps after another: its numbers begin anew, and what waits is not followed any more. */
+  /** A feed begins, perhaps after another: its numbers begin again, and what waits is not followed any more. */
   beginFeed (): void {
     this.#feeds++
     for (const event of this.#byNumber.values()) {

@@ -78,7 +78,7 @@ export async function waitUntilReady (child: ManagedProcess, options: WaitUntilR
 
 /**
  * Asks a service by HTTP, on a connection of its own: one that is kept open leads to the same process again where two
- * share a port. Written by hand, because whoever imports `node:http` holds 20 MB more (Node 26), and a supervisor holds
+ * share a port. Written by hand, because importing `node:http` takes 20 MB more (Node 26), and a supervisor holds
  * them for years.
  *
  * @throws when there is no answer within two seconds.

@@ -23,7 +23,7 @@ export interface PostgresOptions extends ServiceOptions {
   durable?: boolean
   /** Default 100. */
   maxConnections?: number
-  /** False leaves the database to whoever uses it first, by `ensureDatabase`. Default true. */
+  /** False leaves the database to the process that uses it first, by `ensureDatabase`. Default true. */
   createDatabase?: boolean
 }
 
