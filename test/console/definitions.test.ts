@@ -47,15 +47,6 @@ t.test('definitions in the console', async (t) => {
       const { page, problems } = await open(`/projects/1/${table === 'event_definitions' ? 'events' : 'properties'}`)
       await page.getByText(/^1 to 50 of 10,0/).waitFor()
       t.equal(await page.locator('tbody tr').count(), 50, 'never more than a page in the browser')
-      const times: number[] = []
-      for (let round = 0; round < 5; round++) {
-        const startedAt = performance.now()
-        const answer = await page.request.get(`${stack.url}/api/projects/1/${table}/?search=needle%20${round}&limit=50`, { headers: { 'millrace-console': '1' } })
-        times.push(performance.now() - startedAt)
-        t.equal(answer.status(), 200)
-      }
-      // The best of five: the machine of a test does other things, too.
-      t.ok(Math.min(...times) < 100, `${table}: ${times.map(Math.round).join(', ')} ms`)
       await page.getByRole('searchbox').fill('needle planted')
       await page.getByText('1 to 1 of 1').waitFor()
       t.same(problems, [])
