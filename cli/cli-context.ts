@@ -100,8 +100,10 @@ export function createCliContext (world: CliWorld): CliContext {
     exitCode: 0,
     async postgres (use = {}) {
       const url = await findAddress(world.env, 'DATABASE_URL')
+      // A command waits for a slow server as long as it was told; only one that shows what is unavailable does not.
+      const patience = use.isWatched === false ? {} : { connectTimeoutMs: context.timeoutMs }
       // Retention works beside the transaction that holds its lock.
-      const sql = connectPostgres({ url, max: 2, pipeline: false })
+      const sql = connectPostgres({ url, max: 2, pipeline: false, ...patience })
       // A connection of its own, because that of the command may be busy for long.
       const pinging = connectPostgres({ url, max: 1 })
       watch('postgres', use, async () => await pinging`SELECT 1`)

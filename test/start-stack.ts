@@ -68,7 +68,7 @@ export async function startStack (options: { env?: Record<string, string> } = {}
       throw new Error(`the stack did not become ready; it printed:\n${printed}`, { cause })
     })
   const clickhouse = createClient({ url: clickhouseUrl })
-  const sql = connectPostgres({ url: databaseUrl, max: 2 })
+  const sql = connectPostgres({ url: databaseUrl, max: 2, connectTimeoutMs: READY_TIMEOUT_MS })
   return {
     url,
     projectApiKey,

@@ -218,6 +218,28 @@ t.test('gives up a server that says nothing for longer than a statement may take
   t.same(await sql`SELECT 5 AS answer`, [{ answer: 5 }])
 })
 
+t.test('gives up a server that says nothing while a connection is made, and no other', { timeout: 20_000 }, async (t) => {
+  const { url } = await createTestPostgres(t)
+  const proxy = await startTcpFaultProxy({ port: Number(new URL(url).port) })
+  t.teardown(() => proxy.close())
+  const through = new URL(url)
+  through.port = String(proxy.port)
+  const open = (connectTimeoutMs: number): Sql => {
+    const sql = connectPostgres({ url: through.href, max: 1, connectTimeoutMs })
+    t.teardown(() => sql.end({ timeout: 0.1 }))
+    return sql
+  }
+  proxy.set('stall')
+  await t.rejects(open(300)`SELECT 1`, { code: 'MILLRACE_POSTGRES_CONNECTION_LOST', message: /says nothing for 300 ms/ })
+
+  proxy.set('pass')
+  const beside = open(300)`SELECT 2 AS answer`.execute()
+  // The connection is asked for, and then this process does something else for longer than the server may be silent.
+  const busyUntil = performance.now() + 900
+  while (performance.now() < busyUntil);
+  t.same(await beside, [{ answer: 2 }])
+})
+
 t.test('puts statements into statements, with rows, columns and values of every kind', async (t) => {
   const { sql } = await createTestPostgres(t)
   await sql`CREATE TABLE things (id bigint, "odd ""name" text, tags text[], about jsonb, made timestamptz, day date, raw bytea)`

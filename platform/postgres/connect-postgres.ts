@@ -50,9 +50,13 @@ export interface PostgresOptions {
   url: string
   max?: number
   pipeline?: boolean
+  connectTimeoutMs?: number
   statementTimeoutMs?: number
   logger?: Logger | undefined
 }
+
+/** A server that is unavailable must be noticed well inside the 3 s after which flag clients give up. */
+export const CONNECT_TIMEOUT_MS = 2000
 
 /**
  * Opens the pool for the metadata. Connections are made on first use, so this never throws for an absent server.
@@ -62,11 +66,13 @@ export interface PostgresOptions {
  * @param options.url        `postgres://user:password@host:port/database`, TLS by `?sslmode=verify-full`.
  * @param options.max        Connections at most; default 8.
  * @param options.pipeline   False for COPY, which the driver cannot send behind other statements; default true.
+ * @param options.connectTimeoutMs  How long the server may say nothing while a connection is made, in milliseconds:
+ *   then what waits for it fails with MILLRACE_POSTGRES_CONNECTION_LOST. Default {@link CONNECT_TIMEOUT_MS}.
  * @param options.statementTimeoutMs  Longest wait for the answer to a statement, in milliseconds: then it fails with
  *   MILLRACE_POSTGRES_CONNECTION_LOST, and its connection is closed. Default: none, as a backup may take its time.
  */
 export function connectPostgres (options: PostgresOptions): Sql {
-  const pool = createConnectionPool({ max: 8, pipeline: true, ...options })
+  const pool = createConnectionPool({ max: 8, pipeline: true, connectTimeoutMs: CONNECT_TIMEOUT_MS, ...options })
 
   async function send (connection: Connection, statement: Statement): Promise<Rows<any>> {
     const { text, values } = compile(statement)

@@ -35,11 +35,17 @@ export class PostgresConnectionError extends Error {
  * connections: an answer to 32 flag requests at once costs 8 writes, not 32.
  */
 export function createConnectionPool (
-  { url, max, pipeline, logger }: { url: string, max: number, pipeline: boolean, logger?: Logger | undefined }
+  { url, max, pipeline, connectTimeoutMs, logger }:
+  { url: string, max: number, pipeline: boolean, connectTimeoutMs: number, logger?: Logger | undefined }
 ): ConnectionPool {
   const pool = new pg.Pool({
     connectionString: url, max, pipeline, idleTimeoutMillis: 60_000, keepAlive: true, types: { getTypeParser },
-    Client: Connection
+    Client: class extends Connection {
+      constructor (config?: pg.ClientConfig) {
+        // The pool's own limit would count the wait for a free connection too.
+        super(config, connectTimeoutMs)
+      }
+    }
   })
   /** Statements under way by the connection that they share. */
   const shared = new Map<Connection, number>()
@@ -165,13 +171,14 @@ export class Connection extends pg.Client {
   isLost = false
   readonly #socket: net.Socket
 
-  constructor (config?: pg.ClientConfig) {
+  /** @param connectTimeoutMs  How long the server may say nothing until the connection stands, in milliseconds. */
+  constructor (config: pg.ClientConfig | undefined, connectTimeoutMs: number) {
     const socket = new BatchingSocket()
-    // A server that is unavailable must be noticed well inside the 3 s after which flag clients give up. The pool's own
-    // limit would count the wait for a free connection too.
-    super({ ...config, connectionTimeoutMillis: 2000, stream: () => socket })
+    super({ ...config, stream: () => socket })
     this.#socket = socket
     this.once('error', () => { this.isLost = true })
+    const watch = giveUpWhenSilent(socket, connectTimeoutMs)
+    this.once('connect', () => clearInterval(watch))
   }
 
   /** Closes it at once: the statements on it fail. */
@@ -179,6 +186,27 @@ export class Connection extends pg.Client {
     this.isLost = true
     this.#socket.destroy()
   }
+}
+
+/** How often it is looked whether a server has said something, in milliseconds. */
+const LOOK_MS = 50
+
+/**
+ * Destroys a socket whose server says nothing. Silence is counted in looks at it: while this process is busy with
+ * something else nobody looks, so what the server has said meanwhile is read before it is given up. A slow server that
+ * goes on talking is not given up either.
+ */
+function giveUpWhenSilent (socket: net.Socket, timeoutMs: number): NodeJS.Timeout {
+  let silentMs = 0
+  let heard = 0
+  const watch = setInterval(() => {
+    if (socket.bytesRead !== heard) silentMs = 0
+    heard = socket.bytesRead
+    silentMs += LOOK_MS
+    if (silentMs > timeoutMs) socket.destroy(new Error(`the server says nothing for ${timeoutMs} ms`))
+  }, LOOK_MS).unref()
+  socket.once('close', () => clearInterval(watch))
+  return watch
 }
 
 class BatchingSocket extends net.Socket {

@@ -11,6 +11,9 @@ export interface TestPostgres {
   sql: Sql
 }
 
+/** The limit of the API, for flags, is too short where files of tests start and copy databases beside each other. */
+const CONNECT_TIMEOUT_MS = 30_000
+
 /** Creates a migrated database for one test, on the Postgres of the run; it is dropped with the test. */
 export async function createTestPostgres (t: TestContext): Promise<TestPostgres> {
   const adminUrl = await askForService('postgres')
@@ -19,7 +22,7 @@ export async function createTestPostgres (t: TestContext): Promise<TestPostgres>
   await runAsAdmin(adminUrl, `CREATE DATABASE ${database} TEMPLATE ${TEMPLATE_DATABASE} STRATEGY FILE_COPY`)
   const url = new URL(adminUrl)
   url.pathname = `/${database}`
-  const sql = connectPostgres({ url: url.href, max: 4 })
+  const sql = connectPostgres({ url: url.href, max: 4, connectTimeoutMs: CONNECT_TIMEOUT_MS })
   t.teardown(async () => {
     await sql.end({ timeout: 1 })
     // FORCE: processes that the test started may still be connected.
@@ -29,7 +32,7 @@ export async function createTestPostgres (t: TestContext): Promise<TestPostgres>
 }
 
 async function runAsAdmin (url: string, statement: string): Promise<void> {
-  const admin = connectPostgres({ url, max: 1 })
+  const admin = connectPostgres({ url, max: 1, connectTimeoutMs: CONNECT_TIMEOUT_MS })
   try {
     await admin.unsafe(statement)
   } finally {

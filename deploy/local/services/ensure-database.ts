@@ -4,6 +4,9 @@ import { ServiceStartError } from '../processes/service.ts'
 /** SQLSTATE of a wrong password. */
 const WRONG_PASSWORD = '28P01'
 
+/** A server that has just started, on a machine on which everything starts, may take so long: in milliseconds. */
+const CONNECT_TIMEOUT_MS = 20_000
+
 /**
  * Creates the database that a URL names when it is missing, on an embedded Postgres.
  *
@@ -13,7 +16,7 @@ export async function ensureDatabase (url: string): Promise<void> {
   const maintenance = new URL(url)
   const database = maintenance.pathname.slice(1)
   maintenance.pathname = '/postgres'
-  const client = new Client({ connectionString: maintenance.href, connectionTimeoutMillis: 2000 })
+  const client = new Client({ connectionString: maintenance.href, connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
   try {
     await client.connect()
     const { rowCount } = await client.query('SELECT 1 FROM pg_database WHERE datname = $1', [database])
