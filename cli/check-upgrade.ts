@@ -7,7 +7,7 @@ import { readTier, type TierName, type TierUrls } from '../platform/status/read-
 import {
   type AppliedMigration, nameNewerVersion, readMigrations, selectPending
 } from '../schema/migrate/read-migrations.ts'
-import { hashFilesByHand, readSchemaVersion } from '../schema/migrate/schema-versions.ts'
+import { changedFilesByHand, readSchemaVersion } from '../schema/migrate/schema-versions.ts'
 import type { StreamLimits } from '../schema/streams.ts'
 import { compareVersions, readVersion } from '../schema/version.ts'
 
@@ -57,7 +57,6 @@ export async function checkUpgrade (connections: UpgradeConnections): Promise<Up
   const known = await readSchemaVersion(async (text) => ({ rows: await sql.unsafe(text) }))
   const migrations = await Promise.all([findPendingOfPostgres(sql), findPendingOfClickHouse(clickhouse)])
     .catch((error: unknown) => { throw nameNewerVersion(error, known?.version) })
-  const hashes = Object.entries(await hashFilesByHand())
   const readings = (['ingest', 'pipeline', 'api'] as const)
     .flatMap((tier) => tiers[tier].map(async (url) => await readTier(tier, url)))
   return {
@@ -69,7 +68,7 @@ export async function checkUpgrade (connections: UpgradeConnections): Promise<Up
     migrations: migrations.flat(),
     streams: await findStreamChanges(nats, streams),
     // Of a database without a record it is unknown: better once too often.
-    filesByHand: hashes.filter(([file, hash]) => known?.files[file] !== hash).map(([file]) => file)
+    filesByHand: await changedFilesByHand(known)
   }
 }
 

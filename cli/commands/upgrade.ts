@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { checkUpgrade, type UpgradePlan } from '../check-upgrade.ts'
 import { loadStreamLimits } from '../backup/load-backup.ts'
 import type { CliContext } from '../cli-context.ts'
+import { howToApply } from '../../schema/migrate/schema-versions.ts'
 import { collectStrings } from '../read-arguments.ts'
 import { JSON_OPTION, type Output } from '../terminal-output.ts'
 import { findTiers } from './status.ts'
@@ -56,7 +57,7 @@ function drawPlan (plan: UpgradePlan): string {
     ...list('by hand', filesByHand.map((file) => `${file}: ${howToApply(file)}`), 'nothing'),
     '',
     hasWork(plan)
-      ? `Next: a backup, "millrace migrate", then replace the processes: pipeline, api, ingest.${older.length > 0 ? ` ${older.length} of an older version still run.` : ''}`
+      ? `Next: a backup, "millrace migrate"${filesByHand.length > 0 ? ', what is by hand' : ''}, then replace the processes: pipeline, api, ingest.${older.length > 0 ? ` ${older.length} of an older version still run.` : ''}`
       : 'Nothing is to be done.',
     ''
   ].join('\n')
@@ -71,10 +72,4 @@ function describeWork (work: 'rows' | 'declaration', tables: readonly { table: s
   const named = tables.map(({ table, rows }) => `${table} (${Math.round(rows).toLocaleString('en')} rows)`).join(', ')
   if (work === 'declaration' || tables.length === 0) return named === '' ? 'something new' : `declarations only, of ${named}`
   return `reads or rewrites rows of ${named}`
-}
-
-function howToApply (file: string): string {
-  return file.includes('/nats/')
-    ? 'with logins of your own, put it beside nats.conf and reload nats-server'
-    : 'with logins of your own, "millrace logins create" after the migrations'
 }

@@ -4,7 +4,7 @@ import { Client } from 'pg'
 import type { ClickHouseTopology } from './clickhouse-topology.ts'
 import { migrateClickHouse } from './migrate-clickhouse.ts'
 import { type AppliedMigration, nameNewerVersion, readMigrations, selectPending } from './read-migrations.ts'
-import { readSchemaVersion, recordSchemaVersion } from './schema-versions.ts'
+import { changedFilesByHand, readSchemaVersion, recordSchemaVersion } from './schema-versions.ts'
 
 /** Any number, the same in every version: the advisory lock that makes migrating processes take turns. */
 const MIGRATION_LOCK = 4_725_371
@@ -18,6 +18,8 @@ export interface MigrateOptions {
   topology?: ClickHouseTopology
   /** Names of the migrations of an earlier version, whose data is about to be restored. Default: all. */
   only?: { postgres: readonly string[], clickhouse: readonly string[] }
+  /** Is told, once, which of `FILES_BY_HAND` are others than those of the version that migrated last. */
+  onFilesByHand?: (files: string[]) => void
 }
 
 /**
@@ -39,7 +41,12 @@ export async function migrateAll (options: MigrateOptions): Promise<string[]> {
     const postgres = await migratePostgres(client, options.only?.postgres).catch(nameVersion)
     const { clickhouseUrl, topology = {}, only } = options
     const clickhouse = await migrateClickHouse(clickhouseUrl, topology, only?.clickhouse).catch(nameVersion)
-    if (only === undefined) await recordSchemaVersion(query)
+    if (only === undefined) {
+      const changed = newest === undefined ? [] : await changedFilesByHand(newest)
+      await recordSchemaVersion(query)
+      // From here on they are those of the version that is recorded, whoever asks.
+      if (changed.length > 0) options.onFilesByHand?.(changed)
+    }
     return [...postgres.map((name) => `postgres/${name}`), ...clickhouse.map((name) => `clickhouse/${name}`)]
   } finally {
     // Ends the session and with it the lock.

@@ -35,6 +35,19 @@ export async function readSchemaVersion (query: Query): Promise<SchemaVersion | 
   }
 }
 
+/** Which of `FILES_BY_HAND` differ from those of the version that is recorded; of no record, all of them. */
+export async function changedFilesByHand (known: SchemaVersion | undefined): Promise<string[]> {
+  const hashes = Object.entries(await hashFilesByHand())
+  return hashes.filter(([file, hash]) => known?.files[file] !== hash).map(([file]) => file)
+}
+
+/** What an operator does with one of `FILES_BY_HAND`. */
+export function howToApply (file: string): string {
+  return file.includes('/nats/')
+    ? 'with logins of your own, put it beside nats.conf and reload nats-server, before the processes are replaced'
+    : 'with logins of your own, "millrace logins create" after the migrations'
+}
+
 /** Records that this version has migrated both databases; once, unless its files changed. */
 export async function recordSchemaVersion (query: Query): Promise<void> {
   if (!await hasTable(query)) return
@@ -50,7 +63,7 @@ async function hasTable (query: Query): Promise<boolean> {
 }
 
 /** SHA-256 of each of `FILES_BY_HAND` that this installation has. */
-export async function hashFilesByHand (): Promise<Record<string, string>> {
+async function hashFilesByHand (): Promise<Record<string, string>> {
   const hashes = await Promise.all(FILES_BY_HAND.map(async (file) => {
     const content = await findFile(file)
     return content === undefined ? [] : [[file, createHash('sha256').update(content).digest('hex')] as const]

@@ -42,6 +42,10 @@ t.test('an upgrade says what it will do, does it, and refuses to go back', async
     t.match(later, { databaseVersion: readVersion(), migrations: [], filesByHand: [] })
     await sql`UPDATE schema_versions SET files = files || '{"deploy/nats/permissions.conf": "of before"}'`
     t.match((await check()).out, /by hand +deploy\/nats\/permissions\.conf: .* reload nats-server/)
+    const told: string[] = []
+    const onFilesByHand = (files: string[]): void => { told.push(...files) }
+    for (let run = 0; run < 2; run++) await migrateAll({ ...urls, onFilesByHand })
+    t.same(told, ['deploy/nats/permissions.conf'], 'the migration, which records what is known, says it once')
   })
 
   await t.test('a newer database is refused by every program, with both versions', async (t) => {
