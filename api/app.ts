@@ -56,7 +56,7 @@ export interface ApiDeps {
   metrics: Metrics
   /** Flags of all projects, in memory. */
   definitions: DefinitionCache
-  /** Where mended events are sent to. */
+  /** Where corrected events are sent to. */
   ingestUrl: string
   /** The status of the whole installation, for the console. */
   status: () => Promise<Status>

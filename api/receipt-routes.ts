@@ -73,7 +73,7 @@ export async function receiptRoutes (
         type: 'object',
         required: ['distinct_id'],
         properties: {
-          distinct_id: { type: 'string', minLength: 1, description: 'As the SDK sent it; cut and mended as ingest does.' },
+          distinct_id: { type: 'string', minLength: 1, description: 'As the SDK sent it; truncated and made storable as ingest does.' },
           limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 }
         }
       },

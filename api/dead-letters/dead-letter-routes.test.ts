@@ -113,7 +113,7 @@ t.test('purges dead letters of the project, no more than were counted', async (t
   t.same(await left(), [1, 5])
 })
 
-t.test('sends a mended event on, when it is a new one that names its origin', async (t) => {
+t.test('sends a corrected event on, when it is a new one that names its origin', async (t) => {
   const { url } = await plantDeadLetters(t, [{ project: 1, uuid: '0193a5b2-7c1d-4e8f-9abc-000000000001' }, { project: 2 }])
   const api = await createApiWith(t, url)
   const good = { event: 'paid', distinct_id: 'ann', uuid: '0193a5b2-7c1d-4e8f-9abc-000000000002', properties: { $dead_letter_id: 1 } }

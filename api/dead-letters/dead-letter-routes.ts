@@ -114,7 +114,7 @@ export async function deadLetterRoutes (
   app.post<Params & { Body: { event: string } }>('/:id/resend', {
     config: write,
     schema: {
-      tags, summary: 'Send a mended event', params: idParams, body: resendBodySchema, response: { 200: resendResultSchema },
+      tags, summary: 'Send a corrected event', params: idParams, body: resendBodySchema, response: { 200: resendResultSchema },
       description: 'Sends a new event in place of a dead letter, which stays. Whether it was stored says its receipt.'
     }
   }, async (request) => {

@@ -1,4 +1,4 @@
-/** Dead letters in the console: found, opened, mended, purged and replayed by mouse and keyboard. */
+/** Dead letters in the console: found, opened, corrected, purged and replayed by mouse and keyboard. */
 import t from 'tap'
 import { encodePayload, makeEvent } from '../../pipeline/testing/publish-events.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
@@ -64,14 +64,14 @@ t.test('dead letters in the console', async (t) => {
     const editor = page.getByLabel('The event')
     const draft = await editor.inputValue()
     t.match(JSON.parse(draft), { event: 'paid', distinct_id: HOSTILE[1], properties: { $dead_letter_id: 4, plan: 'wrong' } })
-    await editor.fill(draft.replace('wrong', 'mended'))
+    await editor.fill(draft.replace('wrong', 'corrected'))
     await page.getByRole('button', { name: 'Send' }).click()
     await page.getByRole('button', { name: 'Ask again' }).waitFor()
     await waitFor(async () => {
       await page.getByRole('button', { name: 'Ask again' }).click()
       return await page.getByText('It is stored: analysts find it.').isVisible()
     })
-    t.match(await stack.select("SELECT JSONExtractInt(properties, '$dead_letter_id') AS origin FROM events WHERE properties LIKE '%mended%'"), [{ origin: '4' }])
+    t.match(await stack.select("SELECT JSONExtractInt(properties, '$dead_letter_id') AS origin FROM events WHERE properties LIKE '%corrected%'"), [{ origin: '4' }])
 
     await page.getByRole('link', { name: 'Dead letters' }).first().click()
     await row.getByRole('button', { name: /^Replay 2 of/ }).click()

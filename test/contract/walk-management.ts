@@ -211,10 +211,10 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', `~/dead_letters/${letter}/`), { status: 200, body: { error: 'planted' } })
     t.match(await client.call(t, 'POST', '~/dead_letters/replay/', { dry_run: true }), { status: 200, body: { matched: 1 } })
     t.match(await client.call(t, 'POST', '~/dead_letters/purge/', { dry_run: true }), { status: 200, body: { matched: 1 } })
-    const mended = JSON.stringify({
-      event: 'mended', distinct_id: 'someone', uuid: randomUUID(), properties: { $dead_letter_id: letter }
+    const corrected = JSON.stringify({
+      event: 'corrected', distinct_id: 'someone', uuid: randomUUID(), properties: { $dead_letter_id: letter }
     })
-    t.match(await client.call(t, 'POST', `~/dead_letters/${letter}/resend/`, { event: mended }), { status: 200 })
+    t.match(await client.call(t, 'POST', `~/dead_letters/${letter}/resend/`, { event: corrected }), { status: 200 })
     t.match(await client.call(t, 'POST', `~/dead_letters/${letter}/replay/`), { status: 200, body: { replayed: 1 } })
     await plantDeadLetter(stack)
     const [{ id: other }] = (await client.call(t, 'GET', '~/dead_letters/')).body.results

@@ -30,7 +30,7 @@ function Groups () {
   return (
     <section>
       <h1>Dead letters</h1>
-      <p class='hint'>Events that were accepted and could not be stored. Nothing is lost: mend the cause, then replay them.</p>
+      <p class='hint'>Events that were accepted and could not be stored. Nothing is lost: fix the cause, then replay them.</p>
       <div class='toolbar'>
         <label>
           Stage{' '}

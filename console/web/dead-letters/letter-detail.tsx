@@ -5,7 +5,7 @@ import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Failed, Show } from '../states.tsx'
-import { MendEvent } from './mend-event.tsx'
+import { EditEvent } from './edit-event.tsx'
 import { PurgeDialog } from './purge-dialog.tsx'
 import { fetchLetter, type OpenedDeadLetter, replay, STAGES } from './dead-letters.ts'
 
@@ -73,7 +73,7 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
           </p>
           )
         : <Json value={letter.content} />}
-      {may('dead_letter:write') && <MendEvent letter={letter} />}
+      {may('dead_letter:write') && <EditEvent letter={letter} />}
       <details>
         <summary>Headers of the message</summary>
         <Json value={letter.headers} />

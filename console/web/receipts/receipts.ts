@@ -39,9 +39,9 @@ export function explainReceipt (receipt: Receipt): string {
       const again = times === 0 ? '' : ` It came ${formatCount(times)} more ${times === 1 ? 'time' : 'times'}, and was counted once.`
       return `It is stored: analysts find it.${stored === null ? '' : ` It happened at ${formatTime(stored.timestamp)} UTC.`}${again}`
     }
-    case 'dead_letter': return `It could not be stored (${letter?.reason ?? 'no reason'}), and is kept as a dead letter: replay it when the cause is mended.`
+    case 'dead_letter': return `It could not be stored (${letter?.reason ?? 'no reason'}), and is kept as a dead letter: replay it when the cause is fixed.`
     case 'waiting': return `It waits in the stream${waiting === null ? '' : `, ${formatCount(waiting.messages_ahead)} messages before it`}: nothing is lost. See Health if it waits long.`
-    case 'dropped': return `It was answered with 200 and not stored: ${dropped?.reason ?? 'no reason'}. Mend what sends it; it cannot be replayed.`
+    case 'dropped': return `It was answered with 200 and not stored: ${dropped?.reason ?? 'no reason'}. Fix what sends it; it cannot be replayed.`
     case 'deleted': return describeDeleted(deleted)
     default: return describeUnknown(receipt.may_be_in, receipt.searched)
   }

@@ -3,10 +3,10 @@ import { ApiError } from '../api-client.ts'
 import { ReceiptOf } from '../receipts/receipt-view.tsx'
 import { may } from '../session.ts'
 import { type OpenedDeadLetter, resend } from './dead-letters.ts'
-import { draftEvent, makeUuid } from './mended-event.ts'
+import { draftEvent, makeUuid } from './edited-event.ts'
 
 /** Changes the event of a dead letter and sends it as a new one; the letter stays until it is purged. */
-export function MendEvent ({ letter }: { letter: OpenedDeadLetter }) {
+export function EditEvent ({ letter }: { letter: OpenedDeadLetter }) {
   const draft = useMemo(() => draftEvent(letter, makeUuid()), [letter.id])
   const [text, setText] = useState(draft ?? '')
   const [isBusy, setBusy] = useState(false)

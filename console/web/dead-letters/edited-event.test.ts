@@ -1,5 +1,5 @@
 import t from 'tap'
-import { draftEvent, makeUuid } from './mended-event.ts'
+import { draftEvent, makeUuid } from './edited-event.ts'
 
 const row = {
   event: 'it\'s "paid"', distinct_id: 'ann', timestamp: '2026-11-22T10:00:00.000Z', uuid: 'old', properties: '{"huge":12345678901234567890123,"a":1}'
@@ -16,7 +16,7 @@ t.test('a new event is drafted from a dead letter, with its origin and every dig
   t.end()
 })
 
-t.test('what is not one event cannot be mended so', (t) => {
+t.test('what is not one event cannot be edited so', (t) => {
   for (const content of [null, [], [row, row], { a: 1 }, [{ ...row, properties: 'none' }]]) {
     t.equal(draftEvent({ id: 7, stage: 'writer', content }, 'new'), null)
   }
