@@ -3,18 +3,20 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound } from '../http/errors.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
+import { assignNotes, refuseUnknownOwner } from './definition-notes.ts'
 import { type EventDefinition, type EventDefinitionChanges, findEventDefinition } from './event-definition.ts'
 
 /**
  * Changes the given fields only, so that concurrent changes of different fields are all kept. A computed value that is
  * replaced is marked, and the roll-up keeps it until an event of that name arrives.
  *
- * @throws {HttpError} 404; 400 `unique` when another definition has the new name.
+ * @throws {HttpError} 404; 400 `unique` when another definition has the new name, `does_not_exist` for an unknown owner.
  */
 export async function updateEventDefinition (
   sql: Sql, projectId: number, id: string, changes: EventDefinitionChanges
 ): Promise<EventDefinition> {
   const { name } = changes
+  await refuseUnknownOwner(sql, changes)
   const assignments = assignFields(sql, changes)
   if (name === undefined && assignments.length === 0) return await findEventDefinition(sql, projectId, id)
   try {
@@ -76,7 +78,8 @@ function assignFields (sql: Sql, changes: EventDefinitionChanges): Statement[] {
     ...(usage === undefined ? [] : [sql`query_usage_30_day = ${usage}, query_usage_written_at = clock_timestamp()`]),
     ...(createdAt === undefined ? [] : [sql`created_at = ${createdAt}`]),
     ...(tags === undefined ? [] : [sql`tags = ${[...new Set(tags)]}::text[]`]),
-    ...(postToSlack === undefined ? [] : [sql`post_to_slack = ${postToSlack}`])
+    ...(postToSlack === undefined ? [] : [sql`post_to_slack = ${postToSlack}`]),
+    ...assignNotes(sql, changes)
   ]
 }
 
@@ -94,7 +97,8 @@ function readDate (text: string | undefined): Date | undefined {
 export async function deleteEventDefinition (sql: Sql, projectId: number, id: string): Promise<void> {
   const { count } = await sql`
     UPDATE event_definitions SET
-      deleted_at = clock_timestamp(), id = gen_random_uuid(), tags = '{}', post_to_slack = false, created_by = NULL,
+      deleted_at = clock_timestamp(), id = gen_random_uuid(), tags = '{}', post_to_slack = false, description = '',
+      owner_id = NULL, verified = false, hidden = false, created_by = NULL,
       volume_30_day = 0, last_seen_at = NULL, query_usage_30_day = 0,
       volume_written_at = NULL, last_seen_written_at = NULL, query_usage_written_at = NULL, last_updated_at = now()
     WHERE project_id = ${projectId} AND id = ${id} AND deleted_at IS NULL`

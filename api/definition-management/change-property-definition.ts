@@ -2,6 +2,7 @@ import { HttpError } from '../../platform/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound } from '../http/errors.ts'
+import { assignNotes, refuseUnknownOwner } from './definition-notes.ts'
 import { findPropertyDefinition, type PropertyDefinition, type PropertyDefinitionChanges } from './property-definition.ts'
 
 /**
@@ -9,14 +10,15 @@ import { findPropertyDefinition, type PropertyDefinition, type PropertyDefinitio
  * replaced is kept until something new arrives that changes it.
  *
  * @throws {HttpError} 404; 400 `unique` when another definition has the new name; 400 when `property_type` and
- *   `is_numerical` contradict each other.
+ *   `is_numerical` contradict each other, or for an unknown owner.
  */
 export async function updatePropertyDefinition (
   sql: Sql, projectId: number, id: string, changes: PropertyDefinitionChanges
 ): Promise<PropertyDefinition> {
   refuseContradiction(changes)
+  await refuseUnknownOwner(sql, changes)
   const { name } = changes
-  const assignments = [...assignFields(sql, changes), ...assignType(sql, changes)]
+  const assignments = [...assignFields(sql, changes), ...assignType(sql, changes), ...assignNotes(sql, changes)]
   if (name === undefined && assignments.length === 0) return await findPropertyDefinition(sql, projectId, id)
   try {
     await sql.begin(async (transaction) => {
@@ -109,6 +111,7 @@ export async function deletePropertyDefinition (sql: Sql, projectId: number, id:
   const { count } = await sql`
     UPDATE property_definitions SET
       deleted_at = clock_timestamp(), id = gen_random_uuid(), tags = '{}', property_type = NULL,
+      description = '', owner_id = NULL, verified = false, hidden = false,
       property_type_is_manual = false, query_usage_30_day = 0, renamed_at = NULL, query_usage_written_at = NULL
     WHERE project_id = ${projectId} AND id = ${id} AND deleted_at IS NULL`
   if (count === 0) throw notFound()

@@ -7,6 +7,7 @@ import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { deleteEventDefinition, updateEventDefinition } from './change-event-definition.ts'
 import { type EventDefinitionChanges, eventDefinitionChangesSchema, eventDefinitionSchema, findEventDefinition } from './event-definition.ts'
+import { bulkNoteRoutes, noteFiltersSchema } from './definition-notes.ts'
 import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
 import { eventVolumeRoutes } from './event-volume-routes.ts'
 import { EVENT_ORDERINGS, EVENT_TYPES, type EventDefinitionQuery, listEventDefinitions } from './list-event-definitions.ts'
@@ -25,6 +26,7 @@ const listQuery = {
       type: 'string', enum: EVENT_TYPES, default: 'all',
       description: 'event_posthog: names that begin with $; event_custom: the others; all, event: both.'
     },
+    ...noteFiltersSchema,
     ordering: {
       type: 'string', enum: EVENT_ORDERINGS, default: 'name',
       description: 'Field to sort by, with - descending; then by name.'
@@ -40,6 +42,7 @@ export async function eventDefinitionRoutes (
   const { sql } = deps
   app.addSchema(eventDefinitionSchema)
   await app.register(eventVolumeRoutes, { sql, clickhouse: deps.clickhouse, now: deps.now })
+  await app.register(bulkNoteRoutes, { sql, scope: write.scope, tag: tags[0]!, table: 'event_definitions' })
 
   app.get<{ Querystring: EventDefinitionQuery }>('/', {
     config: read,

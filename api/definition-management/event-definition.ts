@@ -1,9 +1,10 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
 import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
+import { type DefinitionNotes, type NoteChanges, noteChangesSchema, notesRequired, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
 
 /** An event definition as answers show it (docs/contract/service.md 2.5). */
-export interface EventDefinition {
+export interface EventDefinition extends DefinitionNotes {
   id: string
   name: string
   volume_30_day: number
@@ -21,7 +22,7 @@ export interface EventDefinition {
 }
 
 /** What PATCH may change; columns of the same names. */
-export interface EventDefinitionChanges {
+export interface EventDefinitionChanges extends NoteChanges {
   name?: string
   volume_30_day?: number
   query_usage_30_day?: number
@@ -35,6 +36,7 @@ export interface EventDefinitionChanges {
 export function selectEventDefinition (sql: Sql): Statement {
   return sql`d.id, d.name, d.volume_30_day, d.query_usage_30_day, d.created_at, d.last_seen_at, d.last_updated_at, d.tags,
     'false' AS is_action, NULL AS action_id, false AS is_calculating, d.last_calculated_at, d.post_to_slack,
+    ${selectNotes(sql)},
     ${selectCreatedBy(sql, sql`d.created_by`)}`
 }
 
@@ -51,7 +53,7 @@ export const eventDefinitionSchema = {
   type: 'object',
   required: [
     'id', 'name', 'volume_30_day', 'query_usage_30_day', 'created_at', 'last_seen_at', 'last_updated_at', 'tags',
-    'is_action', 'action_id', 'is_calculating', 'last_calculated_at', 'created_by', 'post_to_slack'
+    'is_action', 'action_id', 'is_calculating', 'last_calculated_at', 'created_by', 'post_to_slack', ...notesRequired
   ],
   properties: {
     id: { type: 'string', format: 'uuid' },
@@ -75,7 +77,8 @@ export const eventDefinitionSchema = {
       type: ['string', 'null'], format: 'date-time', description: 'When volume_30_day was last computed.'
     },
     created_by: userSummarySchema,
-    post_to_slack: { type: 'boolean', description: 'Stored only; nothing is posted to Slack.' }
+    post_to_slack: { type: 'boolean', description: 'Stored only; nothing is posted to Slack.' },
+    ...notesSchema
   }
 } as const
 
@@ -101,7 +104,8 @@ export const eventDefinitionChangesSchema = {
       type: 'string', format: 'date-time',
       description: 'Replaces the computed value until an event of that name arrives; then it is the time of the latest one.'
     },
-    tags: { type: 'array', maxItems: 1000, items: { type: 'string', minLength: 1, maxLength: 255 } },
-    post_to_slack: { type: 'boolean' }
+    tags: tagListSchema,
+    post_to_slack: { type: 'boolean' },
+    ...noteChangesSchema
   }
 } as const

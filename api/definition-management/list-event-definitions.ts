@@ -2,6 +2,7 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import type { PageQuery } from '../http/pagination.ts'
 import { type DefinitionPage, type DefinitionTotals, selectFreshness } from './definition-page.ts'
+import { matchNotes, type NoteFilters } from './definition-notes.ts'
 import { type EventDefinition, selectEventDefinition } from './event-definition.ts'
 
 /** Which events to list: all, those of SDKs (`$pageview`), or custom ones. */
@@ -11,7 +12,7 @@ export const EVENT_ORDERINGS = [
   'name', '-name', 'volume_30_day', '-volume_30_day', 'last_seen_at', '-last_seen_at'
 ] as const
 
-export interface EventDefinitionQuery extends PageQuery {
+export interface EventDefinitionQuery extends PageQuery, NoteFilters {
   search?: string
   event_type: typeof EVENT_TYPES[number]
   ordering: typeof EVENT_ORDERINGS[number]
@@ -29,7 +30,7 @@ export async function listEventDefinitions (
   sql: Sql, projectId: number, query: EventDefinitionQuery
 ): Promise<EventDefinitionPage> {
   const where = sql`d.project_id = ${projectId} AND d.deleted_at IS NULL AND ${matchType(sql, query.event_type)}
-    AND ${matchSearch(sql, sql`d.name`, query.search)}`
+    AND ${matchSearch(sql, sql`d.name`, query.search)} AND ${matchNotes(sql, query)}`
   const order = buildOrder(sql, query.ordering)
   const after = decodeCursor(query.after, query.ordering, [order.kind, 'text'])
 

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { type DefinitionPage, type DefinitionTotals, selectFreshness } from './definition-page.ts'
+import { matchNotes } from './definition-notes.ts'
 import { type PropertyDefinition, selectPropertyDefinition } from './property-definition.ts'
 import { type PropertyDefinitionQuery, type PropertyFilter, readPropertyFilter } from './property-query.ts'
 
@@ -65,6 +66,7 @@ function buildCondition (sql: Sql, projectId: number, filter: PropertyFilter): S
     AND ${filter.only === undefined ? sql`true` : sql`d.name = ANY(${filter.only}::text[])`}
     AND d.name <> ALL(${filter.without}::text[])
     AND ${filter.onlyNumerical ? sql`d.property_type = 'Numeric'` : sql`true`}
+    AND ${matchNotes(sql, filter.notes)}
     AND ${matchFeatureFlag(sql, filter.isFeatureFlag)}
     AND ${filter.mustBeSeen ? selectIsSeen(sql, filter) : sql`true`}`
 }

@@ -17,9 +17,11 @@ t.test('shows a property with all fields of the contract', async (t) => {
   const { status, body } = await api.call('GET', `~/property_definitions/${id}/`)
 
   t.equal(status, 200)
-  t.same(body, {
+  t.match(body.created_at, /^20/)
+  t.same({ ...body, created_at: undefined }, {
     id, name: 'amount', is_numerical: true, query_usage_30_day: 0, property_type: 'Numeric', tags: [],
-    is_seen_on_filtered_events: null
+    is_seen_on_filtered_events: null, created_at: undefined, last_seen_at: null,
+    description: '', owner: null, verified: false, hidden: false
   })
 })
 

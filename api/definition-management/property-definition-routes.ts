@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/personal-key-access.ts'
+import { bulkNoteRoutes } from './definition-notes.ts'
 import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { deletePropertyDefinition, updatePropertyDefinition } from './change-property-definition.ts'
@@ -19,6 +20,7 @@ export async function propertyDefinitionRoutes (
 ): Promise<void> {
   const { sql } = deps
   app.addSchema(propertyDefinitionSchema)
+  await app.register(bulkNoteRoutes, { sql, scope: write.scope, tag: tags[0]!, table: 'property_definitions' })
 
   app.get<{ Querystring: PropertyDefinitionQuery }>('/', {
     config: read,

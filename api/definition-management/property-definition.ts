@@ -1,12 +1,13 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
+import { type DefinitionNotes, type NoteChanges, noteChangesSchema, notesRequired, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
 
 export const PROPERTY_TYPES = ['DateTime', 'String', 'Numeric', 'Boolean'] as const
 
 export type PropertyType = typeof PROPERTY_TYPES[number]
 
 /** A property definition as answers show it (docs/contract/service.md 2.4). */
-export interface PropertyDefinition {
+export interface PropertyDefinition extends DefinitionNotes {
   id: string
   name: string
   is_numerical: boolean
@@ -14,10 +15,12 @@ export interface PropertyDefinition {
   property_type: PropertyType | null
   tags: string[]
   is_seen_on_filtered_events: 'true' | 'false' | null
+  created_at: Date
+  last_seen_at: Date | null
 }
 
 /** What PATCH may change. */
-export interface PropertyDefinitionChanges {
+export interface PropertyDefinitionChanges extends NoteChanges {
   name?: string
   is_numerical?: boolean
   query_usage_30_day?: number
@@ -34,7 +37,8 @@ export interface PropertyDefinitionChanges {
  */
 export function selectPropertyDefinition (sql: Sql, isSeen: Statement): Statement {
   return sql`d.id, d.name, d.property_type IS NOT DISTINCT FROM 'Numeric' AS is_numerical, d.query_usage_30_day,
-    d.property_type, d.tags, (${isSeen})::text AS is_seen_on_filtered_events`
+    d.property_type, d.tags, (${isSeen})::text AS is_seen_on_filtered_events,
+    d.created_at, d.last_seen_at, ${selectNotes(sql)}`
 }
 
 /** @throws {HttpError} 404 when the project has no such definition. */
@@ -50,7 +54,8 @@ export const propertyDefinitionSchema = {
   $id: 'PropertyDefinition',
   type: 'object',
   required: [
-    'id', 'name', 'is_numerical', 'query_usage_30_day', 'property_type', 'tags', 'is_seen_on_filtered_events'
+    'id', 'name', 'is_numerical', 'query_usage_30_day', 'property_type', 'tags', 'is_seen_on_filtered_events',
+    'created_at', 'last_seen_at', ...notesRequired
   ],
   properties: {
     id: { type: 'string', format: 'uuid' },
@@ -68,7 +73,10 @@ export const propertyDefinitionSchema = {
     is_seen_on_filtered_events: {
       type: ['string', 'null'], enum: ['true', 'false', null],
       description: 'Whether the property was seen on any event of event_names; null when the request names none.'
-    }
+    },
+    created_at: { type: 'string', format: 'date-time', description: 'When an event first carried it.' },
+    last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event that carried it.' },
+    ...notesSchema
   }
 } as const
 
@@ -93,6 +101,7 @@ export const propertyDefinitionChangesSchema = {
       type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
       description: 'A type set here is kept whatever values arrive; null returns to inference.'
     },
-    tags: { type: 'array', maxItems: 1000, items: { type: 'string', minLength: 1, maxLength: 255 } }
+    tags: tagListSchema,
+    ...noteChangesSchema
   }
 } as const

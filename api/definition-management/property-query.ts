@@ -2,9 +2,10 @@ import { HttpError } from '../../platform/errors.ts'
 import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
 import { type PageQuery, pageQueryProperties } from '../http/pagination.ts'
 import { readNameList } from '../http/request-values.ts'
+import { type NoteFilters, noteFiltersSchema } from './definition-notes.ts'
 
 /** Query of the list, as it arrives (docs/contract/service.md 4.2). */
-export interface PropertyDefinitionQuery extends PageQuery {
+export interface PropertyDefinitionQuery extends PageQuery, NoteFilters {
   type: 'event' | 'person' | 'group'
   group_type_index?: number
   search?: string
@@ -47,6 +48,7 @@ export const propertyDefinitionQuerySchema = {
       type: 'boolean',
       description: 'true: only numeric ones, without distinct_id and timestamp; false has no effect.'
     },
+    ...noteFiltersSchema,
     ...cursorQueryProperties
   }
 } as const
@@ -63,6 +65,7 @@ export interface PropertyFilter {
   mustBeSeen: boolean
   isFeatureFlag: boolean | undefined
   onlyNumerical: boolean
+  notes: NoteFilters
 }
 
 /**
@@ -101,7 +104,8 @@ export function readPropertyFilter (query: PropertyDefinitionQuery): PropertyFil
     eventNames,
     mustBeSeen: eventNames !== undefined && query.filter_by_event_names,
     isFeatureFlag: query.is_feature_flag,
-    onlyNumerical
+    onlyNumerical,
+    notes: query
   }
 }
 

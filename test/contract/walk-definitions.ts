@@ -35,7 +35,9 @@ export async function walkEventDefinitions (t: Test, { stack, client }: Contract
       id: 'string', name: 'string', volume_30_day: 'integer', query_usage_30_day: 'integer', created_at: 'string',
       // Null for an event that no roll-up has counted yet, and for what this product does not have (actions).
       last_seen_at: 'null', last_updated_at: 'string', tags: 'array', is_action: 'string', action_id: 'null',
-      is_calculating: 'boolean', last_calculated_at: 'null', created_by: 'object', post_to_slack: 'boolean'
+      is_calculating: 'boolean', last_calculated_at: 'null', created_by: 'object', post_to_slack: 'boolean',
+      // Beyond the contract, under PostHog's names.
+      description: 'string', owner: 'null', verified: 'boolean', hidden: 'boolean'
     })
     t.match(body.id, UUID, 'id')
     for (const field of ['created_at', 'last_updated_at']) t.match(body[field], DATE_TIME, field)
@@ -66,7 +68,9 @@ export async function walkPropertyDefinitions (t: Test, { stack, client }: Contr
     t.match(body.id, UUID, 'id')
     t.same(typesOf(list.results[0]), {
       id: 'string', name: 'string', is_numerical: 'boolean', query_usage_30_day: 'integer', property_type: 'string',
-      tags: 'array', is_seen_on_filtered_events: 'string'
+      tags: 'array', is_seen_on_filtered_events: 'string',
+      // Beyond the contract, under PostHog's names.
+      created_at: 'string', last_seen_at: 'null', description: 'string', owner: 'null', verified: 'boolean', hidden: 'boolean'
     })
     for (const type of ['DateTime', 'String', 'Numeric', 'Boolean']) {
       const { status, body: changed } = await client.call(t, 'PATCH', `~/property_definitions/${id}/`, { property_type: type })

@@ -225,6 +225,11 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', '~/ledger/'), { status: 200, body: { next: null } })
     t.match(await client.call(t, 'GET', '~/ingestion_warnings/'), { status: 200, body: { next: null } })
     t.match(await client.call(t, 'GET', '~/event_definitions/volumes/'), { status: 200, body: { results: [] } })
+    for (const kind of ['event', 'property']) {
+      t.match(await client.call(t, 'POST', `~/${kind}_definitions/bulk_update/`, { ids: [randomUUID()], verified: true }), {
+        status: 200, body: { changed: [], errors: [{ code: 'not_found' }] }
+      })
+    }
     t.match(await client.call(t, 'GET', '~/ingestion_warnings/summary/?hours=1'), { status: 200, body: { results: [] } })
 
     const person = randomUUID()
