@@ -10,7 +10,8 @@ import { type EventDefinition, type EventDefinitionChanges, findEventDefinition 
  * Changes the given fields only, so that concurrent changes of different fields are all kept. A computed value that is
  * replaced is marked, and the roll-up keeps it until an event of that name arrives.
  *
- * @throws {HttpError} 404; 400 `unique` when another definition has the new name, `does_not_exist` for an unknown owner.
+ * @throws {HttpError} 404; 400 `unique` when another definition has the new name, `invalid_input` for an
+ *   unknown owner.
  */
 export async function updateEventDefinition (
   sql: Sql, projectId: number, id: string, changes: EventDefinitionChanges

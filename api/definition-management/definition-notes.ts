@@ -84,7 +84,7 @@ export async function refuseUnknownOwner (sql: Sql, { owner }: NoteChanges): Pro
   if (owner === undefined || owner === null) return
   const [user] = await sql`SELECT 1 FROM users WHERE id = ${owner}`
   if (user !== undefined) return
-  throw new HttpError(400, 'validation_error', 'does_not_exist', 'owner must be the id of a user.', { attr: 'owner' })
+  throw new HttpError(400, 'validation_error', 'invalid_input', 'owner must be the id of a user.', { attr: 'owner' })
 }
 
 /** Body of a change of many definitions. */
@@ -134,7 +134,8 @@ interface BulkAnswer {
 
 /** `POST .../bulk_update`: the same change for many definitions of one kind, in one statement. */
 export async function bulkNoteRoutes (
-  app: FastifyInstance, { sql, ...kind }: { sql: Sql, scope: Scope, tag: string, table: 'event_definitions' | 'property_definitions' }
+  app: FastifyInstance,
+  { sql, ...kind }: { sql: Sql, scope: Scope, tag: string, table: 'event_definitions' | 'property_definitions' }
 ): Promise<void> {
   app.post<{ Body: BulkChange }>('/bulk_update', {
     config: { scope: kind.scope },
@@ -142,18 +143,24 @@ export async function bulkNoteRoutes (
       tags: [kind.tag], summary: `Update many ${kind.tag}`, body: bulkSchema, response: { 200: bulkAnswerSchema },
       description: 'Each definition is changed or named with its error; an error of one changes nothing about the others.'
     }
-  }, async (request) => await changeMany(sql, { projectId: accessOf(request).projectId, table: kind.table }, request.body))
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    return await changeMany(sql, { projectId, table: kind.table }, request.body)
+  })
 }
 
 async function changeMany (
-  sql: Sql, { projectId, table }: { projectId: number, table: 'event_definitions' | 'property_definitions' }, change: BulkChange
+  sql: Sql,
+  { projectId, table }: { projectId: number, table: 'event_definitions' | 'property_definitions' },
+  change: BulkChange
 ): Promise<BulkAnswer> {
   const { add_tags: added = [], remove_tags: removed = [] } = change
   await refuseUnknownOwner(sql, change)
   const from = table === 'event_definitions' ? sql`event_definitions` : sql`property_definitions`
   const ids = [...new Set(change.ids.map((id) => id.toLowerCase()))]
   // The tags that stay, in their order, and the new ones after them.
-  const tags = sql`ARRAY(SELECT tag FROM unnest(d.tags || ${added}::text[]) WITH ORDINALITY AS each (tag, at)
+  const tags = sql`ARRAY(
+    SELECT tag FROM unnest(d.tags || ${added}::text[]) WITH ORDINALITY AS each (tag, at)
     WHERE tag <> ALL(${removed}::text[]) OR tag = ANY(${added}::text[]) GROUP BY tag ORDER BY min(at))`
   const assignments = [
     ...assignNotes(sql, change),

@@ -22,7 +22,8 @@ t.test('shows an event with all fields of the contract', async (t) => {
   t.same(body, {
     id, name: 'paid', volume_30_day: 42, query_usage_30_day: 0, created_at: '2026-01-01T00:00:00.000Z',
     last_seen_at: '2026-01-02T03:04:05.678Z', last_updated_at: '2026-01-01T00:00:00.000Z', tags: [], is_action: 'false',
-    action_id: null, is_calculating: false, last_calculated_at: null, created_by: api.user, post_to_slack: false
+    action_id: null, is_calculating: false, last_calculated_at: null, created_by: api.user, post_to_slack: false,
+    description: '', owner: null, verified: false, hidden: false
   })
 })
 

@@ -7,6 +7,7 @@ import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { deleteEventDefinition, updateEventDefinition } from './change-event-definition.ts'
 import { type EventDefinitionChanges, eventDefinitionChangesSchema, eventDefinitionSchema, findEventDefinition } from './event-definition.ts'
+import { eventProfileRoutes } from './definition-profile-routes.ts'
 import { bulkNoteRoutes, noteFiltersSchema } from './definition-notes.ts'
 import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
 import { eventVolumeRoutes } from './event-volume-routes.ts'
@@ -42,6 +43,7 @@ export async function eventDefinitionRoutes (
   const { sql } = deps
   app.addSchema(eventDefinitionSchema)
   await app.register(eventVolumeRoutes, { sql, clickhouse: deps.clickhouse, now: deps.now })
+  await app.register(eventProfileRoutes, { sql, clickhouse: deps.clickhouse, now: deps.now })
   await app.register(bulkNoteRoutes, { sql, scope: write.scope, tag: tags[0]!, table: 'event_definitions' })
 
   app.get<{ Querystring: EventDefinitionQuery }>('/', {

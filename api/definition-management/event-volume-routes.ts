@@ -5,10 +5,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { describeClickHouseError } from '../http/errors.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { readNameList } from '../http/request-values.ts'
-
-/** Days of an answer, the running one (UTC) last. */
-const DAYS = 30
-const DAY_MS = 86_400_000
+import { PROFILE_DAYS, profileDays, splitBySize } from './definition-profile.ts'
 
 /** Definitions of a request: a page of a screen. */
 const MAX_IDS = 100
@@ -16,12 +13,10 @@ const MAX_IDS = 100
 /** Seconds of a query at most. */
 const MAX_SECONDS = 10
 
-/** Names travel in the address of a query: so many bytes of them at a time, far below what servers accept. */
-const MAX_NAME_BYTES = 16_000
-
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-const volumesSchema = {
+/** Answer with the counts of some definitions by day. */
+export const volumesSchema = {
   type: 'object',
   required: ['from', 'results'],
   properties: {
@@ -33,11 +28,17 @@ const volumesSchema = {
         required: ['id', 'volumes'],
         properties: {
           id: { type: 'string', format: 'uuid' },
-          volumes: { type: 'array', items: { type: 'integer' }, description: `Events of each of ${DAYS} days by their timestamps, today last.` }
+          volumes: { type: 'array', items: { type: 'integer' }, description: `Events of each of ${PROFILE_DAYS} days by their timestamps, today last.` }
         }
       }
     }
   }
+} as const
+
+/** Query of such an answer. */
+export const idsQuery = {
+  type: 'object',
+  properties: { ids: { type: 'string', description: `Ids of at most ${MAX_IDS} definitions, separated by commas.` } }
 } as const
 
 /** How many events of some names there were on each of the last days. */
@@ -49,10 +50,7 @@ export async function eventVolumeRoutes (
     schema: {
       tags: ['event definitions'],
       summary: 'Count events by day',
-      querystring: {
-        type: 'object',
-        properties: { ids: { type: 'string', description: `Ids of at most ${MAX_IDS} event definitions, separated by commas.` } }
-      },
+      querystring: idsQuery,
       response: { 200: volumesSchema }
     }
   }, async (request) => {
@@ -60,28 +58,28 @@ export async function eventVolumeRoutes (
     const { projectId } = accessOf(request)
     const definitions = await sql<{ id: string, name: string }[]>`
       SELECT id, name FROM event_definitions WHERE project_id = ${projectId} AND id = ANY(${ids}::uuid[]) AND deleted_at IS NULL`
-    const firstDay = Math.floor(now() / DAY_MS) - DAYS + 1
+    const { firstDay, from } = profileDays(now())
     const volumes = await readVolumes(clickhouse, { projectId, firstDay, names: definitions.map(({ name }) => name) })
       .catch((error: unknown) => { throw describeClickHouseError(error) })
     return {
-      from: new Date(firstDay * DAY_MS).toISOString().slice(0, 10),
+      from,
       results: definitions.map(({ id, name }) => ({ id, volumes: volumes.get(name) ?? noDays() }))
     }
   })
 }
 
 /** @throws {HttpError} 400 for what is no list of ids. */
-function readIds (text: string | undefined): string[] {
+export function readIds (text: string | undefined): string[] {
   const ids = readNameList('ids', text) ?? []
   if (ids.length <= MAX_IDS && ids.every((id) => UUID.test(id))) return ids
-  throw new HttpError(400, 'validation_error', 'invalid_input', `ids must be at most ${MAX_IDS} ids of event definitions.`, { attr: 'ids' })
+  throw new HttpError(400, 'validation_error', 'invalid_input', `ids must be at most ${MAX_IDS} ids of definitions.`, { attr: 'ids' })
 }
 
 async function readVolumes (
   clickhouse: ClickHouse, { projectId, firstDay, names }: { projectId: number, firstDay: number, names: string[] }
 ): Promise<Map<string, number[]>> {
   const volumes = new Map<string, number[]>()
-  for (const some of splitNames(names)) {
+  for (const some of splitBySize(names)) {
     const rows = await queryRows<{ event: string, day: number, volume: number }>(clickhouse, `
       SELECT event, toUInt32(day) AS day, toFloat64(sum(v.volume)) AS volume
       FROM event_volumes_daily AS v
@@ -90,7 +88,7 @@ async function readVolumes (
     for (const { event, day, volume } of rows) {
       const days = volumes.get(event) ?? noDays()
       // Events of the future have days beyond the last.
-      if (day - firstDay < DAYS) days[day - firstDay] = volume
+      if (day - firstDay < PROFILE_DAYS) days[day - firstDay] = volume
       volumes.set(event, days)
     }
   }
@@ -98,20 +96,5 @@ async function readVolumes (
 }
 
 function noDays (): number[] {
-  return Array.from({ length: DAYS }, () => 0)
-}
-
-function splitNames (names: string[]): string[][] {
-  const parts: string[][] = []
-  let bytes = Infinity
-  for (const name of names) {
-    const more = encodeURIComponent(name).length
-    if (bytes + more > MAX_NAME_BYTES) {
-      parts.push([])
-      bytes = 0
-    }
-    parts.at(-1)!.push(name)
-    bytes += more
-  }
-  return parts
+  return Array.from({ length: PROFILE_DAYS }, () => 0)
 }

@@ -1,6 +1,8 @@
 import type { FastifyInstance } from 'fastify'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/personal-key-access.ts'
+import { propertyProfileRoutes } from './definition-profile-routes.ts'
 import { bulkNoteRoutes } from './definition-notes.ts'
 import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
@@ -14,12 +16,15 @@ const write = { scope: 'property_definition:write' } as const
 const tags = ['property definitions']
 const one = { $ref: 'PropertyDefinition#' }
 
-/** Property definitions of a project (docs/contract/service.md 4.2), served from Postgres alone. */
+/** Property definitions of a project (docs/contract/service.md 4.2), from Postgres alone but for their values. */
 export async function propertyDefinitionRoutes (
-  app: FastifyInstance, deps: { sql: Sql, publicUrl: string }
+  app: FastifyInstance,
+  deps: { sql: Sql, clickhouse: ClickHouse, cluster?: string, publicUrl: string, now: () => number }
 ): Promise<void> {
   const { sql } = deps
   app.addSchema(propertyDefinitionSchema)
+  const { clickhouse, now, cluster = '' } = deps
+  await app.register(propertyProfileRoutes, { sql, clickhouse, now, cluster })
   await app.register(bulkNoteRoutes, { sql, scope: write.scope, tag: tags[0]!, table: 'property_definitions' })
 
   app.get<{ Querystring: PropertyDefinitionQuery }>('/', {

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { describeExpression, listPromotedColumns, PROMOTED_TYPES, type PromotedColumn, type PromotedType, PromotionError, readPromotion } from '../../platform/promoted-columns/promoted-column.ts'
 import { demoteProperty, promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
-import { suggestPromotions, type Suggestion } from '../../platform/promoted-columns/suggest-promotions.ts'
+import { describeRemedy, suggestPromotions, type Suggestion } from '../../platform/promoted-columns/suggest-promotions.ts'
 import { JSON_OPTION, type Output, printFields, printRows, type ProgressBar, startProgressBar } from '../terminal-output.ts'
 import type { CliContext } from '../cli-context.ts'
 import { readCount } from '../read-arguments.ts'
@@ -68,18 +68,17 @@ export function addPropertiesCommands (program: Command, context: CliContext): v
 }
 
 /** What a promotion would save, and the command for it. */
-function describeSuggestion ({ savedSeconds, ...suggestion }: Suggestion): {
+function describeSuggestion (suggestion: Suggestion): {
   property: string, queries: number, seconds: number, seconds_saved: number, bytes: number, do: string
 } {
-  const { property, type, column, queries, seconds, bytes } = suggestion
-  const word = /^[\w./$-]+$/.test(property) && !property.includes('$') ? property : `'${property.replaceAll("'", "'\\''")}'`
+  const { property, queries, seconds, bytes } = suggestion
   return {
     property,
     queries,
     seconds,
-    seconds_saved: savedSeconds,
+    seconds_saved: suggestion.savedSeconds,
     bytes,
-    do: column === undefined ? `npx millrace properties promote ${word} --type ${type}` : `use the column ${column}`
+    do: describeRemedy(suggestion)
   }
 }
 

@@ -8,7 +8,7 @@ import { type LoggedQueries, readQueryLog } from '../../platform/query-log/read-
 import { startRounds } from '../periodic-work.ts'
 import { readSql } from '../read-sql.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'
-import { type NamedDefinition, nameDefinitions, propertyColumns, type UsageKind, type Vocabulary } from './named-definitions.ts'
+import { type NamedDefinition, nameDefinitions, propertyColumns, type UsageKind, type Vocabulary } from '../../platform/query-log/named-definitions.ts'
 
 /** What one count did. `no_log`: ClickHouse has no query log that this user may read; earlier counts stay. */
 export type UsageOutcome = { kind: 'skipped' } | { kind: 'no_log' } | { kind: 'done', queries: number, named: number }

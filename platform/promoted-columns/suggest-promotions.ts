@@ -44,18 +44,50 @@ export async function suggestPromotions (
   clickhouse: ClickHouse, options: { days: number, cluster?: string }
 ): Promise<Suggestion[]> {
   const { days, cluster = '' } = options
+  // Logs are written with a delay; a login that may not ask for it sooner waits these seconds.
+  await clickhouse.command({ query: 'SYSTEM FLUSH LOGS' }).catch(() => {})
   const reads = await collectReads(clickhouse, { days, cluster })
+  const estimate = await createEstimate(clickhouse, cluster)
+  const suggestions: Suggestion[] = []
+  for (const [property, read] of reads) suggestions.push(await estimate(property, read))
+  return suggestions.sort((a, b) => b.savedSeconds - a.savedSeconds)
+}
+
+/**
+ * What the promotion of one property would have saved, by the same estimate; also for one that no query reads. The
+ * log may be some seconds old.
+ *
+ * @throws {PromotionError} when there is no log.
+ */
+export async function suggestPromotion (
+  clickhouse: ClickHouse, property: string, options: { days: number, cluster?: string }
+): Promise<Suggestion> {
+  const { days, cluster = '' } = options
+  const reads = await collectReads(clickhouse, { days, cluster })
+  const estimate = await createEstimate(clickhouse, cluster)
+  return await estimate(property, reads.get(property) ?? { queries: 0, durationMs: 0 })
+}
+
+/** What to do about a suggestion: the command that promotes it, or the column to use instead. */
+export function describeRemedy ({ property, type, column }: Suggestion): string {
+  const word = /^[\w./$-]+$/.test(property) && !property.includes('$') ? property : `'${property.replaceAll("'", "'\\''")}'`
+  return column === undefined ? `npx millrace properties promote ${word} --type ${type}` : `use the column ${column}`
+}
+
+/** Reads the sizes of the tables once, and estimates by them. */
+async function createEstimate (
+  clickhouse: ClickHouse, cluster: string
+): Promise<(property: string, read: Read) => Promise<Suggestion>> {
   const columns = new Map([
     ...EVENT_COLUMNS.flatMap((column) => 'promotes' in column ? [[column.promotes as string, column.name as string] as const] : []),
     ...(await listPromotions(clickhouse)).map(({ property, column }) => [property, column] as const)
   ])
   const sizes = await readSizes(clickhouse, cluster)
-  const suggestions: Suggestion[] = []
-  for (const [property, { queries, durationMs }] of reads) {
+  return async (property, { queries, durationMs }) => {
     const column = columns.get(property)
     const { type, valueBytes } = await describeProperty(clickhouse, property)
     const share = 1 - (sizes.keyBytes + valueBytes) / (sizes.keyBytes + Math.max(sizes.textBytes, valueBytes))
-    suggestions.push({
+    return {
       property,
       column,
       type,
@@ -63,16 +95,13 @@ export async function suggestPromotions (
       seconds: durationMs / 1000,
       savedSeconds: durationMs / 1000 * share,
       bytes: column === undefined ? Math.round(valueBytes * sizes.rows * sizes.compression) : 0
-    })
+    }
   }
-  return suggestions.sort((a, b) => b.savedSeconds - a.savedSeconds)
 }
 
 async function collectReads (
   clickhouse: ClickHouse, options: { days: number, cluster: string }
 ): Promise<Map<string, Read>> {
-  // Logs are written with a delay; a login that may not ask for it sooner waits these seconds.
-  await clickhouse.command({ query: 'SYSTEM FLUSH LOGS' }).catch(() => {})
   const log = await readQueryLog(clickhouse, options)
   if (log === undefined) throw new PromotionError('ClickHouse keeps no query log, or not for this login')
   const reads = new Map<string, Read>()

@@ -225,7 +225,12 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', '~/ledger/'), { status: 200, body: { next: null } })
     t.match(await client.call(t, 'GET', '~/ingestion_warnings/'), { status: 200, body: { next: null } })
     t.match(await client.call(t, 'GET', '~/event_definitions/volumes/'), { status: 200, body: { results: [] } })
-    for (const kind of ['event', 'property']) {
+    t.match(await client.call(t, 'GET', '~/property_definitions/volumes/'), { status: 200, body: { results: [] } })
+    const property = await insertProperty(stack, 'profiled')
+    t.match(await client.call(t, 'GET', `~/property_definitions/${property}/promotion/`), { status: 200, body: { queries: 0, do: null } })
+    for (const [kind, id] of [['event', await insertEvent(stack, 'profiled')], ['property', property]]) {
+      t.match(await client.call(t, 'GET', `~/${kind}_definitions/${id}/profile/`), { status: 200, body: { sdk_versions: [] } })
+      t.match(await client.call(t, 'GET', `~/${kind}_definitions/${id}/used_by/`), { status: 200, body: { saved_queries: [], experiments: [] } })
       t.match(await client.call(t, 'POST', `~/${kind}_definitions/bulk_update/`, { ids: [randomUUID()], verified: true }), {
         status: 200, body: { changed: [], errors: [{ code: 'not_found' }] }
       })
