@@ -33,7 +33,7 @@ import { createInsertFrames } from './writer/insert/insert-frames.ts'
 import { createProbeTable } from './writer/insert/store-batch-range.ts'
 import { createFateReporter } from './writer/report-fates.ts'
 import { runPartition } from './writer/run-partition.ts'
-import { keepWatermark, openIngestBucket, REPLICATED_WRITE_MS } from './watermark/keep-watermark.ts'
+import { keepWatermark, openIngestBucket, REPLICATED_WRITE_MS, type WatermarkKeeper } from './watermark/keep-watermark.ts'
 
 /** Maximum open connections: eight partitions of persons at once, their copies, the roll-up. */
 const POSTGRES_CONNECTIONS = 10
@@ -95,8 +95,10 @@ runProcess('pipeline', async () => {
     openDuplicateFilter: filters.open,
     onDisconnect: watchDisconnects(connection),
     fates: createFateReporter(connection),
+    batches: { batchTaken: () => watermark?.batchTaken(), acknowledged: () => watermark?.acknowledged() },
     isAlive: (id: string) => membership.isAlive(id)
   }
+  let watermark: WatermarkKeeper | undefined
   const supervisor = new PartitionSupervisor({
     partitions,
     chooseOwner: choosePartitionOwner,
@@ -121,7 +123,7 @@ runProcess('pipeline', async () => {
   const disks = watchDisks({ clickhouse, cluster: config.clickhouseCluster, metrics })
   const backups = watchBackups({ sql, intervalMs: config.backupIntervalMs, metrics, logger })
   const parts = watchParts({ clickhouse, cluster: config.clickhouseCluster, metrics, logger })
-  const watermark = keepWatermark({
+  const keeper = watermark = keepWatermark({
     connection,
     clickhouse: shards,
     bucket: await retryAtStart(() => openIngestBucket(connection, config.streams), logger),
@@ -129,7 +131,9 @@ runProcess('pipeline', async () => {
       const living = membership.living()
       return living === null ? null : living[0] === owner
     },
-    ...config.clickhouseCluster === undefined ? {} : { writeMs: REPLICATED_WRITE_MS },
+    hasAllPartitions: () => supervisor.states().filter(({ phase }) => phase !== 'standby').length === partitions.size,
+    batchMs: config.batch.maxAgeMs,
+    ...config.clickhouseCluster === '' ? {} : { writeMs: REPLICATED_WRITE_MS },
     metrics,
     logger
   })
@@ -159,7 +163,7 @@ runProcess('pipeline', async () => {
       ...streams.parts(),
       ...disks.parts(),
       ...backups.parts(),
-      ...watermark.parts(),
+      ...keeper.parts(),
       ...describeHealth({
         partitions: supervisor.states(),
         persons: persons.states(),
@@ -175,7 +179,7 @@ runProcess('pipeline', async () => {
     { name: 'readiness', run: () => { phase = 'shutting down' } },
     {
       name: 'work',
-      run: () => Promise.all([supervisor, persons, rollUp, queryUsage, retention, warnings, watermark]
+      run: () => Promise.all([supervisor, persons, rollUp, queryUsage, retention, warnings, keeper]
         .map((work) => work.stop()))
     },
     { name: 'membership', run: () => membership.leave() },

@@ -101,6 +101,42 @@ t.test('work at intervals that fails is logged and done again, with growing paus
   t.match(warnings.at(-1), [{ failures: 7 }])
 })
 
+t.test('a pause is cut short when the next run is asked for, but not after a failure', async (t) => {
+  let runs = 0
+  let fails = false
+  const ran: (() => void)[] = []
+  const loop = runAtIntervals({
+    everyMs: 3_600_000,
+    run: () => {
+      runs++
+      ran.splice(0).forEach((resolve) => resolve())
+      if (fails) throw new Error('no')
+    }
+  })
+  t.teardown(() => loop.stop())
+  // A pause does not keep the process alive.
+  const alive = setInterval(() => {}, 1000)
+  t.teardown(() => clearInterval(alive))
+  const next = async (): Promise<void> => await new Promise((resolve) => { ran.push(resolve) })
+  t.equal(runs, 1)
+  await nextTurn()
+
+  const second = next()
+  loop.soon(3_600_000)
+  loop.soon(1)
+  await second
+  t.equal(runs, 2, 'the sooner one holds')
+  await nextTurn()
+  fails = true
+  const failed = next()
+  loop.soon(0)
+  await failed
+  await nextTurn()
+  loop.soon(0)
+  for (let turn = 0; turn < 20; turn++) await nextTurn()
+  t.equal(runs, 3, 'the pause after a failure is kept')
+})
+
 t.test('a stop tells the run to end, and waits for it only so long', async (t) => {
   let isTold = false
   const loop = runAtIntervals({

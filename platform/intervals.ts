@@ -20,6 +20,8 @@ export interface IntervalOptions {
 export interface IntervalLoop {
   /** Begins no further run. Resolves when the running one has ended, or after `stopWithinMs`. */
   stop: () => Promise<void>
+  /** Cuts the pause short: the next run begins after so long at the latest, in milliseconds. Not after a failure. */
+  soon: (ms: number) => void
 }
 
 /** First and longest pause between tries, in milliseconds. Long enough to let an overloaded server breathe. */
@@ -37,10 +39,29 @@ export function runAtIntervals (options: IntervalOptions): IntervalLoop {
   const { everyMs, firstAfterMs = 0, run, logger, failure = 'work at intervals failed', stopWithinMs = 1000 } = options
   const stopped = new AbortController()
   const { signal } = stopped
+  /** When the next run was asked for, by the monotonic clock. */
+  let askedAt = Infinity
+  /** The pause that may be cut short. */
+  let pausing: { until: number, woken: AbortController } | null = null
+
+  async function rest (ms: number): Promise<void> {
+    for (let leftMs = Math.min(ms, askedAt - performance.now()); !signal.aborted;) {
+      const woken = new AbortController()
+      const wake = (): void => woken.abort()
+      signal.addEventListener('abort', wake)
+      pausing = { until: performance.now() + leftMs, woken }
+      await pause(leftMs, woken.signal, { ref: false })
+      pausing = null
+      signal.removeEventListener('abort', wake)
+      leftMs = askedAt - performance.now()
+      if (!woken.signal.aborted || leftMs <= 0) return
+    }
+  }
 
   async function loop (): Promise<void> {
     if (firstAfterMs > 0) await pause(jitter(firstAfterMs), signal, { ref: false })
     for (let failures = 0; !signal.aborted;) {
+      askedAt = Infinity
       try {
         await run(signal)
         failures = 0
@@ -49,12 +70,18 @@ export function runAtIntervals (options: IntervalOptions): IntervalLoop {
         failures++
       }
       const atLeastMs = failures === 0 ? 0 : retryDelayMs(failures - 1)
-      await pause(Math.max(jitter(typeof everyMs === 'number' ? everyMs : everyMs()), atLeastMs), signal, { ref: false })
+      const ms = Math.max(jitter(typeof everyMs === 'number' ? everyMs : everyMs()), atLeastMs)
+      if (failures === 0) await rest(ms)
+      else await pause(ms, signal, { ref: false })
     }
   }
 
   const ended = loop()
   return {
+    soon (ms) {
+      askedAt = Math.min(askedAt, performance.now() + ms)
+      if (pausing !== null && askedAt < pausing.until) pausing.woken.abort()
+    },
     async stop () {
       stopped.abort()
       if (stopWithinMs === Infinity) return await ended

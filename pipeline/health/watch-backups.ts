@@ -11,7 +11,7 @@ const INTERVAL_MS = 15_000
 /** A backup may be late by this many intervals: it takes its time, and the next one waits for it. */
 const LATE_INTERVALS = 2
 
-export interface BackupWatch extends IntervalLoop {
+export interface BackupWatch extends Pick<IntervalLoop, 'stop'> {
   /** Empty where no backups are scheduled and none was ever made. */
   parts: () => HealthPart[]
 }

@@ -9,7 +9,7 @@ import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { startTestStores } from '../testing/start-test-partition.ts'
-import { keepWatermark, openIngestBucket } from './keep-watermark.ts'
+import { keepWatermark, openIngestBucket, type WatermarkDeps } from './keep-watermark.ts'
 
 const { connection, clickhouse: { client: clickhouse } } = await startTestStores(t)
 const bucket = await openIngestBucket(connection, { replicas: 1 })
@@ -43,10 +43,10 @@ const isAnnounced = async (through: number): Promise<void> => {
   await waitFor(async () => Number((await bucket.get(ANNOUNCED_KEY))?.string()) >= through + ANNOUNCE_AHEAD_MS)
 }
 
-function keep (leads: () => boolean | null = () => true) {
+function keep (leads: () => boolean | null = () => true, more: Partial<WatermarkDeps> = {}) {
   const keeper = keepWatermark({
     connection, clickhouse, bucket, leads, metrics: createMetrics('pipeline'),
-    logger: createLogger({ component: 'test', level: 'silent' })
+    logger: createLogger({ component: 'test', level: 'silent' }), ...more
   })
   t.teardown(async () => await keeper.stop())
   return keeper
@@ -141,12 +141,38 @@ t.test('a keeper that takes over continues what the table says', async (t) => {
   await next.stop()
 })
 
+t.test('told of batches, it asks ingest once a batch, and looks at the stream after each', async (t) => {
+  let asks = 0
+  let looks = 0
+  const counting = [
+    connection.subscribe(ASK_SUBJECT, { callback () { asks++ } }),
+    connection.subscribe(`$JS.API.STREAM.INFO.${EVENTS_STREAM}`, { callback () { looks++ } })
+  ]
+  await publishEvents(connection, makeEvents(1))
+  const { state: { last_seq: sequence } } = await manager.streams.info(EVENTS_STREAM)
+  const next = keep(() => true, { hasAllPartitions: () => true, batchMs: 60_000 })
+  await say('a', START + 210_000)
+  await isAnnounced(START + 210_000)
+  next.batchTaken()
+  for (let batch = 0; batch < 5; batch++) {
+    const before = looks
+    next.acknowledged()
+    await waitFor(() => looks > before)
+  }
+  t.ok(looks - asks >= 4, `${looks} looks at the stream, ${asks} questions to ingest`)
+  await store(sequence)
+  next.acknowledged()
+  await waitFor(() => next.parts()[0]?.completeThrough === new Date(START + 210_000).toISOString())
+  for (const subscription of counting) subscription.unsubscribe()
+  await next.stop()
+})
+
 t.test('a table that lost its rows, as in a restart, is told again', async (t) => {
   const next = keep()
-  await waitFor(() => next.parts()[0]?.completeThrough === new Date(START + 200_200).toISOString())
+  await waitFor(() => next.parts()[0]?.completeThrough === new Date(START + 210_000).toISOString())
   // It may be told again before anybody could see the empty table.
   await clickhouse.command({ query: 'TRUNCATE TABLE watermark_reached' })
-  await waitFor(async () => await isAt(START + 200_200))
+  await waitFor(async () => await isAt(START + 210_000))
   await next.stop()
 })
 

@@ -99,12 +99,18 @@ export class PartitionProgress {
     this.#next = { ...this.#next, ledger: { ...openLedger(this.#next, Date.now()), entries } }
   }
 
-  /** Records the progress, then acknowledges its messages. */
-  async write (): Promise<void> {
-    if (this.#next === this.#lease.record) return
+  /**
+   * Records the progress, then acknowledges its messages.
+   *
+   * @returns how many messages are acknowledged.
+   */
+  async write (): Promise<number> {
+    if (this.#next === this.#lease.record) return 0
     await this.#lease.write(this.#next)
+    const { length } = this.#acknowledged
     this.#reader.acknowledge(this.#acknowledged)
     this.#acknowledged = []
+    return length
   }
 
   #addToLedger (counts: LedgerCounts, position: { done: number, doneRows: number }): PartitionLedger {

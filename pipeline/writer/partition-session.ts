@@ -60,7 +60,7 @@ export class PartitionSession {
         await this.#waitIfNewer(this.#reader.buffer[0]!.layout)
         if (!stop.aborted) await this.#storeBatch(this.#reader.take(count))
       } else {
-        await this.#progress.write()
+        await this.#recordProgress()
         this.#ledger.writeSoon(this.#progress.recordedLedger)
         state.oldestStoredAt = this.#reader.buffer[0]?.storedAt ?? 0
         await this.#reader.waitForMore(this.#msUntilDue(), stop)
@@ -153,8 +153,13 @@ export class PartitionSession {
     return this.#lastBatchAt + this.#deps.limits.maxAgeMs - performance.now()
   }
 
+  async #recordProgress (): Promise<void> {
+    if (await this.#progress.write() > 0) this.#deps.batches.acknowledged()
+  }
+
   async #storeBatch (messages: PartitionMessage[]): Promise<void> {
     this.#lastBatchAt = performance.now()
+    this.#deps.batches.batchTaken()
     this.#deps.state.oldestStoredAt = messages[0]!.storedAt
     const range = await this.#planRange(messages)
     if (range.layout === -1) {
@@ -163,7 +168,7 @@ export class PartitionSession {
     }
     await this.#makeRoomInLedger()
     this.#progress.setRange(range)
-    await this.#progress.write()
+    await this.#recordProgress()
     this.#ledger.writeSoon(this.#progress.recordedLedger)
     await this.#insertRange(messages, range)
   }

@@ -39,6 +39,8 @@ export interface PartitionDeps extends PartitionControl {
   /** Tells the live feed what became of rows. */
   fates: FateReporter
   isAlive: (owner: string) => boolean
+  /** Is told when a batch is taken, and when the stream is told to forget one. */
+  batches: { batchTaken: () => void, acknowledged: () => void }
   /** Calls back when the connection is lost; returns how to stop that. */
   onDisconnect: OnDisconnect
   /** @param wasMine  What this process remembers of the partition is complete. */
