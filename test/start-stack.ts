@@ -11,7 +11,7 @@ import { createTestClickHouse, createTestPostgres } from './support/test-stores.
 import type { TestContext } from './support/test-context.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'deploy', 'local', 'main.ts')
-const READY_TIMEOUT_MS = 60_000
+const READY_TIMEOUT_MS = 180_000
 
 /** The whole system as `npm start` runs it, on free ports and a data directory of its own. */
 export interface Stack {

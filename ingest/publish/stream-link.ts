@@ -1,10 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { createInbox, type Msg, type MsgHdrs } from '@nats-io/transport-node'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { awaitLeaders } from '../../platform/nats/await-leaders.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import type { Logger } from '../../platform/logger.ts'
-import { MAX_MESSAGE_BYTES, type StreamLimits } from '../../schema/streams.ts'
+import { EVENTS_STREAM, MAX_MESSAGE_BYTES, PERSONS_STREAM, type StreamLimits } from '../../schema/streams.ts'
 import type { OutgoingMessage } from './durable-publisher.ts'
 
 export interface StreamLinkOptions {
@@ -33,7 +34,10 @@ export interface StreamLink {
   maxPayloadBytes (): number
   /** @throws when the message is not known to be in the stream. */
   publish (message: OutgoingMessage): Promise<void>
-  /** Creates streams that are missing, as after a server came back empty. Never rejects. */
+  /**
+   * Waits until the streams have leaders, and creates those that are missing, as after a server came back empty. Never
+   * rejects.
+   */
   repair (): Promise<void>
   close (): Promise<void>
 }
@@ -51,11 +55,19 @@ const ENVELOPE_BYTES = 4096
 
 const LONGEST_PAUSE_MS = 1000
 
+/** How long a publish waits for the streams to be looked through before it is tried again, in milliseconds. */
+const REPAIR_MS = 300
+
+/** What events and persons updates wait for; letters and warnings follow. */
+const NEEDED_LEADERS = { streams: [EVENTS_STREAM, PERSONS_STREAM], cluster: false }
+
 export function openStreamLink (options: StreamLinkOptions): StreamLink {
   const { logger } = options
   let connection: NatsConnection | null = null
   let publisher: AcknowledgedPublisher | null = null
   let isUp = false
+  let reconnects = 0
+  let repairing: Promise<void> | null = null
   const closed = new AbortController()
   const opened = open()
 
@@ -103,15 +115,32 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     }
   }
 
+  /**
+   * After a reconnect: up as soon as somebody leads the streams that events go to. A server that came back empty has
+   * none; then messages are spooled until they are made again.
+   */
+  async function comeBack (connected: NatsConnection): Promise<void> {
+    const connects = ++reconnects
+    await awaitLeaders(connected, NEEDED_LEADERS, closed.signal)
+    if (connects === reconnects && !closed.signal.aborted && !connected.isClosed()) isUp = true
+    try {
+      await becomeUp()
+    } catch (error) {
+      isUp = false
+      throw error
+    }
+  }
+
   async function watch (connected: NatsConnection): Promise<void> {
     for await (const { type } of connected.status()) {
       if (type === 'disconnect') {
         isUp = false
+        reconnects++
         // Acknowledgements of the lost connection never come: publishes that wait for one are spooled now, not
         // after a timeout.
         publisher?.abandon(unavailable('the connection to NATS was lost'))
       } else if (type === 'reconnect') {
-        becomeUp().catch((err: unknown) => logger.error({ err }, 'a stream has settings that Millrace cannot use; ingest spools until it is repaired'))
+        comeBack(connected).catch((err: unknown) => logger.error({ err }, 'a stream has settings that Millrace cannot use; ingest spools until it is repaired'))
       }
     }
   }
@@ -123,11 +152,13 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
 
   async function repair (): Promise<void> {
     if (!isUp || connection === null) return
-    try {
-      await ensureStreams(connection, options.limits)
-    } catch (err) {
-      logger.warn({ err }, 'could not create missing streams, will try again')
-    }
+    // Of a cluster that elects a leader: requests into the election would be waited for after its end.
+    await awaitLeaders(connection, NEEDED_LEADERS, closed.signal)
+    // Not waited for: streams that nobody publishes to now may have no leader yet.
+    repairing ??= ensureStreams(connection, options.limits)
+      .catch((err: unknown) => logger.warn({ err }, 'could not create missing streams, will try again'))
+      .finally(() => { repairing = null })
+    await Promise.race([repairing, delay(REPAIR_MS)])
   }
 }
 

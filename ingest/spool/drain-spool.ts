@@ -1,7 +1,7 @@
 /** Publishes what a spool holds, as soon as the stream takes messages again. */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '../../platform/logger.ts'
-import type { Publish } from '../publish/durable-publisher.ts'
+import type { OutgoingMessage, Publish } from '../publish/durable-publisher.ts'
 import type { SpooledMessage } from './segment-reader.ts'
 
 export interface DrainOptions {
@@ -30,6 +30,7 @@ const LONGEST_PAUSE_MS = 1000
 export async function drainSpool ({ spool, publish, onProgress, logger, signal }: DrainOptions): Promise<void> {
   let pauseMs = FIRST_PAUSE_MS
   while (!signal.aborted) {
+    const startedAt = performance.now()
     try {
       const published = await spool.drainSome(publish)
       pauseMs = FIRST_PAUSE_MS
@@ -37,6 +38,8 @@ export async function drainSpool ({ spool, publish, onProgress, logger, signal }
       else if (spool.isEmpty) return
     } catch (err) {
       logger.debug({ err, retryAfterMs: pauseMs }, 'the spool cannot be drained yet')
+      // It waited by itself, as for a new leader.
+      if (performance.now() - startedAt > LONGEST_PAUSE_MS) pauseMs = FIRST_PAUSE_MS
       // An abort only ends the pause early.
       await delay(pauseMs, undefined, { signal }).catch(() => {})
       pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)
@@ -44,31 +47,89 @@ export async function drainSpool ({ spool, publish, onProgress, logger, signal }
   }
 }
 
-/** Spooled messages in flight at a time. */
+/** Spooled messages other than persons updates in flight at a time. */
 const MAX_IN_FLIGHT = 8
 
-/**
- * Publishes until one fails. Events may overtake each other, some at a time; persons updates may not.
- *
- * @returns how many were published before the first that failed.
- */
-export async function publishInOrder (
-  spooled: readonly SpooledMessage[], publish: Publish
-): Promise<{ published: number, failure?: unknown }> {
-  for (let start = 0; start < spooled.length;) {
-    const window = takeWindow(spooled, start)
-    const results = await Promise.allSettled(window.map(async ({ message }) => await publish(message)))
-    for (const [index, result] of results.entries()) {
-      if (result.status === 'rejected') return { published: start + index, failure: result.reason }
-    }
-    start += window.length
-  }
-  return { published: spooled.length }
+/** Persons updates that follow each other are published as one message up to this size. */
+const MAX_MERGED_BYTES = 524_288
+
+/** What a portion of a spool is published with. */
+export interface PortionOptions {
+  publish: Publish
+  /**
+   * Ids of messages that were published although one before them was not; kept from one try to the next. They are not
+   * published again.
+   */
+  ahead: Set<string>
 }
 
-/** One persons update, or as many events as follow each other. */
-function takeWindow (spooled: readonly SpooledMessage[], start: number): readonly SpooledMessage[] {
-  const window = spooled.slice(start, start + MAX_IN_FLIGHT)
-  const ordered = window.findIndex(({ message }) => message.subject.startsWith('persons.'))
-  return ordered === -1 ? window : window.slice(0, Math.max(ordered, 1))
+/**
+ * Publishes a portion of a spool until one message fails: the persons updates of each partition in their order, eight
+ * others at a time, all beside each other.
+ *
+ * One message in flight is what keeps the order of updates, and a cluster takes its time for each. While a spool is
+ * drained new updates go behind it, so those that follow each other travel together: or else the spool would
+ * grow for as long as updates come faster than the stream acknowledges messages one by one.
+ *
+ * @returns how many were published before the first that was not, and why that one was not.
+ */
+export async function publishPortion (
+  spooled: readonly SpooledMessage[], { publish, ahead }: PortionOptions
+): Promise<{ published: number, failure?: unknown }> {
+  const messages = spooled.map(({ message }) => message).filter(({ id }) => !ahead.has(id))
+  const lanes = Map.groupBy(messages, ({ subject }) => subject.startsWith('persons.') ? subject : '')
+  const failures: unknown[] = []
+
+  async function publishLane (queue: OutgoingMessage[], take: typeof takeMergeable): Promise<void> {
+    while (queue.length > 0 && failures.length === 0) {
+      const taken = take(queue)
+      try {
+        await publish(mergeMessages(taken))
+        for (const { id } of taken) ahead.add(id)
+      } catch (error) {
+        failures.push(error)
+      }
+    }
+  }
+
+  await Promise.all([...lanes].flatMap(([subject, queue]) => subject === ''
+    ? Array.from({ length: MAX_IN_FLIGHT }, async () => await publishLane(queue, (left) => left.splice(0, 1)))
+    : [publishLane(queue, takeMergeable)]))
+  const firstLeft = spooled.findIndex(({ message }) => !ahead.has(message.id))
+  const published = firstLeft === -1 ? spooled.length : firstLeft
+  for (const { message } of spooled.slice(0, published)) ahead.delete(message.id)
+  return { published, ...failures.length > 0 && { failure: failures[0] } }
 }
+
+/** The first message, and those behind it that fit into one with it. */
+function takeMergeable (queue: OutgoingMessage[]): OutgoingMessage[] {
+  let bytes = 0
+  let count = 0
+  for (const message of queue) {
+    bytes += message.payload.length
+    if (count > 0 && (bytes > MAX_MERGED_BYTES || !isMergeable(message) || !isMergeable(queue[0]!))) break
+    count++
+  }
+  return queue.splice(0, count)
+}
+
+/** A JSON array with something in it, and no headers that would belong to it alone. */
+function isMergeable ({ payload, headers }: OutgoingMessage): boolean {
+  return Object.keys(headers).length === 0 && payload.length > 2 && payload[0] === OPEN && payload.at(-1) === CLOSE
+}
+
+/**
+ * The updates of all messages, in their order, in one. If it is sent again in another company after a crash, the
+ * pipeline recognises the updates themselves (`pipeline/persons/fingerprints.ts`).
+ */
+function mergeMessages (messages: readonly OutgoingMessage[]): OutgoingMessage {
+  const first = messages[0]!
+  if (messages.length === 1) return first
+  const parts = messages.flatMap(({ payload }, index) => [index === 0 ? '[' : ',', payload.subarray(1, -1)])
+  return {
+    ...first, id: `${first.id}+${messages.at(-1)!.id}`,
+    payload: Buffer.concat([...parts, ']'].map((part) => typeof part === 'string' ? Buffer.from(part) : part))
+  }
+}
+
+const [OPEN, CLOSE] = Buffer.from('[]') as unknown as [number, number]

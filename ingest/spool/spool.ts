@@ -4,7 +4,7 @@ import type { FileLock } from '../../platform/durable-folder.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import type { OutgoingMessage, Publish } from '../publish/durable-publisher.ts'
-import { publishInOrder } from './drain-spool.ts'
+import { publishPortion } from './drain-spool.ts'
 import { listSegments, segmentPath, SegmentWriter } from './segment-writer.ts'
 import { SegmentReader } from './segment-reader.ts'
 import { decodeSpoolRecord, encodeSpoolRecord } from './spool-record.ts'
@@ -22,6 +22,8 @@ export class Spool {
   readonly #options: SpoolOptions
   readonly #reader: SegmentReader
   readonly #writer: SegmentWriter
+  /** Ids of messages that were published before one in front of them. */
+  readonly #ahead = new Set<string>()
   #bytes: number
   #appending = 0
   #appends = 0
@@ -97,7 +99,7 @@ export class Spool {
       await this.#drop()
       return 0
     }
-    const { published, failure } = await publishInOrder(portion, publish)
+    const { published, failure } = await publishPortion(portion, { publish, ahead: this.#ahead })
     const last = portion[published - 1]
     if (last !== undefined) this.#bytes = Math.max(this.#bytes - await this.#reader.advance(last.end), 0)
     if (failure !== undefined) throw failure

@@ -15,6 +15,14 @@ const MISSED_HEARTBEATS = 3
 /** Larger than any message with its headers: for the message that does not fit into a usual pull. */
 const LARGEST_PULL_BYTES = MAX_MESSAGE_BYTES + 1_048_576
 
+/** Code of the answer that nobody listens. */
+const NO_RESPONDERS = 503
+
+/** So many first pulls may reach nobody, with a pause between them in milliseconds. */
+const UNHEARD_PULLS = 10
+
+const UNHEARD_PAUSE_MS = 50
+
 /** Where a delivered message stands. */
 export interface MessagePlace {
   sequence: number
@@ -71,6 +79,8 @@ export class OrderedPulls {
   #pulledAt = 0
   /** Beats since the last message or heartbeat. Not a time: if this process stood still, the server was not silent. */
   #silentBeats = 0
+  /** First pulls that reached nobody. */
+  #unheard = 0
   #wake: (() => void) | null = null
 
   constructor (options: OrderedPullsOptions) {
@@ -158,6 +168,9 @@ export class OrderedPulls {
       this.#endPull()
     } else if (code === 409 && /batch completed/i.test(text)) {
       // All its messages are here or on their way; the last of them ends the pull.
+    } else if (code === NO_RESPONDERS && this.deliveries === 0 && ++this.#unheard < UNHEARD_PULLS) {
+      // A consumer that was made a moment ago: not every server of a cluster knows who leads it. Nobody took the pull.
+      setTimeout(() => this.#endPull(), UNHEARD_PAUSE_MS).unref()
     } else if (code === 409 && /maxbytes/i.test(text)) {
       // Full from the start: the next message is larger than a usual pull.
       if (!this.#pullGotAny) this.#pullBytes = LARGEST_PULL_BYTES
@@ -205,23 +218,52 @@ export interface DurableConsumer {
 }
 
 /**
+ * How long each try to create a consumer may take before it is deleted and created again, in milliseconds; after the
+ * last one the request has its usual time.
+ */
+const CREATE_TRIES_MS = [400, 800]
+
+/**
  * Deletes a durable consumer and creates it again: it delivers from the first message that nobody acknowledged, in
  * order, and the reader of the old one receives nothing more.
+ *
+ * A cluster names one of the servers of the stream, by chance, to lead a new consumer, also one that died a moment ago:
+ * then nobody answers until the others have elected a leader, 4 to 9 s later. Another try names another one.
  */
 export async function recreateConsumer (
   manager: JetStreamManager, { stream, name, subject, ackWaitMs }: DurableConsumer
 ): Promise<void> {
-  // Absent on the first start, which is fine.
-  await manager.consumers.delete(stream, name).catch(() => {})
-  await manager.consumers.add(stream, {
-    durable_name: name,
-    filter_subject: subject,
-    deliver_policy: DeliverPolicy.All,
-    ack_policy: AckPolicy.Explicit,
-    ack_wait: ackWaitMs * 1e6,
-    max_ack_pending: -1,
-    max_deliver: -1
-  })
+  for (const waitMs of [...CREATE_TRIES_MS, Infinity]) {
+    // Absent on the first start, which is fine. A consumer whose leader died is deleted without an answer.
+    await isOver(manager.consumers.delete(stream, name).catch(() => {}), waitMs)
+    const created = manager.consumers.add(stream, {
+      durable_name: name,
+      filter_subject: subject,
+      deliver_policy: DeliverPolicy.All,
+      ack_policy: AckPolicy.Explicit,
+      ack_wait: ackWaitMs * 1e6,
+      max_ack_pending: -1,
+      max_deliver: -1
+    })
+    if (await isOver(created, waitMs)) return
+    // The one that is given up fails later, or not.
+    created.catch(() => {})
+  }
+}
+
+/** Whether the work is done within a time. @throws what the work throws within it. */
+async function isOver (work: Promise<unknown>, withinMs: number): Promise<boolean> {
+  if (withinMs === Infinity) {
+    await work
+    return true
+  }
+  const { promise: late, resolve } = Promise.withResolvers<boolean>()
+  const timer = setTimeout(() => resolve(false), withinMs)
+  try {
+    return await Promise.race([work.then(() => true), late])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 /** Registers what is to be called when the connection is lost. Returns how to take that back. */

@@ -1,7 +1,11 @@
 /** Runs the partitions of a stream that fall to this process: those of events and those of persons alike. */
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
+import { MillraceError } from '../../platform/errors.ts'
+import { awaitLeaders, type NeededLeaders } from '../../platform/nats/await-leaders.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { isStreamSilent } from '../../platform/nats/prepare-jetstream.ts'
+import { EVENTS_STREAM, PARTITIONS_BUCKET, PERSONS_STREAM } from '../../schema/streams.ts'
 import { FencedError } from './partition-records.ts'
 import { PartitionState } from './partition-state.ts'
 
@@ -14,8 +18,8 @@ const FINISH_MS = 5000
 /** After a session that lasted longer, in milliseconds, the pauses between failed ones start short again. */
 const HEALTHY_AFTER_MS = 30_000
 
-/** Longest pause between sessions while nobody answers for a stream, in milliseconds: for a new leader. */
-const LONGEST_SILENT_PAUSE_MS = 1000
+/** Longest pause between sessions that the stream ended, in milliseconds: its leader is waited for by itself. */
+const LONGEST_STREAM_PAUSE_MS = 1000
 
 /** What a supervisor hands to the work on a partition. */
 export interface PartitionControl {
@@ -124,6 +128,17 @@ export class PartitionSupervisor<Partition> {
   }
 }
 
+/** What a session of a partition needs to begin: its messages, the records, and a consumer that is made anew. */
+const NEEDED_LEADERS: NeededLeaders = {
+  streams: [EVENTS_STREAM, PERSONS_STREAM, `KV_${PARTITIONS_BUCKET}`], cluster: true
+}
+
+export interface SessionDeps extends PartitionControl {
+  logger: Logger
+  /** Absent in tests of the sessions alone: leaders are not waited for. */
+  connection?: NatsConnection
+}
+
 /**
  * Repeats sessions of a partition until it is stopped or belongs to another process. Whatever goes wrong ends a
  * session; the next one follows after a growing pause, and starts from what is durably recorded, as a new owner does.
@@ -132,7 +147,7 @@ export class PartitionSupervisor<Partition> {
  *                 overcome, or `FencedError` when the partition went to another process.
  */
 export async function runSessions (
-  { state, stop, abort, logger }: PartitionControl & { logger: Logger }, session: () => Promise<void>
+  { state, stop, abort, logger, connection }: SessionDeps, session: () => Promise<void>
 ): Promise<void> {
   const partition = state.key
   while (!stop.aborted) {
@@ -149,10 +164,16 @@ export async function runSessions (
       }
       if (performance.now() - startedAt > HEALTHY_AFTER_MS) state.failedSessions = 0
       const attempt = state.failedSessions++
-      const retryAfterMs = Math.min(retryDelayMs(attempt), isStreamSilent(err) ? LONGEST_SILENT_PAUSE_MS : Infinity)
+      const retryAfterMs = Math.min(retryDelayMs(attempt), isOfStream(err) ? LONGEST_STREAM_PAUSE_MS : Infinity)
       state.fail(err)
       logger.error({ err, partition, attempt, retryAfterMs }, 'partition failed and will be restarted')
       await pause(retryAfterMs, stop)
+      if (connection !== undefined) await awaitLeaders(connection, NEEDED_LEADERS, stop)
     }
   }
+}
+
+/** Whether a session ended because NATS did not answer, or the reader lost its place in it. */
+function isOfStream (error: unknown): boolean {
+  return isStreamSilent(error) || (error instanceof MillraceError && error.code.endsWith('_READER_LOST'))
 }
