@@ -192,6 +192,23 @@ t.test('compose: every variable stands in compose.env.example and is used, every
   for (const [tier, { default: port }] of Object.entries(checked)) t.match(services[tier]?.healthcheck?.test.join(' '), `127.0.0.1:${port}/_liveness`)
 })
 
+t.test('ingest and the API are given the same file of places, in a folder that they cannot write to', async (t) => {
+  const { services } = await readCompose()
+  const resources = await readResources()
+  const pods = listPods(resources)
+  for (const tier of ['ingest', 'api']) {
+    const { environment = {}, volumes = [] } = services[tier]!
+    t.match(environment.MILLRACE_GEOIP_PATH, /^\$\{MILLRACE_GEOIP_PATH:-\}$/, `compose: ${tier} is told the file`)
+    t.match(volumes.join('\n'), /^\$\{MILLRACE_GEOIP_FOLDER:-.*\}:\/geoip:ro$/m, `compose: ${tier} sees its folder`)
+    const { pod } = pods.find(({ app }) => app === tier)!
+    t.equal(readEnvironment(pod.containers[0]!, resources).MILLRACE_GEOIP_PATH, '', `Kubernetes: ${tier} is told the file`)
+    t.match(pod.containers[0]!.volumeMounts, [{}, {}, { name: 'geoip', mountPath: '/geoip', readOnly: true }])
+  }
+  t.match(await readText('deploy/compose.env.example'), '/geoip/')
+  const names = ['settings', 'ingest', 'api'].map(async (name) => await readText(`deploy/kubernetes/${name}.yaml`))
+  for (const text of await Promise.all(names)) t.match(text, 'geoip')
+})
+
 t.test('the login of a tier in ClickHouse may read every system table that the tier reads', async (t) => {
   const users = await readText('deploy/clickhouse/users.sql')
   const granted = [...users.matchAll(/GRANT SELECT ON system\.(\w+) TO millrace_pipeline/g)].map(([, table]) => table!)

@@ -61,7 +61,7 @@ const container = object({
   securityContext: object({
     allowPrivilegeEscalation: flag, readOnlyRootFilesystem: flag, capabilities: object({ drop: texts })
   }),
-  volumeMounts: list(object({ name, mountPath: { type: 'string', pattern: '^/' }, subPath: text }, ['name', 'mountPath']))
+  volumeMounts: list(object({ name, mountPath: { type: 'string', pattern: '^/' }, subPath: text, readOnly: flag }, ['name', 'mountPath']))
 }, ['name', 'image'])
 
 const podSpec = object({
@@ -79,7 +79,10 @@ const podSpec = object({
   }, ['maxSkew', 'topologyKey', 'whenUnsatisfiable'])),
   initContainers: list(container),
   containers: list(container),
-  volumes: list(object({ name, emptyDir: object({ sizeLimit: quantity }), configMap: reference }, ['name']))
+  volumes: list(object({
+    name, emptyDir: object({ sizeLimit: quantity }), configMap: reference,
+    persistentVolumeClaim: object({ claimName: name, readOnly: flag }, ['claimName'])
+  }, ['name']))
 }, ['containers'])
 
 const template = object({ metadata: object({ labels: mapOfTexts, annotations: mapOfTexts }, ['labels']), spec: podSpec }, ['metadata', 'spec'])

@@ -14,7 +14,7 @@ export interface Container {
   env?: { name: string, value?: string }[]
   envFrom?: { secretRef?: { name: string }, configMapRef?: { name: string } }[]
   lifecycle?: { preStop: { sleep?: { seconds: number }, exec?: { command: string[] } } }
-  volumeMounts?: { name: string, mountPath: string, subPath?: string }[]
+  volumeMounts?: { name: string, mountPath: string, subPath?: string, readOnly?: boolean }[]
   [probe: `${string}Probe`]: { httpGet?: { path: string, port: string } } | undefined
 }
 
