@@ -73,3 +73,40 @@ t.test('says what a schema would have done: how many, why, from which SDK', asyn
   t.match(await check({ days: 0 }), { attr: 'days' })
   t.match(await api.call('POST', '~/event_schemas/999999/check'), { status: 404 })
 })
+
+t.test('shows how far it is, line by line, when the client asks for lines', async (t) => {
+  const { body: { id } } = await api.call('POST', '~/event_schemas/', { event: 'other', schema: SCHEMA })
+  const check = async (body: object): Promise<{ status: number, type: unknown, text: string }> => {
+    const answer = await api.app.inject({
+      method: 'POST', url: `/api/projects/${api.projectId}/event_schemas/${id}/check`, payload: body,
+      headers: { authorization: `Bearer ${api.key}`, accept: 'application/x-ndjson' }
+    })
+    return { status: answer.statusCode, type: answer.headers['content-type'], text: answer.body }
+  }
+
+  const { status, type, text } = await check({})
+  t.match([status, type], [200, 'application/x-ndjson'])
+  const lines = text.trim().split('\n').map((line) => JSON.parse(line))
+  t.match(lines[0], { checked: 0, total: 1 })
+  t.same(lines.at(-2), { checked: 1, total: 1 })
+  t.same(lines.at(-1), (await api.call('POST', `~/event_schemas/${id}/check`, {})).body, 'the last line is the answer of a request without lines')
+  t.match(await check({ days: 0 }), { status: 400, text: /days/ })
+})
+
+t.test('reads each event where nearly each is of a class of its own', async (t) => {
+  const values = Array.from({ length: 20_100 }, (_, index) => row({ id: `order-${index}`, size: index }, { event: 'varied', daysAgo: 1 }))
+  await clickhouse.client.insert({ table: 'events', format: 'JSONEachRow', values })
+  const { body: { id } } = await api.call('POST', '~/event_schemas/', { event: 'varied', schema: {} })
+  const check = async (schema: object): Promise<any> => (await api.call('POST', `~/event_schemas/${id}/check`, { schema })).body
+
+  t.match(await check({ properties: { id: { pattern: '[05]$' } } }), { events: 20_100, failed: 16_080, failures: [{ path: '/id', keyword: 'pattern' }] })
+  const { failures, ...counts } = await check({ properties: { id: { type: 'string', maxLength: 10 }, size: { type: 'integer', minimum: 5, maximum: 19_999 } } })
+  t.match(counts, { events: 20_100, met: 9995, failed: 10_105, complete: true })
+  t.match(failures, [
+    { path: '/id', keyword: 'maxLength', events: 10_100 }, { keyword: 'maximum', events: 100 }, { keyword: 'minimum', events: 5 }
+  ])
+  for (const { samples } of failures) {
+    t.ok(samples.length > 0)
+    for (const { uuid, value } of samples) t.match([uuid, value], [/^[0-9a-f-]{36}$/, /\d/])
+  }
+})

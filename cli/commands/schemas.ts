@@ -5,8 +5,9 @@ import { findEventSchema, listEventSchemas, listVersions } from '../../api/event
 import { compileDraft, createEventSchema, updateEventSchema } from '../../api/event-schemas/write-event-schema.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { SCHEMA_MODES, type SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
-import { checkStoredEvents, countStoredEvents, type SchemaPrediction } from '../../platform/event-schemas/check-stored-events.ts'
+import { checkStoredEvents, countStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
 import { inferSchema } from '../../platform/event-schemas/infer-schema.ts'
+import type { SchemaPrediction } from '../../platform/event-schemas/prediction.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { CliContext } from '../cli-context.ts'
 import { requireProject } from '../optional-services.ts'
@@ -83,7 +84,7 @@ export function addSchemasCommands (program: Command, context: CliContext): void
   addCommon(addEvent(group.command('check').description('say what a schema would have done with stored events; by default its newest version')))
     .option('--file <file>', 'a draft that is not stored: file with the JSON Schema')
     .option('--days <number>', 'days before now, by the timestamp of the events', readDays, 7)
-    .option('--limit <number>', 'maximum number of events, newest day first', readCount, 10_000_000)
+    .option('--limit <number>', 'maximum number of events, newest hours first', readCount, 10_000_000)
     .action(async (event: string, { project, file, days, limit, ...output }: CheckOptions) => {
       const key = { projectId: project, event }
       const draft = file === undefined ? (await find(await context.postgres(), key)).schema : await readJson(file)

@@ -4,7 +4,7 @@ import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { toGroupType } from '../../platform/identity.ts'
 import { cutText, REPLACEMENT, toStorableText } from '../../platform/storable-text.ts'
 import { PROMOTED_PROPERTIES } from './event-row.ts'
-import { inferType, nameRuleOf, type NameRule, type PropertyType } from './infer-property-type.ts'
+import { inferType, nameRuleOf, type NameRule, type PropertyType } from '../../platform/infer-property-type.ts'
 
 /** Above this many properties an event is not described (docs/contract/sdks.md 3.1). */
 const MAX_ENTRIES = 10_000

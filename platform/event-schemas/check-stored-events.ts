@@ -1,9 +1,11 @@
-import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { clickHouseCodeOf } from '../clickhouse/clickhouse-errors.ts'
 import type { CompiledSchema } from './compile-schema.ts'
-import { describeValue, generalise } from './describe-failure.ts'
-import type { SchemaFailure } from './evaluation.ts'
+import { type JudgedEvents, MAX_SAMPLES, PredictionTally, type SchemaPrediction } from './prediction.ts'
+import { createEventClasses, type EventClasses } from './value-classes.ts'
+import { needsOf } from './value-needs.ts'
 
-/** Which stored events are checked: those of the last days by their timestamp, newest day first. */
+/** Which stored events are checked: those of the last days by their timestamp, newest hours first. */
 export interface CheckQuery {
   projectId: number
   event: string
@@ -15,145 +17,224 @@ export interface CheckQuery {
   now: number
 }
 
-/** What a schema would have done with stored events; counts are exact for the events that were checked. */
-export interface SchemaPrediction {
-  /** Events that were checked, and how many of them meet the schema. */
-  events: number
-  met: number
-  failed: number
-  /** False when there are more events than the limit: the older ones were not checked. */
-  complete: boolean
-  /** Most events first. */
-  failures: PredictedFailure[]
-  /** By SDK, most failed events first. */
-  libs: { lib: string, libVersion: string, events: number, failed: number }[]
+export interface CheckOptions extends CheckQuery {
+  /** Called as it goes on, with the events that were checked and those that there are to check. */
+  onProgress?: (events: number, total: number) => void
+  /** Ends the check, which throws. */
+  signal?: AbortSignal
 }
 
-/** What is wrong with how many events; an event with several failures counts under each. */
-export interface PredictedFailure {
-  /** JSON pointer into the properties, `*` for the places in arrays. */
-  path: string
-  keyword: string
-  events: number
-  samples: { uuid: string, value: string }[]
-}
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 
-const DAY_MS = 86_400_000
-const MAX_SAMPLES = 3
+/** Events of one round at least, when there are more: one round takes about a second. */
+const ROUND_EVENTS = 500_000
 
-/** Kinds of failures, and SDKs, that are told apart: names of properties are anybody's choice. */
-const MAX_GROUPS = 200
+/** Classes of one round at most; with more, the events are read one by one. */
+const MAX_CLASSES = 20_000
+
+/** Longer events are read one by one, in bytes of their JSON: each class holds one event in memory. */
+const MAX_CLASSED_BYTES = 8192
 
 /** Checking lets other work of the process go on after so long, in milliseconds. */
 const TURN_MS = 10
 
-type Row = [uuid: string, lib: string, libVersion: string, properties: string]
+/** `TOO_MANY_ROWS` of ClickHouse: there are more classes than were asked for. */
+const TOO_MANY_CLASSES = 158
+
+/** Events of some hours. */
+interface Round {
+  /** Epoch milliseconds; `to` is not in it. */
+  from: number
+  to: number
+  events: number
+  /** Not all events of the hours are checked. */
+  limit?: number
+}
 
 /**
- * Runs a schema over stored events, with the check that ingest does: what it predicts is what enforcement does.
+ * Says what a schema would have done with stored events: what it predicts is what enforcement does.
  *
- * @param onProgress  Called after each day with the events so far and the share of the days.
+ * ClickHouse puts the events into classes about which the schema says the same (`value-classes.ts`), by the shape of
+ * their properties where that decides; the check of ingest then judges one event of each. Events of which nearly each
+ * would be a class of its own are read one by one.
  */
 export async function checkStoredEvents (
-  clickhouse: ClickHouse, { check, failuresOf }: CompiledSchema,
-  { onProgress, ...query }: CheckQuery & { onProgress?: (events: number, share: number) => void }
+  clickhouse: ClickHouse, compiled: CompiledSchema, { onProgress, signal, ...query }: CheckOptions
 ): Promise<SchemaPrediction> {
-  const tally = new Tally()
+  const reader = createReader(clickhouse, query, signal)
+  const rounds = await reader.readRounds()
+  const stored = rounds.reduce((sum, { events }) => sum + events, 0)
+  const total = Math.min(stored, query.limit)
+  const tally = new PredictionTally()
+  let classes = createEventClasses(needsOf(compiled.schema))
+  for (const round of limitRounds(rounds, query.limit)) {
+    onProgress?.(tally.events, total)
+    const found = classes === null || round.limit !== undefined ? null : await reader.readClasses(round, classes)
+    if (found !== null) {
+      for (const { properties, ...events } of found) tally.add(events, compiled.failuresOf(properties, 'stored'))
+      await addEach(reader.readEvents(round, classes!), compiled, tally)
+    } else {
+      // What varies so much in one round does so in the others.
+      if (round.limit === undefined) classes = null
+      await addEach(reader.readEvents(round), compiled, tally)
+    }
+  }
+  onProgress?.(tally.events, total)
+  const sampled = await reader.readSampled(tally.sampledUuids())
+  const failures = new Map(sampled.map(({ uuid, properties }) =>
+    [uuid, compiled.failuresOf(JSON.parse(properties) as Record<string, unknown>, 'stored')]))
+  return tally.describe(stored <= query.limit, failures)
+}
+
+/** Counts the events that a check would look at, to show its progress. */
+export async function countStoredEvents (clickhouse: ClickHouse, query: CheckQuery): Promise<number> {
+  const rounds = await createReader(clickhouse, query).readRounds()
+  return Math.min(rounds.reduce((sum, { events }) => sum + events, 0), query.limit)
+}
+
+/** Judges events one by one. */
+async function addEach (
+  events: AsyncIterable<EventRow[]>, { check, failuresOf }: CompiledSchema, tally: PredictionTally
+): Promise<void> {
   let turn = performance.now()
-  for (let day = 0; day < query.days && tally.events <= query.limit; day++) {
-    for await (const rows of readDay(clickhouse, query, { day, limit: query.limit + 1 - tally.events })) {
-      for (const [uuid, lib, libVersion, text] of rows) {
-        if (tally.events === query.limit) return tally.describe(false)
-        const properties = JSON.parse(text) as Record<string, unknown>
-        const failures = check(properties, 'stored') === null ? [] : failuresOf(properties, 'stored')
-        tally.add({ uuid, lib, libVersion }, failures)
-        if (performance.now() - turn < TURN_MS) continue
-        await new Promise((resolve) => setImmediate(resolve))
-        turn = performance.now()
+  for await (const rows of events) {
+    for (const [uuid, lib, libVersion, text] of rows) {
+      const properties = JSON.parse(text) as Record<string, unknown>
+      const failures = check(properties, 'stored') === null ? [] : failuresOf(properties, 'stored')
+      tally.add({ lib, libVersion, events: 1, uuids: [uuid] }, failures)
+      if (performance.now() - turn < TURN_MS) continue
+      await new Promise((resolve) => setImmediate(resolve))
+      turn = performance.now()
+    }
+  }
+}
+
+/** The newest rounds, as many as the limit needs; of the last, only some events. */
+function limitRounds (rounds: readonly Round[], limit: number): Round[] {
+  const limited: Round[] = []
+  let left = limit
+  for (const round of rounds) {
+    if (left <= 0) break
+    limited.push(round.events > left ? { ...round, limit: left } : round)
+    left -= round.events
+  }
+  return limited
+}
+
+type EventRow = [uuid: string, lib: string, libVersion: string, properties: string]
+
+/** Events of a class, and the properties of one of them, or those that decide. */
+interface EventClass extends JudgedEvents {
+  properties: Record<string, unknown>
+}
+
+const IS_LONG = `length(properties) > ${MAX_CLASSED_BYTES}`
+
+const FROM = `FROM events
+  WHERE project_id = {project: UInt32} AND event = {event: String}
+    AND timestamp >= fromUnixTimestamp64Milli({from: Int64}) AND timestamp < fromUnixTimestamp64Milli({to: Int64})`
+
+/** Reads stored events of a name. */
+function createReader (
+  clickhouse: ClickHouse, { projectId: project, event, now, days }: CheckQuery, signal?: AbortSignal
+) {
+  // With what came from clocks that are ahead.
+  const all = { from: now - days * DAY_MS, to: now + DAY_MS }
+
+  return { readRounds, readClasses, readEvents, readSampled }
+
+  /** The hours that have events, newest first, several together when each has few. */
+  async function readRounds (): Promise<Round[]> {
+    const hours = await select<{ hour: number, events: string }>(`
+      SELECT toUInt32(greatest(0, intDiv({now: Int64} - toUnixTimestamp64Milli(timestamp) - 1, ${HOUR_MS}))) AS hour, count() AS events
+      ${FROM} GROUP BY hour ORDER BY hour`, { ...all, now })
+    const rounds: Round[] = []
+    for (const { hour, events } of hours) {
+      const last = rounds.at(-1)
+      const from = now - (hour + 1) * HOUR_MS
+      if (last !== undefined && last.events < ROUND_EVENTS) {
+        last.from = from
+        last.events += Number(events)
+      } else {
+        rounds.push({ from, to: hour === 0 ? all.to : now - hour * HOUR_MS, events: Number(events) })
       }
     }
-    onProgress?.(tally.events, (day + 1) / query.days)
+    return rounds
   }
-  return tally.describe(true)
-}
 
-/** Counts the events that a check would read, to show its progress. */
-export async function countStoredEvents (clickhouse: ClickHouse, query: CheckQuery): Promise<number> {
-  const [row] = await queryRows<{ events: number }>(clickhouse, `
-    SELECT toUInt32(count()) AS events FROM events
-    WHERE project_id = {project: UInt32} AND event = {event: String}
-      AND timestamp >= fromUnixTimestamp64Milli({from: Int64}) AND timestamp < fromUnixTimestamp64Milli({to: Int64})`,
-  { project: query.projectId, event: query.event, from: query.now - query.days * DAY_MS, to: query.now })
-  return Math.min(row?.events ?? 0, query.limit)
-}
-
-/** The events of one day; day 0 is the last 24 hours, with what came from clocks that are ahead. */
-async function * readDay (
-  clickhouse: ClickHouse, { projectId, event, now }: CheckQuery, { day, limit }: { day: number, limit: number }
-): AsyncGenerator<Row[]> {
-  const result = await clickhouse.query({
-    query: `SELECT toString(uuid), lib, lib_version, properties FROM events
-      WHERE project_id = {project: UInt32} AND event = {event: String}
-        AND timestamp >= fromUnixTimestamp64Milli({from: Int64}) AND timestamp < fromUnixTimestamp64Milli({to: Int64})
-      LIMIT {limit: UInt32}`,
-    query_params: {
-      project: projectId,
-      event,
-      limit,
-      from: now - (day + 1) * DAY_MS,
-      to: day === 0 ? now + DAY_MS : now - day * DAY_MS
-    },
-    format: 'JSONCompactEachRow',
-    clickhouse_settings: { wait_end_of_query: 0 }
-  })
-  for await (const rows of result.stream<Row>()) yield rows.map((row) => row.json<Row>())
-}
-
-/** Adds up what is wrong, in bounded memory. */
-class Tally {
-  events = 0
-  #failed = 0
-  readonly #failures = new Map<string, PredictedFailure>()
-  readonly #libs = new Map<string, SchemaPrediction['libs'][number]>()
-
-  add (
-    { uuid, lib, libVersion }: { uuid: string, lib: string, libVersion: string }, failures: readonly SchemaFailure[]
-  ): void {
-    this.events++
-    if (failures.length > 0) this.#failed++
-    const sdk = take(this.#libs, JSON.stringify([lib, libVersion]), () => ({ lib, libVersion, events: 0, failed: 0 }))
-    if (sdk !== undefined) {
-      sdk.events++
-      if (failures.length > 0) sdk.failed++
-    }
-    const seen = new Set<unknown>()
-    for (const { path: sent, keyword, value } of failures) {
-      const path = generalise(sent)
-      const key = JSON.stringify([path, keyword])
-      const group = take(this.#failures, key, () => ({ path, keyword, events: 0, samples: [] }))
-      if (group === undefined || seen.has(group)) continue
-      seen.add(group)
-      group.events++
-      if (group.samples.length < MAX_SAMPLES) group.samples.push({ uuid, value: describeValue(value) })
+  /** @returns null when there are too many classes. */
+  async function readClasses (
+    { from, to }: Round, classes: EventClasses
+  ): Promise<EventClass[] | null> {
+    const { isDecided, present, names, classOf } = classes
+    const define = defineIn(classes)
+    const uuids = `groupArray(${MAX_SAMPLES})(toString(uuid)) AS uuids`
+    try {
+      const decided = await select<ClassRow & { present: number[] }>(`
+        SELECT lib, lib_version, present, count() AS events, ${uuids}
+        FROM (${define} SELECT lib, lib_version, uuid, ${present} AS present ${FROM} AND ${isDecided})
+        GROUP BY lib, lib_version, present`, { from, to })
+      const others = await select<ClassRow & { properties: string }>(`
+        SELECT lib, lib_version, count() AS events, ${uuids}, any(properties) AS properties
+        FROM (${define} SELECT lib, lib_version, uuid, properties, ${classOf} AS class ${FROM} AND NOT (${isDecided}) AND NOT (${IS_LONG}))
+        GROUP BY lib, lib_version, class`, { from, to })
+      return [
+        // Any text does: that it is one, or that it is there, is all that is asked.
+        ...decided.map(({ present, ...row }) =>
+          ({ ...readClass(row), properties: Object.fromEntries(present.map((at) => [names[at - 1]!, ''])) })),
+        ...others.map(({ properties, ...row }) =>
+          ({ ...readClass(row), properties: JSON.parse(properties) as Record<string, unknown> }))
+      ]
+    } catch (error) {
+      if (clickHouseCodeOf(error) === TOO_MANY_CLASSES) return null
+      throw error
     }
   }
 
-  describe (complete: boolean): SchemaPrediction {
-    return {
-      events: this.events,
-      met: this.events - this.#failed,
-      failed: this.#failed,
-      complete,
-      failures: [...this.#failures.values()].sort((one, other) => other.events - one.events),
-      libs: [...this.#libs.values()].sort((one, other) => other.failed - one.failed || other.events - one.events)
-    }
+  /** Those of a round; with classes, only those that are of none. */
+  async function * readEvents ({ from, to, limit }: Round, classes?: EventClasses): AsyncGenerator<EventRow[]> {
+    const define = classes === undefined ? '' : defineIn(classes)
+    const condition = classes === undefined ? '' : `AND NOT (${classes.isDecided}) AND ${IS_LONG}`
+    const result = await clickhouse.query({
+      query: `${define} SELECT toString(uuid), lib, lib_version, properties ${FROM} ${condition}
+        ${limit === undefined ? '' : `LIMIT ${limit}`}`,
+      query_params: { project, event, from, to },
+      format: 'JSONCompactEachRow',
+      clickhouse_settings: { wait_end_of_query: 0 },
+      ...signal && { abort_signal: signal }
+    })
+    for await (const rows of result.stream<EventRow>()) yield rows.map((row) => row.json<EventRow>())
+  }
+
+  async function readSampled (uuids: readonly string[]): Promise<{ uuid: string, properties: string }[]> {
+    if (uuids.length === 0) return []
+    return await select(`SELECT uuid, properties ${FROM} AND uuid IN {uuids: Array(UUID)}`, { ...all, uuids })
+  }
+
+  async function select<T> (query: string, parameters: Record<string, unknown>): Promise<T[]> {
+    const result = await clickhouse.query({
+      query,
+      query_params: { project, event, ...parameters },
+      format: 'JSONEachRow',
+      clickhouse_settings: { max_rows_to_group_by: String(MAX_CLASSES), group_by_overflow_mode: 'throw' },
+      ...signal && { abort_signal: signal }
+    })
+    return await result.json<T>()
   }
 }
 
-function take<T> (groups: Map<string, T>, key: string, create: () => T): T | undefined {
-  const known = groups.get(key)
-  if (known !== undefined || groups.size >= MAX_GROUPS) return known
-  const group = create()
-  groups.set(key, group)
-  return group
+function defineIn ({ definitions }: EventClasses): string {
+  return definitions.length === 0 ? '' : `WITH ${definitions.join(', ')}`
+}
+
+interface ClassRow {
+  lib: string
+  lib_version: string
+  events: string | number
+  uuids: string[]
+}
+
+function readClass ({ lib, lib_version: libVersion, events, uuids }: ClassRow): JudgedEvents {
+  return { lib, libVersion, events: Number(events), uuids }
 }

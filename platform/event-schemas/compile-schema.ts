@@ -17,6 +17,8 @@ export interface CompiledSchema {
   check: (properties: Properties, origin: Origin) => SchemaFailure | null
   /** The first failure of each property, and of the keywords of the whole. */
   failuresOf: (properties: Properties, origin: Origin) => SchemaFailure[]
+  /** What it was compiled from. */
+  schema: Readonly<Record<string, unknown>>
 }
 
 /**
@@ -36,6 +38,7 @@ export function compileSchema (sent: unknown): CompiledSchema {
   const { all, each } = compileRoot(schema)
   const whole = join(all)
   return {
+    schema,
     check: (properties, origin) => evaluate(whole, properties, origin),
     failuresOf: (properties, origin) => each.flatMap((check) => evaluate(check, properties, origin) ?? [])
   }

@@ -1,0 +1,110 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { parseJson } from '../../http-body/parse-json.ts'
+import { checkStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
+import { type CompiledSchema, compileSchema } from '../../platform/event-schemas/compile-schema.ts'
+import { generalise } from '../../platform/event-schemas/describe-failure.ts'
+import type { SchemaPrediction } from '../../platform/event-schemas/prediction.ts'
+import { randomContract, randomOddProperties, randomSchema } from '../../platform/event-schemas/testing/random-schemas.ts'
+import { createEventClasses } from '../../platform/event-schemas/value-classes.ts'
+import { needsOf } from '../../platform/event-schemas/value-needs.ts'
+import { createTakeCookieless } from '../normalise/cookieless.ts'
+import { createEnrich } from '../normalise/enrich.ts'
+import { createNormaliseEvent, type NormalisedEvent } from '../normalise/normalise-event.ts'
+import { createPropertyReader } from '../normalise/read-properties.ts'
+import { checkSchema } from './check-schema.ts'
+import type { RequestContext } from './envelope.ts'
+import type { SentEvent } from './take-event.ts'
+
+/** As a script, more: `MILLRACE_TEST_SCHEMAS=500 npx node ingest/capture/schema-hindsight.test.ts`. */
+const EVENTS = Number(process.env.MILLRACE_TEST_STORED_EVENTS ?? 300)
+const SCHEMAS = Number(process.env.MILLRACE_TEST_SCHEMAS ?? 20)
+
+const NOW = Date.UTC(2026, 10, 21)
+
+const context: RequestContext = {
+  project: { id: 1, anonymizeIps: true }, requestId: 'r', receivedAt: NOW, sentAt: null, ip: '',
+  historical: false, visitor: { address: '', userAgent: '' }, warnings: null, isAttemptTime: false
+}
+
+/** JSON that ingest changes on its way into the table, or that engines read in different ways. */
+const odd = fc.constantFrom(
+  '"\\ud800"', '"\\u0000"', '12345678901234567890', '-9223372036854775809', '100000000000000000000', '1e20', '1e400', '-0', 'NaN', '1.0',
+  '123456789012345.00000000000000001', '{"__proto__":1}', `${'['.repeat(1500)}${']'.repeat(1500)}`)
+
+const sent = fc.tuple(randomOddProperties, fc.option(odd, { freq: 4 }), fc.constantFrom('a', 'b', 'created_at', 'utm_medium'))
+  .map(([properties, value, name]) => {
+    const { [name]: _, ...others } = properties
+    if (value === null) return JSON.stringify(properties)
+    return `{${[JSON.stringify(others).slice(1, -1), `"${name}":${value}`].filter((part) => part !== '').join(',')}}`
+  })
+
+const normalise = createNormaliseEvent({
+  readProperties: createPropertyReader(() => NOW), maxEventBytes: () => 1e6,
+  enrich: createEnrich({ isBot: () => false, locate: () => null }),
+  takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
+})
+
+function normaliseEvent (body: string): NormalisedEvent {
+  const event = parseJson(`{"event":"e","distinct_id":"d","properties":${body}}`, true) as SentEvent
+  const normalised = normalise(event, context)
+  if (typeof normalised === 'string') throw new Error(normalised)
+  return normalised
+}
+
+t.test('what is predicted from stored shapes and values is what ingest does, on every event', async (t) => {
+  const clickhouse = await createTestClickHouse(t)
+  const events = fc.sample(sent, EVENTS).map(normaliseEvent)
+  const stored = events.map(({ row }, index) => ({
+    project_id: 1, uuid: `01900000-0000-7000-8000-${String(index).padStart(12, '0')}`, event: 'e', distinct_id: 'd',
+    timestamp: new Date(NOW - index * 60_000).toISOString().slice(0, 23), lib: index % 3 === 0 ? 'web' : 'ios', lib_version: '1', properties: row.properties,
+    // Rows that others have written have no shape.
+    property_types: index % 20 === 0 ? '' : row.propertyTypes
+  }))
+  await clickhouse.client.insert({ table: 'events', format: 'JSONEachRow', values: stored })
+  const query = { projectId: 1, event: 'e', days: 365, limit: 1e7, now: NOW }
+  const counts = { classed: 0, met: 0, failed: 0 }
+  const ofValues = Math.ceil(SCHEMAS * 0.8)
+  const schemas = [...fc.sample(randomContract, ofValues), ...fc.sample(randomSchema, SCHEMAS - ofValues)]
+  for (const schema of schemas) {
+    const compiled = compileSchema(schema)
+    if (createEventClasses(needsOf(compiled.schema)) !== null) counts.classed++
+    const enforced = enforce(events, compiled)
+    const predicted = await checkStoredEvents(clickhouse.client, compiled, query)
+    counts.met += predicted.met
+    if (predicted.failures.some(({ samples }) => samples.length === 0)) t.fail(`a failure without samples: ${JSON.stringify(schema)}`)
+    counts.failed += predicted.failed
+    if (JSON.stringify(summaryOf(predicted)) === JSON.stringify(enforced)) continue
+    t.same(summaryOf(predicted), enforced, JSON.stringify(schema))
+    return
+  }
+  t.comment(counts)
+  t.ok(counts.classed > SCHEMAS / 2, `${counts.classed} of ${SCHEMAS} by classes`)
+  t.ok(counts.met > 0 && counts.failed > 0, JSON.stringify(counts))
+})
+
+/** What ingest says about each event, added up. */
+function enforce (events: readonly NormalisedEvent[], { check, failuresOf }: CompiledSchema): Summary {
+  const kinds = new Map<string, number>()
+  let failed = 0
+  for (const normalised of events) {
+    const failure = checkSchema({ event: 'e', version: 1, mode: 'observe', text: '', check }, normalised)
+    if (failure !== null) failed++
+    const failures = failure === null ? [] : failuresOf(normalised.properties, 'sent')
+    for (const kind of new Set(failures.map(({ path, keyword }) => `${generalise(path)} ${keyword}`))) {
+      kinds.set(kind, (kinds.get(kind) ?? 0) + 1)
+    }
+  }
+  return { events: events.length, failed, kinds: [...kinds].sort() }
+}
+
+interface Summary {
+  events: number
+  failed: number
+  kinds: [string, number][]
+}
+
+function summaryOf ({ events, failed, failures }: SchemaPrediction): Summary {
+  return { events, failed, kinds: failures.map(({ path, keyword, events }): [string, number] => [`${path} ${keyword}`, events]).sort() }
+}
