@@ -40,14 +40,14 @@ const LETTERS_MS = 1000
  * @throws while ClickHouse or NATS is unavailable.
  */
 export async function listReceipts (
-  query: ReceiptListQuery, { clickhouse, nats, now }: Omit<FindReceiptDeps, 'sql'>
+  query: ReceiptListQuery, { clickhouse, nats }: Pick<FindReceiptDeps, 'clickhouse' | 'nats'>
 ): Promise<ReceiptList> {
   const { search, letters } = await nats(async (connection) => ({
     search: await searchStream(query, connection, { enough: query.limit }),
     letters: await listLetters(query, connection)
   }))
   const [stored, dropped] = await Promise.all([
-    listStoredEvents({ ...query, now: now() }, clickhouse), listDroppedEvents(query, clickhouse)
+    listStoredEvents(query, clickhouse), listDroppedEvents(query, clickhouse)
   ])
   const searched = { searchedMessages: search.searchedMessages, of: search.of }
   const receipts = new Map<string, ListedReceipt>()

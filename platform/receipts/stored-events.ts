@@ -39,9 +39,6 @@ const DAY_MS = 86_400_000
 /** Last time of which ClickHouse's `Date` has the day. */
 const LAST_TIME = Date.UTC(2149, 5, 6)
 
-/** Spans of days that a look-up by distinct id reads, one after the other, until it has enough. */
-const SPANS_DAYS = [1, 7, 31, Infinity]
-
 const iso = (column: string): string => `concat(replaceOne(toString(events.${column}), ' ', 'T'), 'Z')`
 const COLUMNS = `uuid, event, distinct_id AS distinctId, ${iso('timestamp')} AS timestamp,
   ${iso('received_at')} AS receivedAt, ${iso('inserted_at')} AS insertedAt, insert_token AS token`
@@ -69,24 +66,54 @@ async function readRows ({ projectId, uuid }: EventQuery, clickhouse: ClickHouse
   { uuid, project: projectId, ...(near === undefined ? {} : { first: day(-1), last: day(1) }) })
 }
 
-/** The newest events of a distinct id by time of receipt, each once. */
+/**
+ * The newest events of a distinct id by time of receipt, each once.
+ *
+ * An id with a hundred thousand events is in nearly every granule, so no filter helps: what is read has to end when
+ * enough was found. First the table is read backwards in its own order, by day, for as many events as are wanted. The
+ * earliest receipt among them bounds the second look, by the index of `received_at`: what was received later is there,
+ * whatever its day.
+ */
 export async function listStoredEvents (
-  query: { projectId: number, distinctId: string, limit: number, now: number }, clickhouse: ClickHouse
+  query: { projectId: number, distinctId: string, limit: number }, clickhouse: ClickHouse
 ): Promise<StoredEvent[]> {
-  const { projectId, distinctId, limit, now } = query
-  for (const days of SPANS_DAYS) {
-    const since = days === Infinity
-      ? ''
-      : 'AND toDate(events.timestamp) >= {since: Date} AND events.received_at >= {since: Date}'
-    const first = days === Infinity ? {} : { since: dayOf(now - days * DAY_MS) }
-    const rows = await queryRows<Row>(clickhouse, `
-      SELECT ${COLUMNS} FROM events PREWHERE distinct_id = {distinctId: String}
-      WHERE project_id = {project: UInt32} ${since}
-      ORDER BY events.received_at DESC, uuid LIMIT 1 BY uuid LIMIT {limit: UInt32} SETTINGS final = 0`,
-    { distinctId, project: projectId, limit, ...first })
-    if (rows.length >= limit || days === Infinity) return rows.map(toStored)
-  }
-  return []
+  const { limit } = query
+  const since = await findEarliestReceipt(limit + SPARE_EVENTS, query, clickhouse)
+  const rows = await readNewest(query, clickhouse, since)
+  // Copies that are not merged yet took the places of others.
+  if (since !== null && rows.length < limit) return (await readNewest(query, clickhouse, null)).map(toStored)
+  return rows.map(toStored)
+}
+
+/** Events more than are wanted: copies of one event that are not merged yet count once. */
+const SPARE_EVENTS = 20
+
+interface PersonQuery {
+  projectId: number
+  distinctId: string
+  limit: number
+}
+
+/** The earliest receipt of so many events of the latest days, as text; null: there are fewer. */
+async function findEarliestReceipt (
+  events: number, { projectId, distinctId }: PersonQuery, clickhouse: ClickHouse
+): Promise<string | null> {
+  const [row] = await queryRows<{ since: string, found: string }>(clickhouse, `
+    SELECT toString(min(at)) AS since, count() AS found FROM (
+      SELECT events.received_at AS at FROM events PREWHERE distinct_id = {distinctId: String}
+      WHERE project_id = {project: UInt32} ORDER BY project_id DESC, toDate(events.timestamp) DESC LIMIT {events: UInt32}
+    ) SETTINGS final = 0, optimize_read_in_order = 1`, { distinctId, project: projectId, events })
+  return row === undefined || Number(row.found) < events ? null : row.since
+}
+
+async function readNewest (
+  { projectId, distinctId, limit }: PersonQuery, clickhouse: ClickHouse, since: string | null
+): Promise<Row[]> {
+  return await queryRows<Row>(clickhouse, `
+    SELECT ${COLUMNS} FROM events PREWHERE distinct_id = {distinctId: String}
+    WHERE project_id = {project: UInt32} ${since === null ? '' : 'AND events.received_at >= toDateTime64({since: String}, 3)'}
+    ORDER BY events.received_at DESC, uuid LIMIT 1 BY uuid LIMIT {limit: UInt32} SETTINGS final = 0`,
+  { distinctId, project: projectId, limit, ...since === null ? {} : { since } })
 }
 
 /** Time of an uuid of version 7 in epoch milliseconds; null for other versions, which tell none. */
