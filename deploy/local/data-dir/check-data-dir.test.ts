@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdir, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
@@ -61,6 +61,29 @@ t.test('a data directory of somebody else names the user that may not write to i
   })
 
   t.match(await text(child.stdout), new RegExp(`MILLRACE_DATA_DIR_UNUSABLE .*the user ${uid} may not write to .*/data: give`))
+})
+
+t.test('a start that fails because something in the data directory belongs to somebody else says what, and what to do', {
+  skip: isRoot() ? false : 'only root can give files away'
+}, async (t) => {
+  const dataDir = path.join(await makeDataDir(t), 'data')
+  const file = path.join(dataDir, 'nats', 'nats-server.conf')
+  await mkdir(path.dirname(file), { recursive: true })
+  await writeFile(file, '', { mode: 0o600 })
+  const uid = await readNobodyUid()
+  for (const own of [path.dirname(dataDir), dataDir, path.dirname(file)]) await chown(own, uid, uid)
+  const script = `process.setuid?.(${uid}); import(${JSON.stringify(path.join(import.meta.dirname, 'check-data-dir.ts'))})
+    .then(({ explainFailedStart }) => explainFailedStart(process.argv[1], new Error(process.argv[2])))
+    .then(({ code, message }) => console.log(code, message))`
+  const explain = async (message: string): Promise<string> => await text(spawn(process.execPath, ['-e', script, dataDir, message], {
+    env: withoutSettings({ PATH: process.env.PATH }), stdio: ['ignore', 'pipe', 'inherit']
+  }).stdout)
+
+  t.equal((await explain('EACCES: permission denied, open')).trim(), `MILLRACE_DATA_DIR_UNUSABLE cannot use the data directory ${dataDir}: ` +
+    `the user ${uid} may not read and write ${file}, which belongs to the user 0: as an administrator, run "chown --recursive ${uid} ${dataDir}"`)
+  t.equal((await explain('something else')).trim(), 'undefined something else', 'other errors stay as they are')
+  await chown(file, uid, uid)
+  t.equal((await explain('EACCES: permission denied, open')).trim(), 'undefined EACCES: permission denied, open')
 })
 
 /** Runs `npm start` where nobody else sees the mount, which goes with it. */

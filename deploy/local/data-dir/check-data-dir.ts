@@ -1,5 +1,5 @@
 /** Whether a stack may start on a data directory: it can be written to, has room, and is not half restored. */
-import { access, constants, open, readFile, rm, stat, statfs } from 'node:fs/promises'
+import { access, constants, lstat, open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises'
 import path from 'node:path'
 import { MillraceError } from '../../../platform/errors.ts'
 import { flushFolder } from '../../../platform/durable-folder.ts'
@@ -29,6 +29,7 @@ export const UNFINISHED_RESTORE = 'restore-unfinished.json'
 /** How programs, Node and SQLite report a disk that cannot be written to. */
 const DISK_FULL = /no space left on device|disk quota exceeded|ENOSPC|EDQUOT|disk is full/i
 const READ_ONLY = /read-only file system|EROFS/i
+const NOT_ALLOWED = /EACCES|EPERM|permission denied|operation not permitted/i
 
 const MAKE_ROOM = 'make room, or set MILLRACE_DATA_DIR to a folder on another disk'
 
@@ -66,11 +67,40 @@ export async function explainUnusable (dataDir: string, cause: unknown): Promise
   }
 }
 
-/** Replaces the error of a start by one that says so when the disk was full or read-only. */
+/**
+ * Replaces the error of a start by one that says so when the disk was full or read-only, or something in the data
+ * directory belongs to somebody else, as after a command of root.
+ */
 export async function explainFailedStart (dataDir: string, error: unknown): Promise<unknown> {
   const text = error instanceof Error ? error.message : String(error)
-  const isDisk = DISK_FULL.test(text) || READ_ONLY.test(text)
-  return isDisk ? await explainUnusable(dataDir, error).catch(() => error) : error
+  if (DISK_FULL.test(text) || READ_ONLY.test(text)) return await explainUnusable(dataDir, error).catch(() => error)
+  const foreign = NOT_ALLOWED.test(text) ? await findForeign(dataDir, LEVELS) : undefined
+  if (foreign === undefined) return error
+  const user = process.getuid?.() ?? ''
+  return new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `cannot use the data directory ${dataDir}: the user ${user} may not ` +
+    `read and write ${foreign.file}, which belongs to the user ${foreign.owner}: as an administrator, run ` +
+    `"chown --recursive ${user} ${dataDir}"`, { cause: error })
+}
+
+/** Folders below the data directory whose content is looked at: below `nats`, `logs` and the like. */
+const LEVELS = 2
+
+/** The first file or folder that this user may not use, from the outside in. */
+async function findForeign (folder: string, levels: number): Promise<{ file: string, owner: number } | undefined> {
+  const below: string[] = []
+  for (const entry of await readdir(folder, { withFileTypes: true }).catch(() => [])) {
+    const file = path.join(folder, entry.name)
+    const isFolder = entry.isDirectory()
+    const allowed = await access(file, constants.R_OK | constants.W_OK | (isFolder ? constants.X_OK : 0))
+      .then(() => true, (error: NodeJS.ErrnoException) => error.code !== 'EACCES')
+    if (!allowed) return { file, owner: (await lstat(file)).uid }
+    if (isFolder && levels > 0) below.push(file)
+  }
+  for (const each of below) {
+    const found = await findForeign(each, levels - 1)
+    if (found !== undefined) return found
+  }
+  return undefined
 }
 
 /**
