@@ -163,7 +163,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
       counts.drained++
     } catch (error) {
       failures.stream = codeOf(error)
-      await link.repair()
+      await link.repair(stopped.signal)
       throw error
     }
   }

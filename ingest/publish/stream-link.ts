@@ -36,9 +36,9 @@ export interface StreamLink {
   publish (message: OutgoingMessage): Promise<void>
   /**
    * Waits until the streams have leaders, and creates those that are missing, as after a server came back empty. Never
-   * rejects.
+   * rejects; ends early when the signal fires.
    */
-  repair (): Promise<void>
+  repair (signal: AbortSignal): Promise<void>
   close (): Promise<void>
 }
 
@@ -150,10 +150,11 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     await publisher.publish(message)
   }
 
-  async function repair (): Promise<void> {
+  async function repair (signal: AbortSignal): Promise<void> {
     if (!isUp || connection === null) return
     // Of a cluster that elects a leader: requests into the election would be waited for after its end.
-    await awaitLeaders(connection, NEEDED_LEADERS, closed.signal)
+    await awaitLeaders(connection, NEEDED_LEADERS, signal)
+    if (signal.aborted) return
     // Not waited for: streams that nobody publishes to now may have no leader yet.
     repairing ??= ensureStreams(connection, options.limits)
       .catch((err: unknown) => logger.warn({ err }, 'could not create missing streams, will try again'))
