@@ -31,6 +31,7 @@ import { authenticatePersonalKey, type AuthenticateOptions, limitRate } from './
 import { createRequestValidation, readJsonBodies, refuseUnstorableText } from './http/request-validation.ts'
 import { ingestionWarningRoutes } from './ingestion-warning-routes.ts'
 import { personalKeyRoutes } from './keys/personal-key-routes.ts'
+import { quotaRoutes } from './keys/quota-routes.ts'
 import { ledgerRoutes } from './ledger-routes.ts'
 import { personRoutes } from './person-routes.ts'
 import { propertyDefinitionRoutes } from './definition-management/property-definition-routes.ts'
@@ -173,6 +174,7 @@ async function managementRoutes (
     await project.register(ledgerRoutes, { prefix: '/ledger', ...deps })
     await project.register(ingestionWarningRoutes, { prefix: '/ingestion_warnings', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })
+    await project.register(quotaRoutes, { ...deps })
     await project.register(receiptRoutes, { ...deps })
     await project.register(savedQueryRoutes, { prefix: '/saved_queries', ...deps })
     await project.register(eventRuleRoutes, { prefix: '/rules', ...deps })

@@ -25,8 +25,14 @@ t.test('every command of Millrace that a page shows exists, with its options', a
   t.ok(commands.length > 20, 'commands are found at all')
 
   for (const { page, line } of commands) {
-    const words = line.split(' ').filter((word) => !word.startsWith('-')).slice(0, 2)
-    const help = await readHelp(words)
+    const given = line.split(' ').filter((word) => !word.startsWith('-'))
+    let words = given.slice(0, 2)
+    let help = await readHelp(words)
+    // A group within a group, such as `projects quota`.
+    if (help.startsWith(`Usage: millrace ${words.join(' ')} [options] [command]\n`)) {
+      words = given.slice(0, 3)
+      help = await readHelp(words)
+    }
     const usage = help.slice(0, help.indexOf('\n'))
     // The second word is an argument when the first is no group, such as the folder of `backup`.
     const isKnown = usage.startsWith(`Usage: millrace ${words.join(' ')} `) ||

@@ -7,6 +7,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { CliContext } from '../cli-context.ts'
 import { collectIds, collectStrings, readDuration, readId, readString, readTimezone } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+import { addQuotaCommands } from './project-quotas.ts'
 
 interface CreateKeyOptions extends Output {
   user?: string
@@ -16,7 +17,7 @@ interface CreateKeyOptions extends Output {
   expires?: number
 }
 
-/** `millrace projects create|list|rotate-key`. */
+/** `millrace projects create|list|rotate-key|quota|usage`. */
 export function addProjectsCommands (program: Command, context: CliContext): void {
   const projects = program.command('projects').description('projects and their API keys, which SDKs send')
 
@@ -54,6 +55,8 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
       })
       printFields(context, { ...rotated }, output)
     })
+
+  addQuotaCommands(projects, context)
 }
 
 /** `millrace users create|list`. */

@@ -37,6 +37,9 @@ GRANT SELECT ON event_schemas, event_schema_versions TO millrace_ingest;
 -- The rules that are run over events, and the secret that they hash with.
 GRANT SELECT ON event_rules, event_rule_versions, rule_keys TO millrace_ingest;
 
+-- How many events a project may send, and has sent.
+GRANT SELECT ON project_quotas, project_usage TO millrace_ingest;
+
 -- The secret of the events' fingerprints.
 GRANT SELECT ON fingerprint_keys TO millrace_ingest, millrace_pipeline;
 
@@ -44,14 +47,15 @@ GRANT SELECT ON fingerprint_keys TO millrace_ingest, millrace_pipeline;
 GRANT SELECT, INSERT, DELETE ON cookieless_salts TO millrace_ingest;
 
 -- Persons, definitions and its own progress; no keys, no users, no flags.
-GRANT SELECT ON projects, retention, cohorts, backups TO millrace_pipeline;
+GRANT SELECT ON projects, retention, cohorts, backups, project_quotas TO millrace_pipeline;
 -- A new type of group changes what flags may ask for: a trigger raises the revision.
 GRANT SELECT, INSERT, UPDATE ON flag_revisions TO millrace_pipeline;
 GRANT SELECT, INSERT, UPDATE, DELETE ON
   persons, person_distinct_ids, group_types, groups, cohort_members, flag_hash_keys,
   persons_progress, persons_projects, persons_recent_updates, persons_warnings, persons_warning_minutes, persons_outbox,
   person_deletions, event_removals,
-  event_definitions, property_definitions, event_properties, query_usage, roll_up_state
+  event_definitions, property_definitions, event_properties, query_usage, roll_up_state,
+  project_usage
   TO millrace_pipeline;
 
 -- Everything that management and decide work with; the progress of the pipeline stays its own.
@@ -61,8 +65,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   event_definitions, property_definitions, event_properties,
   persons, person_distinct_ids, group_types, groups, person_deletions, event_removals, persons_outbox, persons_projects, persons_warnings,
   persons_warning_minutes, console_sessions, console_login_links, saved_queries, event_schemas, event_schema_versions, event_rules,
-  event_rule_versions
+  event_rule_versions, project_quotas
   TO millrace_api;
-GRANT SELECT ON roll_up_state, query_usage, persons_progress TO millrace_api;
+GRANT SELECT ON roll_up_state, query_usage, persons_progress, project_usage TO millrace_api;
 
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO millrace_pipeline, millrace_api;

@@ -34,6 +34,7 @@ const ACCOUNT: Record<string, string> = {
   '/api/projects/{project_id}/event_schemas/infer': 'event',
   '/api/projects/{project_id}/rules/{id}/check': 'event',
   '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/projects/{project_id}/keys': 'project',
+  '/api/projects/{project_id}/quota': 'project', '/api/projects/{project_id}/usage': 'project',
   '/api/projects/{project_id}/rotate_key': 'project', '/api/users': 'user', '/api/users/@me': 'user',
   '/api/personal_api_keys': 'user', '/api/personal_api_keys/{id}': 'user', '/api/personal_api_keys/{id}/rotate': 'user'
 }
