@@ -26,7 +26,7 @@ const properties = {
   minute: { type: 'string', format: 'date-time', description: 'Begin of the minute of receipt.' },
   reason: { type: 'string', enum: Object.keys(INGESTION_WARNINGS) },
   effect: { type: 'string', enum: effects },
-  count: { type: 'integer', description: 'Events; of rate_limited requests. Exact.' },
+  count: { type: 'integer', description: 'Events; of rate_limited and quota_exceeded requests. Exact.' },
   samples: { type: 'array', items: sampleSchema, description: 'At most five cases, newest first.' }
 } as const
 

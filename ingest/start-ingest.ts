@@ -32,6 +32,7 @@ import { openGeoipFile } from '../platform/geoip-file.ts'
 import { openKeys } from '../platform/keys/read-keys.ts'
 import { createArrivalFeed } from './publish/arrival-feed.ts'
 import { openPublishing } from './publish/open-publishing.ts'
+import { createQuotas } from './capture/quotas.ts'
 import { createRateLimit } from './capture/rate-limit.ts'
 import { createNoteRefusal } from './capture/request-warnings.ts'
 import { createTakeEvent } from './capture/take-event.ts'
@@ -62,7 +63,7 @@ const FINGERPRINT_KEY_WAIT_MS = 1000
  *
  * 1. `http/`: take the request, answer it
  * 2. `capture/`: find its events and its key, take each event; `large/` does it in a thread for large bodies
- * 3. `platform/keys/`: which project is it; `capture/rate-limit.ts`: has it sent too much
+ * 3. `platform/keys/`: which project is it; `capture/rate-limit.ts`, `capture/quotas.ts`: has it sent too much
  * 4. `normalise/`: from what was sent to a row, and to what it changes about persons
  * 5. `encode/`: from rows to a frame
  * 6. `publish/`: messages to the stream; `spool/` keeps them while it is unavailable
@@ -107,9 +108,10 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const pool = createLargeBodyPool({ threads: largeBodyThreads(), logger, onUnexpected })
   const budget = new BodyBudget(LARGE_BODIES)
   const rateLimit = createRateLimit(config.eventsPerSecond, { metrics, now: Date.now })
+  const quotas = createQuotas({ metrics, now: Date.now })
   metrics.gaugeFrom('large_body_bytes', 'Bytes reserved for large request bodies in memory.', () => budget.used)
   const capture = createCapture({
-    keys, rateLimit, counts, takeEvent, partitions, persons, quarantine, warnings, pool, budget, publishFrames,
+    keys, rateLimit, quotas, counts, takeEvent, partitions, persons, quarantine, warnings, pool, budget, publishFrames,
     arrivals, geoip,
     fingerprintKey: () => fingerprintKey.current,
     cookielessSalts: () => cookielessSalts.current,

@@ -16,7 +16,7 @@ export type WarningEffect = 'dropped' | 'replaced' | 'cut' | 'refused' | 'kept'
  * - `replaced`: stored, with another value in the place of one that makes no sense, or that a rule keeps out.
  * - `cut`: stored, with a value cut to its limit, or a part left out.
  * - `kept`: stored as sent, although its project has said that it should be otherwise.
- * - `refused`: the whole request (`rate_limited`, `wrong_key`), or a change of a person or group.
+ * - `refused`: the whole request (`rate_limited`, `quota_exceeded`, `wrong_key`), or a change of a person or group.
  */
 export const INGESTION_WARNINGS = {
   not_an_object: 'dropped',
@@ -33,6 +33,7 @@ export const INGESTION_WARNINGS = {
   schema_rejected: 'dropped',
   rule_dropped: 'dropped',
   rule_sampled: 'dropped',
+  quota_sampled: 'dropped',
   timestamp_in_future: 'replaced',
   timestamp_too_old: 'replaced',
   timestamp_unreadable: 'replaced',
@@ -48,6 +49,7 @@ export const INGESTION_WARNINGS = {
   property_not_described: 'cut',
   visitor_unknown: 'cut',
   rate_limited: 'refused',
+  quota_exceeded: 'refused',
   wrong_key: 'refused',
   illegal_distinct_id: 'refused',
   already_identified: 'refused',
@@ -92,7 +94,7 @@ export interface WarningTotal {
   rule?: number
   /** Begin of the minute in which ingest received the event, epoch milliseconds. */
   minute: number
-  /** Events; of `rate_limited` and `wrong_key` requests. Never less than in an earlier message. */
+  /** Events; of `rate_limited`, `quota_exceeded` and `wrong_key` requests. Never less than in an earlier message. */
   count: number
   samples: WarningSample[]
 }

@@ -18,6 +18,7 @@ import type { PublishedThrough } from '../publish/published-through.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
 import { addressOf, type Sender, storedAddress } from './envelope.ts'
 import type { DropReason, IngestCounts } from './ingest-counts.ts'
+import type { Quotas } from './quotas.ts'
 import type { RateLimit } from './rate-limit.ts'
 import { type CapturedEvent, type Quarantine, RequestSink } from './request-sink.ts'
 import { findEvents, type SentBody } from './find-events.ts'
@@ -27,6 +28,7 @@ import type { TakeEvent } from './take-event.ts'
 export interface CaptureDeps {
   keys: KeyDirectory
   rateLimit: RateLimit
+  quotas: Quotas
   counts: IngestCounts
   takeEvent: TakeEvent
   partitions: EventPartitions
@@ -191,22 +193,25 @@ export function createCapture (deps: CaptureDeps): Capture {
 
     function admitTo (project: Project): Admission {
       deps.rateLimit.check(project.id)
+      const sampleRate = project.quota === undefined ? 1 : deps.quotas.admit(project.id, project.quota)
       const address = addressOf(sender)
       const visitor = { address, userAgent: raw.headers['user-agent'] ?? '' }
-      return { project, ip: storedAddress(address, query, project), visitor }
+      return { project, ip: storedAddress(address, query, project), visitor, sampleRate }
     }
   }
 
   function count ({ projectId, received, dropped, quarantined }: TakenBody): void {
     deps.rateLimit.spend(projectId, received)
     counts.received += received
-    counts.accepted += received
     counts.quarantined += quarantined
+    let taken = received
     for (const reason in dropped) {
       const events = dropped[reason as DropReason] as number
       counts.dropped[reason as DropReason] += events
-      counts.accepted -= events
+      taken -= events
     }
+    counts.accepted += taken
+    deps.quotas.spend(projectId, taken - quarantined)
   }
 
   /** @returns null for a body that turns out to be large. */

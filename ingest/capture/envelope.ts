@@ -50,6 +50,8 @@ export interface RequestContext {
   rule?: ActiveRule | null
   /** A rule has dropped or changed the event that is being taken. */
   ruled?: boolean
+  /** Share of all distinct ids whose events are stored, beyond a quota; absent or 1: all. */
+  sampleRate?: number
 }
 
 /** Whom the request comes from. Never stored: it only tells visitors without cookies apart. */

@@ -19,7 +19,8 @@ export const DROP_REASONS = [
   'not_storable',
   'schema_rejected',
   'rule_dropped',
-  'rule_sampled'
+  'rule_sampled',
+  'quota_sampled'
 ] as const satisfies readonly WarningReason[]
 
 export type DropReason = (typeof DROP_REASONS)[number]

@@ -101,7 +101,8 @@ function noteReason (context: RequestContext, reason: DropReason, sent: unknown)
       case 'event_too_large': return `${stringifyJson(properties).length} characters of properties`
       case 'not_storable':
       case 'rule_dropped':
-      case 'rule_sampled': return undefined
+      case 'rule_sampled':
+      case 'quota_sampled': return undefined
       case 'schema_rejected': return context.schemaFailure == null ? undefined : describeSchemaFailure(context.schemaFailure)
     }
   })
@@ -122,7 +123,8 @@ export function createNoteRefusal (warnings: Pick<WarningTotals, 'addRefused'>, 
     if (!(error instanceof HttpError)) return
     const { projectId } = error.details
     if (typeof projectId === 'number') {
-      warnings.addRefused(projectId, 'rate_limited', () => describeRefusal(now(), ''))
+      const reason = error.code === 'quota_exceeded' ? 'quota_exceeded' : 'rate_limited'
+      warnings.addRefused(projectId, reason, () => describeRefusal(now(), ''))
     } else if (KEY_ERRORS.has(error.code)) {
       warnings.addRefused(NO_PROJECT, 'wrong_key', () => describeRefusal(now(), credentials?.apiKey ?? ''))
     }

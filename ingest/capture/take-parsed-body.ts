@@ -20,6 +20,8 @@ export interface Admission {
   /** Address of the client; empty when it is not to be stored. */
   ip: string
   visitor: Visitor
+  /** Share of all distinct ids whose events are stored, beyond a quota; absent or 1: all. */
+  sampleRate?: number
 }
 
 /** @throws {HttpError} 400, 401 or 403 for the key, 429 when the project has sent too much, 503. */
@@ -90,12 +92,12 @@ export function takeBody (
   const admitted = admit(envelope)
   return admitted instanceof Promise ? admitted.then(takeEvents) : takeEvents(admitted)
 
-  function takeEvents ({ project, ip, visitor }: Admission): TakenBody {
+  function takeEvents ({ project, ip, visitor, sampleRate = 1 }: Admission): TakenBody {
     const { requestId, receivedAt, isEngage } = request
     const { sentAt, historical, isAttemptTime } = envelope
     const context: RequestContext = {
       project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime, quarantined: 0,
-      schemaFailure: null
+      schemaFailure: null, sampleRate
     }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, quarantined: 0, warnings: null }
     const watched = arrivals?.isWatched(project.id) === true ? new WatchedSink(rows) : null

@@ -12,6 +12,7 @@ import { noteChanges } from './note-changes.ts'
 import { resolveTimestamp } from './timestamps.ts'
 import { truncateAddress } from '../../platform/rules/address-range.ts'
 import { runRules } from './run-rules.ts'
+import { sampleByQuota } from './sample-by-quota.ts'
 import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
 
 /** Whatever the server allows, rows up to this many characters are taken. */
@@ -83,6 +84,8 @@ export function createNormaliseEvent (
       if (ruled.kind !== 'stored') return ruled.kind === 'dropped' ? 'rule_dropped' : 'rule_sampled'
       properties = ruled.properties
     }
+    const sampled = sampleByQuota(event, distinctId, context)
+    if (sampled === 0) return 'quota_sampled'
     const read = readProperties(event, properties)
     const { types, promoted } = read
     if (promoted[PROMOTED_IP] === '' && !cookieless) {
@@ -101,7 +104,7 @@ export function createNormaliseEvent (
       promoted,
       schemaVersion: 0,
       isBot,
-      sampleWeight: ruled?.weight ?? 1
+      sampleWeight: Math.max(ruled?.weight ?? 1, sampled)
     }
     if (isTooLarge(row, maxEventBytes())) return 'event_too_large'
     noteChanges({ sent, properties, row, read, replaced, missing }, context)

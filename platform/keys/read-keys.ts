@@ -2,6 +2,7 @@ import type { Logger } from '../logger.ts'
 import type { Metrics } from '../metrics.ts'
 import { createReadActiveSchemas, type ProjectSchemas } from '../event-schemas/active-schemas.ts'
 import { createReadActiveRules, type KeyedRules } from '../rules/active-rules.ts'
+import { type ActiveQuota, readQuotas } from '../quotas/project-quota.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 import { listenPostgres } from '../postgres/listen-postgres.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
@@ -15,6 +16,8 @@ export interface Project {
   schemas?: ProjectSchemas
   /** The active rules of its events, read in the same way; absent: none. */
   rules?: KeyedRules
+  /** How many events it may send, read in the same way; absent: any number. */
+  quota?: ActiveQuota
 }
 
 /** A personal key, revoked and expired ones included. */
@@ -56,7 +59,7 @@ export interface OpenKeysOptions {
   databaseUrl: string
   /** Also read the owners of personal keys, for management. The login of ingest has no right to. */
   withOwners: boolean
-  /** Also read the active event schemas and rules, for ingest. Default: false. */
+  /** Also read the active event schemas, rules and quotas, for ingest. Default: false. */
   withSchemas?: boolean
   maxWaitMs: number
   now: () => number
@@ -86,13 +89,13 @@ export function openKeys (options: OpenKeysOptions): { keys: KeyDirectory, close
 /**
  * Reads the tables of keys from Postgres.
  *
- * @param options.logger  Present: the active event schemas and rules are read, too.
+ * @param options.logger  Present: the active event schemas, rules and quotas are read, too.
  */
 export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: boolean, logger?: Logger }): ReadKeys {
   const readSchemas = logger === undefined ? null : createReadActiveSchemas(sql, logger)
   const readRules = logger === undefined ? null : createReadActiveRules(sql, logger)
   return async function readKeys () {
-    const [projects, projectKeys, personalKeys, schemas, rules] = await Promise.all([
+    const [projects, projectKeys, personalKeys, schemas, rules, quotas] = await Promise.all([
       sql<{ id: number, anonymize_ips: boolean }[]>`SELECT id, anonymize_ips FROM projects`,
       sql<{ api_key: string, project_id: number, expires_at: Date | null }[]>`
         SELECT api_key, project_id, expires_at FROM project_api_keys`,
@@ -101,16 +104,18 @@ export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: 
           ${withOwners ? sql`, user_id, last_used_at` : sql``}
         FROM personal_api_keys`,
       readSchemas?.(),
-      readRules?.()
+      readRules?.(),
+      logger === undefined ? undefined : readQuotas(sql)
     ])
     const table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
     for (const row of projects) {
-      const [ofSchemas, ofRules] = [schemas?.get(row.id), rules?.get(row.id)]
+      const [ofSchemas, ofRules, quota] = [schemas?.get(row.id), rules?.get(row.id), quotas?.get(row.id)]
       table.projects.set(row.id, {
         id: row.id,
         anonymizeIps: row.anonymize_ips,
         ...ofSchemas !== undefined && { schemas: ofSchemas },
-        ...ofRules !== undefined && { rules: ofRules }
+        ...ofRules !== undefined && { rules: ofRules },
+        ...quota !== undefined && { quota }
       })
     }
     for (const row of projectKeys) {
