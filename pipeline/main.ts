@@ -18,6 +18,7 @@ import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
 import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
 import { startIngestionWarnings } from './ingestion-warnings.ts'
 import { createInsertLedgerRows } from './ledger/ledger-writer.ts'
+import { startMeasuringUsage } from './ledger/measure-usage.ts'
 import { watchLedger } from './ledger/watch-ledger.ts'
 import { createPipelineMetrics } from './metrics.ts'
 import { choosePartitionOwner, findPartitions } from './partitions/event-partitions.ts'
@@ -142,6 +143,10 @@ runProcess('pipeline', async () => {
     connection, clickhouse, cluster: config.clickhouseCluster, metrics, logger, now: Date.now,
     isChecker: () => membership.living()?.[0] === owner
   })
+  const usage = startMeasuringUsage({
+    sql, clickhouse, cluster: config.clickhouseCluster, metrics, logger, now: Date.now,
+    isMeasurer: () => membership.living()?.[0] === owner
+  })
   const queryUsage = startQueryUsage({ clickhouse, sql, cluster: config.clickhouseCluster, metrics, logger })
   const retention = startRetention({
     sql, clickhouse, connection, cluster: config.clickhouseCluster, now: Date.now, metrics, logger
@@ -179,7 +184,7 @@ runProcess('pipeline', async () => {
     { name: 'readiness', run: () => { phase = 'shutting down' } },
     {
       name: 'work',
-      run: () => Promise.all([supervisor, persons, rollUp, queryUsage, retention, warnings, keeper]
+      run: () => Promise.all([supervisor, persons, rollUp, usage, queryUsage, retention, warnings, keeper]
         .map((work) => work.stop()))
     },
     { name: 'membership', run: () => membership.leave() },
