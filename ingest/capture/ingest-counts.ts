@@ -42,7 +42,7 @@ export interface IngestCounts {
 }
 
 /** Statuses that capture answers with; their counters are there before the first answer. */
-const CAPTURE_STATUSES = [200, 204, 400, 401, 413, 429, 500, 503] as const
+const CAPTURE_STATUSES = [200, 204, 400, 401, 403, 413, 429, 500, 503] as const
 
 /** @param paths  The paths of capture. */
 export function createIngestCounts (metrics: Metrics, paths: readonly string[]): IngestCounts {

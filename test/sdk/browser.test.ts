@@ -80,8 +80,8 @@ async function storedEvents (user: string, expected: Record<string, number>): Pr
 /**
  * Identifies the visitor, and waits until that is stored.
  *
- * The SDK does not queue `$identify`: it compresses it, which takes a moment of its own, and then fetches. A page that is left
- * in that moment takes the event with it, before anything was sent.
+ * The SDK does not queue `$identify`: it compresses it, which takes a moment, and then fetches. A page left in that
+ * moment takes the event with it, before anything was sent.
  */
 async function identify (opened: SdkPage, user: string, properties: object = {}): Promise<void> {
   await call(opened, 'identify', user, properties)

@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { listShownTests, renderTables } from './compatibility-matrix.ts'
 
@@ -12,7 +12,9 @@ const ROOT = path.join(import.meta.dirname, '..', '..')
 const PAGE = path.join(ROOT, 'docs', 'compatibility.md')
 
 const shown = listShownTests()
-const files = [...new Set(shown.map(({ file }) => file))]
+/** What a server owes SDKs, each duty a test (docs/contract/sdk-duties.md). */
+const duties = (await readdir(path.join(ROOT, 'test/sdk/duties'))).filter((name) => name.endsWith('.test.ts')).sort()
+const files = [...new Set(shown.map(({ file }) => file)), ...duties.map((name) => `test/sdk/duties/${name}`)]
 const runner = spawn(process.execPath, [path.join(ROOT, 'test', 'main.ts'), ...files], { cwd: ROOT, stdio: 'inherit' })
 const [code] = await once(runner, 'exit') as [number | null]
 
