@@ -13,6 +13,7 @@ import { duplicates } from './questions/duplicates.bench.ts'
 import { flush } from './questions/flush.bench.ts'
 import { floor } from './questions/floor.bench.ts'
 import { growth } from './questions/growth.bench.ts'
+import { hindsight } from './questions/hindsight.bench.ts'
 import { join } from './questions/join.bench.ts'
 import { large } from './questions/large.bench.ts'
 import { promote } from './questions/promote.bench.ts'
@@ -29,7 +30,7 @@ import { watermark } from './questions/watermark.bench.ts'
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
   batch, floor, direct, flush, join, single, visible, large, growth, duplicates, decide, definitions, query, promote,
-  receipts, rest, soak, trickle, watch, watermark
+  hindsight, receipts, rest, soak, trickle, watch, watermark
 ]
 
 const program = new Command('npm run bench --')

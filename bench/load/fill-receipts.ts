@@ -10,17 +10,25 @@ const AT_ONCE = 2
 /** What is merged after so long is merged, in milliseconds. */
 const MERGES_TIMEOUT_MS = 60_000
 
-const SIDE = 'filled_events'
+/** The table that rows are made in. */
+export const SIDE = 'filled_events'
 
 /**
  * Makes rows of 60 days for look-ups of single events: a million distinct ids of which few have most of the events, one
  * event in ten with an uuid of version 4, one in ten of another project, the days before now fuller than those of two
  * months ago.
- *
- * They are made in a table beside and attached, because no look-up reads what the views of `events` count from them,
- * which takes longer than everything else.
  */
-export async function fillForReceipts ({ clickhouse, select }: Stack, rows: number): Promise<void> {
+export async function fillForReceipts (stack: Stack, rows: number): Promise<void> {
+  await fillBeside(stack, rows, FILL)
+}
+
+/**
+ * Makes rows in a table beside and attaches them, because no look-up reads what the views of `events` count from them,
+ * which takes longer than everything else.
+ *
+ * @param fill  Inserts into `SIDE` by the parameters `project`, `from` and `step`.
+ */
+export async function fillBeside ({ clickhouse, select }: Stack, rows: number, fill: string): Promise<void> {
   await clickhouse.command({ query: `CREATE TABLE ${SIDE} AS events` })
   let next = 0
   await Promise.all(Array.from({ length: AT_ONCE }, async () => {
@@ -28,7 +36,7 @@ export async function fillForReceipts ({ clickhouse, select }: Stack, rows: numb
       const step = Math.min(STEP, rows - from)
       next = from + step
       await clickhouse.command({
-        query: FILL, query_params: { from, step, project: FILLED_PROJECT }, clickhouse_settings: IN_ONE_BLOCK
+        query: fill, query_params: { from, step, project: FILLED_PROJECT }, clickhouse_settings: IN_ONE_BLOCK
       })
     }
   }))

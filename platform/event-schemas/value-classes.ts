@@ -117,7 +117,7 @@ function classOfText (text: string, need: ValueNeed): string {
   if (need.wholeText || lengths.length > MAX_COMPARED) return `concat('s', ${text})`
   const parts = [quoteString('"')]
   if (need.texts.size > 0) parts.push(`if(${text} IN ${listOf([...need.texts])}, concat('=', ${text}), '')`)
-  if (lengths.length > 0) parts.push(quoteString(' '), `toString(arrayCount(least -> lengthUTF8(${text}) >= least, [${lengths.join(', ')}]))`)
+  if (lengths.length > 0) parts.push(quoteString(' '), `toString(${sumOf(lengths.map((least) => `(lengthUTF8(${text}) >= ${least})`))})`)
   return parts.length === 1 ? parts[0]! : `concat(${parts.join(', ')})`
 }
 
@@ -130,12 +130,17 @@ function classOfNumber (text: string, need: ValueNeed): string {
   const itself = `concat('n', ${text})`
   const numbers = [...need.numbers]
   if (need.wholeNumber || numbers.length > MAX_COMPARED) return itself
-  const list = `[${numbers.map((number) => `toFloat64('${number}')`).join(', ')}]`
   const value = `toFloat64OrZero(${text})`
-  const isClose = numbers.length === 0 ? 'false' : `arrayExists(other -> abs(${value} - other) <= 1e-9 * greatest(1, abs(other)), ${list})`
-  const place = numbers.length === 0 ? "''" : `toString(arrayCount(other -> other < ${value}, ${list}))`
-  return `multiIf(NOT match(${text}, '^-?[0-9]{1,15}([.][0-9]{1,17})?$') OR ${isClose}, ${itself},
+  const isClose = numbers.map((number) => `abs(${value} - toFloat64('${number}')) <= ${1e-9 * Math.max(1, Math.abs(number))}`)
+  const place = numbers.length === 0 ? '\'\'' : `toString(${sumOf(numbers.map((number) => `(${value} > toFloat64('${number}'))`))})`
+  const isPlain = `match(${text}, '^-?[0-9]{1,15}([.][0-9]{1,17})?$')`
+  return `multiIf(${[`NOT ${isPlain}`, ...isClose].join(' OR ')}, ${itself},
     concat(if(position(${text}, '.') = 0, '#', '.'), ${place}))`
+}
+
+/** Of conditions that are 0 or 1; faster than an array of them. */
+function sumOf (conditions: readonly string[]): string {
+  return `toUInt16(${conditions.join(' + ')})`
 }
 
 function listOf (texts: readonly string[]): string {
