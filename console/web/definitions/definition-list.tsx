@@ -1,10 +1,13 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { request, type Page } from '../api-client.ts'
+import { formatCount, showText, UNKNOWN } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { PAGE, Pager, Search } from '../paging.tsx'
-import { projectId, query, setQuery } from '../router.ts'
-import { Empty, Failed, Show } from '../states.tsx'
+import { linkTo, projectId, query, setQuery } from '../router.ts'
+import { Empty, Failed, Show, Sparkline } from '../states.tsx'
+import { ChangeDialog } from './change-dialog.tsx'
+import type { Noted } from './definition.ts'
 
 export interface DefinitionListProps<T> {
   title: string
@@ -14,23 +17,30 @@ export interface DefinitionListProps<T> {
   orderings?: Record<string, string>
   hint: ComponentChildren
   head: ComponentChildren
+  /** The cells of a definition. */
   row: (definition: T, onChanged: (changed: T) => void, volumes: Volumes | undefined) => ComponentChildren
-  /** Whether the API counts them by day. */
-  hasVolumes?: boolean
+  /** Whether they may be changed. */
+  mayWrite: boolean
+  /** Further parameters of the list. */
+  filter?: Record<string, string>
+  /** Further choices above the list. */
+  choices?: ComponentChildren
 }
 
 /** Events of each of the last 30 days, by the id of their definition. */
 export type Volumes = ReadonlyMap<string, readonly number[]>
 
 /** A list of definitions with search, order and pages; all three are in the address. */
-export function DefinitionList<T extends { id: string, name: string }> (props: DefinitionListProps<T>) {
-  const { title, resource, orderings, hint } = props
+export function DefinitionList<T extends Noted> (props: DefinitionListProps<T>) {
+  const { title, resource, orderings, hint, filter, choices } = props
+  const showsHidden = query.value.get('hidden') === 'shown'
+  const further = { ...filter, exclude_hidden: showsHidden ? undefined : 'true' }
   const search = query.value.get('search') ?? ''
   const ordering = query.value.get('ordering') ?? Object.keys(orderings ?? {})[0] ?? ''
   const [offset, setOffset] = useState(0)
-  useEffect(() => { setOffset(0) }, [search, ordering, projectId.value])
-  const page = useLoaded(`${resource} ${projectId.value} ${search} ${ordering} ${offset}`, async (signal) =>
-    await request<Page<T>>(`/api/projects/${projectId.value}/${resource}/`, { query: { search, ordering, limit: PAGE, offset }, signal }))
+  useEffect(() => { setOffset(0) }, [search, ordering, projectId.value, JSON.stringify(further)])
+  const page = useLoaded(`${resource} ${projectId.value} ${search} ${ordering} ${offset} ${JSON.stringify(further)}`, async (signal) =>
+    await request<Page<T>>(`/api/projects/${projectId.value}/${resource}/`, { query: { search, ordering, limit: PAGE, offset, ...further }, signal }))
   return (
     <section>
       <h1>{title}</h1>
@@ -45,6 +55,10 @@ export function DefinitionList<T extends { id: string, name: string }> (props: D
             </select>
           </label>
         )}
+        {choices}
+        <label>
+          <input type='checkbox' checked={showsHidden} onChange={(event) => setQuery({ hidden: event.currentTarget.checked ? 'shown' : '' })} /> Show hidden
+        </label>
       </div>
       <Show of={page} what={title}>
         {(value) => value.count === 0
@@ -72,26 +86,90 @@ function Nothing ({ title, search }: { title: string, search: string }) {
   )
 }
 
-function Rows<T extends { id: string, name: string }> (
-  { title, resource, head, row, hasVolumes = false, page, offset, onOffset }:
+function Rows<T extends Noted> (
+  { title, resource, head, row, mayWrite, page, offset, onOffset }:
     DefinitionListProps<T> & { page: Loaded<Page<T>>, offset: number, onOffset: (offset: number) => void }
 ) {
   const { results } = page.value!
   const [changed, setChanged] = useState<ReadonlyMap<string, T>>(new Map())
-  const ids = hasVolumes ? results.map(({ id }) => id).join() : ''
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const [isChanging, setChanging] = useState(false)
+  const ids = results.map(({ id }) => id).join()
+  // Only what is on the page is ever changed.
+  const here = results.filter(({ id }) => chosen.has(id))
+  // What was changed here is older than a page that was read after it.
+  useEffect(() => { setChanged(new Map()) }, [page.value])
   const volumes = useLoaded(ids, async (signal) => ids === '' ? new Map() : await loadVolumes(resource, ids, signal))
   return (
     <>
       <Pager page={page.value!} offset={offset} onOffset={onOffset} />
+      {mayWrite && (
+        <p class='toolbar'>
+          <button type='button' disabled={here.length === 0} onClick={() => setChanging(true)}>Change {here.length === 0 ? 'chosen' : `${here.length} chosen`} …</button>
+        </p>
+      )}
+      {isChanging && (
+        <ChangeDialog
+          resource={resource} definitions={here}
+          onClose={() => setChanging(false)} onChanged={page.reload}
+        />
+      )}
       {volumes.error !== undefined && <Failed error={volumes.error} onRetry={volumes.reload} />}
       <div class='scroll' role='region' aria-label={title} tabIndex={0}>
         <table>
-          <thead>{head}</thead>
+          <thead>
+            <tr>
+              {mayWrite && (
+                <th scope='col'>
+                  <Check
+                    label='Choose all on this page' isChecked={here.length === results.length}
+                    onChange={(isChecked) => setChosen(new Set(isChecked ? results.map(({ id }) => id) : []))}
+                  />
+                </th>
+              )}
+              {head}
+            </tr>
+          </thead>
           <tbody>
-            {results.map((each) => row(changed.get(each.id) ?? each, (now) => setChanged(new Map([...changed, [now.id, now]])), volumes.value))}
+            {results.map((each) => (
+              <tr key={each.id}>
+                {mayWrite && (
+                  <td>
+                    <Check
+                      label={`Choose ${showText(each.name, 60)}`} isChecked={chosen.has(each.id)}
+                      onChange={(isChecked) => setChosen(new Set(isChecked ? [...chosen, each.id] : [...chosen].filter((id) => id !== each.id)))}
+                    />
+                  </td>
+                )}
+                {row(changed.get(each.id) ?? each, (now) => setChanged(new Map([...changed, [now.id, now]])), volumes.value)}
+              </tr>
+            ))}
           </tbody>
         </table>
       </div>
     </>
   )
+}
+
+function Check ({ label, isChecked, onChange }: { label: string, isChecked: boolean, onChange: (isChecked: boolean) => void }) {
+  return <input type='checkbox' aria-label={label} checked={isChecked} onChange={(event) => onChange(event.currentTarget.checked)} />
+}
+
+/** The name of a definition, which leads to all that is known of it, with what people say about it. */
+export function NameCell ({ definition, screen }: { definition: Noted, screen: 'events' | 'properties' }) {
+  const { id, name, description, verified, hidden } = definition
+  return (
+    <td class='wide'>
+      <a {...linkTo(`/projects/${projectId.value}/${screen}/${id}`)}>{showText(name)}</a>
+      {verified && <> <span class='tag'>verified</span></>}
+      {hidden && <> <span class='tag'>hidden</span></>}
+      {description !== '' && <div class='hint'>{showText(description, 120)}</div>}
+    </td>
+  )
+}
+
+/** Events of each of the last 30 days as a picture. */
+export function ByDay ({ volumes }: { volumes: readonly number[] | undefined }) {
+  if (volumes === undefined) return <>{UNKNOWN}</>
+  return <Sparkline values={volumes} label={`${formatCount(volumes.at(-1))} today, at most ${formatCount(Math.max(...volumes))} on a day`} />
 }

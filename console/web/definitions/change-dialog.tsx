@@ -1,0 +1,120 @@
+import { useState } from 'preact/hooks'
+import { request } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
+import { showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { projectId } from '../router.ts'
+import { may } from '../session.ts'
+import { Dialog, Failed } from '../states.tsx'
+import { describeOutcome, type Noted } from './definition.ts'
+import { readTags } from './tag-editor.tsx'
+
+interface ChangeDialogProps {
+  /** Part of the path of the API: `event_definitions`. */
+  resource: string
+  /** One, or those that were chosen. */
+  definitions: readonly Noted[]
+  onClose: () => void
+  /** Something was changed: the list is to be read again. */
+  onChanged: () => void
+}
+
+interface Outcome { changed: string[], errors: { id: string, detail: string }[] }
+
+/** Changes the notes of one definition or of many, by one request; what could not be changed is named. */
+export function ChangeDialog ({ resource, definitions, onClose, onChanged }: ChangeDialogProps) {
+  const only = definitions.length === 1 ? definitions[0] : undefined
+  const [fields, setFields] = useState({
+    description: only?.description ?? '', owner: '', verified: '', hidden: '', add: '', remove: ''
+  })
+  const [outcome, setOutcome] = useState<Outcome>()
+  const { isBusy, error, attempt } = useAttempt()
+  const set = (name: keyof typeof fields) => (event: { currentTarget: { value: string } }) =>
+    setFields({ ...fields, [name]: event.currentTarget.value })
+  const save = async (): Promise<void> => {
+    let done: Outcome | undefined
+    const worked = await attempt(async () => {
+      done = await request<Outcome>(`/api/projects/${projectId.value}/${resource}/bulk_update/`, {
+        method: 'POST', body: buildChange(fields, definitions.map(({ id }) => id), only)
+      })
+    })
+    if (!worked || done === undefined) return
+    if (done.changed.length > 0) onChanged()
+    if (done.errors.length === 0) onClose()
+    else setOutcome(done)
+  }
+  const nameOf = (id: string): string => showText(definitions.find((each) => each.id === id)?.name ?? id, 60)
+
+  return (
+    <Dialog title={only === undefined ? `Change ${definitions.length} definitions` : `Change ${showText(only.name, 60)}`} onClose={onClose}>
+      <form
+        class='stacked'
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (!isBusy) void save()
+        }}
+      >
+        {only !== undefined && (
+          <label>Description<textarea rows={3} maxLength={3000} value={fields.description} onInput={set('description')} /></label>
+        )}
+        <Choice label='Verified' value={fields.verified} onChange={set('verified')} yes='verified' no='not verified' />
+        <Choice label='Hidden' value={fields.hidden} onChange={set('hidden')} yes='hidden from lists' no='shown' />
+        {may('user:read') && <Owner value={fields.owner} onChange={set('owner')} />}
+        <label>Add tags, separated by commas<input value={fields.add} onInput={set('add')} /></label>
+        <label>Remove tags<input value={fields.remove} onInput={set('remove')} /></label>
+        {error !== undefined && <Failed error={error} onRetry={() => { void save() }} />}
+        {outcome !== undefined && (
+          <div role='alert'>
+            <p class='error'>{describeOutcome(outcome.changed.length, outcome.errors.length)}</p>
+            <ul>{outcome.errors.map(({ id, detail }) => <li key={id}>{nameOf(id)}: {detail}</li>)}</ul>
+          </div>
+        )}
+        <p class='actions'>
+          <button type='button' onClick={onClose}>{outcome === undefined ? 'Cancel' : 'Close'}</button>
+          <button type='submit' class='primary' disabled={isBusy}>Save</button>
+        </p>
+      </form>
+    </Dialog>
+  )
+}
+
+/** Only what was chosen is sent: the rest of each definition stays as it is. */
+function buildChange (
+  { description, owner, verified, hidden, add, remove }: Record<'description' | 'owner' | 'verified' | 'hidden' | 'add' | 'remove', string>,
+  ids: string[], only: Noted | undefined
+): object {
+  const [added, removed] = [readTags(add), readTags(remove)]
+  return {
+    ids,
+    ...(only === undefined || description === only.description ? {} : { description }),
+    ...(owner === '' ? {} : { owner: owner === 'nobody' ? null : Number(owner) }),
+    ...(verified === '' ? {} : { verified: verified === 'yes' }),
+    ...(hidden === '' ? {} : { hidden: hidden === 'yes' }),
+    ...(added.length === 0 ? {} : { add_tags: added }),
+    ...(removed.length === 0 ? {} : { remove_tags: removed })
+  }
+}
+
+interface ChoiceProps { label: string, value: string, onChange: (event: { currentTarget: { value: string } }) => void }
+
+function Choice ({ label, value, onChange, yes, no }: ChoiceProps & { yes: string, no: string }) {
+  return (
+    <label>{label}
+      <select value={value} onChange={onChange}>
+        <option value=''>as it is</option><option value='yes'>{yes}</option><option value='no'>{no}</option>
+      </select>
+    </label>
+  )
+}
+
+function Owner ({ value, onChange }: Omit<ChoiceProps, 'label'>) {
+  const users = useLoaded('users', async (signal) => await request<{ results: { id: number, email: string }[] }>('/api/users/', { signal }))
+  return (
+    <label>Owner
+      <select value={value} onChange={onChange}>
+        <option value=''>as it is</option><option value='nobody'>nobody</option>
+        {users.value?.results.map(({ id, email }) => <option key={id} value={String(id)}>{email}</option>)}
+      </select>
+    </label>
+  )
+}

@@ -1,0 +1,107 @@
+/** The parts that the page of an event and that of a property share. */
+import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
+import { request } from '../api-client.ts'
+import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { linkTo, projectId } from '../router.ts'
+import { Show } from '../states.tsx'
+import { ChangeDialog } from './change-dialog.tsx'
+import type { Noted, SdkVersion } from './definition.ts'
+
+interface NotesProps {
+  /** Part of the path of the API: `event_definitions`. */
+  resource: string
+  definition: Noted & { created_at: string, last_seen_at: string | null }
+  mayWrite: boolean
+  onChanged: () => void
+  /** Further facts. */
+  children?: ComponentChildren
+}
+
+/** What people say about a definition, and when it was seen. */
+export function Notes ({ resource, definition, mayWrite, onChanged, children }: NotesProps) {
+  const [isChanging, setChanging] = useState(false)
+  const { name, description, owner, verified, hidden, tags, created_at: first, last_seen_at: last } = definition
+  return (
+    <>
+      <h1>{showText(name)}</h1>
+      {description !== '' && <p>{showText(description, 3000)}</p>}
+      <dl class='facts'>
+        <div><dt>Seen</dt><dd class='numbers'>first {formatTime(first)}, last {formatTime(last)} UTC ({formatAgo(last, Date.now())})</dd></div>
+        {children}
+        <div><dt>Owner</dt><dd>{owner?.email ?? 'nobody'}</dd></div>
+        <div><dt>State</dt><dd>{verified ? 'verified' : 'not verified'}{hidden && ', hidden from lists'}</dd></div>
+        <div><dt>Tags</dt><dd>{tags.length === 0 ? 'none' : tags.map((tag) => <span key={tag} class='tag'>{showText(tag, 40)}</span>)}</dd></div>
+      </dl>
+      {mayWrite && <p><button type='button' onClick={() => setChanging(true)}>Change …</button></p>}
+      {isChanging && <ChangeDialog resource={resource} definitions={[definition]} onClose={() => setChanging(false)} onChanged={onChanged} />}
+    </>
+  )
+}
+
+/** A table that scrolls by itself. */
+export function Table ({ label, head, children }: { label: string, head: readonly string[], children: ComponentChildren }) {
+  return (
+    <div class='scroll' role='region' aria-label={label} tabIndex={0}>
+      <table>
+        <thead><tr>{head.map((title) => <th key={title} scope='col' class={title === 'Events' ? 'number' : ''}>{title}</th>)}</tr></thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  )
+}
+
+export function SdkVersions ({ versions }: { versions: readonly SdkVersion[] }) {
+  return (
+    <>
+      <h2>Sent by</h2>
+      {versions.length === 0
+        ? <p class='hint'>Nobody in the last 30 days.</p>
+        : (
+          <Table label='Sent by' head={['SDK', 'Version', 'Events', 'First (UTC)', 'Last (UTC)']}>
+            {versions.map(({ lib, lib_version: version, events, first_seen_at: first, last_seen_at: last }) => (
+              <tr key={`${lib} ${version}`}>
+                <td class='wide'>{lib === '' ? 'not said' : showText(lib, 60)}</td><td>{showText(version, 40)}</td>
+                <td class='number'>{formatCount(events)}</td><td class='numbers'>{formatTime(first)}</td><td class='numbers'>{formatTime(last)}</td>
+              </tr>
+            ))}
+          </Table>
+          )}
+    </>
+  )
+}
+
+type Uses = Record<'saved_queries' | 'feature_flags' | 'experiments', { id: number, name: string }[] | null>
+
+const USERS = { saved_queries: ['Saved queries', 'sql'], feature_flags: ['Flags', 'flags'], experiments: ['Experiments', 'experiments'] } as const
+
+/** What would notice when the definition no longer arrives. */
+export function UsedBy ({ resource, id }: { resource: string, id: string }) {
+  const uses = useLoaded(`uses ${id}`, async (signal) => await request<Uses>(`/api/projects/${projectId.value}/${resource}/${id}/used_by/`, { signal }))
+  return (
+    <>
+      <h2>Used by</h2>
+      <Show of={uses} what='What uses it'>
+        {(value) => (
+          <dl class='facts'>
+            {(Object.keys(USERS) as (keyof Uses)[]).map((kind) => {
+              const [title, screen] = USERS[kind]
+              const users = value[kind]
+              const link = (to: number) => linkTo(kind === 'saved_queries' ? `/projects/${projectId.value}/sql?saved=${to}` : `/projects/${projectId.value}/${screen}/${to}`)
+              return (
+                <div key={kind}>
+                  <dt>{title}</dt>
+                  <dd>{users === null
+                    ? 'your key may not see them'
+                    : users.length === 0 ? 'none' : users.map(({ id: to, name }, place) => <span key={to}>{place > 0 && ', '}<a {...link(to)}>{showText(name, 80)}</a></span>)}
+                  </dd>
+                </div>
+              )
+            })}
+          </dl>
+        )}
+      </Show>
+    </>
+  )
+}

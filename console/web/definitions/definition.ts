@@ -1,0 +1,88 @@
+/** Definitions as the API answers them, and how the console words what is known of them. */
+import { formatCount } from '../format.ts'
+
+/** What events and properties have in common. */
+export interface Noted {
+  id: string
+  name: string
+  tags: string[]
+  description: string
+  owner: { id: number, email: string } | null
+  verified: boolean
+  hidden: boolean
+}
+
+export interface EventDefinition extends Noted {
+  volume_30_day: number
+  query_usage_30_day: number
+  created_at: string
+  last_seen_at: string | null
+}
+
+export interface PropertyDefinition extends Noted {
+  property_type: string | null
+  query_usage_30_day: number
+  created_at: string
+  last_seen_at: string | null
+}
+
+export interface SdkVersion {
+  lib: string
+  lib_version: string
+  events: number
+  first_seen_at: string
+  last_seen_at: string
+}
+
+export interface SeenType {
+  type: string
+  events: number
+  share: number
+  first_seen_at: string
+  last_seen_at: string
+  volumes: number[]
+  samples: { value: string, events: number }[] | null
+}
+
+export interface EventProfile {
+  sdk_versions: SdkVersion[]
+  properties: { name: string, types: string[], events: number }[]
+}
+
+export interface PropertyProfile {
+  types: SeenType[]
+  sdk_versions: SdkVersion[]
+  events: { name: string, events: number }[]
+}
+
+/** `none` is for values without a type of their own. */
+export function nameType (type: string): string {
+  return type === 'none' ? 'null, list or object' : type
+}
+
+/**
+ * Whether the type of a property changes, in a sentence: a second type makes queries answer wrongly without an error.
+ *
+ * @param types  Most frequent first; those that only say that there was no value are no drift.
+ */
+export function describeDrift (types: readonly Pick<SeenType, 'type' | 'share' | 'first_seen_at'>[]): string {
+  const typed = types.filter(({ type }) => type !== 'none')
+  const [main, ...others] = typed
+  if (types.length === 0) return 'No event carried it in the last 30 days.'
+  if (main === undefined) return 'It had no value with a type in the last 30 days.'
+  if (others.length === 0) return `Always ${nameType(main.type)} in the last 30 days.`
+  const listed = others.map(({ type, share, first_seen_at: at }) =>
+    `${nameType(type)} (${formatShare(share)}, since ${at.slice(0, 10)})`)
+  return `Drifts: mostly ${nameType(main.type)}, but also ${listed.join(' and ')}.`
+}
+
+/** `12 %`; what is there and rounds to nothing is `<1 %`. */
+export function formatShare (share: number): string {
+  if (share > 0 && share < 0.01) return '<1 %'
+  return share < 1 && share > 0.99 ? '99 %' : `${Math.round(share * 100)} %`
+}
+
+/** What a request that changed many has done, in a sentence. */
+export function describeOutcome (changed: number, failed: number): string {
+  return failed === 0 ? `${formatCount(changed)} changed.` : `${formatCount(changed)} changed, ${formatCount(failed)} not.`
+}
