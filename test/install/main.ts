@@ -29,7 +29,7 @@ const UNIT = '/etc/systemd/system/millrace.service'
 const DATA_DIR = '/var/lib/millrace'
 /** The first start fetches nats-server, on a machine that may be busy. */
 const READY_MS = 600_000
-/** How long a command that goes on until Ctrl-C is watched. */
+/** A command that goes on until Ctrl-C is watched at least for so long, and until it has printed something. */
 const FOLLOW_MS = 8000
 const OF_THE_CLONE = /^(npm_(package|lifecycle|command|node|execpath|config_cache)|NODE_COMPILE_CACHE|XDG_CACHE_HOME)/
 const run = promisify(execFile)
@@ -170,15 +170,20 @@ async function runLine (command: string, shell: Shell, ports: Record<string, str
     isRoot: line === 'npm pack',
     until: isStart
       ? (printed) => printed.includes('Millrace is ready')
-      : line.endsWith('--follow') ? () => performance.now() - startedAt > FOLLOW_MS : null
+      : line.endsWith('--follow') ? (printed) => performance.now() - startedAt > FOLLOW_MS && isFollowed(printed) : null
   })
   process.stdout.write(printed.split('\n').slice(-25).join('\n'))
   if (isStart) return printed.endsWith('Stopped\n')
-  if (line.endsWith('--follow')) return printed.split('\n').length > 3
+  if (line.endsWith('--follow')) return isFollowed(printed)
   if (code !== 0) return false
   if (line.endsWith('service install')) await checkUnit(ports)
   if (line.endsWith('status --once')) report('nothing is stuck', printed.includes('nothing is stuck'))
   return true
+}
+
+/** Whether lines of logs were printed, beside what npm says. */
+function isFollowed (printed: string): boolean {
+  return printed.split('\n').filter((line) => line !== '' && !line.startsWith('npm ')).length > 3
 }
 
 /** What systemd says of the unit, and who may read the settings. */
