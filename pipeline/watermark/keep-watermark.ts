@@ -30,6 +30,9 @@ const TOLD_MS = 450
 /** So long before the next batch is due, in milliseconds, everything that it will hold is claimed. */
 const CLAIM_AHEAD_MS = 40
 
+/** Interval of claims after that, in milliseconds, while the batch before takes longer and puts the next one off. */
+const OVERDUE_MS = 100
+
 /** So long after acknowledgements were sent, in milliseconds, the stream has forgotten their messages. */
 const FORGOTTEN_MS = 20
 
@@ -103,6 +106,8 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   /** When the next claim is to be made; a round before that only looks at the stream, if it was told to. */
   let claimAt = -Infinity
   let isTold = false
+  /** Whether that claim repeats one whose batch did not come yet. */
+  let isRepeated = false
   const state = (): WatermarkState => {
     const outage = outages.nats.isNow ? outages.nats : outages.clickhouse.isNow ? outages.clickhouse : null
     return describeWatermark({ completeThrough: reached, position, entries, outage })
@@ -116,7 +121,8 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
     isTold = false
     let through: number | null = null
     if (claims) {
-      claimAt = Infinity
+      claimAt = performance.now() + OVERDUE_MS
+      isRepeated = true
       await entries.ask()
       through = await entries.publishedThrough()
     }
@@ -178,7 +184,8 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   return {
     batchTaken () {
       const inMs = Math.max(0, batchMs - CLAIM_AHEAD_MS)
-      claimAt = Math.min(claimAt, performance.now() + inMs)
+      claimAt = Math.min(isRepeated ? Infinity : claimAt, performance.now() + inMs)
+      isRepeated = false
       if (isKeeping) soon(inMs)
     },
     acknowledged () {
