@@ -1,3 +1,4 @@
+import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { clickHouseCodeOf } from '../clickhouse/clickhouse-errors.ts'
 import type { CompiledSchema } from './compile-schema.ts'
@@ -39,8 +40,18 @@ const MAX_CLASSED_BYTES = 8192
 /** Checking lets other work of the process go on after so long, in milliseconds. */
 const TURN_MS = 10
 
-/** `TOO_MANY_ROWS` of ClickHouse: there are more classes than were asked for. */
-const TOO_MANY_CLASSES = 158
+/**
+ * ClickHouse forms the classes of one round for so long at most, in seconds; then the events are read one by one, which
+ * answers bit by bit. Less than the 60 s for which a client waits for the first byte.
+ */
+const MAX_CLASS_SECONDS = 30
+
+/** Of ClickHouse: `TOO_MANY_ROWS`, there are more classes than were asked for; `TIMEOUT_EXCEEDED`. */
+const GIVEN_UP_CODES = [158, 159]
+
+const CLASS_SETTINGS: ClickHouseSettings = {
+  max_rows_to_group_by: String(MAX_CLASSES), group_by_overflow_mode: 'throw', max_execution_time: MAX_CLASS_SECONDS
+}
 
 /** Events of some hours. */
 interface Round {
@@ -163,7 +174,7 @@ function createReader (
     return rounds
   }
 
-  /** @returns null when there are too many classes. */
+  /** @returns null when there are too many classes, or finding them takes too long. */
   async function readClasses (
     { from, to }: Round, classes: EventClasses
   ): Promise<EventClass[] | null> {
@@ -174,11 +185,11 @@ function createReader (
       const decided = await select<ClassRow & { present: number[] }>(`
         SELECT lib, lib_version, present, count() AS events, ${uuids}
         FROM (${define} SELECT lib, lib_version, uuid, ${present} AS present ${FROM} AND ${isDecided})
-        GROUP BY lib, lib_version, present`, { from, to })
+        GROUP BY lib, lib_version, present`, { from, to }, CLASS_SETTINGS)
       const others = await select<ClassRow & { properties: string }>(`
         SELECT lib, lib_version, count() AS events, ${uuids}, any(properties) AS properties
         FROM (${define} SELECT lib, lib_version, uuid, properties, ${classOf} AS class ${FROM} AND NOT (${isDecided}) AND NOT (${IS_LONG}))
-        GROUP BY lib, lib_version, class`, { from, to })
+        GROUP BY lib, lib_version, class`, { from, to }, CLASS_SETTINGS)
       return [
         // Any text does: that it is one, or that it is there, is all that is asked.
         ...decided.map(({ present, ...row }) =>
@@ -187,7 +198,7 @@ function createReader (
           ({ ...readClass(row), properties: JSON.parse(properties) as Record<string, unknown> }))
       ]
     } catch (error) {
-      if (clickHouseCodeOf(error) === TOO_MANY_CLASSES) return null
+      if (GIVEN_UP_CODES.includes(clickHouseCodeOf(error) ?? 0)) return null
       throw error
     }
   }
@@ -212,12 +223,14 @@ function createReader (
     return await select(`SELECT uuid, properties ${FROM} AND uuid IN {uuids: Array(UUID)}`, { ...all, uuids })
   }
 
-  async function select<T> (query: string, parameters: Record<string, unknown>): Promise<T[]> {
+  async function select<T> (
+    query: string, parameters: Record<string, unknown>, settings: ClickHouseSettings = {}
+  ): Promise<T[]> {
     const result = await clickhouse.query({
       query,
       query_params: { project, event, ...parameters },
       format: 'JSONEachRow',
-      clickhouse_settings: { max_rows_to_group_by: String(MAX_CLASSES), group_by_overflow_mode: 'throw' },
+      clickhouse_settings: settings,
       ...signal && { abort_signal: signal }
     })
     return await result.json<T>()
