@@ -52,4 +52,11 @@ t.test('a merge of counted parts is not read again, unless rows are missing', as
   await insert(makeUuids())
   await merge()
   t.equal((await count())[0], 39, 'parts of which one was written by a mutation')
+
+  await run('SYSTEM START MERGES events')
+  await run(`DELETE FROM events WHERE uuid = '${uuids[1]}'`)
+  t.equal((await count())[0], 38, 'a row that is masked, and still in its part')
+  await insert([randomUUID()])
+  await merge()
+  t.equal((await count())[0], 39, 'a merge with as many rows, of which one was never counted')
 })

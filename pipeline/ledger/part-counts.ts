@@ -32,7 +32,8 @@ interface PartCount extends Part {
  *
  * Most new parts are merged from parts that were counted. A merge keeps each row as it is or leaves it out: with as
  * many rows as all of its sources it has exactly theirs, and is not read. Each row is read once or twice, not after
- * each of its merges.
+ * each of its merges. That all of its sources were counted shows in its first and last block: numbers are given to
+ * blocks as they appear in the table, so whatever is between two that were listed was listed with them.
  *
  * On a cluster every round counts the rows of the span, with all shards.
  */
@@ -104,7 +105,7 @@ export class PartCounts {
     for (const part of fresh) {
       const blocks = readBlocks(part.name)
       const sources = counted.filter((each) => isWithin(each.blocks, blocks))
-      if (blocks === null || sources.length === 0) continue
+      if (blocks === null || !reaches(sources.map(({ blocks }) => blocks!), blocks)) continue
       if (sources.reduce((sum, { part: { rows } }) => sum + rows, 0) !== part.rows) continue
       this.#counts.set(part.name, { ...part, counts: addUp(sources.map(({ part: { counts } }) => counts)) })
     }
@@ -158,7 +159,7 @@ interface Blocks {
 
 /** `<partition>_<first block>_<last block>_<level>[_<mutation>]`; null: another form, which says nothing. */
 function readBlocks (name: string): Blocks | null {
-  const [, partition, first, last, mutation = '0'] = /^(.+)_(\d+)_(\d+)_\d+(?:_(\d+))?$/.exec(name) ?? []
+  const [, partition, first, last, mutation = '0'] = /^([^_]+)_(\d+)_(\d+)_\d+(?:_(\d+))?$/.exec(name) ?? []
   if (partition === undefined) return null
   return { partition, first: Number(first), last: Number(last), mutation: Number(mutation) }
 }
@@ -167,6 +168,11 @@ function readBlocks (name: string): Blocks | null {
 function isWithin (inner: Blocks | null, outer: Blocks | null): boolean {
   return inner !== null && outer !== null && inner.partition === outer.partition && inner.mutation === outer.mutation &&
     inner.first >= outer.first && inner.last <= outer.last
+}
+
+/** Whether the parts have the first and the last block of a range. */
+function reaches (parts: readonly Blocks[], { first, last }: Blocks): boolean {
+  return parts.some((part) => part.first === first) && parts.some((part) => part.last === last)
 }
 
 function addUp (all: readonly MinuteCounts[]): MinuteCounts {
