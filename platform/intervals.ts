@@ -45,7 +45,7 @@ export function runAtIntervals (options: IntervalOptions): IntervalLoop {
   let pausing: { until: number, woken: AbortController } | null = null
 
   async function rest (ms: number): Promise<void> {
-    for (let leftMs = Math.min(ms, askedAt - performance.now()); !signal.aborted;) {
+    for (let leftMs = Math.min(ms, Math.max(0, askedAt - performance.now())); !signal.aborted;) {
       const woken = new AbortController()
       const wake = (): void => woken.abort()
       signal.addEventListener('abort', wake)

@@ -77,7 +77,7 @@ t.test('a query is written with completion, run and read, with the keyboard alon
   const sizes: number[] = []
   page.on('response', (response) => { if (response.url().includes('/console/assets/')) sizes.push(Number(response.headers()['content-length'])) })
   await page.reload()
-  await page.getByText('events_with_person', { exact: true }).last().waitFor()
+  await page.getByRole('complementary', { name: 'Queries and tables' }).getByText('events_with_person', { exact: true }).waitFor()
   const editor = page.getByLabel('Query', { exact: true })
   await editor.focus()
   await page.keyboard.press('Control+a')
