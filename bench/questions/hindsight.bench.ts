@@ -4,10 +4,10 @@ import { fillBeside, SIDE } from '../load/fill-receipts.ts'
 import { FILLED_PROJECT } from '../load/fill-table.ts'
 import type { Figure, Question } from '../question.ts'
 
-/** What ten million events may take. */
-const TARGET_SECONDS = 10
+/** The aim is ten million events in 10 s; schemas that ask about values take minutes for so many, so fewer are asked. */
+const TARGET_SECONDS = 1
 
-const ROWS = 10_000_000
+const ROWS = 1_000_000
 
 /** Schemas that ask more and more of an event of 300 bytes and 12 properties. */
 const SCHEMAS: Record<string, object> = {
@@ -40,10 +40,10 @@ const EACH = { properties: { order_id: { type: 'string', pattern: '^[0-9A-F]{8,1
 /** How long it takes to say what a schema would have done with stored events. */
 export const hindsight: Question = {
   name: 'hindsight',
-  asks: 'how long a schema is held against 10 million stored events (half a million with --quick)',
+  asks: 'how long a schema is held against a million stored events (half a million with --quick)',
   isLong: true,
   async answer ({ stack, quick }) {
-    const rows = quick ? ROWS / 20 : ROWS
+    const rows = quick ? ROWS / 2 : ROWS
     await fillBeside(stack, rows, FILL)
     const figures: Figure[] = []
     for (const [name, schema] of Object.entries({ ...SCHEMAS, 'a pattern over texts that all differ': EACH })) {
