@@ -4,7 +4,7 @@ import { fillBeside, SIDE } from '../load/fill-receipts.ts'
 import { FILLED_PROJECT } from '../load/fill-table.ts'
 import type { Figure, Question } from '../question.ts'
 
-/** The aim is ten million events in 10 s; schemas that ask about values take minutes for so many, so fewer are asked. */
+/** The aim is ten million events in 10 s; schemas that ask about values take minutes for that, so fewer are asked. */
 const TARGET_SECONDS = 1
 
 const ROWS = 1_000_000

@@ -96,7 +96,7 @@ export async function startTestPartition (
 }
 
 /** Waits until every published message is acknowledged: the work queue is empty then. */
-export async function waitUntilStored ({ connection }: TestStores, timeoutMs = 15_000): Promise<void> {
+export async function waitUntilStored ({ connection }: TestStores, timeoutMs = 60_000): Promise<void> {
   const manager = await jetstreamManager(connection)
   await waitFor(async () => (await manager.streams.info(EVENTS_STREAM)).state.messages === 0, { timeoutMs })
 }
