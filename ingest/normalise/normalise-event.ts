@@ -11,8 +11,9 @@ import type { PropertyReader } from './read-properties.ts'
 import { noteChanges } from './note-changes.ts'
 import { resolveTimestamp } from './timestamps.ts'
 import { truncateAddress } from '../../platform/rules/address-range.ts'
+import { shareOf } from '../../platform/rules/apply-rules.ts'
+import { IDENTITY_EVENTS } from '../../platform/rules/compile-rule.ts'
 import { runRules } from './run-rules.ts'
-import { sampleByQuota } from './sample-by-quota.ts'
 import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
 
 /** Whatever the server allows, rows up to this many characters are taken. */
@@ -151,4 +152,16 @@ function toGroups (value: unknown): readonly string[] {
     groups.push(toGroupType(type), key)
   }
   return groups
+}
+
+/**
+ * The step that stores a share of the events of a project beyond its quota. The distinct id decides, by the shares of
+ * rules: they lie within each other, so of a rule's weight and this one the larger holds, and the sum of weights is
+ * right. Who is who is always stored: one person would be two for good.
+ *
+ * @returns the weight of the event; 0: it is not stored.
+ */
+function sampleByQuota (event: string, distinctId: string, { sampleRate = 1 }: RequestContext): number {
+  if (sampleRate === 1 || IDENTITY_EVENTS.has(event)) return 1
+  return shareOf(distinctId) < sampleRate ? 1 / sampleRate : 0
 }
