@@ -1,4 +1,5 @@
 /** The schemas that ingest enforces. */
+import { type ActiveVersion, createReadActive } from '../active-definitions.ts'
 import type { Logger } from '../logger.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 import { type CompiledSchema, compileSchema } from './compile-schema.ts'
@@ -41,85 +42,26 @@ export function compileDefinitions (definitions: readonly SchemaDefinition[]): P
   ]))
 }
 
-/** Reads the active schemas of all projects; projects without any are not in the map. */
-export type ReadActiveSchemas = () => Promise<ReadonlyMap<number, ProjectSchemas>>
-
-interface ActiveRow {
-  project_id: number
-  event: string
+interface ActiveRow extends ActiveVersion {
   mode: SchemaMode
-  version: number
-  /** Of the version, which never changes. */
-  id: string
-  /** Null when it was read before. */
-  text: string | null
 }
 
-/** A schema of a version that is in use. */
-interface Known {
-  text: string
-  check: CompiledSchema['check']
-}
-
-/** Compiling goes on after other work when it took this long, in milliseconds. */
-const TURN_MS = 5
-
-/**
- * Reads what is active, and compiles what is new. One statement reads it, so that no set is half of one and half of
- * another. A project one of whose schemas does not compile (a newer process has stored a keyword that this one does not
- * know) keeps the set that it had.
- */
-export function createReadActiveSchemas (sql: Sql, logger: Logger): ReadActiveSchemas {
-  let known = new Map<string, Known>()
-  let sets: ReadonlyMap<number, ProjectSchemas> = new Map()
-
-  return async function readActiveSchemas () {
-    const rows = await sql<ActiveRow[]>`
-      SELECT s.project_id, s.event, s.mode, v.version, v.id::text AS id,
-        CASE WHEN v.id = ANY (${[...known.keys()]}::bigint[]) THEN NULL ELSE v.schema::text END AS text
+/** Returns a function that reads the active schemas of all projects; see {@link createReadActive}. */
+export function createReadActiveSchemas (sql: Sql, logger: Logger): () => Promise<ReadonlyMap<number, ProjectSchemas>> {
+  return createReadActive<ActiveRow, CompiledSchema['check'], ProjectSchemas>({
+    what: 'an event schema',
+    read: (known) => sql<ActiveRow[]>`
+      SELECT s.project_id, s.event AS name, s.mode, v.version, v.id::text AS id,
+        CASE WHEN v.id = ANY (${known}::bigint[]) THEN NULL ELSE v.schema::text END AS text
       FROM event_schemas AS s
       JOIN event_schema_versions AS v ON v.schema_id = s.id AND v.version = s.active_version
-      ORDER BY s.project_id, s.event`
-    const next = new Map<string, Known>()
-    const read = new Map<number, Map<string, ActiveSchema>>()
-    const broken = new Set<number>()
-    let turn = performance.now()
-    for (const { project_id: projectId, event, mode, version, id, text } of rows) {
-      try {
-        const { check, text: stored } = known.get(id) ?? { text: text!, check: compileSchema(JSON.parse(text!)).check }
-        next.set(id, { check, text: stored })
-        const set = read.get(projectId) ?? new Map<string, ActiveSchema>()
-        read.set(projectId, set.set(event, { event, version, mode, text: stored, check }))
-      } catch (err) {
-        broken.add(projectId)
-        logger.error({ err, projectId, event, version }, 'an event schema does not compile; the project keeps the schemas it had')
-      }
-      if (performance.now() - turn > TURN_MS) {
-        await new Promise((resolve) => setImmediate(resolve))
-        turn = performance.now()
-      }
-    }
-    for (const projectId of broken) {
-      const before = sets.get(projectId)
-      if (before === undefined) read.delete(projectId)
-      else read.set(projectId, new Map(before))
-    }
-    known = next
-    sets = keepUnchanged(read, sets)
-    return sets
-  }
-}
-
-/** A set that did not change stays the same object, by which threads know that they have it. */
-function keepUnchanged (
-  read: ReadonlyMap<number, ProjectSchemas>, before: ReadonlyMap<number, ProjectSchemas>
-): ReadonlyMap<number, ProjectSchemas> {
-  return new Map([...read].map(([projectId, set]) => {
-    const old = before.get(projectId)
-    const isSame = old?.size === set.size && [...set].every(([event, { check, mode, version }]) => {
-      const one = old.get(event)
-      return one?.check === check && one.mode === mode && one.version === version
+      ORDER BY s.project_id, s.event`,
+    compile: (text) => compileSchema(JSON.parse(text)).check,
+    toDefinitions: (versions) => new Map(versions.map(({ name: event, version, mode, text, compiled: check }) =>
+      [event, { event, version, mode, text, check }])),
+    isSame: (schemas, before) => schemas.size === before.size && [...schemas].every(([event, { check, mode }]) => {
+      const old = before.get(event)
+      return old?.check === check && old.mode === mode
     })
-    return [projectId, isSame ? old : set]
-  }))
+  }, logger)
 }
