@@ -8,11 +8,13 @@ import { searchQueryProperties } from '../http/list-queries.ts'
 import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import {
-  eventRuleChangesSchema, type EventRuleFields, eventRuleSchema, type NewEventRule, newEventRuleSchema,
+  type DefinitionQuery, deleteDefinition, findDefinition, listDefinitions, listVersions
+} from '../versioned-definitions.ts'
+import {
+  EVENT_RULES, eventRuleChangesSchema, type EventRuleFields, eventRuleSchema, type NewEventRule, newEventRuleSchema,
   ruleCheckBodySchema, type RuleCheckFields, ruleCountsSchema, rulePredictionSchema, ruleVersionSchema
 } from './event-rule.ts'
-import { type EventRuleQuery, findEventRule, listEventRules, listRuleVersions } from './read-event-rules.ts'
-import { compileDraftRule, createEventRule, deleteEventRule, updateEventRule } from './write-event-rule.ts'
+import { compileDraftRule, createEventRule, updateEventRule } from './write-event-rule.ts'
 
 const read = { scope: 'event_definition:read' } as const
 const write = { scope: 'event_definition:write' } as const
@@ -45,14 +47,16 @@ export async function eventRuleRoutes (
   const { sql } = deps
   app.addSchema(eventRuleSchema)
 
-  app.get<{ Querystring: EventRuleQuery }>('/', {
+  app.get<{ Querystring: DefinitionQuery }>('/', {
     config: read,
     schema: {
       tags, summary: 'List rules', description: 'In the order in which they run.', querystring: listQuery,
       response: { 200: pageSchema(one) }
     }
-  }, async (request) =>
-    buildPage(request, deps.publicUrl, await listEventRules(sql, accessOf(request).projectId, request.query)))
+  }, async (request) => {
+    const query = { projectId: accessOf(request).projectId, ...request.query }
+    return buildPage(request, deps.publicUrl, await listDefinitions(sql, EVENT_RULES, query))
+  })
 
   app.post<{ Body: NewEventRule }>('/', {
     config: write,
@@ -80,7 +84,7 @@ export async function eventRuleRoutes (
   app.get<RuleParams>('/:id', {
     config: read,
     schema: { tags, summary: 'Retrieve a rule', params: idParams, response: { 200: one } }
-  }, async (request) => await findEventRule(sql, keyOf(request)))
+  }, async (request) => await findDefinition(sql, EVENT_RULES, keyOf(request)))
 
   app.get<RuleParams & { Querystring: PageQuery }>('/:id/versions', {
     config: read,
@@ -88,7 +92,10 @@ export async function eventRuleRoutes (
       tags, summary: 'List the versions of a rule', description: 'Newest first.', params: idParams,
       querystring: { type: 'object', properties: pageQueryProperties }, response: { 200: pageSchema(ruleVersionSchema) }
     }
-  }, async (request) => buildPage(request, deps.publicUrl, await listRuleVersions(sql, keyOf(request), request.query)))
+  }, async (request) => {
+    const versions = await listVersions(sql, EVENT_RULES, { ...keyOf(request), ...request.query })
+    return buildPage(request, deps.publicUrl, versions)
+  })
 
   app.patch<RuleParams & { Body: EventRuleFields }>('/:id', {
     config: write,
@@ -111,7 +118,7 @@ export async function eventRuleRoutes (
     }
   }, async (request) => {
     const { days = 7, limit = 100_000, ...draft } = request.body
-    const stored = await findEventRule(sql, keyOf(request))
+    const stored = await findDefinition(sql, EVENT_RULES, keyOf(request))
     const compiled = compileDraftRule(draft.actions === undefined ? { ...stored, ...draft } : draft)
     const query = { projectId: accessOf(request).projectId, days, limit, now: deps.now() }
     const { libs, withoutAddress, ...prediction } = await checkStoredEventsByRule(deps.clickhouse, compiled, query)
@@ -131,7 +138,7 @@ export async function eventRuleRoutes (
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {
-    await deleteEventRule(sql, keyOf(request))
+    await deleteDefinition(sql, EVENT_RULES, keyOf(request))
     return await reply.code(204).send()
   })
 }

@@ -1,6 +1,6 @@
-import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { RULE_LIMITS, type RuleDefinition } from '../../platform/rules/rule-definition.ts'
-import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
+import { type UserSummary, userSummarySchema } from '../keys/users.ts'
+import type { VersionedKind } from '../versioned-definitions.ts'
 
 /** A rule as answers show it, with its newest version. */
 export interface EventRule extends RuleDefinition {
@@ -16,18 +16,24 @@ export interface EventRule extends RuleDefinition {
   updated_at: Date
 }
 
-/** The columns of an `EventRule`, for a query on `event_rules AS r` and its newest version `v`. */
-export function selectEventRule (sql: Sql): Statement {
-  return sql`r.id, r.project_id AS team_id, r.name, r.description, r.position, v.definition->'condition' AS condition,
-    v.definition->'actions' AS actions, COALESCE(v.definition->'tests', '[]'::json) AS tests, r.version, r.active_version,
-    ${selectCreatedBy(sql, sql`r.created_by`)}, r.created_at, r.updated_at`
-}
-
 /** A version as answers show it. */
 export interface EventRuleVersion extends RuleDefinition {
   version: number
   created_by: UserSummary | null
   created_at: Date
+}
+
+/** At most 200 a project, listed in the order in which they run. */
+export const EVENT_RULES: VersionedKind<EventRule, EventRuleVersion> = {
+  table: 'event_rules',
+  versionsTable: 'event_rule_versions',
+  parentColumn: 'rule_id',
+  contentColumn: 'definition',
+  nameColumn: 'name',
+  orderBy: 'd.position, d.id',
+  definitionColumns: 'd.name, d.description, d.position',
+  contentColumns: `v.definition->'condition' AS condition, v.definition->'actions' AS actions,
+    COALESCE(v.definition->'tests', '[]'::json) AS tests`
 }
 
 const anyObject = { type: 'object', additionalProperties: true } as const

@@ -10,12 +10,14 @@ import { searchQueryProperties } from '../http/list-queries.ts'
 import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import {
-  type CheckFields, checkBodySchema, eventSchemaChangesSchema, type EventSchemaFields, eventSchemaSchema,
+  type DefinitionQuery, deleteDefinition, findDefinition, listDefinitions, listVersions
+} from '../versioned-definitions.ts'
+import {
+  EVENT_SCHEMAS, type CheckFields, checkBodySchema, eventSchemaChangesSchema, type EventSchemaFields, eventSchemaSchema,
   type InferFields, inferBodySchema, inferredSchema, type NewEventSchema, newEventSchemaSchema, predictionSchema,
   versionSchema
 } from './event-schema.ts'
-import { type EventSchemaQuery, findEventSchema, listEventSchemas, listVersions } from './read-event-schemas.ts'
-import { compileDraft, createEventSchema, deleteEventSchema, updateEventSchema } from './write-event-schema.ts'
+import { compileDraft, createEventSchema, updateEventSchema } from './write-event-schema.ts'
 
 const read = { scope: 'event_definition:read' } as const
 const write = { scope: 'event_definition:write' } as const
@@ -43,14 +45,16 @@ export async function eventSchemaRoutes (
   const { sql } = deps
   app.addSchema(eventSchemaSchema)
 
-  app.get<{ Querystring: EventSchemaQuery }>('/', {
+  app.get<{ Querystring: DefinitionQuery }>('/', {
     config: read,
     schema: {
       tags, summary: 'List event schemas', description: 'By name of the event.', querystring: listQuery,
       response: { 200: pageSchema(one) }
     }
-  }, async (request) =>
-    buildPage(request, deps.publicUrl, await listEventSchemas(sql, accessOf(request).projectId, request.query)))
+  }, async (request) => {
+    const query = { projectId: accessOf(request).projectId, ...request.query }
+    return buildPage(request, deps.publicUrl, await listDefinitions(sql, EVENT_SCHEMAS, query))
+  })
 
   app.post<{ Body: NewEventSchema }>('/', {
     config: write,
@@ -66,7 +70,7 @@ export async function eventSchemaRoutes (
   app.get<SchemaParams>('/:id', {
     config: read,
     schema: { tags, summary: 'Retrieve an event schema', params: idParams, response: { 200: one } }
-  }, async (request) => await findEventSchema(sql, keyOf(request)))
+  }, async (request) => await findDefinition(sql, EVENT_SCHEMAS, keyOf(request)))
 
   app.get<SchemaParams & { Querystring: PageQuery }>('/:id/versions', {
     config: read,
@@ -74,7 +78,10 @@ export async function eventSchemaRoutes (
       tags, summary: 'List the versions of an event schema', description: 'Newest first.', params: idParams,
       querystring: { type: 'object', properties: pageQueryProperties }, response: { 200: pageSchema(versionSchema) }
     }
-  }, async (request) => buildPage(request, deps.publicUrl, await listVersions(sql, keyOf(request), request.query)))
+  }, async (request) => {
+    const versions = await listVersions(sql, EVENT_SCHEMAS, { ...keyOf(request), ...request.query })
+    return buildPage(request, deps.publicUrl, versions)
+  })
 
   app.patch<SchemaParams & { Body: EventSchemaFields }>('/:id', {
     config: write,
@@ -99,7 +106,7 @@ export async function eventSchemaRoutes (
     }
   }, async (request, reply) => {
     const { projectId } = accessOf(request)
-    const { event, schema } = await findEventSchema(sql, keyOf(request))
+    const { event, schema } = await findDefinition(sql, EVENT_SCHEMAS, keyOf(request))
     const { days = 7, limit = 1_000_000 } = request.body
     const compiled = compileDraft(request.body.schema ?? schema)
     const query = { projectId, event, days, limit, now: deps.now() }
@@ -134,7 +141,7 @@ export async function eventSchemaRoutes (
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {
-    await deleteEventSchema(sql, keyOf(request))
+    await deleteDefinition(sql, EVENT_SCHEMAS, keyOf(request))
     return await reply.code(204).send()
   })
 }

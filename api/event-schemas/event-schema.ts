@@ -1,6 +1,6 @@
 import { SCHEMA_MODES, type SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
-import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
+import { type UserSummary, userSummarySchema } from '../keys/users.ts'
+import type { VersionedKind } from '../versioned-definitions.ts'
 
 /** An event schema as answers show it. */
 export interface EventSchema {
@@ -18,18 +18,24 @@ export interface EventSchema {
   updated_at: Date
 }
 
-/** The columns of an `EventSchema`, for a query on `event_schemas AS s` and its newest version `v`. */
-export function selectEventSchema (sql: Sql): Statement {
-  return sql`s.id, s.project_id AS team_id, s.event, s.description, s.owner, s.mode, v.schema, s.version, s.active_version,
-    ${selectCreatedBy(sql, sql`s.created_by`)}, s.created_at, s.updated_at`
-}
-
 /** A version as answers show it. */
 export interface EventSchemaVersion {
   version: number
   schema: unknown
   created_by: UserSummary | null
   created_at: Date
+}
+
+/** At most 500 a project, listed by event. */
+export const EVENT_SCHEMAS: VersionedKind<EventSchema, EventSchemaVersion> = {
+  table: 'event_schemas',
+  versionsTable: 'event_schema_versions',
+  parentColumn: 'schema_id',
+  contentColumn: 'schema',
+  nameColumn: 'event',
+  orderBy: 'd.event',
+  definitionColumns: 'd.event, d.description, d.owner, d.mode',
+  contentColumns: 'v.schema'
 }
 
 const schema = {

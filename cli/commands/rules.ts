@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { type Command, InvalidArgumentError } from 'commander'
-import type { EventRule } from '../../api/event-rules/event-rule.ts'
-import { findEventRule, listEventRules, listRuleVersions } from '../../api/event-rules/read-event-rules.ts'
+import { EVENT_RULES, type EventRule } from '../../api/event-rules/event-rule.ts'
 import { compileDraftRule, createEventRule, updateEventRule } from '../../api/event-rules/write-event-rule.ts'
+import { findDefinition, listDefinitions, listVersions, type NamedKey } from '../../api/versioned-definitions.ts'
 import { HttpError, MillraceError } from '../../platform/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { checkStoredEventsByRule, type RulePrediction } from '../../platform/rules/check-stored-events.ts'
@@ -35,7 +35,7 @@ export function addRulesCommands (program: Command, context: CliContext): void {
     .option('--days <number>', 'count the events of so many days', readDays, 7)
     .action(async ({ project, days, ...output }: RuleOptions) => {
       const [{ results }, counts] = await Promise.all([
-        listEventRules(await context.postgres(), project, { limit: 1000, offset: 0 }),
+        listDefinitions(await context.postgres(), EVENT_RULES, { projectId: project, limit: 1000, offset: 0 }),
         readRuleCounts(await context.clickhouse(), { projectId: project, days, now: context.now() })
       ])
       const done = new Map(counts.map((each) => [each.rule, each]))
@@ -68,7 +68,7 @@ export function addRulesCommands (program: Command, context: CliContext): void {
       const sql = await context.postgres()
       const fields = { ...await readRule(file), ...position && { position }, ...description && { description } }
       const key = { projectId: project, name }
-      const known = await findEventRule(sql, key).catch(isNotFound)
+      const known = await findDefinition(sql, EVENT_RULES, key).catch(isNotFound)
       const stored = await naming(known === null
         ? createEventRule(sql, { projectId: project, userId: null }, { name, ...fields })
         : updateEventRule(sql, key, { fields, userId: null }))
@@ -153,21 +153,17 @@ function describe (stored: EventRule): Record<string, unknown> {
   return { name, position, version, active_version: active, description }
 }
 
-interface Key {
-  projectId: number
-  name: string
-}
-
-async function find (sql: Sql, key: Key): Promise<EventRule> {
-  const found = await findEventRule(sql, key).catch(isNotFound)
+async function find (sql: Sql, key: NamedKey): Promise<EventRule> {
+  const found = await findDefinition(sql, EVENT_RULES, key).catch(isNotFound)
   if (found === null) throw new MillraceError('MILLRACE_RULE_NOT_FOUND', `project ${key.projectId} has no rule ${key.name}`)
   return found
 }
 
-async function readVersion (sql: Sql, key: Key, version?: number): Promise<RuleDefinition> {
+async function readVersion (sql: Sql, key: NamedKey, version?: number): Promise<RuleDefinition> {
   const newest = await find(sql, key)
   if (version === undefined) return newest
-  const { results } = await listRuleVersions(sql, key, { limit: 1, offset: Math.max(newest.version - version, 0) })
+  const query = { ...key, limit: 1, offset: Math.max(newest.version - version, 0) }
+  const { results } = await listVersions(sql, EVENT_RULES, query)
   const found = results.find((each) => each.version === version)
   if (found === undefined) throw new MillraceError('MILLRACE_RULE_NOT_FOUND', `the rule ${key.name} has no version ${version}`)
   return found

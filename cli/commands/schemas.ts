@@ -1,8 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import type { EventSchema } from '../../api/event-schemas/event-schema.ts'
-import { findEventSchema, listEventSchemas, listVersions } from '../../api/event-schemas/read-event-schemas.ts'
+import { EVENT_SCHEMAS, type EventSchema } from '../../api/event-schemas/event-schema.ts'
 import { compileDraft, createEventSchema, updateEventSchema } from '../../api/event-schemas/write-event-schema.ts'
+import { findDefinition, listDefinitions, listVersions, type NamedKey } from '../../api/versioned-definitions.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { SCHEMA_MODES, type SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
 import { checkStoredEvents, countStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
@@ -28,7 +28,8 @@ export function addSchemasCommands (program: Command, context: CliContext): void
 
   addCommon(group.command('list').description('list the schemas of a project'))
     .action(async ({ project, ...output }: SchemaOptions) => {
-      const { results } = await listEventSchemas(await context.postgres(), project, { limit: 1000, offset: 0 })
+      const query = { projectId: project, limit: 1000, offset: 0 }
+      const { results } = await listDefinitions(await context.postgres(), EVENT_SCHEMAS, query)
       if (results.length === 0) await requireProject(context, project)
       printRows(context, results, [
         ['event', ({ event }) => event],
@@ -43,7 +44,7 @@ export function addSchemasCommands (program: Command, context: CliContext): void
   addCommon(addEvent(group.command('show').description('write a version of a schema as JSON; by default the newest')))
     .option('--schema-version <number>', 'the version', readCount)
     .action(async (event: string, { project, schemaVersion: version }: SchemaOptions) => {
-      const schema = await readVersion(await context.postgres(), { projectId: project, event }, version)
+      const schema = await readVersion(await context.postgres(), { projectId: project, name: event }, version)
       context.stdout.write(`${JSON.stringify(schema, null, 2)}\n`)
     })
 
@@ -73,8 +74,8 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       const fields = {
         schema: await readJson(file), ...mode && { mode }, ...owner && { owner }, ...description && { description }
       }
-      const key = { projectId: project, event }
-      const known = await findEventSchema(sql, key).catch(isNotFound)
+      const key = { projectId: project, name: event }
+      const known = await findDefinition(sql, EVENT_SCHEMAS, key).catch(isNotFound)
       const stored = known === null
         ? await createEventSchema(sql, { projectId: project, userId: null }, { event, ...fields })
         : await updateEventSchema(sql, key, { fields, userId: null })
@@ -86,7 +87,7 @@ export function addSchemasCommands (program: Command, context: CliContext): void
     .option('--days <number>', 'days before now, by the timestamp of the events', readDays, 7)
     .option('--limit <number>', 'maximum number of events, newest hours first', readCount, 10_000_000)
     .action(async (event: string, { project, file, days, limit, ...output }: CheckOptions) => {
-      const key = { projectId: project, event }
+      const key = { projectId: project, name: event }
       const draft = file === undefined ? (await find(await context.postgres(), key)).schema : await readJson(file)
       const compiled = compileDraft(draft)
       const clickhouse = await context.clickhouse()
@@ -108,7 +109,7 @@ export function addSchemasCommands (program: Command, context: CliContext): void
     .addOption(modeOption())
     .action(async (event: string, { project, schemaVersion: version, mode, ...output }: SchemaOptions) => {
       const sql = await context.postgres()
-      const key = { projectId: project, event }
+      const key = { projectId: project, name: event }
       const active = version ?? (await find(sql, key)).version
       const fields = { active_version: active, ...mode && { mode } }
       printFields(context, describe(await updateEventSchema(sql, key, { fields, userId: null })), output)
@@ -117,7 +118,7 @@ export function addSchemasCommands (program: Command, context: CliContext): void
   addCommon(addEvent(group.command('disable').description('no longer enforce a schema; its versions stay')))
     .action(async (event: string, { project, ...output }: SchemaOptions) => {
       const sql = await context.postgres()
-      const key = { projectId: project, event }
+      const key = { projectId: project, name: event }
       await find(sql, key)
       const fields = { active_version: null }
       printFields(context, describe(await updateEventSchema(sql, key, { fields, userId: null })), output)
@@ -183,23 +184,19 @@ function describe (stored: EventSchema): Record<string, unknown> {
   return { event, mode, version, active_version: active, owner, description }
 }
 
-interface Key {
-  projectId: number
-  event: string
-}
-
-async function find (sql: Sql, key: Key): Promise<EventSchema> {
-  const found = await findEventSchema(sql, key).catch(isNotFound)
-  if (found === null) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `project ${key.projectId} has no schema of the event ${key.event}`)
+async function find (sql: Sql, key: NamedKey): Promise<EventSchema> {
+  const found = await findDefinition(sql, EVENT_SCHEMAS, key).catch(isNotFound)
+  if (found === null) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `project ${key.projectId} has no schema of the event ${key.name}`)
   return found
 }
 
-async function readVersion (sql: Sql, key: Key, version?: number): Promise<unknown> {
+async function readVersion (sql: Sql, key: NamedKey, version?: number): Promise<unknown> {
   const newest = await find(sql, key)
   if (version === undefined) return newest.schema
-  const { results } = await listVersions(sql, key, { limit: 1, offset: Math.max(newest.version - version, 0) })
+  const query = { ...key, limit: 1, offset: Math.max(newest.version - version, 0) }
+  const { results } = await listVersions(sql, EVENT_SCHEMAS, query)
   const found = results.find((each) => each.version === version)
-  if (found === undefined) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `the schema of ${key.event} has no version ${version}`)
+  if (found === undefined) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `the schema of ${key.name} has no version ${version}`)
   return found.schema
 }
 
