@@ -87,7 +87,7 @@ export async function computeResults (clickhouse: ClickHouse, options: ComputeOp
 
   const days = accumulateDays(changes, scope.variants, localDay(scope.until, scope.timezone))
   const baseline = scope.variants.includes('control') ? 'control' : scope.variants[0] ?? ''
-  const { result, series } = analyseDays(days, {
+  const { result, series } = await analyseDays(days, {
     kind: metric.kind, baseline, plannedSampleSize: readPlannedSize(experiment.parameters)
   })
   const states = days.at(-1)?.variants ?? []

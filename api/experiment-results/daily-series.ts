@@ -1,8 +1,9 @@
 import type { MetricKind, VariantStatistics } from '../experiment-statistics/variant-statistics.ts'
 import { analyseMetric } from '../experiment-statistics/analyse-metric.ts'
-import type { MetricAnalysis } from '../experiment-statistics/metric-analysis.ts'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { MetricAnalysis, VariantAnalysis } from '../experiment-statistics/metric-analysis.ts'
 import type { DailyChange } from './query-metric.ts'
-import type { SeriesPoint } from './metric-results.ts'
+import type { MissingInterval, SeriesPoint } from './metric-results.ts'
 
 /** The variant of people who saw several, in the answers of the queries. */
 export const MULTIPLE = '$multiple'
@@ -21,8 +22,8 @@ interface DayState {
   variants: VariantState[]
 }
 
-/** Longer series are cut at their beginning: nobody plots more days. */
-const MAX_DAYS = 366
+/** Each is analysed in full, some milliseconds of computing a variant; a picture has no room for more. */
+const MAX_POINTS = 60
 
 /**
  * Adds changes up to how things stood at the end of each day, from the first exposure to `lastDay`, without gaps.
@@ -72,9 +73,10 @@ function nextDay (day: string): string {
   return date.toISOString().slice(0, 10)
 }
 
-/** The days of a series that are shown. */
-function recentDays (states: readonly DayState[]): DayState[] {
-  return states.slice(-MAX_DAYS)
+/** The days of a series that are shown: all of them, or every n-th, counted back from the last. */
+function spacedDays (states: readonly DayState[]): DayState[] {
+  const every = Math.ceil(states.length / MAX_POINTS)
+  return states.filter((_, index) => (states.length - 1 - index) % every === 0)
 }
 
 export interface AnalysisSettings {
@@ -85,10 +87,13 @@ export interface AnalysisSettings {
   plannedSampleSize: number | undefined
 }
 
-/** Analyses how things stood at the end of each day; the last one is the result. */
-export function analyseDays (
+/**
+ * Analyses how things stood at the end of each day; the last one is the result. Between two days, other requests get
+ * their turn.
+ */
+export async function analyseDays (
   days: readonly DayState[], settings: AnalysisSettings
-): { result: MetricAnalysis, series: SeriesPoint[] } {
+): Promise<{ result: MetricAnalysis, series: SeriesPoint[] }> {
   const analyses = new Map<VariantState[], MetricAnalysis>()
   const analyse = (variants: VariantState[]): MetricAnalysis => {
     const known = analyses.get(variants) ?? analyseState(variants, settings)
@@ -97,10 +102,12 @@ export function analyseDays (
   }
   const last = days.at(-1)
   if (last === undefined) throw new RangeError('days: at least one is needed')
-  return {
-    result: analyse(last.variants),
-    series: recentDays(days).map(({ day, variants }) => describeDay(day, analyse(variants)))
+  const series: SeriesPoint[] = []
+  for (const { day, variants } of spacedDays(days)) {
+    series.push(describeDay(day, analyse(variants)))
+    await nextTurn()
   }
+  return { result: analyse(last.variants), series }
 }
 
 function analyseState (variants: VariantState[], settings: AnalysisSettings): MetricAnalysis {
@@ -112,6 +119,7 @@ function analyseState (variants: VariantState[], settings: AnalysisSettings): Me
 }
 
 function describeDay (day: string, analysis: MetricAnalysis): SeriesPoint {
+  const baseline = analysis.variants.find(({ key }) => key === analysis.baseline) as VariantAnalysis
   return {
     day,
     significanceCode: analysis.significanceCode,
@@ -123,8 +131,23 @@ function describeDay (day: string, analysis: MetricAnalysis): SeriesPoint {
       mean: variant.mean,
       probability: variant.probability,
       credibleInterval: variant.credibleInterval,
+      absoluteLift: variant.comparison?.absoluteLift ?? null,
       relativeLift: variant.comparison?.relativeLift ?? null,
-      sequentialPValue: variant.comparison?.sequential.pValue ?? null
+      sequentialPValue: variant.comparison?.sequential.pValue ?? null,
+      sequentialAbsoluteInterval: variant.comparison?.sequential.absoluteInterval ?? null,
+      sequentialRelativeInterval: variant.comparison?.sequential.relativeInterval ?? null,
+      missingInterval: variant === baseline ? null : explainMissing(variant, baseline)
     }))
   }
+}
+
+/** Why a variant has no relative sequential interval; null when it has one. */
+function explainMissing (variant: VariantAnalysis, baseline: VariantAnalysis): MissingInterval | null {
+  const { comparison } = variant
+  if (comparison === null) {
+    if (variant.exposed === 0) return 'variant_not_exposed'
+    return baseline.exposed === 0 ? 'baseline_not_exposed' : 'too_few_values'
+  }
+  if (comparison.sequential.absoluteInterval === null) return 'values_do_not_vary'
+  return comparison.sequential.relativeInterval === null ? 'baseline_near_zero' : null
 }

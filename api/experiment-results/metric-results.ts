@@ -23,7 +23,7 @@ export interface MetricResults extends Omit<MetricAnalysis, 'variants'> {
   }
   /** People needed to see the minimum detectable effect; null until the baseline has a value. */
   sampleSize: SampleSize & { /** In percent of the baseline. */ minimumDetectableEffect: number } | null
-  /** One point a day, as things stood at its end. */
+  /** One point a day, as things stood at its end; of a long experiment every n-th day, at most 60 points. */
   series: SeriesPoint[]
 }
 
@@ -41,10 +41,24 @@ export interface SeriesPoint {
     credibleInterval: [number, number] | null
     /** Against the baseline; null for the baseline itself. */
     relativeLift: number | null
+    absoluteLift: number | null
     /** Safe to look at every day, unlike `pValue`. */
     sequentialPValue: number | null
+    /** Of variant - baseline: all days together hold the true difference with the confidence level. */
+    sequentialAbsoluteInterval: [number, number] | null
+    /** The same of variant / baseline - 1. */
+    sequentialRelativeInterval: [number, number] | null
+    /** Why there is no relative one; null when there is, and for the baseline. */
+    missingInterval: MissingInterval | null
   }[]
 }
+
+const MISSING_INTERVALS = [
+  'variant_not_exposed', 'baseline_not_exposed', 'too_few_values', 'values_do_not_vary', 'baseline_near_zero'
+] as const
+
+/** Why the data of a day allow no relative interval. */
+export type MissingInterval = typeof MISSING_INTERVALS[number]
 
 /**
  * Renames the fields of a value of ours to the case of the API, all the way down. Numbers that JSON cannot carry
@@ -63,6 +77,28 @@ const nullableNumber = { type: ['number', 'null'] }
 const interval = { type: ['array', 'null'], items: { type: ['number', 'null'] } }
 const open = { type: 'object', additionalProperties: true }
 
+/** A variant at the end of a day. */
+const dayVariantSchema = {
+  ...open,
+  required: ['key', 'exposed', 'measured', 'mean', 'probability', 'relative_lift', 'sequential_p_value', 'sequential_relative_interval', 'missing_interval'],
+  properties: {
+    key: { type: 'string' },
+    exposed: { type: 'integer' },
+    measured: { type: 'integer' },
+    mean: nullableNumber,
+    probability: { type: 'number' },
+    credible_interval: interval,
+    absolute_lift: nullableNumber,
+    relative_lift: nullableNumber,
+    sequential_p_value: { ...nullableNumber, description: 'May be looked at every day.' },
+    sequential_absolute_interval: { ...interval, description: 'Of variant - baseline; all days together hold the true value.' },
+    sequential_relative_interval: { ...interval, description: 'Of variant / baseline - 1.' },
+    missing_interval: { type: ['string', 'null'], enum: [...MISSING_INTERVALS, null], description: 'Why there is no sequential_relative_interval.' }
+  }
+}
+
+const dayVariants = { type: 'array', items: dayVariantSchema }
+
 const variantSchema = {
   ...open,
   required: ['key', 'exposed', 'measured', 'sum', 'mean', 'probability', 'expected_loss', 'credible_interval', 'comparison'],
@@ -75,11 +111,12 @@ const variantSchema = {
     standard_error: nullableNumber,
     probability: { type: 'number', description: 'Probability to be the best of all variants.' },
     expected_loss: { ...nullableNumber, description: 'What choosing it costs on average if another is better.' },
-    credible_interval: interval,
+    credible_interval: { ...interval, description: 'Holds the true value with 95 % probability.' },
+    inner_credible_interval: { ...interval, description: 'The same with 50 %.' },
     steps: { type: 'array', items: { type: 'integer' }, description: 'People who reached each step of a funnel.' },
     comparison: {
       type: ['object', 'null'], additionalProperties: true,
-      description: 'Against the baseline: lift, and the Bayesian, frequentist and sequential (always-valid) verdicts.'
+      description: 'Against the baseline: lift, and the Bayesian (with inner intervals of 50 %), frequentist and sequential (always-valid) verdicts.'
     }
   }
 }
@@ -125,8 +162,9 @@ export const metricResultsSchema = {
       description: 'People and days needed to see minimum_detectable_effect (in percent), judged by the baseline so far.'
     },
     series: {
-      type: 'array', description: 'How things stood at the end of each day, for plotting.',
-      items: { ...open, required: ['day', 'variants'], properties: { day: { type: 'string', format: 'date' }, variants: { type: 'array', items: open } } }
+      type: 'array', maxItems: 60,
+      description: 'How things stood at the end of each day, for plotting; beyond 60 days of every n-th, counted back from the last.',
+      items: { ...open, required: ['day', 'variants'], properties: { day: { type: 'string', format: 'date' }, variants: dayVariants } }
     }
   }
 }

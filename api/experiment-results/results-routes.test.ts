@@ -86,6 +86,48 @@ t.test('finds the conversions that were planted among 20,000 people', async (t) 
     '2026-01-09', '2026-01-10'
   ])
   t.match(body.result.series[3], { variants: [{ key: 'control', exposed: 5000 }, { key: 'test', exposed: 5000 }] })
+  const { relative_interval: wide, inner_relative_interval: inner } = body.result.variants[1].comparison.bayesian
+  t.ok(wide[0] < inner[0] && inner[0] < 0.2 && inner[1] > 0.2 && inner[1] < wide[1], 'half of what the data allow lies within')
+  t.equal(body.result.inner_level, 0.5)
+})
+
+t.test('the always-valid interval shrinks from day to day, and the last one is that of the result', async (t) => {
+  const api = await shared.inNewProject()
+  await plant(api.projectId, {
+    people: 20_000,
+    variant: (person) => person % 2 === 0 ? 'control' : 'test',
+    converts: (person, variant) => luck(person) < (variant === 'test' ? 150 : 100)
+  })
+  const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
+
+  const { body: { result } } = await api.call('GET', `~/experiments/${experiment.id}/results/`)
+
+  const days = result.series.map(({ variants }: any) => variants[1])
+  const widths = days.slice(0, 8).map(({ sequential_relative_interval: [low, high] }: any) => high - low)
+  t.ok(widths.every((width: number, index: number) => index === 0 || width < widths[index - 1]), `${widths}`)
+  t.ok(days.every(({ sequential_relative_interval: [low, high] }: any) => low < 0.5 && high > 0.5), 'the planted change lies in every one')
+  const { sequential, relative_lift: lift, absolute_lift: difference } = result.variants[1].comparison
+  t.match(days.at(-1), {
+    sequential_absolute_interval: sequential.absolute_interval,
+    sequential_relative_interval: sequential.relative_interval,
+    sequential_p_value: sequential.p_value, relative_lift: lift, absolute_lift: difference, missing_interval: null
+  })
+  t.ok(sequential.relative_interval[0] > 0, 'one could have stopped')
+  t.match(result.series[0].variants[0], { key: 'control', missing_interval: null, sequential_relative_interval: null })
+})
+
+t.test('a day without an interval says why', async (t) => {
+  const reasonOf = async (planted: Planted): Promise<unknown> => {
+    const api = await shared.inNewProject()
+    await plant(api.projectId, planted)
+    const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
+    const { body } = await api.call('GET', `~/experiments/${experiment.id}/results/`)
+    return body.result.series.at(-1).variants[1].missing_interval
+  }
+
+  t.equal(await reasonOf({ people: 20, variant: () => 'control', converts: () => true }), 'variant_not_exposed')
+  t.equal(await reasonOf({ people: 20, variant: () => 'test', converts: () => true }), 'baseline_not_exposed')
+  t.equal(await reasonOf({ people: 40, variant: (person) => person % 2 === 0 ? 'control' : 'test', converts: () => false }), 'baseline_near_zero')
 })
 
 t.test('raises the flag when people were split 60 to 40', async (t) => {

@@ -1,4 +1,4 @@
-import { buildBetaPosterior, buildGammaPosterior, buildNormalPosterior, credibleInterval, type Posterior } from './posterior.ts'
+import { buildBetaPosterior, buildGammaPosterior, buildNormalPosterior, credibleInterval, INNER_LEVEL, type Posterior } from './posterior.ts'
 import { rankPosteriors, type Standing } from './bayesian.ts'
 import { buildSamples, checkVariants, type MetricKind, type Sample, type VariantStatistics } from './variant-statistics.ts'
 import { type Candidate, compareWithBaseline } from './compare-with-baseline.ts'
@@ -86,7 +86,8 @@ export function analyseMetric ({ kind, variants, baseline, options }: MetricData
     expectedLoss: leader.expectedLoss,
     pValue,
     dispersion,
-    confidenceLevel
+    confidenceLevel,
+    innerLevel: INNER_LEVEL
   }
 }
 
@@ -129,6 +130,7 @@ function describeVariant (
     standardError: candidate && Math.sqrt(candidate.sample.squaredError),
     ...ranked,
     credibleInterval: candidate && credibleInterval(candidate.posterior, level),
+    innerCredibleInterval: candidate && credibleInterval(candidate.posterior, INNER_LEVEL),
     comparison
   }
 }

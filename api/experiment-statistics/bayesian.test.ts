@@ -1,7 +1,7 @@
 import t from 'tap'
 import { logGamma, normalCumulative, normalDensity } from './distributions.ts'
 import { assertNear } from './testing/assert-near.ts'
-import { buildBetaPosterior, buildGammaPosterior, buildNormalPosterior, credibleInterval } from './posterior.ts'
+import { buildBetaPosterior, buildGammaPosterior, buildNormalPosterior, credibleInterval, INNER_LEVEL } from './posterior.ts'
 import { buildIntegrationNodes, comparePosteriors, rankPosteriors } from './bayesian.ts'
 
 t.test('the chance of one conversion rate to beat another is Evan Miller\'s closed form', async (t) => {
@@ -93,6 +93,16 @@ t.test('the difference and the ratio of two conversion rates agree with R', asyn
   assertNear(t, comparison.relativeInterval, [0.0175669714651261, 0.661048584430758], 1e-8)
 })
 
+t.test('the inner intervals of two conversion rates agree with numerical integration', async (t) => {
+  // mpmath 1.3: findroot over q of quad(pdf(y, 101, 901) * cdf(y + q, 131, 871), [0, 1]) - p for p = 0.25 and 0.75,
+  // and of the same with cdf(y * q, 131, 871), by its regularised incomplete beta function; at 0.025 and 0.975 these
+  // give R's numbers above.
+  const comparison = comparePosteriors(buildBetaPosterior(130, 1000), buildBetaPosterior(100, 1000), 0.95)
+
+  assertNear(t, comparison.innerAbsoluteInterval, [0.02031834765454602, 0.0395413735477442], 1e-8)
+  assertNear(t, comparison.innerRelativeInterval, [0.1933851810745731, 0.4122247976860928], 1e-8)
+})
+
 t.test('the difference of two hardly known rates agrees with R', async (t) => {
   // The same with dbeta(y, 1, 1001) and pbeta(y + q, 4, 998).
   const comparison = comparePosteriors(buildBetaPosterior(3, 1000), buildBetaPosterior(0, 1000), 0.95)
@@ -107,6 +117,8 @@ t.test('the ratio of two event rates is the F distribution', async (t) => {
 
   assertNear(t, comparison.relativeInterval, [-0.0541530512101668, 0.2331522291977843], 1e-8)
   assertNear(t, comparison.chanceToBeatBaseline, 0.871781138147276)
+  // scipy 1.17: stats.f.ppf([0.25, 0.75], 962, 802) * (481 / 1000) / (401 / 900) - 1
+  assertNear(t, comparison.innerRelativeInterval, [0.031577791110398, 0.130139174653323], 1e-8)
 })
 
 t.test('the interval of a ratio of means ends where the chance to be below it is 2.5 %', async (t) => {
@@ -118,12 +130,30 @@ t.test('the interval of a ratio of means ends where the chance to be below it is
   assertNear(t, below, [0.025, 0.975])
 })
 
+t.test('the inner intervals of normals are the quartiles', async (t) => {
+  const { innerAbsoluteInterval, innerRelativeInterval } =
+    comparePosteriors(buildNormalPosterior(12, 0.25), buildNormalPosterior(10, 0.16), 0.95)
+
+  // Half of a normal distribution lies within 0.674489750196082 standard deviations (R: qnorm(0.75)).
+  const half = 0.674489750196082 * Math.sqrt(0.41)
+  assertNear(t, innerAbsoluteInterval, [2 - half, 2 + half])
+  const below = innerRelativeInterval?.map((lift) =>
+    normalCumulative(((1 + lift) * 10 - 12) / Math.hypot(0.5, (1 + lift) * 0.4))) ?? null
+  assertNear(t, below, [0.25, 0.75])
+})
+
 t.test('there is no ratio to a mean that may be zero', async (t) => {
   for (const baseline of [0, -5, 0.5]) {
     const comparison = comparePosteriors(buildNormalPosterior(3, 0.1), buildNormalPosterior(baseline, 0.1), 0.95)
     t.equal(comparison.relativeInterval, null)
     t.equal(comparison.absoluteInterval.every(Number.isFinite), true)
   }
+})
+
+t.test('the inner interval of one variant has a quarter of its posterior on each side', async (t) => {
+  // scipy 1.17: stats.beta.ppf([0.25, 0.75], 131, 871) and stats.gamma.ppf([0.25, 0.75], 481) / 1000
+  assertNear(t, credibleInterval(buildBetaPosterior(130, 1000), INNER_LEVEL), [0.123426772815855, 0.13778261783478])
+  assertNear(t, credibleInterval(buildGammaPosterior(480, 1000), INNER_LEVEL), [0.466031220213841, 0.495605466709428])
 })
 
 t.test('swapping the two mirrors the difference', async (t) => {

@@ -1,4 +1,4 @@
-import type { Posterior } from './posterior.ts'
+import { INNER_LEVEL, type Posterior } from './posterior.ts'
 import { findQuantile } from './find-quantile.ts'
 import { normalCumulative, normalQuantile } from './distributions.ts'
 import { ratioInterval } from './ratio-interval.ts'
@@ -67,10 +67,14 @@ export interface BayesianComparison {
   absoluteInterval: [lower: number, upper: number]
   /** Credible interval of variant / baseline - 1; `null` when the baseline may be zero or less. */
   relativeInterval: [lower: number, upper: number] | null
+  /** The same at 50 %: the true difference is as likely to be within as outside. */
+  innerAbsoluteInterval: [lower: number, upper: number]
+  innerRelativeInterval: [lower: number, upper: number] | null
 }
 
 /**
- * The difference and the ratio of two independent posteriors of one family, and their central intervals of `level`.
+ * The difference and the ratio of two independent posteriors of one family, and their central intervals of `level` and
+ * of 50 %: quantiles of the same distribution, so that the inner one always lies in the wide one.
  *
  * Normal ones in closed form (the ratio by Fieller's). Others by quadrature over the narrower of the two, as
  * the cumulative distribution of the wider one is then smooth between the points; the bounds by root finding.
@@ -85,12 +89,20 @@ export function comparePosteriors (variant: Posterior, baseline: Posterior, leve
     scale: Math.hypot(variant.standardDeviation, baseline.standardDeviation)
   }
   const quotient = { guess: ratio, scale: ratio * Math.hypot(spreadOf(variant), spreadOf(baseline)), lowest: 0 }
-  const [low, high] = [(1 - level) / 2, (1 + level) / 2]
+  const absolute = (probability: number): number => findQuantile(differenceBelow, probability, difference)
+  const relative = (probability: number): number => findQuantile(ratioBelow, probability, quotient) - 1
   return {
     chanceToBeatBaseline: 1 - differenceBelow(0),
-    absoluteInterval: [findQuantile(differenceBelow, low, difference), findQuantile(differenceBelow, high, difference)],
-    relativeInterval: [findQuantile(ratioBelow, low, quotient) - 1, findQuantile(ratioBelow, high, quotient) - 1]
+    absoluteInterval: centre(absolute, level),
+    relativeInterval: centre(relative, level),
+    innerAbsoluteInterval: centre(absolute, INNER_LEVEL),
+    innerRelativeInterval: centre(relative, INNER_LEVEL)
   }
+}
+
+/** The quantiles that leave equally much out on both sides. */
+function centre (quantile: (probability: number) => number, level: number): [lower: number, upper: number] {
+  return [quantile((1 - level) / 2), quantile((1 + level) / 2)]
 }
 
 /** Probability that variant - baseline is at most d, as a function of d. */
@@ -128,12 +140,16 @@ function spreadOf ({ standardDeviation, mean }: Posterior): number {
 function compareNormals (variant: Posterior, baseline: Posterior, level: number): BayesianComparison {
   const difference = variant.mean - baseline.mean
   const deviation = Math.hypot(variant.standardDeviation, baseline.standardDeviation)
-  const z = normalQuantile((1 + level) / 2)
   const estimate = ({ mean, standardDeviation }: Posterior) => ({ mean, squaredError: standardDeviation ** 2 })
+  const absolute = (z: number): [number, number] => [difference - z * deviation, difference + z * deviation]
+  const relative = (z: number): [number, number] | null => ratioInterval(estimate(variant), estimate(baseline), z)
+  const [wide, inner] = [normalQuantile((1 + level) / 2), normalQuantile((1 + INNER_LEVEL) / 2)]
   return {
     chanceToBeatBaseline: normalCumulative(difference / deviation),
-    absoluteInterval: [difference - z * deviation, difference + z * deviation],
-    relativeInterval: ratioInterval(estimate(variant), estimate(baseline), z)
+    absoluteInterval: absolute(wide),
+    relativeInterval: relative(wide),
+    innerAbsoluteInterval: absolute(inner),
+    innerRelativeInterval: relative(inner)
   }
 }
 

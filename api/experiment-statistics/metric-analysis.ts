@@ -23,8 +23,10 @@ export interface MetricAnalysis {
   pValue: number | null
   /** How many times more than Poisson the counts vary (1 for other kinds). */
   dispersion: number
-  /** Of every interval here, for example 0.95. */
+  /** Of every interval here but the inner ones, for example 0.95. */
   confidenceLevel: number
+  /** Of the inner intervals: 0.5. */
+  innerLevel: number
 }
 
 export interface VariantAnalysis {
@@ -42,6 +44,8 @@ export interface VariantAnalysis {
   expectedLoss: number | null
   /** Bayesian interval of the true rate or mean. */
   credibleInterval: [lower: number, upper: number] | null
+  /** The same at 50 %. */
+  innerCredibleInterval: [lower: number, upper: number] | null
   /** Against the baseline; `null` for the baseline itself, and when either has too little data. */
   comparison: VariantComparison | null
 }

@@ -12,7 +12,7 @@ const PEOPLE = 2_000
 t.setTimeout(120_000)
 
 for (const [seed, scenario] of Object.values(scenarios).entries()) {
-  t.test(`A/B, ${scenario.name}: a planted lift of 10 % lies in 92 to 98 % of the intervals`, async (t) => {
+  t.test(`A/B, ${scenario.name}: a planted lift of 10 % lies in 92 to 98 % of the intervals, and in half of the inner ones`, async (t) => {
     const random = createRandom(seed + 101)
     const lift = { absolute: 0.1 * scenario.mean, relative: 0.1 }
     const held = new Map<string, number>()
@@ -20,12 +20,16 @@ for (const [seed, scenario] of Object.values(scenarios).entries()) {
       const variants = [plant(scenario, 1, random), plant(scenario, 1.1, random)]
       const test = analyseMetric({ kind: scenario.kind, variants }).variants[1]
       count(held, test?.credibleInterval, 1.1 * scenario.mean, 'credible interval of the mean')
+      count(held, test?.innerCredibleInterval, 1.1 * scenario.mean, 'inner credible interval of the mean')
+      count(held, test?.comparison?.bayesian.innerAbsoluteInterval, lift.absolute, 'inner absolute')
+      count(held, test?.comparison?.bayesian.innerRelativeInterval, lift.relative, 'inner relative')
       countComparison(held, test?.comparison, lift)
     }
 
     for (const [name, times] of held) {
       // The sequential intervals hold at all looks together, so more often at one.
-      const [fewest, most] = name.startsWith('sequential') ? [475, 500] : [460, 490]
+      // Inner ones: 50 % of 500, and three binomial standard deviations.
+      const [fewest, most] = name.startsWith('sequential') ? [475, 500] : name.includes('inner') ? [216, 284] : [460, 490]
       t.ok(times >= fewest && times <= most, `${name}: ${times} of 500`)
     }
   })

@@ -75,7 +75,13 @@ export function buildNormalPosterior (mean: number, squaredError: number): Poste
   }
 }
 
-/** The central interval that holds the true value with probability `level`. */
+/** Level of the inner intervals, drawn inside the wide ones: the true value is as likely to be within as outside. */
+export const INNER_LEVEL = 0.5
+
+/**
+ * The central (equal-tailed) interval that holds the true value with probability `level`: the quantiles at
+ * (1 - level) / 2 and (1 + level) / 2 of the posterior (Gelman et al., "Bayesian Data Analysis", third edition, 2.3).
+ */
 export function credibleInterval (posterior: Posterior, level: number): [lower: number, upper: number] {
   const { mean: guess, standardDeviation: scale, lowest, highest, cumulative } = posterior
   const bound = (probability: number) => findQuantile(cumulative, probability, { guess, scale, lowest, highest })

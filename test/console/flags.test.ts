@@ -81,6 +81,10 @@ t.test('flags and experiments in the console', async (t) => {
     }, { timeoutMs: 30_000 })
     t.match(await page.getByRole('img', { name: /^Change against control: test \+50\.0 %/ }).count(), 1)
     t.match(await page.getByRole('row', { name: /^test/ }).first().innerText(), /200[\s\S]*75\.0 %[\s\S]*\+50\.0 %/)
+    t.equal(await page.getByRole('img', { name: /^test over 1 day; at the end \+50\.0 %, from \+/ }).count(), 1)
+    await page.getByText(/^test: who looked every day could stop at the end of [\d-]+ and conclude: more than control \(\+50\.0 % up to then\)/).waitFor()
+    await page.getByText('Day by day (1 day)').click()
+    t.match(await page.getByRole('region', { name: 'Day by day' }).getByRole('row').last().innerText(), /test[\s\S]*200[\s\S]*\+50\.0 %[\s\S]*more than control/)
     t.same(await findBarriers(page), [])
 
     await page.getByRole('button', { name: 'End' }).click()

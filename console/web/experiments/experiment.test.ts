@@ -13,7 +13,9 @@ function build (changes: Partial<Results> = {}): Results {
     variants: [
       variant('control', null),
       variant('test', {
-        relative_lift: 0.2, absolute_lift: 0.02, bayesian: { chance_to_beat_baseline: 1, relative_interval: [0.1, 0.3] }
+        relative_lift: 0.2,
+        absolute_lift: 0.02,
+        bayesian: { chance_to_beat_baseline: 1, relative_interval: [0.1, 0.3], inner_relative_interval: [0.15, 0.25] }
       })
     ],
     exposures: {
@@ -60,7 +62,7 @@ t.test('says how far it is, or why that is not known', async (t) => {
 
 t.test('bars share one span with zero in it; a very wide sequential interval does not stretch it', async (t) => {
   const { bars, from, to } = layOutBars(build())
-  t.match(bars, [{ key: 'test', lift: 0.2, credible: [0.1, 0.3], sequential: [-3, 9] }])
+  t.match(bars, [{ key: 'test', lift: 0.2, credible: [0.1, 0.3], inner: [0.15, 0.25], sequential: [-3, 9] }])
   t.ok(from < 0 && to > 0.3 && to < 1)
   t.same(layOutBars(build({ variants: [variant('control', null)] })).bars, [])
 })

@@ -28,7 +28,12 @@ export interface VariantResult {
   comparison: {
     absolute_lift: number
     relative_lift: number | null
-    bayesian: { chance_to_beat_baseline: number, relative_interval: Interval | null }
+    bayesian: {
+      chance_to_beat_baseline: number
+      relative_interval: Interval | null
+      /** At 50 %. */
+      inner_relative_interval: Interval | null
+    }
     frequentist: { adjusted_p_value: number | null, reliable: boolean }
     sequential: { p_value: number | null, relative_interval: Interval | null }
   } | null
@@ -60,12 +65,19 @@ export interface Results {
 }
 
 /** A variant at the end of a day. */
-interface VariantOfDay {
+export interface VariantOfDay {
   key: string
   exposed: number
   relative_lift: number | null
   sequential_p_value: number | null
+  sequential_absolute_interval: Interval | null
+  sequential_relative_interval: Interval | null
+  missing_interval: MissingInterval | null
 }
+
+/** Why a day has no relative interval. */
+export type MissingInterval =
+  'variant_not_exposed' | 'baseline_not_exposed' | 'too_few_values' | 'values_do_not_vary' | 'baseline_near_zero'
 
 export interface ExperimentResults extends Experiment {
   last_refresh: string
@@ -126,6 +138,11 @@ export function formatPercent (share: number | null, isSigned = false): string {
   return `${isSigned && percent > 0 ? '+' : ''}${percent.toFixed(digits)} %`
 }
 
+/** `+2.00 % to +12.0 %`. */
+export function formatInterval (interval: Interval | null): string {
+  return interval === null ? UNKNOWN : `${formatPercent(interval[0], true)} to ${formatPercent(interval[1], true)}`
+}
+
 /** `A then B`, `number of A`: what is measured. */
 export function describeMetric (filters: Record<string, unknown>): string {
   const metric = Object(filters.metric) as { kind?: string, steps?: unknown[], event?: unknown, property?: unknown }
@@ -154,6 +171,8 @@ export interface Bar {
   lift: number
   /** 95 % of the posterior. */
   credible: Interval
+  /** 50 % of it. */
+  inner: Interval | null
   /** Holds at every look together. */
   sequential: Interval | null
 }
@@ -164,7 +183,8 @@ export function layOutBars ({ variants }: Results): { bars: Bar[], from: number,
     const lift = comparison?.relative_lift ?? null
     const credible = comparison?.bayesian.relative_interval ?? null
     if (comparison === null || lift === null || credible === null) return []
-    return [{ key, lift, credible, sequential: comparison.sequential.relative_interval }]
+    const { bayesian: { inner_relative_interval: inner }, sequential: { relative_interval: sequential } } = comparison
+    return [{ key, lift, credible, inner, sequential }]
   })
   // The sequential interval may be many times wider; it is cut rather than making all else a dot.
   const ends = [0, ...bars.flatMap(({ credible }) => credible)]

@@ -1,8 +1,9 @@
 import { formatCount, formatTime, showText } from '../format.ts'
-import { type Bar, describeProgress, describeVerdict, type ExperimentResults, formatMetric, formatPercent, type Interval, layOutBars, type Results } from './experiment.ts'
+import { useWidth } from '../measure-width.ts'
+import { type Bar, describeProgress, describeVerdict, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './experiment.ts'
+import { IntervalOverTime } from './interval-over-time.tsx'
 
-const WIDTH = 640
-const ROW = 34
+const ROW = 38
 
 /** The results of an experiment: what to doubt, the verdict, one row a variant, and how it went day by day. */
 export function ResultsPicture ({ results }: { results: ExperimentResults }) {
@@ -18,7 +19,7 @@ export function ResultsPicture ({ results }: { results: ExperimentResults }) {
       </p>
       <VariantTable result={result} />
       <LiftPicture result={result} />
-      <Days result={result} />
+      <IntervalOverTime result={result} />
       <h3>Split</h3>
       <p class='hint'>
         {ratio === null
@@ -37,7 +38,7 @@ function VariantTable ({ result }: { result: Results }) {
         <thead>
           <tr>
             <th scope='col'>Variant</th><th scope='col' class='number'>Exposed</th><th scope='col' class='number'>Value</th>
-            <th scope='col' class='number'>Against {showText(result.baseline, 40)}</th><th scope='col' class='number'>95 % interval</th>
+            <th scope='col' class='number'>Against {showText(result.baseline, 40)}</th><th scope='col' class='number'>50 % interval</th><th scope='col' class='number'>95 % interval</th>
             <th scope='col' class='number'>To be best</th><th scope='col' class='number'>Expected loss</th><th scope='col' class='number'>Always-valid p</th>
           </tr>
         </thead>
@@ -52,6 +53,7 @@ function VariantTable ({ result }: { result: Results }) {
                   ? 'baseline'
                   : `${formatPercent(comparison.relative_lift, true)} (${comparison.absolute_lift > 0 ? '+' : ''}${formatMetric(result.kind, comparison.absolute_lift)})`}
               </td>
+              <td class='number'>{formatInterval(comparison?.bayesian.inner_relative_interval ?? null)}</td>
               <td class='number'>{formatInterval(comparison?.bayesian.relative_interval ?? null)}</td>
               <td class='number'>{formatPercent(probability)}</td>
               <td class='number'>{formatMetric(result.kind, loss)}</td>
@@ -64,70 +66,45 @@ function VariantTable ({ result }: { result: Results }) {
   )
 }
 
-function formatInterval (interval: Interval | null): string {
-  return interval === null ? '–' : `${formatPercent(interval[0], true)} to ${formatPercent(interval[1], true)}`
+/** Every variant on one axis: the change against the baseline, its intervals, and the wider one that holds at every look. */
+function LiftPicture ({ result }: { result: Results }) {
+  if (layOutBars(result).bars.length === 0) return <p class='hint'>No variant can be compared yet: each needs some people and values.</p>
+  return <Bars result={result} />
 }
 
-/** Every variant on one axis: the change against the baseline, its interval, and the wider one that holds at every look. */
-function LiftPicture ({ result }: { result: Results }) {
+function Bars ({ result }: { result: Results }) {
+  const { box, width } = useWidth()
   const { bars, from, to } = layOutBars(result)
-  if (bars.length === 0) return <p class='hint'>No variant can be compared yet: each needs some people and values.</p>
-  const x = (share: number): number => Math.min(WIDTH, Math.max(0, (share - from) / (to - from) * WIDTH))
+  const x = (share: number): number => Math.min(width, Math.max(0, (share - from) / (to - from) * width))
+  // A label at the end gives way to the one of zero.
+  const hasRoom = (end: number): boolean => Math.abs(x(0) - end) > 80
   const label = bars.map(({ key, lift, credible }) => `${showText(key, 40)} ${formatPercent(lift, true)}, from ${formatInterval(credible)}`).join('; ')
   return (
-    <figure class='lift'>
-      <svg viewBox={`0 0 ${WIDTH} ${bars.length * ROW + 24}`} role='img' aria-label={`Change against ${showText(result.baseline, 40)}: ${label}`}>
+    <figure class='lift' ref={box}>
+      <svg width={width} height={bars.length * ROW + 24} viewBox={`0 0 ${width} ${bars.length * ROW + 24}`} role='img' aria-label={`Change against ${showText(result.baseline, 40)}: ${label}`}>
         <line class='zero' x1={x(0)} x2={x(0)} y1='0' y2={bars.length * ROW} />
         {bars.map((bar, index) => <BarRow key={bar.key} bar={bar} y={index * ROW} x={x} />)}
         <text x={x(0)} y={bars.length * ROW + 16} text-anchor='middle'>0 %</text>
-        <text x='0' y={bars.length * ROW + 16}>{formatPercent(from, true)}</text>
-        <text x={WIDTH} y={bars.length * ROW + 16} text-anchor='end'>{formatPercent(to, true)}</text>
+        {hasRoom(0) && <text x='0' y={bars.length * ROW + 16}>{formatPercent(from, true)}</text>}
+        {hasRoom(width) && <text x={width} y={bars.length * ROW + 16} text-anchor='end'>{formatPercent(to, true)}</text>}
       </svg>
-      <figcaption class='hint'>Thick: 95 % of what the data allow. Thin: the interval that holds however often one looks.</figcaption>
+      <figcaption class='hint'>
+        Thickest: the true change is as likely in there as not (50 %). Thick: 95 %. Thin: the interval that holds however often one looks.
+      </figcaption>
     </figure>
   )
 }
 
 function BarRow ({ bar, y, x }: { bar: Bar, y: number, x: (share: number) => number }) {
-  const { key, lift, credible, sequential } = bar
+  const { key, lift, credible, inner, sequential } = bar
   const side = credible[0] > 0 ? 'above' : credible[1] < 0 ? 'below' : 'open'
   return (
     <g class={side}>
       <text x='4' y={y + 12}>{showText(key, 40)}</text>
-      {sequential !== null && <line class='thin' x1={x(sequential[0])} x2={x(sequential[1])} y1={y + 22} y2={y + 22} />}
-      <line class='thick' x1={x(credible[0])} x2={x(credible[1])} y1={y + 22} y2={y + 22} />
-      <circle cx={x(lift)} cy={y + 22} r='5' />
+      {sequential !== null && <line class='thin' x1={x(sequential[0])} x2={x(sequential[1])} y1={y + 25} y2={y + 25} />}
+      <line class='thick' x1={x(credible[0])} x2={x(credible[1])} y1={y + 25} y2={y + 25} />
+      {inner !== null && <line class='inner' x1={x(inner[0])} x2={x(inner[1])} y1={y + 25} y2={y + 25} />}
+      <circle cx={x(lift)} cy={y + 25} r='3' />
     </g>
-  )
-}
-
-/** The days behind a fold: anyone who stops at the first good day deceives himself, the always-valid p excepted. */
-function Days ({ result }: { result: Results }) {
-  const others = result.variants.filter(({ key }) => key !== result.baseline)
-  return (
-    <details>
-      <summary>Day by day ({result.series.length} {result.series.length === 1 ? 'day' : 'days'})</summary>
-      <div class='scroll' role='region' aria-label='Day by day' tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope='col'>Day</th>
-              {others.map(({ key }) => <th key={key} scope='col' class='number'>{showText(key, 40)}: change, always-valid p</th>)}
-            </tr>
-          </thead>
-          <tbody>
-            {result.series.map(({ day, variants }) => (
-              <tr key={day}>
-                <td>{day}</td>
-                {others.map(({ key }) => {
-                  const point = variants.find((each) => each.key === key)
-                  return <td key={key} class='number'>{formatPercent(point?.relative_lift ?? null, true)}, {point?.sequential_p_value?.toPrecision(2) ?? '–'}</td>
-                })}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </details>
   )
 }

@@ -1,5 +1,6 @@
-import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import { formatCount, showText } from '../format.ts'
+import { useWidth } from '../measure-width.ts'
 import { buildChart, chooseColumns, type ChartChoice, type ChartModel, formatMark, MAX_SERIES } from './chart-model.ts'
 import { type Column, isNumeric, type Value } from './query-result.ts'
 
@@ -47,14 +48,8 @@ interface PictureProps { columns: readonly Column[], rows: readonly Value[][], c
 
 function Picture ({ columns, rows, chosen, along }: PictureProps) {
   const model = useMemo(() => buildChart(columns, rows, chosen), [columns, rows, rows.length, chosen.kind, chosen.x, chosen.y.join()])
-  const box = useRef<HTMLElement>(null)
-  const [width, setWidth] = useState(640)
+  const { box, width } = useWidth()
   const [pointed, setPointed] = useState<number>()
-  useLayoutEffect(() => {
-    const measure = new ResizeObserver(([entry]) => setWidth(Math.max(280, Math.floor(entry!.contentRect.width))))
-    measure.observe(box.current!)
-    return () => measure.disconnect()
-  }, [])
   const inner = width - EDGE.left - EDGE.right
   const x = (place: number): number => EDGE.left + place * inner
   const y = (value: number): number => EDGE.top + (1 - (value - model.from) / (model.to - model.from)) * (HEIGHT - EDGE.top - EDGE.bottom)

@@ -1,0 +1,147 @@
+import { formatCount, showText } from '../format.ts'
+import { useWidth } from '../measure-width.ts'
+import { formatInterval, formatPercent, type Results } from './experiment.ts'
+import { concludeDay, type Course, type Courses, type DayOfCourse, describeStop, explainMissing, layOutCourses } from './over-time.ts'
+
+const HEIGHT = 120
+const EDGE = { left: 64, right: 12, top: 10, bottom: 10 }
+
+/** The always-valid interval at the end of each day: what one would have concluded then, as a picture and as a table. */
+export function IntervalOverTime ({ result }: { result: Results }) {
+  const model = layOutCourses(result)
+  const others = result.variants.filter(({ key }) => key !== result.baseline)
+  return (
+    <>
+      <h3>Over time</h3>
+      <p class='hint'>
+        The interval that holds however often one looks, as it was at the end of each day. Once it leaves zero out one may stop.
+        {others.length > 1 && ` Each of the ${others.length} variants is judged by itself: a chance of one in twenty to be wrong, each.`}
+      </p>
+      {model === null
+        ? <p class='hint'>No day has an interval yet: {others.map(({ key }) => `${showText(key, 40)}: ${whyNone(result, key)}`).join('; ')}.</p>
+        : <CoursePictures model={model} result={result} />}
+      <DayTable result={result} />
+    </>
+  )
+}
+
+function whyNone ({ series, baseline }: Results, key: string): string {
+  const last = series.at(-1)?.variants.find((each) => each.key === key)
+  return explainMissing(last?.missing_interval ?? null, showText(baseline, 40))
+}
+
+/** One picture a variant below the other, on the same axes. */
+function CoursePictures ({ model, result }: { model: Courses, result: Results }) {
+  const { box, width } = useWidth()
+  const baseline = showText(result.baseline, 40)
+  return (
+    <figure class='lift' ref={box}>
+      {model.courses.map((course) => (
+        <div key={course.key}>
+          <p>{showText(course.key, 40)}: {describeStop(result.series, course.key, baseline)}</p>
+          <CoursePicture course={course} model={model} width={width} />
+        </div>
+      ))}
+      <figcaption class='hint'>
+        Line: the change against {baseline} up to then. Band: the interval; of early days it may reach beyond the picture. From {model.first} to {model.last}.
+      </figcaption>
+    </figure>
+  )
+}
+
+function CoursePicture ({ course, model, width }: { course: Course, model: Courses, width: number }) {
+  const { from, to } = model
+  const x = (place: number): number => EDGE.left + place * (width - EDGE.left - EDGE.right)
+  const y = (share: number): number => EDGE.top + Math.min(1, Math.max(0, 1 - (share - from) / (to - from))) * (HEIGHT - EDGE.top - EDGE.bottom)
+  const last = course.days.at(-1)!
+  return (
+    <svg
+      width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} role='img'
+      aria-label={`${showText(course.key, 40)} over ${formatCount(course.days.length)} ${course.days.length === 1 ? 'day' : 'days'}; at the end ${formatPercent(last.lift, true)}, from ${formatInterval(last.interval)}`}
+    >
+      <text x={EDGE.left - 8} y={EDGE.top + 8} text-anchor='end'>{formatPercent(to, true)}</text>
+      <text x={EDGE.left - 8} y={HEIGHT - EDGE.bottom} text-anchor='end'>{formatPercent(from, true)}</text>
+      <g class={sideOf(last)}>
+        {bands(course.days).map((days) => <Band key={days[0]!.day} days={days} x={x} y={y} />)}
+      </g>
+      <line class='zero' x1={EDGE.left} x2={width - EDGE.right} y1={y(0)} y2={y(0)} />
+    </svg>
+  )
+}
+
+function sideOf ({ interval }: DayOfCourse): string {
+  return interval === null ? 'open' : interval[0] > 0 ? 'above' : interval[1] < 0 ? 'below' : 'open'
+}
+
+/** Days next to each other that have an interval: a gap stays a gap. */
+function bands (days: readonly DayOfCourse[]): DayOfCourse[][] {
+  const found: DayOfCourse[][] = []
+  let isOpen = false
+  for (const day of days) {
+    if (day.interval !== null) {
+      if (isOpen) found.at(-1)!.push(day)
+      else found.push([day])
+    }
+    isOpen = day.interval !== null
+  }
+  return found
+}
+
+function Band ({ days, x, y }: { days: DayOfCourse[], x: (place: number) => number, y: (share: number) => number }) {
+  const at = (day: DayOfCourse, share: number): string => `${x(day.place).toFixed(1)} ${y(share).toFixed(1)}`
+  const outline = [...days.map((day) => at(day, day.interval![1])), ...days.toReversed().map((day) => at(day, day.interval![0]))]
+  const line = days.flatMap((day) => day.lift === null ? [] : [at(day, day.lift)])
+  const [only] = days
+  if (days.length === 1 && only !== undefined) {
+    return (
+      <>
+        <line class='thin' x1={x(only.place)} x2={x(only.place)} y1={y(only.interval![0])} y2={y(only.interval![1])} />
+        {only.lift !== null && <circle cx={x(only.place)} cy={y(only.lift)} r='3' />}
+      </>
+    )
+  }
+  return (
+    <>
+      <path class='band' d={`M${outline.join('L')}Z`} />
+      {line.length > 0 && <path class='course' d={`M${line.join('L')}`} />}
+    </>
+  )
+}
+
+/** The days behind a fold: whoever stops at the first good day deceives himself, unless by the always-valid numbers. */
+function DayTable ({ result }: { result: Results }) {
+  const others = result.variants.filter(({ key }) => key !== result.baseline)
+  const baseline = showText(result.baseline, 40)
+  return (
+    <details>
+      <summary>Day by day ({result.series.length} {result.series.length === 1 ? 'day' : 'days'})</summary>
+      <div class='scroll' role='region' aria-label='Day by day' tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              <th scope='col'>Day</th><th scope='col'>Variant</th><th scope='col' class='number'>Exposed</th>
+              <th scope='col' class='number'>Against {baseline}</th><th scope='col' class='number'>Always-valid interval</th>
+              <th scope='col' class='number'>Always-valid p</th><th scope='col'>What could be concluded</th>
+            </tr>
+          </thead>
+          <tbody>
+            {result.series.flatMap(({ day, variants }) => others.map(({ key }) => {
+              const found = variants.find((each) => each.key === key)
+              return (
+                <tr key={`${day} ${key}`}>
+                  <td>{day}</td>
+                  <td>{showText(key, 40)}</td>
+                  <td class='number'>{formatCount(found?.exposed)}</td>
+                  <td class='number'>{formatPercent(found?.relative_lift ?? null, true)}</td>
+                  <td class='number'>{formatInterval(found?.sequential_relative_interval ?? null)}</td>
+                  <td class='number'>{found?.sequential_p_value?.toPrecision(2) ?? '–'}</td>
+                  <td>{concludeDay(found, baseline)}</td>
+                </tr>
+              )
+            }))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  )
+}

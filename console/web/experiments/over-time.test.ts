@@ -1,0 +1,65 @@
+import t from 'tap'
+import type { Interval, MissingInterval, Results, VariantOfDay } from './experiment.ts'
+import { concludeDay, describeStop, explainMissing, layOutCourses } from './over-time.ts'
+
+/** A variant at the end of a day, by its interval, or by why it has none. */
+function day (interval: Interval | MissingInterval): VariantOfDay {
+  const known = typeof interval === 'string' ? null : interval
+  return {
+    key: 'test', exposed: 100, relative_lift: known === null ? null : (known[0] + known[1]) / 2, sequential_p_value: null,
+    sequential_absolute_interval: known, sequential_relative_interval: known, missing_interval: typeof interval === 'string' ? interval : null
+  }
+}
+
+function series (...intervals: (Interval | MissingInterval)[]): Results['series'] {
+  return intervals.map((interval, index) => ({ day: `2026-01-0${index + 1}`, variants: [day(interval)] }))
+}
+
+function results (...intervals: (Interval | MissingInterval)[]): Results {
+  return { baseline: 'control', variants: [{ key: 'control' }, { key: 'test' }], series: series(...intervals) } as Results
+}
+
+t.test('what one would have concluded is told day by day', async (t) => {
+  t.equal(concludeDay(day([0.1, 0.3]), 'control'), 'more than control')
+  t.equal(concludeDay(day([-0.3, -0.1]), 'control'), 'less than control')
+  t.equal(concludeDay(day([-0.3, 0.1]), 'control'), 'no difference shown')
+  t.equal(concludeDay(day('variant_not_exposed'), 'control'), 'nobody saw it')
+  t.equal(concludeDay(undefined, 'control'), 'not known')
+})
+
+t.test('a difference without a ratio is a conclusion all the same', async (t) => {
+  const near = { ...day('baseline_near_zero'), sequential_absolute_interval: [0.01, 0.2] as Interval }
+
+  t.equal(concludeDay(near, 'control'), 'more than control')
+})
+
+t.test('each reason has words of its own', async (t) => {
+  const reasons = [
+    'variant_not_exposed', 'baseline_not_exposed', 'too_few_values', 'values_do_not_vary', 'baseline_near_zero', null
+  ] as const
+
+  t.equal(new Set(reasons.map((reason) => explainMissing(reason, 'control'))).size, reasons.length)
+})
+
+t.test('the first day that leaves zero out is the one to stop at', async (t) => {
+  const early = series('baseline_near_zero', [-1, 2], [0.1, 0.5], [0.2, 0.4])
+  t.equal(describeStop(early, 'test', 'control'),
+    'who looked every day could stop at the end of 2026-01-03 and conclude: more than control (+30.0 % up to then).')
+  t.match(describeStop(series([-0.5, -0.1], [-0.3, 0.1]), 'test', 'control'), /2026-01-01 and conclude: less than control .* holds zero again/)
+  t.match(describeStop(series([-1, 2], [-0.5, 1]), 'test', 'control'), /on no day did the interval leave zero out/)
+  t.match(describeStop(series('baseline_near_zero'), 'test', 'control'), /too little data: control may still be zero/)
+})
+
+t.test('the wide intervals of the first days do not stretch the picture', async (t) => {
+  const courses = layOutCourses(results('variant_not_exposed', [-5, 9], [-0.5, 1], [-0.1, 0.4], [0, 0.3]))
+
+  t.ok(courses !== null && courses.from < -0.1 && courses.from > -1 && courses.to > 0.4 && courses.to < 1)
+  t.match(courses, { first: '2026-01-01', last: '2026-01-05', courses: [{ key: 'test', days: { length: 5 } }] })
+  t.same(courses?.courses[0]?.days.map(({ place }) => place), [0, 0.25, 0.5, 0.75, 1])
+  t.same(courses?.courses[0]?.days.map(({ interval }) => interval === null), [true, false, false, false, false])
+})
+
+t.test('without any interval there is no picture', async (t) => {
+  t.equal(layOutCourses(results('variant_not_exposed', 'baseline_near_zero')), null)
+  t.equal(layOutCourses({ ...results(), series: [] }), null)
+})

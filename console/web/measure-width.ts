@@ -1,0 +1,17 @@
+import type { RefObject } from 'preact'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+
+/** A picture is never drawn narrower than this, in pixels; what is around it scrolls. */
+const LEAST = 280
+
+/** Width of an element as it is now, so that a picture is drawn in pixels and its text keeps its size. */
+export function useWidth (): { box: RefObject<HTMLElement | null>, width: number } {
+  const box = useRef<HTMLElement>(null)
+  const [width, setWidth] = useState(640)
+  useLayoutEffect(() => {
+    const measure = new ResizeObserver(([entry]) => setWidth(Math.max(LEAST, Math.floor(entry!.contentRect.width))))
+    measure.observe(box.current!)
+    return () => measure.disconnect()
+  }, [])
+  return { box, width }
+}
