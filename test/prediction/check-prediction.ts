@@ -1,0 +1,88 @@
+/** Lets ingest decide about random events, stores them, and asks the looks back what ingest would have done. */
+import { BlockEncoder } from '../../ingest/frames/block-encoder.ts'
+import { SCHEMA_MODES } from '../../platform/event-schemas/active-schemas.ts'
+import { checkStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
+import { compileSchema } from '../../platform/event-schemas/compile-schema.ts'
+import { checkStoredEventsByRule } from '../../platform/rules/check-stored-events.ts'
+import type { TestClickHouse } from '../support/test-stores.ts'
+import {
+  compileAll, createEnforcement, type Enforcement, insertBlock, MAX_DIFFERENCES, RAW_PROJECT, RULED_PROJECT,
+  type SchemaUnderTest
+} from './enforcement.ts'
+import { explainDifference } from './explain-difference.ts'
+import { makeEvents, makeTraffic, NOW } from './random-traffic.ts'
+
+export interface CheckOptions {
+  events: number
+  schemas: number
+  rules: number
+  seed: number
+  /** Changes one stored event behind the back of the comparison, which has to find it. */
+  tamper?: boolean
+  onProgress?: (line: string) => void
+}
+
+export interface CheckResult {
+  /** Events by what became of them. */
+  counts: Enforcement['counts']
+  /** Predictions that were compared with counts. */
+  compared: number
+  /** What is predicted otherwise than it is enforced; empty: the check passed. */
+  differences: string[]
+}
+
+/** One row of so many is stored without the shape of its properties, as others write them. */
+const SHAPELESS = 20
+
+/** Lets enforcement and prediction decide about the same events, and compares them. */
+export async function checkPrediction (clickhouse: TestClickHouse, options: CheckOptions): Promise<CheckResult> {
+  const { seed, onProgress } = options
+  const traffic = makeTraffic(options)
+  const schemas = traffic.schemas.map(({ event, schema }, index): SchemaUnderTest => {
+    const text = JSON.stringify(schema)
+    return { event, text, mode: SCHEMA_MODES[index % SCHEMA_MODES.length]!, compiled: compileSchema(JSON.parse(text)) }
+  })
+  const rules = traffic.rules.map((rule) => JSON.stringify(rule))
+  const names = schemas.map(({ event }) => event)
+  const enforcement = createEnforcement(schemas, rules)
+  const encoder = new BlockEncoder()
+  let taken = 0
+  let shownAt = performance.now()
+  let tampering = options.tamper === true
+  for (const events of makeEvents({ ...options, names })) {
+    for (const event of events) {
+      const { raw, ruled } = enforcement.take(event)
+      if (event.ordinal % SHAPELESS === 0) raw.row.propertyTypes = ''
+      if (tampering && enforcement.tamper(event, raw)) tampering = false
+      encoder.append(raw.row)
+      if (ruled !== null) encoder.append(ruled.row)
+    }
+    await insertBlock(clickhouse.url, encoder.finish())
+    encoder.reset()
+    taken += events.length
+    if (performance.now() - shownAt < 10_000) continue
+    onProgress?.(`${taken} events enforced and stored`)
+    shownAt = performance.now()
+  }
+  onProgress?.(`${taken} events enforced and stored; looking back`)
+
+  const { counts, differences, ofSchemas, ofRules } = enforcement
+  const query = { projectId: RAW_PROJECT, days: 30, limit: 1e8, now: NOW }
+  for (const [index, schema] of schemas.entries()) {
+    const { event, compiled, text } = schema
+    for (const projectId of [RAW_PROJECT, RULED_PROJECT]) {
+      const isRaw = projectId === RAW_PROJECT
+      const predicted = await checkStoredEvents(clickhouse.client, compiled, { ...query, projectId, event })
+      const found = ofSchemas[isRaw ? 'raw' : 'ruled'][index]!.compare(predicted)
+      if (found.length === 0 || differences.length >= MAX_DIFFERENCES) continue
+      const why = isRaw ? await explainDifference(clickhouse, schema, { ...options, names }) : []
+      differences.push([`seed ${seed}, schema of ${event}${isRaw ? '' : ' after rules'}: ${text}`, ...found, ...why].join('\n  '))
+    }
+  }
+  for (const [index, text] of rules.entries()) {
+    const { rules: [rule] } = compileAll([text], RAW_PROJECT).rules
+    const found = ofRules[index]!.compare(await checkStoredEventsByRule(clickhouse.client, rule!.compiled, query))
+    if (found.length > 0) differences.push([`seed ${seed}, rule ${text}`, ...found].join('\n  '))
+  }
+  return { counts, compared: 2 * schemas.length + rules.length, differences }
+}

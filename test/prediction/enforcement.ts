@@ -1,0 +1,183 @@
+/** What ingest does with random events by schemas and rules, and whether each verdict is what their rows predict. */
+import { PROMOTED_IP, PROMOTED_PROPERTIES } from '../../ingest/normalise/event-row.ts'
+import type { NormalisedEvent } from '../../ingest/normalise/normalise-event.ts'
+import { hasLongNumber, parseJson } from '../../http-body/parse-json.ts'
+import { stringifyJson } from '../../http-body/stringify-json.ts'
+import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { ProjectSchemas, SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
+import type { CompiledSchema } from '../../platform/event-schemas/compile-schema.ts'
+import type { Project } from '../../platform/keys/read-keys.ts'
+import { compileRules, type KeyedRules } from '../../platform/rules/active-rules.ts'
+import { applyRules } from '../../platform/rules/apply-rules.ts'
+import { REPLACEMENT } from '../../platform/storable-text.ts'
+import { kindsOf, RuleCounts, SchemaCounts } from './enforced-counts.ts'
+import { createIngest, type Verdict } from './ingest-verdict.ts'
+import type { RandomEvent } from './random-traffic.ts'
+
+/** Where events are stored without any schema or rule. */
+export const RAW_PROJECT = 1
+
+/** Where events are stored as rules have left them. */
+export const RULED_PROJECT = 2
+
+/** Differences that are described; the first one tells most. */
+export const MAX_DIFFERENCES = 20
+
+const SECRET = new Uint8Array(32).fill(7)
+
+/** A schema of the events of one name. */
+export interface SchemaUnderTest {
+  event: string
+  text: string
+  mode: SchemaMode
+  compiled: CompiledSchema
+}
+
+/** What ingest does with events, counted. */
+export interface Enforcement {
+  /** Events by what became of them: by their schema alone, and by all rules. */
+  counts: Record<SchemaMode | 'met' | 'dropped' | 'sampled' | 'changed', number>
+  /** Events of which a single verdict is predicted otherwise. */
+  differences: string[]
+  ofSchemas: { raw: SchemaCounts[], ruled: SchemaCounts[] }
+  ofRules: RuleCounts[]
+  /** @returns the event as it is stored without schemas and rules, and as rules leave it; null: not at all. */
+  take: (event: RandomEvent) => { raw: NormalisedEvent, ruled: NormalisedEvent | null }
+  /** Empties the properties of a stored event, if its schema then says something else. */
+  tamper: (event: RandomEvent, raw: NormalisedEvent) => boolean
+}
+
+/** Lets ingest decide about events, by each schema, each rule, and all of them. */
+export function createEnforcement (
+  schemas: readonly SchemaUnderTest[], texts: readonly string[]
+): Enforcement {
+  const ingest = createIngest()
+  const indexes = new Map(schemas.map(({ event }, index) => [event, index]))
+  const project = (id: number, parts: Partial<Project> = {}): Project => ({ id, anonymizeIps: false, ...parts })
+  const plain = project(RAW_PROJECT)
+  const checked = project(RAW_PROJECT, { schemas: activate(schemas, null) })
+  const all = compileAll(texts, RULED_PROJECT)
+  const ruledProject = project(RULED_PROJECT, { rules: all, schemas: activate(schemas, 'observe') })
+  const alone = texts.map((text) => {
+    const rules = compileAll([text], RAW_PROJECT)
+    return { rules, project: project(RAW_PROJECT, { rules }) }
+  })
+  const counts = { met: 0, observe: 0, quarantine: 0, reject: 0, dropped: 0, sampled: 0, changed: 0 }
+  const differences: string[] = []
+  const ofSchemas = { raw: schemas.map(() => new SchemaCounts()), ruled: schemas.map(() => new SchemaCounts()) }
+  const ofRules = texts.map(() => new RuleCounts())
+  return { counts, differences, ofSchemas, ofRules, take, tamper }
+
+  function complain (event: RandomEvent, what: string, ...about: unknown[]): void {
+    if (differences.length >= MAX_DIFFERENCES) return
+    differences.push([`event ${event.ordinal}: ${what}`, event.body, ...about.map(String)].join('\n  '))
+  }
+
+  function take (event: RandomEvent): ReturnType<Enforcement['take']> {
+    const raw = ingest(event, plain).event as NormalisedEvent
+    const index = indexes.get(raw.row.event)!
+    const { compiled, text, mode } = schemas[index]!
+    const verdict = ingest(event, checked)
+    const kinds = kindsOfVerdict(verdict, compiled)
+    counts[kinds.length === 0 ? 'met' : mode]++
+    ofSchemas.raw[index]!.add(kinds, libOf(raw))
+    const predicted = predictedKinds(raw, compiled)
+    if (predicted.join() !== kinds.join()) complain(event, `${kinds.join()} enforced, ${predicted.join()} predicted`, text)
+    takeByEachRule(event, raw)
+    return { raw, ruled: takeByAllRules(event, raw, index) }
+  }
+
+  function takeByEachRule (event: RandomEvent, raw: NormalisedEvent): void {
+    const { row: { event: name, promoted } } = raw
+    for (const [index, { rules: { rules }, project }] of alone.entries()) {
+      if (rules.of(name).length === 0) continue
+      const { reason, changedBy } = ingest(event, project)
+      const changed = changedBy.length > 0 ? 'changed' : null
+      const fate = reason === 'rule_dropped' ? 'dropped' : reason === 'rule_sampled' ? 'sampled' : changed
+      ofRules[index]!.add(name, fate, rules.rules[0]!.compiled.usesAddress && promoted[PROMOTED_IP] === '')
+    }
+  }
+
+  /** Rules come first, so a schema is held against what they leave; what was stored before tells what they would do. */
+  function takeByAllRules (event: RandomEvent, raw: NormalisedEvent, index: number): NormalisedEvent | null {
+    const verdict = ingest(event, ruledProject)
+    const { row } = raw
+    const predicted = applyRules(all.rules, {
+      event: row.event,
+      distinctId: row.distinctId,
+      receivedAt: row.receivedAt,
+      ip: row.promoted[PROMOTED_IP]!,
+      properties: parseStored(row.properties)
+    }, 'stored')
+    if (verdict.event === null) {
+      const by = predicted === null || predicted.kind === 'stored' ? null : predicted.rule.id
+      const isSame = verdict.reason === `rule_${predicted?.kind}` && by === verdict.droppedBy
+      if (!isSame) complain(event, `${verdict.reason} by rule ${verdict.droppedBy}, predicted ${predicted?.kind}`, ...texts)
+      counts[verdict.reason === 'rule_dropped' ? 'dropped' : 'sampled']++
+      return null
+    }
+    const left = predicted === null ? row.properties : predicted.kind === 'stored' ? stringifyJson(predicted.properties) : null
+    if (left !== verdict.event.row.properties) complain(event, `${verdict.event.row.properties} is left by rules, predicted ${left}`, ...texts)
+    if (verdict.changedBy.length > 0) counts.changed++
+    const { compiled } = schemas[index]!
+    ofSchemas.ruled[index]!.add(kindsOfVerdict(verdict, compiled), libOf(verdict.event))
+    return verdict.event
+  }
+
+  function tamper ({ name }: RandomEvent, { row }: NormalisedEvent): boolean {
+    const { check } = schemas[indexes.get(name)!]!.compiled
+    const isMet = check(parseStored(row.properties), 'stored') === null
+    if (isMet === (check({}, 'stored') === null)) return false
+    row.properties = '{}'
+    row.propertyTypes = ''
+    return true
+  }
+}
+
+function activate (schemas: readonly SchemaUnderTest[], mode: SchemaMode | null): ProjectSchemas {
+  return new Map(schemas.map(({ event, text, compiled, mode: own }, index) =>
+    [event, { event, text, version: index + 1, mode: mode ?? own, check: compiled.check }]))
+}
+
+/** Compiles rules as ingest does, in this order. */
+export function compileAll (texts: readonly string[], projectId: number): KeyedRules {
+  return compileRules({ secret: SECRET, rules: texts.map((text, id) => ({ id, name: `rule ${id}`, version: 1, text })) }, projectId)
+}
+
+/** What a schema says against an event, by what ingest did with it; ingest itself tells the first failure only. */
+export function kindsOfVerdict (
+  { event, quarantined, rejected }: Verdict, { failuresOf }: CompiledSchema
+): string[] {
+  if (event === null) return []
+  const { row, properties } = event
+  const first = quarantined ?? rejected
+  if (row.schemaVersion > 0) return []
+  // As `check-schema.ts` decides.
+  const failures = row.properties.includes(REPLACEMENT) ? failuresOf(JSON.parse(row.properties), 'stored') : failuresOf(properties, 'sent')
+  const kinds = kindsOf(failures)
+  if (first !== null && !kindsOf([first]).every((kind) => kinds.includes(kind))) return [...kinds, `first: ${kindsOf([first]).join()}`]
+  return kinds.length === 0 ? ['not met without a failure'] : kinds
+}
+
+/** What the look back says of a single stored event. */
+export function predictedKinds ({ row }: Pick<NormalisedEvent, 'row'>, { failuresOf }: CompiledSchema): string[] {
+  return kindsOf(failuresOf(JSON.parse(row.properties), 'stored'))
+}
+
+const LIB = PROMOTED_PROPERTIES.indexOf('$lib')
+
+function libOf ({ row }: NormalisedEvent): string {
+  return row.promoted[LIB]!.toWellFormed()
+}
+
+function parseStored (text: string): Record<string, unknown> {
+  return parseJson(text, hasLongNumber(Buffer.from(text))) as Record<string, unknown>
+}
+
+/** Inserts a block as the writer does. */
+export async function insertBlock (url: string, block: Uint8Array): Promise<void> {
+  const { origin, database, headers } = parseClickHouseUrl(url)
+  const query = encodeURIComponent('INSERT INTO events FORMAT Native')
+  const response = await fetch(`${origin}/?database=${database}&query=${query}`, { method: 'POST', headers, body: Buffer.from(block) })
+  if (response.status !== 200) throw new Error(await response.text())
+}
