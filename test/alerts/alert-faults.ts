@@ -176,6 +176,22 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
     end: async ({ stack }) => { await stack.clickhouse.command({ query: `DELETE FROM events WHERE uuid = '${ADDED_ROW}'` }) }
   },
   {
+    name: 'a project exceeds its quota of the month',
+    alerts: ['MillraceQuotaNearlyUsed', 'MillraceQuotaExceeded'],
+    timeoutMs: 120_000,
+    begin: async ({ stack, send }) => {
+      await runCaptured(['projects', 'quota', 'set', '1', '--per-month', '1'], { MILLRACE_DATA_DIR: stack.dataDir })
+      // Ingest learns within half a minute what is used.
+      for (let i = 0; i < 40; i++) {
+        await send('seen')
+        await delay(1000)
+      }
+    },
+    end: async ({ stack }) => {
+      await runCaptured(['projects', 'quota', 'clear', '1'], { MILLRACE_DATA_DIR: stack.dataDir })
+    }
+  },
+  {
     name: 'a real scrape of the pipeline with other figures: a full disk, broken parts, missing messages, no check of the books, no backup',
     alerts: ['MillraceDiskFills', 'MillracePartsBroken', 'MillraceMessagesMissing', 'MillraceLedgerUnchecked', 'MillraceBackupOld'],
     timeoutMs: 60_000,
