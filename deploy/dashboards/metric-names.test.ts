@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
+import { setQuota } from '../../platform/quotas/project-quota.ts'
 import { parseMetrics, type MetricSamples } from '../../platform/status/read-status.ts'
 import { ALERT_FAULTS } from '../../test/alerts/alert-faults.ts'
 import { startStackOnSharedStores } from '../../test/start-stack.ts'
@@ -107,6 +108,8 @@ t.test('every metric and label that rules, panels and guides name is served by a
   const named = new Set([...`${exprs.join('\n')}${guide}`.matchAll(METRIC)].map(([name]) => name))
   t.ok(named.size > 20)
 
+  // The share of a quota is served of projects that have one.
+  await setQuota(stack.sql, 1, { eventsPerSecond: null, burst: null, eventsPerMonth: 1000, beyond: 'reject', sampleRate: 0.1 })
   const { baseUrl } = await readAddresses(stack.dataDir)
   const response = await fetch(`${baseUrl}/capture/`, {
     method: 'POST',
@@ -115,11 +118,12 @@ t.test('every metric and label that rules, panels and guides name is served by a
   })
   t.equal(response.status, 200)
   await waitFor(async () => (await stack.select('SELECT 1 FROM events')).length === 1)
-  // Disks and persons have a time of their own.
+  // Disks, persons and quotas have a time of their own: the usage of a month is measured every 15 seconds.
   await waitFor(async () => {
     const text = await scrape(stack.dataDir)
-    return text.includes('clickhouse_disk_free_bytes{') && text.includes('persons_updates_total{kind="person"} 1')
-  })
+    return ['clickhouse_disk_free_bytes{', 'persons_updates_total{kind="person"} 1', 'quota_month_used_ratio{project="1"}']
+      .every((sample) => text.includes(sample))
+  }, { timeoutMs: 30_000 })
   const samples = parseMetrics(await scrape(stack.dataDir))
 
   // The guide names histograms as a whole.
