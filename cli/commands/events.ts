@@ -35,7 +35,7 @@ const POLL_MS = 500
 const PAGE_ROWS = 1000
 
 /** A row gets its `inserted_at` before others can see it: what is younger, in seconds, is left for later. */
-const SETTLED_SECONDS = 2
+const VISIBLE_AFTER_SECONDS = 2
 
 const NO_UUID = '00000000-0000-0000-0000-000000000000'
 
@@ -43,7 +43,7 @@ const NO_UUID = '00000000-0000-0000-0000-000000000000'
 export function addEventsCommands (program: Command, context: CliContext): void {
   const group = program.command('events').description('watch the events of a project')
   group.command('tail')
-    .description(`show stored events as they come, about ${SETTLED_SECONDS} seconds after they were inserted, until Ctrl-C`)
+    .description(`show stored events as they come, about ${VISIBLE_AFTER_SECONDS} seconds after they were inserted, until Ctrl-C`)
     .option('--project <id>', 'project of the events', readId, 1)
     .option('--event <name>', 'only events of this name')
     .option('--distinct-id <id>', 'only events of this distinct id')
@@ -72,12 +72,12 @@ async function tail (context: CliContext, options: TailOptions): Promise<void> {
   }
 }
 
-/** The last events of a day, oldest first, and the place behind all that are settled now. */
+/** The last events of a day, oldest first, and the place behind all that are visible now. */
 async function readNewest (
   clickhouse: ClickHouse, options: TailOptions
 ): Promise<{ rows: TailedEvent[], place: Place }> {
   const [now] = await queryRows<{ at: string }>(clickhouse,
-    'SELECT now64(3) - toIntervalSecond({settled: UInt8}) AS at', { settled: SETTLED_SECONDS })
+    'SELECT now64(3) - toIntervalSecond({delay: UInt8}) AS at', { delay: VISIBLE_AFTER_SECONDS })
   const insertedAt = now?.at ?? ''
   const rows = await queryRows<TailedEvent>(clickhouse, `${select(options)}
     AND inserted_at > toDateTime64({until: String}, 3, 'UTC') - toIntervalDay(1)
@@ -91,9 +91,9 @@ async function readBehind (clickhouse: ClickHouse, options: TailOptions, place: 
   return await queryRows<TailedEvent>(clickhouse, `${select(options)}
     AND inserted_at >= toDateTime64({after: String}, 3, 'UTC')
     AND (inserted_at, uuid) > (toDateTime64({after: String}, 3, 'UTC'), {uuid: UUID})
-    AND inserted_at <= now64(3) - toIntervalSecond({settled: UInt8})
+    AND inserted_at <= now64(3) - toIntervalSecond({delay: UInt8})
     ORDER BY inserted_at, uuid LIMIT {limit: UInt32}`, {
-    ...params(options), after: place.insertedAt, uuid: place.uuid, settled: SETTLED_SECONDS, limit: PAGE_ROWS
+    ...params(options), after: place.insertedAt, uuid: place.uuid, delay: VISIBLE_AFTER_SECONDS, limit: PAGE_ROWS
   })
 }
 

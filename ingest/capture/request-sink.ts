@@ -63,13 +63,13 @@ export class RequestSink implements EventSink {
    * @throws what the first of them failed with, when none was kept.
    */
   async keptEvents (results: readonly EventResult[]): Promise<CapturedEvent[]> {
-    const settled = await Promise.allSettled(this.#messages)
-    const failure = settled.find(({ status }) => status === 'rejected')
-    if (failure?.status === 'rejected' && settled.every(({ status }) => status === 'rejected')) throw failure.reason
+    const outcomes = await Promise.allSettled(this.#messages)
+    const failure = outcomes.find(({ status }) => status === 'rejected')
+    if (failure?.status === 'rejected' && outcomes.every(({ status }) => status === 'rejected')) throw failure.reason
     let from = 0
     return results.map((result) => {
       // An event may share the last message of the one before it; sent again for nothing, it is a duplicate.
-      const own = settled.slice(Math.max(from - 1, 0), result.messages)
+      const own = outcomes.slice(Math.max(from - 1, 0), result.messages)
       from = result.messages
       return { ...result, isLost: result.drop === null && own.some(({ status }) => status === 'rejected') }
     })

@@ -77,10 +77,10 @@ export async function publishPortion (
   spooled: readonly SpooledMessage[], { publish, ahead }: PortionOptions
 ): Promise<{ published: number, failure?: unknown }> {
   const messages = spooled.map(({ message }) => message).filter(({ id }) => !ahead.has(id))
-  const lanes = Map.groupBy(messages, ({ subject }) => subject.startsWith('persons.') ? subject : '')
+  const queues = Map.groupBy(messages, ({ subject }) => subject.startsWith('persons.') ? subject : '')
   const failures: unknown[] = []
 
-  async function publishLane (queue: OutgoingMessage[], take: typeof takeMergeable): Promise<void> {
+  async function publishQueue (queue: OutgoingMessage[], take: typeof takeMergeable): Promise<void> {
     while (queue.length > 0 && failures.length === 0) {
       const taken = take(queue)
       try {
@@ -92,9 +92,9 @@ export async function publishPortion (
     }
   }
 
-  await Promise.all([...lanes].flatMap(([subject, queue]) => subject === ''
-    ? Array.from({ length: MAX_IN_FLIGHT }, async () => await publishLane(queue, (left) => left.splice(0, 1)))
-    : [publishLane(queue, takeMergeable)]))
+  await Promise.all([...queues].flatMap(([subject, queue]) => subject === ''
+    ? Array.from({ length: MAX_IN_FLIGHT }, async () => await publishQueue(queue, (left) => left.splice(0, 1)))
+    : [publishQueue(queue, takeMergeable)]))
   const firstLeft = spooled.findIndex(({ message }) => !ahead.has(message.id))
   const published = firstLeft === -1 ? spooled.length : firstLeft
   for (const { message } of spooled.slice(0, published)) ahead.delete(message.id)

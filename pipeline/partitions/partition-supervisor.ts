@@ -128,7 +128,7 @@ export class PartitionSupervisor<Partition> {
   }
 }
 
-/** What a session of a partition needs to begin: its messages, the records, and a consumer that is made anew. */
+/** What a session of a partition needs to begin: its messages, the records, and a consumer that is re-created. */
 const NEEDED_LEADERS: NeededLeaders = {
   streams: [EVENTS_STREAM, PERSONS_STREAM, `KV_${PARTITIONS_BUCKET}`], cluster: true
 }

@@ -75,8 +75,8 @@ export class PartitionProgress {
       counted: { since, messages: before + messages.length, done: last.sequence },
       ledger: this.#addToLedger(counts, { done: last.sequence, doneRows: 0 })
     }
-    const { doubtful, ...settled } = this.#next
-    if (doubtful !== undefined && stillDoubtful(this.#next).length === 0) this.#next = settled
+    const { doubtful, ...rest } = this.#next
+    if (doubtful !== undefined && stillDoubtful(this.#next).length === 0) this.#next = rest
     this.#acknowledged.push(...messages)
     return null
   }

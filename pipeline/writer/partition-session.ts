@@ -226,14 +226,14 @@ export class PartitionSession {
       await this.#searchRefused(messages, range, outcome.error)
       return
     }
-    await this.#settle(messages, range, performance.now() - startedAt)
+    await this.#complete(messages, range, performance.now() - startedAt)
   }
 
   /** Everything that follows when the rows of a batch range are stored. */
-  async #settle (messages: PartitionMessage[], inserted: BatchRange, ms: number): Promise<void> {
+  async #complete (messages: PartitionMessage[], inserted: BatchRange, ms: number): Promise<void> {
     const doubtful = this.#progress.doubtful.map((each) => ({ range: each, token: this.#tokenOf(each) }))
     // What a doubtful insert stored is stored, and no duplicate.
-    const deduplicated = await this.#filter.leaveOutOwnRows(messages, inserted, doubtful)
+    const deduplicated = await this.#filter.excludeOwnRows(messages, inserted, doubtful)
     const range = { ...inserted, deduplicated }
     await this.#deps.recordDuplicates(this.#deps.partition, messages, range)
     this.#filter.remember(messages, range)
@@ -243,7 +243,7 @@ export class PartitionSession {
     await this.#acknowledge(messages, range, { isDeadLettered: false })
   }
 
-  /** It belongs to a batch range that is not repeated as it was: each of its rows is looked up. */
+  /** It belongs to a batch range that is not repeated as it was: each of its rows is confirmed in ClickHouse. */
   #isDoubtful ({ sequence }: PartitionMessage): boolean {
     return this.#progress.doubtful.some(({ last }) => sequence <= last)
   }

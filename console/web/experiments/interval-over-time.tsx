@@ -108,7 +108,7 @@ function Band ({ days, x, y }: { days: DayOfCourse[], x: (place: number) => numb
   )
 }
 
-/** The days behind a fold: whoever stops at the first good day deceives himself, unless by the always-valid numbers. */
+/** The days behind a fold: to stop at the first good day misleads, unless the always-valid numbers say so. */
 function DayTable ({ result }: { result: Results }) {
   const others = result.variants.filter(({ key }) => key !== result.baseline)
   const baseline = showText(result.baseline, 40)

@@ -81,7 +81,7 @@ export function explainMissing (reason: MissingInterval | null, baseline: string
 
 /**
  * When one could have stopped and what one would have concluded then: the first day whose interval leaves zero out.
- * Later days may have it again; the promise holds for whoever stopped at the first.
+ * Later days may have it again; the promise holds for anyone who stopped at the first.
  *
  * @param baseline  As it is shown.
  */

@@ -10,7 +10,7 @@ import { confirmDuplicates, isStored, type Suspicion } from './confirm-duplicate
 import type { FingerprintMemory } from './fingerprint-memory.ts'
 import { loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
-import { type DoubtfulInsert, leaveOutOwnRows } from './own-rows.ts'
+import { type DoubtfulInsert, excludeOwnRows } from './own-rows.ts'
 import { gapsOf, recallBatch, type Remembered, type StoredRows, suspiciousBefore } from './recall-batch.ts'
 import { StoredUuids } from './stored-uuids.ts'
 
@@ -27,7 +27,7 @@ export interface DuplicateFilter {
    * Of the duplicates of a batch range those that are no rows of these inserts, of which nobody knew whether they were
    * stored.
    */
-  leaveOutOwnRows: (
+  excludeOwnRows: (
     messages: readonly PartitionMessage[], range: BatchRange, doubtful: readonly DoubtfulInsert[]
   ) => Promise<BatchRange['deduplicated']>
   /** Remembers the rows of a batch range that ClickHouse confirmed. */
@@ -142,9 +142,9 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
       return messages.filter(({ deduplicated }) => deduplicated!.length > 0).map(toDeduplicated)
     },
 
-    async leaveOutOwnRows (messages, { deduplicated }, doubtful) {
+    async excludeOwnRows (messages, { deduplicated }, doubtful) {
       if (deduplicated.length === 0 || doubtful.length === 0) return deduplicated
-      return await leaveOutOwnRows(messages, deduplicated, { doubtful, lookUpEvents })
+      return await excludeOwnRows(messages, deduplicated, { doubtful, lookUpEvents })
     },
 
     remember (messages, { deduplicated, rows: piece }) {

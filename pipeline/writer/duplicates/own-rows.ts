@@ -21,7 +21,7 @@ interface Row {
  * The duplicates of a batch range without those that a doubtful insert stored: these are the events themselves. What
  * that insert left out as a duplicate is one.
  */
-export async function leaveOutOwnRows (
+export async function excludeOwnRows (
   messages: readonly PartitionMessage[], deduplicated: BatchRange['deduplicated'],
   { doubtful, lookUpEvents }: { doubtful: readonly DoubtfulInsert[], lookUpEvents: LookUpEvents }
 ): Promise<BatchRange['deduplicated']> {
