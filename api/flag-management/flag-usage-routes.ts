@@ -1,0 +1,128 @@
+import type { FastifyInstance } from 'fastify'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { HttpError } from '../../platform/errors.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { splitBySize } from '../definition-management/definition-profile.ts'
+import { describeClickHouseError } from '../http/errors.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { parseInteger, readNameList } from '../http/request-values.ts'
+import { type FlagCalls, judgeFlag, STALE_DAYS } from './flag-status.ts'
+
+/** Flags of a request: a page of a screen. */
+const MAX_IDS = 100
+
+/** Seconds of the query at most. */
+const MAX_SECONDS = 5
+
+const DAY_MS = 86_400_000
+
+interface UsageRow {
+  id: number
+  key: string
+  filters: unknown
+  active: boolean
+  updated_at: Date
+  /** Whether another flag asks for it. */
+  is_needed: boolean
+}
+
+const usageSchema = {
+  type: 'object',
+  required: ['from', 'is_reported', 'results'],
+  properties: {
+    from: { type: 'string', format: 'date-time', description: `Calls since then are counted: ${STALE_DAYS} days.` },
+    is_reported: { type: 'boolean', description: 'Whether any SDK of the project reported a call of a flag in these days. Else their absence says nothing.' },
+    results: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['id', 'last_called_at', 'calls', 'status', 'reason'],
+        properties: {
+          id: { type: 'integer' },
+          last_called_at: { type: ['string', 'null'], format: 'date-time', description: `Timestamp of the last $feature_flag_called with it; null: none in ${STALE_DAYS} days.` },
+          calls: { type: 'integer', description: 'Such events in these days.' },
+          status: { type: 'string', enum: ['active', 'stale'] },
+          reason: { type: 'string', description: 'Why it is stale, in words; else empty.' }
+        }
+      }
+    }
+  }
+} as const
+
+/**
+ * When flags were last called, and which are stale: one query to ClickHouse for a page of flags, about the events that
+ * SDKs send. Nothing is counted when flags are evaluated.
+ */
+export async function flagUsageRoutes (
+  app: FastifyInstance, { sql, clickhouse, now }: { sql: Sql, clickhouse: ClickHouse, now: () => number }
+): Promise<void> {
+  app.get<{ Querystring: { ids?: string } }>('/usage', {
+    config: { scope: 'feature_flag:read' },
+    schema: {
+      tags: ['feature flags'],
+      summary: 'Last calls of feature flags, and which are stale',
+      querystring: {
+        type: 'object',
+        properties: { ids: { type: 'string', description: `Ids of at most ${MAX_IDS} flags, separated by commas.` } }
+      },
+      response: { 200: usageSchema }
+    }
+  }, async (request) => {
+    const ids = readIds(request.query.ids)
+    const { projectId } = accessOf(request)
+    const flags = await sql<UsageRow[]>`
+      WITH needed AS (
+        SELECT property->>'key' AS name
+        FROM feature_flags, jsonb_path_query(filters, '$.groups[*].properties[*] ? (@.type == "flag")') AS property
+        WHERE project_id = ${projectId} AND NOT deleted
+      )
+      SELECT id, key, filters, active, updated_at,
+        key IN (SELECT name FROM needed) OR id::text IN (SELECT name FROM needed) AS is_needed
+      FROM feature_flags WHERE project_id = ${projectId} AND id = ANY(${ids}::integer[]) AND NOT deleted ORDER BY id DESC`
+    const nowMs = now()
+    const calls = await readCalls(clickhouse, { projectId, nowMs, keys: flags.map(({ key }) => key) })
+      .catch((error: unknown) => { throw describeClickHouseError(error) })
+    const isReported = calls.size > 0
+    return {
+      from: new Date(nowMs - STALE_DAYS * DAY_MS),
+      is_reported: isReported,
+      results: flags.map((flag) => {
+        const of: FlagCalls = calls.get(flag.key) ?? { calls: 0, lastMs: null }
+        return {
+          id: flag.id,
+          last_called_at: of.lastMs === null ? null : new Date(of.lastMs),
+          calls: of.calls,
+          ...judgeFlag(flag, isReported && !flag.is_needed ? of : null, { now: nowMs })
+        }
+      })
+    }
+  })
+}
+
+/** @throws {HttpError} 400 for what is no list of ids. */
+function readIds (text: string | undefined): number[] {
+  const ids = (readNameList('ids', text) ?? []).map(parseInteger)
+  const isId = (id: number | undefined): id is number => id !== undefined && id > 0 && id <= 2_147_483_647
+  if (ids.length <= MAX_IDS && ids.every(isId)) return ids
+  throw new HttpError(400, 'validation_error', 'invalid_input', `ids must be at most ${MAX_IDS} ids of flags.`, { attr: 'ids' })
+}
+
+/** Calls by key of the flag; those of all other flags together under the empty key. */
+async function readCalls (
+  clickhouse: ClickHouse, { projectId, nowMs, keys }: { projectId: number, nowMs: number, keys: string[] }
+): Promise<Map<string, FlagCalls>> {
+  const calls = new Map<string, FlagCalls>()
+  for (const some of splitBySize(keys)) {
+    const rows = await queryRows<{ key: string, calls: number, last_ms: number }>(clickhouse, `
+      SELECT if(feature_flag IN {keys: Array(String)}, toString(feature_flag), '') AS key, toFloat64(count()) AS calls,
+        toUnixTimestamp64Milli(max(timestamp)) :: Float64 AS last_ms
+      FROM events
+      WHERE project_id = {project: UInt32} AND event = '$feature_flag_called'
+        AND timestamp >= fromUnixTimestamp64Milli({from: Int64}, 'UTC')
+        AND timestamp <= fromUnixTimestamp64Milli({to: Int64}, 'UTC')
+      GROUP BY key SETTINGS final = 0, max_execution_time = ${MAX_SECONDS}`,
+    { project: projectId, keys: some, from: nowMs - STALE_DAYS * DAY_MS, to: nowMs })
+    for (const row of rows) calls.set(row.key, { calls: row.calls, lastMs: row.last_ms })
+  }
+  return calls
+}
