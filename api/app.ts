@@ -24,6 +24,7 @@ import { decideRoutes } from './flag-endpoints/decide-routes.ts'
 import type { DefinitionCache } from './flag-endpoints/definition-cache.ts'
 import { createPersonReader } from './flag-endpoints/person-reader.ts'
 import { featureFlagRoutes } from './flag-management/feature-flag-routes.ts'
+import { flagUsageRoutes } from './flag-management/flag-usage-routes.ts'
 import { testFlagRoutes } from './flag-management/test-flag-routes.ts'
 import { answerUnknownRoutes, errorHandler } from './http/errors.ts'
 import { describeApi } from './http/openapi.ts'
@@ -170,6 +171,7 @@ async function managementRoutes (
     await project.register(experimentRoutes, { prefix: '/experiments', ...deps })
     await project.register(resultsRoutes, { prefix: '/experiments', ...deps })
     await project.register(featureFlagRoutes, { prefix: '/feature_flags', ...deps })
+    await project.register(flagUsageRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(testFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(ledgerRoutes, { prefix: '/ledger', ...deps })
     await project.register(ingestionWarningRoutes, { prefix: '/ingestion_warnings', ...deps })

@@ -1,6 +1,7 @@
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import { notFound } from '../http/errors.ts'
+import type { FlagActor } from '../flag-management/flag-changes.ts'
 import type { FlagWriter } from '../flag-management/write-feature-flag.ts'
 import { sameVariants, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
 import {
@@ -26,9 +27,7 @@ interface Stored extends Period {
 }
 
 /** Who changes which experiment. */
-interface Change {
-  projectId: number
-  userId: number
+interface Change extends FlagActor {
   id: number
 }
 
@@ -38,16 +37,15 @@ interface Change {
  * @throws {HttpError} 400 with the words of docs/contract/sdks.md 4.2.
  */
 export async function createExperiment (
-  sql: Sql, who: { projectId: number, userId: number }, body: NewExperiment
+  sql: Sql, who: FlagActor, body: NewExperiment
 ): Promise<Experiment> {
   const start = readDate(body.start_date)
   const end = readDate(body.end_date)
   refuseEndBeforeStart(start, end)
   refuseGlobalProperties(body.filters)
 
-  const id = await writeExperiment(sql, who.projectId, async ({ tx, flags }) => {
+  const id = await writeExperiment(sql, { ...who, experiment: body.name }, async ({ tx, flags }) => {
     const flagId = await linkOrCreateFlag(flags, {
-      userId: who.userId,
       key: body.feature_flag_key,
       experimentName: body.name,
       parameters: body.parameters,
@@ -75,9 +73,9 @@ export async function createExperiment (
 export async function updateExperiment (sql: Sql, change: Change, body: ExperimentFields): Promise<Experiment> {
   refuseUnknownFields(body)
   refuseGlobalProperties(body.filters)
-  const { id } = await findExperiment(sql, change.projectId, change.id)
+  const { id, name } = await findExperiment(sql, change.projectId, change.id)
 
-  await writeExperiment(sql, change.projectId, async ({ tx, flags }) => {
+  await writeExperiment(sql, { ...change, experiment: name }, async ({ tx, flags }) => {
     const stored = await lockExperiment(tx, id)
     const start = body.start_date === undefined ? stored.start_date : readDate(body.start_date)
     const end = body.end_date === undefined ? stored.end_date : readDate(body.end_date)
@@ -143,7 +141,7 @@ async function followFlag (flags: FlagWriter, { change, stored, body, period }: 
   if (key !== stored.flag_key) {
     if (launched) throw invalidExperiment('feature_flag_key', "Can't update feature_flag_key on Experiment")
     return await linkOrCreateFlag(flags, {
-      userId: change.userId, key, experimentName: body.name ?? stored.name, active: period.start_date !== null,
+      key, experimentName: body.name ?? stored.name, active: period.start_date !== null,
       parameters: body.parameters === undefined ? stored.parameters : body.parameters
     })
   }

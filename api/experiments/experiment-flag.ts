@@ -1,5 +1,6 @@
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import type { HttpError } from '../../platform/errors.ts'
+import type { FlagActor } from '../flag-management/flag-changes.ts'
 import { describeRunning, type FlagWriter, openFlagWriter } from '../flag-management/write-feature-flag.ts'
 import { type FlagDefinition, MalformedFlagError, sameVariants, type Variant, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
 import { invalidExperiment } from './experiment-body.ts'
@@ -11,7 +12,6 @@ export interface ExperimentWriter {
 }
 
 export interface FlagSpec {
-  userId: number
   key: string
   /** Of the experiment; part of the flag's own. */
   experimentName: string
@@ -27,10 +27,10 @@ export interface FlagSpec {
  * @throws {HttpError} what the work throws; faults of flags by the names that fields have in an experiment.
  */
 export async function writeExperiment<T> (
-  sql: Sql, projectId: number, work: (writer: ExperimentWriter) => Promise<T>
+  sql: Sql, actor: FlagActor, work: (writer: ExperimentWriter) => Promise<T>
 ): Promise<T> {
   try {
-    return await sql.begin(async (tx) => await work({ tx, flags: await openFlagWriter(tx, projectId) })) as T
+    return await sql.begin(async (tx) => await work({ tx, flags: await openFlagWriter(tx, actor) })) as T
   } catch (error) {
     if (!(error instanceof MalformedFlagError)) throw error
     throw invalidExperiment(toExperimentField(error.attr), error.message, error.code)
@@ -73,7 +73,7 @@ async function createFlag (flags: FlagWriter, spec: FlagSpec, variants: Variant[
     filters: buildFilters(spec.parameters ?? {}, variants),
     active: spec.active,
     ensure_experience_continuity: spec.parameters?.['ensure_experience_continuity'] === true
-  }, spec.userId)
+  })
 }
 
 function buildFilters (parameters: Record<string, unknown>, variants: Variant[]): Record<string, unknown> {

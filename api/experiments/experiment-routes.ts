@@ -49,8 +49,8 @@ export async function experimentRoutes (app: FastifyInstance, deps: { sql: Sql, 
     config: write,
     schema: { tags, summary: 'Create an experiment', body: newExperimentSchema, response: { 201: one } }
   }, async (request, reply) => {
-    const { projectId, userId } = accessOf(request)
-    const experiment = await createExperiment(sql, { projectId, userId }, request.body)
+    const { projectId, userId, keyHash } = accessOf(request)
+    const experiment = await createExperiment(sql, { projectId, userId, keyHash }, request.body)
     return await reply.code(201).send(experiment)
   })
 
@@ -66,8 +66,8 @@ export async function experimentRoutes (app: FastifyInstance, deps: { sql: Sql, 
       response: { 200: one }
     }
   }, async (request) => {
-    const { projectId, userId } = accessOf(request)
-    return await updateExperiment(sql, { projectId, userId, id: request.params.id }, request.body)
+    const { projectId, userId, keyHash } = accessOf(request)
+    return await updateExperiment(sql, { projectId, userId, keyHash, id: request.params.id }, request.body)
   })
 
   app.delete<ExperimentParams>('/:id', {

@@ -4,8 +4,9 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
 import { notFound } from '../http/errors.ts'
-import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
-import { featureFlagChangesSchema, type FeatureFlagFields, featureFlagSchema, type NewFeatureFlag, newFeatureFlagSchema } from './feature-flag.ts'
+import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
+import { type FeatureFlagChange, featureFlagChangesSchema, featureFlagSchema, type NewFeatureFlag, newFeatureFlagSchema } from './feature-flag.ts'
+import { type FlagActor, flagActivityQuery, flagActivitySchema, listFlagChanges } from './flag-changes.ts'
 import { type FeatureFlagQuery, findFeatureFlag, findPayload, listFeatureFlags } from './read-feature-flags.ts'
 import { createFeatureFlag, updateFeatureFlag } from './write-feature-flag.ts'
 
@@ -37,6 +38,7 @@ export async function featureFlagRoutes (
 ): Promise<void> {
   const { sql } = deps
   app.addSchema(featureFlagSchema)
+  app.addSchema(flagActivitySchema)
 
   app.get<{ Querystring: FeatureFlagQuery }>('/', {
     config: read,
@@ -52,8 +54,7 @@ export async function featureFlagRoutes (
     config: write,
     schema: { tags, summary: 'Create a feature flag', body: newFeatureFlagSchema, response: { 201: one } }
   }, async (request, reply) => {
-    const { projectId, userId } = accessOf(request)
-    return await reply.code(201).send(await createFeatureFlag(sql, { projectId, userId }, request.body))
+    return await reply.code(201).send(await createFeatureFlag(sql, actorOf(request), request.body))
   })
 
   app.get<FlagParams>('/:id', {
@@ -61,12 +62,24 @@ export async function featureFlagRoutes (
     schema: { tags, summary: 'Retrieve a feature flag', params: idParams, response: { 200: one } }
   }, async (request) => await findFeatureFlag(sql, flagOf(request)))
 
-  app.patch<FlagParams & { Body: FeatureFlagFields }>('/:id', {
+  app.get<FlagParams & { Querystring: PageQuery & { after?: string } }>('/:id/activity', {
+    config: read,
+    schema: {
+      tags, summary: 'List the changes of a feature flag', params: idParams, querystring: flagActivityQuery,
+      description: 'Newest first, also of a deleted flag: what each change made of it, and who made it. The newest 500 are kept.',
+      response: { 200: pageSchema({ $ref: 'FeatureFlagActivity#' }) }
+    }
+  }, async (request) => {
+    return buildPage(request, deps.publicUrl, await listFlagChanges(sql, flagOf(request), request.query))
+  })
+
+  app.patch<FlagParams & { Body: FeatureFlagChange }>('/:id', {
     config: write,
     schema: {
-      tags, summary: 'Update a feature flag', params: idParams, body: featureFlagChangesSchema, response: { 200: one }
+      tags, summary: 'Update a feature flag', params: idParams, body: featureFlagChangesSchema, response: { 200: one },
+      description: 'Changes the given fields and no others. With `version`, 409 `conflict` when the flag has another one by now.'
     }
-  }, async (request) => await updateFeatureFlag(sql, flagOf(request), request.body))
+  }, async (request) => await updateFeatureFlag(sql, { ...actorOf(request), id: request.params.id }, request.body))
 
   app.delete<FlagParams>('/:id', {
     config: write,
@@ -76,7 +89,7 @@ export async function featureFlagRoutes (
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {
-    await updateFeatureFlag(sql, flagOf(request), { deleted: true })
+    await updateFeatureFlag(sql, { ...actorOf(request), id: request.params.id }, { deleted: true })
     return await reply.code(204).send()
   })
 
@@ -99,6 +112,11 @@ export async function featureFlagRoutes (
 
 function flagOf (request: FastifyRequest<FlagParams>): { projectId: number, id: number } {
   return { projectId: accessOf(request).projectId, id: request.params.id }
+}
+
+function actorOf (request: FastifyRequest<any>): FlagActor {
+  const { projectId, userId, keyHash } = accessOf(request)
+  return { projectId, userId, keyHash }
 }
 
 /** The project of the path, or that of the token which SDKs send with `@current`. */

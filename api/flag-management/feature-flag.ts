@@ -1,4 +1,5 @@
-import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { FlagDefinition } from '../flag-evaluation/flag-definition.ts'
 import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
 
 /** A feature flag as answers show it. */
@@ -61,6 +62,12 @@ export type FeatureFlagFields = Partial<Pick<FeatureFlag, keyof typeof writable>
 
 export type NewFeatureFlag = FeatureFlagFields & { key: string }
 
+/** A change of a flag, and what it is based on. */
+export interface FeatureFlagChange extends FeatureFlagFields {
+  version?: number
+  original_flag?: Record<string, unknown>
+}
+
 const order = [
   'id', 'team_id', 'name', 'key', 'filters', 'deleted', 'active', 'ensure_experience_continuity', 'evaluation_runtime',
   'bucketing_identifier', 'version', 'created_by', 'created_at', 'updated_at'
@@ -84,7 +91,61 @@ const body = {
 
 export const newFeatureFlagSchema = { ...body, required: ['key'] }
 
-export const featureFlagChangesSchema = body
+/** The fields of a flag, all optional. */
+export const featureFlagFieldsSchema = body
+
+/** What PostHog's clients send with a change, so that nobody's work is lost. */
+export const featureFlagChangesSchema = {
+  ...body,
+  properties: {
+    ...body.properties,
+    version: {
+      type: 'integer',
+      description: 'The version that the change is based on. When the flag has another one by now, 409 `conflict`: nothing is changed.'
+    },
+    original_flag: {
+      type: 'object', additionalProperties: true,
+      description: 'With another version: the flag as it was when the change was begun. Fields that are as they were then are ' +
+        'left alone, and 409 only answers a change of a field that somebody else changed as well.'
+    }
+  }
+}
 
 /** The fields that are written from a body. */
 export const WRITABLE_FIELDS = Object.keys(writable) as Array<keyof typeof writable>
+
+/** The flag that these fields make. */
+export function toFlagDefinition (id: number, fields: FeatureFlagFields): FlagDefinition {
+  return {
+    id,
+    key: fields.key ?? '',
+    name: fields.name ?? '',
+    filters: fields.filters ?? { groups: [] },
+    active: fields.active ?? true,
+    ensureExperienceContinuity: fields.ensure_experience_continuity ?? false,
+    version: 1,
+    evaluationRuntime: fields.evaluation_runtime ?? 'all',
+    bucketingIdentifier: fields.bucketing_identifier ?? 'distinct_id',
+    hasExperiment: false
+  }
+}
+
+/** All fields of a stored flag, which is not deleted. */
+export function toFields (flag: FlagDefinition): Required<FeatureFlagFields> {
+  return {
+    key: flag.key,
+    name: flag.name,
+    filters: flag.filters,
+    deleted: false,
+    active: flag.active,
+    ensure_experience_continuity: flag.ensureExperienceContinuity,
+    evaluation_runtime: flag.evaluationRuntime,
+    bucketing_identifier: flag.bucketingIdentifier
+  }
+}
+
+/** The given fields as columns with their values. */
+export function toColumns (sql: SqlTemplates, fields: FeatureFlagFields): Record<string, unknown> {
+  const given = WRITABLE_FIELDS.filter((name) => fields[name] !== undefined)
+  return Object.fromEntries(given.map((name) => [name, name === 'filters' ? sql.json(fields.filters) : fields[name]]))
+}

@@ -11,10 +11,9 @@ import { MalformedFlagError, type ProjectDefinitions } from '../flag-evaluation/
 import type { StoredFacts, Subject } from '../flag-evaluation/subject.ts'
 import { notFound } from '../http/errors.ts'
 import { accessOf } from '../http/personal-key-access.ts'
-import { featureFlagChangesSchema, type NewFeatureFlag } from './feature-flag.ts'
+import { featureFlagFieldsSchema, type NewFeatureFlag, toFlagDefinition } from './feature-flag.ts'
 import { loadDefinitions } from './load-definitions.ts'
 import { validateFlag } from './validate-flag.ts'
-import { toFlagDefinition } from './write-feature-flag.ts'
 
 /** Ids begin at 1, so no stored flag has this one. */
 const DRAFT_ID = 0
@@ -42,7 +41,7 @@ const body = {
     group_properties: { ...freeObject, description: 'The same for groups, by group type.' },
     flag_keys: { type: 'array', items: { type: 'string' }, maxItems: 1000, description: 'Only these flags. Default: all.' },
     draft: {
-      ...featureFlagChangesSchema, required: ['key'],
+      ...featureFlagFieldsSchema, required: ['key'],
       description: 'A flag that is not saved, with the fields of a feature flag: it takes the place of the flag with its key.'
     }
   }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { cutText } from '../../platform/storable-text.ts'
@@ -5,7 +6,8 @@ import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions, sameV
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound } from '../http/errors.ts'
 import { duplicateKey, findDependents, validateFlag } from './validate-flag.ts'
-import { type FeatureFlag, type FeatureFlagFields, type NewFeatureFlag, WRITABLE_FIELDS } from './feature-flag.ts'
+import { type FeatureFlag, type FeatureFlagChange, type FeatureFlagFields, type NewFeatureFlag, toColumns, toFields, toFlagDefinition, WRITABLE_FIELDS } from './feature-flag.ts'
+import { findLastAuthor, type FlagActor, recordChange, recordCreation } from './flag-changes.ts'
 import { findFeatureFlag } from './read-feature-flags.ts'
 import { loadDefinitions } from './load-definitions.ts'
 
@@ -19,9 +21,9 @@ export interface FlagWriter {
    * @returns its id.
    * @throws {MalformedFlagError} naming the invalid field.
    */
-  insert: (fields: NewFeatureFlag, userId: number) => Promise<number>
+  insert: (fields: NewFeatureFlag) => Promise<number>
   /**
-   * Changes the given fields and no others, and raises the version.
+   * Changes the given fields and no others, raises the version, and keeps what the flag was before.
    *
    * @throws {MalformedFlagError} naming the invalid field; {HttpError} 404 when the project has no such flag.
    */
@@ -40,11 +42,9 @@ export interface RunningExperiment {
  *
  * @throws {HttpError} 400 naming the invalid field in `attr`, levels joined by `__`.
  */
-export async function createFeatureFlag (
-  sql: Sql, { projectId, userId }: { projectId: number, userId: number }, fields: NewFeatureFlag
-): Promise<FeatureFlag> {
-  const id = await write(sql, projectId, async (flags) => await flags.insert(fields, userId))
-  return await findFeatureFlag(sql, { projectId, id }, { deleted: true })
+export async function createFeatureFlag (sql: Sql, actor: FlagActor, fields: NewFeatureFlag): Promise<FeatureFlag> {
+  const id = await write(sql, actor, async (flags) => await flags.insert(fields))
+  return await findFeatureFlag(sql, { projectId: actor.projectId, id }, { deleted: true })
 }
 
 /**
@@ -53,27 +53,54 @@ export async function createFeatureFlag (
  * A flag that other flags depend on cannot be deleted or renamed. Nor can one with a running experiment, whose variants
  * cannot be changed either. Both can be switched off, because that is how a harmful change is stopped.
  *
- * @throws {HttpError} 404; 400 naming the invalid field in `attr`.
+ * @throws {HttpError} 404; 400 naming the invalid field in `attr`; 409 when the flag has another version by now.
  */
 export async function updateFeatureFlag (
-  sql: Sql, { projectId, id }: { projectId: number, id: number }, fields: FeatureFlagFields
+  sql: Sql, { id, ...actor }: FlagActor & { id: number }, change: FeatureFlagChange
 ): Promise<FeatureFlag> {
-  await write(sql, projectId, async (flags) => {
+  await write(sql, actor, async (flags, tx) => {
     const stored = findFlag(flags.definitions, id)
+    const fields = await settleChange(tx, stored, change)
     refuseDependents(stored, fields, flags.definitions)
     await refuseUnderExperiment(stored, fields, flags)
     await flags.change(id, fields)
   })
-  return await findFeatureFlag(sql, { projectId, id }, { deleted: true })
+  return await findFeatureFlag(sql, { projectId: actor.projectId, id }, { deleted: true })
 }
 
-async function write<T> (sql: Sql, projectId: number, work: (flags: FlagWriter) => Promise<T>): Promise<T> {
+async function write<T> (
+  sql: Sql, actor: FlagActor, work: (flags: FlagWriter, tx: TransactionSql) => Promise<T>
+): Promise<T> {
   try {
-    return await sql.begin(async (tx) => await work(await openFlagWriter(tx, projectId))) as T
+    return await sql.begin(async (tx) => await work(await openFlagWriter(tx, actor), tx)) as T
   } catch (error) {
     if (!(error instanceof MalformedFlagError)) throw error
     throw new HttpError(400, 'validation_error', error.code, error.message, { attr: error.attr, cause: error })
   }
+}
+
+/**
+ * The fields of a change that are to be written, of a flag that may have changed since the change was begun.
+ *
+ * @throws {HttpError} 409 when somebody changed it since, and the change would undo that.
+ */
+async function settleChange (
+  tx: TransactionSql, stored: FlagDefinition, { version, original_flag: original, ...fields }: FeatureFlagChange
+): Promise<FeatureFlagFields> {
+  if (version === undefined || version === stored.version) return fields
+  const current = toFields(stored)
+  const differs = (name: keyof FeatureFlagFields, from: Record<string, unknown>): boolean =>
+    fields[name] !== undefined && !isDeepStrictEqual(fields[name], from[name])
+  const meant = WRITABLE_FIELDS.filter((name) =>
+    differs(name, current) && (original === undefined || differs(name, original)))
+  const undone = meant.filter((name) => original === undefined ||
+    (name in original && !isDeepStrictEqual(current[name], original[name])))
+  if (undone.length === 0 && original === undefined) return fields
+  if (undone.length === 0) return Object.fromEntries(meant.map((name) => [name, fields[name]]))
+  const author = await findLastAuthor(tx, { flagId: stored.id, after: version })
+  throw new HttpError(409, 'invalid_request', 'conflict',
+    `The flag has version ${stored.version}${author === null ? '' : `, saved by ${author}`}; your change is based on version ${version}. ` +
+    'Nothing was changed. Read the flag again and decide what holds.', { attr: 'version' })
 }
 
 function refuseDependents (stored: FlagDefinition, fields: FeatureFlagFields, others: ProjectDefinitions): void {
@@ -114,18 +141,20 @@ const NEW_ID = 0
  *
  * @throws {HttpError} 404 for a project that does not exist.
  */
-export async function openFlagWriter (tx: TransactionSql, projectId: number): Promise<FlagWriter> {
+export async function openFlagWriter (tx: TransactionSql, actor: FlagActor): Promise<FlagWriter> {
+  const { projectId, userId } = actor
   await tx`SELECT FROM projects WHERE id = ${projectId} FOR NO KEY UPDATE`
   const definitions = await loadDefinitions(tx, projectId)
   if (definitions === null) throw notFound()
 
   return {
     definitions,
-    async insert (fields, userId) {
+    async insert (fields) {
       validateFlag(toFlagDefinition(NEW_ID, fields), definitions)
       const columns = { ...toColumns(tx, fields), project_id: projectId, created_by: userId }
       const [row] = await tx<Array<{ id: number }>>`INSERT INTO feature_flags ${tx(columns as never)} RETURNING id`
         .catch(translate)
+      await recordCreation(tx, actor, row!.id)
       return row!.id
     },
     async change (id, fields) {
@@ -133,8 +162,8 @@ export async function openFlagWriter (tx: TransactionSql, projectId: number): Pr
       // Unchanged filters are not checked: a flag with malformed ones can still be switched off.
       const isChecked = fields.deleted !== true && (fields.filters !== undefined || fields.key !== undefined)
       if (isChecked) validateFlag(toFlagDefinition(id, { ...toFields(stored), ...fields }), definitions)
-      const columns = { ...toColumns(tx, fields), updated_at: new Date() }
-      await tx`UPDATE feature_flags SET ${tx(columns as never)}, version = version + 1 WHERE id = ${id}`.catch(translate)
+      await recordChange(tx, actor, { flagId: id, columns: tx({ ...toColumns(tx, fields), updated_at: new Date() }) })
+        .catch(translate)
     },
     findRunning: async (id) => await tx<RunningExperiment[]>`
       SELECT id, name FROM experiments
@@ -159,38 +188,4 @@ function findFlag ({ flags }: ProjectDefinitions, id: number): FlagDefinition {
 /** A writer that did not take the lock used the key first. */
 function translate (error: unknown): never {
   throw isUniqueViolation(error, 'feature_flags_key') ? duplicateKey() : error
-}
-
-/** The flag that these fields make. */
-export function toFlagDefinition (id: number, fields: FeatureFlagFields): FlagDefinition {
-  return {
-    id,
-    key: fields.key ?? '',
-    name: fields.name ?? '',
-    filters: fields.filters ?? { groups: [] },
-    active: fields.active ?? true,
-    ensureExperienceContinuity: fields.ensure_experience_continuity ?? false,
-    version: 1,
-    evaluationRuntime: fields.evaluation_runtime ?? 'all',
-    bucketingIdentifier: fields.bucketing_identifier ?? 'distinct_id',
-    hasExperiment: false
-  }
-}
-
-function toFields (flag: FlagDefinition): FeatureFlagFields {
-  return {
-    key: flag.key,
-    name: flag.name,
-    filters: flag.filters,
-    active: flag.active,
-    ensure_experience_continuity: flag.ensureExperienceContinuity,
-    evaluation_runtime: flag.evaluationRuntime,
-    bucketing_identifier: flag.bucketingIdentifier
-  }
-}
-
-function toColumns (tx: TransactionSql, fields: FeatureFlagFields): Record<string, unknown> {
-  const given = WRITABLE_FIELDS.filter((name) => fields[name] !== undefined)
-  return Object.fromEntries(given.map((name) =>
-    [name, name === 'filters' ? tx.json(fields.filters as never) : fields[name]]))
 }
