@@ -21,7 +21,7 @@ t.test('flags and experiments in the console', async (t) => {
     await page.getByRole('group', { name: 'Variant 1' }).getByLabel('Key').fill('short')
     await page.getByLabel('For short').fill('{"steps": 2}')
 
-    await page.getByLabel('Distinct id').fill('ann')
+    await page.getByRole('textbox', { name: 'Distinct id' }).fill('ann')
     await page.getByLabel('Person properties').fill('{"plan": "free"}')
     await page.getByRole('button', { name: 'Test', exact: true }).click()
     await page.getByText('saw "free", sent with the request').waitFor()
@@ -40,14 +40,14 @@ t.test('flags and experiments in the console', async (t) => {
       }
     }])
     await page.getByRole('checkbox', { name: 'On' }).uncheck()
-    await page.getByText('Changed: active.').waitFor()
+    await page.getByText('off for everyone').waitFor()
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('off for everyone; when on:').waitFor()
     t.same(await findBarriers(page), [])
 
     await page.getByRole('button', { name: 'Delete' }).click()
     t.ok(await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).isDisabled())
-    await page.getByLabel('Type its key').fill('new-checkout')
+    await page.getByLabel(/^Type new-checkout/).fill('new-checkout')
     await page.keyboard.press('Enter')
     await page.getByText('There are no flags yet.').waitFor()
     t.same(problems, [])

@@ -1,15 +1,40 @@
 /** The filters of a flag, as the console reads and writes them and as sentences. Unknown fields stay as they are. */
 
-export interface FeatureFlag {
-  id: number
+/** The fields of a flag that are written. */
+export interface FlagDefinition {
   key: string
   name: string
   active: boolean
   filters: FlagFilters
   ensure_experience_continuity: boolean
+  evaluation_runtime: string
+  bucketing_identifier: string
+}
+
+export interface FeatureFlag extends FlagDefinition {
+  id: number
   version: number
   created_at: string
   updated_at: string
+}
+
+/** What the API fills in for a flag that is created from a key alone. */
+export const EMPTY_FLAG: FlagDefinition = {
+  key: '',
+  name: '',
+  active: true,
+  filters: { groups: [] },
+  ensure_experience_continuity: false,
+  evaluation_runtime: 'all',
+  bucketing_identifier: 'distinct_id'
+}
+
+/** Names of the fields that are written. */
+export const WRITTEN_FIELDS = Object.keys(EMPTY_FLAG) as Array<keyof FlagDefinition>
+
+/** The fields that are written, of a flag or of one of its versions. */
+export function toDefinition (flag: FlagDefinition): FlagDefinition {
+  return Object.fromEntries(WRITTEN_FIELDS.map((name) => [name, flag[name]])) as unknown as FlagDefinition
 }
 
 export interface FlagFilters {

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { request, type Page } from '../api-client.ts'
-import { formatAgo, formatTime, showText } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { formatAgo, formatCount, formatTime, showText, UNKNOWN } from '../format.ts'
+import { type Loaded, useLoaded } from '../load.ts'
 import { PAGE, Pager, Search } from '../paging.tsx'
 import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
@@ -52,22 +52,45 @@ function FlagList () {
   )
 }
 
+/** The answer about the calls of some flags. */
+interface Usage {
+  is_reported: boolean
+  results: FlagUsage[]
+}
+
+interface FlagUsage {
+  id: number
+  last_called_at: string | null
+  calls: number
+  status: 'active' | 'stale'
+  reason: string
+}
+
 function FlagTable ({ page, offset, onOffset }: { page: Page<FeatureFlag>, offset: number, onOffset: (offset: number) => void }) {
   const { results } = page
+  const ids = results.map(({ id }) => id).join()
+  const usage = useLoaded(`usage of ${projectId.value} ${ids}`, async (signal) =>
+    await request<Usage>(`/api/projects/${projectId.value}/feature_flags/usage/`, { query: { ids }, signal }))
+  const usageOf = new Map(usage.value?.results.map((each) => [each.id, each]))
   return (
     <>
       <Pager page={page} offset={offset} onOffset={onOffset} />
+      <UsageNotice usage={usage} />
       <div class='scroll' role='region' aria-label='Flags' tabIndex={0}>
         <table>
           <thead>
-            <tr><th scope='col'>Key</th><th scope='col'>On</th><th scope='col'>For whom</th><th scope='col'>Name</th><th scope='col'>Changed</th></tr>
+            <tr>
+              <th scope='col'>Key</th><th scope='col'>On</th><th scope='col'>For whom</th><th scope='col'>Last called</th><th scope='col'>Name</th>
+              <th scope='col'>Changed</th>
+            </tr>
           </thead>
           <tbody>
             {results.map((flag) => (
               <tr key={flag.id}>
-                <td><a {...linkTo(`/projects/${projectId.value}/flags/${flag.id}`)}>{showText(flag.key, 60)}</a></td>
+                <td class='value'><a {...linkTo(`/projects/${projectId.value}/flags/${flag.id}`)}>{showText(flag.key, 60)}</a></td>
                 <td>{flag.active ? 'on' : 'off'}</td>
                 <td class='wide'>{showText(describeRollout(flag.filters), 120)}</td>
+                <td class='wide'><LastCall usage={usageOf.get(flag.id)} isReported={usage.value?.is_reported === true} /></td>
                 <td class='wide'>{showText(flag.name, 120)}</td>
                 <td title={`${formatTime(flag.updated_at)} UTC`}>{formatAgo(flag.updated_at, Date.now())}</td>
               </tr>
@@ -75,6 +98,28 @@ function FlagTable ({ page, offset, onOffset }: { page: Page<FeatureFlag>, offse
           </tbody>
         </table>
       </div>
+    </>
+  )
+}
+
+/** Why the column of calls is empty, if it is. The list stays. */
+function UsageNotice ({ usage: { value, error, reload } }: { usage: Loaded<Usage> }) {
+  if (error !== undefined) {
+    return <p class='hint' role='status'>When flags were last called is not known: {error.message} <button type='button' class='quiet' onClick={reload}>Try again</button></p>
+  }
+  if (value?.is_reported === false) return <p class='hint'>No SDK of this project reported a call of a flag in 30 days.</p>
+  return null
+}
+
+function LastCall ({ usage, isReported }: { usage: FlagUsage | undefined, isReported: boolean }) {
+  if (usage === undefined) return <>{UNKNOWN}</>
+  const { last_called_at: at, calls, status, reason } = usage
+  return (
+    <>
+      {at !== null
+        ? <span title={`${formatTime(at)} UTC; ${formatCount(calls)} calls in 30 days`}>{formatAgo(at, Date.now())}</span>
+        : isReported ? 'not in 30 days' : UNKNOWN}
+      {status === 'stale' && <div class='stale'><span class='tag'>stale</span>{reason}</div>}
     </>
   )
 }

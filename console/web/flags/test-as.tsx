@@ -3,14 +3,7 @@ import { ApiError, request } from '../api-client.ts'
 import { showText } from '../format.ts'
 import { projectId } from '../router.ts'
 import { Failed } from '../states.tsx'
-import { describeFilter, type FlagFilters, readValue } from './flag-filters.ts'
-
-/** A flag as it would be saved. */
-export interface Draft {
-  key: string
-  active: boolean
-  filters: FlagFilters
-}
+import { describeFilter, type FlagDefinition, readValue } from './flag-filters.ts'
 
 export interface Explanation {
   key: string
@@ -34,7 +27,7 @@ const SOURCES: Record<string, string> = {
 }
 
 /** Computes flags for somebody and shows why. @param draft  The only flag to test, as it is drafted; absent: all. */
-export function TestAs ({ draft }: { draft?: Draft }) {
+export function TestAs ({ draft }: { draft?: FlagDefinition }) {
   const [distinctId, setDistinctId] = useState('')
   const [properties, setProperties] = useState('')
   const [groups, setGroups] = useState('')
@@ -91,17 +84,21 @@ function readObject (name: string, text: string): Record<string, unknown> {
 
 /** A flag for somebody: its value, and why. */
 export function Explained ({ flag, isOnly }: { flag: Explanation, isOnly: boolean }) {
+  // Hundreds of flags at once: what nobody opens is not drawn.
+  const [isOpen, setOpen] = useState(isOnly)
   return (
-    <details open={isOnly}>
+    <details open={isOnly} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         <strong>{showText(flag.key, 60)}</strong> is <code>{flag.failed ? 'not computed' : String(flag.value)}</code>{' '}
         <span class='hint'>{flag.reason.description}</span>
       </summary>
-      {flag.payload !== undefined && <p>Payload: <code>{showText(JSON.stringify(flag.payload), 400)}</code></p>}
-      <ol class='conditions'>
-        {flag.conditions.map((condition, index) =>
-          <ExplainedConditionItem key={index} condition={condition} decides={flag.reason.condition_index === index} />)}
-      </ol>
+      {isOpen && flag.payload !== undefined && <p>Payload: <code>{showText(JSON.stringify(flag.payload), 400)}</code></p>}
+      {isOpen && (
+        <ol class='conditions'>
+          {flag.conditions.map((condition, index) =>
+            <ExplainedConditionItem key={index} condition={condition} decides={flag.reason.condition_index === index} />)}
+        </ol>
+      )}
     </details>
   )
 }

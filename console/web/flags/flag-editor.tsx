@@ -1,0 +1,145 @@
+import { useState } from 'preact/hooks'
+import { ApiError, request } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
+import { projectId } from '../router.ts'
+import { may } from '../session.ts'
+import { Failed } from '../states.tsx'
+import { Differences } from './differences.tsx'
+import { FilterEditor } from './filter-editor.tsx'
+import { changedFields } from './flag-diff.ts'
+import { type FeatureFlag, type FlagDefinition, toDefinition } from './flag-filters.ts'
+
+interface FlagEditorProps {
+  /** The version that the draft is based on; id 0 for a flag that is not created. */
+  saved: FeatureFlag
+  draft: FlagDefinition
+  onDraft: (draft: FlagDefinition) => void
+  /** Another version is the base from now on. */
+  onRebase: (latest: FeatureFlag) => void
+  onSaved: (id: number) => void
+  onDelete: () => void
+}
+
+interface Conflict { reason: string, latest: FeatureFlag }
+
+/** The draft of a flag beside what is saved, and its saving: refused when somebody else saved meanwhile. */
+export function FlagEditor ({ saved, draft, onDraft, onRebase, onSaved, onDelete }: FlagEditorProps) {
+  const isNew = saved.id === 0
+  const { isBusy, error, attempt } = useAttempt()
+  const [conflict, setConflict] = useState<Conflict>()
+  const changed = changedFields(saved, draft)
+  const change = (fields: Partial<FlagDefinition>): void => onDraft({ ...draft, ...fields })
+  const mine = (): Partial<FlagDefinition> => Object.fromEntries(changed.map((name) => [name, draft[name]]))
+  const mayWrite = may('feature_flag:write')
+
+  async function save (): Promise<void> {
+    const path = `/api/projects/${projectId.value}/feature_flags/`
+    setConflict(undefined)
+    await attempt(async () => {
+      const { id } = isNew
+        ? await request<FeatureFlag>(path, { method: 'POST', body: draft })
+        : await request<FeatureFlag>(`${path}${saved.id}/`, { method: 'PATCH', body: { ...mine(), version: saved.version } })
+          .catch(async (cause: unknown) => {
+            if (!(cause instanceof ApiError) || cause.code !== 'conflict') throw cause
+            setConflict({ reason: cause.message, latest: await request<FeatureFlag>(`${path}${saved.id}/`) })
+            return { id: undefined }
+          })
+      if (id !== undefined) onSaved(id)
+    })
+  }
+
+  /** @param fields  What stays of the draft. */
+  function continueOn (latest: FeatureFlag, fields: Partial<FlagDefinition>): void {
+    onRebase(latest)
+    onDraft({ ...toDefinition(latest), ...fields })
+    setConflict(undefined)
+  }
+
+  return (
+    <form
+      class='flag-editor' onSubmit={(event) => {
+        event.preventDefault()
+        void save()
+      }}
+    >
+      <fieldset disabled={!mayWrite}>
+        <label>Key, as SDKs ask for it <input required value={draft.key} onInput={(event) => change({ key: event.currentTarget.value })} /></label>
+        <label>Name <input value={draft.name} onInput={(event) => change({ name: event.currentTarget.value })} /></label>
+        <label class='line'><input type='checkbox' checked={draft.active} onChange={(event) => change({ active: event.currentTarget.checked })} /> On</label>
+        <FilterEditor filters={draft.filters} onChange={(filters) => change({ filters })} />
+        <FurtherSettings draft={draft} onChange={change} />
+      </fieldset>
+      {!isNew && mayWrite && changed.length > 0 && (
+        <>
+          <h2>What saving changes</h2>
+          <Differences before={saved} after={draft} label='What saving changes' />
+        </>
+      )}
+      {conflict !== undefined && (
+        <SaveConflict
+          {...conflict} base={saved} onKeep={() => continueOn(conflict.latest, mine())} onDiscard={() => continueOn(conflict.latest, {})}
+        />
+      )}
+      {error !== undefined && <Failed error={error} onRetry={() => { void save() }} />}
+      {mayWrite && (
+        <p class='actions'>
+          <span class='hint' role='status'>{changed.length === 0 ? 'Nothing is changed.' : isNew ? '' : `Not saved yet, on version ${saved.version}.`}</span>
+          {!isNew && <button type='button' onClick={onDelete}>Delete …</button>}
+          {!isNew && <button type='button' disabled={changed.length === 0} onClick={() => onDraft(toDefinition(saved))}>Discard</button>}
+          <button type='submit' class='primary' disabled={isBusy || changed.length === 0 || conflict !== undefined}>Save</button>
+        </p>
+      )}
+    </form>
+  )
+}
+
+function FurtherSettings ({ draft, onChange }: { draft: FlagDefinition, onChange: (fields: Partial<FlagDefinition>) => void }) {
+  return (
+    <>
+      <h2>Further settings</h2>
+      <label>
+        For SDKs{' '}
+        <select value={draft.evaluation_runtime} onChange={(event) => onChange({ evaluation_runtime: event.currentTarget.value })}>
+          <option value='all'>on servers and clients</option><option value='server'>on servers</option><option value='client'>on clients</option>
+        </select>
+      </label>
+      <label>
+        Users are told apart by{' '}
+        <select value={draft.bucketing_identifier} onChange={(event) => onChange({ bucketing_identifier: event.currentTarget.value })}>
+          <option value='distinct_id'>distinct id</option><option value='device_id'>device id</option>
+        </select>
+      </label>
+      <label class='line'>
+        <input
+          type='checkbox' checked={draft.ensure_experience_continuity}
+          onChange={(event) => onChange({ ensure_experience_continuity: event.currentTarget.checked })}
+        /> Users keep their value when they are identified
+      </label>
+    </>
+  )
+}
+
+interface SaveConflictProps {
+  /** Why the draft was not saved. */
+  reason: string
+  /** What the draft began with, and what is saved by now. */
+  base: FeatureFlag
+  latest: FeatureFlag
+  onKeep: () => void
+  onDiscard: () => void
+}
+
+/** Somebody saved another version while this one was drafted: shows what they changed, and lets the draft go on from there. */
+function SaveConflict ({ reason, base, latest, onKeep, onDiscard }: SaveConflictProps) {
+  return (
+    <div class='conflict' role='alert'>
+      <p><strong>Not saved: somebody else changed this flag meanwhile.</strong> {reason}</p>
+      <h3>What changed from version {base.version} to {latest.version}</h3>
+      <Differences before={base} after={latest} label={`From version ${base.version} to ${latest.version}`} />
+      <p class='actions'>
+        <button type='button' onClick={onDiscard}>Discard my draft</button>
+        <button type='button' class='primary' onClick={onKeep}>Continue my draft on version {latest.version}</button>
+      </p>
+    </div>
+  )
+}

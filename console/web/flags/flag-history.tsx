@@ -1,0 +1,89 @@
+import { useRef, useState } from 'preact/hooks'
+import { type Page, request } from '../api-client.ts'
+import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { projectId } from '../router.ts'
+import { Show } from '../states.tsx'
+import { Differences } from './differences.tsx'
+import { EMPTY_FLAG, type FeatureFlag, type FlagDefinition } from './flag-filters.ts'
+
+/** A change of a flag, as the API keeps it. */
+export interface FlagChange {
+  id: string
+  user: { email: string, first_name: string } | null
+  key_label: string
+  experiment: string | null
+  activity: 'created' | 'updated' | 'deleted'
+  created_at: string
+  version: number
+  detail: { changes: { field: string, before: unknown }[] }
+  /** After the change. */
+  definition: FlagDefinition
+}
+
+/** Changes that are shown at first, and more at a time. */
+const STEP = 10
+
+/**
+ * The changes of a flag, newest first.
+ *
+ * @param onPutBack  Makes a draft of an earlier version; absent when the key may not write.
+ */
+export function FlagHistory ({ flag, onPutBack }: { flag: FeatureFlag, onPutBack?: ((change: FlagChange) => void) | undefined }) {
+  const [limit, setLimit] = useState(STEP)
+  const changes = useLoaded(`changes of ${projectId.value} ${flag.id} ${limit}`, async (signal) =>
+    await request<Page<FlagChange>>(`/api/projects/${projectId.value}/feature_flags/${flag.id}/activity/`, { query: { limit }, signal }))
+  // What was shown stays while more is fetched.
+  const shown = useRef<Page<FlagChange> | undefined>(undefined)
+  shown.current = changes.value ?? shown.current
+  return (
+    <Show of={{ ...changes, value: shown.current }} what='History'>
+      {({ results, count, next }) => (
+        <>
+          {count === 0 && <p class='hint'>No change is kept: the flag was last changed before Millrace kept a history.</p>}
+          <ol class='history' aria-label='Changes, newest first'>
+            {results.map((change) => (
+              <li key={change.id}>
+                <Change change={change} onPutBack={change.version === flag.version ? undefined : onPutBack} />
+              </li>
+            ))}
+          </ol>
+          {next !== null && (
+            <p>
+              <button type='button' disabled={changes.isLoading} onClick={() => setLimit(limit + STEP)}>Show older changes</button>{' '}
+              <span class='hint'>{formatCount(results.length)} of {formatCount(count)}</span>
+            </p>
+          )}
+          {next === null && count > 0 && results.at(-1)!.activity !== 'created' && <p class='hint'>Older changes are not kept.</p>}
+        </>
+      )}
+    </Show>
+  )
+}
+
+function Change ({ change, onPutBack }: { change: FlagChange, onPutBack: ((change: FlagChange) => void) | undefined }) {
+  const { version, activity, created_at: at, user, key_label: label, experiment, definition } = change
+  const by = user === null ? 'somebody who is gone' : user.email
+  return (
+    <>
+      <div class='toolbar'>
+        <h3>Version {version}{activity === 'created' ? ', created' : ''}</h3>
+        <span class='hint'>
+          <time dateTime={at} title={`${formatTime(at)} UTC`}>{formatAgo(at, Date.now())}</time> by {showText(by, 80)}
+          {label !== '' && <> with the key “{showText(label, 40)}”</>}
+          {experiment !== null && <>, for the experiment “{showText(experiment, 80)}”</>}
+        </span>
+        {onPutBack !== undefined && (
+          <button type='button' onClick={() => onPutBack(change)}>Put version {version} back as a draft</button>
+        )}
+      </div>
+      <Differences before={readBefore(change)} after={definition} label={`Version ${version}`} />
+    </>
+  )
+}
+
+/** The flag before a change: what changed is turned back. */
+function readBefore ({ activity, definition, detail }: FlagChange): FlagDefinition {
+  if (activity === 'created') return EMPTY_FLAG
+  return { ...definition, ...Object.fromEntries(detail.changes.map(({ field, before }) => [field, before])) }
+}

@@ -1,0 +1,105 @@
+/** A flag as it was and as it will be: its history, what a draft changes, and two people who change it at once. */
+import t from 'tap'
+import { findBarriers, openConsole, wasHacked, HOSTILE } from './open-console.ts'
+
+const inOneLine = (text: string): string => text.replaceAll(/\s+/g, ' ').trim()
+
+t.test('the history of flags in the console', async (t) => {
+  const screens = await openConsole(t)
+  const { stack, open } = screens
+  const ask = async (method: string, path: string, body?: object): Promise<any> => await (await fetch(`${stack.url}/api/projects/1/feature_flags/${path}`, {
+    method, headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' }, ...(body === undefined ? {} : { body: JSON.stringify(body) })
+  })).json()
+  const filtersFor = (plan: string, rollout: number): object => ({
+    groups: [{ properties: [{ key: 'plan', type: 'person', operator: 'exact', value: plan }], rollout_percentage: rollout }]
+  })
+
+  await t.test('every change reads as sentences with who made it, and a version is put back as a draft', async (t) => {
+    const { id } = await ask('POST', '', { key: 'checkout', filters: filtersFor('pro', 20) })
+    await ask('PATCH', `${id}/`, { filters: filtersFor('pro', 50), evaluation_runtime: 'server' })
+    await ask('PATCH', `${id}/`, { active: false })
+    const { page, problems } = await open(`/projects/1/flags/${id}`)
+    const changes = page.getByRole('list', { name: 'Changes, newest first' }).getByRole('listitem')
+    await changes.nth(2).waitFor()
+
+    const [newest, second, first] = (await changes.allInnerTexts()).map(inOneLine)
+    t.match(newest, /^Version 3 .* by admin@millrace.localhost with the key “first key” Switch before: on after: off for everyone$/)
+    t.match(second, /^Version 2 .* Condition 1 before: 20 % of persons where plan is "pro" after: 50 % of persons where plan is "pro" For SDKs before: on servers and clients after: on servers$/)
+    t.match(first, /^Version 1, created .* Key new: "checkout" Condition 1 new: 20 % of persons where plan is "pro"$/)
+    t.equal(await changes.nth(0).getByRole('button').count(), 0, 'the newest is what is saved')
+
+    await page.getByRole('button', { name: 'Put version 1 back as a draft' }).click()
+    const draft = page.getByLabel('What saving changes')
+    t.match(inOneLine(await draft.innerText()),
+      /^Switch before: off for everyone after: on Condition 1 before: 50 % of persons .* after: 20 % of persons .* before: on servers after: on servers and clients$/)
+    t.match(await ask('GET', `${id}/`), { version: 3 }, 'nothing is saved yet')
+    t.same(await findBarriers(page), [])
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('heading', { name: 'Version 4' }).waitFor()
+    t.match(await ask('GET', `${id}/`), { version: 4, active: true, evaluation_runtime: 'all', filters: filtersFor('pro', 20) })
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('what a draft changes is shown before it is saved, and can be discarded', async (t) => {
+    const { id } = await ask('POST', '', { key: 'draft', filters: filtersFor('pro', 20) })
+    const { page } = await open(`/projects/1/flags/${id}`)
+    await page.getByText('Nothing is changed.').waitFor()
+    t.equal(await page.getByLabel('What saving changes').count(), 0)
+
+    await page.getByRole('spinbutton', { name: 'Rollout' }).fill('35')
+    await page.getByRole('button', { name: 'Add a condition' }).click()
+    await page.getByLabel('Name').fill('New name')
+    t.equal(inOneLine(await page.getByLabel('What saving changes').innerText()), 'Name new: "New name" Condition 1 ' +
+      'before: 20 % of persons where plan is "pro" after: 35 % of persons where plan is "pro" Condition 2 new: Everyone')
+    await page.getByText('Not saved yet, on version 1.').waitFor()
+    await page.getByRole('button', { name: 'Discard' }).click()
+    await page.getByText('Nothing is changed.').waitFor()
+    t.equal(await page.getByRole('spinbutton', { name: 'Rollout' }).inputValue(), '20')
+    await page.close()
+  })
+
+  await t.test('a save over what somebody else saved meanwhile is refused, and the draft goes on from there', async (t) => {
+    const { id } = await ask('POST', '', { key: 'together', filters: filtersFor('pro', 20) })
+    const { page, problems } = await open(`/projects/1/flags/${id}`)
+    await page.getByLabel('Name').fill('Mine')
+    await ask('PATCH', `${id}/`, { filters: filtersFor('team', 90) })
+
+    await page.getByRole('button', { name: 'Save' }).click()
+    const alert = page.getByRole('alert')
+    await alert.getByText('Not saved: somebody else changed this flag meanwhile.').waitFor()
+    t.match(inOneLine(await alert.innerText()), /version 2, saved by admin@millrace.localhost; .* based on version 1.* before: 20 % of .* "pro" after: 90 % of .* "team"/)
+    t.match(await ask('GET', `${id}/`), { version: 2, name: '', filters: filtersFor('team', 90) })
+    t.same(await findBarriers(page), [])
+
+    await alert.getByRole('button', { name: 'Continue my draft on version 2' }).click()
+    t.notMatch(await page.getByLabel('What saving changes').innerText(), /team/, 'their change is no part of mine')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('heading', { name: 'Version 3' }).waitFor()
+    t.match(await ask('GET', `${id}/`), { version: 3, name: 'Mine', filters: filtersFor('team', 90) })
+    t.same(problems.filter((problem) => !problem.includes('409')), [])
+    await page.close()
+  })
+
+  await t.test('texts of flags are shown as text, and fit with the rest in light and dark', async (t) => {
+    const { id } = await ask('POST', '', { key: 'hostile', name: HOSTILE[0] })
+    for (const value of HOSTILE) await ask('PATCH', `${id}/`, { name: value, filters: filtersFor(value, 5) })
+    for (let rollout = 10; rollout < 20; rollout++) await ask('PATCH', `${id}/`, { filters: filtersFor(HOSTILE[0]!, rollout) })
+    const { page, problems } = await open(`/projects/1/flags/${id}`)
+    await page.getByRole('heading', { name: 'Version 18' }).waitFor()
+    await page.getByText('10 of 18').waitFor()
+    await page.getByRole('button', { name: 'Show older changes' }).click()
+    await page.getByRole('heading', { name: 'Version 1, created' }).waitFor()
+
+    t.notOk(await wasHacked(page))
+    await page.getByLabel('Name').fill('another')
+    for (const [colorScheme, width] of [['light', 360], ['dark', 1280], ['light', 2560]] as const) {
+      await page.setViewportSize({ width, height: 900 })
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+      t.same(await findBarriers(page), [], `${colorScheme} ${width}`)
+      t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth <= (globalThis as any).innerWidth), `fits ${width}`)
+    }
+    t.same(problems, [])
+    await page.close()
+  })
+})

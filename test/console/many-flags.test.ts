@@ -1,0 +1,119 @@
+/** The list of flags: last called and stale, and 500 of them. */
+import t from 'tap'
+import { startTcpFaultProxy } from '../faults/system/tcp-fault-proxy.ts'
+import { createTestClickHouse } from '../support/test-stores.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { checkScreens, findBarriers, openConsole, send } from './open-console.ts'
+
+/** Longest wait for a page of the list, in milliseconds, on a machine that runs the whole stack and other tests. */
+const PATIENCE_MS = 2000
+
+t.test('the list of flags', async (t) => {
+  const clickhouse = new URL((await createTestClickHouse(t)).url)
+  const proxy = await startTcpFaultProxy({ port: Number(clickhouse.port) })
+  t.teardown(async () => await proxy.close())
+  clickhouse.port = String(proxy.port)
+  const screens = await openConsole(t, { CLICKHOUSE_URL: clickhouse.href })
+  const { stack, open } = screens
+  const plant = async (key: string, filters: object, daysAgo: number): Promise<void> => {
+    await stack.sql`INSERT INTO feature_flags (project_id, key, filters, created_at, updated_at)
+      VALUES (1, ${key}, ${JSON.stringify(filters)}::text::jsonb, now() - ${daysAgo} * interval '1 day', now() - ${daysAgo} * interval '1 day')`
+  }
+
+  await t.test('says when a flag was last called, and what is stale', async (t) => {
+    const half = { groups: [{ properties: [], rollout_percentage: 50 }] }
+    await plant('called', half, 100)
+    await plant('forgotten', half, 100)
+    await plant('done', { groups: [{ properties: [], rollout_percentage: 100 }] }, 45)
+    await plant('new', half, 1)
+    const { page, problems } = await open('/projects/1/flags')
+    await page.getByText('No SDK of this project reported a call of a flag in 30 days.').waitFor()
+
+    await send(stack, [{ event: '$feature_flag_called', properties: { $feature_flag: 'called', $feature_flag_response: true } }])
+    const row = (key: string) => page.getByRole('row', { name: new RegExp(`^${key} `) })
+    await waitFor(async () => {
+      await page.reload()
+      await row('called').getByText(/ago|just now/).first().waitFor({ timeout: 2000 })
+      return await row('forgotten').getByText('not called for 30 days, unchanged for 100').isVisible()
+    }, { timeoutMs: 30_000 })
+    await row('done').getByText('on for everyone for 45 days').waitFor()
+    t.equal(await row('called').getByText('stale').count(), 0)
+    t.equal(await row('new').getByText('stale').count(), 0)
+    t.match(await row('new').innerText(), /not in 30 days/)
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('500 flags: a page, a search and the next page come at once', async (t) => {
+    await stack.sql`INSERT INTO feature_flags (project_id, key, name, filters)
+      SELECT 1, 'team-' || n % 20 || '-feature-' || n, 'Feature ' || n || ' of the team that builds it', jsonb_build_object(
+        'groups', (SELECT jsonb_agg(jsonb_build_object('rollout_percentage', n % 100, 'properties', jsonb_build_array(
+          jsonb_build_object('key', 'plan', 'type', 'person', 'operator', 'exact', 'value', jsonb_build_array('pro', 'team', n + 0 * m))))) FROM generate_series(1, 5) AS m),
+        'multivariate', '{"variants": [{"key": "control", "rollout_percentage": 50}, {"key": "test", "rollout_percentage": 50}]}'::jsonb)
+      FROM generate_series(1, 500) AS n`
+    await send(stack, Array.from({ length: 500 }, (_, n) => ({
+      event: '$feature_flag_called', distinct_id: `p${n}`, properties: { $feature_flag: `team-${(n + 1) % 20}-feature-${n + 1}`, $feature_flag_response: 'test' }
+    })))
+    const { page, problems } = await open('/projects/1/flags')
+    const timed = async (what: string, work: () => Promise<void>): Promise<void> => {
+      const began = performance.now()
+      await work()
+      const ms = performance.now() - began
+      t.ok(ms < PATIENCE_MS, `${what} took ${Math.round(ms)} ms`)
+      t.comment(`${what}: ${Math.round(ms)} ms`)
+    }
+    await page.getByText('1 to 50 of 504').waitFor()
+
+    await timed('loading the list', async () => {
+      await page.reload()
+      await page.getByText('1 to 50 of 504').waitFor()
+    })
+    t.equal(await page.getByRole('row').count(), 51, 'a page is drawn, not all of them')
+    await timed('the next page', async () => {
+      await page.getByRole('button', { name: 'Next' }).click()
+      await page.getByText('51 to 100 of 504').waitFor()
+    })
+    await timed('a search', async () => {
+      await page.getByRole('searchbox', { name: 'Search flags' }).fill('feature-499')
+      await page.getByText('1 to 1 of 1').waitFor()
+    })
+    await waitFor(async () => {
+      await page.reload()
+      return await page.getByRole('row', { name: /^team-19-feature-499/ }).getByText(/ago|just now/).first().isVisible()
+    }, { timeoutMs: 30_000 })
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('500 flags are tested as somebody, and only what is opened is drawn', async (t) => {
+    const { page, problems } = await open('/projects/1/flags/test')
+    await page.getByRole('textbox', { name: 'Distinct id' }).fill('ann')
+    const began = performance.now()
+    await page.getByRole('button', { name: 'Test', exact: true }).click()
+    await page.getByText('team-0-feature-500').waitFor()
+    t.ok(performance.now() - began < 2 * PATIENCE_MS, `${performance.now() - began} ms`)
+    t.equal(await page.getByRole('group').count(), 504)
+    t.equal(await page.getByText('plan is').count(), 0)
+    await page.getByText('team-0-feature-500').click()
+    await page.getByText('plan is "pro" or "team" or 500').nth(4).waitFor()
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('the list is accessible and fits with all of them', async (t) => {
+    await checkScreens(t, screens, ['/projects/1/flags'])
+    const { page } = await open('/projects/1/flags?search=feature-499')
+    await page.getByText('1 to 1 of 1').waitFor()
+    t.same(await findBarriers(page), [])
+    await page.close()
+  })
+
+  await t.test('without ClickHouse the list stays, and says what is not known', async (t) => {
+    proxy.set('refuse')
+    const { page } = await open('/projects/1/flags')
+    await page.getByText('When flags were last called is not known: ClickHouse is unavailable; try again later.').waitFor()
+    await page.getByText('1 to 50 of 504').waitFor()
+    t.same(await findBarriers(page), [])
+    await page.close()
+  })
+})
