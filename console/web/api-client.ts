@@ -6,12 +6,15 @@ export class ApiError extends Error {
   readonly status: number
   /** Such as `not_found`; `no_answer` when none came. */
   readonly code: string
+  /** The field of the request that is at fault, levels joined by `__`; null when none is named. */
+  readonly attr: string | null
 
-  constructor (status: number, code: string, detail: string) {
+  constructor (status: number, code: string, detail: string, attr: string | null = null) {
     super(detail)
     this.name = 'ApiError'
     this.status = status
     this.code = code
+    this.attr = attr
   }
 }
 
@@ -22,6 +25,8 @@ export interface RequestOptions {
   /** Undefined and empty values are left out. */
   query?: Record<string, string | number | boolean | undefined>
   signal?: AbortSignal
+  /** Type of the answer; default: what the API sends without being asked. */
+  accept?: string
 }
 
 /** Called when a session has ended, so that the console asks for a login. */
@@ -53,6 +58,17 @@ export async function openStream (
   return (await send(path, { ...options, signal })).body!
 }
 
+/** The lines of a text that goes on, as many at a time as came; what has no end of line at the end is left out. */
+export async function * readLines (body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<string[]> {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader()
+  let rest = ''
+  for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+    const lines = (rest + piece.value).split('\n')
+    rest = lines.pop()!
+    if (lines.length > 0) yield lines
+  }
+}
+
 /**
  * Fetches a file as a whole.
  *
@@ -67,10 +83,14 @@ export async function fetchFile (path: string, options: RequestOptions): Promise
 }
 
 async function send (path: string, options: RequestOptions): Promise<Response> {
-  const { method = 'GET', body, signal } = options
+  const { method = 'GET', body, signal, accept } = options
   const response = await fetch(`${path}${toQuery(options.query)}`, {
     method,
-    headers: { 'millrace-console': '1', ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+    headers: {
+      'millrace-console': '1',
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(accept === undefined ? {} : { accept })
+    },
     credentials: 'same-origin',
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     ...(signal === undefined ? {} : { signal })
@@ -99,10 +119,16 @@ export function toQuery (query: RequestOptions['query'] = {}): string {
   return parameters.size === 0 ? '' : `?${parameters.toString()}`
 }
 
+/** What the API says of a failure. */
+export interface ErrorBody { code: string, detail: string, attr?: string | null }
+
+export function toApiError (status: number, { code, detail, attr = null }: ErrorBody): ApiError {
+  return new ApiError(status, code, detail, attr)
+}
+
 function readError (status: number, text: string): ApiError {
   try {
-    const { code, detail } = JSON.parse(text) as { code: string, detail: string }
-    return new ApiError(status, code, detail)
+    return toApiError(status, JSON.parse(text) as ErrorBody)
   } catch {
     // A proxy in between answers with a page of its own.
     return new ApiError(status, 'unexpected_answer', `The answer was ${status}, without a reason.`)

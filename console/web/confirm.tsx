@@ -44,6 +44,22 @@ export function Confirm ({ title, word, action, children, onConfirm, onClose }: 
   )
 }
 
+/** Asks once before something that can be taken back. */
+export function Ask ({ title, action, children, onConfirm, onClose }: Omit<ConfirmProps, 'word'>) {
+  const { isBusy, error, attempt } = useAttempt()
+  const confirm = async (): Promise<void> => { if (await attempt(onConfirm)) onClose() }
+  return (
+    <Dialog title={title} onClose={onClose}>
+      {children}
+      {error !== undefined && <Failed error={error} onRetry={() => { void confirm() }} />}
+      <p class='actions'>
+        <button type='button' onClick={onClose}>Cancel</button>
+        <button type='button' class='primary' disabled={isBusy} onClick={() => { void confirm() }}>{action}</button>
+      </p>
+    </Dialog>
+  )
+}
+
 export interface Attempt {
   isBusy: boolean
   /** Why the last one failed. */

@@ -1,5 +1,5 @@
 /** A result as it arrives, and how its values are written. */
-import { openStream, type ApiError } from '../api-client.ts'
+import { openStream, readLines, type ApiError } from '../api-client.ts'
 
 export interface Column { name: string, type: string }
 
@@ -62,13 +62,9 @@ export async function runQuery (
 ): Promise<void> {
   const stream = await openStream('/console/data/sql', signal, { method: 'POST', body: asked })
   let current = run
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader()
-  let rest = ''
-  for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
-    const lines = (rest + piece.value).split('\n')
-    rest = lines.pop()!
+  for await (const lines of readLines(stream)) {
     for (const line of lines) current = apply(current, JSON.parse(line) as Line)
-    if (lines.length > 0) onChange(current)
+    onChange(current)
   }
   if (current.state === 'running') {
     onChange({ ...current, state: 'failed', failure: BROKEN_OFF })
