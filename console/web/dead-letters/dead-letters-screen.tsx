@@ -23,8 +23,9 @@ export function DeadLettersScreen () {
 }
 
 function Groups () {
-  const filter: Filter = { ...(query.value.get('at') === null ? {} : { stage: query.value.get('at')! }) }
-  const groups = useLoaded(`groups ${projectId.value} ${filter.stage}`,
+  const [stage, event] = [query.value.get('at'), query.value.get('event')]
+  const filter: Filter = { ...(stage === null ? {} : { stage }), ...(event === null ? {} : { event }) }
+  const groups = useLoaded(`groups ${projectId.value} ${JSON.stringify(filter)}`,
     async (signal) => await fetchGroups(filter, signal), { everyMs: EVERY_MS })
   const [replaying, setReplaying] = useState<Filter>()
   return (
@@ -39,6 +40,12 @@ function Groups () {
             {Object.keys(STAGES).map((stage) => <option key={stage} value={stage}>{stage}</option>)}
           </select>
         </label>
+        {event !== null && (
+          <>
+            <span>Only of <strong>{showText(event, 60)}</strong></span>
+            <button type='button' onClick={() => setQuery({ event: '' })}>Show all events</button>
+          </>
+        )}
         {groups.value !== undefined && groups.value.count > 0 && may('dead_letter:write') && (
           <button type='button' onClick={() => setReplaying(filter)}>Replay all {formatCount(groups.value.count)} …</button>
         )}

@@ -1,6 +1,9 @@
 import type { OpenedDeadLetter } from './dead-letters.ts'
 
-/** A row of events, as a dead letter of the writer shows it. */
+/** The stages whose dead letters are rows of events. */
+const WITH_ROWS = ['schema', 'writer']
+
+/** A row of events, as a dead letter shows it. */
 interface Row { event?: unknown, distinct_id?: unknown, timestamp?: unknown, uuid?: unknown, properties?: unknown }
 
 /**
@@ -10,7 +13,8 @@ interface Row { event?: unknown, distinct_id?: unknown, timestamp?: unknown, uui
  * @returns null for a letter that is not one event.
  */
 export function draftEvent (letter: Pick<OpenedDeadLetter, 'id' | 'content' | 'stage'>, uuid: string): string | null {
-  const [row, ...others] = letter.stage === 'writer' && Array.isArray(letter.content) ? letter.content as Row[] : []
+  const hasRows = WITH_ROWS.includes(letter.stage) && Array.isArray(letter.content)
+  const [row, ...others] = hasRows ? letter.content as Row[] : []
   if (row === undefined || others.length > 0 || typeof row.properties !== 'string' || !row.properties.startsWith('{')) return null
   const origin = `"$dead_letter_id": ${letter.id}, "$dead_letter_uuid": ${JSON.stringify(row.uuid)}`
   const rest = row.properties.slice(1)
