@@ -1,0 +1,145 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { ApiError } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
+import { formatCount, showText } from '../format.ts'
+import { linkTo, projectId } from '../router.ts'
+import { Failed } from '../states.tsx'
+import { describePath, describePrediction, describeShare, KEYWORDS, type Prediction, type SchemaMode } from './event-schemas.ts'
+import { checkDraft } from './schema-requests.ts'
+
+const DAYS = [1, 7, 30, 90, 365]
+const LIMITS = [100_000, 1_000_000, 10_000_000, 100_000_000]
+
+interface CheckPanelProps {
+  id: number
+  mode: SchemaMode
+  /** What is in the editor: a change of it ends the check. */
+  text: string
+  /** The draft; undefined when it is not JSON. */
+  readDraft: () => { schema: unknown } | undefined
+  /** What was found for the draft as it is; undefined: it was not checked yet. */
+  prediction: Prediction | undefined
+  onPrediction: (prediction: Prediction | undefined) => void
+  /** An error about a field of the draft, which is shown there. @returns whether it is one. */
+  onError: (error: ApiError) => boolean
+}
+
+/** Says what the draft would have done with stored events, while it counts and when it has. */
+export function CheckPanel ({ id, mode, text, readDraft, prediction, onPrediction, onError }: CheckPanelProps) {
+  const [days, setDays] = useState(7)
+  const [limit, setLimit] = useState(1_000_000)
+  const [progress, setProgress] = useState<{ checked: number, total: number }>()
+  const running = useRef<AbortController>(undefined)
+  const { isBusy, error, attempt } = useAttempt()
+  // Whoever leaves waits for it no more, and another draft is not what was asked about.
+  useEffect(() => () => running.current?.abort(), [text])
+
+  const check = async (): Promise<void> => {
+    const draft = readDraft()
+    if (draft === undefined) return
+    const stopped = running.current = new AbortController()
+    onPrediction(undefined)
+    setProgress(undefined)
+    await attempt(async () => {
+      try {
+        onPrediction(await checkDraft(id, { ...draft, days, limit }, {
+          onProgress: (checked, total) => setProgress({ checked, total }), signal: stopped.signal
+        }))
+      } catch (cause) {
+        if (!stopped.signal.aborted && !onError(cause as ApiError)) throw cause
+      }
+    })
+  }
+  return (
+    <>
+      <h2>Check by stored events</h2>
+      <p class='hint'>What the draft would have done with events that are stored. It is what ingest will do; nothing is changed.</p>
+      <div class='toolbar'>
+        <label>
+          Events of{' '}
+          <select value={String(days)} disabled={isBusy} onChange={(event) => setDays(Number(event.currentTarget.value))}>
+            {DAYS.map((each) => <option key={each} value={String(each)}>{each === 1 ? 'the last day' : `${each} days`}</option>)}
+          </select>
+        </label>
+        <label>
+          at most{' '}
+          <select value={String(limit)} disabled={isBusy} onChange={(event) => setLimit(Number(event.currentTarget.value))}>
+            {LIMITS.map((each) => <option key={each} value={String(each)}>{formatCount(each)}</option>)}
+          </select>
+        </label>
+        {isBusy
+          ? <button type='button' onClick={() => running.current?.abort()}>Stop</button>
+          : <button type='button' onClick={() => { void check() }}>Check the draft</button>}
+      </div>
+      {isBusy && <Running progress={progress} />}
+      {error !== undefined && <Failed error={error} onRetry={() => { void check() }} />}
+      <div role='status'>{prediction !== undefined && <Found prediction={prediction} mode={mode} />}</div>
+    </>
+  )
+}
+
+function Running ({ progress }: { progress: { checked: number, total: number } | undefined }) {
+  return (
+    <p class='progress'>
+      <progress aria-label='Checked events' value={progress?.checked} max={progress === undefined ? undefined : Math.max(1, progress.total)} />{' '}
+      {progress === undefined ? 'Counting events …' : `${formatCount(progress.checked)} of ${formatCount(progress.total)} events`}
+    </p>
+  )
+}
+
+function Found ({ prediction, mode }: { prediction: Prediction, mode: SchemaMode }) {
+  const { events, failed, failures, libs } = prediction
+  return (
+    <>
+      <p class={`verdict ${failed === 0 ? '' : 'waiting'}`}><strong>{describePrediction(prediction, mode)}</strong></p>
+      {failures.length > 0 && <Failures prediction={prediction} />}
+      {failed > 0 && (
+        <div class='scroll' role='region' aria-label='By SDK' tabIndex={0}>
+          <table>
+            <thead>
+              <tr><th scope='col'>SDK</th><th scope='col'>Version</th><th scope='col' class='number'>Events</th><th scope='col' class='number'>Do not meet it</th></tr>
+            </thead>
+            <tbody>
+              {libs.map(({ lib, lib_version: version, events: sent, failed: wrong }) => (
+                <tr key={`${lib} ${version}`}>
+                  <td class='value'>{lib === '' ? 'not said' : showText(lib, 60)}</td><td>{showText(version, 40)}</td><td class='number'>{formatCount(sent)}</td>
+                  <td class='number'>{formatCount(wrong)} ({describeShare(wrong, sent)})</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {failed === 0 && events > 0 && <p class='hint'>Activating it now would change nothing about events like these.</p>}
+    </>
+  )
+}
+
+/** What is wrong, by property, with cases that lead to their receipts. */
+function Failures ({ prediction: { events, failures } }: { prediction: Prediction }) {
+  return (
+    <div class='scroll' role='region' aria-label='By property' tabIndex={0}>
+      <table>
+        <thead><tr><th scope='col'>Property</th><th scope='col' class='number'>Events</th><th scope='col'>Cases, with their receipts</th></tr></thead>
+        <tbody>
+          {failures.map(({ path, keyword, events: wrong, samples }) => (
+            <tr key={`${path} ${keyword}`}>
+              <td class='value'><code>{showText(describePath(path), 120)}</code><div class='hint' title={keyword}>{KEYWORDS[keyword] ?? keyword}</div></td>
+              <td class='number'>{formatCount(wrong)} ({describeShare(wrong, events)})</td>
+              <td class='wide'>
+                {samples.map(({ uuid, value }) => (
+                  <div key={uuid}>
+                    <a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)} title={uuid}>
+                      …{uuid.slice(-8)}<span class='hidden'> receipt of {uuid}</span>
+                    </a>{' '}
+                    {value === '' ? <span class='hint'>no value</span> : <code>{showText(value, 100)}</code>}
+                  </div>
+                ))}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}

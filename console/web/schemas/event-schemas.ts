@@ -1,0 +1,103 @@
+/** Event schemas as the API answers them, and how the console words what is known of them. */
+import { formatCount } from '../format.ts'
+
+export type SchemaMode = 'observe' | 'quarantine' | 'reject'
+
+export interface EventSchema {
+  id: number
+  event: string
+  description: string
+  owner: string
+  mode: SchemaMode
+  schema: unknown
+  version: number
+  active_version: number | null
+  updated_at: string
+}
+
+export interface SchemaVersion {
+  version: number
+  schema: unknown
+  created_by: { email: string } | null
+  created_at: string
+}
+
+export interface Prediction {
+  events: number
+  met: number
+  failed: number
+  complete: boolean
+  failures: { path: string, keyword: string, events: number, samples: { uuid: string, value: string }[] }[]
+  libs: { lib: string, lib_version: string, events: number, failed: number }[]
+}
+
+export interface InferredSchema {
+  schema: unknown
+  events: number
+  stored: number
+  properties: { name: string, events: number, types: string[] }[]
+}
+
+/** What becomes of an event that does not meet the active version. */
+export const MODES: Record<SchemaMode, string> = {
+  observe: 'stored, marked and counted',
+  quarantine: 'kept as a dead letter, to be replayed',
+  reject: 'dropped and counted: it is lost'
+}
+
+/** What each keyword says of a value that does not meet it. */
+export const KEYWORDS: Record<string, string> = {
+  required: 'is missing', dependentRequired: 'is missing beside another', type: 'has another type', enum: 'is none of the values',
+  const: 'is another value', minLength: 'is too short', maxLength: 'is too long', pattern: 'does not match the pattern',
+  format: 'is not in the format', minimum: 'is too small', exclusiveMinimum: 'is too small', maximum: 'is too large',
+  exclusiveMaximum: 'is too large', multipleOf: 'is no multiple', minItems: 'has too few items', maxItems: 'has too many items',
+  minProperties: 'has too few properties', maxProperties: 'has too many properties', additionalProperties: 'is not expected',
+  anyOf: 'meets none of several schemas', oneOf: 'does not meet exactly one of several schemas', not: 'is what it must not be',
+  false: 'is not allowed', limit: 'takes too long to check'
+}
+
+/** Where the dead letters of events that did not meet their schema are. */
+export function linkToQuarantined (projectId: number, event: string): string {
+  return `/projects/${projectId}/dead-letters?${new URLSearchParams({ at: 'schema', event }).toString()}`
+}
+
+/** Which SDKs send events that do not meet the schema, of those that are stored; `docs/schemas.md`. */
+const BY_SDK = `SELECT lib, lib_version, count() AS events, countIf(schema_version < 0) AS not_met, round(not_met / events * 100, 2) AS percent
+FROM events
+WHERE project_id = {project:UInt32} AND event = {event:String} AND schema_version != 0 AND timestamp > now() - INTERVAL 7 DAY
+GROUP BY lib, lib_version
+ORDER BY not_met DESC`
+
+/** A query for analysts, ready to be run: how many stored events of a name do not meet their schema, by SDK. */
+export function linkToShare (projectId: number, event: string): string {
+  return `/projects/${projectId}/sql#${new URLSearchParams({ sql: BY_SDK, event }).toString()}`
+}
+
+/** What is enforced now: `version 2, quarantine`. */
+export function describeEnforced ({ mode, active_version: active }: Pick<EventSchema, 'mode' | 'active_version'>): string {
+  return active === null ? 'not enforced' : `version ${active}, ${mode}`
+}
+
+/** A JSON pointer as people read it: `items › * › price`. */
+export function describePath (pointer: string): string {
+  if (pointer === '') return 'the properties as a whole'
+  return pointer.slice(1).split('/').map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~')).join(' › ')
+}
+
+/** How many of how many, as a share in percent: what is there never reads as nothing, what is missing never as all. */
+export function describeShare (part: number, whole: number): string {
+  if (whole === 0) return '0 %'
+  const share = part / whole * 100
+  if (share > 0 && share < 0.1) return '<0.1 %'
+  if (share < 100 && share > 99.9) return '>99.9 %'
+  return `${share === Math.round(share) || share >= 99.95 ? Math.round(share) : share.toFixed(1)} %`
+}
+
+/** What a version would have done, in a sentence. */
+export function describePrediction ({ events, failed, complete }: Prediction, mode: SchemaMode): string {
+  if (events === 0) return 'There are no stored events of these days.'
+  const of = `${formatCount(events)} ${complete ? 'events' : 'newest events'}`
+  if (failed === 0) return `All ${of} meet it.`
+  const fate = { observe: 'stored and counted', quarantine: 'quarantined', reject: 'dropped' }[mode]
+  return `${formatCount(failed)} of ${of} (${describeShare(failed, events)}) do not meet it, and would have been ${fate}.`
+}

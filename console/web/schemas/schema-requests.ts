@@ -1,0 +1,74 @@
+/** What the screen of schemas asks of the API. */
+import { openStream, readLines, request, toApiError, type ErrorBody, type Page } from '../api-client.ts'
+import { projectId } from '../router.ts'
+import type { EventSchema, InferredSchema, Prediction, SchemaVersion } from './event-schemas.ts'
+
+const base = (): string => `/api/projects/${projectId.value}/event_schemas/`
+
+export async function listSchemas (
+  query: { search: string, limit: number, offset: number }, signal: AbortSignal
+): Promise<Page<EventSchema>> {
+  return await request<Page<EventSchema>>(base(), { query, signal })
+}
+
+export async function fetchSchema (id: string, signal: AbortSignal): Promise<EventSchema> {
+  return await request<EventSchema>(`${base()}${encodeURIComponent(id)}/`, { signal })
+}
+
+/** Reads the newest hundred versions, newest first. */
+export async function fetchVersions (id: string, signal: AbortSignal): Promise<Page<SchemaVersion>> {
+  return await request<Page<SchemaVersion>>(`${base()}${encodeURIComponent(id)}/versions/`, { query: { limit: 100 }, signal })
+}
+
+/** @throws {ApiError} naming the field of the draft that is refused. */
+export async function createSchema (fields: Pick<EventSchema, 'event' | 'schema'>): Promise<EventSchema> {
+  return await request<EventSchema>(base(), { method: 'POST', body: fields })
+}
+
+/** What of a schema can be changed; another `schema` makes a version. */
+export type SchemaChanges = Partial<Pick<EventSchema, 'schema' | 'description' | 'owner' | 'mode' | 'active_version'>>
+
+/** @throws {ApiError} naming the field that is refused. */
+export async function changeSchema (id: number, changes: SchemaChanges): Promise<EventSchema> {
+  return await request<EventSchema>(`${base()}${id}/`, { method: 'PATCH', body: changes })
+}
+
+export async function deleteSchema (id: number): Promise<void> {
+  await request(`${base()}${id}/`, { method: 'DELETE' })
+}
+
+/** Makes a draft of stored events. */
+export async function inferDraft (
+  fields: { event: string, days: number, include_sdk: boolean }
+): Promise<InferredSchema> {
+  return await request<InferredSchema>(`${base()}infer/`, { method: 'POST', body: fields })
+}
+
+export interface CheckOptions {
+  schema: unknown
+  days: number
+  limit: number
+}
+
+/**
+ * Says what a draft would have done with stored events.
+ *
+ * @param onProgress  Gets the events that were checked, and those that there are to check.
+ * @param signal      Its firing ends the check, in ClickHouse too.
+ * @throws {ApiError} also when the check ended early.
+ */
+export async function checkDraft (
+  id: number, body: CheckOptions,
+  { onProgress, signal }: { onProgress: (checked: number, total: number) => void, signal: AbortSignal }
+): Promise<Prediction> {
+  const stream = await openStream(`${base()}${id}/check/`, signal, { method: 'POST', body, accept: 'application/x-ndjson' })
+  for await (const lines of readLines(stream)) {
+    for (const line of lines) {
+      const step = JSON.parse(line) as { checked: number, total: number } | Prediction | ErrorBody
+      if ('checked' in step) onProgress(step.checked, step.total)
+      else if ('events' in step) return step
+      else throw toApiError(0, step)
+    }
+  }
+  throw toApiError(0, { code: 'broken_off', detail: 'The check ended before it was done. Try again.' })
+}

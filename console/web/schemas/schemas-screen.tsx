@@ -1,0 +1,80 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { Page } from '../api-client.ts'
+import { formatAgo, formatTime, showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { PAGE, Pager, Search } from '../paging.tsx'
+import { linkTo, path, projectId, query } from '../router.ts'
+import { may } from '../session.ts'
+import { Empty, Show } from '../states.tsx'
+import { describeEnforced, type EventSchema } from './event-schemas.ts'
+import { NewSchema } from './new-schema.tsx'
+import { Quarantined, useQuarantined } from './quarantined.tsx'
+import { SchemaDetail } from './schema-detail.tsx'
+import { listSchemas } from './schema-requests.ts'
+
+/** What the properties of events must be: all schemas, one of them (`/<id>`), and a new one (`/new`). */
+export function SchemasScreen () {
+  const id = path.value[3]
+  if (id === 'new' && may('event_definition:write')) return <NewSchema />
+  if (id !== undefined) return <SchemaDetail key={id} id={id} />
+  return <SchemaList />
+}
+
+function SchemaList () {
+  const search = query.value.get('search') ?? ''
+  const [offset, setOffset] = useState(0)
+  useEffect(() => { setOffset(0) }, [search, projectId.value])
+  const schemas = useLoaded(`schemas ${projectId.value} ${search} ${offset}`, async (signal) => await listSchemas({ search, limit: PAGE, offset }, signal))
+  return (
+    <section>
+      <h1>Schemas</h1>
+      <p class='hint'>What the properties of an event must be. Ingest holds every event of that name against the active version.</p>
+      <div class='toolbar'>
+        <Search value={search} label='Search schemas' />
+        {may('event_definition:write') && <a {...linkTo(`/projects/${projectId.value}/schemas/new`)}>New schema</a>}
+      </div>
+      <Show of={schemas} what='Schemas'>
+        {(page) => page.count === 0
+          ? <Empty><p>{search === '' ? 'No event has a schema yet: whatever is sent is stored.' : `No event has all these words: ${search}`}</p></Empty>
+          : <SchemaTable page={page} offset={offset} onOffset={setOffset} />}
+      </Show>
+    </section>
+  )
+}
+
+function SchemaTable ({ page, offset, onOffset }: { page: Page<EventSchema>, offset: number, onOffset: (offset: number) => void }) {
+  const quarantined = useQuarantined()
+  const now = Date.now()
+  return (
+    <>
+      <Pager page={page} offset={offset} onOffset={onOffset} />
+      <div class='scroll' role='region' aria-label='Schemas' tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              <th scope='col'>Event</th><th scope='col'>Enforced</th><th scope='col' class='number'>Newest version</th>
+              {may('dead_letter:read') && <th scope='col' class='number'>Quarantined</th>}<th scope='col'>Owner</th><th scope='col'>Changed</th>
+            </tr>
+          </thead>
+          <tbody>
+            {page.results.map((schema) => (
+              <tr key={schema.id}>
+                <td class='wide'>
+                  <a {...linkTo(`/projects/${projectId.value}/schemas/${schema.id}`)}>{showText(schema.event)}</a>
+                  {schema.description !== '' && <div class='hint'>{showText(schema.description, 120)}</div>}
+                </td>
+                <td>{describeEnforced(schema)}</td>
+                <td class='number'>{schema.version}</td>
+                {may('dead_letter:read') && (
+                  <td class='number'><Quarantined event={schema.event} counts={quarantined} /></td>
+                )}
+                <td class='value'>{showText(schema.owner, 60)}</td>
+                <td title={`${formatTime(schema.updated_at)} UTC`}>{formatAgo(schema.updated_at, now)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  )
+}

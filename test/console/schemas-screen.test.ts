@@ -1,0 +1,185 @@
+/** Event schemas in the console: inferred, checked by stored events, activated, and what they keep out. */
+import t from 'tap'
+import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { checkScreens, findBarriers, HOSTILE, logIn, openConsole, openPage, send, wasHacked } from './open-console.ts'
+
+const NAME = 'order paid'
+
+t.test('event schemas in the console', async (t) => {
+  const screens = await openConsole(t)
+  const { stack, browser, open } = screens
+  const stored = async (event: string): Promise<number> =>
+    Number((await stack.select<{ n: string }>('SELECT count() AS n FROM events WHERE event = {event: String}', { event }))[0]!.n)
+
+  await t.test('nothing is there at first, and the screen fits', async (t) => {
+    const { page, problems } = await open('/projects/1/schemas')
+    await page.getByText('No event has a schema yet').waitFor()
+    t.same(await findBarriers(page), [])
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('a draft is inferred, stored, checked and activated, and its quarantine is beside it', async (t) => {
+    await send(stack, [
+      ...Array.from({ length: 30 }, (_, index) => ({ event: NAME, properties: { plan: index % 2 === 0 ? 'pro' : 'free', seats: index, $lib: 'web', $lib_version: '1.2.3' } })),
+      { event: NAME, properties: { plan: HOSTILE[0], $lib: 'node', $lib_version: '5.0.0' } }
+    ])
+    await waitFor(async () => await stored(NAME) === 31, { timeoutMs: 30_000 })
+    const { page, problems } = await open('/projects/1/schemas')
+    await page.getByRole('link', { name: 'New schema' }).click()
+    await page.getByLabel('Name of the event').fill(NAME)
+    await page.getByRole('button', { name: 'Infer a draft' }).click()
+    await page.getByText('Inferred from 31 events').waitFor()
+    const editor = page.getByLabel('JSON Schema of the properties')
+    t.match(JSON.parse(await editor.inputValue()), { type: 'object', required: ['plan'], properties: { plan: { type: 'string' }, seats: { type: 'integer' } } })
+    t.same(await findBarriers(page), [], 'a new schema')
+
+    await editor.fill('{\n  "required": ["plan", "seats"],\n  "properties": { "plan": { "pattern": "(" } }\n}')
+    await page.getByRole('button', { name: 'Store the first version' }).click()
+    const wrong = page.getByRole('alert')
+    await wrong.getByText('properties › plan › pattern').waitFor()
+    await wrong.getByRole('button', { name: 'Go to line 3' }).click()
+    t.equal(await editor.evaluate((area: any) => area.value.slice(area.selectionStart, area.selectionEnd)), '"("', 'it leads to the place')
+    await editor.fill('{ "required": ["plan", "seats"], ')
+    await page.getByRole('button', { name: 'Store the first version' }).click()
+    await wrong.getByText('This is not JSON').waitFor()
+    await editor.fill(JSON.stringify({ required: ['plan', 'seats'], properties: { plan: { enum: ['free', 'pro'] } } }, null, 2))
+    await page.getByRole('button', { name: 'Store the first version' }).click()
+    await page.getByRole('heading', { name: NAME, level: 1 }).waitFor()
+    await page.getByText('No version is active').waitFor()
+
+    await page.getByRole('button', { name: 'Check the draft' }).click()
+    await page.getByText('1 of 31 events (3.2 %) do not meet it, and would have been stored and counted.').waitFor()
+    const byProperty = page.getByRole('region', { name: 'By property' })
+    t.match(await byProperty.getByRole('row', { name: /^plan/ }).innerText(), /is none of the values[\s\S]*1 \(3\.2 %\)[\s\S]*<img src=x/)
+    t.match(await byProperty.getByRole('row', { name: /^seats/ }).innerText(), /is missing[\s\S]*no value/)
+    t.match(await page.getByRole('region', { name: 'By SDK' }).getByRole('row', { name: /^node/ }).innerText(), /5\.0\.0\s+1\s+1 \(100 %\)/)
+    t.same(await findBarriers(page), [], 'a prediction')
+
+    await page.getByRole('button', { name: 'Activate …', exact: true }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('radio', { name: /^quarantine/ }).focus()
+    await page.keyboard.press('Space')
+    await dialog.getByText('1 of 31 events (3.2 %) do not meet it, and would have been quarantined.').waitFor()
+    t.same(await findBarriers(page), [], 'the dialog')
+    await dialog.getByRole('button', { name: 'Activate version 1' }).click()
+    await page.getByText('version 1, quarantine').waitFor()
+    await page.getByText('The draft says the same.').waitFor()
+
+    await waitFor(async () => {
+      // Ingest follows within a second.
+      await send(stack, [{ event: NAME, properties: { plan: 'gold', seats: 1 } }])
+      await page.reload()
+      return await page.getByRole('link', { name: /dead letters of order paid/ }).isVisible().catch(() => false) ||
+        await page.getByRole('link', { name: /dead letters of order paid/ }).waitFor({ timeout: 1500 }).then(() => true, () => false)
+    }, { timeoutMs: 30_000 })
+    await page.getByRole('link', { name: /dead letters of order paid/ }).click()
+    await page.getByText(`Only of ${NAME}`).waitFor()
+    t.match(await page.getByRole('region', { name: 'Groups of dead letters' }).innerText(), /schema · not_met[\s\S]*enum \/plan/)
+    await page.getByRole('region', { name: 'Groups of dead letters' }).getByRole('link', { name: NAME }).click()
+    await page.getByRole('link', { name: /^\d+$/ }).first().click()
+    await page.getByText('it does not meet the schema of its event').waitFor()
+    await page.getByText('Edit and send as a new event').click()
+    const event = page.getByLabel('The event')
+    await event.fill((await event.inputValue()).replace('gold', 'pro'))
+    await page.getByRole('button', { name: 'Send' }).click()
+    await waitFor(async () => {
+      await page.getByRole('button', { name: 'Ask again' }).click()
+      return await page.getByText('It is stored: analysts find it.').isVisible()
+    })
+    t.notOk(await wasHacked(page))
+    // The browser itself logs each answer above 400: the schema that was wrong.
+    t.same(problems.filter((text) => !/status of 400/.test(text)), [])
+    await page.close()
+  })
+
+  await t.test('a second version is told apart from the active one, and a schema is disabled and deleted', async (t) => {
+    const { page, problems } = await open('/projects/1/schemas')
+    const row = page.getByRole('row', { name: new RegExp(`^${NAME}`) })
+    t.match(await row.innerText(), /version 1, quarantine/)
+    await row.getByRole('link', { name: NAME, exact: true }).click()
+    const editor = page.getByLabel('JSON Schema of the properties')
+    await editor.fill((await editor.inputValue()).replace('"pro"', '"pro", "gold"'))
+    await page.getByText('The draft differs in properties › plan › enum.').waitFor()
+    await page.getByRole('button', { name: 'Store a version' }).click()
+    await page.getByText('The same as version 2.').waitFor()
+    t.equal(await page.getByRole('region', { name: 'Versions' }).locator('tbody tr').count(), 2)
+    await page.getByText('version 1, quarantine').waitFor()
+    await page.getByRole('button', { name: 'To the draft from version 1' }).click()
+    await page.getByText('The draft says the same.').waitFor()
+    t.match(await editor.inputValue(), /"pro"\n/)
+
+    await page.getByRole('button', { name: 'Description and owner …' }).click()
+    await page.getByLabel('Owner: a person or a team').fill(HOSTILE[1]!)
+    await page.keyboard.press('Enter')
+    await page.getByText(HOSTILE[1]!, { exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Disable …' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click()
+    await page.getByText('not enforced').waitFor()
+    t.match(await stack.sql`SELECT owner, version, active_version FROM event_schemas`, [{ owner: HOSTILE[1], version: 2, active_version: null }])
+    t.notOk(await wasHacked(page))
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
+    const { id } = (await stack.sql<{ id: number }[]>`SELECT id FROM event_schemas`)[0]!
+    await checkScreens(t, screens, ['/projects/1/schemas', `/projects/1/schemas/${id}`, '/projects/1/schemas/new'])
+    const { page } = await open(`/projects/1/schemas/${id}`)
+    await page.setViewportSize({ width: 360, height: 800 })
+    await page.getByRole('button', { name: 'Check the draft' }).click()
+    await page.getByRole('region', { name: 'By property' }).waitFor()
+    t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth <= (globalThis as any).innerWidth), 'a prediction fits 360')
+    await page.close()
+  })
+
+  await t.test('a key that may only read is offered no change, and no values of events', async (t) => {
+    const { key } = await createPersonalKey(stack.sql, {
+      email: 'admin@millrace.localhost', label: 'reader', scopes: ['event_definition:read'], projectIds: [1], expiresAt: null
+    })
+    const context = await browser.newContext()
+    const { page } = await openPage(context, stack.url, '/projects/1/schemas')
+    await logIn(page, key)
+    await page.getByRole('link', { name: NAME, exact: true }).click()
+    await page.getByRole('heading', { name: 'Versions' }).waitFor()
+    t.same(await page.locator('main').getByRole('button').allInnerTexts(), [])
+    t.ok(await page.getByLabel('JSON Schema of the properties').getAttribute('readonly') !== null)
+    await page.goto(`${stack.url}/console/projects/1/schemas/99`)
+    await page.getByRole('alert').getByText('Not found', { exact: false }).waitFor()
+    await context.close()
+  })
+
+  await t.test('what cannot be asked is told, and what is known stays', async (t) => {
+    const { page } = await open('/projects/1/schemas')
+    await page.getByRole('link', { name: NAME, exact: true }).click()
+    await page.getByRole('button', { name: 'Check the draft' }).waitFor()
+    await page.route('**/check/', async (route) => { await route.abort() })
+    await page.getByRole('button', { name: 'Check the draft' }).click()
+    await page.getByRole('alert').getByText('Millrace does not answer').waitFor()
+    await page.unroute('**/check/')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('do not meet it, and would').waitFor()
+
+    const asked = Promise.withResolvers<undefined>()
+    await page.route('**/check/', async (route) => {
+      await asked.promise
+      await route.continue()
+    })
+    await page.getByRole('button', { name: 'Check the draft' }).click()
+    await page.getByText('Counting events …').waitFor()
+    await page.getByLabel('JSON Schema of the properties').fill('{}')
+    asked.resolve(undefined)
+    await page.getByRole('button', { name: 'Check the draft' }).waitFor()
+    t.equal(await page.getByRole('region', { name: 'By property' }).count(), 0, 'what a check found is of the draft that is shown')
+    await page.unroute('**/check/')
+    await page.getByRole('button', { name: 'Check the draft' }).click()
+    await page.getByText(/^All \d+ events meet it\.$/).waitFor()
+
+    await page.getByRole('button', { name: 'Delete …' }).click()
+    await page.getByLabel('Type delete').fill('delete')
+    await page.keyboard.press('Enter')
+    await page.getByText('No event has a schema yet').waitFor()
+    await page.close()
+  })
+})
