@@ -56,7 +56,7 @@ t.test('the entrance of the console', async (t) => {
     const { page } = await openPage(context, stack.url, '')
     await logIn(page, key)
     await page.getByRole('heading', { name: 'Events', level: 1 }).waitFor()
-    t.same(await page.getByRole('navigation').getByRole('link').allInnerTexts(), ['Events', 'Schemas'])
+    t.same(await page.getByRole('navigation').getByRole('link').allInnerTexts(), ['Events', 'Schemas', 'Rules'])
     t.equal(await page.getByRole('button', { name: /tags/i }).count(), 0)
     await page.goto(`${stack.url}/console/health`)
     await page.getByText('There is no such page, or your key may not see it.').waitFor()

@@ -1,0 +1,192 @@
+/** Rules as the API answers them, and as sentences. A draft may be anything, so nothing here trusts its shape. */
+import { describeFilter } from '../flags/flag-filters.ts'
+import { formatCount } from '../format.ts'
+
+/** What makes a version of a rule. */
+export interface RuleContent {
+  /** Null: every event. */
+  condition: unknown
+  actions: unknown
+  tests: unknown
+}
+
+export interface EventRule extends RuleContent {
+  id: number
+  name: string
+  description: string
+  position: number
+  version: number
+  active_version: number | null
+  updated_at: string
+}
+
+export interface RuleVersion extends RuleContent {
+  version: number
+  created_by: { email: string } | null
+  created_at: string
+}
+
+/** What a rule did with the events of some days. */
+export interface RuleCounts { rule: number, dropped: number, sampled: number, changed: number }
+
+export interface RulePrediction {
+  events: number
+  matched: number
+  dropped: number
+  sampled: number
+  changed: number
+  without_address: number
+  complete: boolean
+  names: { event: string, events: number, matched: number }[]
+  libs: { lib: string, lib_version: string, events: number, matched: number }[]
+  samples: { uuid: string, event: string }[]
+}
+
+/** An event that shows what a rule is meant to do, in words. */
+export interface DescribedTest {
+  name: string
+  event: string
+  expected: string
+}
+
+/** What an editor shows of a rule or of one of its versions. */
+export function contentOf ({ condition, actions, tests }: RuleContent): RuleContent {
+  return { condition, actions, tests }
+}
+
+/** The fields of a draft, and nothing else: other fields of a rule are changed elsewhere. */
+const FIELDS = ['condition', 'actions', 'tests']
+
+/** A draft as the API takes it, or why it does not. */
+export function readContent (
+  value: unknown
+): { content: RuleContent, error?: undefined } | { error: { message: string, attr: string | null } } {
+  if (!isFields(value)) return { error: { message: 'A rule is an object with condition, actions and tests.', attr: null } }
+  const unknown = Object.keys(value).find((name) => !FIELDS.includes(name))
+  if (unknown !== undefined) return { error: { message: 'Only condition, actions and tests stand here.', attr: unknown } }
+  if (!Array.isArray(value['actions'])) return { error: { message: 'A rule needs a list of actions.', attr: 'actions' } }
+  // What is left out would stay as it is in the newest version.
+  return { content: { condition: value['condition'] ?? null, actions: value['actions'], tests: value['tests'] ?? [] } }
+}
+
+/** Whether an error of the API is about the draft. */
+export function isOfContent (attr: string | null): boolean {
+  return FIELDS.includes(attr?.split('__')[0] ?? '')
+}
+
+/** `When the event is "paid" and plan is "free": drop it.` */
+export function describeRule ({ condition, actions }: Partial<RuleContent>): string {
+  const when = condition == null ? 'Every event' : `When ${describeCondition(condition)}`
+  return `${when}: ${describeActions(actions)}.`
+}
+
+/** `on, version 2`. */
+export function describeState ({ active_version: active }: Pick<EventRule, 'active_version'>): string {
+  return active === null ? 'off' : `on, version ${active}`
+}
+
+/** The subject of a comparison by its type; of a property it is its key. */
+const SUBJECTS: Record<string, string> = {
+  event: 'the event', distinct_id: 'the distinct id', sdk: 'the SDK', sdk_version: 'the version of the SDK', ip: 'the address'
+}
+
+/** `the event is "paid" and (plan is "free" or plan is not set)`. */
+export function describeCondition (condition: unknown): string {
+  return describe(condition, true)
+}
+
+function describe (condition: unknown, isOutermost: boolean): string {
+  if (!isFields(condition)) return UNREADABLE
+  const { values, type, negation } = condition
+  if (!Array.isArray(values)) {
+    const comparison = describeComparison(condition)
+    return negation === true ? `not (${comparison})` : comparison
+  }
+  const [first, ...others] = values.map((each) => describe(each, false))
+  if (first === undefined) return UNREADABLE
+  const members = [first, ...others].join(type === 'OR' ? ' or ' : ' and ')
+  if (negation === true) return `not (${members})`
+  return isOutermost || others.length === 0 ? members : `(${members})`
+}
+
+function describeComparison ({ type, key, operator, value }: Record<string, unknown>): string {
+  const subject = type === 'property' ? String(key) : SUBJECTS[String(type)] ?? UNREADABLE
+  if (type === 'ip') return `${subject} is in ${(Array.isArray(value) ? value : [value]).map(String).join(' or ')}`
+  return describeFilter({ key: subject, operator: typeof operator === 'string' ? operator : 'exact', value })
+}
+
+/** `hash email and remove phone`. */
+export function describeActions (actions: unknown): string {
+  if (!Array.isArray(actions) || actions.length === 0) return UNREADABLE
+  return actions.map(describeAction).join(' and ')
+}
+
+function describeAction (action: unknown): string {
+  if (!isFields(action)) return UNREADABLE
+  const { type, property, value, rate } = action
+  switch (type) {
+    case 'drop': return 'drop it'
+    case 'sample': return `store it for ${Number((Number(rate) * 100).toPrecision(6))} % of all distinct ids`
+    case 'remove_property': return `remove ${String(property)}`
+    case 'hash_property': return `hash ${String(property)}`
+    case 'set_property': return `set ${String(property)} to ${JSON.stringify(value) ?? 'nothing'}`
+    case 'truncate_ip': return 'cut its address to the network'
+    default: return String(type)
+  }
+}
+
+/** The tests of a rule, in words; those of a draft that are none are left out. */
+export function describeTests (tests: unknown): DescribedTest[] {
+  if (!Array.isArray(tests)) return []
+  return tests.filter(isFields).map(({ name, event, matches, properties }, index) => ({
+    name: typeof name === 'string' && name !== '' ? name : `test ${index + 1}`,
+    event: JSON.stringify(event) ?? '',
+    expected: `${matches === true ? 'does something' : 'does nothing'}${isFields(properties) ? `; afterwards ${JSON.stringify(properties)}` : ''}`
+  }))
+}
+
+/** Which test an error of the API is about, such as `tests__1__matches`; undefined: about something else. */
+export function testOf (attr: string | null): number | undefined {
+  const found = /^tests__(\d+)(?:__|$)/.exec(attr ?? '')
+  return found === null ? undefined : Number(found[1])
+}
+
+/** What a rule would have done, in a sentence. */
+export function describePrediction ({ events, matched, dropped, sampled, changed, complete }: RulePrediction): string {
+  if (matched === 0) return `It would have done nothing with the ${formatCount(events)} ${complete ? '' : 'newest '}events that it may be about.`
+  const fates = [[dropped, 'dropped'], [sampled, 'left out of the sample'], [changed, 'changed']] as const
+  const done = fates.filter(([count]) => count > 0).map(([count, fate]) => `${formatCount(count)} ${fate}`)
+  return `${formatCount(matched)} of ${formatCount(events)} ${complete ? '' : 'newest '}events pass: ${done.length === 0 ? 'all are stored as they are' : done.join(', ')}.`
+}
+
+/** Positions have a gap of so much when they are given anew. */
+const STEP = 10
+const LAST_POSITION = 1_000_000
+
+/** A rule and where it runs. */
+type Placed = Pick<EventRule, 'id' | 'position'>
+
+/**
+ * What has to be changed so that a rule runs one place earlier or later: as few positions as possible.
+ *
+ * @param rules  All of a project, in order.
+ */
+export function planMove (rules: readonly Placed[], from: number, by: -1 | 1): Placed[] {
+  const to = from + by
+  const moved = rules[from]
+  if (moved === undefined || rules[to] === undefined) return []
+  const order = rules.filter((_, index) => index !== from)
+  order.splice(to, 0, moved)
+  const before = order[to - 1]?.position ?? -1
+  const after = order[to + 1]?.position ?? Math.min(LAST_POSITION + 1, before + 2 * STEP)
+  // Between its neighbours there may be room; rules of one position run by their age, so it needs one of its own.
+  if (after - before > 1) return [{ id: moved.id, position: Math.floor((before + after) / 2) }]
+  return order.map(({ id, position: old }, index) => ({ id, old, position: (index + 1) * STEP }))
+    .flatMap(({ id, old, position }) => position === old ? [] : [{ id, position }])
+}
+
+const UNREADABLE = '…'
+
+function isFields (value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

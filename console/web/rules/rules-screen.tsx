@@ -1,0 +1,112 @@
+import { useState } from 'preact/hooks'
+import { useAttempt } from '../confirm.tsx'
+import { formatCount, showText } from '../format.ts'
+import { type Loaded, useLoaded } from '../load.ts'
+import { linkTo, path, projectId, query, setQuery } from '../router.ts'
+import { may } from '../session.ts'
+import { Empty, Failed, Show } from '../states.tsx'
+import { describeRule, describeState, type EventRule, planMove, type RuleCounts } from './event-rules.ts'
+import { NewRule } from './new-rule.tsx'
+import { RuleDetail } from './rule-detail.tsx'
+import { changeRule, fetchCounts, listRules } from './rule-requests.ts'
+
+const DAYS = [1, 7, 30, 90]
+
+/** What is kept out or changed before it is stored: all rules in their order, one of them (`/<id>`), and a new one (`/new`). */
+export function RulesScreen () {
+  const id = path.value[3]
+  if (id === 'new' && may('event_definition:write')) return <NewRule />
+  if (id !== undefined) return <RuleDetail key={id} id={id} />
+  return <RuleList />
+}
+
+function RuleList () {
+  const days = Number(query.value.get('days') ?? 7)
+  const rules = useLoaded(`rules ${projectId.value}`, listRules)
+  const counts = useLoaded(`rule counts ${projectId.value} ${days}`, async (signal) => await fetchCounts(days, signal))
+  return (
+    <section>
+      <h1>Rules</h1>
+      <p class='hint'>What is kept out, sampled or changed before it is stored. They run in this order, each on what those before have left.</p>
+      <div class='toolbar'>
+        <label>
+          Counts of{' '}
+          <select value={String(days)} onChange={(event) => setQuery({ days: event.currentTarget.value })}>
+            {DAYS.map((each) => <option key={each} value={String(each)}>{each === 1 ? 'the last day' : `${each} days`}</option>)}
+          </select>
+        </label>
+        {may('event_definition:write') && <a {...linkTo(`/projects/${projectId.value}/rules/new`)}>New rule</a>}
+      </div>
+      {counts.error !== undefined && <Failed error={counts.error} onRetry={counts.reload} />}
+      <Show of={rules} what='Rules'>
+        {(value) => value.length === 0
+          ? <Empty><p>There are no rules yet: whatever is sent is stored as it is.</p></Empty>
+          : <RuleTable rules={value} counts={counts} onMoved={rules.reload} />}
+      </Show>
+    </section>
+  )
+}
+
+interface RuleTableProps {
+  rules: readonly EventRule[]
+  counts: Loaded<ReadonlyMap<number, RuleCounts>>
+  onMoved: () => void
+}
+
+function RuleTable ({ rules, counts, onMoved }: RuleTableProps) {
+  const mayWrite = may('event_definition:write')
+  const [moved, setMoved] = useState('')
+  const { isBusy, error, attempt } = useAttempt()
+  const move = async (from: number, by: -1 | 1): Promise<void> => {
+    await attempt(async () => {
+      for (const { id, position } of planMove(rules, from, by)) await changeRule(id, { position })
+      setMoved(`${showText(rules[from]!.name, 60)} runs ${by === 1 ? 'later' : 'earlier'} now: place ${from + by + 1} of ${rules.length}.`)
+    })
+    // Also after a failure: some may have moved.
+    onMoved()
+  }
+  const countOf = (id: number, what: 'dropped' | 'sampled' | 'changed'): string =>
+    formatCount(counts.value === undefined ? undefined : counts.value.get(id)?.[what] ?? 0)
+  return (
+    <>
+      {error !== undefined && <Failed error={error} onRetry={onMoved} />}
+      <p class='hidden' role='status'>{moved}</p>
+      <div class='scroll' role='region' aria-label='Rules' tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              <th scope='col' class='number'>Place</th><th scope='col'>Rule</th><th scope='col'>On</th><th scope='col' class='number'>Dropped</th>
+              <th scope='col' class='number'>Sampled out</th><th scope='col' class='number'>Changed</th>{mayWrite && <th scope='col'><span class='hidden'>Order</span></th>}
+            </tr>
+          </thead>
+          <tbody>
+            {rules.map((rule, index) => (
+              <tr key={rule.id} class={rule.active_version === null ? 'gone' : ''}>
+                <td class='number'>{index + 1}</td>
+                <td class='wide'>
+                  <a {...linkTo(`/projects/${projectId.value}/rules/${rule.id}`)}>{showText(rule.name, 100)}</a>
+                  <div class='hint'>{showText(describeRule(rule), 300)}</div>
+                </td>
+                <td>{describeState(rule)}</td>
+                <td class='number'>{countOf(rule.id, 'dropped')}</td>
+                <td class='number'>{countOf(rule.id, 'sampled')}</td>
+                <td class='number'>{countOf(rule.id, 'changed')}</td>
+                {mayWrite && (
+                  <td>
+                    <Move label={`Run ${showText(rule.name, 60)} earlier`} sign='↑' isOff={isBusy || index === 0} onMove={() => { void move(index, -1) }} />{' '}
+                    <Move label={`Run ${showText(rule.name, 60)} later`} sign='↓' isOff={isBusy || index === rules.length - 1} onMove={() => { void move(index, 1) }} />
+                  </td>
+                )}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  )
+}
+
+/** Stays in the order of the keyboard also where it does nothing, so that the focus is not lost on the way. */
+function Move ({ label, sign, isOff, onMove }: { label: string, sign: string, isOff: boolean, onMove: () => void }) {
+  return <button type='button' aria-label={label} aria-disabled={isOff} onClick={() => { if (!isOff) onMove() }}>{sign}</button>
+}

@@ -1,0 +1,162 @@
+/** Rules in the console: written with tests, checked by stored events, activated, counted and put in another order. */
+import t from 'tap'
+import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { checkScreens, findBarriers, HOSTILE, logIn, openConsole, openPage, send, wasHacked } from './open-console.ts'
+
+/** A rule whose second test says otherwise than it does. */
+const WRONG = {
+  condition: { type: 'AND', values: [{ type: 'event', value: 'order paid' }, { type: 'property', key: 'email', operator: 'ends_with', value: '@example.com' }] },
+  actions: [{ type: 'drop' }],
+  tests: [
+    { name: 'ours', event: { event: 'order paid', properties: { email: 'qa@example.com' } }, matches: true },
+    { name: HOSTILE[0], event: { event: 'order paid', properties: { email: 'ann@example.org' } }, matches: true }
+  ]
+}
+const RIGHT = { ...WRONG, tests: [WRONG.tests[0], { ...WRONG.tests[1], matches: false }] }
+
+t.test('rules in the console', async (t) => {
+  const screens = await openConsole(t)
+  const { stack, browser, open } = screens
+  const stored = async (): Promise<number> => Number((await stack.select<{ n: string }>('SELECT count() AS n FROM events'))[0]!.n)
+
+  await t.test('a rule is written, its tests are tried, it is checked, activated and counted', async (t) => {
+    await send(stack, [
+      ...Array.from({ length: 5 }, (_, index) => ({ event: 'order paid', properties: { email: `qa${index}@example.com`, $lib: 'web', $lib_version: '1.2.3' } })),
+      { event: 'order paid', properties: { email: 'ann@example.org' } }, { event: 'other' }
+    ])
+    await waitFor(async () => await stored() === 7, { timeoutMs: 30_000 })
+    const { page, problems } = await open('/projects/1/rules')
+    await page.getByText('There are no rules yet').waitFor()
+    t.same(await findBarriers(page), [])
+    await page.getByRole('link', { name: 'New rule' }).click()
+    await page.getByLabel('Name, as receipts show it').fill('no test orders')
+    const editor = page.getByLabel('Condition, actions and tests')
+    await editor.fill('{ "actions": [{ "type": "drop" }], "active_version": 1 }')
+    await page.getByRole('button', { name: 'Store the rule' }).click()
+    await page.getByRole('alert').getByText('Only condition, actions and tests stand here.').waitFor()
+    await editor.fill(JSON.stringify(WRONG, null, 2))
+    await page.getByText('When the event is "order paid" and email ends with "@example.com": drop it.').waitFor()
+    await page.getByRole('button', { name: 'Store the rule' }).click()
+    await page.getByRole('alert').getByText('The rule does nothing with this event.').waitFor()
+    t.same(await stack.sql`SELECT name FROM event_rules`, [], 'it is not stored')
+    await page.getByRole('button', { name: /^Go to line/ }).click()
+    t.equal(await editor.evaluate((area: any) => area.value.slice(area.selectionStart, area.selectionEnd)), 'true')
+    await page.keyboard.type('false')
+    await page.getByRole('button', { name: 'Store the rule' }).click()
+    await page.getByRole('heading', { name: 'no test orders', level: 1 }).waitFor()
+    const tests = page.getByRole('region', { name: 'Tests' })
+    t.same((await tests.locator('tbody tr').allInnerTexts()).map((row) => row.split('\t').slice(0, 3).map((cell) => cell.trim())),
+      [['ours', 'passes', 'does something'], [HOSTILE[0], 'passes', 'does nothing']])
+
+    await page.getByRole('button', { name: 'Check the draft' }).click()
+    await page.getByText('5 of 6 events pass: 5 dropped.').waitFor()
+    t.match(await page.getByRole('region', { name: 'By event' }).innerText(), /order paid\s+6\s+5/)
+    t.match(await page.getByRole('region', { name: 'By SDK' }).innerText(), /web\s+1\.2\.3\s+5\s+5/)
+    t.equal(await page.getByRole('link', { name: /^order paid …[\da-f]{8}$/ }).count(), 5, 'samples lead to their receipts')
+    t.same(await findBarriers(page), [], 'a prediction')
+
+    await page.getByRole('button', { name: 'Activate …', exact: true }).focus()
+    await page.keyboard.press('Enter')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('5 of 6 events pass: 5 dropped.').waitFor()
+    await dialog.getByRole('button', { name: 'Activate version 1' }).click()
+    await page.getByText('on, version 1: When the event is').waitFor()
+    await waitFor(async () => {
+      // Ingest follows within a second, and counts within some more.
+      await send(stack, [{ event: 'order paid', properties: { email: 'late@example.com' } }])
+      await page.reload()
+      await page.getByText(/[1-9]\d* dropped, 0 sampled out, 0 changed/).waitFor({ timeout: 2000 })
+      return true
+    }, { timeoutMs: 40_000 })
+    t.notOk(await wasHacked(page))
+    // The browser itself logs each answer above 400: the rule whose test failed.
+    t.same(problems.filter((text) => !/status of 400/.test(text)), [])
+    await page.close()
+  })
+
+  await t.test('a draft is told apart from what is enforced, and its failing test from the others', async (t) => {
+    const { page, problems } = await open('/projects/1/rules')
+    await page.getByRole('link', { name: 'no test orders' }).click()
+    const editor = page.getByLabel('Condition, actions and tests')
+    await editor.fill(JSON.stringify({ ...RIGHT, actions: [{ type: 'hash_property', property: 'email' }] }, null, 2))
+    await page.getByText('The draft differs in actions.').waitFor()
+    await page.getByRole('region', { name: 'Tests' }).getByText('not tried yet').first().waitFor()
+    await page.getByRole('button', { name: 'Check the draft' }).click()
+    await page.getByText('5 of 6 events pass: 5 changed.').waitFor()
+    await page.getByRole('region', { name: 'Tests' }).getByText('passes').nth(1).waitFor()
+    await editor.fill(JSON.stringify(WRONG, null, 2))
+    await page.getByRole('button', { name: 'Check the draft' }).click()
+    await page.getByText('fails: The rule does nothing with this event.').waitFor()
+    await page.getByRole('region', { name: 'Tests' }).getByText('passes').waitFor()
+    t.same(await findBarriers(page), [], 'a failing test')
+    await page.getByRole('button', { name: 'To the draft from version 1' }).click()
+    await page.getByText('The draft says the same.').waitFor()
+    await page.getByRole('button', { name: 'Disable …' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click()
+    await page.getByText('No version is active: the rule does nothing.').waitFor()
+    t.same(problems.filter((text) => !/status of 400/.test(text)), [])
+    await page.close()
+  })
+
+  await t.test('rules change their order by the keyboard, and the order is told', async (t) => {
+    for (const name of ['second', 'third']) {
+      const answer = await fetch(`${stack.url}/api/projects/1/rules/`, {
+        method: 'POST', headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ name, actions: [{ type: 'sample', rate: 0.5 }] })
+      })
+      t.equal(answer.status, 201)
+    }
+    const { page, problems } = await open('/projects/1/rules')
+    const names = async (): Promise<string[]> => await page.getByRole('region', { name: 'Rules' }).getByRole('link').allInnerTexts()
+    await page.getByRole('link', { name: 'third' }).waitFor()
+    t.same(await names(), ['no test orders', 'second', 'third'])
+    await page.getByRole('button', { name: 'Run third earlier' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByText('third runs earlier now: place 2 of 3.').waitFor()
+    await waitFor(async () => (await names()).join() === 'no test orders,third,second')
+    await page.keyboard.press('Enter')
+    await waitFor(async () => (await names()).join() === 'third,no test orders,second')
+    await page.getByRole('button', { name: 'Run third later' }).click()
+    await waitFor(async () => (await names()).join() === 'no test orders,third,second')
+    t.same((await stack.sql<{ name: string }[]>`SELECT name FROM event_rules ORDER BY position, id`).map(({ name }) => name), ['no test orders', 'third', 'second'])
+    t.match(await page.getByRole('row', { name: /no test orders/ }).innerText(), /off\s+[1-9]/, 'what it dropped is still counted')
+    t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
+    const [rule] = await stack.sql<{ id: number }[]>`SELECT id FROM event_rules ORDER BY id`
+    await checkScreens(t, screens, ['/projects/1/rules', `/projects/1/rules/${rule!.id}`, '/projects/1/rules/new'])
+    const { page } = await open(`/projects/1/rules/${rule!.id}`)
+    await page.setViewportSize({ width: 360, height: 800 })
+    await page.getByRole('button', { name: 'Check the draft' }).click()
+    await page.getByRole('region', { name: 'By event' }).waitFor()
+    t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth <= (globalThis as any).innerWidth), 'a prediction fits 360')
+    await page.close()
+  })
+
+  await t.test('a key that may only read is offered no change, and a rule is deleted after a word is typed', async (t) => {
+    const { key } = await createPersonalKey(stack.sql, {
+      email: 'admin@millrace.localhost', label: 'reader', scopes: ['event_definition:read'], projectIds: [1], expiresAt: null
+    })
+    const context = await browser.newContext()
+    const { page: reader } = await openPage(context, stack.url, '/projects/1/rules')
+    await logIn(reader, key)
+    await reader.getByRole('link', { name: 'second' }).waitFor()
+    t.same(await reader.locator('main').getByRole('button').allInnerTexts(), [])
+    await reader.getByRole('link', { name: 'second' }).click()
+    await reader.getByRole('heading', { name: 'Versions' }).waitFor()
+    t.same(await reader.locator('main').getByRole('button').allInnerTexts(), [])
+    await context.close()
+
+    const { page } = await open('/projects/1/rules')
+    await page.getByRole('link', { name: 'second' }).click()
+    await page.getByRole('button', { name: 'Delete …' }).click()
+    t.ok(await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).isDisabled())
+    await page.getByLabel('Type delete').fill('delete')
+    await page.keyboard.press('Enter')
+    await waitFor(async () => await page.getByRole('link', { name: 'third' }).isVisible() && await page.getByRole('link', { name: 'second' }).count() === 0)
+    await page.close()
+  })
+})
