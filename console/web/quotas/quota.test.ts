@@ -1,0 +1,45 @@
+import t from 'tap'
+import { buildBars, changesOf, describeBeyond, describeDay, describeLimits, describeMonth, fieldsOf, type Quota } from './quota.ts'
+
+const QUOTA: Quota = {
+  events_per_second: 500,
+  burst: 5000,
+  events_per_month: 20_000_000,
+  beyond: 'sample',
+  sample_rate: 0.07,
+  updated_at: '2026-11-22T10:00:00.000Z',
+  month: { begin: '2026-11-01T00:00:00.000Z', events: 19_999_999, counted_through: '2026-11-22T10:00:05.000Z', exceeded: false }
+}
+const NO_LIMITS = { events_per_second: null, burst: null, events_per_month: null }
+const NONE: Quota = { ...QUOTA, ...NO_LIMITS, updated_at: null, month: null }
+
+t.test('limits, and what happens beyond them, are told in words', async (t) => {
+  t.equal(describeLimits(QUOTA), '500 events a second and 5,000 at once, by each ingest process; 20,000,000 events a calendar month (UTC)')
+  t.equal(describeLimits(NONE), 'none: whatever is sent is taken')
+  t.match(describeBeyond(QUOTA), /^requests are answered with 200; events of 7 % of all distinct ids are stored, with the weight 14\.29$/)
+  t.match(describeBeyond({ ...QUOTA, beyond: 'reject' }), /429/)
+  t.equal(describeMonth(QUOTA), '19,999,999 of 20,000,000 (99.9 %); counted through 2026-11-22 10:00:05 UTC', 'not 100 % before it is all')
+  t.match(describeMonth({ ...QUOTA, month: { ...QUOTA.month!, events: 30_000_000, exceeded: true } }), /\(150 %\), exceeded/)
+  t.match(describeMonth({ ...QUOTA, month: null }), /not measured yet/)
+  t.equal(describeMonth(NONE), null)
+})
+
+t.test('only what was touched is changed', async (t) => {
+  const fields = fieldsOf(QUOTA)
+  t.same(fields, { perSecond: '500', burst: '5000', perMonth: '20000000', beyond: 'sample', samplePercent: '7' })
+  t.same(changesOf(fields, fields), {})
+  t.same(changesOf(fields, { ...fields, perSecond: '600' }), { events_per_second: 600 }, 'its burst follows')
+  t.same(changesOf(fields, { ...fields, burst: ' ', perMonth: '', beyond: 'reject', samplePercent: '12.5' }),
+    { burst: null, events_per_month: null, beyond: 'reject', sample_rate: 0.125 })
+  t.same(fieldsOf(NONE).perSecond, '')
+})
+
+t.test('days become bars, oldest first, that share one height', async (t) => {
+  const day = { day: '2026-11-22', events: 60, duplicates: 9, dead_lettered: 10, dropped: 30, quota_sampled: 0, refused_requests: 2 }
+  const { bars, most } = buildBars([day, { ...day, day: '2026-11-21', events: 10, dead_lettered: 0, dropped: 0, refused_requests: 0 }])
+
+  t.equal(most, 100)
+  t.same(bars.map(({ day: of, stored, lost }) => [of, stored, lost]), [['2026-11-21', 0.1, 0], ['2026-11-22', 0.6, 0.4]])
+  t.equal(describeDay(day), '2026-11-22: 60 stored, 30 dropped, 10 dead letters, 2 requests refused')
+  t.same(buildBars([]), { bars: [], most: 1 })
+})

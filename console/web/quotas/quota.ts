@@ -1,0 +1,105 @@
+/** The quota of a project and its usage as the API answers them, and in words. */
+import { formatCount, formatTime } from '../format.ts'
+
+export interface Quota {
+  /** Events a second, of each ingest process; null: no limit. */
+  events_per_second: number | null
+  burst: number | null
+  events_per_month: number | null
+  beyond: 'reject' | 'sample'
+  sample_rate: number
+  /** Null: the project has no quota. */
+  updated_at: string | null
+  month: { begin: string, events: number, counted_through: string, exceeded: boolean } | null
+}
+
+export interface UsageDay {
+  day: string
+  events: number
+  duplicates: number
+  dead_lettered: number
+  dropped: number
+  quota_sampled: number
+  refused_requests: number
+}
+
+export interface Usage { from: string, to: string, events: number, results: UsageDay[] }
+
+/** What somebody writes: a share in percent, and empty for no limit. */
+export interface QuotaFields { perSecond: string, burst: string, perMonth: string, beyond: Quota['beyond'], samplePercent: string }
+
+/** `500 events a second and 5,000 at once, 20,000,000 a month`. */
+export function describeLimits ({ events_per_second: second, burst, events_per_month: month }: Quota): string {
+  const limits = [
+    second === null ? null : `${formatCount(second)} events a second and ${formatCount(burst)} at once, by each ingest process`,
+    month === null ? null : `${formatCount(month)} events a calendar month (UTC)`
+  ].filter((limit) => limit !== null)
+  return limits.length === 0 ? 'none: whatever is sent is taken' : limits.join('; ')
+}
+
+/** What becomes of events beyond the quota, and who notices. */
+export function describeBeyond ({ beyond, sample_rate: rate }: Pick<Quota, 'beyond' | 'sample_rate'>): string {
+  return beyond === 'reject'
+    ? 'whole requests are answered with 429; SDKs that do not try again lose their events'
+    : `requests are answered with 200; events of ${formatPercent(rate)} of all distinct ids are stored, with the weight ${Number((1 / rate).toPrecision(4))}`
+}
+
+/** How far the month is; null: nothing is known of it, or it has no limit. */
+export function describeMonth ({ events_per_month: limit, month }: Quota): string | null {
+  if (limit === null) return null
+  if (month === null) return 'not measured yet: the pipeline does so within 15 seconds'
+  const share = Math.floor(month.events / limit * 1000) / 10
+  return `${formatCount(month.events)} of ${formatCount(limit)} (${share} %)${month.exceeded ? ', exceeded' : ''}; counted through ${formatTime(month.counted_through)} UTC`
+}
+
+export function fieldsOf (quota: Quota): QuotaFields {
+  const text = (value: number | null): string => value === null ? '' : String(value)
+  return {
+    perSecond: text(quota.events_per_second),
+    burst: text(quota.burst),
+    perMonth: text(quota.events_per_month),
+    beyond: quota.beyond,
+    samplePercent: String(Number((quota.sample_rate * 100).toPrecision(6)))
+  }
+}
+
+/** The field of the form by the field of the API, for an error that names it. */
+export const FIELD_NAMES: Record<keyof QuotaFields, string> = {
+  perSecond: 'events_per_second', burst: 'burst', perMonth: 'events_per_month', beyond: 'beyond', samplePercent: 'sample_rate'
+}
+
+/** What of a quota is to be changed: only fields that were touched, so that a limit a second takes its burst along. */
+export function changesOf (before: QuotaFields, now: QuotaFields): Record<string, number | string | null> {
+  const changes: Record<string, number | string | null> = {}
+  for (const name of Object.keys(FIELD_NAMES) as (keyof QuotaFields)[]) {
+    if (now[name] === before[name]) continue
+    changes[FIELD_NAMES[name]] = name === 'beyond'
+      ? now.beyond
+      : now[name].trim() === '' ? null : name === 'samplePercent' ? Number((Number(now[name]) / 100).toPrecision(8)) : Number(now[name])
+  }
+  return changes
+}
+
+/** A bar of the chart: shares of its height, from the bottom. */
+export interface UsageBar { day: string, stored: number, lost: number, label: string }
+
+/** The bars of a chart, oldest day first, and what the highest one counts. */
+export function buildBars (days: readonly UsageDay[]): { bars: UsageBar[], most: number } {
+  const most = Math.max(1, ...days.map(({ events, dropped, dead_lettered: dead }) => events + dropped + dead))
+  const bars = days.toReversed().map((day) => ({
+    day: day.day, stored: day.events / most, lost: (day.dropped + day.dead_lettered) / most, label: describeDay(day)
+  }))
+  return { bars, most }
+}
+
+/** `2026-11-22: 1,200 stored, 30 dropped`. */
+export function describeDay ({ day, events, ...lost }: UsageDay): string {
+  const others = [
+    [lost.dropped, 'dropped'], [lost.dead_lettered, 'dead letters'], [lost.refused_requests, 'requests refused']
+  ] as const
+  return [`${day}: ${formatCount(events)} stored`, ...others.filter(([count]) => count > 0).map(([count, what]) => `${formatCount(count)} ${what}`)].join(', ')
+}
+
+function formatPercent (share: number): string {
+  return `${Number((share * 100).toPrecision(6))} %`
+}

@@ -1,0 +1,80 @@
+/** Usage and quotas in the console: what was sent by day, a quota set by keyboard, and what it refuses. */
+import t from 'tap'
+import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { checkScreens, findBarriers, logIn, openConsole, openPage, send } from './open-console.ts'
+
+t.test('usage and quotas in the console', async (t) => {
+  const screens = await openConsole(t)
+  const { stack, browser, open } = screens
+
+  await t.test('usage is shown by day, and a quota is set, changed and removed with the keyboard', async (t) => {
+    const { page, problems } = await open('/projects/1/usage')
+    await page.getByText('none: whatever is sent is taken').waitFor()
+    await page.getByRole('img', { name: '0 events in 30 days, at most 1 on a day' }).waitFor()
+    await send(stack, Array.from({ length: 12 }, (_, index) => ({ event: 'paid', properties: { index } })))
+    const today = new Date().toISOString().slice(0, 10)
+    const row = page.getByRole('region', { name: 'Usage by day' }).getByRole('row', { name: new RegExp(`^${today}`) })
+    await waitFor(async () => {
+      await page.reload()
+      return /^\S+\s+12\s/.test(await row.innerText({ timeout: 2000 }))
+    }, { timeoutMs: 60_000 })
+    await page.getByRole('img', { name: '12 events in 30 days, at most 12 on a day' }).waitFor()
+
+    await page.getByRole('button', { name: 'Set a quota …' }).focus()
+    await page.keyboard.press('Enter')
+    await page.locator('dialog input:focus').waitFor()
+    await page.keyboard.type('50')
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Tab')
+    await page.keyboard.type('1000')
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('ArrowDown')
+    t.same(await findBarriers(page), [], 'the form')
+    await page.getByLabel('Share of all distinct ids').fill('25')
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await page.getByText('50 events a second and 500 at once, by each ingest process; 1,000 events a calendar month (UTC)').waitFor()
+    await page.getByText('events of 25 % of all distinct ids are stored, with the weight 4').waitFor()
+    t.match(await stack.sql`SELECT events_per_second, burst, events_per_month, beyond FROM project_quotas`, [{ events_per_second: 50, burst: 500, beyond: 'sample' }])
+    await page.getByText(/12 of 1,000 \(1\.2 %\); counted through /).waitFor({ timeout: 60_000 })
+
+    await page.getByRole('button', { name: 'Change the quota …' }).click()
+    t.ok(await page.getByRole('button', { name: 'Save' }).isDisabled(), 'nothing is changed')
+    await page.getByLabel('Events a second').fill('')
+    await page.getByLabel('Events at once').fill('7')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('alert').getByText('burst needs events_per_second.').waitFor()
+    await page.getByLabel('Events at once').fill('')
+    await page.getByLabel('Events a calendar month').fill('5')
+    await page.getByRole('radio', { name: /^reject/ }).check()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText(/12 of 5 \(240 %\), exceeded/).waitFor()
+    t.same(await findBarriers(page), [], 'an exceeded month')
+    // Ingest follows within a second; the measure of the month within 15.
+    await waitFor(async () => await send(stack, [{ event: 'too many' }]).then(() => false, (error: Error) => /429/.test(error.message)), { timeoutMs: 60_000 })
+
+    await page.getByRole('button', { name: 'Remove the quota …' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
+    await page.getByText('none: whatever is sent is taken').waitFor()
+    t.same(await stack.sql`SELECT 1 FROM project_quotas`, [])
+    t.same(problems.filter((text) => !/status of 400/.test(text)), [])
+    await page.close()
+  })
+
+  await t.test('a key that may only read sees both and is offered no change', async (t) => {
+    const { key } = await createPersonalKey(stack.sql, {
+      email: 'admin@millrace.localhost', label: 'reader', scopes: ['project:read'], projectIds: [1], expiresAt: null
+    })
+    const context = await browser.newContext()
+    const { page } = await openPage(context, stack.url, '/projects/1/usage')
+    await logIn(page, key)
+    await page.getByRole('region', { name: 'Usage by day' }).waitFor()
+    t.same(await page.locator('main').getByRole('button').allInnerTexts(), [])
+    await context.close()
+  })
+
+  await t.test('the screen is accessible and fits, light and dark, from 360 to 2,560 pixels', async (t) => {
+    await checkScreens(t, screens, ['/projects/1/usage', '/projects/1/usage?days=365'])
+  })
+})
