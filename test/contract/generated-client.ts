@@ -42,7 +42,8 @@ async function lint (folder: string): Promise<string[]> {
   return problems.filter(({ severity }) => severity === 'error').map(({ ruleId, message }) => `${ruleId}: ${message}`)
 }
 
-function compile (file: string): string[] {
+/** What the compiler says against a program, in its strictest setting; none when all is well. */
+export function compile (file: string): string[] {
   const program = ts.createProgram([file], {
     strict: true, noEmit: true, skipLibCheck: true, noUncheckedIndexedAccess: true, allowImportingTsExtensions: true,
     types: [],
