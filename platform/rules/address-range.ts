@@ -25,7 +25,8 @@ export function compileAddressRange (place: Place): IsInRange {
 }
 
 function addRange (ranges: BlockList, place: Place): void {
-  const [, address = '', bits] = /^([\da-f.:]+)(?:\/(\d{1,3}))?$/i.exec(String(place.value)) ?? []
+  const text = typeof place.value === 'string' ? place.value : ''
+  const [, address = '', bits] = /^([\da-f.:]+)(?:\/(\d{1,3}))?$/i.exec(text) ?? []
   const family = isIP(address)
   const most = family === 4 ? 32 : 128
   if (family === 0 || Number(bits ?? most) > most) throw place.error('An address or a range such as 192.0.2.0/24 or 2001:db8::/32 is expected.')

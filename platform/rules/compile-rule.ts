@@ -125,9 +125,14 @@ function compileEdit (action: RuleAction, key: HashKey): Edit | null {
     case 'remove_property': return changeEverywhere(action.property, () => undefined)
     case 'hash_property': return changeEverywhere(action.property, (value) => hashValue(value, key))
     case 'set_property': return (properties) => ({ ...properties, [action.property]: action.value })
-    case 'truncate_ip': return changeEverywhere('$ip', (value) => truncateAddress(String(value)) || undefined)
+    case 'truncate_ip': return changeEverywhere('$ip', truncateSent)
     default: return null
   }
+}
+
+/** What a client sent as its address: no text is none, and not every object can be made one. */
+function truncateSent (value: unknown): string | undefined {
+  return typeof value === 'string' ? truncateAddress(value) || undefined : undefined
 }
 
 /**
