@@ -111,6 +111,8 @@ t.test('refuses what cannot be enforced, and names the place', async (t) => {
     [{ properties: { a: { pattern: `${'(a?)'.repeat(40)}{999}` } } }, /^properties\/a\/pattern: /],
     [{ properties: { a: { pattern: '((((a{1,99}){1,99}){1,99}){1,99})' } } }, /^properties\/a\/pattern: /],
     [{ properties: { a: { pattern: 'a'.repeat(501) } } }, /^properties\/a\/pattern: /],
+    [{ properties: Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`p${n}`, { pattern: '[a-z]+$' }])) }, /^properties\/p\d+\/pattern: All patterns together/],
+    [{ $defs: { a: { pattern: '(a?b){200}' } }, allOf: Array(900).fill({ $ref: '#/$defs/a' }) }, /^allOf\/\d+\/\$ref\/pattern: All patterns together/],
     [JSON.parse('{"properties":{"__proto__":{"type":"string"}}}'), /^properties\/__proto__: /],
     [{ required: ['__proto__'] }, /^required\/0: /],
     [{ required: 'a' }, /^required: /],

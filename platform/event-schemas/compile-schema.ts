@@ -1,4 +1,5 @@
 import { type Checks, compileObject, OBJECT_KEYWORDS } from './compile-object.ts'
+import { createCompilePattern } from './compile-text.ts'
 import { VALUE_KEYWORDS } from './compile-value.ts'
 import { type Check, evaluate, fail, isObject, type Origin, type SchemaFailure } from './evaluation.ts'
 import { type CompileKeyword, type Place, SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
@@ -56,6 +57,7 @@ function stringifySchema (sent: unknown): string {
 function compileRoot (root: Record<string, unknown>): Checks {
   const { $defs, ...schema } = root
   let subschemas = 0
+  const pattern = createCompilePattern()
   /** Names of the definitions that are being compiled: one of them inside itself would never end. */
   const open = new Set<string>()
   if ($defs !== undefined && !isObject($defs)) throw new SchemaError(['$defs'], 'An object of schemas is expected.')
@@ -71,7 +73,8 @@ function compileRoot (root: Record<string, unknown>): Checks {
       at: (...names) => createPlace([...path, ...names]),
       error: (message) => new SchemaError(path, message),
       compile: (subschema) => compile(subschema, createPlace(path)),
-      count: () => subschemas
+      count: () => subschemas,
+      pattern
     }
   }
 

@@ -8,6 +8,14 @@ export const MAX_PATTERN_LENGTH = 500
 /** Instructions of a pattern at most, as the engine counts them: `{1,100}` repeats what it follows a hundred times. */
 export const MAX_PATTERN_SIZE = 2000
 
+/**
+ * What compiling all patterns of a schema or a rule may cost, in instructions: about a microsecond each, and nobody
+ * else is served meanwhile. Each pattern, and each class of Unicode such as `\p{L}`, costs as much as some of them.
+ */
+const MAX_PATTERNS_COST = 20_000
+const COST_OF_PATTERN = 50
+const COST_OF_UNICODE_CLASS = 50
+
 /** The formats; each expression takes time linear in the text. */
 const FORMATS = {
   'date-time': /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/,
@@ -41,15 +49,24 @@ export function compilePatternCheck (test: TextTest): Check {
   return (value) => typeof value !== 'string' || test(value) || fail('pattern', value)
 }
 
-/**
- * Compiles a pattern for the engine that flags use, whose time is linear in the text.
- *
- * @returns the test, or what is wrong with the pattern.
- */
-export function compilePattern (pattern: string): TextTest | string {
-  if (pattern.length > MAX_PATTERN_LENGTH) return `A pattern has at most ${MAX_PATTERN_LENGTH} characters.`
-  // Before it is compiled, which takes time, too.
-  if (estimateSize(pattern) > MAX_PATTERN_SIZE) return `The pattern repeats too much: it would have more than ${MAX_PATTERN_SIZE} instructions.`
+/** Compiles a pattern; returns the test, or what is wrong with it. */
+export type CompilePattern = (pattern: string) => TextTest | string
+
+/** Compiles the patterns of one schema or rule, for the engine that flags use, whose time is linear in the text. */
+export function createCompilePattern (): CompilePattern {
+  let left = MAX_PATTERNS_COST
+
+  return function compileWithin (pattern) {
+    if (pattern.length > MAX_PATTERN_LENGTH) return `A pattern has at most ${MAX_PATTERN_LENGTH} characters.`
+    // Before it is compiled, which takes time, too.
+    const size = estimateSize(pattern)
+    if (size > MAX_PATTERN_SIZE) return `The pattern repeats too much: it would have more than ${MAX_PATTERN_SIZE} instructions.`
+    left -= size + COST_OF_PATTERN + COST_OF_UNICODE_CLASS * (pattern.match(/\\p/gi)?.length ?? 0)
+    return left < 0 ? `All patterns together cost more than ${MAX_PATTERNS_COST} instructions.` : compilePattern(pattern)
+  }
+}
+
+function compilePattern (pattern: string): TextTest | string {
   const prefix = /^\^((?:\\[$.^_-]|[\w $-])+)$/.exec(pattern)?.[1]
   // A pattern for the beginning of a name, such as ^\$ for the properties of SDKs, needs no engine.
   if (prefix !== undefined && !/(?<!\\)\$/.test(prefix) && !/\\\w/.test(prefix)) {

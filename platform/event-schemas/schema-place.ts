@@ -1,4 +1,4 @@
-import { compilePattern, type TextTest } from './compile-text.ts'
+import type { CompilePattern, TextTest } from './compile-text.ts'
 import type { Check } from './evaluation.ts'
 
 /** Bounds of a schema (docs/schemas.md). */
@@ -35,6 +35,8 @@ export interface Place {
   compile: (schema: unknown) => Check
   /** Subschemas that were compiled so far. */
   count: () => number
+  /** Compiles a pattern of the schema. */
+  pattern: CompilePattern
 }
 
 /** Compiles the value of a keyword. */
@@ -64,7 +66,7 @@ export function readCount (value: unknown, place: Place): number {
 
 /** @throws {SchemaError} when the engine does not take the pattern. */
 export function readPattern (value: unknown, place: Place): TextTest {
-  const test = typeof value === 'string' ? compilePattern(value) : 'A regular expression is expected.'
+  const test = typeof value === 'string' ? place.pattern(value) : 'A regular expression is expected.'
   if (typeof test === 'string') throw place.error(test)
   return test
 }

@@ -1,5 +1,5 @@
 /** Conditions of rules: a tree of comparisons of what an event says, with the operators of feature flags. */
-import { compilePattern } from '../event-schemas/compile-text.ts'
+import { type CompilePattern, createCompilePattern } from '../event-schemas/compile-text.ts'
 import { spend, storedValue } from '../event-schemas/evaluation.ts'
 import { findOperator, OPERATORS_WITHOUT_VALUE } from '../property-operators/property-operators.ts'
 import { propertyText, type PropertyTest, type ValueTest } from '../property-operators/property-test.ts'
@@ -40,11 +40,12 @@ const TYPES = ['event', 'distinct_id', 'property', 'sdk', 'sdk_version', 'ip'] a
 export function compileCondition (place: Place): CompiledCondition {
   if (place.value == null) return { test: () => true, boundsOf: () => ALWAYS, usesAddress: false }
   let conditions = 0
+  const pattern = createCompilePattern()
   return compile(place, 0)
 
   function compile (at: Place, depth: number): CompiledCondition {
     if (++conditions > RULE_LIMITS.conditions) throw at.error(`A rule has at most ${RULE_LIMITS.conditions} conditions.`)
-    if (!isFields(at.value) || !('values' in at.value)) return compileComparison(at)
+    if (!isFields(at.value) || !('values' in at.value)) return compileComparison(at, pattern)
     if (depth === RULE_LIMITS.depth) throw at.error(`Groups are at most ${RULE_LIMITS.depth} levels deep.`)
     const field = at.fields('type', 'values', 'negation')
     const type = field('type').oneOf(['AND', 'OR'] as const)
@@ -56,12 +57,12 @@ export function compileCondition (place: Place): CompiledCondition {
 const ALWAYS: Bounds = { mayPass: true, mayFail: false }
 const UNKNOWN: Bounds = { mayPass: true, mayFail: true }
 
-function compileComparison (at: Place): CompiledCondition {
+function compileComparison (at: Place, pattern: CompilePattern): CompiledCondition {
   const field = at.fields('type', 'key', 'operator', 'value', 'negation')
   const type = field('type').oneOf(TYPES)
   if (type !== 'property' && field('key').value !== undefined) throw field('key').error('Only a property has a key.')
   if (type === 'ip') return negateIf(field('negation'), compileAddress(field))
-  const test = compileTest(field)
+  const test = compileTest(field, pattern)
   if (type === 'event') {
     const passes = (event: string): boolean => test(event, 0)
     const boundsOf = (event: string): Bounds => passes(event) ? ALWAYS : { mayPass: false, mayFail: true }
@@ -88,7 +89,7 @@ function compileAddress (field: (name: string) => Place): CompiledCondition {
 }
 
 /** Compiles operator and value; the test takes `ABSENT` for a property that is not there. */
-function compileTest (field: (name: string) => Place): ValueTest {
+function compileTest (field: (name: string) => Place, pattern: CompilePattern): ValueTest {
   const operator = field('operator').value ?? 'exact'
   const value = field('value')
   const compile = typeof operator === 'string' ? findOperator(operator) : null
@@ -99,7 +100,7 @@ function compileTest (field: (name: string) => Place): ValueTest {
   }
   checkValue(value)
   const { test, whenAbsent } = operator === 'regex' || operator === 'not_regex'
-    ? compileRegex(value, operator === 'not_regex')
+    ? compileRegex(value, { pattern, negated: operator === 'not_regex' })
     : compile(value.value, { timezone: 'UTC', invalid: (message) => { throw value.error(message) } })
   return (actual, now) => {
     if (actual === ABSENT) return whenAbsent
@@ -118,8 +119,10 @@ function checkValue (place: Place): void {
 }
 
 /** A pattern in the engine that schemas use, which takes its time from the steps of the event. */
-function compileRegex (place: Place, negated: boolean): PropertyTest {
-  const matches = typeof place.value === 'string' ? compilePattern(place.value) : 'A regular expression is expected.'
+function compileRegex (
+  place: Place, { pattern, negated }: { pattern: CompilePattern, negated: boolean }
+): PropertyTest {
+  const matches = typeof place.value === 'string' ? pattern(place.value) : 'A regular expression is expected.'
   if (typeof matches === 'string') throw place.error(matches)
   // An event whose steps are used up passes neither a pattern nor its opposite.
   const test: ValueTest = (value) => matches(propertyText(value)) !== negated && spend(0)

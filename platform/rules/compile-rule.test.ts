@@ -112,7 +112,10 @@ t.test('properties are kept out of persons and groups, too', async (t) => {
   t.same(run([{ actions: [{ type: 'hash_property', property: 'email' }] }], { properties: { email: '' } }), null)
   t.match(after({ type: 'set_property', property: 'plan', value: { a: 1 } }), { plan: { a: 1 }, $set_once: { plan: 'x' } })
   t.match(after({ type: 'truncate_ip' }), { $ip: '192.0.2.0', $set: { $ip: '2001:db8:1::' } })
-  t.match(run([{ actions: [{ type: 'truncate_ip' }] }], { properties: { $ip: 'me' } }), { properties: {}, truncatesIp: true })
+  for (const $ip of ['me', 5, ['192.0.2.77'], { toString: 1, valueOf: null }, JSON.parse('{"__proto__":null}')]) {
+    t.match(run([{ actions: [{ type: 'truncate_ip' }] }], { properties: { $ip } }), { properties: {}, truncatesIp: true })
+    t.notOk('$ip' in (run([{ actions: [{ type: 'truncate_ip' }] }], { properties: { $ip } }) as Extract<RuleOutcome, { kind: 'stored' }>).properties)
+  }
   t.same(properties.$set, { email: 'a@b.c', name: 'A', $ip: '2001:db8:1:2::3' }, 'what was sent is as it was')
 })
 
@@ -183,6 +186,8 @@ t.test('what cannot be enforced is refused with its place', async (t) => {
     [{ actions: drop, condition: { type: 'event', operator: 'is_date_before', value: 'soon' } }, 'condition__value'],
     [{ actions: drop, condition: { type: 'ip', value: '10.0.0.0/33' } }, 'condition__value'],
     [{ actions: drop, condition: { type: 'ip', value: ['10.0.0.1', 'x'] } }, 'condition__value__1'],
+    [{ actions: drop, condition: { type: 'ip', value: { toString: 1 } } }, 'condition__value'],
+    [{ actions: drop, condition: { type: 'OR', values: Array(100).fill({ type: 'event', operator: 'regex', value: '(a?b){100}' }) } }, 'condition__values__23__value'],
     [{ actions: drop, condition: { type: 'ip', operator: 'exact', value: '10.0.0.1' } }, 'condition__operator'],
     [{ actions: drop, condition: { type: 'XOR', values: [] } }, 'condition__type'],
     [{ actions: drop, condition: { type: 'AND', values: [] } }, 'condition__values'],
