@@ -1,10 +1,15 @@
 import { createHash } from 'node:crypto'
 import http from 'node:http'
 import t, { type Test } from 'tap'
-import { DROP_REASONS } from '../../ingest/capture/ingest-counts.ts'
+import { DROP_REASONS, type DropReason } from '../../ingest/capture/ingest-counts.ts'
 import { storePublishedFrames } from '../../ingest/testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest, TEAM_KEY, type TestIngest } from '../../ingest/testing/start-test-ingest.ts'
-import { createTestClickHouse } from '../support/test-stores.ts'
+import { countDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
+import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
+import { createIngest } from '../prediction/ingest-verdict.ts'
+import { createTestClickHouse, type TestClickHouse } from '../support/test-stores.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { compileFuzzProject, storeFuzzContract } from './fuzz-contract.ts'
 import { createChoices } from './fuzz-events.ts'
 import { buildRequest, type FuzzKeys, type FuzzRequest } from './fuzz-request.ts'
 
@@ -29,37 +34,100 @@ t.test(`${REQUESTS} odd bodies: no 5xx, and every event is stored or counted as 
   })
 
   await storePublishedFrames(ingest.connection, clickhouse)
-  const predicted = await clickhouse.client.query({
+  const rows = await readStored(clickhouse)
+  const stored = new Set(rows.keys())
+  t.same([...storable.difference(stored)], [], 'nothing storable is missing')
+  t.same([...stored.difference(storable)], [], 'nothing else is stored')
+  t.same([...rows].filter(([, copies]) => copies !== 1), [], 'nothing is stored twice')
+
+  const count = await countStored(clickhouse)
+  const dropped = await readDropped(ingest)
+  const droppedInAll = Object.values(dropped).reduce((sum, number) => sum + number, 0)
+  const received = await ingest.metric('millrace_ingest_events_received_total')
+  t.equal(count + droppedInAll, received, 'received = stored + dropped')
+  t.ok(received >= sent && sent > REQUESTS)
+  t.equal(dropped.not_storable, 0, 'no event met a bug')
+  t.comment({ sent, stored: count, dropped })
+})
+
+t.test(`${REQUESTS / 2} odd bodies against schemas of every mode and rules: each event has the fate that they say`, async (t) => {
+  const ingest = await startTestIngest(t)
+  const clickhouse = await createTestClickHouse(t)
+  const project = compileFuzzProject()
+  await storeFuzzContract(ingest.postgres.sql)
+  await createKeys(ingest)
+  await waitFor(async () => (await ingest.post('/batch/', { api_key: KEYS.damaged, event: 'probe', distinct_id: 'd' })).status === 200)
+  const verdictOf = createIngest()
+  const fates = { stored: new Set<number>(), quarantined: new Set<number>() }
+  const drops = new Map<DropReason, number>()
+
+  await sendAll(t, ingest.url, (request) => {
+    // What becomes of a body that was damaged nobody can say.
+    if (request.expected === null) return
+    for (const { ordinal, json } of request.events) {
+      // An object that carries the key of an array is no event of the campaign; neither has a name.
+      const { reason, quarantined } = verdictOf({ ordinal, name: '', body: json === '' ? '{}' : json, ip: '127.0.0.1' }, project)
+      if (reason !== null) drops.set(reason, (drops.get(reason) ?? 0) + 1)
+      else fates[quarantined === null ? 'stored' : 'quarantined'].add(ordinal)
+    }
+  }, REQUESTS / 2)
+
+  await storePublishedFrames(ingest.connection, clickhouse)
+  const stored = new Set((await readStored(clickhouse)).keys())
+  t.same([...fates.stored.difference(stored)], [], 'nothing is missing that meets its schema, or is only observed')
+  t.same([...stored.difference(fates.stored)], [], 'nothing else is stored')
+  const dropped = await readDropped(ingest)
+  for (const reason of ['rule_dropped', 'rule_sampled', 'schema_rejected'] as const) {
+    t.equal(dropped[reason], drops.get(reason), `${reason}: each is counted`)
+    t.ok(dropped[reason]! > REQUESTS / 50, `${reason}: ${dropped[reason]}`)
+  }
+  t.equal(dropped.not_storable, 0, 'no event met a bug')
+  const letters = (await countDeadLetters(ingest.connection, {})).reduce((sum, group) => sum + group.count, 0)
+  t.equal(letters, fates.quarantined.size)
+  t.ok(letters > REQUESTS / 50, `${letters} are quarantined`)
+  const before = await countStored(clickhouse)
+  const droppedInAll = Object.values(dropped).reduce((sum, number) => sum + number, 0)
+  t.equal(before + letters + droppedInAll, await ingest.metric('millrace_ingest_events_received_total'), 'received = stored + quarantined + dropped')
+
+  t.match(await replayDeadLetters(ingest.connection, { stage: 'schema' }), { replayed: letters, skipped: 0 })
+  await storePublishedFrames(ingest.connection, clickhouse)
+  const all = await readStored(clickhouse)
+  t.same([...fates.quarantined.difference(new Set(all.keys()))], [], 'every quarantined event is stored by a replay')
+  t.same([...all].filter(([, copies]) => copies !== 1), [], 'nothing is stored twice')
+  t.comment({ stored: before, letters, dropped })
+})
+
+/** Events of project 1 by ordinal, and how often each is stored. */
+async function readStored ({ client }: TestClickHouse): Promise<Map<number, number>> {
+  const result = await client.query({
     query: "SELECT extract(properties, '\"n\":(\\\\d+)') AS n, count() AS copies FROM events WHERE project_id = 1 GROUP BY n",
     format: 'JSONEachRow'
   })
-  const rows = await predicted.json<{ n: string, copies: string | number }>()
-  const stored = new Set(rows.map(({ n }) => Number(n)))
-  t.same([...storable.difference(stored)], [], 'nothing storable is missing')
-  t.same([...stored.difference(storable)], [], 'nothing else is stored')
-  t.same(rows.filter(({ copies }) => Number(copies) !== 1), [], 'nothing is stored twice')
+  const rows = await result.json<{ n: string, copies: string | number }>()
+  return new Map(rows.map(({ n, copies }) => [Number(n), Number(copies)]))
+}
 
-  const [{ count = '0' } = {}] = await (await clickhouse.client.query({
-    query: 'SELECT count() AS count FROM events', format: 'JSONEachRow'
-  })).json<{ count: string }>()
-  const dropped = await Promise.all(DROP_REASONS.map(async (reason) =>
-    await ingest.metric(`millrace_ingest_events_dropped_total{reason="${reason}"}`)))
-  const droppedInAll = dropped.reduce((sum, number) => sum + number, 0)
-  const received = await ingest.metric('millrace_ingest_events_received_total')
-  t.equal(Number(count) + droppedInAll, received, 'received = stored + dropped')
-  t.ok(received >= sent && sent > REQUESTS)
-  t.equal(dropped[DROP_REASONS.indexOf('not_storable')], 0, 'no event met a bug')
-  t.comment({ sent, stored: count, dropped: Object.fromEntries(DROP_REASONS.map((reason, i) => [reason, dropped[i]])) })
-})
+async function countStored ({ client }: TestClickHouse): Promise<number> {
+  const result = await client.query({ query: 'SELECT count() AS count FROM events', format: 'JSONEachRow' })
+  const [{ count = '0' } = {}] = await result.json<{ count: string }>()
+  return Number(count)
+}
+
+async function readDropped (ingest: TestIngest): Promise<Partial<Record<DropReason, number>>> {
+  return Object.fromEntries(await Promise.all(DROP_REASONS.map(async (reason) =>
+    [reason, await ingest.metric(`millrace_ingest_events_dropped_total{reason="${reason}"}`)] as const)))
+}
 
 /** Sends the requests over some connections and compares each answer; `onAccepted` sees those answered with 200. */
-async function sendAll (t: Test, url: string, onAccepted: (request: FuzzRequest) => void): Promise<void> {
+async function sendAll (
+  t: Test, url: string, onAccepted: (request: FuzzRequest) => void, requests = REQUESTS
+): Promise<void> {
   const choices = createChoices(SEED)
   const agent = new http.Agent({ keepAlive: true, maxSockets: CONNECTIONS })
   t.teardown(() => agent.destroy())
   let next = 0
   await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
-    while (next < REQUESTS) {
+    while (next < requests) {
       const request = buildRequest(choices, next++, KEYS)
       const { status, text } = await post(agent, url, request)
       const { code } = JSON.parse(text) as { code?: string }
