@@ -38,6 +38,10 @@ try {
   await page.screenshot({ path: path.join(IMAGES, 'console-dead-letters.png') })
   sending.abort()
   await sender
+  await page.goto(`${stack.url}/console/projects/1/flags/${await plantFlag(stack)}`)
+  await page.getByRole('spinbutton', { name: 'Rollout' }).first().fill('75')
+  await page.getByRole('heading', { name: 'What saving changes' }).evaluate((heading: any) => heading.scrollIntoView())
+  await page.screenshot({ path: path.join(IMAGES, 'console-flag.png') })
 } finally {
   await close()
   await stack.stop()
@@ -54,6 +58,24 @@ async function sendUntil ({ url, projectApiKey }: Stack, signal: AbortSignal): P
     })
     await delay(100)
   }
+}
+
+/** A flag that was changed a few times. @returns its id. */
+async function plantFlag ({ url, personalApiKey }: Stack): Promise<number> {
+  const write = async (method: string, where: string, body: object): Promise<{ id: number }> => {
+    const headers = { authorization: `Bearer ${personalApiKey}`, 'content-type': 'application/json' }
+    const answer = await fetch(`${url}/api/projects/1/feature_flags/${where}`, { method, headers, body: JSON.stringify(body) })
+    return await answer.json() as { id: number }
+  }
+  const filters = (rollout: number, plans: string[]): object => ({
+    groups: plans.map((value) => ({ properties: [{ key: 'plan', type: 'person', operator: 'exact', value }], rollout_percentage: rollout })),
+    multivariate: { variants: [{ key: 'control', rollout_percentage: 50 }, { key: 'short', rollout_percentage: 50 }] }
+  })
+  const { id } = await write('POST', '', { key: 'new-checkout', name: 'The short checkout', filters: filters(20, ['pro']) })
+  await write('PATCH', `${id}/`, { filters: filters(50, ['pro', 'team']) })
+  await write('PATCH', `${id}/`, { active: false })
+  await write('PATCH', `${id}/`, { active: true, evaluation_runtime: 'server' })
+  return id
 }
 
 async function plantDeadLetters ({ natsUrl }: Stack): Promise<void> {

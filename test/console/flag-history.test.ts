@@ -1,6 +1,7 @@
 /** A flag as it was and as it will be: its history, what a draft changes, and two people who change it at once. */
 import t from 'tap'
-import { findBarriers, openConsole, wasHacked, HOSTILE } from './open-console.ts'
+import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { findBarriers, HOSTILE, logIn, openConsole, openPage, wasHacked } from './open-console.ts'
 
 const inOneLine = (text: string): string => text.replaceAll(/\s+/g, ' ').trim()
 
@@ -79,6 +80,23 @@ t.test('the history of flags in the console', async (t) => {
     t.match(await ask('GET', `${id}/`), { version: 3, name: 'Mine', filters: filtersFor('team', 90) })
     t.same(problems.filter((problem) => !problem.includes('409')), [])
     await page.close()
+  })
+
+  await t.test('a key that may only read sees the history, and is offered no way to change', async (t) => {
+    const { id } = await ask('POST', '', { key: 'read-only', filters: filtersFor('pro', 20) })
+    await ask('PATCH', `${id}/`, { active: false })
+    const { key } = await createPersonalKey(stack.sql, {
+      email: 'admin@millrace.localhost', label: '', scopes: ['feature_flag:read'], projectIds: [1], expiresAt: null
+    })
+    const context = await screens.browser.newContext()
+    const { page } = await openPage(context, stack.url, '')
+    await logIn(page, key)
+    await page.goto(`${stack.url}/console/projects/1/flags/${id}`)
+    await page.getByRole('heading', { name: 'Version 1, created' }).waitFor()
+
+    for (const name of ['Save', 'Discard', /^Put version/]) t.equal(await page.getByRole('button', { name }).count(), 0, String(name))
+    t.ok(await page.getByRole('checkbox', { name: 'On' }).isDisabled())
+    await context.close()
   })
 
   await t.test('texts of flags are shown as text, and fit with the rest in light and dark', async (t) => {
