@@ -58,3 +58,19 @@ t.test('names every operation once, so that clients can be generated from the do
   t.ok(ids.includes('getProjectsByProjectIdFeatureFlags') && ids.includes('captureBatch'), ids.join(' '))
   t.same(servers, [{ url: '/', description: 'This installation.' }])
 })
+
+t.test('a page of any origin reads that a path is not served, and nothing of management', async (t) => {
+  const { app } = await createTestApi(t)
+  const origin = 'https://shop.example'
+  const ask = async (method: 'OPTIONS' | 'POST', url: string) => await app.inject({
+    method, url, headers: { origin, ...method === 'OPTIONS' && { 'access-control-request-method': 'POST' } }
+  })
+
+  for (const url of ['/api/push_subscriptions/', '/no/such/path', '/e/%ZZ']) {
+    t.match(await ask('OPTIONS', url), { statusCode: 204, headers: { 'access-control-allow-origin': origin, 'access-control-allow-methods': 'POST' } }, url)
+    t.match(await ask('POST', url), { statusCode: /^40[04]$/, headers: { 'access-control-allow-origin': origin } }, url)
+  }
+  const managed = await ask('OPTIONS', '/api/projects/1/feature_flags/')
+  t.equal(managed.statusCode, 405)
+  t.notOk(managed.headers['access-control-allow-origin'])
+})

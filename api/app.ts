@@ -3,6 +3,7 @@ import { consoleRoutes } from '../console/server/console-routes.ts'
 import { findSessionKey, readCookies } from '../console/server/session-routes.ts'
 import { createSessions } from '../console/server/sessions.ts'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
+import { allowUnserved } from '../platform/cross-origin.ts'
 import type { ShownSetting } from '../platform/describe-settings.ts'
 import { checkServices, type HealthOptions, healthRoutes, pingClickHouse } from '../platform/health-and-readiness.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/http-server.ts'
@@ -109,7 +110,9 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     // By its type the argument is a schema; in fact it is a part of the route that has the schema.
     schemaController: { compilersFactory: { buildValidator: createRequestValidation as never } },
     // Errors before a route is found, such as a path that cannot be decoded.
-    frameworkErrors: (error, request, reply) => { void errorHandler(error, request, reply as FastifyReply) },
+    frameworkErrors: (error, request, reply) => {
+      if (!allowUnserved(request, reply as FastifyReply)) void errorHandler(error, request, reply as FastifyReply)
+    },
     genReqId: () => crypto.randomUUID()
   })
   // Node enforces the shorter of the two timeouts only when it is this one, which is a minute by default.

@@ -31,3 +31,18 @@ export function allowPreflight (request: FastifyRequest, reply: FastifyReply, me
     .header('access-control-allow-methods', methods)
     .header('access-control-max-age', PREFLIGHT_SECONDS)
 }
+
+/**
+ * Lets a page of any origin read that what it asks for is not served. Without that, or when the preflight before its
+ * request fails, its console speaks of the origin instead.
+ *
+ * @returns whether the request was a preflight, which is answered by this.
+ */
+export function allowUnserved (request: FastifyRequest, reply: FastifyReply): boolean {
+  allowOrigin(request, reply)
+  const asked = request.headers['access-control-request-method']
+  if (request.method !== 'OPTIONS' || asked === undefined) return false
+  // A later version may serve the path.
+  allowPreflight(request, reply, asked).header('access-control-max-age', '0').code(204).send()
+  return true
+}

@@ -116,7 +116,8 @@ function reasonOf (reason: Outcome['reason'], isVariant: boolean): string {
 /** Clients that ask for all flags again and again send the tag of those that they have. */
 async function sendWithTag (request: FastifyRequest, reply: FastifyReply, answer: string): Promise<FastifyReply> {
   const etag = `"${createHash('sha256').update(answer).digest('base64url').slice(0, 22)}"`
-  reply.header('etag', etag)
+  // So that providers in pages can read it and send it back.
+  reply.header('etag', etag).header('access-control-expose-headers', 'ETag')
   if (request.headers['if-none-match'] === etag) return await reply.code(304).send()
   return await reply.header('content-type', JSON_TYPE).send(answer)
 }

@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
-import { allowOrigin } from '../../platform/cross-origin.ts'
+import { allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { drainRequest } from '../../http-body/read-body.ts'
 import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'
@@ -181,8 +181,7 @@ export function answerUnknownRoutes (app: FastifyInstance): void {
       if (pattern.test(path)) for (const method of methods) allowed.add(method)
     }
     if (allowed.size === 0) {
-      // So that the console of a browser says that the path is unknown, rather than that its origin is not allowed.
-      allowOrigin(request, reply)
+      if (allowUnserved(request, reply)) return
       reply.code(404).send(toHttpErrorBody(notFound()))
       return
     }

@@ -60,6 +60,15 @@ t.test('engage names the nameless, beacon asks for 204, a browser page may send'
   t.same(stored.map(({ event }) => event).sort(), ['$identify', 'beacon'])
 })
 
+t.test('a page reads that a path cannot be decoded', async (t) => {
+  const headers = { origin: 'https://shop.example' }
+  for (const path of ['/static/%ZZ', '/e/%ZZ']) {
+    const answer = await fetch(`${ingest.url}${path}`, { method: 'POST', headers })
+    t.equal(answer.status, 400, path)
+    t.equal(answer.headers.get('access-control-allow-origin'), headers.origin, path)
+  }
+})
+
 t.test('JSON is taken whatever its content type says, by capture and by the API behind', async (t) => {
   const api = fastify()
   api.removeAllContentTypeParsers()

@@ -1,4 +1,5 @@
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { type HealthOptions, healthRoutes } from '../../platform/health-and-readiness.ts'
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
@@ -48,6 +49,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     clientErrorHandler: answerClientError,
     // What goes wrong before a route is found, such as a path that does not decode.
     frameworkErrors: ({ statusCode = 400 }, request, reply) => {
+      if (allowUnserved(request, reply as FastifyReply)) return
       const known = new HttpError(statusCode, 'invalid_request', 'invalid_request', 'The request could not be read.')
       answerError(known, request, reply as FastifyReply)
     },

@@ -128,3 +128,20 @@ t.test('while the API is unavailable, errors are JSON, but none where SDKs would
   t.match(await plain.json(), { code: 'api_unavailable' })
   t.match([payload.status, await payload.text(), payload.headers.get('millrace-error')], [503, '', 'api_unavailable'])
 })
+
+t.test('a page reads that a path is not served, and that the API is unavailable', async (t) => {
+  const port = await startOrigin(t, 9)
+  const headers = { origin: 'https://shop.example' }
+  const preflight = { ...headers, 'access-control-request-method': 'POST', 'access-control-request-headers': 'content-type' }
+
+  for (const path of ['/s/', '/i/v1/logs']) {
+    const asked = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'OPTIONS', headers: preflight })
+    t.equal(asked.status, 204, path)
+    t.equal(asked.headers.get('access-control-allow-headers'), 'content-type')
+  }
+  for (const [path, status] of [['/s/', 404], ['/flags/', 503]] as const) {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', headers })
+    t.equal(answer.status, status, path)
+    t.equal(answer.headers.get('access-control-allow-origin'), headers.origin, path)
+  }
+})

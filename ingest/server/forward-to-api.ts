@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { addAbortSignal, PassThrough, type Readable } from 'node:stream'
 import proxy from '@fastify/http-proxy'
-import type { FastifyInstance } from 'fastify'
-import { allowOrigin } from '../../platform/cross-origin.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { allowOrigin, allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { drainRequest } from '../../http-body/read-body.ts'
 
@@ -56,6 +56,8 @@ export async function forwardToApi (
       async onError (reply, { error }) {
         await drainRequest(reply.request.raw as IncomingMessage)
         const unavailable = new HttpError(503, 'server_error', 'api_unavailable', 'The API is unavailable. Try again.', { cause: error })
+        // A page reads why its flags did not come; the answer says nothing else.
+        allowOrigin(reply.request as FastifyRequest, reply as FastifyReply)
         reply.code(503).header('retry-after', '5')
         if (REMOTE_CONFIG.test(reply.request.url)) reply.header('millrace-error', unavailable.code).send()
         else reply.send(toHttpErrorBody(unavailable))
@@ -71,8 +73,7 @@ async function refuseNotServed (app: FastifyInstance): Promise<void> {
   for (const path of NOT_SERVED) {
     for (const url of [path, `${path}/`]) {
       app.all(url, (request, reply) => {
-        // A page may read that; otherwise its console would speak of its origin.
-        allowOrigin(request, reply)
+        if (allowUnserved(request, reply)) return
         throw new HttpError(404, 'invalid_request', 'not_found', 'Session recordings, logs, metrics and traces are not served here.')
       })
     }
