@@ -47,7 +47,7 @@ export async function checkPrediction (clickhouse: TestClickHouse, options: Chec
   const enforcement = createEnforcement(schemas, rules)
   const encoder = new BlockEncoder()
   let taken = 0
-  let shownAt = performance.now()
+  const show = atIntervals(onProgress)
   let tampering = options.tamper === true
   for (const events of makeEvents({ ...options, names })) {
     for (const event of events) {
@@ -60,16 +60,14 @@ export async function checkPrediction (clickhouse: TestClickHouse, options: Chec
     await insertBlock(clickhouse.url, encoder.finish())
     encoder.reset()
     taken += events.length
-    if (performance.now() - shownAt < 10_000) continue
-    onProgress?.(`${taken} events enforced and stored`)
-    shownAt = performance.now()
+    show(`${taken} events enforced and stored`)
   }
-  onProgress?.(`${taken} events enforced and stored; looking back`)
 
   const { counts, differences, ofSchemas, ofRules } = enforcement
   const query = { projectId: RAW_PROJECT, days: 30, limit: 1e8, now: NOW }
   for (const [index, schema] of schemas.entries()) {
     const { event, compiled, text } = schema
+    show(`${taken} events enforced and stored; looked back by ${index} schemas`)
     for (const projectId of [RAW_PROJECT, RULED_PROJECT]) {
       const isRaw = projectId === RAW_PROJECT
       const predicted = await checkStoredEvents(clickhouse.client, compiled, { ...query, projectId, event })
@@ -85,4 +83,14 @@ export async function checkPrediction (clickhouse: TestClickHouse, options: Chec
     if (found.length > 0) differences.push([`seed ${seed}, rule ${text}`, ...found].join('\n  '))
   }
   return { counts, compared: 2 * schemas.length + rules.length, differences }
+}
+
+/** Says something every ten seconds at most. */
+function atIntervals (say: ((line: string) => void) | undefined): (line: string) => void {
+  let saidAt = performance.now()
+  return (line) => {
+    if (performance.now() - saidAt < 10_000) return
+    say?.(line)
+    saidAt = performance.now()
+  }
 }

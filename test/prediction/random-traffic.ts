@@ -26,7 +26,8 @@ export interface RandomEvent {
 export const NOW = Date.UTC(2026, 10, 21)
 
 const DAY_MS = 86_400_000
-const DAYS = 20
+/** Few, so that a look back over one name reads little else: the table is in the order of days, then names. */
+const DAYS = 3
 
 /** Events that are made at once. */
 const CHUNK = 5000
