@@ -8,6 +8,7 @@ import type { FaultReport, FaultRow } from './audit/fault-report.ts'
 import { describeFailures, type LoadLedger, type LoadPhase } from './load-ledger.ts'
 import { shuffle, type Random } from '../support/random.ts'
 import { tamperWithWatermark, watchWatermark, type WatermarkAudit } from './audit/watch-watermark.ts'
+import { startSchemaChanges, type SchemaChanges } from './schema-changes.ts'
 import { startSdkLoad, type SdkLoad } from './sdk-load.ts'
 import type { SmallDisk } from './system/small-disk.ts'
 import { FAULT_PROJECT_KEY, type FaultSystem } from './system/fault-system.ts'
@@ -49,11 +50,13 @@ const CALM_MS = { long: 1000, short: 250 }
 const TAMPERED_CLAIM_MS = 200
 
 /**
- * Injects faults in random order under load for the given time, heals everything, drains, and compares what the clients
- * know with what is stored.
+ * Injects faults in random order under load for the given time, while a schema of the load changes, heals everything,
+ * drains, and compares what the clients know with what is stored.
  */
 export async function runFaults (system: FaultSystem, options: RunFaultsOptions): Promise<FaultReport> {
   const { faults, random, disk, signal, onProgress } = options
+  // Before the first event: each is checked by some version.
+  const schemas = await startSchemaChanges(system)
   const load = startSdkLoad({
     ports: system.ingest.map(({ port }) => port), apiKey: FAULT_PROJECT_KEY,
     eventsPerSecond: options.eventsPerSecond, random
@@ -73,10 +76,11 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
     for (const fault of createSchedule(faults.filter((each) => rows.get(each.name)?.notRun === null), options)) {
       const row = rows.get(fault.name) as FaultRow
       if (row.notRun !== null) continue
-      await runOnce(fault, { system, load, row, expectations, problems, options })
+      await runOnce(fault, { system, load, schemas, row, expectations, problems, options })
       signal.throwIfAborted()
     }
   } finally {
+    await schemas.stop()
     await load.stop()
   }
   const loadSeconds = (performance.now() - startedAt) / 1000
@@ -101,10 +105,13 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
   }
   // What was spoiled on purpose does not become equal.
   problems.push(...await auditCountsUntilEqual(system, { signal, timeoutMs: options.tamper ? 0 : COUNTS_TIMEOUT_MS }))
+  const ofSchemas = await schemas.audit()
+  problems.push(...ofSchemas.problems)
   const books = await auditBooks(system)
   problems.push(...books.problems)
   return {
     rows: [...rows.values()],
+    schemas: ofSchemas,
     books,
     eventsPerSecond: load.ledger.acknowledgedEvents / loadSeconds,
     acknowledged: load.ledger.acknowledgedEvents,
@@ -142,17 +149,21 @@ export function * createSchedule (
 interface RunOnce {
   system: FaultSystem
   load: SdkLoad
+  schemas: SchemaChanges
   row: FaultRow
   expectations: Expectation[]
   problems: string[]
   options: RunFaultsOptions
 }
 
-async function runOnce (fault: Fault, { system, load, row, expectations, problems, options }: RunOnce): Promise<void> {
+async function runOnce (
+  fault: Fault, { system, load, schemas, row, expectations, problems, options }: RunOnce
+): Promise<void> {
   const { random, disk, signal, onProgress, isLong } = options
   const { ledger } = load
   const lastsMs = fault.lastsMs[isLong ? 0 : 1]
   const phase = ledger.begin(fault.name)
+  const changesBefore = schemas.made
   const notes: string[] = []
   let healedAt: number | undefined
   try {
@@ -185,6 +196,7 @@ async function runOnce (fault: Fault, { system, load, row, expectations, problem
     problems.push(`${fault.name} ${healedAt === undefined ? 'could not be injected' : 'did not recover'}: ${String(error)}`)
   }
   row.injected++
+  row.schemaChanges += schemas.made - changesBefore
   row.acknowledged += phase.acknowledged
   row.retries += phase.retries
   row.phases.push(phase)
@@ -203,7 +215,8 @@ function seconds (ms: number): string {
 function newRow ({ name, what }: Fault, notRun: string | null): FaultRow {
   return {
     name, what, notRun, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0,
-    deadLettered: 0, drift: 0, passed: 0, wrongReceipts: 0, longestStallMs: 0, recoveryMs: 0, phases: []
+    deadLettered: 0, drift: 0, passed: 0, wrongReceipts: 0, schemaChanges: 0, longestStallMs: 0, recoveryMs: 0,
+    phases: []
   }
 }
 

@@ -17,7 +17,10 @@ t.test('a run that left a fault out is neither a pass nor a failure: its last li
   const lying = { ...complete, receipts: { asked: 1, wrong: new Map([[null, 1]]), examples: ['unknown, not stored: x'] } }
   const spoilt = { ...late, problems: ['2 events, but volumes sum up to 3'] }
 
-  t.same([complete, late, withoutRoot, spoilt, lying].map(chooseExitStatus), [0, 3, 3, 1, 1])
+  const unchanged = { ...complete, schemas: { ...complete.schemas, changes: 0 } }
+
+  t.same([complete, late, withoutRoot, spoilt, lying, unchanged].map(chooseExitStatus), [0, 3, 3, 1, 1, 1])
+  t.match(renderReport(complete), /\nschemas: 5 changes \(1 not confirmed\), version 6 is active; ingest 0 has 6\n/)
   t.match(renderReport(lying), /1 receipts asked for, 1 wrong\n {2}unknown, not stored: x\n/)
   t.equal(lastLine(complete), 'clean: nothing lost, nothing twice, all counts equal, books balance')
   t.match(lastLine(late), /^clean.*; NOT COMPLETE: 1 of 2 faults were not run$/)
@@ -57,6 +60,7 @@ function makeReport (rows: FaultRow[]): FaultReport {
     books: { drift: 0, compared: 10, problems: [] }, replayed: 0,
     receipts: { asked: 1, wrong: new Map(), examples: [] },
     watermark: { samples: 1, moves: 1, wentBack: 0, passed: new Map(), claims: new Map(), examples: [] },
+    schemas: { changes: 5, refused: 1, active: 6, versions: [{ process: 'ingest 0', version: 6 }], problems: [] },
     problems: [], surprises: []
   }
 }
@@ -64,7 +68,7 @@ function makeReport (rows: FaultRow[]): FaultReport {
 function row (fields: Partial<FaultRow>): FaultRow {
   return {
     name: '', what: '', notRun: null, injected: 0, acknowledged: 0, retries: 0, lost: 0, duplicated: 0, deadLettered: 0,
-    drift: 0, passed: 0, wrongReceipts: 0, longestStallMs: 0, recoveryMs: 0, phases: [], ...fields
+    drift: 0, passed: 0, wrongReceipts: 0, schemaChanges: 0, longestStallMs: 0, recoveryMs: 0, phases: [], ...fields
   }
 }
 

@@ -3,6 +3,7 @@ import type { ReceiptAudit } from './audit-receipts.ts'
 import type { EventAudit } from './audit-events.ts'
 import type { WatermarkAudit } from './watch-watermark.ts'
 import type { LoadPhase } from '../load-ledger.ts'
+import type { SchemaAudit } from '../schema-changes.ts'
 
 /** One fault in the table. */
 export interface FaultRow {
@@ -23,6 +24,8 @@ export interface FaultRow {
   /** Samples of the watermark that something passed: stored later, received before. */
   passed: number
   wrongReceipts: number
+  /** Changes of a schema of the load from the injection to the recovery. */
+  schemaChanges: number
   longestStallMs: number
   /** Longest time from healing until everything worked as before. */
   recoveryMs: number
@@ -40,6 +43,8 @@ export interface FaultReport {
   audits: EventAudit[]
   /** In the end. */
   books: BooksAudit
+  /** In the end: whether every ingest process has the active version. */
+  schemas: SchemaAudit
   watermark: WatermarkAudit
   /** Receipts of events of the load, of drops and of events that nobody sent. */
   receipts: ReceiptAudit
@@ -53,15 +58,19 @@ export interface FaultReport {
 
 const COLUMNS = [
   'fault', 'times', 'acknowledged', 'retries', 'lost', 'duplicated', 'dead-lettered', 'drift of books',
-  'watermark passed', 'wrong receipts', 'longest stall', 'time to recover'
+  'watermark passed', 'wrong receipts', 'schema changes', 'longest stall', 'time to recover'
 ]
 
-/** True when nothing was lost, stored twice or passed by the watermark, all counts agree, and receipts are right. */
-export function isClean ({ audits, problems, receipts, watermark }: FaultReport): boolean {
+/**
+ * True when nothing was lost, stored twice or passed by the watermark, all counts agree, receipts are right, and every
+ * ingest process has the schema that is active.
+ */
+export function isClean ({ audits, problems, receipts, watermark, schemas }: FaultReport): boolean {
   const { moves, passed, wentBack } = watermark
   const isKnown = receipts.wrong.size === 0 && moves > 0 && passed.size === 0 && wentBack === 0 &&
     [...watermark.claims.values()].every(({ compared }) => compared > 0)
-  return problems.length === 0 && isKnown && audits.every((audit) =>
+  // A run in which no schema changed has not shown that every process follows.
+  return problems.length === 0 && isKnown && schemas.changes > 0 && audits.every((audit) =>
     audit.lost.size === 0 && audit.duplicated.size === 0 && audit.strangers === 0)
 }
 
@@ -101,6 +110,9 @@ export function renderReport (report: FaultReport): string {
   const { receipts } = report
   lines.push(`${receipts.asked} receipts asked for, ${total(receipts.wrong)} wrong`)
   lines.push(...receipts.examples.map((example) => `  ${example}`))
+  const { changes, refused, active, versions } = report.schemas
+  lines.push(`schemas: ${changes} changes (${refused} not confirmed), version ${active} is active; ` +
+    versions.map(({ process, version }) => `${process} has ${version ?? 'none'}`).join(', '))
   const notRun = listNotRun(report)
   lines.push(...notRun.map(({ name, why }) => `NOT RUN: ${name}: ${why}`))
   lines.push(...report.surprises.map((surprise) => `note: ${surprise}`))
@@ -120,7 +132,7 @@ function renderRow (row: FaultRow): string[] {
   return [
     row.name,
     ...[row.injected, row.acknowledged, row.retries, row.lost].map(String),
-    ...[row.duplicated, row.deadLettered, row.drift, row.passed, row.wrongReceipts].map(String),
+    ...[row.duplicated, row.deadLettered, row.drift, row.passed, row.wrongReceipts, row.schemaChanges].map(String),
     `${(row.longestStallMs / 1000).toFixed(1)} s`, `${(row.recoveryMs / 1000).toFixed(1)} s`
   ]
 }
