@@ -29,13 +29,14 @@ t.test('the history of flags in the console', async (t) => {
     t.match(first, /^Version 1, created .* Key new: "checkout" Condition 1 new: 20 % of persons where plan is "pro"$/)
     t.equal(await changes.nth(0).getByRole('button').count(), 0, 'the newest is what is saved')
 
-    await page.getByRole('button', { name: 'Put version 1 back as a draft' }).click()
+    await page.getByRole('button', { name: 'Put version 1 back as a draft' }).press('Enter')
+    t.ok(await page.evaluate(() => (globalThis as any).document.activeElement.querySelector('form') !== null), 'the keyboard goes on at the draft')
     const draft = page.getByLabel('What saving changes')
     t.match(inOneLine(await draft.innerText()),
       /^Switch before: off for everyone after: on Condition 1 before: 50 % of persons .* after: 20 % of persons .* before: on servers after: on servers and clients$/)
     t.match(await ask('GET', `${id}/`), { version: 3 }, 'nothing is saved yet')
     t.same(await findBarriers(page), [])
-    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('button', { name: 'Save' }).press('Enter')
     await page.getByRole('heading', { name: 'Version 4' }).waitFor()
     t.match(await ask('GET', `${id}/`), { version: 4, active: true, evaluation_runtime: 'all', filters: filtersFor('pro', 20) })
     t.same(problems, [])
@@ -73,7 +74,7 @@ t.test('the history of flags in the console', async (t) => {
     t.match(await ask('GET', `${id}/`), { version: 2, name: '', filters: filtersFor('team', 90) })
     t.same(await findBarriers(page), [])
 
-    await alert.getByRole('button', { name: 'Continue my draft on version 2' }).click()
+    await alert.getByRole('button', { name: 'Continue my draft on version 2' }).press('Enter')
     t.notMatch(await page.getByLabel('What saving changes').innerText(), /team/, 'their change is no part of mine')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('heading', { name: 'Version 3' }).waitFor()
