@@ -1,4 +1,5 @@
 import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
+import { visitRows } from '../look-back.ts'
 import { SCHEMA_LIMITS } from './schema-place.ts'
 
 /** Which stored events a draft is made from. */
@@ -44,9 +45,6 @@ const MAX_VALUE_LENGTH = 100
 
 const DAY_MS = 86_400_000
 
-/** Inferring lets other work of the process go on after so long, in milliseconds. */
-const TURN_MS = 10
-
 /**
  * Makes a draft of a schema from stored events: names, types, which properties all events have, and the values of those
  * that have few.
@@ -60,21 +58,15 @@ export async function inferSchema (clickhouse: ClickHouse, query: InferQuery): P
   const stored = counted?.events ?? 0
   const share = stored <= limit ? SHARES : Math.ceil(limit / stored * SHARES)
   const draft = new Draft(query.includeSdk === true)
-  let turn = performance.now()
   const result = await clickhouse.query({
     query: `SELECT properties ${FROM} AND cityHash64(uuid) % ${SHARES} < {share: UInt32}`,
     query_params: { ...parameters, share },
     format: 'JSONCompactEachRow',
     clickhouse_settings: { wait_end_of_query: 0 }
   })
-  for await (const rows of result.stream<[string]>()) {
-    for (const row of rows) {
-      draft.add(JSON.parse(row.json<[string]>()[0]) as Record<string, unknown>)
-      if (performance.now() - turn < TURN_MS) continue
-      await new Promise((resolve) => setImmediate(resolve))
-      turn = performance.now()
-    }
-  }
+  await visitRows(result.stream<[string]>(), (row) => {
+    draft.add(JSON.parse(row.json<[string]>()[0]) as Record<string, unknown>)
+  })
   return { ...draft.describe(), stored }
 }
 

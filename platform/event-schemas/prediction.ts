@@ -1,4 +1,5 @@
 /** What a schema would have done with stored events, added up in bounded memory. */
+import { sdkKey, takeGroup } from '../look-back.ts'
 import { describeValue, generalise } from './describe-failure.ts'
 import type { SchemaFailure } from './evaluation.ts'
 
@@ -37,9 +38,6 @@ export interface JudgedEvents {
 /** Samples of each failure. */
 export const MAX_SAMPLES = 3
 
-/** Kinds of failures, and SDKs, that are told apart: names of properties are anybody's choice. */
-const MAX_GROUPS = 200
-
 /** A kind of failure, with the events that samples are taken from. */
 interface FailureGroup extends Omit<PredictedFailure, 'samples'> {
   uuids: string[]
@@ -56,14 +54,14 @@ export class PredictionTally {
     this.events += events
     const failed = failures.length > 0 ? events : 0
     this.#failed += failed
-    const sdk = take(this.#libs, JSON.stringify([lib, libVersion]), () => ({ lib, libVersion, events: 0, failed: 0 }))
+    const sdk = takeGroup(this.#libs, sdkKey(lib, libVersion), () => ({ lib, libVersion, events: 0, failed: 0 }))
     if (sdk !== undefined) {
       sdk.events += events
       sdk.failed += failed
     }
     for (const key of kindsOf(failures)) {
       const [path, keyword] = JSON.parse(key) as [string, string]
-      const group = take(this.#failures, key, () => ({ path, keyword, events: 0, uuids: [] }))
+      const group = takeGroup(this.#failures, key, () => ({ path, keyword, events: 0, uuids: [] }))
       if (group === undefined) continue
       group.events += events
       group.uuids.push(...uuids.slice(0, MAX_SAMPLES - group.uuids.length))
@@ -101,12 +99,4 @@ function kindsOf (failures: readonly SchemaFailure[]): Set<string> {
 
 function kindOf ({ path, keyword }: SchemaFailure): string {
   return JSON.stringify([generalise(path), keyword])
-}
-
-function take<T> (groups: Map<string, T>, key: string, create: () => T): T | undefined {
-  const known = groups.get(key)
-  if (known !== undefined || groups.size >= MAX_GROUPS) return known
-  const group = create()
-  groups.set(key, group)
-  return group
 }

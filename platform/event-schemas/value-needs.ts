@@ -1,89 +1,58 @@
 import { isObject } from './evaluation.ts'
 
-/**
- * What a schema asks of the value of a property. Two values that answer all of it alike get the same verdict, so that a
- * look back over stored events judges one of them (`value-classes.ts`).
- */
-export interface ValueNeed {
-  /** Whether there is more to it than that the property is there. */
-  asksType: boolean
-  /** Texts that are compared with the value. */
-  texts: Set<string>
-  /** Numbers that are compared with the value. */
-  numbers: Set<number>
-  /** Numbers of characters from which on a text is judged otherwise. */
-  lengths: Set<number>
-  /** Any part of a text may count: patterns, formats. */
-  wholeText: boolean
-  /** More of a number counts than on which side of some others it is. */
-  wholeNumber: boolean
-  /** What is in arrays and objects counts. */
-  inside: boolean
-}
+/** What a schema asks of a property: whether it is there; of which type it is; which value it has. */
+export type Need = 'presence' | 'type' | 'value'
 
 /** What a schema asks of the properties of an event. */
 export interface SchemaNeeds {
   /** By name of the property. */
-  properties: Map<string, ValueNeed>
-  /** It counts which other properties there are, or how many. */
-  names: boolean
-  /** What it asks of properties that it does not name. */
-  others: ValueNeed
+  properties: Map<string, Need>
+  /** It counts which other properties there are, or how many, or what they are. */
+  others: boolean
 }
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** Keywords about what is in an array or an object. */
-const INSIDE = new Set([
-  'items', 'minItems', 'maxItems', 'properties', 'required', 'additionalProperties', 'patternProperties', 'minProperties',
-  'maxProperties', 'dependentRequired'
-])
-
 /** Finds out what a schema that compiles asks. A keyword that is not known here counts as asking everything. */
 export function needsOf (schema: Schema): SchemaNeeds {
   const definitions = isObject(schema.$defs) ? schema.$defs : {}
-  const needs: SchemaNeeds = { properties: new Map(), names: false, others: createNeed() }
+  const needs: SchemaNeeds = { properties: new Map(), others: false }
   walkWhole(schema)
   return needs
-
-  function needOf (name: string): ValueNeed {
-    let need = needs.properties.get(name)
-    if (need === undefined) needs.properties.set(name, need = createNeed())
-    return need
-  }
 
   /** A schema of all properties. */
   function walkWhole (whole: unknown): void {
     if (!isObject(whole)) return
     for (const below of subschemasOf(whole, definitions)) walkWhole(below)
-    for (const name of namesOf(whole.required)) needOf(name)
-    for (const [name, names] of entriesOf(whole.dependentRequired)) [name, ...namesOf(names)].forEach(needOf)
-    for (const [name, below] of entriesOf(whole.properties)) walkValue(below, needOf(name))
-    const unnamed = [...entriesOf(whole.patternProperties).map(([, below]) => below), whole.additionalProperties]
-    for (const below of unnamed) walkValue(below, needs.others)
-    const counting = ['patternProperties', 'additionalProperties', 'minProperties', 'maxProperties']
-    if (counting.some((keyword) => whole[keyword] !== undefined)) needs.names = true
+    for (const name of namesOf(whole.required)) need(name, 'presence')
+    for (const [name, names] of entriesOf(whole.dependentRequired)) {
+      for (const each of [name, ...namesOf(names)]) need(each, 'presence')
+    }
+    for (const [name, below] of entriesOf(whole.properties)) {
+      need(name, 'presence')
+      walkValue(below, name)
+    }
+    for (const [keyword, value] of Object.entries(whole)) {
+      if (!NEUTRAL.has(keyword) && !OF_NAMES.has(keyword) && value !== true) needs.others = true
+    }
   }
 
   /** A schema of one value. */
-  function walkValue (schema: unknown, need: ValueNeed): void {
-    if (!isObject(schema)) return
-    for (const below of subschemasOf(schema, definitions)) walkValue(below, need)
-    for (const [keyword, value] of Object.entries(schema)) addKeyword(need, keyword, value)
+  function walkValue (value: unknown, name: string): void {
+    if (!isObject(value)) return
+    for (const below of subschemasOf(value, definitions)) walkValue(below, name)
+    for (const keyword of Object.keys(value)) {
+      if (!NEUTRAL.has(keyword)) need(name, OF_OTHER_TYPES.has(keyword) ? 'type' : 'value')
+    }
+  }
+
+  function need (name: string, asked: Need): void {
+    const known = needs.properties.get(name)
+    if (known === undefined || STRENGTH[asked] > STRENGTH[known]) needs.properties.set(name, asked)
   }
 }
 
-function createNeed (): ValueNeed {
-  return {
-    asksType: false,
-    texts: new Set(),
-    numbers: new Set(),
-    lengths: new Set(),
-    wholeText: false,
-    wholeNumber: false,
-    inside: false
-  }
-}
+const STRENGTH: Readonly<Record<Need, number>> = { presence: 0, type: 1, value: 2 }
 
 /** Without a meaning of their own: annotations, and what leads to subschemas of the same value. */
 const NEUTRAL = new Set([
@@ -91,29 +60,14 @@ const NEUTRAL = new Set([
   'not', 'if', 'then', 'else'
 ])
 
-function addKeyword (need: ValueNeed, keyword: string, value: unknown): void {
-  if (NEUTRAL.has(keyword)) return
-  need.asksType = true
-  if (keyword === 'type') return
-  if (INSIDE.has(keyword)) {
-    need.inside = true
-  } else if (keyword === 'pattern' || keyword === 'format') {
-    need.wholeText = true
-  } else if (keyword === 'multipleOf') {
-    need.wholeNumber = true
-  } else if (keyword === 'enum' || keyword === 'const') {
-    for (const each of keyword === 'enum' ? value as unknown[] : [value]) {
-      if (typeof each === 'string') need.texts.add(each)
-      if (typeof each === 'number') need.numbers.add(each)
-    }
-  } else if (keyword === 'minLength' || keyword === 'maxLength') {
-    need.lengths.add(value as number).add(value as number + 1)
-  } else if (/^(?:exclusiveM|m)(?:in|ax)imum$/.test(keyword)) {
-    need.numbers.add(value as number)
-  } else {
-    need.wholeText = need.wholeNumber = need.inside = true
-  }
-}
+/** About properties by their names; `type` of all properties is one for all events. */
+const OF_NAMES = new Set(['type', 'required', 'dependentRequired', 'properties'])
+
+/** To these, one text is as good as another. */
+const OF_OTHER_TYPES = new Set([
+  'type', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'items', 'minItems', 'maxItems', 'properties',
+  'required', 'additionalProperties', 'patternProperties', 'minProperties', 'maxProperties', 'dependentRequired'
+])
 
 /** Schemas that are held against the same value. */
 function subschemasOf (schema: Schema, definitions: Schema): unknown[] {

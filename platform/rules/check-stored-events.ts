@@ -1,5 +1,6 @@
 import { parseJson, hasLongNumber } from '../../http-body/parse-json.ts'
 import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
+import { sdkKey, takeGroup, visitRows } from '../look-back.ts'
 import { applyRules, ProjectRules, type RuleOutcome } from './apply-rules.ts'
 import type { CompiledRule } from './compile-rule.ts'
 
@@ -39,14 +40,8 @@ export interface RulePrediction {
 const DAY_MS = 86_400_000
 const MAX_SAMPLES = 10
 
-/** Names, and SDKs, that are told apart in the answer. */
-const MAX_GROUPS = 200
-
 /** Names of events that are asked for by name; with more, all events of the project are read. */
 const MAX_NAMES = 10_000
-
-/** Checking lets other work of the process go on after so long, in milliseconds. */
-const TURN_MS = 10
 
 type Row = [
   uuid: string, event: string, distinctId: string, ip: string, receivedAt: string, lib: string, libVersion: string,
@@ -66,17 +61,12 @@ export async function checkStoredEventsByRule (
   const rules = new ProjectRules([{ id: 0, name: '', version: 0, text: '', compiled }])
   const names = (await readNames(clickhouse, query)).filter((name) => compiled.boundsOf(name).mayPass)
   const tally = new Tally()
-  let turn = performance.now()
   for (let day = 0; day < query.days && names.length > 0 && tally.events <= query.limit; day++) {
-    for await (const rows of readDay(clickhouse, query, { day, names, limit: query.limit + 1 - tally.events })) {
-      for (const row of rows) {
-        if (tally.events === query.limit) return tally.describe(false)
-        tally.add(row, compiled, outcomeOf(row, rules))
-        if (performance.now() - turn < TURN_MS) continue
-        await new Promise((resolve) => setImmediate(resolve))
-        turn = performance.now()
-      }
-    }
+    let left = query.limit - tally.events
+    await visitRows(readDay(clickhouse, query, { day, names, limit: left + 1 }), (row) => {
+      if (left-- > 0) tally.add(row, compiled, outcomeOf(row, rules))
+    })
+    if (left < 0) return tally.describe(false)
     onProgress?.(tally.events, (day + 1) / query.days)
   }
   return tally.describe(true)
@@ -143,8 +133,8 @@ class Tally {
     if (outcome?.kind === 'sampled') counts.sampled++
     if (outcome?.kind === 'stored' && outcome.changedBy.length > 0) counts.changed++
     const groups = [
-      take(this.#names, event, () => ({ event, events: 0, matched: 0 })),
-      take(this.#libs, JSON.stringify([lib, libVersion]), () => ({ lib, libVersion, events: 0, matched: 0 }))
+      takeGroup(this.#names, event, () => ({ event, events: 0, matched: 0 })),
+      takeGroup(this.#libs, sdkKey(lib, libVersion), () => ({ lib, libVersion, events: 0, matched: 0 }))
     ]
     for (const group of groups) if (group !== undefined) group.events++
     if (!matched) return
@@ -161,12 +151,4 @@ class Tally {
       samples: this.#samples
     }
   }
-}
-
-function take<T> (groups: Map<string, T>, key: string, create: () => T): T | undefined {
-  const known = groups.get(key)
-  if (known !== undefined || groups.size >= MAX_GROUPS) return known
-  const group = create()
-  groups.set(key, group)
-  return group
 }

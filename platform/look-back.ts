@@ -1,0 +1,34 @@
+/** What looks back over stored events have in common: they read very many, in a process that has other work to do. */
+
+/** Groups that are told apart: names of events, properties and SDKs are anybody's choice. */
+const MAX_GROUPS = 200
+
+/** Other work of the process goes on after so long, in milliseconds. */
+const TURN_MS = 10
+
+/** @returns the group of this key, a new one if need be; undefined when there are too many others. */
+export function takeGroup<T> (groups: Map<string, T>, key: string, create: () => T): T | undefined {
+  const known = groups.get(key)
+  if (known !== undefined || groups.size >= MAX_GROUPS) return known
+  const group = create()
+  groups.set(key, group)
+  return group
+}
+
+/** The key of an SDK among groups; no two have the same. */
+export function sdkKey (lib: string, libVersion: string): string {
+  return `${lib.length} ${lib}${libVersion}`
+}
+
+/** Visits each row of a result that comes in pieces, and lets other work of the process go on in between. */
+export async function visitRows<T> (pieces: AsyncIterable<readonly T[]>, visit: (row: T) => void): Promise<void> {
+  let turn = performance.now()
+  for await (const rows of pieces) {
+    for (const row of rows) {
+      visit(row)
+      if (performance.now() - turn < TURN_MS) continue
+      await new Promise((resolve) => setImmediate(resolve))
+      turn = performance.now()
+    }
+  }
+}
