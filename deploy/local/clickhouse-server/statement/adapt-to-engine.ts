@@ -27,6 +27,8 @@ function withoutFormat ({ sql, format }: Statement): string {
 
 /** A time with a zone, such as `2026-01-31T12:00:00.000Z`. */
 const ZONED = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)$/
+/** DateTime or DateTime64 alone or in an array, of a type written in capitals. */
+const TIME_TYPE = /^(ARRAY\()?(?:NULLABLE\(|LOWCARDINALITY\()*(DATETIME(64)?)\b/
 /** The same as an element of an array. */
 const QUOTED = /'([^'\\]*)'/g
 
@@ -48,34 +50,37 @@ export function normalizeTimes (
     const value = params.get(key)
     const words = type.map(({ text }) => text).join('')
     if (value === undefined) return
-    if (/^(NULLABLE\()?DATETIME(64)?\b/.test(words)) changed.set(key, toSeconds(value))
-    else if (/^ARRAY\(DATETIME(64)?\b/.test(words)) changed.set(key, value.replaceAll(QUOTED, (_, text: string) => `'${toSeconds(text)}'`))
+    const [, list, inner, fine] = TIME_TYPE.exec(words) ?? []
+    if (inner === undefined) return
+    const write = (text: string): string => toSeconds(text, { fractions: fine !== undefined })
+    changed.set(key, list === undefined ? write(value) : value.replaceAll(QUOTED, (_, text: string) => `'${write(text)}'`))
   })
   return changed
 }
 
 /**
- * Indexes of a part are compared with a time of the query without best effort, unlike its rows: with this setting no
- * index but the primary key is looked at, which takes times with a zone.
+ * Indexes of a part are compared with a time of the query without best effort, unlike its rows, and so are the
+ * statistics that merges leave and a join asks for: with these settings neither is looked at, only the primary key,
+ * which takes times with a zone.
  */
-export const WITHOUT_INDEXES: readonly [name: string, value: string] = ['use_skip_indexes', '0']
+export const WITHOUT_INDEXES: ReadonlyArray<readonly [name: string, value: string]> = [['use_skip_indexes', '0'], ['use_statistics', '0']]
 
 const ZONED_TIME_ERROR = /^(?:Query failed: )?Code: 53\b.*Cannot convert string '\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)' to type DateTime/
 
 /**
  * Whether the engine refused a time with a zone in a comparison with a column that has an index of its least and
- * greatest values, as the columns of a partition key have. It does so before it reads anything.
+ * greatest values, as the columns of a partition key have, or statistics. It does so before it reads anything.
  */
 export function failsOnZonedTime (error: unknown): boolean {
   return error instanceof Error && ZONED_TIME_ERROR.test(error.message)
 }
 
-/** Digits of the fraction stay as they are: a time may be finer than JavaScript's. */
-function toSeconds (value: string): string {
+/** Digits of the fraction stay as they are, as a time may be finer than JavaScript's; DateTime takes none of them. */
+function toSeconds (value: string, { fractions }: { fractions: boolean }): string {
   const [, day, time, fraction = '', zone] = ZONED.exec(value) ?? []
   if (day === undefined || zone === undefined) return value
   const milliseconds = Date.parse(`${day}T${time}${zone.replace(/^([+-]\d\d)(\d\d)$/, '$1:$2')}`)
   // Before 1970 seconds count backwards and fractions do not.
   if (Number.isNaN(milliseconds) || milliseconds < 0) return value
-  return `${milliseconds / 1000}${fraction}`
+  return `${milliseconds / 1000}${fractions ? fraction : ''}`
 }

@@ -40,8 +40,9 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
   try {
     await run()
   } catch (error) {
-    if (statement.kind !== 'select' || query.answer.started || !failsOnZonedTime(error)) throw error
-    query.state = { ...query.state, settings: new Map([...query.state.settings, WITHOUT_INDEXES]) }
+    const reads = statement.kind === 'select' || statement.kind === 'show'
+    if (!reads || query.answer.started || !failsOnZonedTime(error)) throw error
+    query.state = { ...query.state, settings: new Map([...query.state.settings, ...WITHOUT_INDEXES]) }
     await run()
   }
 }

@@ -82,10 +82,31 @@ t.test('takes times with a zone in parameters and comparisons', async (t) => {
     t.equal(await server.ask("SELECT getSetting('use_skip_indexes')", { user }).then(({ text }) => text), 'true\n', 'for this query alone')
   }
 
+  // A view over a join, of a table whose merged parts have statistics, as events_with_person is.
+  await server.ask(`CREATE TABLE millrace.joined (t DateTime64(3, 'UTC'), received DateTime64(3, 'UTC'), n UInt32, INDEX received_index received TYPE minmax)
+    ENGINE ReplacingMergeTree PARTITION BY toYYYYMM(t) ORDER BY n`)
+  await server.ask("INSERT INTO millrace.joined SELECT toDateTime64('2026-01-30 00:00:00', 3, 'UTC') + number * 60 AS t, t, number FROM numbers(5000)")
+  await server.ask('OPTIMIZE TABLE millrace.joined FINAL')
+  await server.ask(`CREATE VIEW millrace.joined_view AS SELECT event.* REPLACE (coalesce(nullIf(other.m, 0), event.n) AS n) FROM millrace.joined AS event
+    ANY LEFT JOIN (SELECT n, m FROM (SELECT 1 AS n, 9 AS m)) AS other ON event.n = other.n`)
+  for (const user of ['millrace', 'analyst']) {
+    for (const column of ['t', 'received']) {
+      const count = `SELECT count() FROM millrace.joined_view WHERE ${column} >= '2026-01-31T12:00:00.000Z'`
+      t.equal(await ask(count, { user }), '2840\n', `${user}: ${column}`)
+      t.equal(await ask(`SELECT * FROM (${count})`, { user }), '2840\n')
+      t.match(await ask(`EXPLAIN ${count}`, { user }), /^Output|Expression/)
+      t.equal(await ask(count.replace(/'.*'/, '{s:String}'), { user, params: { param_s: '2026-01-31T12:00:00.000Z' } }), '2840\n')
+    }
+  }
+
   const compare = "SELECT toDateTime64('2026-01-31 12:00:00.120', 3, 'UTC') AS t, t = '2026-01-31T12:00:00.120Z', t >= '2026-01-31T12:00:00.120Z', t < '2026-01-31T12:00:00.121Z'"
 
   for (const user of ['millrace', 'analyst']) {
     t.equal(await ask(query, { user, params }), given, user)
+    // DateTime takes no fraction, and every client of JavaScript writes one.
+    const whole = { param_s: '2026-01-31T12:00:00.000Z', param_l: "['2026-01-31T12:00:00.999Z']" }
+    t.equal(await ask("SELECT {s:DateTime('UTC')}, {s:Nullable(DateTime('UTC'))}, {l:Array(DateTime('UTC'))}, {l:Array(Nullable(DateTime('UTC')))}", { user, params: whole }),
+      "2026-01-31 12:00:00\t2026-01-31 12:00:00\t['2026-01-31 12:00:00']\t['2026-01-31 12:00:00']\n", user)
     t.equal(await ask('SELECT {s:String}', { user, params: { param_s: '2026-01-31T12:00:00Z' } }), '2026-01-31T12:00:00Z\n')
     t.equal(await ask(compare, { user }), '2026-01-31 12:00:00.120\t1\t1\t1\n', user)
   }
