@@ -159,4 +159,19 @@ t.test('rules in the console', async (t) => {
     await waitFor(async () => await page.getByRole('link', { name: 'third' }).isVisible() && await page.getByRole('link', { name: 'second' }).count() === 0)
     await page.close()
   })
+
+  await t.test('as many rules as a project may have are one list, in which each can be moved', async (t) => {
+    await stack.sql`
+      WITH made AS (
+        INSERT INTO event_rules (project_id, name, position) SELECT 1, 'planted ' || n, 1000 FROM generate_series(1, 198) n RETURNING id
+      )
+      INSERT INTO event_rule_versions (rule_id, version, definition) SELECT id, 1, '{"condition": null, "actions": [{"type": "drop"}]}' FROM made`
+    const { page, problems } = await open('/projects/1/rules')
+    const names = page.getByRole('region', { name: 'Rules' }).getByRole('link')
+    await waitFor(async () => await names.count() === 200)
+    await page.getByRole('button', { name: 'Run planted 198 earlier' }).click()
+    await waitFor(async () => (await names.allInnerTexts()).slice(-2).join() === 'planted 198,planted 197', { timeoutMs: 60_000 })
+    t.same(problems, [])
+    await page.close()
+  })
 })

@@ -182,4 +182,22 @@ t.test('event schemas in the console', async (t) => {
     await page.getByText('No event has a schema yet').waitFor()
     await page.close()
   })
+
+  await t.test('as many schemas as a project may have are shown by the page, and found by a search', async (t) => {
+    await stack.sql`
+      WITH made AS (
+        INSERT INTO event_schemas (project_id, event) SELECT 1, 'planted ' || n FROM generate_series(1, 500) n RETURNING id
+      )
+      INSERT INTO event_schema_versions (schema_id, version, schema) SELECT id, 1, '{}' FROM made`
+    const { page, problems } = await open('/projects/1/schemas')
+    await page.getByText('1 to 50 of 500').waitFor()
+    t.equal(await page.locator('tbody tr').count(), 50)
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByText('51 to 100 of 500').waitFor()
+    await page.getByRole('searchbox').fill('planted 477')
+    await page.getByText('1 to 1 of 1').waitFor()
+    t.match(page.url(), /search=planted/)
+    t.same(problems, [])
+    await page.close()
+  })
 })

@@ -70,8 +70,14 @@ t.test('a move changes as few positions as possible, and always the order as ask
   const apply = (list: EventRule[], from: number, by: -1 | 1): number[] => {
     const changes = new Map(planMove(list, from, by).map(({ id, position }) => [id, position]))
     for (const place of changes.values()) t.ok(Number.isInteger(place) && place >= 0 && place <= 1_000_000, `${place}`)
-    return list.map(({ id, position }) => ({ id, position: changes.get(id) ?? position }))
-      .sort((one, other) => one.position - other.position || one.id - other.id).map(({ id }) => id)
+    const others = list.map(({ id }) => id).filter((id) => id !== from)
+    const now = new Map(list.map(({ id, position }) => [id, position]))
+    const order = (): number[] => [...now].sort(([one, at], [other, then]) => at - then || one - other).map(([id]) => id)
+    for (const [id, position] of changes) {
+      now.set(id, position)
+      t.same(order().filter((each) => each !== from), others, 'nothing else changes its order, not for a moment')
+    }
+    return order()
   }
 
   t.same(planMove(rules(10, 20, 30), 0, 1), [{ id: 0, position: 25 }])

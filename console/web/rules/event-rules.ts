@@ -167,7 +167,8 @@ const LAST_POSITION = 1_000_000
 type Placed = Pick<EventRule, 'id' | 'position'>
 
 /**
- * What has to be changed so that a rule runs one place earlier or later: as few positions as possible.
+ * What has to be changed, and in which order, so that a rule runs one place earlier or later: as few positions as
+ * possible.
  *
  * @param rules  All of a project, in order.
  */
@@ -181,8 +182,11 @@ export function planMove (rules: readonly Placed[], from: number, by: -1 | 1): P
   const after = order[to + 1]?.position ?? Math.min(LAST_POSITION + 1, before + 2 * STEP)
   // Between its neighbours there may be room; rules of one position run by their age, so it needs one of its own.
   if (after - before > 1) return [{ id: moved.id, position: Math.floor((before + after) / 2) }]
-  return order.map(({ id, position: old }, index) => ({ id, old, position: (index + 1) * STEP }))
-    .flatMap(({ id, old, position }) => position === old ? [] : [{ id, position }])
+  const places = order.map(({ id, position: old }, index) => ({ id, old, position: (index + 1) * STEP }))
+  // Ingest follows each change: the others stay in their order in between.
+  const up = places.filter(({ old, position }) => position < old)
+  const down = places.filter(({ old, position }) => position > old).reverse()
+  return [...up, ...down].map(({ id, position }) => ({ id, position }))
 }
 
 const UNREADABLE = '…'
