@@ -20,7 +20,9 @@ export function UsageView () {
   return (
     <>
       <h2>Usage by day</h2>
-      <p class='hint'>Days of receipt, UTC, from the books: each event once. Drops and refusals are known for 90 days.</p>
+      <p class='hint'>
+        Days of receipt, UTC, from the books: each event once. Events in quarantine of a schema count when they are replayed. Drops and refusals are known for 90 days.
+      </p>
       <div class='toolbar'>
         <label>
           In{' '}
