@@ -36,6 +36,10 @@ try {
   await page.goto(`${stack.url}/console/projects/1/dead-letters`)
   await page.locator('table').waitFor()
   await page.screenshot({ path: path.join(IMAGES, 'console-dead-letters.png') })
+  await page.goto(`${stack.url}/console/projects/1/schemas/${await plantSchema(stack)}`)
+  await page.getByRole('button', { name: 'Check the draft' }).click()
+  await page.getByRole('region', { name: 'By SDK' }).scrollIntoViewIfNeeded()
+  await page.screenshot({ path: path.join(IMAGES, 'console-schema.png') })
   sending.abort()
   await sender
   await page.goto(`${stack.url}/console/projects/1/flags/${await plantFlag(stack)}`)
@@ -76,6 +80,16 @@ async function plantFlag ({ url, personalApiKey }: Stack): Promise<number> {
   await write('PATCH', `${id}/`, { active: false })
   await write('PATCH', `${id}/`, { active: true, evaluation_runtime: 'server' })
   return id
+}
+
+/** A schema that some of the sent events do not meet. @returns its id. */
+async function plantSchema ({ url, personalApiKey }: Stack): Promise<number> {
+  const schema = { required: ['plan', 'amount'], properties: { plan: { enum: ['free', 'pro'] }, amount: { type: 'integer', maximum: 35 } } }
+  const answer = await fetch(`${url}/api/projects/1/event_schemas/`, {
+    method: 'POST', headers: { authorization: `Bearer ${personalApiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ event: 'order paid', owner: 'shop', mode: 'quarantine', schema })
+  })
+  return (await answer.json() as { id: number }).id
 }
 
 async function plantDeadLetters ({ natsUrl }: Stack): Promise<void> {

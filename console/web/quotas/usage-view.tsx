@@ -21,7 +21,8 @@ export function UsageView () {
     <>
       <h2>Usage by day</h2>
       <p class='hint'>
-        Days of receipt, UTC, from the books: each event once. Events in quarantine of a schema count when they are replayed. Drops and refusals are known for 90 days.
+        Days of receipt, UTC, from the books: each event once. Events in quarantine of a schema count when they are replayed.{' '}
+        Drops and refusals are known for 90 days.
       </p>
       <div class='toolbar'>
         <label>

@@ -72,7 +72,8 @@ t.test('a move changes as few positions as possible, and always the order as ask
     for (const place of changes.values()) t.ok(Number.isInteger(place) && place >= 0 && place <= 1_000_000, `${place}`)
     const others = list.map(({ id }) => id).filter((id) => id !== from)
     const now = new Map(list.map(({ id, position }) => [id, position]))
-    const order = (): number[] => [...now].sort(([one, at], [other, then]) => at - then || one - other).map(([id]) => id)
+    const order = (): number[] =>
+      [...now].sort(([one, at], [other, then]) => at - then || one - other).map(([id]) => id)
     for (const [id, position] of changes) {
       now.set(id, position)
       t.same(order().filter((each) => each !== from), others, 'nothing else changes its order, not for a moment')
