@@ -58,30 +58,35 @@ export async function checkStoredEvents (
     let condition = ''
     if (values !== null && round.limit === undefined) {
       const before = tally.events
-      const undecided = varies.shapes ? null : await judge(reader.readShapes(round, values))
+      const undecided = varies.shapes ? null : await judgeGroups(reader.readShapes(round, values))
       varies.shapes = undecided === null
       if (undecided === 0) return
       if (tally.events > before) condition = `AND NOT (${values.isDecided})`
-      varies.values ||= await judge(reader.readClasses(round, values.ofValues, condition)) === null
+      varies.values ||= await judgeGroups(reader.readClasses(round, values.ofValues, condition)) === null
       if (!varies.values) return
     }
     await judge(reader.readEvents(round, values?.ofValues ?? WHOLE, condition))
   }
 
-  /** @returns the number of events that are still to be judged; null when ClickHouse has given up: all of them. */
-  async function judge (lines: AsyncIterable<Line[]>): Promise<number | null> {
-    let undecided = 0
+  /** @returns null when ClickHouse has given up, before any was judged. */
+  async function judgeGroups (lines: AsyncIterable<Line[]>): Promise<number | null> {
     try {
-      await visitRows(lines, ({ text }) => {
-        const [uuids, lib, libVersion, events, properties] = JSON.parse(text) as StoredEvents
-        if (properties === null) undecided += events
-        else tally.add({ lib, libVersion, events, uuids }, failuresOf(properties))
-      })
-      return undecided
+      return await judge(lines)
     } catch (error) {
       if (isGivenUp(error)) return null
       throw error
     }
+  }
+
+  /** @returns the number of events that are still to be judged, because their shape does not decide. */
+  async function judge (lines: AsyncIterable<Line[]>): Promise<number> {
+    let undecided = 0
+    await visitRows(lines, ({ text }) => {
+      const [uuids, lib, libVersion, events, properties] = JSON.parse(text) as StoredEvents
+      if (properties === null) undecided += events
+      else tally.add({ lib, libVersion, events, uuids }, failuresOf(properties))
+    })
+    return undecided
   }
 
   function failuresOf (properties: Record<string, unknown>): readonly SchemaFailure[] {

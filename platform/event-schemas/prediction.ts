@@ -59,12 +59,13 @@ export class PredictionTally {
       sdk.events += events
       sdk.failed += failed
     }
+    // Nearly all meet it.
+    if (failures.length === 0) return
     for (const key of kindsOf(failures)) {
-      const [path, keyword] = JSON.parse(key) as [string, string]
-      const group = takeGroup(this.#failures, key, () => ({ path, keyword, events: 0, uuids: [] }))
+      const group = takeGroup(this.#failures, key, () => createFailureGroup(key))
       if (group === undefined) continue
       group.events += events
-      group.uuids.push(...uuids.slice(0, MAX_SAMPLES - group.uuids.length))
+      if (group.uuids.length < MAX_SAMPLES) group.uuids.push(...uuids.slice(0, MAX_SAMPLES - group.uuids.length))
     }
   }
 
@@ -91,6 +92,11 @@ export class PredictionTally {
       libs: [...this.#libs.values()].sort((one, other) => other.failed - one.failed || other.events - one.events)
     }
   }
+}
+
+function createFailureGroup (key: string): FailureGroup {
+  const [path, keyword] = JSON.parse(key) as [string, string]
+  return { path, keyword, events: 0, uuids: [] }
 }
 
 function kindsOf (failures: readonly SchemaFailure[]): Set<string> {

@@ -31,10 +31,12 @@ const MAX_PROPERTIES = 64
 export function storedValuesOf ({ properties, others }: SchemaNeeds): StoredValues | null {
   if (others || properties.size > MAX_PROPERTIES || ![...properties.keys()].every(isFound)) return null
   const asked = [...properties].map(([name, need]) => createProperty(name, need))
+  const values = partsOf(asked.map(({ ofValue }) => ofValue))
+  const isSure = allOf([...asked.map(({ isFound }) => isFound), `NOT match(${values}, ${quoteString(UNSURE)})`])
   return {
     isDecided: allOf(asked.map(({ isDecided }) => isDecided)),
-    ofShape: objectOf(asked.map(({ ofShape }) => ofShape)),
-    ofValues: `if(${allOf(asked.map(({ isFound }) => isFound))}, ${objectOf(asked.map(({ ofValue }) => ofValue))}, ${WHOLE})`
+    ofShape: objectOf(partsOf(asked.map(({ ofShape }) => ofShape))),
+    ofValues: `if(${isSure}, ${objectOf(values)}, ${WHOLE})`
   }
 }
 
@@ -48,6 +50,12 @@ const NOT_DESCRIBED = /^\$(?:set|set_once|unset|groups|group_[0-4])$|\ufffd|\p{S
 
 /** JSON has no escapes in it; and with its quotes it is a name wherever it stands, never what is between two texts. */
 const PLAIN = /^[^,:\]}"\\\p{Cc}][^"\\\p{Cc}]*$/u
+
+/**
+ * `simpleJSONExtractRaw` does not know that brackets in a text are none, nor that a backslash may be escaped, and then
+ * finds no end of the value, or a later one. A line feed would end the line.
+ */
+const UNSURE = '[\\[{\\\\\\n]|:,|:$'
 
 /** The SQL about one property; its part of an object is `,"name":value`, or nothing. */
 interface Property {
@@ -67,7 +75,7 @@ function createProperty (name: string, need: Need): Property {
   return {
     isDecided,
     ofShape,
-    isFound: `(${isDecided} OR (countSubstrings(properties, ${quoteString(key)}) = 1 AND isValidJSON(${value})))`,
+    isFound: `(${isDecided} OR countSubstrings(properties, ${quoteString(key)}) = 1)`,
     ofValue: `if(${isDecided}, ${ofShape}, concat(${quoteString(`,${key}`)}, ${value}))`
   }
 }
@@ -84,9 +92,13 @@ function allOf (conditions: readonly string[]): string {
   return ["property_types != ''", ...conditions].join(' AND ')
 }
 
-/** @param parts  SQL of texts, each empty or with a comma before it. */
-function objectOf (parts: readonly string[]): string {
-  return `concat('{', substring(concat(${["''", "''", ...parts].join(', ')}), 2), '}')`
+/** SQL of their texts, one after the other. */
+function partsOf (parts: readonly string[]): string {
+  return `concat(${["''", "''", ...parts].join(', ')})`
+}
+
+function objectOf (parts: string): string {
+  return `concat('{', substring(${parts}, 2), '}')`
 }
 
 function escapePattern (text: string): string {
