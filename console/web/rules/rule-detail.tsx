@@ -133,7 +133,7 @@ function RuleDialog ({ rule, versions, open, prediction, onClose, onDone }: Rule
           navigate(`/projects/${projectId.value}/rules`)
         }}
       >
-        <p>It is no longer enforced, and its versions are gone. To stop enforcing it, disable it instead.</p>
+        <p>It is no longer enforced, and leaves the list. To stop enforcing it, disable it instead.</p>
       </Confirm>
     )
   }

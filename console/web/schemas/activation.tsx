@@ -92,7 +92,7 @@ export function DeleteDialog ({ schema, onClose }: Pick<ActivateProps, 'schema' 
         navigate(`/projects/${projectId.value}/schemas`)
       }}
     >
-      <p>It is no longer enforced, and its versions are gone. To stop enforcing it, disable it instead.</p>
+      <p>It is no longer enforced, and leaves the list. To stop enforcing it, disable it instead.</p>
     </Confirm>
   )
 }
