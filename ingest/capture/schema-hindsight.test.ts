@@ -87,6 +87,27 @@ t.test('what is predicted from stored shapes and values is what ingest does, on 
   t.ok(counts.met > 0 && counts.failed > 0, JSON.stringify(counts))
 })
 
+t.test('events whose values are too many to be counted by them are judged one by one, also some of an hour', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  // Every tenth names the property inside an object as well.
+  await client.command({
+    query: `INSERT INTO events (project_id, uuid, event, distinct_id, timestamp, properties, property_types)
+      SELECT 1, generateUUIDv4(number), 'e', 'd', fromUnixTimestamp64Milli({now: Int64}),
+        concat('{"o":', if(number % 10 = 0, '{"n":0}', 'null'), ',"n":', toString(number), '}'), 'e?o\\0eNn'
+      FROM numbers(25000)`,
+    query_params: { now: NOW - 1000 }
+  })
+  const compiled = compileSchema({ properties: { n: { minimum: 1000 } } })
+  const query = { projectId: 1, event: 'e', days: 1, now: NOW }
+
+  const whole = await checkStoredEvents(client, compiled, { ...query, limit: 1e6 })
+  const some = await checkStoredEvents(client, compiled, { ...query, limit: 24_500 })
+
+  t.match(whole, { events: 25_000, failed: 1000, complete: true })
+  t.equal(some.events, 24_500)
+  t.ok(some.failed >= 500 && some.failed <= 1000, `${some.failed} failed`)
+})
+
 /** What ingest says about each event, added up. */
 function enforce (events: readonly NormalisedEvent[], { check, failuresOf }: CompiledSchema): Summary {
   const kinds = new Map<string, number>()
