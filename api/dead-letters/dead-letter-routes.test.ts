@@ -1,5 +1,6 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
+import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
@@ -61,6 +62,40 @@ t.test('groups the dead letters of the project, and replays one group', async (t
   t.match(await api.call('POST', '~/dead_letters/replay', { ...group, dry_run: true }), { body: { matched: 1 } })
   t.match(await api.call('POST', '~/dead_letters/replay', { event: '' }), { body: { matched: 1, replayed: 1 } })
   t.match((await api.call('GET', '~/dead_letters/groups?error_code=')).body, { count: 1 })
+})
+
+t.test('groups that were counted are remembered until a letter comes or goes', async (t) => {
+  const { url, connection } = await plantDeadLetters(t, [{ project: 1, event: 'paid' }, { project: 1, event: 'sent' }])
+  const api = await createApiWith(t, url)
+  const count = async (): Promise<number> => (await api.call('GET', '~/dead_letters/groups')).body.count
+  /** Reads of the stream so far: each makes a consumer. */
+  let reads = 0
+  connection.subscribe('$JS.EVENT.ADVISORY.CONSUMER.CREATED.DEAD_LETTER.>', { callback: () => { reads++ } })
+  await connection.flush()
+
+  t.equal(await count(), 2)
+  t.equal(await count(), 2)
+  await connection.flush()
+  t.equal(reads, 1)
+  await api.call('DELETE', '~/dead_letters/1')
+  t.equal(await count(), 1)
+  await publishDeadLetter(connection, {
+    stage: 'writer', reason: 'refused', error: 'no room', subject: 'events.live.0', sequence: 9, project: 1, event: 'new',
+    headers: {}, body: Buffer.from('{}'), id: 'another'
+  })
+  t.equal(await count(), 2)
+})
+
+t.test('of more groups than are answered it is the largest, whenever they came', async (t) => {
+  const { url } = await plantDeadLetters(t, [
+    ...Array.from({ length: 501 }, (_, index) => ({ project: 1, event: `rare ${index}` })), { project: 1, event: 'frequent' }, { project: 1, event: 'frequent' }
+  ])
+  const api = await createApiWith(t, url)
+
+  const { body } = await api.call('GET', '~/dead_letters/groups')
+
+  t.match(body, { count: 503, ungrouped: 2, results: [{ event: 'frequent', count: 2 }] })
+  t.equal(body.results.length, 500)
 })
 
 t.test('shows a dead letter of the project, and reveals nothing about others', async (t) => {

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { DeadLetter, DeadLetterFilter } from '../../platform/dead-letters/publish-dead-letter.ts'
-import { groupDeadLetters } from '../../platform/dead-letters/group-dead-letters.ts'
+import { createDeadLetterGroups } from '../../platform/dead-letters/group-dead-letters.ts'
 import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
 import { purgeDeadLetters, replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { HttpError } from '../../platform/errors.ts'
@@ -40,6 +40,7 @@ export async function deadLetterRoutes (
   app: FastifyInstance, deps: { nats: NatsOnDemand, publicUrl: string, now: () => number, sql: Sql, ingestUrl: string }
 ): Promise<void> {
   const { nats } = deps
+  const groupDeadLetters = createDeadLetterGroups()
   app.addSchema(deadLetterSchema)
 
   app.get<{ Querystring: PageQuery & FilterFields }>('/', {

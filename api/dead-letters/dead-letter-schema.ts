@@ -70,7 +70,7 @@ export const deadLetterGroupsSchema = {
   required: ['count', 'ungrouped', 'results'],
   properties: {
     count: { type: 'integer', description: 'Dead letters that match.' },
-    ungrouped: { type: 'integer', description: 'Those in no group, because there are more than 500 groups.' },
+    ungrouped: { type: 'integer', description: 'Those in none of the groups: there are more than 500, of which these are the largest.' },
     results: { type: 'array', items: { type: 'object', required: Object.keys(group), properties: group } }
   }
 } as const

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import { allowsScope, type Scope } from '../../platform/scopes.ts'
-import { request, whenLoggedOut } from './api-client.ts'
+import { ApiError, request, whenLoggedOut } from './api-client.ts'
 
 /** Who is logged in: the answer of `/console/session`. */
 export interface Session {
@@ -15,22 +15,53 @@ export interface Session {
 /** Undefined until it is known, null when nobody is logged in. */
 export const session = signal<Session | null | undefined>(undefined)
 
+/** Why it is not known who is logged in; undefined while nothing failed. */
+export const sessionFailure = signal<ApiError | undefined>(undefined)
+
+/** A link that logs in, from the address, until the server has said something about it. */
+let loginLink: string | undefined
+
 whenLoggedOut(() => { session.value = null })
 
-/** Finds out who is logged in. An address that ends in `#login=<token>` logs in with that link, once. */
+/**
+ * Finds out who is logged in. An address that ends in `#login=<token>` logs in with that link, once.
+ *
+ * A server that cannot say who it is, because it or Postgres is away, has logged nobody out: `sessionFailure` has the
+ * reason, and a later call may find out.
+ */
 export async function resumeSession (): Promise<void> {
   const link = /^#login=([\w-]+)$/.exec(location.hash)?.[1]
   if (link !== undefined) {
+    loginLink = link
     // The token must not stay in the address bar or the history.
     history.replaceState(null, '', location.pathname + location.search)
-    try {
-      await login({ login_link: link })
-      return
-    } catch {
-      // Used already: perhaps by this browser, which is logged in then.
-    }
   }
-  session.value = await request<Session>('/console/session').catch(() => null)
+  try {
+    if (loginLink === undefined || !await loginByLink(loginLink)) session.value = await request<Session>('/console/session')
+    sessionFailure.value = undefined
+  } catch (error) {
+    const failure = error instanceof ApiError ? error : new ApiError(0, 'console_error', String(error))
+    if (isRefusal(failure)) session.value = null
+    sessionFailure.value = isRefusal(failure) ? undefined : failure
+  }
+}
+
+/** @returns false for a link that was used already: perhaps by this browser, which is logged in then. */
+async function loginByLink (link: string): Promise<boolean> {
+  try {
+    await login({ login_link: link })
+  } catch (error) {
+    if (!(error instanceof ApiError) || !isRefusal(error)) throw error
+    loginLink = undefined
+    return false
+  }
+  loginLink = undefined
+  return true
+}
+
+/** The server has an answer, and it is no; anything else may go away by itself. */
+function isRefusal ({ status }: ApiError): boolean {
+  return status >= 400 && status < 500
 }
 
 /** @throws {ApiError} when the key or the link is refused. */

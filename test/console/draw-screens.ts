@@ -1,111 +1,151 @@
 /**
- * Draws the pictures of `docs/console.md` from a running system, with events and dead letters made for it:
+ * Draws the pictures of `docs/console.md` from a running system, with events, people and dead letters made for it:
  *
- *     node test/console/draw-screens.ts
+ *     npx node test/console/draw-screens.ts
+ *
+ * With a folder, every screen is drawn there, wide and narrow, light and dark, to be looked at:
+ *
+ *     npx node test/console/draw-screens.ts /tmp/screens
  */
+import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
-import { createLogger } from '../../platform/logger.ts'
-import { connectNats } from '../../platform/nats/connect-nats.ts'
+import type { Page } from 'playwright-core'
 import { openBrowser } from '../sdk/open-page.ts'
 import { startStack, type Stack } from '../start-stack.ts'
+import { type Planted, plantForPictures, sendUntil } from './plant-for-pictures.ts'
 
 const IMAGES = path.join(import.meta.dirname, '..', '..', 'docs', 'images')
-const NAMES = ['$pageview', 'order paid', 'signed up', 'checkout started', 'search', 'plan changed']
 const PICTURE = { width: 1180, height: 700 }
-const HOUR_MS = 3_600_000
+const SETTLED_MS = 1500
 
+interface Drawing {
+  /** Name of the file, without its ending. */
+  name: string
+  path: (planted: Planted) => string
+  /** Shown when there is something to see. */
+  until: string
+  /** It is a picture of the documentation. */
+  isCommitted?: boolean
+  /** In pixels, for what does not fit the others. */
+  height?: number
+  /** Before the picture, such as a click. */
+  prepare?: (page: Page) => Promise<void>
+}
+
+const DRAWINGS: Drawing[] = [
+  { name: 'health', path: () => '/health', until: '.stages', isCommitted: true, prepare: async () => await delay(5000) },
+  { name: 'live', path: () => '/projects/1/live', until: '.live tbody tr:nth-child(13)', isCommitted: true },
+  { name: 'dead-letters', path: () => '/projects/1/dead-letters', until: 'table', isCommitted: true },
+  {
+    name: 'experiment', path: ({ experiment }) => `/projects/1/experiments/${experiment}`, until: '.lift svg', isCommitted: true, height: 1000,
+    prepare: async (page) => await page.getByRole('heading', { name: 'Results' }).evaluate((heading: any) => heading.scrollIntoView())
+  },
+  { name: 'find', path: () => '/projects/1/find?distinct_id=buyer%201', until: 'h2 code' },
+  { name: 'dead-letter', path: () => '/projects/1/dead-letters/1', until: 'pre' },
+  { name: 'flags', path: () => '/projects/1/flags', until: 'table' },
+  {
+    name: 'flag', path: ({ flag }) => `/projects/1/flags/${flag}`, until: 'form', isCommitted: true,
+    prepare: async (page) => {
+      await page.getByRole('spinbutton', { name: 'Rollout' }).first().fill('75')
+      await page.getByRole('heading', { name: 'What saving changes' }).evaluate((heading: any) => heading.scrollIntoView())
+    }
+  },
+  {
+    name: 'schema', path: ({ schema }) => `/projects/1/schemas/${schema}`, until: 'form, textarea', isCommitted: true,
+    prepare: async (page) => {
+      await page.getByRole('button', { name: 'Check the draft' }).click()
+      await page.getByRole('region', { name: 'By SDK' }).scrollIntoViewIfNeeded()
+    }
+  },
+  { name: 'schemas', path: () => '/projects/1/schemas', until: 'table' },
+  { name: 'rules', path: () => '/projects/1/rules', until: 'h1' },
+  { name: 'flags-test', path: () => '/projects/1/flags/test', until: 'form' },
+  { name: 'experiments', path: () => '/projects/1/experiments', until: 'table' },
+  { name: 'experiment-new', path: () => '/projects/1/experiments/new', until: 'form' },
+  {
+    name: 'experiment-days', path: ({ experiment }) => `/projects/1/experiments/${experiment}`, until: '.lift svg',
+    prepare: async (page) => await page.getByText('Day by day').click()
+  },
+  { name: 'events', path: () => '/projects/1/events', until: 'table' },
+  { name: 'event', path: ({ event }) => `/projects/1/events/${event}`, until: 'h2' },
+  { name: 'properties', path: () => '/projects/1/properties', until: 'table' },
+  { name: 'property', path: ({ property }) => `/projects/1/properties/${property}`, until: 'h2' },
+  { name: 'persons', path: () => '/projects/1/persons', until: 'table' },
+  { name: 'persons-found', path: () => '/projects/1/persons?search=buyer+1', until: 'table' },
+  { name: 'person', path: ({ person }) => `/projects/1/persons/${person}`, until: 'h2' },
+  { name: 'sql', path: () => '/projects/1/sql', until: '.editor' },
+  {
+    name: 'sql-result', path: () => '/projects/1/sql', until: '.editor',
+    prepare: async (page) => {
+      await page.getByRole('link', { name: 'events by day', exact: false }).first().click().catch(() => {})
+      await page.locator('.editor textarea').focus()
+      await page.keyboard.press('Control+Enter')
+      await delay(2500)
+    }
+  },
+  { name: 'connect', path: () => '/projects/1/connect', until: '.copyable' },
+  { name: 'warnings', path: () => '/projects/1/warnings', until: '.reason, .empty' },
+  { name: 'keys', path: () => '/keys', until: 'table' },
+  { name: 'key-new', path: () => '/keys', until: 'table', prepare: async (page) => await page.getByRole('button', { name: 'New key …' }).click() },
+  { name: 'installation', path: () => '/installation', until: 'table' }
+]
+
+const [folder] = process.argv.slice(2)
 const stack = await startStack()
 const { browser, close } = await openBrowser()
 try {
-  await plantDeadLetters(stack)
+  const planted = await plantForPictures(stack)
   const sending = new AbortController()
   const sender = sendUntil(stack, sending.signal)
-  const page = await browser.newPage({ viewport: PICTURE })
-  await page.goto(`${stack.url}/console`)
-  await page.getByLabel('Personal API key').fill(stack.personalApiKey)
-  await page.keyboard.press('Enter')
-  await page.locator('.stages').waitFor()
-  await delay(6000)
-  await page.screenshot({ path: path.join(IMAGES, 'console-health.png') })
-  await page.goto(`${stack.url}/console/projects/1/live`)
-  await page.locator('.live tbody tr').nth(12).waitFor()
-  await delay(1500)
-  await page.screenshot({ path: path.join(IMAGES, 'console-live.png') })
-  await page.goto(`${stack.url}/console/projects/1/dead-letters`)
-  await page.locator('table').waitFor()
-  await page.screenshot({ path: path.join(IMAGES, 'console-dead-letters.png') })
-  await page.goto(`${stack.url}/console/projects/1/schemas/${await plantSchema(stack)}`)
-  await page.getByRole('button', { name: 'Check the draft' }).click()
-  await page.getByRole('region', { name: 'By SDK' }).scrollIntoViewIfNeeded()
-  await page.screenshot({ path: path.join(IMAGES, 'console-schema.png') })
+  const page = await browser.newPage({ viewport: PICTURE, reducedMotion: 'reduce' })
+  await logIn(page, stack)
+  if (folder === undefined) await drawCommitted(page, planted)
+  else await drawAll(page, planted, folder)
   sending.abort()
   await sender
-  await page.goto(`${stack.url}/console/projects/1/flags/${await plantFlag(stack)}`)
-  await page.getByRole('spinbutton', { name: 'Rollout' }).first().fill('75')
-  await page.getByRole('heading', { name: 'What saving changes' }).evaluate((heading: any) => heading.scrollIntoView())
-  await page.screenshot({ path: path.join(IMAGES, 'console-flag.png') })
 } finally {
   await close()
   await stack.stop()
 }
 
-/** Some hundred events a second, so that the stages have something to show. */
-async function sendUntil ({ url, projectApiKey }: Stack, signal: AbortSignal): Promise<void> {
-  for (let round = 0; !signal.aborted; round++) {
-    const batch = Array.from({ length: 40 }, (_, index) => ({
-      event: NAMES[(round * index) % NAMES.length], distinct_id: `user ${index}`, properties: { plan: 'pro', amount: index, $lib: 'web', $lib_version: '1.298.0' }
-    }))
-    await fetch(`${url}/batch/`, {
-      method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ api_key: projectApiKey, batch })
-    })
-    await delay(100)
+async function logIn (page: Page, { url, personalApiKey }: Stack): Promise<void> {
+  await page.goto(`${url}/console`)
+  await page.getByLabel('Personal API key').fill(personalApiKey)
+  await page.keyboard.press('Enter')
+  await page.getByRole('navigation').waitFor()
+}
+
+async function drawCommitted (page: Page, planted: Planted): Promise<void> {
+  for (const drawing of DRAWINGS.filter(({ isCommitted }) => isCommitted === true)) {
+    await page.setViewportSize({ ...PICTURE, height: drawing.height ?? PICTURE.height })
+    await show(page, drawing, planted)
+    await page.screenshot({ path: path.join(IMAGES, `console-${drawing.name}.png`) })
   }
 }
 
-/** A flag that was changed a few times. @returns its id. */
-async function plantFlag ({ url, personalApiKey }: Stack): Promise<number> {
-  const write = async (method: string, where: string, body: object): Promise<{ id: number }> => {
-    const headers = { authorization: `Bearer ${personalApiKey}`, 'content-type': 'application/json' }
-    const answer = await fetch(`${url}/api/projects/1/feature_flags/${where}`, { method, headers, body: JSON.stringify(body) })
-    return await answer.json() as { id: number }
-  }
-  const filters = (rollout: number, plans: string[]): object => ({
-    groups: plans.map((value) => ({ properties: [{ key: 'plan', type: 'person', operator: 'exact', value }], rollout_percentage: rollout })),
-    multivariate: { variants: [{ key: 'control', rollout_percentage: 50 }, { key: 'short', rollout_percentage: 50 }] }
-  })
-  const { id } = await write('POST', '', { key: 'new-checkout', name: 'The short checkout', filters: filters(20, ['pro']) })
-  await write('PATCH', `${id}/`, { filters: filters(50, ['pro', 'team']) })
-  await write('PATCH', `${id}/`, { active: false })
-  await write('PATCH', `${id}/`, { active: true, evaluation_runtime: 'server' })
-  return id
-}
-
-/** A schema that some of the sent events do not meet. @returns its id. */
-async function plantSchema ({ url, personalApiKey }: Stack): Promise<number> {
-  const schema = { required: ['plan', 'amount'], properties: { plan: { enum: ['free', 'pro'] }, amount: { type: 'integer', maximum: 35 } } }
-  const answer = await fetch(`${url}/api/projects/1/event_schemas/`, {
-    method: 'POST', headers: { authorization: `Bearer ${personalApiKey}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ event: 'order paid', owner: 'shop', mode: 'quarantine', schema })
-  })
-  return (await answer.json() as { id: number }).id
-}
-
-async function plantDeadLetters ({ natsUrl }: Stack): Promise<void> {
-  const connection = await connectNats({ url: natsUrl, name: 'pictures', logger: createLogger({ component: 'test', level: 'silent' }) })
-  const causes = [
-    { stage: 'writer', reason: 'refused', errorCode: 117, event: 'order paid', error: 'Value of column timestamp is out of range', count: 41 },
-    { stage: 'persons', reason: 'invalid_update', event: '$identify', error: 'The distinct id "null" is reserved', count: 12 },
-    { stage: 'ingest', reason: 'too_large', event: 'export', error: 'The event is larger than a message may be', count: 3 }
-  ] as const
-  for (const { count, ...cause } of causes) {
-    for (let index = 0; index < count; index++) {
-      await publishDeadLetter(connection, {
-        ...cause, subject: 'events.live.0', sequence: index + 1, project: 1, headers: {}, id: `${cause.event} ${index}`,
-        body: Buffer.from(JSON.stringify({ event: cause.event, at: new Date(Date.now() - index * HOUR_MS) }))
-      })
+async function drawAll (page: Page, planted: Planted, target: string): Promise<void> {
+  await mkdir(target, { recursive: true })
+  for (const drawing of DRAWINGS) {
+    await page.setViewportSize(PICTURE)
+    await page.emulateMedia({ colorScheme: 'light' })
+    try {
+      await show(page, drawing, planted)
+    } catch (error) {
+      process.stderr.write(`${drawing.name}: ${String(error)}\n`)
     }
+    await page.screenshot({ path: path.join(target, `${drawing.name}.png`), fullPage: true })
+    await page.setViewportSize({ width: 390, height: 844 })
+    await page.emulateMedia({ colorScheme: 'dark' })
+    await delay(300)
+    await page.screenshot({ path: path.join(target, `${drawing.name}-narrow.png`), fullPage: true })
   }
-  await connection.close()
+}
+
+async function show (page: Page, { path: pathOf, until, prepare }: Drawing, planted: Planted): Promise<void> {
+  await page.goto(`${stack.url}/console${pathOf(planted)}`)
+  await page.locator(until).first().waitFor()
+  await delay(SETTLED_MS)
+  await prepare?.(page)
+  await delay(300)
 }

@@ -32,7 +32,12 @@ export interface ConsoleUnderTest {
  * @param env  Further settings of the stack.
  */
 export async function openConsole (t: TestContext, env: Record<string, string> = {}): Promise<ConsoleUnderTest> {
-  const [stack, { browser, close }] = await Promise.all([startStackOnSharedStores(t, env), openBrowser()])
+  return await openConsoleOf(t, startStackOnSharedStores(t, env))
+}
+
+/** The same for a stack that is started otherwise, and ends with the test. */
+export async function openConsoleOf (t: TestContext, starting: Promise<Stack>): Promise<ConsoleUnderTest> {
+  const [stack, { browser, close }] = await Promise.all([starting, openBrowser()])
   t.teardown(close)
   const context = await browser.newContext()
   const { page } = await openPage(context, stack.url, '')

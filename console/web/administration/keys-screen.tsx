@@ -71,32 +71,34 @@ function KeyTable ({ page, keys, onMade }: { page: Page<PersonalKey>, keys: Load
   const now = Date.now()
   return (
     <div class='scroll' role='region' aria-label='Personal keys' tabIndex={0}>
-      <table>
+      <table class='dense'>
         <thead>
           <tr>
             <th scope='col'>Key</th><th scope='col'>Label</th><th scope='col'>User</th><th scope='col'>May do</th><th scope='col'>Projects</th>
-            <th scope='col'>Last use</th><th scope='col'>Made</th><th scope='col'>State</th><th scope='col'><span class='hidden'>Actions</span></th>
+            <th scope='col'>Last use</th><th scope='col'>Made</th><th scope='col'>State</th>{may('user:write') && <th scope='col'><span class='hidden'>Actions</span></th>}
           </tr>
         </thead>
         <tbody>
           {page.results.map((key) => (
             <tr key={key.id} class={isUsable(key, now) ? '' : 'gone'}>
               <td><code>{key.mask_value}</code>{key.is_current && <span class='tag'>yours now</span>}</td>
-              <td class='wide'>{showText(key.label, 40)}</td>
+              <td class='value'>{showText(key.label, 40)}</td>
               <td>{showText(key.user.email, 60)}</td>
-              <td class='wide'>{key.scopes.includes('*') ? 'everything' : key.scopes.join(', ')}</td>
+              <td class='value'>{key.scopes.includes('*') ? 'everything' : key.scopes.join(', ')}</td>
               <td>{key.scoped_teams === null ? 'all' : key.scoped_teams.join(', ')}</td>
               <td>{formatAgo(key.last_used_at, now)}</td>
               <td title={`${formatTime(key.created_at)} UTC`}>{formatAgo(key.created_at, now)}</td>
               <td>{describeState(key, now)}</td>
-              <td>
-                {isUsable(key, now) && may('user:write') && (
-                  <>
-                    <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'rotate' })}>Rotate<span class='hidden'> {key.label}</span></button>
-                    <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'revoke' })}>Revoke<span class='hidden'> {key.label}</span></button>
-                  </>
-                )}
-              </td>
+              {may('user:write') && (
+                <td>
+                  {isUsable(key, now) && (
+                    <>
+                      <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'rotate' })}>Rotate<span class='hidden'> {key.label}</span></button>
+                      <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'revoke' })}>Revoke<span class='hidden'> {key.label}</span></button>
+                    </>
+                  )}
+                </td>
+              )}
             </tr>
           ))}
         </tbody>

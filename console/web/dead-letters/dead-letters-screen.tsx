@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
+import { PAGE, Pager } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Show, Sparkline } from '../states.tsx'
@@ -59,10 +60,18 @@ function Groups () {
 }
 
 function GroupTable ({ groups, onReplay }: { groups: DeadLetterGroups, onReplay: (filter: Filter) => void }) {
+  const [wanted, setOffset] = useState(0)
   if (groups.count === 0) return <Empty><p>There are no dead letters here. Everything that was accepted is stored or on its way.</p></Empty>
   const now = Date.now()
+  // Groups may have gone since the page was chosen.
+  const offset = wanted < groups.results.length ? wanted : 0
+  const shown = groups.results.slice(offset, offset + PAGE)
+  const isMore = offset + PAGE < groups.results.length
   return (
     <>
+      {groups.results.length > PAGE && (
+        <Pager page={{ count: groups.results.length, next: isMore ? 'more' : null, results: shown }} offset={offset} onOffset={setOffset} />
+      )}
       <div class='scroll' role='region' aria-label='Groups of dead letters' tabIndex={0}>
         <table>
           <thead>
@@ -71,7 +80,7 @@ function GroupTable ({ groups, onReplay }: { groups: DeadLetterGroups, onReplay:
               <th scope='col'>Last 24 h</th><th scope='col'>First</th><th scope='col'>Last</th>{may('dead_letter:write') && <th scope='col'><span class='hidden'>Actions</span></th>}
             </tr>
           </thead>
-          <tbody>{groups.results.map((group) => <GroupRow key={JSON.stringify(filterOf(group))} group={group} now={now} onReplay={onReplay} />)}</tbody>
+          <tbody>{shown.map((group) => <GroupRow key={JSON.stringify(filterOf(group))} group={group} now={now} onReplay={onReplay} />)}</tbody>
         </table>
       </div>
       {groups.ungrouped > 0 && <p class='hint'>{formatCount(groups.ungrouped)} more are in smaller groups, which are not shown.</p>}

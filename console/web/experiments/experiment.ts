@@ -138,9 +138,9 @@ export function formatPercent (share: number | null, isSigned = false): string {
   return `${isSigned && percent > 0 ? '+' : ''}${percent.toFixed(digits)} %`
 }
 
-/** `+2.00 % to +12.0 %`. */
+/** `+2.00 to +12.0 %`. */
 export function formatInterval (interval: Interval | null): string {
-  return interval === null ? UNKNOWN : `${formatPercent(interval[0], true)} to ${formatPercent(interval[1], true)}`
+  return interval === null ? UNKNOWN : `${formatPercent(interval[0], true).replace(' %', '')} to ${formatPercent(interval[1], true)}`
 }
 
 /** `A then B`, `number of A`: what is measured. */

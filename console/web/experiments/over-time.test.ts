@@ -31,6 +31,7 @@ t.test('a difference without a ratio is a conclusion all the same', async (t) =>
   const near = { ...day('baseline_near_zero'), sequential_absolute_interval: [0.01, 0.2] as Interval }
 
   t.equal(concludeDay(near, 'control'), 'more than control')
+  t.match(concludeDay(day('baseline_near_zero'), 'control'), /too little data/, 'and without one the day says why')
 })
 
 t.test('each reason has words of its own', async (t) => {

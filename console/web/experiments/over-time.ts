@@ -63,8 +63,9 @@ export function concludeDay (day: VariantOfDay | undefined, baseline: string): s
   const interval = day?.sequential_absolute_interval ?? null
   if (interval !== null && interval[0] > 0) return `more than ${baseline}`
   if (interval !== null && interval[1] < 0) return `less than ${baseline}`
-  if (day === undefined || interval === null) return explainMissing(day?.missing_interval ?? null, baseline)
-  return 'no difference shown'
+  return day?.sequential_relative_interval != null
+    ? 'no difference shown'
+    : explainMissing(day?.missing_interval ?? null, baseline)
 }
 
 /** Why there is no interval, in words. */

@@ -34,7 +34,7 @@ export function ResultsPicture ({ results }: { results: ExperimentResults }) {
 function VariantTable ({ result }: { result: Results }) {
   return (
     <div class='scroll' role='region' aria-label='Variants' tabIndex={0}>
-      <table>
+      <table class='dense'>
         <thead>
           <tr>
             <th scope='col'>Variant</th><th scope='col' class='number'>Exposed</th><th scope='col' class='number'>Value</th>

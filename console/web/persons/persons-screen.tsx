@@ -61,6 +61,7 @@ function Matches ({ search }: { search: string }) {
           {matches.length === 0
             ? <Empty>No person has this distinct id, person id, email, name or username. A distinct id that only sent plain events has no person: <a {...linkTo(`/projects/${projectId.value}/find?distinct_id=${encodeURIComponent(search)}`)}>find its events</a>.</Empty>
             : <Table persons={matches} by={new Map(matches.map(({ uuid, by }) => [uuid, by]))} />}
+          {matches.length >= PAGE && <p class='hint'>These are the first {PAGE}: a longer search finds fewer.</p>}
         </>
       )}
     </Show>

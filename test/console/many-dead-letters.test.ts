@@ -1,0 +1,93 @@
+/** 100,000 dead letters in the console: a page of them at a time, and an answer within seconds. */
+import { jetstreamManager } from '@nats-io/jetstream'
+import { headers } from '@nats-io/transport-node'
+import t from 'tap'
+import { deadLetterHeaders } from '../../platform/dead-letters/publish-dead-letter.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { connectNats } from '../../platform/nats/connect-nats.ts'
+import { DEAD_LETTER_STREAM, deadLetterSubject } from '../../schema/streams.ts'
+import type { Stack } from '../start-stack.ts'
+import { startTestNats } from '../support/test-processes.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { openConsole } from './open-console.ts'
+
+const LETTERS = 100_000
+/** Sent before the server is asked whether it has read them. */
+const AT_ONCE = 2000
+/** An answer takes longer than a person waits beyond this, in milliseconds. */
+const PATIENCE_MS = 10_000
+
+t.setTimeout(300_000)
+
+/**
+ * Nine of ten are of one group, the others of 300 groups. They are published without waiting for each acknowledgement;
+ * that all came is counted.
+ */
+async function plantDeadLetters (stack: Stack): Promise<void> {
+  const connection = await connectNats({ url: stack.natsUrl, name: 'test', logger: createLogger({ component: 'test', level: 'silent' }) })
+  const body = Buffer.from('{"plan":"wrong"}')
+  for (let number = 0; number < LETTERS; number++) {
+    const isRare = number % 10 === 0
+    const about = {
+      stage: isRare ? 'persons' : 'writer', reason: isRare ? 'invalid_update' : 'refused',
+      error: 'no such plan', errorCode: 117, subject: 'events.live.0', sequence: number + 1, project: 1,
+      event: isRare ? `event ${number / 10 % 300}` : 'order paid'
+    } as const
+    const message = headers()
+    for (const [name, value] of Object.entries(deadLetterHeaders(about))) message.set(name, value)
+    connection.publish(deadLetterSubject(about.stage, about.reason), body, { headers: message })
+    if (number % AT_ONCE === AT_ONCE - 1) await connection.flush()
+  }
+  const { streams } = await jetstreamManager(connection)
+  const count = async (): Promise<number> => (await streams.info(DEAD_LETTER_STREAM)).state.messages
+  await waitFor(async () => await count() === LETTERS, { timeoutMs: 120_000, everyMs: 500 })
+  await connection.close()
+}
+
+t.test('100,000 dead letters in the console', async (t) => {
+  // That of the stack flushes each message to the disk, which takes a minute for so many.
+  const { url } = await startTestNats(t)
+  const { stack, open } = await openConsole(t, { NATS_URL: url })
+  const planting = performance.now()
+  await plantDeadLetters(stack)
+  t.comment(`planted in ${Math.round(performance.now() - planting)} ms`)
+  const { page, problems } = await open('/projects/1/dead-letters')
+
+  /** Waits for what a step shows, and notes how long it took. */
+  async function within (what: string, step: () => Promise<unknown>): Promise<void> {
+    const begun = performance.now()
+    await step()
+    const ms = Math.round(performance.now() - begun)
+    t.ok(ms < PATIENCE_MS, `${what}: ${ms} ms`)
+  }
+  const rows = async (): Promise<number> => await page.locator('tbody tr').count()
+
+  await within('groups', async () => await page.getByRole('button', { name: 'Replay all 100,000' }).waitFor({ timeout: 60_000 }))
+  t.equal(await rows(), 50)
+  await page.getByText('1 to 50 of 301').waitFor()
+  t.match(await page.locator('tbody tr').first().innerText(), /order paid[\s\S]*90,000/, 'the largest group is the first')
+
+  await within('a filter', async () => {
+    await page.getByLabel('Stage').selectOption('persons')
+    await page.getByRole('button', { name: 'Replay all 10,000' }).waitFor({ timeout: 60_000 })
+  })
+  await page.getByLabel('Stage').selectOption('')
+  await page.getByRole('button', { name: 'Replay all 100,000' }).waitFor({ timeout: 60_000 })
+
+  await within('a page of a group', async () => {
+    await page.getByRole('link', { name: 'order paid' }).click()
+    await page.getByText('1 to 50 of 90,000').waitFor({ timeout: 60_000 })
+  })
+  t.equal(await rows(), 50)
+  await within('the next page', async () => {
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByText('51 to 100 of 90,000').waitFor({ timeout: 60_000 })
+  })
+  t.equal(await rows(), 50)
+  await within('one letter', async () => {
+    await page.locator('tbody').getByRole('link').first().click()
+    await page.getByText('"plan": "wrong"').waitFor({ timeout: 60_000 })
+  })
+  t.ok(await page.evaluate(() => (globalThis as any).document.querySelectorAll('*').length) < 2000, 'never more than a page in the browser')
+  t.same(problems, [])
+})
