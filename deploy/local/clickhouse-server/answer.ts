@@ -35,6 +35,12 @@ export interface BodyTransform {
   end: () => Uint8Array[]
 }
 
+/**
+ * Clients decompress beside their reading, and drop what is not decompressed yet when the connection ends early:
+ * between the error and that end is time for it.
+ */
+const READ_COMPRESSED_ERROR_MS = 1000
+
 type Encoder = zlib.Gzip | zlib.Deflate | zlib.BrotliCompress | zlib.ZstdCompress
 
 /**
@@ -53,6 +59,8 @@ export class Answer {
   #tag = randomBytes(8).toString('hex')
   #encoder: Encoder | undefined
   #early: EarlyResponse | undefined
+  /** The body ends with an error, so that it gets no regular end. */
+  #isCut = false
 
   constructor (request: IncomingMessage, response: ServerResponse) {
     this.#request = request
@@ -90,13 +98,19 @@ export class Answer {
     if (this.#early === undefined) this.#response.writeHead(status)
     else this.#early.startBody()
     const body = this.#body
+    let written = Promise.resolve()
     this.#encoder?.on('data', (chunk: Buffer) => {
-      if (!body.write(chunk)) {
+      let isRoom = true
+      written = new Promise((resolve) => { isRoom = body.write(chunk, () => resolve()) })
+      if (!isRoom) {
         this.#encoder?.pause()
         body.once('drain', () => this.#encoder?.resume())
       }
     })
-    this.#encoder?.on('end', () => body.end())
+    this.#encoder?.on('end', () => {
+      if (this.#isCut) void written.then(() => setTimeout(() => this.#cut(), READ_COMPRESSED_ERROR_MS))
+      else body.end()
+    })
   }
 
   /** Resolves when more can be written without filling memory. */
@@ -149,9 +163,19 @@ export class Answer {
     }
     const text = error.text.trimEnd() + '\n'
     const block = `\r\n__exception__\r\n${this.#tag}\r\n${text}${Buffer.byteLength(text)} ${this.#tag}\r\n__exception__\r\n`
-    const close = (): void => { this.#response.socket?.end() }
-    if (this.#encoder === undefined) this.#body.write(block, close)
-    else this.#encoder.end(block, () => setImmediate(close))
+    const bytes = Buffer.from(block)
+    // Rows may wait in the compressor still; a client that reads blocks finds the error in one, too. What the encoder
+    // holds leaves before: clients look for the block in one piece.
+    const compressor = this.#compressor
+    const last = compressor === undefined ? bytes : Buffer.concat([...compressor.write(bytes), ...compressor.end()])
+    this.#isCut = true
+    if (this.#encoder === undefined) this.#body.write(last, () => this.#cut())
+    else this.#encoder.flush(() => this.#encoder!.end(last))
+  }
+
+  /** Ends the connection without the regular end of a body, after all that was written. */
+  #cut (): void {
+    this.#response.socket?.end()
   }
 
   get #body (): Writable {

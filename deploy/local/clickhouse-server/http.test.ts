@@ -1,9 +1,12 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import net from 'node:net'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import zlib from 'node:zlib'
 import t from 'tap'
 import { waitFor } from '../../../test/support/wait-for.ts'
+import { decompressBlocks } from './blocks/compressed-blocks.ts'
 import { startTestServer, TEST_PASSWORDS } from './testing/start-test-server.ts'
 
 const server = await startTestServer(t)
@@ -171,6 +174,31 @@ t.test('marks an error in the middle of a result, and cuts the connection', asyn
 
   t.match(text, /__exception__\r\n[0-9a-f]{16}\r\nCode: 395\. DB::Exception: boom[^]*\n\d+ [0-9a-f]{16}\r\n__exception__\r\n/)
   t.notMatch(text, /\r\n0\r\n\r\n$/)
+})
+
+t.test('marks such an error in every compression, at its end, and cuts the connection there, too', async (t) => {
+  const { gunzipSync: gzip, inflateSync: deflate, brotliDecompressSync: br, zstdDecompressSync: zstd } = zlib
+  const block = /"number":[^]*__exception__\r\n[0-9a-f]{16}\r\nCode: 395\. DB::Exception: boom[^]*\n\d+ [0-9a-f]{16}\r\n__exception__\r\n$/
+  const query = "SELECT number, throwIf(number = 150000, 'boom') AS x FROM numbers(200000) FORMAT JSONEachRow"
+  const readCut = async (params: string, encoding = ''): Promise<Buffer> => {
+    const request = http.request({
+      host: '127.0.0.1', port: server.port, method: 'POST', path: `/?max_block_size=1000&${params}`,
+      headers: { 'x-clickhouse-user': 'millrace', 'x-clickhouse-key': TEST_PASSWORDS.millrace, 'accept-encoding': encoding }
+    })
+    request.end(query)
+    const [response] = await once(request, 'response') as [http.IncomingMessage]
+    const chunks: Buffer[] = []
+    response.on('data', (chunk: Buffer) => chunks.push(chunk))
+    await t.rejects(once(response, 'end'), { code: 'ECONNRESET' }, `${params} ${encoding} is cut`)
+    return Buffer.concat(chunks)
+  }
+  for (const [name, decode] of Object.entries({ gzip, deflate, br, zstd })) {
+    // A cut before the block was a race.
+    for (let round = 0; round < 3; round++) t.ok(block.test(decode(await readCut('enable_http_compression=1', name)).toString()), name)
+  }
+  const blocks = await readCut('compress=1')
+  t.ok(block.test((await buffer(decompressBlocks(Readable.from([blocks]) as AsyncIterable<Buffer>))).toString()), 'blocks of ClickHouse itself')
+  t.ok(block.test(String(await readCut('send_progress_in_http_headers=1'))), 'after headers of progress')
 })
 
 t.test('survives clients that send nonsense or go away', async (t) => {
