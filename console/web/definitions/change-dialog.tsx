@@ -21,13 +21,16 @@ interface ChangeDialogProps {
 
 interface Outcome { changed: string[], errors: { id: string, detail: string }[] }
 
+/** An outcome with the names as they were: what is gone is not in the list that is read again. */
+interface NamedOutcome { changed: number, errors: { id: string, name: string, detail: string }[] }
+
 /** Changes the notes of one definition or of many, by one request; what could not be changed is named. */
 export function ChangeDialog ({ resource, definitions, onClose, onChanged }: ChangeDialogProps) {
   const only = definitions.length === 1 ? definitions[0] : undefined
   const [fields, setFields] = useState({
     description: only?.description ?? '', owner: '', verified: '', hidden: '', add: '', remove: ''
   })
-  const [outcome, setOutcome] = useState<Outcome>()
+  const [outcome, setOutcome] = useState<NamedOutcome>()
   const { isBusy, error, attempt } = useAttempt()
   const set = (name: keyof typeof fields) => (event: { currentTarget: { value: string } }) =>
     setFields({ ...fields, [name]: event.currentTarget.value })
@@ -39,11 +42,16 @@ export function ChangeDialog ({ resource, definitions, onClose, onChanged }: Cha
       })
     })
     if (!worked || done === undefined) return
+    const names = new Map(definitions.map(({ id, name }) => [id, name]))
     if (done.changed.length > 0) onChanged()
     if (done.errors.length === 0) onClose()
-    else setOutcome(done)
+    else {
+      setOutcome({
+        changed: done.changed.length,
+        errors: done.errors.map(({ id, detail }) => ({ id, name: showText(names.get(id) ?? id, 60), detail }))
+      })
+    }
   }
-  const nameOf = (id: string): string => showText(definitions.find((each) => each.id === id)?.name ?? id, 60)
 
   return (
     <Dialog title={only === undefined ? `Change ${definitions.length} definitions` : `Change ${showText(only.name, 60)}`} onClose={onClose}>
@@ -65,8 +73,8 @@ export function ChangeDialog ({ resource, definitions, onClose, onChanged }: Cha
         {error !== undefined && <Failed error={error} onRetry={() => { void save() }} />}
         {outcome !== undefined && (
           <div role='alert'>
-            <p class='error'>{describeOutcome(outcome.changed.length, outcome.errors.length)}</p>
-            <ul>{outcome.errors.map(({ id, detail }) => <li key={id}>{nameOf(id)}: {detail}</li>)}</ul>
+            <p class='error'>{describeOutcome(outcome.changed, outcome.errors.length)}</p>
+            <ul>{outcome.errors.map(({ id, name, detail }) => <li key={id}>{name}: {detail}</li>)}</ul>
           </div>
         )}
         <p class='actions'>
