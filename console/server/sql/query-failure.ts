@@ -28,6 +28,7 @@ export class QueryFailedError extends Error {
 /** Analysts learn which limit a query met; how the limits are set is in `deploy/clickhouse/analyst.sql`. */
 const ADVICE: Readonly<Record<number, string>> = {
   36: 'Check the names and the values of the parameters.',
+  46: 'There is no function of this name: look at its spelling.',
   47: 'Type a part of the name and press Ctrl+Space to see the columns there are; names of properties are in the text of properties: JSONExtractString(properties, \'plan\').',
   60: 'Press Ctrl+Space to see the tables there are.',
   81: 'Leave the name of the database out.',

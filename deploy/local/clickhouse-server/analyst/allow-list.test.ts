@@ -34,7 +34,11 @@ t.test('nothing is both allowed and refused, and nothing allowed is unknown to t
 })
 
 t.test('a function that nobody has read about is refused, as is one that only its case makes new', async (t) => {
-  for (const query of ['SELECT notYetRead(1)', 'SELECT FILE(1)', 'SELECT File(1)', 'SELECT fILE(1)']) {
+  for (const query of ['SELECT FILE(1)', 'SELECT File(1)', 'SELECT fILE(1)']) {
     t.match(await server.ask(query, { user: 'analyst' }), { code: 497 }, query)
+  }
+  for (const query of ['SELECT notYetRead(1)', 'SELECT coun(*) FROM numbers(3)', 'SELECT * FROM fil(1)']) {
+    const answer = await server.ask(query, { user: 'analyst' })
+    t.match(answer, { code: 46, status: 404, text: /Function with name `\w+` does not exist\. \(UNKNOWN_FUNCTION\)/ }, `${query}: a typing error, told as one`)
   }
 })

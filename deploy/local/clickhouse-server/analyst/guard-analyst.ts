@@ -2,7 +2,7 @@ import type { SessionPool } from '../engine/session-pool.ts'
 import type { Statement } from '../statement/statement.ts'
 import type { AllowList } from './allow-list.ts'
 import { canonicalize, type CanonicalToken, findOwnersFunctions, lexCanonical, writeToken } from './canonical-query.ts'
-import { denied, type EngineNames, judgeFormatName, judgeQuery, makeRules, readOnly } from './judge-query.ts'
+import { denied, type EngineNames, judgeFormatName, judgeQuery, makeRules, readOnly, unknownFunction } from './judge-query.ts'
 
 /** What is judged: a statement, with what its request adds to it. */
 export interface AnalystQuery {
@@ -39,8 +39,8 @@ const CLOSED_DATABASES = new Set(['system', 'information_schema', 'millrace_serv
  * decision.
  *
  * @param pool  Sessions for the guard's own queries.
- * @throws {QueryError} by the guard: 164 for a statement that does not only read, 497 for what is not allowed or not
- *   understood.
+ * @throws {QueryError} by the guard: 164 for a statement that does not only read, 46 for a function that there is not,
+ *   497 for what is not allowed or not understood.
  */
 export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allow: AllowList): GuardAnalyst {
   const rules = makeRules(allow, engine)
@@ -61,7 +61,7 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
     const { kind, masked, removed, settings, unknownCalls } = verdict
     if (unknownCalls.size > 0) {
       const owners = await findOwnersFunctions(pool, [...unknownCalls], signal)
-      for (const name of unknownCalls) if (!owners.includes(name)) throw denied(`function ${name}`)
+      for (const name of unknownCalls) if (!owners.includes(name)) throw unknownFunction(name)
     }
     const kept = tokens.filter((token) => !removed.has(token))
     return { statement: writeStatement(kept, kind, masked), settings }
