@@ -48,7 +48,7 @@ export class IngestEntries {
   #announced = { through: 0, revision: 0 }
   /** Everything up to this revision was seen. */
   #revision = 0
-  #aheadMs = 0
+  readonly #clock = new HeardClock()
   #hasRemovals = false
   #waiting: { revision: number, resolve: () => void }[] = []
   /** Keys whose answers are waited for. */
@@ -76,9 +76,9 @@ export class IngestEntries {
       oldest === null || entry.presence.publishedThrough < oldest.presence.publishedThrough ? entry : oldest, null)
   }
 
-  /** The clock of NATS, about: epoch milliseconds. */
+  /** The clock of NATS, about: epoch milliseconds. Ages by it are never too small by more than a message takes. */
   now (): number {
-    return performance.now() + this.#aheadMs
+    return this.#clock.now(performance.now())
   }
 
   /**
@@ -127,7 +127,8 @@ export class IngestEntries {
   /** When all processes have removed their entries, nothing is on its way, and what comes is received after now. */
   #least (): number {
     const { oldest } = this
-    return oldest?.presence.publishedThrough ?? (this.#hasRemovals ? Math.floor(this.now()) : 0)
+    if (oldest !== null) return oldest.presence.publishedThrough
+    return this.#hasRemovals ? Math.floor(this.#clock.atLeast(performance.now())) : 0
   }
 
   /** Takes an answer of the process that has the entry; one of a process before it says nothing of this one. */
@@ -194,7 +195,7 @@ export class IngestEntries {
       this.#entries.delete(entry.key)
       this.#hasRemovals = true
     }
-    this.#aheadMs = storedAt - performance.now()
+    this.#clock.hear(storedAt, performance.now())
     // Something newer may have replaced what should have come before: only without it, everything was seen.
     if (entry.delta !== 0) return
     this.#revision = entry.revision
@@ -212,5 +213,36 @@ export class IngestEntries {
     const publishedThrough = Math.max(presence.publishedThrough, isSame ? before.presence.publishedThrough : 0)
     const answeredAt = isSame ? before.answeredAt : -Infinity
     this.#entries.set(key, { key, presence: { ...presence, publishedThrough }, heardAt: storedAt, answeredAt })
+  }
+}
+
+/** A clock that went back is believed after so long, in milliseconds. */
+const BELIEVED_MS = 60_000
+
+/**
+ * The clock of a server, as its messages tell it: each says when it was stored. One that comes late, as those that wait
+ * for a new leader, makes the clock slow, so the message that came quickest counts. All times are milliseconds; `at` is
+ * of the own monotonic clock.
+ */
+export class HeardClock {
+  #ahead = -Infinity
+  #aheadSince = -Infinity
+  #lastAhead = 0
+
+  hear (storedAt: number, at: number): void {
+    this.#lastAhead = storedAt - at
+    if (this.#lastAhead < this.#ahead && at - this.#aheadSince < BELIEVED_MS) return
+    this.#ahead = this.#lastAhead
+    this.#aheadSince = at
+  }
+
+  /** About now. */
+  now (at: number): number {
+    return at + Math.max(this.#ahead, this.#lastAhead)
+  }
+
+  /** A moment that has certainly passed, also when the clock went back. */
+  atLeast (at: number): number {
+    return at + this.#lastAhead
   }
 }
