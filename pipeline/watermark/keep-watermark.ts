@@ -161,7 +161,11 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
 
   async function write (): Promise<void> {
     // What the process before reached; few rows are kept, and one that is lower would in the end take the place of all.
-    reached ??= (await readCompleteThrough(clickhouse))?.getTime() ?? null
+    // Without NATS another one may keep it by now, and have reached more.
+    if (reached === null || leads() === null) {
+      const read = (await readCompleteThrough(clickhouse))?.getTime() ?? null
+      reached = read === null ? reached : Math.max(read, reached ?? 0)
+    }
     const through = Math.max(proof.through ?? 0, reached ?? 0)
     if (through === 0) return
     await clickhouse.command({
