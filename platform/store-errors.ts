@@ -29,7 +29,7 @@ export interface StoreError extends KnownStoreError {
 
 /** Names of errors of NATS and Node that an unavailable service causes. */
 const UNAVAILABLE_NAMES = new Set([
-  'ConnectionError', 'TimeoutError', 'ClosedConnectionError', 'NoRespondersError', 'RequestError', 'AbortError'
+  'ConnectionError', 'TimeoutError', 'ClosedConnectionError', 'NoRespondersError', 'LeaderlessError', 'RequestError', 'AbortError'
 ])
 
 /** Messages of errors that carry neither code nor name: of ClickHouse's client and of JetStream. */

@@ -5,6 +5,7 @@ import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../schema/inges
 import type { ClickHouse } from './clickhouse/connect-clickhouse.ts'
 import { MillraceError } from './errors.ts'
 import type { NatsConnection } from './nats/connect-nats.ts'
+import { readStreamInfo } from './nats/stream-info.ts'
 
 /** The watermark of all projects. */
 export interface Watermark {
@@ -70,7 +71,7 @@ export async function listIngest (connection: NatsConnection): Promise<KnownInge
   const prefix = `$KV.${INGEST_BUCKET}.${presenceKey('')}`
   const found: KnownIngest[] = []
   try {
-    const { state: { subjects = {} } } = await manager.streams.info(stream, { subjects_filter: `${prefix}>` })
+    const { state: { subjects = {} } } = await readStreamInfo(manager, stream, { subjects_filter: `${prefix}>` })
     for (const subject of Object.keys(subjects)) {
       const message = await manager.streams.getMessage(stream, { last_by_subj: subject })
       // Empty: the mark of a removal.

@@ -3,6 +3,7 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM } from '../../schema/streams.ts'
 
 export interface WaitUntilStoredOptions {
@@ -43,11 +44,11 @@ export async function waitUntilStored (options: WaitUntilStoredOptions): Promise
   const manager = await jetstreamManager(connection)
   const upTo = new Map<string, number>()
   for (const stream of [EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM]) {
-    upTo.set(stream, (await manager.streams.info(stream)).state.last_seq)
+    upTo.set(stream, (await readStreamInfo(manager, stream)).state.last_seq)
   }
   for (const [stream, last] of upTo) {
     await waitFor(`stream ${stream} still holds what came before`, async () => {
-      const { state } = await manager.streams.info(stream)
+      const { state } = await readStreamInfo(manager, stream)
       return state.messages === 0 || state.first_seq > last
     })
   }

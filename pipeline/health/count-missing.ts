@@ -1,6 +1,7 @@
 import { jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
 import type { KV } from '@nats-io/kv'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { EVENTS_STREAM, eventsSubject, writerConsumer, type EventClass } from '../../schema/streams.ts'
 import { acknowledgedCount, type PartitionRecord, type PartitionRecords } from '../partitions/partition-records.ts'
 
@@ -95,7 +96,7 @@ export class MissingCounter {
   }
 
   async #readNumbers (manager: JetStreamManager): Promise<StreamNumbers | null> {
-    const { created, state } = await manager.streams.info(EVENTS_STREAM, { subjects_filter: '>' })
+    const { created, state } = await readStreamInfo(manager, EVENTS_STREAM, { subjects_filter: '>' })
     const stream = Date.parse(created).toString(36)
     const partitions = [...(await this.#records.list()).keys()]
     if (partitions.length === 0) return null
@@ -116,7 +117,7 @@ export class MissingCounter {
     const counts = [...records].filter(([, record]) => lifeOf(record) === stream)
       .map(([partition, record]) => [partition, acknowledgedCount(record)] as const)
     const acknowledged = counts.reduce((sum, [, { messages }]) => sum + messages, 0)
-    const isQuiet = waiting === 0 && (await manager.streams.info(EVENTS_STREAM)).state.last_seq === state.last_seq
+    const isQuiet = waiting === 0 && (await readStreamInfo(manager, EVENTS_STREAM)).state.last_seq === state.last_seq
     return {
       stream,
       since: Object.fromEntries(counts.map(([partition, { since }]) => [partition, since])),

@@ -6,6 +6,7 @@ import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM } from '../../schema/streams.ts'
 import type { MissingCounter, MissingMessages } from './count-missing.ts'
 
@@ -92,7 +93,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
     try {
       const manager = await jetstreamManager(connection)
       for (const stream of [EVENTS_STREAM, PERSONS_STREAM, DEAD_LETTER_STREAM, WARNINGS_STREAM]) {
-        const { state, config } = await manager.streams.info(stream)
+        const { state, config } = await readStreamInfo(manager, stream)
         const lostBytes = (state as { lost?: { bytes: number } }).lost?.bytes ?? 0
         if (lostBytes > (lostBefore.get(stream) ?? 0)) {
           logger.error({ stream, lostBytes }, 'nats-server could not read messages of a stream: its files are damaged')

@@ -1,6 +1,7 @@
 /** The partitions of the events stream: which there are, and which process each of them falls to. */
 import { jetstreamManager } from '@nats-io/jetstream'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { EVENT_CLASSES, EVENTS_STREAM, eventsSubject, type EventClass } from '../../schema/streams.ts'
 
 /** A partition of one class: what one writer owns at a time. */
@@ -24,7 +25,7 @@ export async function findPartitions (connection: NatsConnection, count: number)
   const manager = await jetstreamManager(connection)
   for (const eventClass of EVENT_CLASSES) {
     for (let number = 0; number < count; number++) add({ eventClass, number })
-    const { state } = await manager.streams.info(EVENTS_STREAM, { subjects_filter: `events.${eventClass}.*` })
+    const { state } = await readStreamInfo(manager, EVENTS_STREAM, { subjects_filter: `events.${eventClass}.*` })
     for (const subject of Object.keys(state.subjects ?? {})) {
       const number = Number(subject.split('.')[2])
       if (subject === eventsSubject(eventClass, number)) add({ eventClass, number })

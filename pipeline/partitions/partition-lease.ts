@@ -4,6 +4,7 @@ import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
+import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
 import { adoptLedger, carryLedger } from '../ledger/ledger-entries.ts'
 import { partitionKey, type Partition } from './event-partitions.ts'
@@ -65,6 +66,8 @@ export interface ClaimedPartition {
   lease: PartitionLease
   /** This process was the last to write the partition, so its memory of the partition is complete. */
   wasMine: boolean
+  /** The record belonged to another life of the stream, whose numbers say nothing of this one. */
+  isNewLife: boolean
 }
 
 /**
@@ -84,13 +87,13 @@ export async function claimPartition (partition: Partition, options: {
   const before = found.record
   if (before !== null && before.owner !== '' && before.owner !== owner && options.isAlive(before.owner)) return null
 
-  const stream = await (await manageJetStream(options.connection)).streams.info(EVENTS_STREAM)
+  const stream = await readStreamInfo(await manageJetStream(options.connection), EVENTS_STREAM)
   const adopted = adoptRecord(before, stream)
   const record = { ...adopted, owner, ledger: adoptLedger(adopted, Date.now()) }
   const renewedAt = performance.now()
   const revision = await records.replace(partition, record, found.revision)
   const lease = new PartitionLease(partition, records, { record, revision, renewedAt })
-  return { lease, wasMine: before?.owner === owner }
+  return { lease, wasMine: before?.owner === owner, isNewLife: before !== null && before.stream !== record.stream }
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Status } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
+import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { PERSONS_STREAM, personsConsumer, personsSubject } from '../../schema/streams.ts'
 import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'
@@ -121,6 +122,6 @@ export async function openPersonsPartitionReader (
   await recreateConsumer(manager, {
     stream: PERSONS_STREAM, name: personsConsumer(partition), subject: personsSubject(partition), ackWaitMs: ACK_WAIT_MS
   })
-  const { created } = await manager.streams.info(PERSONS_STREAM)
+  const { created } = await readStreamInfo(manager, PERSONS_STREAM)
   return new PersonsPartitionReader(partition, { ...options, streamCreated: created })
 }

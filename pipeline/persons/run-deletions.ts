@@ -2,6 +2,7 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { finishPersonDeletion, type PersonDeletion, selectDeletion } from '../../platform/persons/finish-person-deletion.ts'
@@ -59,6 +60,6 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
  */
 async function findArrivedUntil (connection: NatsConnection): Promise<number> {
   const askedAt = Date.now()
-  const { state } = await (await jetstreamManager(connection)).streams.info(EVENTS_STREAM)
+  const { state } = await readStreamInfo(await jetstreamManager(connection), EVENTS_STREAM)
   return state.messages === 0 ? askedAt : Date.parse(state.first_ts)
 }

@@ -141,6 +141,20 @@ t.test('a keeper that takes over continues what the table says', async (t) => {
   await next.stop()
 })
 
+t.test('one that cannot know whether it still keeps it takes nothing back', async (t) => {
+  let leads: boolean | null = true
+  const next = keep(() => leads)
+  await waitFor(() => next.parts()[0]?.completeThrough === new Date(START + 200_200).toISOString())
+  leads = null
+  // Few rows are kept: repeated often enough, what it had reached itself would be all that readers see.
+  await clickhouse.command({
+    query: `INSERT INTO watermark_reached SELECT 0, fromUnixTimestamp64Milli(${START + 205_000}), (now64(3), 'of another process')`
+  })
+  await waitFor(() => next.parts()[0]?.completeThrough === new Date(START + 205_000).toISOString())
+  await next.stop()
+  t.equal((await read())[0]?.through, START + 205_000)
+})
+
 t.test('told of batches, it asks ingest once a batch, and looks at the stream after each', async (t) => {
   let asks = 0
   let looks = 0

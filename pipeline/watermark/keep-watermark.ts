@@ -8,6 +8,7 @@ import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { manageJetStream, openBucket } from '../../platform/nats/prepare-jetstream.ts'
+import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { readCompleteThrough } from '../../platform/watermark.ts'
 import { INGEST_BUCKET } from '../../schema/ingest-presence.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
@@ -210,7 +211,7 @@ const INSERT = `INSERT INTO watermark_reached SELECT 0, fromUnixTimestamp64Milli
   tuple(now64(3, 'UTC'), {held_by: String})`
 
 async function readPosition (manager: JetStreamManager): Promise<StreamPosition> {
-  const { created, state } = await manager.streams.info(EVENTS_STREAM)
+  const { created, state } = await readStreamInfo(manager, EVENTS_STREAM)
   const { messages, first_seq: first, last_seq: last } = state
   return { life: created, first: messages === 0 ? last + 1 : first, last }
 }

@@ -4,6 +4,7 @@ import type { Msg } from '@nats-io/transport-node'
 import { MillraceError } from '../../platform/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
+import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { FINGERPRINT_BYTES, frameOf } from '../../schema/frame-message.ts'
 import { EVENTS_STREAM, eventsSubject, HEADER, writerConsumer } from '../../schema/streams.ts'
 import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'
@@ -160,7 +161,10 @@ export class PartitionReader {
     try {
       return await this.#manager.streams.getMessage(EVENTS_STREAM, { seq: sequence }) !== null
     } catch (error) {
-      if (error instanceof JetStreamApiError && error.code === MESSAGE_NOT_FOUND) return false
+      if (!(error instanceof JetStreamApiError && error.code === MESSAGE_NOT_FOUND)) throw error
+      // A leader that was cut off does not have it either.
+      await readStreamInfo(this.#manager, EVENTS_STREAM)
+      return false
       throw error
     }
   }

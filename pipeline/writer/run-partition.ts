@@ -69,6 +69,10 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
     state.phase = 'standby'
     return
   }
+  if (claimed.isNewLife) {
+    const { stream, done } = claimed.lease.record
+    deps.logger.error({ partition: state.key, stream, done }, 'stream sequence went back (stream re-created or truncated); the record of the partition starts over')
+  }
   let reader: PartitionReader | null = null
   let pending: IntervalLoop | undefined
   let forget = (): void => {}

@@ -1,6 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { DEAD_LETTER_STREAM } from '../../schema/streams.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
+import { readStreamInfo } from '../nats/stream-info.ts'
 import type { DeadLetterFilter } from './publish-dead-letter.ts'
 import { scanDeadLetters } from './read-dead-letters.ts'
 
@@ -85,7 +86,7 @@ export async function groupDeadLetters (
 export function createDeadLetterGroups (): typeof groupDeadLetters {
   const remembered = new Map<string, { answer: GroupedDeadLetters, state: string, at: number }>()
   return async function groupRemembered (connection, filter, now) {
-    const { state } = await (await jetstreamManager(connection)).streams.info(DEAD_LETTER_STREAM)
+    const { state } = await readStreamInfo(await jetstreamManager(connection), DEAD_LETTER_STREAM)
     // A letter that comes raises the last one, a letter that goes lowers the number.
     const current = `${state.last_seq} ${state.messages}`
     const key = JSON.stringify(filter)

@@ -3,6 +3,7 @@ import type { MsgHdrs } from '@nats-io/transport-node'
 import { DEAD_LETTER_STREAM, type DeadLetterStage, HEADER } from '../../schema/streams.ts'
 import { frameOf } from '../../schema/frame-message.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
+import { readStreamInfo } from '../nats/stream-info.ts'
 import { decodeFrame } from '../clickhouse/frame-codec.ts'
 import { describeRows } from '../clickhouse/native-block.ts'
 import { DEAD_LETTER_HEADER, type DeadLetter, type DeadLetterFilter } from './publish-dead-letter.ts'
@@ -154,13 +155,13 @@ export async function readDeadLetterById (connection: NatsConnection, id: number
 
 /** @throws while NATS does not answer. */
 export async function readDeadLetterFill (connection: NatsConnection): Promise<DeadLetterFill> {
-  const { state, config } = await (await jetstreamManager(connection)).streams.info(DEAD_LETTER_STREAM)
+  const { state, config } = await readStreamInfo(await jetstreamManager(connection), DEAD_LETTER_STREAM)
   const maxBytes = config.max_bytes > 0 ? config.max_bytes : Infinity
   return { letters: state.messages, bytes: state.bytes, maxBytes, ratio: state.bytes / maxBytes }
 }
 
 async function findNewest (connection: NatsConnection): Promise<number> {
-  return (await (await jetstreamManager(connection)).streams.info(DEAD_LETTER_STREAM)).state.last_seq
+  return (await readStreamInfo(await jetstreamManager(connection), DEAD_LETTER_STREAM)).state.last_seq
 }
 
 function startOf ({ fromId, from }: ScanOptions): object {

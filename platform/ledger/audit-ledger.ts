@@ -9,6 +9,7 @@ import { checkBooks, countStored, type Drift, type StoredCounts, storedByBooks }
 import {
   type BookTotals, type LedgerDeps, type LedgerSpan, readBooks, readFirstMinute, readWrittenBooks
 } from './read-books.ts'
+import { readStreamInfo } from '../nats/stream-info.ts'
 
 /** accepted + replayed = stored + duplicates + deadLettered + deleted + changing + missing - extra. */
 export interface ProjectBooks {
@@ -75,7 +76,7 @@ export async function auditLedger (deps: LedgerDeps, span: LedgerSpan): Promise<
     }
   }
   await addDropped(deps, { ...span, from }, projects)
-  const { state } = await (await jetstreamManager(deps.connection)).streams.info(EVENTS_STREAM)
+  const { state } = await readStreamInfo(await jetstreamManager(deps.connection), EVENTS_STREAM)
   return {
     from: toIso(span.from),
     to: toIso(span.to),

@@ -4,6 +4,7 @@ import { JetStreamApiError, jetstreamManager, type StreamInfo } from '@nats-io/j
 import type { PartitionLedger } from '../../schema/ledger.ts'
 import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/streams.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
+import { readStreamInfo } from '../nats/stream-info.ts'
 
 /** A partition's record, as far as the books need it. */
 export interface PartitionPosition {
@@ -43,11 +44,11 @@ const MESSAGE_NOT_FOUND = 10037
  * @throws when NATS does not answer.
  */
 export async function readPositions (connection: NatsConnection): Promise<PartitionPositions> {
-  const { streams } = await jetstreamManager(connection)
-  const info = await orElse<StreamInfo>(STREAM_NOT_FOUND, () => streams.info(STREAM, { subjects_filter: `${SUBJECTS}>` }))
+  const manager = await jetstreamManager(connection)
+  const info = await orElse<StreamInfo>(STREAM_NOT_FOUND, () => readStreamInfo(manager, STREAM, { subjects_filter: `${SUBJECTS}>` }))
   const positions = new Map<string, PartitionPosition>()
   for (const subject of Object.keys(info?.state.subjects ?? {}).filter(isOfPartition)) {
-    const message = await orElse(MESSAGE_NOT_FOUND, () => streams.getMessage(STREAM, { last_by_subj: subject }))
+    const message = await orElse(MESSAGE_NOT_FOUND, () => manager.streams.getMessage(STREAM, { last_by_subj: subject }))
     // A key that was removed is an empty message.
     if (message === null || message.data.length === 0) continue
     positions.set(subject.slice(SUBJECTS.length), toPosition(message.json<RecordOfPartition>()))

@@ -1,6 +1,8 @@
 /** Waits, in a cluster of nats-servers that lost one, until those have leaders again that somebody needs. */
+import type { StreamInfo } from '@nats-io/jetstream'
 import { pause } from '../intervals.ts'
 import type { NatsConnection } from './connect-nats.ts'
+import { isOfLeader } from './stream-info.ts'
 
 /**
  * A question into an election is never answered, so another one follows after this long, in milliseconds; answers to
@@ -62,9 +64,9 @@ async function keepAsking (connection: NatsConnection, subject: string, deadline
 async function isLed (connection: NatsConnection, subject: string): Promise<boolean> {
   try {
     const answer = await connection.request(subject, '', { timeout: ANSWER_MS })
-    const { error, cluster } = answer.json<{ error?: { code: number }, cluster?: { leader?: string } }>()
+    const { error, cluster } = answer.json<{ error?: { code: number }, cluster?: StreamInfo['cluster'] }>()
     if (error !== undefined) return error.code !== UNAVAILABLE
-    return cluster === undefined || subject === '$JS.API.INFO' || Boolean(cluster.leader)
+    return subject === '$JS.API.INFO' || isOfLeader(cluster)
   } catch {
     // Not connected, nobody there, or no answer in time: all the same here.
     return false

@@ -21,7 +21,7 @@ export async function manageJetStream (connection: NatsConnection): Promise<JetS
 }
 
 /** Names of the errors with which the client says that nobody answers for a stream. */
-const NO_ANSWER = new Set(['TimeoutError', 'NoRespondersError', 'ConnectionError', 'ClosedConnectionError'])
+const NO_ANSWER = new Set(['TimeoutError', 'NoRespondersError', 'ConnectionError', 'ClosedConnectionError', 'LeaderlessError'])
 
 /** Whether an error, or a cause of it, says that nobody answers for a stream, as while a cluster elects a leader. */
 export function isStreamSilent (error: unknown): boolean {
@@ -126,7 +126,7 @@ const GIVE_UP_AFTER_MS = 30_000
  * just started or lost a node has no leader yet, and a bucket that was made a moment ago has none either.
  *
  * @param step  May be repeated.
- * @throws {MillraceError} of the step at once, because waiting repairs none of those; any other error of it after 30 s.
+ * @throws {MillraceError} of the step at once, unless a retry may overcome it; any other error of it after 30 s.
  */
 export async function retryAtStart<T> (step: () => Promise<T>, logger: Logger): Promise<T> {
   const deadline = performance.now() + GIVE_UP_AFTER_MS
@@ -134,7 +134,7 @@ export async function retryAtStart<T> (step: () => Promise<T>, logger: Logger): 
     try {
       return await step()
     } catch (err) {
-      if (err instanceof MillraceError || performance.now() > deadline) throw err
+      if ((err instanceof MillraceError && err.action !== 'retry') || performance.now() > deadline) throw err
       const waitMs = retryDelayMs(attempt)
       logger.warn({ err, attempt, waitMs }, 'JetStream is not ready; trying again')
       await pause(waitMs, new AbortController().signal)

@@ -2,6 +2,7 @@
 import { jetstreamManager, JetStreamApiError, type JetStreamManager } from '@nats-io/jetstream'
 import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../../schema/ingest-presence.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
+import { readStreamInfo } from '../nats/stream-info.ts'
 
 /** Where an event that is found nowhere may be all the same. */
 export interface PossiblePlace {
@@ -50,7 +51,7 @@ function placesOf (entry: IngestPresence, now: number): PossiblePlace[] {
 async function listPresences (manager: JetStreamManager): Promise<IngestPresence[]> {
   const prefix = `$KV.${INGEST_BUCKET}.`
   try {
-    const { state } = await manager.streams.info(STREAM, { subjects_filter: prefix + presenceKey('*') })
+    const { state } = await readStreamInfo(manager, STREAM, { subjects_filter: prefix + presenceKey('*') })
     const entries = await Promise.all(Object.keys(state.subjects ?? {}).map(async (subject) => {
       const message = await manager.streams.getMessage(STREAM, { last_by_subj: subject })
       // A deleted entry is a message without a body.

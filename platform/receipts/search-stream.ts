@@ -5,6 +5,7 @@ import { EVENTS_STREAM, HEADER, processOfRequest } from '../../schema/streams.ts
 import { decodeFrame } from '../clickhouse/frame-codec.ts'
 import { describeRows, uuidToNative } from '../clickhouse/native-block.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
+import { readStreamInfo } from '../nats/stream-info.ts'
 
 /** An event in a message of EVENTS that no partition has acknowledged yet. Times are ISO 8601. */
 export interface WaitingEvent {
@@ -56,7 +57,7 @@ export async function searchStream (
   { enough = 1, searchMs = SEARCH_MS }: { enough?: number, searchMs?: number } = {}
 ): Promise<StreamSearch> {
   const manager = await jetstreamManager(connection)
-  const { messages: of, last_seq: last, first_seq: first } = (await manager.streams.info(EVENTS_STREAM)).state
+  const { messages: of, last_seq: last, first_seq: first } = (await readStreamInfo(manager, EVENTS_STREAM)).state
   const search: StreamSearch = { found: [], searchedMessages: 0, of }
   const deadline = performance.now() + searchMs
   const seen = new Map<string, number>()
