@@ -35,7 +35,10 @@ interface Drawing {
 
 const DRAWINGS: Drawing[] = [
   { name: 'health', path: () => '/health', until: '.stages', isCommitted: true, prepare: async () => await delay(5000) },
-  { name: 'live', path: () => '/projects/1/live', until: '.live tbody tr:nth-child(13)', isCommitted: true },
+  {
+    name: 'live', path: () => '/projects/1/live', until: '.live tbody tr:nth-child(13)', isCommitted: true,
+    prepare: async (page) => await page.locator('.live tbody tr:first-child', { hasText: 'stored' }).waitFor()
+  },
   { name: 'dead-letters', path: () => '/projects/1/dead-letters', until: 'table', isCommitted: true },
   {
     name: 'experiment', path: ({ experiment }) => `/projects/1/experiments/${experiment}`, until: '.lift svg', isCommitted: true, height: 1000,

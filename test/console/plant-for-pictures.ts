@@ -1,4 +1,5 @@
 /** What the pictures of the console show: events of weeks, people, an experiment, and dead letters. */
+import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { createLogger } from '../../platform/logger.ts'
@@ -58,13 +59,28 @@ export async function plantForPictures (stack: Stack): Promise<Planted> {
   }
 }
 
-/** Some hundred events a second, so that the stages have something to show. */
+/** Events of a round, and pauses after ten of them: what becomes of the events is to be seen, too. */
+const ROUND = 25
+const ROUND_MS = 100
+const PAUSE_MS = 1500
+
+/** Some hundred events a second, so that the stages have something to show; of each round one is sent again, one is refused. */
 export async function sendUntil (stack: Stack, signal: AbortSignal): Promise<void> {
+  let repeated: PlantedEvent | undefined
   for (let round = 0; !signal.aborted; round++) {
-    await send(stack, Array.from({ length: 40 }, (_, index) => ({
-      event: NAMES[(round * index) % NAMES.length]!, distinct_id: `user ${index}`, properties: { plan: 'pro', amount: index, $lib: 'web', $lib_version: '1.298.0' }
-    })))
-    await delay(100)
+    const events: PlantedEvent[] = Array.from({ length: ROUND }, (_, index) => {
+      const spread = (round * ROUND + index) * 7919
+      return {
+        event: NAMES[spread % NAMES.length]!, distinct_id: `user ${spread % 1009}`, uuid: randomUUID(),
+        properties: spread % 3 === 0
+          ? { plan: 'pro', amount: spread % 40, $lib: 'posthog-node', $lib_version: '5.10.0' }
+          : { plan: 'free', amount: spread % 30, $lib: 'web', $lib_version: '1.298.0' }
+      }
+    })
+    if (repeated !== undefined) events.push(repeated, { event: 'search', distinct_id: '', properties: { $lib: 'web', $lib_version: '1.298.0' } })
+    repeated = events[0]
+    await send(stack, events)
+    await delay(round % 10 === 9 ? PAUSE_MS : ROUND_MS)
   }
 }
 
