@@ -26,8 +26,8 @@ export class LeaderlessError extends MillraceError {
 /**
  * Asks for the state of a stream. In a cluster every server without a leader answers with what it has itself, and one
  * that was cut off for minutes has too little: its last sequence is too low, its messages are those of long ago
- * (`jsStreamInfoRequest` in nats-server). A leader that was cut off answers so as well, until it notices after 10 to 20 s.
- * Whoever concludes something from a state, be it that all is stored, needs the state of the leader.
+ * (`jsStreamInfoRequest` in nats-server). A leader that was cut off answers so as well, until it notices after 10 to
+ * 20 s. Whoever concludes something from a state, be it that all is stored, needs the state of the leader.
  *
  * @throws {LeaderlessError}; what JetStream says otherwise.
  */

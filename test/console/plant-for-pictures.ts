@@ -64,7 +64,7 @@ const ROUND = 25
 const ROUND_MS = 100
 const PAUSE_MS = 1500
 
-/** Some hundred events a second, so that the stages have something to show; of each round one is sent again, one is refused. */
+/** Some hundred events a second, so that the stages have something to show; some are sent again, some are refused. */
 export async function sendUntil (stack: Stack, signal: AbortSignal): Promise<void> {
   let repeated: PlantedEvent | undefined
   for (let round = 0; !signal.aborted; round++) {
