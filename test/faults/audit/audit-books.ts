@@ -1,4 +1,6 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { checkBooks, countStored, type Drift } from '../../../platform/ledger/check-books.ts'
+import { isUnavailable } from '../../../platform/store-errors.ts'
 import { minuteOfReceipt } from '../../../schema/ledger.ts'
 import type { FaultSystem } from '../system/fault-system.ts'
 
@@ -7,6 +9,9 @@ const CLOCK_MINUTES = 3 * 1440
 
 /** Longest wait for inserts under way, in milliseconds. */
 const SETTLE_MS = 60_000
+
+/** A cluster that takes a server back may elect leaders once more, when all worked already; within this, in ms. */
+const ANSWER_MS = 30_000
 
 /** What the books of a run say. */
 export interface BooksAudit {
@@ -19,7 +24,19 @@ export interface BooksAudit {
 }
 
 /** Compares the books with `events`, as the running system does all the time, under load or not. */
-export async function auditBooks ({ connection, stored }: Pick<FaultSystem, 'connection' | 'stored'>): Promise<BooksAudit> {
+export async function auditBooks (system: Pick<FaultSystem, 'connection' | 'stored'>): Promise<BooksAudit> {
+  const deadline = performance.now() + ANSWER_MS
+  for (;;) {
+    try {
+      return await compareBooks(system)
+    } catch (error) {
+      if (!isUnavailable(error) || performance.now() > deadline) throw error
+      await delay(500)
+    }
+  }
+}
+
+async function compareBooks ({ connection, stored }: Pick<FaultSystem, 'connection' | 'stored'>): Promise<BooksAudit> {
   const deps = { connection, clickhouse: stored, cluster: '' }
   const minute = minuteOfReceipt(Date.now())
   const span = { from: minute - CLOCK_MINUTES, to: minute + CLOCK_MINUTES }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstreamManager } from '@nats-io/jetstream'
+import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
 import { EVENTS_STREAM, PERSONS_STREAM } from '../../../schema/streams.ts'
 import type { SdkLoad } from '../sdk-load.ts'
 import type { FaultSystem } from '../system/fault-system.ts'
@@ -99,7 +100,7 @@ async function findLeftBehind (
   const manager = await jetstreamManager(connection)
   const wrong: string[] = []
   for (const stream of [EVENTS_STREAM, PERSONS_STREAM]) {
-    const { state } = await manager.streams.info(stream)
+    const { state } = await readStreamInfo(manager, stream)
     const storedAt = Date.parse(state.first_ts)
     const ageMs = Date.now() - storedAt
     if (state.messages > 0 && ageMs > freshMs && storedAt < healedAt) {
