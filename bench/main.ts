@@ -10,6 +10,7 @@ import { decide } from './questions/decide.bench.ts'
 import { definitions } from './questions/definitions.bench.ts'
 import { direct } from './questions/direct.bench.ts'
 import { duplicates } from './questions/duplicates.bench.ts'
+import { edge } from './questions/edge.bench.ts'
 import { flush } from './questions/flush.bench.ts'
 import { floor } from './questions/floor.bench.ts'
 import { growth } from './questions/growth.bench.ts'
@@ -30,7 +31,7 @@ import { watermark } from './questions/watermark.bench.ts'
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
   batch, floor, direct, flush, join, single, visible, large, growth, duplicates, decide, definitions, query, promote,
-  hindsight, receipts, rest, soak, trickle, watch, watermark
+  edge, hindsight, receipts, rest, soak, trickle, watch, watermark
 ]
 
 const program = new Command('npm run bench --')

@@ -3,19 +3,21 @@ import { readdirSync, readFileSync } from 'node:fs'
 import type { Stack } from '../test/start-stack.ts'
 
 interface Counts {
+  projectId: number
   events: number
   volume: number
 }
 
 /**
- * What is stored now, in the table and in the view, of project 1: what came through the whole way. Questions that
- * insert by hand use other projects.
+ * What is stored now, in the table and in the view, of a project whose events came through the whole way. Questions
+ * that insert by hand use other projects.
  */
-export async function countEvents (stack: Stack): Promise<Counts> {
+export async function countEvents (stack: Stack, projectId = 1): Promise<Counts> {
   const [counts] = await stack.select<Counts>(`
-    SELECT toUInt32((SELECT count() FROM events WHERE project_id = 1)) AS events,
-           toUInt32((SELECT sum(volume) FROM event_volumes_by_day WHERE project_id = 1)) AS volume`)
-  return counts as Counts
+    SELECT toUInt32((SELECT count() FROM events WHERE project_id = {id: UInt32})) AS events,
+           toUInt32((SELECT sum(volume) FROM event_volumes_by_day WHERE project_id = {id: UInt32})) AS volume`,
+  { id: projectId })
+  return { ...counts as Counts, projectId }
 }
 
 /**
@@ -28,7 +30,7 @@ export async function waitUntilVisible (stack: Stack, before: Counts, expected: 
   let stored = 0
   while (Date.now() < deadline) {
     // An insert reaches the table a moment before its views.
-    const now = await countEvents(stack)
+    const now = await countEvents(stack, before.projectId)
     stored = Math.min(now.events - before.events, now.volume - before.volume)
     if (stored >= expected) return
     // Seldom enough that the question itself costs no CPU worth counting.
@@ -39,9 +41,11 @@ export async function waitUntilVisible (stack: Stack, before: Counts, expected: 
 
 /** @throws when an event is missing, stored twice, or counted differently by the view. A bench must not be wrong. */
 export async function auditEvents (stack: Stack, before: Counts, expected: number): Promise<void> {
-  const { events, volume } = await countEvents(stack)
+  const { projectId } = before
+  const { events, volume } = await countEvents(stack, projectId)
   const [distinct] = await stack.select<{ total: number, unique: number }>(
-    'SELECT toUInt32(count()) AS total, toUInt32(uniqExact(uuid)) AS unique FROM events WHERE project_id = 1')
+    'SELECT toUInt32(count()) AS total, toUInt32(uniqExact(uuid)) AS unique FROM events WHERE project_id = {id: UInt32}',
+    { id: projectId })
   if (distinct === undefined || distinct.total !== distinct.unique) {
     throw new Error(`audit failed: ${distinct?.total} rows, ${distinct?.unique} uuids`)
   }
