@@ -1,6 +1,8 @@
 /** The keywords of objects: which properties there must be, and what each of them must be. */
 import { type Check, fail, failBelow, isObject, spend, storedValue } from './evaluation.ts'
-import { compileRepeated, type Place, readCount, readEntries, readName, readPattern, SCHEMA_LIMITS } from './schema-place.ts'
+import {
+  ANNOTATIONS, compileRepeated, type Place, readCount, readEntries, readName, readPattern, SCHEMA_LIMITS
+} from './schema-place.ts'
 
 /** The keywords that are read here. */
 export const OBJECT_KEYWORDS: ReadonlySet<string> = new Set([
@@ -17,14 +19,8 @@ export interface Checks {
 
 /** Compiles the keywords of objects of a schema. */
 export function compileObject (schema: Readonly<Record<string, unknown>>, place: Place): Checks {
-  const { required, dependentRequired, minProperties, maxProperties } = schema
-  const named = readProperties(schema.properties, place.at('properties'))
-  for (const name of readNames(required ?? [], place.at('required'))) {
-    const property = named.get(name)
-    if (property === undefined) named.set(name, { name, isRequired: true, check: () => true })
-    else property.isRequired = true
-  }
-  const properties = [...named.values()]
+  const { dependentRequired, minProperties, maxProperties } = schema
+  const properties = readProperties(schema, place)
   const others = [
     ...compileUnnamed(schema, place),
     ...dependentRequired === undefined ? [] : compileDependent(dependentRequired, place.at('dependentRequired')),
@@ -37,36 +33,63 @@ export function compileObject (schema: Readonly<Record<string, unknown>>, place:
   }
 }
 
-/** What a schema says about a property by its name. */
+/** What a schema says about a property by its name. Never changed: several schemas may have the same. */
 interface Property {
   name: string
   isRequired: boolean
   check: Check
+  /** Every object inherits some names: only a look at its own properties tells. */
+  isInherited: boolean
 }
 
-function readProperties (value: unknown, place: Place): Map<string, Property> {
-  return new Map(readEntries(value ?? {}, place).map(([sent, subschema]) => {
-    const here = place.at(sent)
-    const name = readName(sent, here)
-    return [name, { name, isRequired: false, check: here.compile(subschema) }]
+function readProperties (schema: Readonly<Record<string, unknown>>, place: Place): Property[] {
+  const named = new Map(readEntries(schema.properties ?? {}, place.at('properties')).map(([sent, subschema]) => {
+    const here = place.at('properties', sent)
+    return [readName(sent, here), { subschema, check: here.compile(subschema) }]
   }))
+  const names = new Set(readNames(schema.required ?? [], place.at('required')))
+  for (const name of names) if (!named.has(name)) named.set(name, { subschema: true, check: () => true })
+  return Array.from(named, ([name, { subschema, check }]) =>
+    share({ name, isRequired: names.has(name), check, isInherited: name in Object.prototype }, subschema))
+}
+
+/** Properties remembered before the memory starts over: some megabytes, as longer schemas of one are not remembered. */
+const MAX_SHARED = 5000
+const MAX_SHARED_LENGTH = 300
+
+/** By name and by all that the schema asks of it. */
+let shared = new Map<string, Property>()
+
+/**
+ * The same object for equal properties of all schemas. Ingest checks events of many names, each by its own schema, with
+ * other work between: what it has to fetch from memory takes longer than the checks, and properties of one name are
+ * mostly the same in all schemas of a project (docs/benchmarks.md).
+ */
+function share (property: Property, subschema: unknown): Property {
+  const text = JSON.stringify(isObject(subschema) ? withoutAnnotations(subschema) : subschema)
+  // A reference means what its own schema defines.
+  if (text.length > MAX_SHARED_LENGTH || text.includes('$ref')) return property
+  const key = JSON.stringify([property.name, property.isRequired, text])
+  const known = shared.get(key)
+  if (known !== undefined) return known
+  if (shared.size === MAX_SHARED) shared = new Map()
+  shared.set(key, property)
+  return property
+}
+
+function withoutAnnotations (subschema: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(subschema).filter(([keyword]) => !ANNOTATIONS.has(keyword)))
 }
 
 function compileNamed (properties: readonly Property[]): Check {
-  const names = properties.map(({ name }) => name)
-  const checks = properties.map(({ check }) => check)
-  const required = properties.map(({ isRequired }) => isRequired)
-  const inherited = names.map((name) => name in Object.prototype)
   return (value) => {
     if (!isObject(value)) return true
-    for (let i = 0; i < names.length; i++) {
-      const name = names[i]!
-      // Every object inherits some names: only a look at its own properties tells.
-      const property = inherited[i]! && !Object.hasOwn(value, name) ? undefined : value[name]
+    for (const { name, isRequired, check, isInherited } of properties) {
+      const property = isInherited && !Object.hasOwn(value, name) ? undefined : value[name]
       // A property without a value is none: JSON leaves it out.
       if (property === undefined) {
-        if (required[i]!) return fail('required', undefined) || failBelow(name)
-      } else if (!checks[i]!(typeof property === 'string' ? property : storedValue(property))) {
+        if (isRequired) return fail('required', undefined) || failBelow(name)
+      } else if (!check(typeof property === 'string' ? property : storedValue(property))) {
         return failBelow(name)
       }
     }

@@ -2,7 +2,7 @@ import { type Checks, compileObject, OBJECT_KEYWORDS } from './compile-object.ts
 import { createCompilePattern } from './compile-text.ts'
 import { VALUE_KEYWORDS } from './compile-value.ts'
 import { type Check, evaluate, fail, isObject, type Origin, type SchemaFailure } from './evaluation.ts'
-import { type CompileKeyword, type Place, SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
+import { ANNOTATIONS, type CompileKeyword, type Place, SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
 
 /** The draft that schemas are read by. */
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
@@ -113,8 +113,6 @@ function compileRoot (root: Record<string, unknown>): Checks {
   }
 }
 
-/** Keywords that say nothing about values. */
-const ANNOTATIONS = new Set(['title', 'description', 'default', 'examples', 'deprecated', '$comment'])
 const WITH_IF = new Set(['if', 'then', 'else'])
 
 const KEYWORDS: Readonly<Record<string, CompileKeyword>> = {

@@ -14,6 +14,11 @@ export const SCHEMA_LIMITS = {
   nameLength: 200
 } as const
 
+/** Keywords that say nothing about values. */
+export const ANNOTATIONS: ReadonlySet<string> = new Set([
+  'title', 'description', 'default', 'examples', 'deprecated', '$comment'
+])
+
 /** Something in a schema that cannot be enforced. */
 export class SchemaError extends Error {
   /** Where in the schema, as a list of names. */
