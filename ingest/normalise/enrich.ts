@@ -21,9 +21,6 @@ export interface EnrichDeps {
 /** @param properties  As they were sent, with the address and the user agent that are not stored later. */
 export type Enrich = (properties: Properties, isCookieless: boolean, context: RequestContext) => Enrichment
 
-/** Properties by which any SDK may say which browser the user has. */
-const USER_AGENT_PROPERTIES = ['$raw_user_agent', '$user_agent', '$useragent'] as const
-
 /**
  * Tells bots and places from user agent and address: those that the event names, or those of the request when the
  * device of the user sent it. It runs before address and user agent are dropped; where they are not to be stored
@@ -46,10 +43,13 @@ export function createEnrich ({ isBot, locate }: EnrichDeps): Enrich {
   }
 }
 
-function sentUserAgent (properties: Properties): string | undefined {
-  for (const name of USER_AGENT_PROPERTIES) {
-    const sent = properties[name]
-    if (typeof sent === 'string' && sent !== '') return sent
-  }
-  return undefined
+/** Any SDK may say which browser the user has. Read by name, as a loop over the names takes half of all of this. */
+function sentUserAgent (
+  { $raw_user_agent: first, $user_agent: second, $useragent: third }: Properties
+): string | undefined {
+  return textOf(first) ?? textOf(second) ?? textOf(third)
+}
+
+function textOf (value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
 }
