@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { createFingerprintKey, FINGERPRINT_BYTES } from '../../schema/frame-message.ts'
-import type { Watch } from '../../schema/live-feed.ts'
+import type { ArrivedEvent, Watch } from '../../schema/live-feed.ts'
 import { FrameEncoder } from '../frames/frame-encoder.ts'
 import { createTakeCookieless } from '../normalise/cookieless.ts'
 import { createEnrich } from '../normalise/enrich.ts'
@@ -28,13 +28,19 @@ async function watch (
 ): Promise<Arrivals> {
   const arrivals = new ArrivalCollector(() => KEY)
   arrivals.setWatches(watches)
+  await take(arrivals, events, { anonymizeIps, encoder })
+  return arrivals.take()
+}
+
+async function take (
+  arrivals: ArrivalCollector, events: unknown[], { anonymizeIps = false, encoder = new FrameEncoder(() => KEY) } = {}
+): Promise<void> {
   const sink: EventSink = {
     appendRow: (row) => { encoder.append(row) }, quarantine: () => {}, appendUpdate: () => {}, isAnnounced: () => true
   }
   await takeBody({ fields: { api_key: 'phc_secret_key' }, pieces: [events] }, { requestId: 'r', query: {}, isEngage: false, receivedAt: 5000 }, {
     admit: () => ({ project: { id: 1, anonymizeIps }, ip: '', visitor: { address: '', userAgent: '' } }), takeEvent, sink, arrivals
   })
-  return arrivals.take()
 }
 
 const sent = { event: 'paid', distinct_id: 'ann', uuid: '0193a5b2-7c1d-4e8f-9abc-000000000001', properties: { $lib: 'web', amount: 5 } }
@@ -80,19 +86,56 @@ t.test('each watch sees what it asked for', async (t) => {
   t.same(seen.map(({ watchId, matched }) => [watchId, matched]), [['w', 3], ['paid', 1], ['bob', 2], ['other', 0]])
 })
 
-t.test('counts all of many events and shows some, and begins again when they were taken', async (t) => {
+/** Bodies of so many events, taken between two reports. */
+async function takeMany (arrivals: ArrivalCollector, bodies: number, { eventsPerBody = 100 } = {}): Promise<Arrivals> {
+  for (let body = 0; body < bodies; body++) {
+    const places = Array.from({ length: eventsPerBody }, (_, index) => body * eventsPerBody + index)
+    await take(arrivals, places.map((place) => ({ ...sent, uuid: undefined, properties: { place } })))
+  }
+  return arrivals.take()
+}
+
+function placesOf (seen: Arrivals[number]): number[] {
+  return seen.events.map(({ sent }) => (JSON.parse(sent) as { properties: { place: number } }).properties.place)
+}
+
+t.test('shows all of some events, and of very many a sample from the whole time, with exact counts', async (t) => {
+  const arrivals = new ArrivalCollector(() => KEY)
+  arrivals.setWatches([everything])
+
+  const [few] = await takeMany(arrivals, 1)
+  const [burst] = await takeMany(arrivals, 20)
+  const [many] = await takeMany(arrivals, 20)
+  const [none] = await takeMany(arrivals, 0)
+  const [one] = await takeMany(arrivals, 1, { eventsPerBody: 1 })
+
+  t.match(few, { matched: 100, events: { length: 100 } })
+  t.match(burst, { matched: 2000, events: { length: 200 } }, 'what nobody expected is bounded')
+  t.match(many, { matched: 2000, events: { length: 25 } })
+  t.same(placesOf(many!), Array.from({ length: 25 }, (_, index) => index * 80), 'it is drawn from all of them')
+  t.match([none, one], [{ matched: 0, events: { length: 0 } }, { matched: 1, events: { length: 1 } }], 'a lone event after them is shown')
+})
+
+t.test('a watch of one name sees its events beside one of everything that has too much to show', async (t) => {
+  const arrivals = new ArrivalCollector(() => KEY)
+  arrivals.setWatches([everything, { ...everything, id: 'rare', event: 'rare' }])
+  await takeMany(arrivals, 20)
+
+  await take(arrivals, Array.from({ length: 2000 }, (_, index) => ({ ...sent, uuid: undefined, event: index % 400 === 399 ? 'rare' : 'paid' })))
+
+  t.match(arrivals.take(), [{ matched: 2000, events: { length: 12 } }, { matched: 5, events: { length: 5 } }])
+})
+
+t.test('adds what a thread collected', (t) => {
   const arrivals = new ArrivalCollector(() => null)
   arrivals.setWatches([everything])
-  const context = {
-    project: { id: 1, anonymizeIps: false }, requestId: 'r', receivedAt: 0, sentAt: null, ip: '', historical: false,
-    visitor: { address: '', userAgent: '' }, warnings: null, isAttemptTime: false
-  }
-  for (let index = 0; index < 250; index++) arrivals.note({ sent: { event: 'e' }, row: null, isQuarantined: false, drop: 'missing_distinct_id', apiKey: 'k', context })
+  const events = Array.from({ length: 200 }, () => ({}) as ArrivedEvent)
 
-  t.match(arrivals.take(), [{ matched: 250, events: { length: 50 } }])
-  t.match(arrivals.take(), [{ matched: 0, events: { length: 0 } }])
   arrivals.add([{ watchId: 'w', matched: 7, events: [] }, { watchId: 'gone', matched: 1, events: [] }])
-  t.match(arrivals.take(), [{ watchId: 'w', matched: 7 }], 'what a thread saw counts as well')
+  arrivals.add([{ watchId: 'w', matched: 900, events }])
+
+  t.match(arrivals.take(), [{ watchId: 'w', matched: 907, events: { length: 200 } }])
+  t.end()
 })
 
 t.test('says how large an event is that is too large to be shown', async (t) => {

@@ -1,12 +1,8 @@
-import { stringifyJson } from '../../http-body/stringify-json.ts'
 import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
-import { toDistinctId } from '../../platform/identity.ts'
-import { cutText, toStorableText } from '../../platform/storable-text.ts'
-import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/frame-message.ts'
+import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { ArrivedEvent, Watch } from '../../schema/live-feed.ts'
-import { isCookieless } from '../normalise/cookieless.ts'
-import { type EventRow, PROMOTED_PROPERTIES } from '../normalise/event-row.ts'
-import { formatUuid } from '../normalise/uuid.ts'
+import type { EventRow } from '../normalise/event-row.ts'
+import { type Arrival, describeArrival, namesAsSent } from './describe-arrival.ts'
 import type { RequestContext } from './envelope.ts'
 import type { DropReason } from './ingest-counts.ts'
 import type { EventSink } from './take-event.ts'
@@ -14,41 +10,49 @@ import type { EventSink } from './take-event.ts'
 /** What watches saw between two reports of a process, or in one large body; crosses threads. */
 export type Arrivals = { watchId: string, matched: number, events: ArrivedEvent[] }[]
 
-/** An event that went through ingest. */
-export interface Arrival {
-  /** As it was sent, whatever it is. */
-  sent: unknown
-  /** Null when it was dropped. */
-  row: EventRow | null
-  isQuarantined: boolean
-  drop: DropReason | null
-  apiKey: string
-  context: RequestContext
-}
+/** Events described between two reports, of all watches together, as long as these are all: some 2,000 a second. */
+const MAX_EVENTS = 200
 
-/** Events described between two reports, of all watches together; others are counted. It bounds what watching costs. */
-const MAX_EVENTS = 50
+/**
+ * Events described between two reports when more arrive: some 250 a second, more than anybody reads. It bounds what
+ * watching costs when ingest has the most to do.
+ */
+const SAMPLED_EVENTS = 25
 
-/** Characters of an event as sent that are shown, and of them between two reports. */
-const MAX_SENT = 16_384
+/** Characters of events as sent that are shown between two reports. */
 const MAX_SENT_TOGETHER = 524_288
 
-/** Characters of names and ids of dropped events, which nothing has bounded yet. */
-const MAX_TEXT = 400
+/** What one watch saw since the last report. */
+interface Seen {
+  watch: Watch
+  /** All events that it asked for. */
+  matched: number
+  events: ArrivedEvent[]
+  /** Events that it asked for between two reports lately. */
+  expected: number
+  /** How many are described at most until the next report. */
+  room: number
+  /** Every so many are described, so that a sample is drawn from the whole time between two reports. */
+  stride: number
+  /** The next one to be described, counted by `matched`; Infinity: none until the next report. */
+  next: number
+}
 
-/** Characters of a key that are shown: enough to tell keys apart, too few to use one. */
-const KEY_CHARACTERS = 8
+/** The watches of one project. */
+interface ProjectWatches {
+  seen: Seen[]
+  /** Some ask for a name or a distinct id, which are known when an event was taken. */
+  hasFilter: boolean
+}
 
-const LIB = PROMOTED_PROPERTIES.indexOf('$lib')
-const LIB_VERSION = PROMOTED_PROPERTIES.indexOf('$lib_version')
-
-interface Seen { watch: Watch, matched: number, events: ArrivedEvent[] }
-
-/** Collects events for those who watch them: all are counted, some are described. */
+/**
+ * Collects events for those who watch them: all are counted, some are described. Which ones is decided before they are
+ * looked at, so that an event that is only counted costs next to nothing.
+ */
 export class ArrivalCollector {
   readonly #fingerprintKey: () => FingerprintKey | null
   #seen: Seen[] = []
-  #events = 0
+  #byProject = new Map<number, ProjectWatches>()
   #characters = 0
 
   constructor (fingerprintKey: () => FingerprintKey | null) {
@@ -62,30 +66,34 @@ export class ArrivalCollector {
   /** Which events to collect from now on. */
   setWatches (watches: readonly Watch[]): void {
     const known = new Map(this.#seen.map((seen) => [seen.watch.id, seen]))
-    this.#seen = watches.map((watch) => ({ ...(known.get(watch.id) ?? { matched: 0, events: [] }), watch }))
-  }
-
-  isWatched (projectId: number): boolean {
-    return this.#seen.some(({ watch }) => watch.project === projectId)
-  }
-
-  /** Takes an event of a project that is watched. */
-  note (arrival: Arrival): void {
-    const { row, context } = arrival
-    let described: ArrivedEvent | undefined
+    this.#seen = watches.map((watch) => known.get(watch.id) ?? begin(watch))
+    this.#byProject.clear()
     for (const seen of this.#seen) {
       const { project, event, distinctId } = seen.watch
-      if (project !== context.project.id) continue
-      // Dropped events have whatever name and id was sent, so they are described to be compared.
-      if (event !== '' || distinctId !== '') {
-        const { event: name, distinctId: id } = row ?? (described ??= this.#describe(arrival))
-        if ((event !== '' && event !== name) || (distinctId !== '' && distinctId !== id)) continue
-      }
-      seen.matched++
-      if (this.#events >= MAX_EVENTS) continue
-      this.#events++
-      seen.events.push(described ??= this.#describe(arrival))
+      const ofProject = this.#byProject.get(project) ?? { seen: [], hasFilter: false }
+      ofProject.seen.push(seen)
+      ofProject.hasFilter ||= event !== '' || distinctId !== ''
+      this.#byProject.set(project, ofProject)
     }
+    this.#beginInterval()
+  }
+
+  /**
+   * What the events of one request go through when its project is watched.
+   *
+   * @returns null when nobody watches the project.
+   */
+  watch (sink: EventSink, context: RequestContext, apiKey: string): WatchedSink | null {
+    const watches = this.#byProject.get(context.project.id)
+    if (watches === undefined) return null
+    const describe = (arrival: Pick<Arrival, 'sent' | 'row' | 'isQuarantined' | 'drop'>): ArrivedEvent => {
+      const hidesSent = this.#characters >= MAX_SENT_TOGETHER
+      const fingerprintKey = this.#fingerprintKey()
+      const described = describeArrival({ ...arrival, apiKey, context }, { fingerprintKey, hidesSent })
+      this.#characters += described.sent.length
+      return described
+    }
+    return new WatchedSink(sink, { ...watches, describe })
   }
 
   /** Adds what a thread collected. */
@@ -94,148 +102,106 @@ export class ArrivalCollector {
       const seen = this.#seen.find(({ watch }) => watch.id === watchId)
       if (seen === undefined) continue
       seen.matched += matched
-      const room = MAX_EVENTS - this.#events
-      seen.events.push(...events.slice(0, room))
-      this.#events += Math.min(room, events.length)
+      seen.events.push(...events.slice(0, Math.max(0, seen.room - seen.events.length)))
+      // Those of the thread were among its first.
+      if (seen.next < seen.matched) seen.next = seen.events.length < seen.room ? seen.matched : Infinity
     }
   }
 
   /** Takes what was collected, and begins again. */
   take (): Arrivals {
     const taken = this.#seen.map(({ watch, matched, events }) => ({ watchId: watch.id, matched, events }))
-    for (const seen of this.#seen) Object.assign(seen, { matched: 0, events: [] })
-    this.#events = 0
+    for (const seen of this.#seen) {
+      // A pause of a moment, such as a turn of the event loop without a request, does not end the sampling.
+      Object.assign(seen, { expected: Math.max(seen.matched, seen.expected / 2), matched: 0, events: [] })
+    }
     this.#characters = 0
+    this.#beginInterval()
     return taken
   }
 
-  #describe ({ sent, row, isQuarantined, drop, apiKey, context }: Arrival): ArrivedEvent {
-    const fields = fieldsOf(sent)
-    const properties = fieldsOf(fields.properties)
-    const common = {
-      at: context.receivedAt, key: cutKey(apiKey), drop, isQuarantined, ...this.#showSent(sent, row, context)
+  /** Decides how many events of each watch are described until the next report; the first one always is. */
+  #beginInterval (): void {
+    const share = (events: number): number => Math.max(1, Math.floor(events / this.#seen.length))
+    for (const seen of this.#seen) {
+      const isSampled = seen.expected > share(MAX_EVENTS)
+      seen.room = share(isSampled ? SAMPLED_EVENTS : MAX_EVENTS)
+      seen.stride = isSampled ? Math.ceil(seen.expected / seen.room) : 1
+      seen.next = seen.events.length < seen.room ? seen.matched : Infinity
     }
-    if (row === null) {
-      return {
-        ...common,
-        event: toText(fields.event),
-        distinctId: toText(toDistinctId(fields.distinct_id ?? fields.$distinct_id ?? properties.distinct_id)),
-        uuid: toText(fields.uuid),
-        lib: toText(properties.$lib),
-        libVersion: toText(properties.$lib_version),
-        fingerprint: ''
-      }
-    }
-    return {
-      ...common,
-      event: row.event,
-      distinctId: row.distinctId,
-      uuid: formatUuid(row.uuid),
-      lib: row.promoted[LIB] ?? '',
-      libVersion: row.promoted[LIB_VERSION] ?? '',
-      fingerprint: fingerprintOf(row, this.#fingerprintKey())
-    }
-  }
-
-  /** The event as sent, unless that is too much: then how much it is. */
-  #showSent (sent: unknown, row: EventRow | null, context: RequestContext): { sent: string, sentCharacters: number } {
-    const known = row?.properties.length ?? 0
-    if (known > MAX_SENT * 4 || this.#characters >= MAX_SENT_TOGETHER) return { sent: '', sentCharacters: Math.max(known, 1) }
-    // What a rule keeps out is shown to nobody.
-    const text = context.ruled === true ? row?.properties ?? '{}' : stringifyJson(withoutAddress(sent, context))
-    const shown = text.slice(0, MAX_SENT)
-    this.#characters += shown.length
-    return { sent: toStorableText(shown), sentCharacters: shown.length < text.length ? text.length : 0 }
   }
 }
 
-/** Hands events on and remembers the row of the last one. */
+function begin (watch: Watch): Seen {
+  return { watch, matched: 0, events: [], expected: 0, room: 0, stride: 1, next: 0 }
+}
+
+interface WatchedBy extends ProjectWatches {
+  describe: (arrival: Pick<Arrival, 'sent' | 'row' | 'isQuarantined' | 'drop'>) => ArrivedEvent
+}
+
+/** Hands the events of one request on, and remembers the row of the last one for those who watch. */
 export class WatchedSink implements EventSink {
-  row: EventRow | null = null
   readonly isAnnounced: EventSink['isAnnounced']
-  readonly appendUpdate: EventSink['appendUpdate']
   readonly #sink: EventSink
+  readonly #by: WatchedBy
+  #row: EventRow | null = null
   #isQuarantined = false
 
-  constructor (sink: EventSink) {
+  constructor (sink: EventSink, by: WatchedBy) {
     this.#sink = sink
+    this.#by = by
     this.isAnnounced = sink.isAnnounced
-    this.appendUpdate = (update) => sink.appendUpdate(update)
+  }
+
+  /**
+   * Counts the next event when it is to be counted only: it then goes to the sink itself, and is not noted.
+   *
+   * @returns false when it is to go through here, and to be noted.
+   */
+  skips (): boolean {
+    const { seen, hasFilter } = this.#by
+    if (hasFilter) return false
+    for (const { matched, next } of seen) if (matched === next) return false
+    for (const one of seen) one.matched++
+    return true
+  }
+
+  /** Takes the event that came last: without a row it was dropped. */
+  note (sent: unknown, drop: DropReason | null): void {
+    const row = this.#row
+    const isQuarantined = this.#isQuarantined
+    this.#row = null
+    this.#isQuarantined = false
+    const { seen, hasFilter, describe } = this.#by
+    const names = hasFilter ? row ?? namesAsSent(sent) : null
+    let described: ArrivedEvent | undefined
+    for (const one of seen) {
+      const { event, distinctId } = one.watch
+      if (names !== null && event !== '' && event !== names.event) continue
+      if (names !== null && distinctId !== '' && distinctId !== names.distinctId) continue
+      if (one.matched++ !== one.next) continue
+      one.events.push(described ??= describe({ sent, row, isQuarantined, drop }))
+      one.next = one.events.length < one.room ? one.next + one.stride : Infinity
+    }
   }
 
   appendRow (row: EventRow, context: RequestContext): void {
     this.#sink.appendRow(row, context)
-    this.row = row
+    this.#row = row
+  }
+
+  appendUpdate (update: Parameters<EventSink['appendUpdate']>[0]): void {
+    this.#sink.appendUpdate(update)
   }
 
   quarantine (row: EventRow, failure: SchemaFailure, context: RequestContext): void {
     this.#sink.quarantine(row, failure, context)
-    this.row = row
+    this.#row = row
     this.#isQuarantined = true
-    this.row = row
   }
 
   get messages (): number {
     return this.#sink.messages ?? 0
   }
-
-  /** What came since the last call: no row when the event was dropped. */
-  take (): Pick<Arrival, 'row' | 'isQuarantined'> {
-    const taken = { row: this.row, isQuarantined: this.#isQuarantined }
-    this.row = null
-    this.#isQuarantined = false
-    return taken
-  }
-}
-
-/** Leaves out addresses that a project does not keep, and what a page without cookies tells of its visitor. */
-function withoutAddress (sent: unknown, { project }: RequestContext): unknown {
-  const fields = fieldsOf(sent)
-  const properties = fieldsOf(fields.properties)
-  const id = fields.distinct_id ?? properties.distinct_id
-  if (!project.anonymizeIps && !isCookieless(typeof id === 'string' ? id : '', properties)) return sent
-  const shown: Record<string, unknown> = { ...fields }
-  for (const name of ['properties', 'context']) {
-    if (fields[name] !== fieldsOf(fields[name])) continue
-    const { $ip: _, $raw_user_agent: __, ip: ___, userAgent: ____, ...rest } = fieldsOf(fields[name])
-    shown[name] = rest
-  }
-  return shown
-}
-
-let writer = new FingerprintWriter(null)
-let writerKey: FingerprintKey | null = null
-
-/** The fingerprint that the frame of the row will have. */
-function fingerprintOf (row: EventRow, key: FingerprintKey | null): string {
-  const { projectId, uuid, event, distinctId, timestamp } = row
-  if (key !== writerKey) {
-    writer = new FingerprintWriter(key)
-    writerKey = key
-  }
-  const words = new DataView(new ArrayBuffer(16))
-  words.setUint32(0, uuid.b, true)
-  words.setUint32(4, uuid.a, true)
-  words.setUint32(8, uuid.d, true)
-  words.setUint32(12, uuid.c, true)
-  const id = Buffer.from(distinctId)
-  const bytes = Buffer.alloc(FINGERPRINT_BYTES)
-  writer.write(new DataView(bytes.buffer, bytes.byteOffset), 0, {
-    projectId, event, timestamp, uuid: words, uuidOffset: 0, distinctId: id, from: 0, to: id.length
-  })
-  return bytes.toString('hex')
-}
-
-function fieldsOf (value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : {}
-}
-
-/** A text is itself, absent is empty, anything else its JSON. */
-function toText (value: unknown): string {
-  if (value === undefined || value === null) return ''
-  return toStorableText(cutText(typeof value === 'string' ? value : stringifyJson(value), MAX_TEXT))
-}
-
-function cutKey (key: string): string {
-  return key.length > KEY_CHARACTERS ? `${key.slice(0, KEY_CHARACTERS)}…` : key
 }

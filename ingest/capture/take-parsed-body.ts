@@ -1,6 +1,6 @@
 import { type Dialect, type DialectRequest, openDialect } from '../dialects/dialect.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
-import { type ArrivalCollector, WatchedSink } from './arrivals.ts'
+import type { ArrivalCollector } from './arrivals.ts'
 import { nameIdentify, readDialectEnvelope, readEnvelope, type RequestContext, requireKey, type Visitor } from './envelope.ts'
 import type { DropReason } from './ingest-counts.ts'
 import type { SentBody } from './find-events.ts'
@@ -100,8 +100,7 @@ export function takeBody (
       schemaFailure: null, sampleRate
     }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, quarantined: 0, warnings: null }
-    const watched = arrivals?.isWatched(project.id) === true ? new WatchedSink(rows) : null
-    const sink = watched ?? rows
+    const watched = arrivals?.watch(rows, context, envelope.apiKey) ?? null
     for (const events of body.pieces) {
       // The first piece was compared when the envelope was read.
       if (taken.received > 0 && envelope.keyIsOfEvents) requireKey(events, envelope.apiKey)
@@ -109,10 +108,10 @@ export function takeBody (
       taken.received += events.length
       for (const sent of events) {
         const event = isEngage ? nameIdentify(sent) : sent
-        const reason = dialect === null ? takeEvent(event, context, sink) : takeTranslated(dialect, sent, context)
-        if (watched !== null) {
-          arrivals?.note({ sent, ...watched.take(), drop: reason, apiKey: envelope.apiKey, context })
-        }
+        const shown = watched === null || watched.skips() ? null : watched
+        const sink = shown ?? rows
+        const reason = dialect === null ? takeEvent(event, context, sink) : takeTranslated(dialect, sent, sink)
+        shown?.note(sent, reason)
         if (reason === null) continue
         taken.dropped[reason] = (taken.dropped[reason] ?? 0) + 1
         noteDropped(context, reason, event)
@@ -122,7 +121,7 @@ export function takeBody (
     taken.quarantined = context.quarantined ?? 0
     return taken
 
-    function takeTranslated (dialect: Dialect, sent: unknown, context: RequestContext): DropReason | null {
+    function takeTranslated (dialect: Dialect, sent: unknown, sink: EventSink): DropReason | null {
       const { event, drop, uuid, detail, warning } = dialect.translate(sent)
       const reason = drop ?? takeEvent(event, context, sink)
       if (reason === null && warning !== undefined) noteWarning(context, warning.reason, sent, () => warning.value)

@@ -1,0 +1,143 @@
+import { stringifyJson } from '../../http-body/stringify-json.ts'
+import { toDistinctId } from '../../platform/identity.ts'
+import { cutText, toStorableText } from '../../platform/storable-text.ts'
+import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/frame-message.ts'
+import type { ArrivedEvent } from '../../schema/live-feed.ts'
+import { isCookieless } from '../normalise/cookieless.ts'
+import { type EventRow, PROMOTED_PROPERTIES } from '../normalise/event-row.ts'
+import { formatUuid } from '../normalise/uuid.ts'
+import type { RequestContext } from './envelope.ts'
+import type { DropReason } from './ingest-counts.ts'
+
+/** An event that went through ingest. */
+export interface Arrival {
+  /** As it was sent, whatever it is. */
+  sent: unknown
+  /** Null when it was dropped. */
+  row: EventRow | null
+  isQuarantined: boolean
+  drop: DropReason | null
+  apiKey: string
+  context: RequestContext
+}
+
+/** Characters of an event as sent that are shown. */
+const MAX_SENT = 16_384
+
+/** Characters of names and ids of dropped events, which nothing has bounded yet. */
+const MAX_TEXT = 400
+
+/** Characters of a key that are shown: enough to tell keys apart, too few to use one. */
+const KEY_CHARACTERS = 8
+
+const LIB = PROMOTED_PROPERTIES.indexOf('$lib')
+const LIB_VERSION = PROMOTED_PROPERTIES.indexOf('$lib_version')
+
+/**
+ * Describes an event for those who watch, with its fingerprint, by which its fate is found.
+ *
+ * @param options.hidesSent  Leaves its JSON out, and says that it has some.
+ */
+export function describeArrival (
+  { sent, row, isQuarantined, drop, apiKey, context }: Arrival,
+  { fingerprintKey, hidesSent }: { fingerprintKey: FingerprintKey | null, hidesSent: boolean }
+): ArrivedEvent {
+  const fields = fieldsOf(sent)
+  const properties = fieldsOf(fields.properties)
+  const common = {
+    at: context.receivedAt, key: cutKey(apiKey), drop, isQuarantined, ...showSent({ sent, row, context }, hidesSent)
+  }
+  if (row === null) {
+    return {
+      ...common,
+      ...namesAsSent(sent),
+      uuid: toText(fields.uuid),
+      lib: toText(properties.$lib),
+      libVersion: toText(properties.$lib_version),
+      fingerprint: ''
+    }
+  }
+  return {
+    ...common,
+    event: row.event,
+    distinctId: row.distinctId,
+    uuid: formatUuid(row.uuid),
+    lib: row.promoted[LIB] ?? '',
+    libVersion: row.promoted[LIB_VERSION] ?? '',
+    fingerprint: fingerprintOf(row, fingerprintKey)
+  }
+}
+
+/** Name and distinct id of a dropped event: whatever was sent in their place. */
+export function namesAsSent (sent: unknown): Pick<ArrivedEvent, 'event' | 'distinctId'> {
+  const fields = fieldsOf(sent)
+  return {
+    event: toText(fields.event),
+    distinctId: toText(toDistinctId(
+      fields.distinct_id ?? fields.$distinct_id ?? fieldsOf(fields.properties).distinct_id))
+  }
+}
+
+/** The event as sent, unless that is too much: then how much it is. */
+function showSent (
+  { sent, row, context }: Pick<Arrival, 'sent' | 'row' | 'context'>, isHidden: boolean
+): { sent: string, sentCharacters: number } {
+  const known = row?.properties.length ?? 0
+  if (known > MAX_SENT * 4 || isHidden) return { sent: '', sentCharacters: Math.max(known, 1) }
+  // What a rule keeps out is shown to nobody.
+  const text = context.ruled === true ? row?.properties ?? '{}' : stringifyJson(withoutAddress(sent, context))
+  const shown = text.slice(0, MAX_SENT)
+  return { sent: toStorableText(shown), sentCharacters: shown.length < text.length ? text.length : 0 }
+}
+
+/** Leaves out addresses that a project does not keep, and what a page without cookies tells of its visitor. */
+function withoutAddress (sent: unknown, { project }: RequestContext): unknown {
+  const fields = fieldsOf(sent)
+  const properties = fieldsOf(fields.properties)
+  const id = fields.distinct_id ?? properties.distinct_id
+  if (!project.anonymizeIps && !isCookieless(typeof id === 'string' ? id : '', properties)) return sent
+  const shown: Record<string, unknown> = { ...fields }
+  for (const name of ['properties', 'context']) {
+    if (fields[name] !== fieldsOf(fields[name])) continue
+    const { $ip: _, $raw_user_agent: __, ip: ___, userAgent: ____, ...rest } = fieldsOf(fields[name])
+    shown[name] = rest
+  }
+  return shown
+}
+
+let writer = new FingerprintWriter(null)
+let writerKey: FingerprintKey | null = null
+
+/** The fingerprint that the frame of the row will have. */
+function fingerprintOf (row: EventRow, key: FingerprintKey | null): string {
+  const { projectId, uuid, event, distinctId, timestamp } = row
+  if (key !== writerKey) {
+    writer = new FingerprintWriter(key)
+    writerKey = key
+  }
+  const words = new DataView(new ArrayBuffer(16))
+  words.setUint32(0, uuid.b, true)
+  words.setUint32(4, uuid.a, true)
+  words.setUint32(8, uuid.d, true)
+  words.setUint32(12, uuid.c, true)
+  const id = Buffer.from(distinctId)
+  const bytes = Buffer.alloc(FINGERPRINT_BYTES)
+  writer.write(new DataView(bytes.buffer, bytes.byteOffset), 0, {
+    projectId, event, timestamp, uuid: words, uuidOffset: 0, distinctId: id, from: 0, to: id.length
+  })
+  return bytes.toString('hex')
+}
+
+function fieldsOf (value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : {}
+}
+
+/** A text is itself, absent is empty, anything else its JSON. */
+function toText (value: unknown): string {
+  if (value === undefined || value === null) return ''
+  return toStorableText(cutText(typeof value === 'string' ? value : stringifyJson(value), MAX_TEXT))
+}
+
+function cutKey (key: string): string {
+  return key.length > KEY_CHARACTERS ? `${key.slice(0, KEY_CHARACTERS)}…` : key
+}
