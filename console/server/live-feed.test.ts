@@ -30,6 +30,12 @@ async function startSides (t: TestContext): Promise<Sides> {
   return { nats, tier, feeds: new LiveFeeds({ connect: async () => api, now: Date.now }), watches: () => watches }
 }
 
+const everything = { project: 1, event: '', distinctId: '' }
+
+function keepIn (batches: FeedBatch[]): (batch: string) => void {
+  return (batch) => { batches.push(JSON.parse(batch) as FeedBatch) }
+}
+
 function arrived (uuid: string): ArrivedEvent {
   return {
     at: 5, event: 'e', distinctId: 'd', uuid, lib: '', libVersion: '', key: '', drop: null, isQuarantined: false, sent: '{}', sentCharacters: 0,
@@ -42,7 +48,7 @@ t.test('a watcher sees what arrives for it and what became of it, and exact coun
   const batches: FeedBatch[] = []
   let isReading = true
   const close = await feeds.open({
-    project: 1, event: 'e', distinctId: '', send: (batch) => { batches.push(batch) }, isReading: () => isReading
+    project: 1, event: 'e', distinctId: '', send: keepIn(batches), isReading: () => isReading
   })
   await waitFor(() => watches().length === 1)
   const [watch] = watches()
@@ -70,13 +76,13 @@ t.test('a watcher sees what arrives for it and what became of it, and exact coun
 
   close()
   await waitFor(() => watches().length === 0)
-  t.notOk(feeds.isFull)
+  t.notOk(feeds.isFullFor(everything))
 })
 
 t.test('a watcher is told when NATS goes, and watches on when it is back', async (t) => {
   const { nats, feeds, watches } = await startSides(t)
   const batches: FeedBatch[] = []
-  const close = await feeds.open({ project: 1, event: '', distinctId: '', send: (batch) => { batches.push(batch) }, isReading: () => true })
+  const close = await feeds.open({ project: 1, event: '', distinctId: '', send: keepIn(batches), isReading: () => true })
   t.teardown(close)
   await waitFor(() => watches().length === 1 && batches.at(-1)?.connected === true)
 
@@ -85,4 +91,50 @@ t.test('a watcher is told when NATS goes, and watches on when it is back', async
   await waitFor(() => watches().length === 0 && batches.at(-1)?.connected === false)
   await nats.restart()
   await waitFor(() => watches().length === 1 && batches.at(-1)?.connected === true)
+})
+
+t.test('twenty who watch the same share a watch; one that does not read, or leaves, holds up nobody', async (t) => {
+  const { feeds, tier, watches } = await startSides(t)
+  const watchers = await Promise.all(Array.from({ length: 20 }, async (_, index) => {
+    const batches: FeedBatch[] = []
+    const close = await feeds.open({ ...everything, send: keepIn(batches), isReading: () => index !== 0 })
+    return { batches, close }
+  }))
+  await waitFor(() => watches().length > 0)
+  const [watch] = watches()
+  const report = (matched: number, events: ArrivedEvent[]): void =>
+    tier.publish(arrivedSubject(watch!.id), JSON.stringify({ from: 'one', matched, events }))
+
+  report(50, [arrived('a')])
+  await waitFor(() => watchers.slice(1).every(({ batches }) => batches.at(-1)?.shown === 1))
+  watchers.at(-1)!.close()
+  const late: FeedBatch[] = []
+  const close = await feeds.open({ ...everything, send: keepIn(late), isReading: () => true })
+  report(70, [arrived('b')])
+  const reading = [late, ...watchers.slice(1, -1).map(({ batches }) => batches)]
+  await waitFor(() => reading.every((batches) => batches.at(-1)?.events.length === 1))
+
+  t.equal(watches().length, 1)
+  t.match(watchers[1]!.batches.at(-1), { matched: 70, shown: 2 })
+  t.match(late.at(-1), { matched: 20, shown: 1 }, 'it counts from the moment in which it began')
+  t.match(watchers.at(-1)!.batches.at(-1), { matched: 50, shown: 1 }, 'who left hears nothing')
+  t.same(watchers[0]!.batches, [], 'what is not read is not sent')
+  close()
+  for (const { close } of watchers) close()
+  await waitFor(() => watches().length === 0)
+})
+
+t.test('so many different watches, and so many watchers, are served at a time', async (t) => {
+  const { feeds } = await startSides(t)
+  const open = async (event: string): Promise<() => void> =>
+    await feeds.open({ ...everything, event, send: () => {}, isReading: () => true })
+
+  const closes = await Promise.all(Array.from({ length: 20 }, async (_, index) => await open(`e${index}`)))
+  t.ok(feeds.isFullFor(everything))
+  t.notOk(feeds.isFullFor({ ...everything, event: 'e0' }), 'another one may watch what is watched')
+  closes.push(...await Promise.all(Array.from({ length: 10 }, async () => await open('e0'))))
+  t.ok(feeds.isFullFor({ ...everything, event: 'e0' }))
+
+  for (const close of closes) close()
+  t.notOk(feeds.isFullFor(everything))
 })

@@ -1,14 +1,18 @@
 import { nuid, type Subscription } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MAX_LEASE_MS } from '../../platform/nats/watch-leases.ts'
-import {
-  type ArrivedEvent, type ArrivedEvents, arrivedSubject, decodeFates, FATES_SUBJECT, type Watch, WATCH_SUBJECT,
-  type WatchNotice
-} from '../../schema/live-feed.ts'
-import { FateJoin, keysOf, type ToldFate } from './fate-join.ts'
+import { type ArrivedEvent, decodeFates, FATES_SUBJECT, type Watch } from '../../schema/live-feed.ts'
+import { keysOf, type ToldFate } from './fate-join.ts'
+import { SharedWatch } from './shared-watch.ts'
 
-/** Feeds that one process serves at a time: each costs it a look at every row that is stored. */
-const MAX_FEEDS = 10
+/** Different watches that one process has at a time: each costs it a look at every row that is stored. */
+const MAX_WATCHES = 20
+
+/**
+ * Watchers at a time, most of whom watch what others watch. Each keeps one of the 64 connections from an ingest process
+ * to the API, which flags need as well.
+ */
+const MAX_WATCHERS = 30
 
 /** A watch that is not renewed ends after this long, in milliseconds; it is renewed three times as often. */
 const LEASE_MS = MAX_LEASE_MS * 0.6
@@ -33,16 +37,18 @@ export interface FeedBatch {
 }
 
 export interface FeedOptions extends Omit<Watch, 'id'> {
-  send: (batch: FeedBatch) => void
+  /** Takes a {@link FeedBatch} as JSON, which those who watch the same share. */
+  send: (batch: string) => void
   /** False while the watcher does not take what it was sent: events are then counted and not kept. */
   isReading: () => boolean
 }
 
-/** The feeds of one API process. They share a connection, and each has a watch of its own. */
+/** The feeds of one API process. They share a connection, and those who ask for the same events share a watch. */
 export class LiveFeeds {
   readonly #connect: () => Promise<NatsConnection>
   readonly #now: () => number
-  readonly #feeds = new Set<Feed>()
+  /** By what they ask for. */
+  readonly #watches = new Map<string, { shared: SharedWatch, watchers: Set<Watcher> }>()
   #connection: NatsConnection | null = null
   #isConnected = false
   #fates: Subscription | null = null
@@ -53,8 +59,10 @@ export class LiveFeeds {
     this.#now = now
   }
 
-  get isFull (): boolean {
-    return this.#feeds.size >= MAX_FEEDS
+  /** Whether nobody else can watch this. */
+  isFullFor (wanted: Omit<Watch, 'id'>): boolean {
+    const watchers = [...this.#watches.values()].reduce((sum, { watchers }) => sum + watchers.size, 0)
+    return watchers >= MAX_WATCHERS || (!this.#watches.has(keyOf(wanted)) && this.#watches.size >= MAX_WATCHES)
   }
 
   /**
@@ -66,14 +74,25 @@ export class LiveFeeds {
   async open ({ send, isReading, ...wanted }: FeedOptions): Promise<() => void> {
     const connection = await this.#connect()
     if (connection !== this.#connection) this.#use(connection)
-    const feed = new Feed(connection, { ...wanted, id: nuid.next() }, { send, isReading })
-    this.#feeds.add(feed)
-    if (this.#feeds.size === 1) this.#begin(connection)
-    feed.renew(LEASE_MS)
+    if (this.#watches.size === 0) this.#begin(connection)
+    const key = keyOf(wanted)
+    let watch = this.#watches.get(key)
+    if (watch === undefined) {
+      watch = { shared: new SharedWatch(connection, { ...wanted, id: nuid.next() }), watchers: new Set() }
+      this.#watches.set(key, watch)
+      watch.shared.renew(LEASE_MS)
+    } else {
+      // What came before belongs to those who were there.
+      this.#flush(watch)
+    }
+    const { shared, watchers } = watch
+    const watcher = new Watcher({ send, isReading }, shared.matched)
+    watchers.add(watcher)
     return () => {
-      if (!this.#feeds.delete(feed)) return
-      feed.close(this.#isConnected)
-      if (this.#feeds.size === 0) this.#end()
+      if (!watchers.delete(watcher) || watchers.size > 0) return
+      this.#watches.delete(key)
+      shared.close(this.#isConnected)
+      if (this.#watches.size === 0) this.#end()
     }
   }
 
@@ -88,7 +107,7 @@ export class LiveFeeds {
     for await (const { type } of connection.status()) {
       if (type !== 'disconnect' && type !== 'reconnect' && type !== 'close') continue
       this.#isConnected = type === 'reconnect'
-      if (this.#isConnected) for (const feed of this.#feeds) feed.renew(LEASE_MS)
+      if (this.#isConnected) this.#renew()
     }
   }
 
@@ -98,15 +117,27 @@ export class LiveFeeds {
         const fates = error === null ? decodeFates(message.data) : null
         if (fates === null) return
         const keys = keysOf(fates)
-        for (const feed of this.#feeds) feed.tell(fates, keys, this.#now())
+        for (const { shared } of this.#watches.values()) shared.tell(fates, keys, this.#now())
       }
     })
     this.#timers = [
-      setInterval(() => {
-        if (this.#isConnected) for (const feed of this.#feeds) feed.renew(LEASE_MS)
-      }, RENEW_EVERY_MS),
-      setInterval(() => { for (const feed of this.#feeds) feed.flush(this.#isConnected, this.#now()) }, BATCH_EVERY_MS)
+      setInterval(() => { if (this.#isConnected) this.#renew() }, RENEW_EVERY_MS),
+      setInterval(() => { for (const watch of this.#watches.values()) this.#flush(watch) }, BATCH_EVERY_MS)
     ]
+  }
+
+  #renew (): void {
+    for (const { shared } of this.#watches.values()) shared.renew(LEASE_MS)
+  }
+
+  /** Sends what has come since the last time; JSON is written once for all who watch the same. */
+  #flush ({ shared, watchers }: { shared: SharedWatch, watchers: Set<Watcher> }): void {
+    const { events, fates } = shared.take(this.#now())
+    const part: Part = {
+      connected: this.#isConnected, matched: shared.matched, events: events.length, fates,
+      eventsJson: JSON.stringify(events), fatesJson: JSON.stringify(fates)
+    }
+    for (const watcher of watchers) watcher.offer(part)
   }
 
   #end (): void {
@@ -116,77 +147,51 @@ export class LiveFeeds {
   }
 }
 
-/** One watcher: what arrives for it, and what becomes of it. */
-class Feed {
-  readonly #connection: NatsConnection
-  readonly #watch: Watch
-  readonly #watcher: Pick<FeedOptions, 'send' | 'isReading'>
-  readonly #subscription: Subscription
-  readonly #join = new FateJoin()
-  /** Last count of each process of ingest. */
-  readonly #counts = new Map<string, number>()
-  #matched = 0
+function keyOf ({ project, event, distinctId }: Omit<Watch, 'id'>): string {
+  return JSON.stringify([project, event, distinctId])
+}
+
+/** What came for a watch since the last time. */
+interface Part {
+  connected: boolean
+  /** Since the watch began. */
+  matched: number
+  events: number
+  fates: ToldFate[]
+  eventsJson: string
+  fatesJson: string
+}
+
+/** Somebody who watches, with counts from the moment in which they began. */
+class Watcher {
+  readonly #to: Pick<FeedOptions, 'send' | 'isReading'>
+  readonly #matchedBefore: number
   #shown = 0
   #told = 0
-  #number = 0
-  #events: FeedBatch['events'] = []
-  #fates: ToldFate[] = []
+  #missed: ToldFate[] = []
   #wasConnected: boolean | null = null
 
-  constructor (connection: NatsConnection, watch: Watch, watcher: Pick<FeedOptions, 'send' | 'isReading'>) {
-    this.#connection = connection
-    this.#watch = watch
-    this.#watcher = watcher
-    this.#subscription = connection.subscribe(arrivedSubject(watch.id), {
-      callback: (error, message) => { if (error === null) this.#arrive(message.json<ArrivedEvents>()) }
-    })
+  constructor (to: Pick<FeedOptions, 'send' | 'isReading'>, matchedBefore: number) {
+    this.#to = to
+    this.#matchedBefore = matchedBefore
   }
 
-  /** Says that the watch goes on for so long; 0 ends it. */
-  renew (leaseMs: number): void {
-    const notice: WatchNotice = { ...this.#watch, leaseMs }
-    try {
-      this.#connection.publish(WATCH_SUBJECT, JSON.stringify(notice))
-    } catch {
-      // A closed connection: its end was noticed, and the watcher is told.
+  /** Sends a part, unless it brings nothing new; while nobody reads, its events are counted and its fates wait. */
+  offer ({ connected, matched: all, events, fates, eventsJson, fatesJson }: Part): void {
+    const matched = all - this.#matchedBefore
+    const hasFates = fates.length > 0 || this.#missed.length > 0
+    if (matched === this.#told && !hasFates && connected === this.#wasConnected) return
+    if (!this.#to.isReading()) {
+      this.#missed.push(...fates)
+      if (this.#missed.length > MAX_TOLD) this.#missed.splice(0, this.#missed.length - MAX_TOLD)
+      return
     }
-  }
-
-  tell (...fates: Parameters<FateJoin['tell']>): void {
-    this.#fates.push(...this.#join.tell(...fates))
-    if (this.#fates.length > MAX_TOLD) this.#fates.splice(0, this.#fates.length - MAX_TOLD)
-  }
-
-  /** Sends what has come since the last time. */
-  flush (connected: boolean, now: number): void {
-    this.#fates.push(...this.#join.turn(now))
-    const isNews = this.#matched !== this.#told || this.#fates.length > 0 || connected !== this.#wasConnected
-    if (!isNews || !this.#watcher.isReading()) return
-    const [events, fates] = [this.#events, this.#fates]
-    this.#events = []
-    this.#fates = []
+    const told = this.#missed.length === 0 ? fatesJson : JSON.stringify([...this.#missed, ...fates])
+    this.#missed = []
+    this.#shown += events
+    this.#told = matched
     this.#wasConnected = connected
-    this.#told = this.#matched
-    this.#watcher.send({ connected, matched: this.#matched, shown: this.#shown, events, fates })
-  }
-
-  close (connected: boolean): void {
-    this.#subscription.unsubscribe()
-    if (connected) this.renew(0)
-  }
-
-  #arrive ({ from, matched, events }: ArrivedEvents): void {
-    // A count below the last one begins again: the process had forgotten the watch.
-    const last = this.#counts.get(from) ?? 0
-    this.#matched += matched >= last ? matched - last : matched
-    this.#counts.set(from, matched)
-    if (!this.#watcher.isReading()) return
-    this.#shown += events.length
-    for (const { fingerprint, ...event } of events) {
-      const number = this.#number++
-      this.#events.push({ ...event, number })
-      const told = fingerprint === '' ? null : this.#join.expect(number, fingerprint)
-      if (told !== null) this.#fates.push(told)
-    }
+    const counts = JSON.stringify({ connected, matched, shown: this.#shown }).slice(0, -1)
+    this.#to.send(`${counts},"events":${eventsJson},"fates":${told}}`)
   }
 }
