@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../platform/clickhouse/connect-clickhouse.ts'
+import { describeClickHouseError } from '../platform/clickhouse/describe-clickhouse-error.ts'
 import { INGESTION_WARNINGS, type WarningEffect, type WarningReason } from '../schema/ingestion-warnings.ts'
-import { describeClickHouseError } from './http/errors.ts'
 import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from './http/pagination.ts'
 import { accessOf } from './http/personal-key-access.ts'
 import { parseIsoDateTime } from './http/request-values.ts'

@@ -228,6 +228,7 @@ t.test('answers 503 while ClickHouse starts or is overloaded, and 500 when an op
   for (const [text, status, code] of [
     ['Code: 668. DB::Exception: Server is starting. (INVALID_STATE)', 503, 'clickhouse_unavailable'],
     ['Code: 745. DB::Exception: CPU is overloaded. (SERVER_OVERLOADED)', 503, 'clickhouse_unavailable'],
+    ['Code: 159. DB::Exception: Timeout exceeded: elapsed 60001.5 ms, maximum: 60000 ms. (TIMEOUT_EXCEEDED)', 503, 'clickhouse_timeout'],
     ['Code: 60. DB::Exception: Table events does not exist. (UNKNOWN_TABLE)', 500, 'error']
   ] as const) {
     answer = text

@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
 import { HttpError } from '../../platform/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { splitBySize } from '../definition-management/definition-profile.ts'
-import { describeClickHouseError } from '../http/errors.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { parseInteger, readNameList } from '../http/request-values.ts'
 import { type FlagCalls, judgeFlag, STALE_DAYS } from './flag-status.ts'
@@ -113,13 +113,18 @@ async function readCalls (
 ): Promise<Map<string, FlagCalls>> {
   const calls = new Map<string, FlagCalls>()
   for (const some of splitBySize(keys)) {
+    // Rows are grouped by the number of the flag in its dictionary, and not by its text.
     const rows = await queryRows<{ key: string, calls: number, last_ms: number }>(clickhouse, `
-      SELECT if(feature_flag IN {keys: Array(String)}, toString(feature_flag), '') AS key, toFloat64(count()) AS calls,
-        toUnixTimestamp64Milli(max(timestamp)) :: Float64 AS last_ms
-      FROM events
-      WHERE project_id = {project: UInt32} AND event = '$feature_flag_called'
-        AND timestamp >= fromUnixTimestamp64Milli({from: Int64}, 'UTC')
-        AND timestamp <= fromUnixTimestamp64Milli({to: Int64}, 'UTC')
+      SELECT if(feature_flag IN {keys: Array(String)}, toString(feature_flag), '') AS key, toFloat64(sum(calls)) AS calls,
+        toUnixTimestamp64Milli(max(last)) :: Float64 AS last_ms
+      FROM (
+        SELECT feature_flag, count() AS calls, max(timestamp) AS last
+        FROM events
+        WHERE project_id = {project: UInt32} AND event = '$feature_flag_called'
+          AND timestamp >= fromUnixTimestamp64Milli({from: Int64}, 'UTC')
+          AND timestamp <= fromUnixTimestamp64Milli({to: Int64}, 'UTC')
+        GROUP BY feature_flag
+      )
       GROUP BY key SETTINGS final = 0, max_execution_time = ${MAX_SECONDS}`,
     { project: projectId, keys: some, from: nowMs - STALE_DAYS * DAY_MS, to: nowMs })
     for (const row of rows) calls.set(row.key, { calls: row.calls, lastMs: row.last_ms })

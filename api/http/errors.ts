@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify'
-import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
+import { describeClickHouseError, tookTooLong } from '../../platform/clickhouse/describe-clickhouse-error.ts'
 import { allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { drainRequest } from '../../http-body/read-body.ts'
@@ -86,25 +86,14 @@ function describePostgresError (error: unknown): HttpError | undefined {
   }
 }
 
-/**
- * The answer to an error of a ClickHouse query: 503 when the same request may succeed later. Any other
- * comes back as it is, and becomes a 500: a bug or a fault of the installation.
- */
-export function describeClickHouseError (error: unknown): unknown {
-  const { action } = classifyClickHouseError(error)
-  if (error instanceof HttpError || action !== 'retry') return error
-  return new HttpError(503, 'server_error', 'clickhouse_unavailable',
-    'ClickHouse is unavailable; try again later.', { cause: error, action })
-}
-
 /** A reader waits so long for stores that hang, in milliseconds; a healthy one answers within a second or two. */
 export const PATIENCE_MS = 15_000
 
 /**
  * The answer of the stores to a reader.
  *
- * @throws {HttpError} 503 `clickhouse_unavailable` when it takes too long or cannot be given; else what the work
- *   throws.
+ * @throws {HttpError} 503 `clickhouse_timeout` when it takes too long, `clickhouse_unavailable` when it cannot be
+ *   given; else what the work throws.
  */
 export async function answerInTime<T> (work: Promise<T>, patienceMs: number = PATIENCE_MS): Promise<T> {
   const late = Symbol('late')
@@ -114,7 +103,7 @@ export async function answerInTime<T> (work: Promise<T>, patienceMs: number = PA
     .catch((error: unknown) => { throw describeClickHouseError(error) })
     .finally(() => clearTimeout(timer))
   if (answer !== late) return answer as T
-  throw new HttpError(503, 'server_error', 'clickhouse_unavailable', 'ClickHouse does not answer; try again later.')
+  throw tookTooLong(`ClickHouse has not answered within ${patienceMs / 1000} s; try again later.`)
 }
 
 /**

@@ -1,10 +1,10 @@
 import { PassThrough } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
-import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
 import { HttpError } from '../../platform/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { type FeedBatch, LiveFeeds } from './live-feed.ts'
+import { LiveFeeds } from './live-feed.ts'
 import { requireProject, type SessionOptions } from './session-routes.ts'
 
 export interface EventRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions' | 'sql'> {
@@ -49,16 +49,15 @@ export async function eventRoutes (app: FastifyInstance, options: EventRoutesOpt
     '/console/data/projects/:project_id/live', { schema: liveSchema, config: { isEndless: true } }, async (request, reply) => {
       const { project_id: projectId } = request.params
       await requireProject(request, { projectId, scope: 'event:read' }, options)
-      if (feeds.isFull) {
+      const wanted = { project: projectId, event: request.query.event, distinctId: request.query.distinct_id }
+      if (feeds.isFullFor(wanted)) {
         throw new HttpError(429, 'throttled_error', 'throttled', 'Too many people watch live events now; try again when one of them has left.')
       }
       const stream = new PassThrough()
       const close = await feeds.open({
-        project: projectId,
-        event: request.query.event,
-        distinctId: request.query.distinct_id,
+        ...wanted,
         isReading: () => stream.writableLength < MAX_WAITING_BYTES,
-        send: (batch: FeedBatch) => { stream.write(`data: ${JSON.stringify(batch)}\n\n`) }
+        send: (batch) => { stream.write(`data: ${batch}\n\n`) }
       }).catch((cause: unknown) => {
         throw new HttpError(503, 'server_error', 'stream_unavailable',
           'Live events come through NATS, which is unavailable; try again later.', { cause, action: 'retry' })
@@ -105,10 +104,6 @@ async function readStored (clickhouse: ClickHouse, projectId: number, uuid: stri
   const rows = await queryRows<StoredContent>(clickhouse, `
     SELECT event, distinct_id, concat(replaceOne(toString(events.timestamp), ' ', 'T'), 'Z') AS timestamp, properties
     FROM events PREWHERE uuid = {uuid: UUID} WHERE project_id = {project: UInt32}
-    LIMIT 1 SETTINGS final = 0`, { uuid, project: projectId }).catch((cause: unknown) => {
-    const { action } = classifyClickHouseError(cause)
-    if (action !== 'retry') throw cause
-    throw new HttpError(503, 'server_error', 'clickhouse_unavailable', 'ClickHouse is unavailable; try again later.', { cause, action })
-  })
+    LIMIT 1 SETTINGS final = 0`, { uuid, project: projectId }).catch((error: unknown) => { throw describeClickHouseError(error) })
   return rows[0] ?? null
 }

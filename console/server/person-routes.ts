@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { findPersonByDistinctId, findPersonByUuid, personUuid } from '../../platform/persons/person-ids.ts'
 import { listPersons } from '../../platform/persons/read-persons.ts'
@@ -80,7 +81,7 @@ export async function personRoutes (app: FastifyInstance, options: PersonRoutesO
     await requireProject(request, { projectId, scope: 'person:read' }, options)
     await requireProject(request, { projectId, scope: 'event:read' }, options)
     return await readHistory(options, projectId, uuid.toLowerCase())
-      .catch((error: unknown) => { throw toUnavailable(error) })
+      .catch((error: unknown) => { throw describeClickHouseError(error, 'which has the events of the person') })
   })
 }
 
@@ -203,12 +204,4 @@ async function readSettings (
     ORDER BY name, how, received_ms * if(how = '$set', -1, 1), uuid
     LIMIT 5 BY name, how LIMIT ${SHOWN_PROPERTIES} SETTINGS final = 0, ${LIMITS}`,
   { project: projectId, uuids })
-}
-
-function toUnavailable (error: unknown): unknown {
-  if (error instanceof HttpError) return error
-  const { action } = classifyClickHouseError(error)
-  if (action !== 'retry') return error
-  return new HttpError(503, 'server_error', 'clickhouse_unavailable',
-    'ClickHouse, which has the events of the person, is unavailable or busy; try again later.', { cause: error, action })
 }

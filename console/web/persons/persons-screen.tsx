@@ -57,7 +57,7 @@ function Matches ({ search }: { search: string }) {
     <Show of={found} what='Persons'>
       {({ matches, searched_properties: isWhole }) => (
         <>
-          {!isWhole && <p class='hint' role='status'>Emails and names were not searched: ClickHouse, which has them in a form that can be, does not answer.</p>}
+          {!isWhole && <p class='hint' role='status'>Emails and names were not searched: ClickHouse, which has them in a form that can be, is unavailable or took too long.</p>}
           {matches.length === 0
             ? <Empty>No person has this distinct id, person id, email, name or username. A distinct id that only sent plain events has no person: <a {...linkTo(`/projects/${projectId.value}/find?distinct_id=${encodeURIComponent(search)}`)}>find its events</a>.</Empty>
             : <Table persons={matches} by={new Map(matches.map(({ uuid, by }) => [uuid, by]))} />}
