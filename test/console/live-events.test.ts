@@ -62,6 +62,35 @@ t.test('live events in the console', async (t) => {
     await page.close()
   })
 
+  await t.test('a page that nobody can see stops watching, and watches again when it is seen', async (t) => {
+    const { page, problems } = await open('/projects/1/live')
+    await page.getByText('Watching.').waitFor()
+    const ended = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/live'))
+    // A headless browser has no tab that hides another one.
+    const show = async (state: string): Promise<void> => await page.evaluate((state) => {
+      const { document, Event } = globalThis as any
+      Object.defineProperty(document, 'visibilityState', { value: state, configurable: true })
+      document.dispatchEvent(new Event('visibilitychange'))
+    }, state)
+
+    await show('hidden')
+
+    await page.getByText('Stopped while the page is hidden.').waitFor()
+    await ended
+    // The end of the watch is on its way to ingest.
+    await page.waitForTimeout(1000)
+    await send(stack, [{ event: 'unseen' }])
+    await show('visible')
+    await page.getByText('Watching.').waitFor()
+    await waitFor(async () => {
+      await send(stack, [{ event: 'seen again' }])
+      return await page.locator('.live tbody tr').filter({ hasText: 'seen again' }).count() > 0
+    })
+    t.equal(await page.locator('.live tbody tr').filter({ hasText: 'unseen' }).count(), 0)
+    t.same(problems, [])
+    await page.close()
+  })
+
   await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
     await checkScreens(t, screens, ['/projects/1/live', '/projects/1/find'])
   })

@@ -51,7 +51,7 @@ export function LiveScreen () {
       {feed.error !== undefined && <Failed error={feed.error} onRetry={() => { location.reload() }} />}
       {events.length === 0
         ? <Empty>{counts.matched === 0 ? 'Nothing has arrived since you look. Send an event: it appears within a moment.' : 'Nothing of what arrived matches.'}</Empty>
-        : <LiveTable events={events} onOpen={setOpened} onScrolled={hold} />}
+        : <LiveTable events={events} onOpen={setOpened} onHold={hold} />}
       {opened !== undefined && <EventDialog event={opened} onClose={() => setOpened(undefined)} />}
     </section>
   )

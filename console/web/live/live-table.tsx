@@ -10,9 +10,14 @@ const MARGIN_ROWS = 8
 
 const COLUMNS = 6
 
-/** The events, newest first; of thousands only those in sight are drawn. */
+/**
+ * The events, newest first; of thousands only those in sight are drawn.
+ *
+ * @param props.onHold  Rows are to stay where they are: somebody scrolls, presses one or moves to one by keyboard. Else
+ *   another row would be under the pointer when it is released.
+ */
 export function LiveTable (
-  { events, onOpen, onScrolled }: { events: readonly LiveEvent[], onOpen: (event: LiveEvent) => void, onScrolled: () => void }
+  { events, onOpen, onHold }: { events: readonly LiveEvent[], onOpen: (event: LiveEvent) => void, onHold: () => void }
 ) {
   const box = useRef<HTMLDivElement>(null)
   const [view, setView] = useState({ top: 0, height: 600 })
@@ -33,7 +38,7 @@ export function LiveTable (
       ref={box} class='scroll live' role='region' aria-label='Live events' tabIndex={0}
       onScroll={() => {
         look()
-        if (box.current!.scrollTop > 0) onScrolled()
+        if (box.current!.scrollTop > 0) onHold()
       }}
     >
       <table aria-rowcount={events.length + 1}>
@@ -43,7 +48,7 @@ export function LiveTable (
             <th scope='col'>SDK</th><th scope='col'>Key</th><th scope='col'>Fate</th>
           </tr>
         </thead>
-        <tbody>
+        <tbody onPointerDown={onHold} onFocusIn={onHold}>
           <Gap rows={first} />
           {events.slice(first, end).map((event) => <Row key={event.id} event={event} fate={describeFate(event)} onOpen={onOpen} />)}
           <Gap rows={events.length - end} />
