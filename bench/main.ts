@@ -17,6 +17,7 @@ import { growth } from './questions/growth.bench.ts'
 import { hindsight } from './questions/hindsight.bench.ts'
 import { join } from './questions/join.bench.ts'
 import { large } from './questions/large.bench.ts'
+import { live } from './questions/live.bench.ts'
 import { promote } from './questions/promote.bench.ts'
 import { query } from './questions/query.bench.ts'
 import { receipts } from './questions/receipts.bench.ts'
@@ -31,7 +32,7 @@ import { watermark } from './questions/watermark.bench.ts'
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
   batch, floor, direct, flush, join, single, visible, large, growth, duplicates, decide, definitions, query, promote,
-  edge, hindsight, receipts, rest, soak, trickle, watch, watermark
+  edge, hindsight, receipts, rest, soak, trickle, watch, live, watermark
 ]
 
 const program = new Command('npm run bench --')
