@@ -1,10 +1,16 @@
 import t from 'tap'
-import { formatAgo, formatBytes, formatCount, formatMs, formatRate, formatSeconds, formatTime, showText, UNKNOWN } from './format.ts'
+import { formatAgo, formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatTime, showText, UNKNOWN } from './format.ts'
 
 t.test('numbers', async (t) => {
   t.same([0, 1234567, null].map(formatCount), ['0', '1,234,567', UNKNOWN])
   t.same([0, 0.25, 9.96, 18_400.4, null].map(formatRate), ['0', '0.3', '10.0', '18,400', UNKNOWN])
   t.same([0, 999, 1000, 1_500_000_000, 2.5e17, null].map(formatBytes), ['0 B', '999 B', '1.0 KB', '1.5 GB', '250 PB', UNKNOWN])
+})
+
+t.test('a number and its noun agree', async (t) => {
+  t.same([0, 1, 1234, null].map((value) => formatCounted(value, 'message')), ['0 messages', '1 message', '1,234 messages', `${UNKNOWN} messages`])
+  t.equal(formatCounted(1, 'query', 'queries'), '1 query')
+  t.equal(formatCounted(2, 'query', 'queries'), '2 queries')
 })
 
 t.test('durations and times', async (t) => {

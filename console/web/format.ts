@@ -10,6 +10,15 @@ export function formatCount (value: number | null | undefined): string {
   return value === null || value === undefined ? UNKNOWN : WHOLE.format(value)
 }
 
+/**
+ * `1 message`, `1,234 messages`: a number and what it counts.
+ *
+ * @param many  The plural, where it is not the noun with an s.
+ */
+export function formatCounted (value: number | null | undefined, one: string, many: string = `${one}s`): string {
+  return `${formatCount(value)} ${value === 1 ? one : many}`
+}
+
 /** A rate per second: `0.3`, `12`, `18,400`. */
 export function formatRate (value: number | null): string {
   if (value === null) return UNKNOWN
@@ -39,7 +48,7 @@ export function formatSeconds (value: number | null): string {
   if (value < 60) return `${value < 10 ? value.toFixed(1) : Math.round(value)} s`
   if (value < 3600) return `${Math.round(value / 60)} min`
   if (value < 2 * 86_400) return `${Math.round(value / 3600)} h`
-  return `${Math.round(value / 86_400)} days`
+  return formatCounted(Math.round(value / 86_400), 'day')
 }
 
 /** `5 min ago`. @param now  Epoch milliseconds. */

@@ -101,7 +101,7 @@ t.test('a query is written with completion, run and read, with the keyboard alon
   t.not(await editor.inputValue(), '', 'undo is the one of the browser')
 
   await page.getByRole('button', { name: 'Bars' }).click()
-  await page.getByRole('img', { name: /^n along event, 1 bars/ }).waitFor()
+  await page.getByRole('img', { name: /^n along event, 1 bar/ }).waitFor()
   const weight = sizes.reduce((sum, size) => sum + size, 0)
   t.ok(weight > 15_000 && weight < 90_000, `${weight} bytes with the first load`)
   const screen = await page.evaluate(() => (globalThis as any).performance.getEntriesByType('resource').filter((each: any) => /sql-screen|result-chart/.test(each.name)).map((each: any) => each.encodedBodySize) as number[])

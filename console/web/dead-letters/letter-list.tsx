@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { formatCount, formatTime, showText } from '../format.ts'
+import { formatCount, formatCounted, formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -47,7 +47,7 @@ export function LetterList ({ filter }: { filter: Required<Filter> }) {
                       <tr key={letter.id}>
                         <td class='number'><a {...linkTo(`${home}/${letter.id}`)}>{letter.id}</a></td>
                         <td>{formatTime(letter.time)}</td>
-                        <td><code>{letter.uuid ?? (letter.rows === null ? '' : `${formatCount(letter.rows)} events`)}</code></td>
+                        <td><code>{letter.uuid ?? (letter.rows === null ? '' : formatCounted(letter.rows, 'event'))}</code></td>
                         <td class='wide'>{showText(letter.error)}</td>
                       </tr>
                     ))}

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError } from '../api-client.ts'
-import { formatCount } from '../format.ts'
+import { formatCount, formatCounted } from '../format.ts'
 import { Dialog, Failed } from '../states.tsx'
 import { countPurge, type Filter, purge, purgeLetter, type PurgeResult } from './dead-letters.ts'
 
@@ -51,7 +51,7 @@ export function PurgeDialog (
           ? `${formatCount(result.purged)} purged.`
           : expected === undefined
             ? error === undefined && 'Counting …'
-            : expected === 0 ? 'None is left to purge.' : `${formatCount(expected)} ${expected === 1 ? 'dead letter' : 'dead letters'} would be deleted for good: the events in them are lost.`}
+            : expected === 0 ? 'None is left to purge.' : `${formatCounted(expected, 'dead letter')} would be deleted for good: the events in them are lost.`}
       </p>
       {result === undefined && expected !== undefined && expected > 0 && (
         <form

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError } from '../api-client.ts'
-import { formatCount } from '../format.ts'
+import { formatCount, formatCounted } from '../format.ts'
 import { Dialog, Failed } from '../states.tsx'
 import { countReplay, type Filter, replay, REPLAY_LIMIT, type ReplayResult } from './dead-letters.ts'
 
@@ -55,10 +55,10 @@ export function ReplayDialog ({ filter, onClose, onDone }: { filter: Filter, onC
 function describeExpected ({ matched }: ReplayResult): string {
   if (matched === 0) return 'None is left to replay.'
   const more = matched >= REPLAY_LIMIT ? ` At most ${formatCount(REPLAY_LIMIT)} go at once; repeat it for the rest.` : ''
-  return `${formatCount(matched)} ${matched === 1 ? 'dead letter' : 'dead letters'} would be published to the stream again.${more}`
+  return `${formatCounted(matched, 'dead letter')} would be published to the stream again.${more}`
 }
 
 function describeResult ({ replayed, skipped }: ReplayResult): string {
-  const kept = skipped === 0 ? '' : ` ${formatCount(skipped)} were kept, because they do not say where they came from.`
+  const kept = skipped === 0 ? '' : ` ${skipped === 1 ? '1 was kept, because it does not say where it' : `${formatCount(skipped)} were kept, because they do not say where they`} came from.`
   return `${formatCount(replayed)} replayed.${kept}`
 }

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
-import { showText } from '../format.ts'
+import { formatCounted, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -54,7 +54,7 @@ export function ChangeDialog ({ resource, definitions, onClose, onChanged }: Cha
   }
 
   return (
-    <Dialog title={only === undefined ? `Change ${definitions.length} definitions` : `Change ${showText(only.name, 60)}`} onClose={onClose}>
+    <Dialog title={only === undefined ? `Change ${formatCounted(definitions.length, 'definition')}` : `Change ${showText(only.name, 60)}`} onClose={onClose}>
       <form
         class='stacked'
         onSubmit={(event) => {

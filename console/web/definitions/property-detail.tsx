@@ -1,5 +1,5 @@
 import { request } from '../api-client.ts'
-import { formatBytes, formatCount, formatSeconds, formatTime, showText } from '../format.ts'
+import { formatBytes, formatCount, formatCounted, formatSeconds, formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may, session } from '../session.ts'
@@ -84,7 +84,7 @@ function Promotion ({ id }: { id: string }) {
               {column !== null && <>It is in the column <code>{column}</code>. </>}
               {queries === 0
                 ? 'No query of the last 30 days took it out of the JSON text, so a column would save nothing.'
-                : `${formatCount(queries)} queries of the last 30 days took it out of the JSON text, in ${formatSeconds(seconds)}. A column would have saved about ${formatSeconds(saved)}${column === null ? ` and takes about ${formatBytes(bytes)} of disk` : ''}.`}
+                : `${formatCounted(queries, 'query', 'queries')} of the last 30 days took it out of the JSON text, in ${formatSeconds(seconds)}. A column would have saved about ${formatSeconds(saved)}${column === null ? ` and takes about ${formatBytes(bytes)} of disk` : ''}.`}
             </p>
             {remedy !== null && <pre tabIndex={0}>{remedy}</pre>}
           </>

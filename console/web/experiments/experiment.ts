@@ -1,5 +1,5 @@
 /** Experiments as the API answers them, and what they say in words. */
-import { formatCount, UNKNOWN } from '../format.ts'
+import { formatCount, formatCounted, UNKNOWN } from '../format.ts'
 
 export interface Experiment {
   id: number
@@ -120,7 +120,7 @@ export function describeProgress ({ sample_size: size, exposures }: Results): st
   const effect = `a change of ${size.minimum_detectable_effect} %`
   if (size.total === null) return `No number of people would show ${effect}.`
   const share = Math.min(100, Math.floor(100 * exposures.total / size.total))
-  const rest = size.remaining_days === null || size.remaining_days <= 0 ? '' : `; about ${formatCount(size.remaining_days)} ${size.remaining_days === 1 ? 'day' : 'days'} to go`
+  const rest = size.remaining_days === null || size.remaining_days <= 0 ? '' : `; about ${formatCounted(size.remaining_days, 'day')} to go`
   return `${formatCount(exposures.total)} of ${formatCount(size.total)} people who are needed to see ${effect}: ${share} %${rest}.`
 }
 

@@ -1,4 +1,4 @@
-import { formatCount, showText } from '../format.ts'
+import { formatCount, formatCounted, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
 import { formatInterval, formatPercent, type Results } from './experiment.ts'
 import { concludeDay, type Course, type Courses, type DayOfCourse, describeStop, explainMissing, layOutCourses } from './over-time.ts'
@@ -57,7 +57,7 @@ function CoursePicture ({ course, model, width }: { course: Course, model: Cours
   return (
     <svg
       width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} role='img'
-      aria-label={`${showText(course.key, 40)} over ${formatCount(course.days.length)} ${course.days.length === 1 ? 'day' : 'days'}; at the end ${formatPercent(last.lift, true)}, from ${formatInterval(last.interval)}`}
+      aria-label={`${showText(course.key, 40)} over ${formatCounted(course.days.length, 'day')}; at the end ${formatPercent(last.lift, true)}, from ${formatInterval(last.interval)}`}
     >
       <text x={EDGE.left - 8} y={EDGE.top + 8} text-anchor='end'>{formatPercent(to, true)}</text>
       <text x={EDGE.left - 8} y={HEIGHT - EDGE.bottom} text-anchor='end'>{formatPercent(from, true)}</text>
@@ -114,7 +114,7 @@ function DayTable ({ result }: { result: Results }) {
   const baseline = showText(result.baseline, 40)
   return (
     <details>
-      <summary>Day by day ({result.series.length} {result.series.length === 1 ? 'day' : 'days'})</summary>
+      <summary>Day by day ({formatCounted(result.series.length, 'day')})</summary>
       <div class='scroll' role='region' aria-label='Day by day' tabIndex={0}>
         <table>
           <thead>

@@ -44,6 +44,7 @@ t.test('what flows is working, what has nothing to do is idle', async (t) => {
     Ingest: 'ok', Spool: 'idle', Stream: 'idle', Pipeline: 'ok', ClickHouse: 'ok', 'Dead letters': 'idle', 'Flags and API': 'idle'
   })
   t.match(describeStages(build())[3]?.details, [{ value: '1 of 1 run' }, { value: '2 messages, 0.4 s' }, { value: '20 ms' }, { value: '3' }])
+  t.match(describeStages(build({ streams: { EVENTS: { messages: 1, bytes: 100, maxBytes: 1e9, oldestSeconds: 0 } } }))[2], { headline: '1 message' })
 })
 
 t.test('old work is waiting, and what does not answer has stopped', async (t) => {

@@ -1,5 +1,5 @@
 import type { Status } from '../../../platform/status/build-status.ts'
-import { formatBytes, formatCount, formatMs, formatRate, formatSeconds, formatTime, showText, UNKNOWN } from '../format.ts'
+import { formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatTime, showText, UNKNOWN } from '../format.ts'
 
 /** How a stage is: `waiting` has work that is old, `stopped` cannot work. */
 export type StageState = 'ok' | 'idle' | 'waiting' | 'stopped' | 'unknown'
@@ -43,7 +43,7 @@ export function describeStages (status: Status): Stage[] {
     {
       name: 'Stream',
       state: events === undefined ? 'unknown' : events.oldestSeconds > OLD_SECONDS ? 'waiting' : events.messages === 0 ? 'idle' : 'ok',
-      headline: events === undefined ? UNKNOWN : `${formatCount(events.messages)} messages`,
+      headline: events === undefined ? UNKNOWN : formatCounted(events.messages, 'message'),
       details: events === undefined
         ? []
         : [
@@ -57,7 +57,7 @@ export function describeStages (status: Status): Stage[] {
       headline: `${formatRate(pipeline.storedPerSecond)} rows/s`,
       details: [
         { label: 'partitions', value: `${Object.values(pipeline.partitions).filter(({ healthy }) => healthy).length} of ${Object.keys(pipeline.partitions).length} run` },
-        { label: 'waiting', value: `${formatCount(pending)} messages, ${formatSeconds(lag)}` },
+        { label: 'waiting', value: `${formatCounted(pending, 'message')}, ${formatSeconds(lag)}` },
         { label: 'insert', value: formatMs(pipeline.insertMs) },
         { label: 'deduplicated', value: formatCount(pipeline.deduplicated) }
       ]
@@ -65,7 +65,7 @@ export function describeStages (status: Status): Stage[] {
     {
       name: 'ClickHouse',
       state: stores.clickhouse === null ? 'stopped' : 'ok',
-      headline: stores.clickhouse === null ? 'no answer' : `${formatCount(stores.clickhouse.events)} events`,
+      headline: stores.clickhouse === null ? 'no answer' : formatCounted(stores.clickhouse.events, 'event'),
       details: stores.clickhouse === null
         ? []
         : [
@@ -147,7 +147,7 @@ function describeBooks (books: Status['books']): Assurance {
   if (books === null) return { name, state: 'unknown', sentence: 'Unknown: no pipeline process answers that compares them.' }
   const { missing, extra, ageSeconds } = books
   if (missing + extra > 0) {
-    const sentence = `Not in balance in the last three hours: ${formatCount(missing)} events missing, ${formatCount(extra)} too many. ` +
+    const sentence = `Not in balance in the last three hours: ${formatCounted(missing, 'event')} missing, ${formatCount(extra)} too many. ` +
       'See which minutes: npx millrace audit'
     return { name, state: 'stopped', sentence }
   }

@@ -1,5 +1,5 @@
 /** The quota of a project and its usage as the API answers them, and in words. */
-import { formatCount, formatTime } from '../format.ts'
+import { formatCount, formatCounted, formatTime } from '../format.ts'
 
 export interface Quota {
   /** Events a second, of each ingest process; null: no limit. */
@@ -31,8 +31,8 @@ export interface QuotaFields { perSecond: string, burst: string, perMonth: strin
 /** `500 events a second and 5,000 at once, 20,000,000 a month`. */
 export function describeLimits ({ events_per_second: second, burst, events_per_month: month }: Quota): string {
   const limits = [
-    second === null ? null : `${formatCount(second)} events a second and ${formatCount(burst)} at once, by each ingest process`,
-    month === null ? null : `${formatCount(month)} events a calendar month (UTC)`
+    second === null ? null : `${formatCounted(second, 'event')} a second and ${formatCount(burst)} at once, by each ingest process`,
+    month === null ? null : `${formatCounted(month, 'event')} a calendar month (UTC)`
   ].filter((limit) => limit !== null)
   return limits.length === 0 ? 'none: whatever is sent is taken' : limits.join('; ')
 }

@@ -1,5 +1,5 @@
 import { request } from '../api-client.ts'
-import { formatCount } from '../format.ts'
+import { formatCount, formatCounted } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { projectId, query, setQuery } from '../router.ts'
 import { Show } from '../states.tsx'
@@ -35,7 +35,7 @@ export function UsageView () {
       <Show of={usage} what='Usage'>
         {(value) => (
           <>
-            <p><strong>{formatCount(value.events)}</strong> events stored from {value.from} to {value.to}.</p>
+            <p><strong>{formatCount(value.events)}</strong> {value.events === 1 ? 'event' : 'events'} stored from {value.from} to {value.to}.</p>
             <Bars usage={value} />
             <Days usage={value} />
           </>
@@ -56,7 +56,7 @@ function Bars ({ usage }: { usage: Usage }) {
         At most {formatCount(most)} on a day. <span class='stored'>■</span> stored, <span class='lost'>■</span> dropped or dead letters
       </figcaption>
       <svg
-        role='img' aria-label={`${formatCount(usage.events)} events in ${bars.length} days, at most ${formatCount(most)} on a day`}
+        role='img' aria-label={`${formatCounted(usage.events, 'event')} in ${formatCounted(bars.length, 'day')}, at most ${formatCount(most)} on a day`}
         viewBox={`0 0 ${bars.length} ${HEIGHT}`} preserveAspectRatio='none'
       >
         {bars.map(({ day, stored, lost, label }, index) => {

@@ -1,5 +1,5 @@
 import { useMemo, useState } from 'preact/hooks'
-import { formatCount, showText } from '../format.ts'
+import { formatCount, formatCounted, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
 import { buildChart, chooseColumns, type ChartChoice, type ChartModel, formatMark, MAX_SERIES } from './chart-model.ts'
 import { type Column, isNumeric, type Value } from './query-result.ts'
@@ -63,7 +63,7 @@ function Picture ({ columns, rows, chosen, along }: PictureProps) {
     <figure ref={box}>
       <svg
         role='img' width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} onPointerMove={point} onPointerLeave={() => setPointed(undefined)}
-        aria-label={`${names} along ${showText(along, 40)}, ${formatCount(model.labels.length)} ${model.kind === 'line' ? 'points' : 'bars'} from ${formatMark(model.from)} to ${formatMark(model.to)}`}
+        aria-label={`${names} along ${showText(along, 40)}, ${formatCounted(model.labels.length, model.kind === 'line' ? 'point' : 'bar')} from ${formatMark(model.from)} to ${formatMark(model.to)}`}
       >
         {model.marks.map((mark) => (
           <g key={mark}>

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { formatBytes, formatCount, formatMs, showText } from '../format.ts'
+import { formatBytes, formatCount, formatCounted, formatMs, showText } from '../format.ts'
 import { Dialog, Empty } from '../states.tsx'
 import { type Column, describePosition, formatValue, isNumeric, positionOf, type QueryRun, type Value } from './query-result.ts'
 
@@ -31,7 +31,7 @@ export function RunStatus ({ run }: { run: QueryRun | undefined }) {
     <div class='run-status'>
       <progress max='1' {...(isRunning && total === 0 ? {} : { value: isRunning ? Math.min(1, read / total) : 0 })} hidden={!isRunning} aria-label='Rows read' />
       {run === undefined && <span class='hint'>Nothing has run yet.</span>}
-      {isRunning && <span class='numbers'>{formatMs(Math.max(0, now - run.startedAt))} · {formatCount(read)}{total > 0 ? ` of ${formatCount(total)}` : ''} rows read · {formatBytes(bytes)}</span>}
+      {isRunning && <span class='numbers'>{formatMs(Math.max(0, now - run.startedAt))} · {total > 0 ? `${formatCount(read)} of ` : ''}{formatCounted(total > 0 ? total : read, 'row')} read · {formatBytes(bytes)}</span>}
       <span class='numbers' role='status'>{run === undefined || isRunning ? '' : describeEnd(run)}</span>
     </div>
   )
@@ -41,10 +41,10 @@ function describeEnd ({ state, end, maxRows, error }: QueryRun): string {
   if (state === 'cancelled') return 'Cancelled: ClickHouse has stopped the query.'
   if (end === undefined) return error === undefined ? 'Failed.' : 'Not run.'
   const { rows, bytes, cut, ms, read_rows: read, read_bytes: readBytes } = end
-  const whole = `${formatCount(rows)} ${rows === 1 ? 'row' : 'rows'} · ${formatBytes(bytes)} · ${formatMs(ms)}`
-  const taken = read > rows ? ` · ${formatCount(read)} rows and ${formatBytes(readBytes)} read` : ''
+  const whole = `${formatCounted(rows, 'row')} · ${formatBytes(bytes)} · ${formatMs(ms)}`
+  const taken = read > rows ? ` · ${formatCounted(read, 'row')} and ${formatBytes(readBytes)} read` : ''
   if (cut === 'rows') return `First ${formatCount(maxRows)} rows; there are more. ${formatBytes(bytes)} · ${formatMs(ms)}${taken}`
-  if (cut === 'bytes') return `First ${formatCount(rows)} rows: further ones are more than a page takes. ${formatBytes(bytes)} · ${formatMs(ms)}${taken}`
+  if (cut === 'bytes') return `First ${formatCounted(rows, 'row')}: further ones are more than a page takes. ${formatBytes(bytes)} · ${formatMs(ms)}${taken}`
   return whole + taken
 }
 
