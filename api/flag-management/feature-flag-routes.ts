@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { KeyDirectory } from '../../platform/keys/key-directory.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/personal-key-access.ts'
@@ -7,6 +8,7 @@ import { notFound } from '../http/errors.ts'
 import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
 import { type FeatureFlagChange, featureFlagChangesSchema, featureFlagSchema, type NewFeatureFlag, newFeatureFlagSchema } from './feature-flag.ts'
 import { type FlagActor, flagActivityQuery, flagActivitySchema, listFlagChanges } from './flag-changes.ts'
+import { findStaleFlags } from './flag-usage-routes.ts'
 import { type FeatureFlagQuery, findFeatureFlag, findPayload, listFeatureFlags } from './read-feature-flags.ts'
 import { createFeatureFlag, updateFeatureFlag } from './write-feature-flag.ts'
 
@@ -27,27 +29,38 @@ const listQuery = {
   properties: {
     ...pageQueryProperties,
     ...searchQueryProperties,
-    active: { type: 'boolean', description: 'true: only active flags; false: only inactive ones. Default: both.' },
+    active: {
+      type: 'string', enum: ['true', 'false', 'STALE'],
+      description: 'true: only active flags; false: only inactive ones; STALE: only stale ones, as `usage` tells. Default: all.'
+    },
     ...cursorQueryProperties
   }
 }
 
 /** Management of the feature flags of a project. `/decide` and `/flags` follow a change within a second. */
 export async function featureFlagRoutes (
-  app: FastifyInstance, deps: { sql: Sql, keys: KeyDirectory, publicUrl: string }
+  app: FastifyInstance,
+  deps: { sql: Sql, clickhouse: ClickHouse, keys: KeyDirectory, publicUrl: string, now: () => number }
 ): Promise<void> {
   const { sql } = deps
   app.addSchema(featureFlagSchema)
   app.addSchema(flagActivitySchema)
 
-  app.get<{ Querystring: FeatureFlagQuery }>('/', {
+  app.get<{ Querystring: Omit<FeatureFlagQuery, 'active' | 'ids'> & { active?: 'true' | 'false' | 'STALE' } }>('/', {
     config: read,
     schema: {
       tags, summary: 'List feature flags', description: 'Newest first.', querystring: listQuery,
       response: { 200: pageSchema(one) }
     }
   }, async (request) => {
-    return buildPage(request, deps.publicUrl, await listFeatureFlags(sql, accessOf(request).projectId, request.query))
+    const { projectId } = accessOf(request)
+    const { active, ...query } = request.query
+    const which = active === undefined
+      ? {}
+      : active === 'STALE'
+        ? { ids: await findStaleFlags(projectId, { sql, clickhouse: deps.clickhouse, nowMs: deps.now() }) }
+        : { active: active === 'true' }
+    return buildPage(request, deps.publicUrl, await listFeatureFlags(sql, projectId, { ...query, ...which }))
   })
 
   app.post<{ Body: NewFeatureFlag }>('/', {

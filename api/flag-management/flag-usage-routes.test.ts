@@ -47,6 +47,25 @@ t.test('says when each flag was last called, and which are stale', async (t) => 
   ], 'not the flag of another project')
 })
 
+t.test('lists only what is stale, a page at a time, also by a search', async (t) => {
+  const api = await shared.inNewProject()
+  await plantFlag(api, 'called')
+  const forgotten = await plantFlag(api, 'forgotten one')
+  await plantFlag(api, 'fresh', { updated_at: '2026-03-30T00:00:00Z' })
+  const off = await plantFlag(api, 'off', { active: false })
+  await plantFlag(api, 'gone', { deleted: true })
+  await plantCalls(api.projectId, 'called', ['2026-03-20 10:00:00'])
+  const list = async (query: string): Promise<any> => (await api.call('GET', `~/feature_flags/?${query}`)).body
+
+  t.match(await list('active=STALE'), { count: 2, results: [{ id: off }, { id: forgotten }] })
+  t.match(await list('active=STALE&limit=1'), { count: 2, next: /active=STALE/, results: [{ id: off }] })
+  t.match(await list('active=STALE&search=forgotten'), { count: 1, results: [{ id: forgotten }] })
+  t.match(await list('active=false'), { count: 1, results: [{ id: off }] })
+  t.equal((await list('active=true')).count, 3)
+  t.equal((await list('')).count, 4)
+  t.match((await api.call('GET', '~/feature_flags/?active=stale')).body, { code: 'invalid_input', attr: 'active' })
+})
+
 t.test('without any report of a call, their absence says nothing', async (t) => {
   const api = await shared.inNewProject()
   const id = await plantFlag(api, 'f')

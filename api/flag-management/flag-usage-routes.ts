@@ -6,7 +6,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { splitBySize } from '../definition-management/definition-profile.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { parseInteger, readNameList } from '../http/request-values.ts'
-import { type FlagCalls, judgeFlag, STALE_DAYS } from './flag-status.ts'
+import { type FlagCalls, type FlagStatus, judgeFlag, STALE_DAYS } from './flag-status.ts'
 
 /** Flags of a request: a page of a screen. */
 const MAX_IDS = 100
@@ -69,34 +69,57 @@ export async function flagUsageRoutes (
     }
   }, async (request) => {
     const ids = readIds(request.query.ids)
-    const { projectId } = accessOf(request)
-    const flags = await sql<UsageRow[]>`
-      WITH needed AS (
-        SELECT property->>'key' AS name
-        FROM feature_flags, jsonb_path_query(filters, '$.groups[*].properties[*] ? (@.type == "flag")') AS property
-        WHERE project_id = ${projectId} AND NOT deleted
-      )
-      SELECT id, key, filters, active, updated_at,
-        key IN (SELECT name FROM needed) OR id::text IN (SELECT name FROM needed) AS is_needed
-      FROM feature_flags WHERE project_id = ${projectId} AND id = ANY(${ids}::integer[]) AND NOT deleted ORDER BY id DESC`
     const nowMs = now()
-    const calls = await readCalls(clickhouse, { projectId, nowMs, keys: flags.map(({ key }) => key) })
-      .catch((error: unknown) => { throw describeClickHouseError(error) })
-    const isReported = calls.size > 0
+    const { projectId } = accessOf(request)
+    const { isReported, judged } = await judgeFlags({ projectId, ids }, { sql, clickhouse, nowMs })
     return {
       from: new Date(nowMs - STALE_DAYS * DAY_MS),
       is_reported: isReported,
-      results: flags.map((flag) => {
-        const of: FlagCalls = calls.get(flag.key) ?? { calls: 0, lastMs: null }
-        return {
-          id: flag.id,
-          last_called_at: of.lastMs === null ? null : new Date(of.lastMs),
-          calls: of.calls,
-          ...judgeFlag(flag, isReported && !flag.is_needed ? of : null, { now: nowMs })
-        }
-      })
+      results: judged.map(({ id, calls: { calls, lastMs }, ...status }) => ({
+        id, last_called_at: lastMs === null ? null : new Date(lastMs), calls, ...status
+      }))
     }
   })
+}
+
+interface Stores { sql: Sql, clickhouse: ClickHouse, nowMs: number }
+
+/**
+ * The ids of all stale flags of a project.
+ *
+ * @throws {HttpError} 503 while ClickHouse, which has the calls, is unavailable.
+ */
+export async function findStaleFlags (projectId: number, stores: Stores): Promise<number[]> {
+  const { judged } = await judgeFlags({ projectId, ids: null }, stores)
+  return judged.filter(({ status }) => status === 'stale').map(({ id }) => id)
+}
+
+interface JudgedFlag extends FlagStatus { id: number, calls: FlagCalls }
+
+/** @param of.ids  Of which flags; null: of all that nobody changed lately. */
+async function judgeFlags (
+  { projectId, ids }: { projectId: number, ids: number[] | null }, { sql, clickhouse, nowMs }: Stores
+): Promise<{ isReported: boolean, judged: JudgedFlag[] }> {
+  const since = new Date(nowMs - STALE_DAYS * DAY_MS)
+  const flags = await sql<UsageRow[]>`
+    WITH needed AS (
+      SELECT property->>'key' AS name
+      FROM feature_flags, jsonb_path_query(filters, '$.groups[*].properties[*] ? (@.type == "flag")') AS property
+      WHERE project_id = ${projectId} AND NOT deleted
+    )
+    SELECT id, key, filters, active, updated_at,
+      key IN (SELECT name FROM needed) OR id::text IN (SELECT name FROM needed) AS is_needed
+    FROM feature_flags
+    WHERE project_id = ${projectId} AND NOT deleted AND ${ids === null ? sql`updated_at <= ${since}` : sql`id = ANY(${ids}::integer[])`}
+    ORDER BY id DESC`
+  const calls = await readCalls(clickhouse, { projectId, nowMs, keys: flags.map(({ key }) => key) })
+    .catch((error: unknown) => { throw describeClickHouseError(error) })
+  const isReported = calls.size > 0
+  const judged = flags.map((flag) => {
+    const of: FlagCalls = calls.get(flag.key) ?? { calls: 0, lastMs: null }
+    return { id: flag.id, calls: of, ...judgeFlag(flag, isReported && !flag.is_needed ? of : null, { now: nowMs }) }
+  })
+  return { isReported, judged }
 }
 
 /** @throws {HttpError} 400 for what is no list of ids. */

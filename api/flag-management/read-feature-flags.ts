@@ -7,6 +7,8 @@ import { type FeatureFlag, selectFeatureFlag } from './feature-flag.ts'
 export interface FeatureFlagQuery extends PageQuery {
   search?: string
   active?: boolean
+  /** Only these. */
+  ids?: number[]
   after?: string
 }
 
@@ -20,6 +22,7 @@ export async function listFeatureFlags (
   const after = decodeCursor(query.after, ORDER, ['integer'])
   const matches = sql`f.project_id = ${projectId} AND NOT f.deleted
     AND (${query.active ?? null}::boolean IS NULL OR f.active = ${query.active ?? null})
+    AND (${query.ids ?? null}::integer[] IS NULL OR f.id = ANY(${query.ids ?? null}::integer[]))
     AND ${matchSearch(sql, sql`f.key || ' ' || f.name`, query.search)}`
   const position = after === undefined ? sql`OFFSET ${query.offset}` : sql``
   const follows = after === undefined ? sql`true` : sql`f.id < ${after[0]!}::bigint`

@@ -3,7 +3,7 @@ import { HttpError } from '../../platform/errors.ts'
 import { type Assets, bundleAssets } from './bundle-assets.ts'
 import { eventRoutes, type EventRoutesOptions } from './event-routes.ts'
 import { personRoutes, type PersonRoutesOptions } from './person-routes.ts'
-import { refuseForeignRequests, sessionRoutes, type SessionOptions } from './session-routes.ts'
+import { refuseForeignRequests, requireProject, sessionRoutes, type SessionOptions } from './session-routes.ts'
 import { sqlRoutes, type SqlRoutesOptions } from './sql/sql-routes.ts'
 
 /** Everything comes from our own origin, and nothing is inline. */
@@ -49,6 +49,23 @@ export async function consoleRoutes (
     await own.register(eventRoutes, options)
     await own.register(personRoutes, options)
     await own.register(sqlRoutes, options)
+    await own.register(cohortRoutes, options)
+  })
+}
+
+/** Cohorts at most whose names are read; beyond that, sentences about flags have their ids. */
+const MAX_COHORTS = 10_000
+
+/** The names of cohorts, for the sentences of the screen of flags. */
+async function cohortRoutes (app: FastifyInstance, options: Pick<SessionOptions, 'keys' | 'sessions' | 'sql'>): Promise<void> {
+  app.get<{ Params: { project_id: number } }>('/console/data/projects/:project_id/cohorts', {
+    schema: { hide: true, params: { type: 'object', properties: { project_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } } }
+  }, async (request) => {
+    const { project_id: projectId } = request.params
+    await requireProject(request, { projectId, scope: 'feature_flag:read' }, options)
+    const results = await options.sql`
+      SELECT id, name FROM cohorts WHERE project_id = ${projectId} AND NOT deleted ORDER BY lower(name), id LIMIT ${MAX_COHORTS}`
+    return { results }
   })
 }
 

@@ -1,25 +1,30 @@
 import { useState } from 'preact/hooks'
-import { type Condition, describeCondition, type FlagFilters, OPERATORS, type PropertyFilter, readValue, replaceAt, type Variant, WITHOUT_VALUE, writeValue } from './flag-filters.ts'
+import { showText } from '../format.ts'
+import { useFocusOnParts } from '../keep-focus.ts'
+import { cohortNames, type Condition, describeCondition, type FlagFilters, OPERATORS, type PropertyFilter, readValue, replaceAt, type Variant, WITHOUT_VALUE, writeValue } from './flag-filters.ts'
 
 /** Fields for the conditions, variants and payloads of a flag. What it has no field for stays as it is. */
 export function FilterEditor ({ filters, onChange }: { filters: FlagFilters, onChange: (filters: FlagFilters) => void }) {
   const { groups = [] } = filters
   const variants = filters.multivariate?.variants ?? []
+  const list = useFocusOnParts<HTMLDivElement>(groups.length)
   return (
     <>
       <h2>For whom</h2>
       <p class='hint'>The first condition that matches decides.</p>
-      <ol class='conditions'>
-        {groups.map((condition, index) => (
-          <li key={index}>
-            <ConditionEditor
-              condition={condition} number={index + 1} variants={variants}
-              onChange={(next) => onChange({ ...filters, groups: replaceAt(groups, index, next) })}
-            />
-          </li>
-        ))}
-      </ol>
-      <button type='button' onClick={() => onChange({ ...filters, groups: [...groups, { properties: [], rollout_percentage: 100 }] })}>Add a condition</button>
+      <div ref={list}>
+        <ol class='conditions'>
+          {groups.map((condition, index) => (
+            <li key={index} data-part>
+              <ConditionEditor
+                condition={condition} number={index + 1} variants={variants}
+                onChange={(next) => onChange({ ...filters, groups: replaceAt(groups, index, next) })}
+              />
+            </li>
+          ))}
+        </ol>
+        <button type='button' data-add onClick={() => onChange({ ...filters, groups: [...groups, { properties: [], rollout_percentage: 100 }] })}>Add a condition</button>
+      </div>
       <h2>Variants</h2>
       <Variants variants={variants} onChange={(next) => onChange({ ...filters, multivariate: next.length === 0 ? null : { variants: next } })} />
       <h2>Payloads</h2>
@@ -37,9 +42,10 @@ interface ConditionEditorProps {
 
 function ConditionEditor ({ condition, number, variants, onChange }: ConditionEditorProps) {
   const { properties = [] } = condition
+  const list = useFocusOnParts<HTMLFieldSetElement>(properties.length)
   return (
-    <fieldset class='condition'>
-      <legend>{number}. {describeCondition(condition)}</legend>
+    <fieldset ref={list} class='condition'>
+      <legend>{number}. {showText(describeCondition(condition), 600)}</legend>
       {properties.map((filter, index) => (
         <FilterFields
           key={index} filter={filter} label={`Condition ${number}, filter ${index + 1}`}
@@ -63,7 +69,7 @@ function ConditionEditor ({ condition, number, variants, onChange }: ConditionEd
             </select>
           </label>
         )}
-        <button type='button' onClick={() => onChange({ ...condition, properties: [...properties, { type: 'person', key: '', operator: 'exact', value: '' }] })}>Add a filter</button>
+        <button type='button' data-add onClick={() => onChange({ ...condition, properties: [...properties, { type: 'person', key: '', operator: 'exact', value: '' }] })}>Add a filter</button>
         <button type='button' onClick={() => onChange(null)}>Remove condition {number}</button>
       </div>
     </fieldset>
@@ -74,7 +80,7 @@ function FilterFields ({ filter, label, onChange }: { filter: PropertyFilter, la
   const { type = 'person', operator } = filter
   const isProperty = type !== 'cohort' && type !== 'flag'
   return (
-    <div class='toolbar' role='group' aria-label={label}>
+    <div class='toolbar' role='group' aria-label={label} data-part>
       <select
         aria-label='Of what' value={type ?? 'person'} onChange={(event) => {
           const next = event.currentTarget.value
@@ -89,11 +95,37 @@ function FilterFields ({ filter, label, onChange }: { filter: PropertyFilter, la
           {Object.entries(OPERATORS).map(([name, words]) => <option key={name} value={name}>{words}</option>)}
         </select>
       )}
-      {!(isProperty && WITHOUT_VALUE.has(operator ?? '')) && (
+      {type === 'cohort' && <CohortFields filter={filter} onChange={onChange} />}
+      {type !== 'cohort' && !(isProperty && WITHOUT_VALUE.has(operator ?? '')) && (
         <JsonField label='Value: text, or JSON for numbers and lists' value={filter.value} onChange={(value) => onChange({ ...filter, value })} />
       )}
       <button type='button' onClick={() => onChange(null)}>Remove<span class='hidden'> {label}</span></button>
     </div>
+  )
+}
+
+/** In which cohort, by name; by id where the names are not known, and for a cohort that is gone. */
+function CohortFields ({ filter, onChange }: { filter: PropertyFilter, onChange: (filter: PropertyFilter) => void }) {
+  const { operator, value } = filter
+  const names = cohortNames.value
+  const isKnown = value === '' || names.has(String(value))
+  return (
+    <>
+      <select aria-label='Operator' value={operator ?? 'in'} onChange={(event) => onChange({ ...filter, operator: event.currentTarget.value })}>
+        <option value='in'>in</option><option value='not_in'>not in</option>
+      </select>
+      {names.size > 0 && isKnown
+        ? (
+          <select
+            aria-label='Cohort' required value={String(value)}
+            onChange={(event) => onChange({ ...filter, value: event.currentTarget.value === '' ? '' : Number(event.currentTarget.value) })}
+          >
+            <option value=''>choose a cohort</option>
+            {[...names].map(([id, name]) => <option key={id} value={id}>{showText(name, 60)}</option>)}
+          </select>
+          )
+        : <JsonField label='Id of the cohort' value={value} onChange={(next) => onChange({ ...filter, value: next })} />}
+    </>
   )
 }
 
@@ -115,11 +147,12 @@ function JsonField ({ label, value, onChange }: { label: string, value: unknown,
 
 function Variants ({ variants, onChange }: { variants: readonly Variant[], onChange: (variants: Variant[]) => void }) {
   const sum = variants.reduce((total, { rollout_percentage: percentage }) => total + percentage, 0)
+  const list = useFocusOnParts<HTMLDivElement>(variants.length)
   return (
-    <>
+    <div ref={list}>
       {variants.length === 0 && <p class='hint'>None: the flag is on or off.</p>}
       {variants.map((variant, index) => (
-        <div class='toolbar' role='group' aria-label={`Variant ${index + 1}`} key={index}>
+        <div class='toolbar' role='group' aria-label={`Variant ${index + 1}`} key={index} data-part>
           <label>
             Key{' '}
             <input required value={variant.key} onInput={(event) => onChange(replaceAt(variants, index, { ...variant, key: event.currentTarget.value }))} />
@@ -135,8 +168,8 @@ function Variants ({ variants, onChange }: { variants: readonly Variant[], onCha
         </div>
       ))}
       {variants.length > 0 && Math.abs(sum - 100) > 1e-6 && <p class='error'>The shares must sum to 100; they sum to {sum}.</p>}
-      <button type='button' onClick={() => onChange([...variants, { key: '', rollout_percentage: Math.max(0, 100 - sum) }])}>Add a variant</button>
-    </>
+      <button type='button' data-add onClick={() => onChange([...variants, { key: '', rollout_percentage: Math.max(0, 100 - sum) }])}>Add a variant</button>
+    </div>
   )
 }
 

@@ -56,7 +56,7 @@ function FlagPage ({ loaded, onSaved }: { loaded: FeatureFlag, onSaved: () => vo
       {!isNew && (
         <p class='hint'>
           Version {saved.version}, changed {formatAgo(saved.updated_at, Date.now())} ({formatTime(saved.updated_at)} UTC).
-          As saved: {saved.active ? '' : 'off for everyone; when on: '}{(saved.filters.groups ?? []).map(describeCondition).join('; ') || 'nobody'}.
+          As saved: {saved.active ? '' : 'off for everyone; when on: '}{showText((saved.filters.groups ?? []).map(describeCondition).join('; ') || 'nobody', 600)}.
         </p>
       )}
       <div ref={editor} tabIndex={-1}>

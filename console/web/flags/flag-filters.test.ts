@@ -1,5 +1,5 @@
 import t from 'tap'
-import { describeCondition, describeFilter, describeRollout, readValue, replaceAt, writeValue } from './flag-filters.ts'
+import { cohortNames, describeCondition, describeFilter, describeRollout, readValue, replaceAt, writeValue } from './flag-filters.ts'
 
 t.test('conditions read as sentences', async (t) => {
   for (const [condition, sentence] of [
@@ -15,6 +15,16 @@ t.test('conditions read as sentences', async (t) => {
   t.equal(describeFilter({ key: 'x', operator: 'from_tomorrow', value: 1 }), 'x from_tomorrow 1', 'an operator of a later version')
   t.equal(describeRollout({}), 'nobody')
   t.equal(describeRollout({ groups: [{}, {}], multivariate: { variants: [{ key: 'a', rollout_percentage: 100 }] } }), '2 conditions, 1 variant')
+})
+
+t.test('a cohort is told by its name once that is known', async (t) => {
+  t.teardown(() => { cohortNames.value = new Map() })
+  cohortNames.value = new Map([['7', 'Power "users"']])
+  const inCohort = (value: unknown): string => describeFilter({ key: 'id', type: 'cohort', operator: 'in', value })
+
+  t.equal(inCohort(7), 'in cohort "Power \\"users\\""')
+  t.equal(inCohort('7'), 'in cohort "Power \\"users\\""', 'ids are also sent as text')
+  t.equal(inCohort([7, 8]), 'in cohort "Power \\"users\\"" or 8', 'one that is gone has its id')
 })
 
 t.test('a value that was shown in a text field and not touched stays the same', async (t) => {

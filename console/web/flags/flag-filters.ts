@@ -1,4 +1,9 @@
 /** The filters of a flag, as the console reads and writes them and as sentences. Unknown fields stay as they are. */
+import { signal } from '@preact/signals'
+import { formatCounted } from '../format.ts'
+
+/** Names of the cohorts of the project by their ids, for sentences; empty until they are known (`cohorts.ts`). */
+export const cohortNames = signal<ReadonlyMap<string, string>>(new Map())
 
 /** The fields of a flag that are written. */
 export interface FlagDefinition {
@@ -78,7 +83,7 @@ export const WITHOUT_VALUE = new Set(['is_set', 'is_not_set'])
 
 /** `plan is "pro" or "team"`. */
 export function describeFilter ({ type, key, operator, value }: PropertyFilter): string {
-  if (type === 'cohort') return `${operator === 'not_in' ? 'not in' : 'in'} cohort ${valueText(value)}`
+  if (type === 'cohort') return `${operator === 'not_in' ? 'not in' : 'in'} cohort ${cohortText(value)}`
   if (type === 'flag') {
     return value === true ? `flag ${key} is on` : value === false ? `flag ${key} is off` : `flag ${key} is ${valueText(value)}`
   }
@@ -102,10 +107,17 @@ export function describeCondition (condition: Condition): string {
 /** One line for the list of flags. */
 export function describeRollout ({ groups = [], multivariate }: FlagFilters): string {
   const variants = multivariate?.variants ?? []
-  const suffix = variants.length === 0 ? '' : `, ${variants.length} variant${variants.length === 1 ? '' : 's'}`
+  const suffix = variants.length === 0 ? '' : `, ${formatCounted(variants.length, 'variant')}`
   if (groups.length === 0) return 'nobody'
   if (groups.length === 1) return describeCondition(groups[0]!) + suffix
   return `${groups.length} conditions${suffix}`
+}
+
+/** By name; by id while the name is not known, or when there is no such cohort. */
+function cohortText (value: unknown): string {
+  if (Array.isArray(value)) return value.map(cohortText).join(' or ')
+  const name = cohortNames.value.get(String(value))
+  return name === undefined ? valueText(value) : JSON.stringify(name)
 }
 
 function valueText (value: unknown): string {

@@ -1,11 +1,12 @@
 import { useEffect, useState } from 'preact/hooks'
 import { request, type Page } from '../api-client.ts'
-import { formatAgo, formatCount, formatTime, showText, UNKNOWN } from '../format.ts'
+import { formatAgo, formatCounted, formatTime, showText, UNKNOWN } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { PAGE, Pager, Search } from '../paging.tsx'
-import { linkTo, path, projectId, query } from '../router.ts'
+import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Show } from '../states.tsx'
+import { useCohortNames } from './cohorts.ts'
 import { FlagDetail } from './flag-detail.tsx'
 import { describeRollout, type FeatureFlag } from './flag-filters.ts'
 import { TestAs } from './test-as.tsx'
@@ -13,6 +14,7 @@ import { TestAs } from './test-as.tsx'
 /** The flags of a project, one of them (`/<id>`, `/new`), and all of them for somebody (`/test`). */
 export function FlagsScreen () {
   const id = path.value[3]
+  useCohortNames()
   if (id === 'test') return <TestAll />
   if (id !== undefined) return <FlagDetail key={id} id={id} />
   return <FlagList />
@@ -30,25 +32,42 @@ function TestAll () {
 
 function FlagList () {
   const search = query.value.get('search') ?? ''
+  const isStaleOnly = query.value.get('stale') === 'only'
   const [offset, setOffset] = useState(0)
-  useEffect(() => { setOffset(0) }, [search, projectId.value])
-  const flags = useLoaded(`flags ${projectId.value} ${search} ${offset}`, async (signal) =>
-    await request<Page<FeatureFlag>>(`/api/projects/${projectId.value}/feature_flags/`, { query: { search, limit: PAGE, offset }, signal }))
+  useEffect(() => { setOffset(0) }, [search, isStaleOnly, projectId.value])
+  const flags = useLoaded(`flags ${projectId.value} ${search} ${isStaleOnly} ${offset}`, async (signal) =>
+    await request<Page<FeatureFlag>>(`/api/projects/${projectId.value}/feature_flags/`, {
+      query: { search, active: isStaleOnly ? 'STALE' : undefined, limit: PAGE, offset }, signal
+    }))
   return (
     <section>
       <h1>Flags</h1>
       <p class='hint'>SDKs follow a change within a second.</p>
       <div class='toolbar'>
         <Search value={search} label='Search flags' />
+        <label class='choice'>
+          <input type='checkbox' checked={isStaleOnly} onChange={(event) => setQuery({ stale: event.currentTarget.checked ? 'only' : '' })} /> Only stale
+        </label>
         <a {...linkTo(`/projects/${projectId.value}/flags/test`)}>Test all as somebody</a>
         {may('feature_flag:write') && <a {...linkTo(`/projects/${projectId.value}/flags/new`)}>New flag</a>}
       </div>
       <Show of={flags} what='Flags'>
         {(page) => page.count === 0
-          ? <Empty><p>{search === '' ? 'There are no flags yet.' : `No flag has all these words: ${search}`}</p></Empty>
+          ? <NoFlags search={search} isStaleOnly={isStaleOnly} />
           : <FlagTable page={page} offset={offset} onOffset={setOffset} />}
       </Show>
     </section>
+  )
+}
+
+function NoFlags ({ search, isStaleOnly }: { search: string, isStaleOnly: boolean }) {
+  if (search !== '') return <Empty><p>No {isStaleOnly && 'stale '}flag has all these words: {showText(search)}</p></Empty>
+  if (isStaleOnly) return <Empty><p>No flag is stale: each was changed, or has done something, in the last 30 days.</p></Empty>
+  return (
+    <Empty>
+      <p>There are no flags yet.</p>
+      {may('feature_flag:write') && <p><a {...linkTo(`/projects/${projectId.value}/flags/new`)}>Make the first one</a>: conditions say for whom it is on, and you can test it as somebody before you save it.</p>}
+    </Empty>
   )
 }
 
@@ -117,7 +136,7 @@ function LastCall ({ usage, isReported }: { usage: FlagUsage | undefined, isRepo
   return (
     <>
       {at !== null
-        ? <span title={`${formatTime(at)} UTC; ${formatCount(calls)} calls in 30 days`}>{formatAgo(at, Date.now())}</span>
+        ? <span title={`${formatTime(at)} UTC; ${formatCounted(calls, 'call')} in 30 days`}>{formatAgo(at, Date.now())}</span>
         : isReported ? 'not in 30 days' : UNKNOWN}
       {status === 'stale' && <div class='stale'><span class='tag'>stale</span>{reason}</div>}
     </>

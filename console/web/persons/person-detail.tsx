@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import { ApiError, request } from '../api-client.ts'
+import { useCohortNames } from '../flags/cohorts.ts'
 import { Explained, type Explanation } from '../flags/test-as.tsx'
 import { formatCount, formatTime, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
@@ -150,6 +151,7 @@ function Flags ({ ids }: { ids: readonly string[] }) {
   const [results, setResults] = useState<{ id: string, flags: Explanation[] }>()
   const [error, setError] = useState<ApiError>()
   const [isBusy, setBusy] = useState(false)
+  useCohortNames()
 
   async function compute (): Promise<void> {
     setBusy(true)

@@ -1,0 +1,18 @@
+import { useEffect } from 'preact/hooks'
+import { request } from '../api-client.ts'
+import { projectId } from '../router.ts'
+import { cohortNames } from './flag-filters.ts'
+
+/** Reads the names of the project's cohorts, so that sentences about flags say them; without them they say ids. */
+export function useCohortNames (): void {
+  const project = projectId.value
+  useEffect(() => {
+    const ended = new AbortController()
+    cohortNames.value = new Map()
+    request<{ results: { id: number, name: string }[] }>(`/console/data/projects/${project}/cohorts`, { signal: ended.signal })
+      .then(({ results }) => { cohortNames.value = new Map(results.map(({ id, name }) => [String(id), name])) })
+      // The screen says itself what does not answer; sentences have ids meanwhile.
+      .catch(() => {})
+    return () => ended.abort()
+  }, [project])
+}
