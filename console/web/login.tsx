@@ -24,7 +24,7 @@ export function Login () {
       <h1>Millrace</h1>
       <form onSubmit={(event) => { void submit(event) }}>
         <label for='key'>Personal API key</label>
-        <input id='key' name='key' type='password' required autocomplete='off' placeholder='phx_…' aria-describedby='key-help' />
+        <input id='key' name='key' type='password' required autofocus autocomplete='off' placeholder='phx_…' aria-describedby='key-help' />
         <p id='key-help' class='hint'>
           Printed by <code>npm start</code>, or made with <code>npx millrace keys create</code>. You see and change what the key may.
         </p>

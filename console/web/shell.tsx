@@ -1,52 +1,17 @@
 import type { ComponentType } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
-import type { Scope } from '../../platform/scopes.ts'
-import { linkTo, navigate, path, projectId } from './router.ts'
-import { logout, may, type Session } from './session.ts'
-import { Failed, Loading } from './states.tsx'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from './api-client.ts'
+import { focusContent, useFocusOnArrival } from './keep-focus.ts'
+import { linkTo, navigate, path, projectId } from './router.ts'
+import { openGroups, type Screen, type ScreenGroup } from './screens.ts'
+import { logout, type Session } from './session.ts'
+import { Failed, Loading } from './states.tsx'
 
-/** A screen: loaded when it is first opened. */
-interface Screen {
-  name: string
-  title: string
-  /** What a key must be allowed to do to see it. */
-  scope: Scope
-  /** False: it is about the installation. */
-  isOfProject: boolean
-  /** Needs a key for all projects: the default for screens about the installation. */
-  needsAllProjects?: boolean
-  load: () => Promise<ComponentType>
-}
-
-const SCREENS: Screen[] = [
-  { name: 'health', title: 'Health', scope: 'project:read', isOfProject: false, load: async () => (await import('./health/health-screen.tsx')).HealthScreen },
-  { name: 'live', title: 'Live events', scope: 'event:read', isOfProject: true, load: async () => (await import('./live/live-screen.tsx')).LiveScreen },
-  { name: 'find', title: 'Find an event', scope: 'event:read', isOfProject: true, load: async () => (await import('./receipts/find-screen.tsx')).FindScreen },
-  { name: 'dead-letters', title: 'Dead letters', scope: 'dead_letter:read', isOfProject: true, load: async () => (await import('./dead-letters/dead-letters-screen.tsx')).DeadLettersScreen },
-  { name: 'flags', title: 'Flags', scope: 'feature_flag:read', isOfProject: true, load: async () => (await import('./flags/flags-screen.tsx')).FlagsScreen },
-  { name: 'experiments', title: 'Experiments', scope: 'experiment:read', isOfProject: true, load: async () => (await import('./experiments/experiments-screen.tsx')).ExperimentsScreen },
-  { name: 'events', title: 'Events', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./definitions/events-screen.tsx')).EventsScreen },
-  { name: 'properties', title: 'Properties', scope: 'property_definition:read', isOfProject: true, load: async () => (await import('./definitions/properties-screen.tsx')).PropertiesScreen },
-  { name: 'schemas', title: 'Schemas', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./schemas/schemas-screen.tsx')).SchemasScreen },
-  { name: 'rules', title: 'Rules', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./rules/rules-screen.tsx')).RulesScreen },
-  { name: 'persons', title: 'Persons', scope: 'person:read', isOfProject: true, load: async () => (await import('./persons/persons-screen.tsx')).PersonsScreen },
-  { name: 'sql', title: 'SQL', scope: 'query:read', isOfProject: true, needsAllProjects: true, load: async () => (await import('./sql/sql-screen.tsx')).SqlScreen },
-  { name: 'connect', title: 'Connect', scope: 'project:read', isOfProject: true, load: async () => (await import('./connect/connect-screen.tsx')).ConnectScreen },
-  { name: 'usage', title: 'Usage', scope: 'project:read', isOfProject: true, load: async () => (await import('./quotas/quotas-screen.tsx')).QuotasScreen },
-  { name: 'warnings', title: 'Warnings', scope: 'event:read', isOfProject: true, load: async () => (await import('./connect/warnings-screen.tsx')).WarningsScreen },
-  { name: 'keys', title: 'Keys', scope: 'user:read', isOfProject: false, needsAllProjects: false, load: async () => (await import('./administration/keys-screen.tsx')).KeysScreen },
-  {
-    name: 'installation', title: 'Settings', scope: 'project:read', isOfProject: false,
-    load: async () => (await import('./administration/installation-screen.tsx')).InstallationScreen
-  }
-]
-
-/** Navigation, the project, and the screen of the address. */
+/** The menu, the project, and the screen of the address. */
 export function Shell ({ session }: { session: Session }) {
   const project = projectId.value ?? session.projects[0]?.id
-  const open = SCREENS.filter((screen) => may(screen.scope) && (!screen.isOfProject || project !== undefined) &&
-    (session.all_projects || !(screen.needsAllProjects ?? !screen.isOfProject)))
+  const groups = openGroups(session, project)
+  const open = groups.flatMap(({ screens }) => screens)
   const name = projectId.value === undefined ? path.value[0] : path.value[2]
   const current = open.find((screen) => screen.name === name)
   const address = (screen: Screen): string => screen.isOfProject ? `/projects/${project}/${screen.name}` : `/${screen.name}`
@@ -55,17 +20,13 @@ export function Shell ({ session }: { session: Session }) {
     if (name === undefined && open[0] !== undefined) navigate(address(open[0]))
   }, [name])
   useEffect(() => { document.title = current === undefined ? 'Millrace' : `${current.title} · Millrace` }, [current?.name])
+  useFocusOnArrival(path.value.join('/'))
 
   return (
     <>
       <a class='skip' href='#content' onClick={skipToContent}>Skip to content</a>
       <header class='bar'>
         <span class='brand'>Millrace</span>
-        <nav aria-label='Screens'>
-          {open.map((screen) => (
-            <a key={screen.name} {...linkTo(address(screen))} aria-current={screen === current ? 'page' : undefined}>{screen.title}</a>
-          ))}
-        </nav>
         {session.projects.length > 1 && (
           <label class='project'>
             Project{' '}
@@ -77,13 +38,49 @@ export function Shell ({ session }: { session: Session }) {
         <span class='who'>{session.email}</span>
         <button type='button' onClick={() => { void logout() }}>Log out</button>
       </header>
-      <main id='content' tabIndex={-1}>
-        {current === undefined
-          ? name !== undefined && <NotThere />
-          : <LazyScreen key={current.name} screen={current} />}
-        {open.length === 0 && <p>This key may not see anything here. Make one with further scopes: <code>npx millrace keys create</code>.</p>}
-      </main>
+      <div class='page'>
+        {open.length > 0 && <Menu groups={groups} current={current} address={address} />}
+        <main id='content' tabIndex={-1}>
+          {current === undefined
+            ? name !== undefined && <NotThere />
+            : <LazyScreen key={current.name} screen={current} />}
+          {open.length === 0 && <p>This key may not see anything here. Make one with further scopes: <code>npx millrace keys create</code>.</p>}
+        </main>
+      </div>
     </>
+  )
+}
+
+interface MenuProps { groups: readonly ScreenGroup[], current: Screen | undefined, address: (screen: Screen) => string }
+
+/** Every screen under what it is for: beside the page, and behind a button where there is no room for both. */
+function Menu ({ groups, current, address }: MenuProps) {
+  const [isOpen, setOpen] = useState(false)
+  const button = useRef<HTMLButtonElement>(null)
+  useEffect(() => { setOpen(false) }, [path.value.join('/')])
+  function closeByKey (event: KeyboardEvent): void {
+    if (event.key !== 'Escape' || !isOpen) return
+    setOpen(false)
+    button.current?.focus()
+  }
+  return (
+    <div class={isOpen ? 'menu open' : 'menu'} onKeyDown={closeByKey}>
+      <button ref={button} type='button' class='menu-button' aria-expanded={isOpen} aria-controls='menu' onClick={() => setOpen(!isOpen)}>
+        Menu{current !== undefined && <span class='hint'> {current.title}</span>}
+      </button>
+      <nav id='menu' aria-label='Screens'>
+        {groups.map(({ title, screens }) => (
+          <div key={title} class='group'>
+            <h2 id={`menu-${title}`}>{title}</h2>
+            <ul aria-labelledby={`menu-${title}`}>
+              {screens.map((screen) => (
+                <li key={screen.name}><a {...linkTo(address(screen))} aria-current={screen === current ? 'page' : undefined}>{screen.title}</a></li>
+              ))}
+            </ul>
+          </div>
+        ))}
+      </nav>
+    </div>
   )
 }
 
@@ -114,5 +111,5 @@ function LazyScreen ({ screen }: { screen: Screen }) {
 /** A link to a part of the page would change the address, which tells the screen. */
 function skipToContent (event: MouseEvent): void {
   event.preventDefault()
-  document.getElementById('content')?.focus()
+  focusContent()
 }

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ApiError } from './api-client.ts'
+import { focusContent } from './keep-focus.ts'
 import type { Loaded } from './load.ts'
 
 /** Shown from so many milliseconds on: what comes sooner needs no notice. */
@@ -46,6 +47,14 @@ export function Show<T> (
   )
 }
 
+/**
+ * A button that fetches something again. While that goes on it does nothing, but stays one: a button that is disabled
+ * loses the focus.
+ */
+export function Again ({ of: { isLoading, reload }, children = 'Ask again' }: { of: Pick<Loaded<unknown>, 'isLoading' | 'reload'>, children?: ComponentChildren }) {
+  return <button type='button' aria-disabled={isLoading} onClick={() => { if (!isLoading) reload() }}>{children}</button>
+}
+
 /** A dialog over the page: Escape closes it, and the focus returns to where it was. */
 export function Dialog (
   { title, onClose, children, isWide = false }: { title: string, onClose: () => void, children: ComponentChildren, isWide?: boolean }
@@ -54,7 +63,8 @@ export function Dialog (
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null
     dialog.current?.showModal()
-    return () => before?.focus()
+    // As long as the dialog is there, nothing behind it takes the focus. What led here may be gone by then, such as a row.
+    return () => queueMicrotask(() => { if (before?.isConnected === true) before.focus(); else focusContent() })
   }, [])
   return (
     <dialog ref={dialog} class={isWide ? 'wide' : ''} aria-labelledby='dialog-title' onClose={onClose}>

@@ -116,7 +116,7 @@ async function logIn (page: Page, { url, personalApiKey }: Stack): Promise<void>
   await page.goto(`${url}/console`)
   await page.getByLabel('Personal API key').fill(personalApiKey)
   await page.keyboard.press('Enter')
-  await page.getByRole('navigation').waitFor()
+  await page.getByRole('button', { name: 'Log out' }).waitFor()
 }
 
 async function drawCommitted (page: Page, planted: Planted): Promise<void> {

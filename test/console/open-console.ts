@@ -62,7 +62,7 @@ export async function openPage (context: BrowserContext, url: string, path: stri
 export async function logIn (page: Page, key: string): Promise<void> {
   await page.getByLabel('Personal API key').fill(key)
   await page.keyboard.press('Enter')
-  await page.getByRole('navigation').waitFor()
+  await page.getByRole('button', { name: 'Log out' }).waitFor()
 }
 
 export interface SentEvent { event: string, distinct_id?: string, properties?: object }

@@ -40,7 +40,7 @@ async function open (path: string, options: { key?: string, viewport?: { width: 
   await page.goto(`${stack.url}/console${path}`)
   await page.getByLabel('Personal API key').fill(key)
   await page.keyboard.press('Enter')
-  await page.getByRole('navigation').waitFor()
+  await page.getByRole('button', { name: 'Log out' }).waitFor()
   problems.length = 0
   return { context, page, problems }
 }

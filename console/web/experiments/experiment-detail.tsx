@@ -4,7 +4,7 @@ import { formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Dialog, Failed, Show } from '../states.tsx'
+import { Again, Dialog, Failed, Show } from '../states.tsx'
 import { describeMetric, type Experiment, type ExperimentResults, statusOf } from './experiment.ts'
 import { ResultsPicture } from './results-picture.tsx'
 
@@ -76,7 +76,7 @@ function ShownResults ({ experiment }: { experiment: Experiment }) {
   return (
     <>
       <Show of={results} what='Results'>{(value) => <ResultsPicture results={value} />}</Show>
-      <p><button type='button' disabled={results.isLoading} onClick={() => setRefresh((before) => before + 1)}>Compute again</button></p>
+      <p><Again of={{ isLoading: results.isLoading, reload: () => setRefresh((before) => before + 1) }}>Compute again</Again></p>
     </>
   )
 }

@@ -3,7 +3,7 @@ import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Show } from '../states.tsx'
+import { Again, Show } from '../states.tsx'
 import { explainReceipt, fetchReceipt, listFacts, type Receipt } from './receipts.ts'
 
 /** What became of an event, asked of the stores now. */
@@ -12,7 +12,7 @@ export function ReceiptOf ({ uuid }: { uuid: string }) {
   return (
     <>
       <Show of={receipt} what='The receipt'>{(value) => <ReceiptView receipt={value} />}</Show>
-      <p><button type='button' onClick={receipt.reload} disabled={receipt.isLoading}>Ask again</button></p>
+      <p><Again of={receipt} /></p>
     </>
   )
 }
@@ -45,7 +45,7 @@ export function StoredOf ({ uuid }: { uuid: string }) {
           ? <p class='hint'>It is not stored, or not yet.</p>
           : <pre tabIndex={0} aria-label='As stored'>{describeStored(stored)}</pre>}
       </Show>
-      <p><button type='button' onClick={found.reload} disabled={found.isLoading}>Look again</button></p>
+      <p><Again of={found}>Look again</Again></p>
     </>
   )
 }

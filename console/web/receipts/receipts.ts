@@ -1,5 +1,5 @@
 import { request } from '../api-client.ts'
-import { formatCount, formatTime } from '../format.ts'
+import { formatCount, formatCounted, formatTime } from '../format.ts'
 import { projectId } from '../router.ts'
 
 /** The answer of `GET /api/projects/<id>/events/<uuid>/receipt`; what is told depends on the fate. */
@@ -36,11 +36,11 @@ export function explainReceipt (receipt: Receipt): string {
   switch (fate) {
     case 'stored': {
       const times = duplicates?.count ?? 0
-      const again = times === 0 ? '' : ` It came ${formatCount(times)} more ${times === 1 ? 'time' : 'times'}, and was counted once.`
+      const again = times === 0 ? '' : ` It came ${formatCounted(times, 'more time')}, and was counted once.`
       return `It is stored: analysts find it.${stored === null ? '' : ` It happened at ${formatTime(stored.timestamp)} UTC.`}${again}`
     }
     case 'dead_letter': return `It could not be stored (${letter?.reason ?? 'no reason'}), and is kept as a dead letter: replay it when the cause is fixed.`
-    case 'waiting': return `It waits in the stream${waiting === null ? '' : `, ${formatCount(waiting.messages_ahead)} messages before it`}: nothing is lost. See Health if it waits long.`
+    case 'waiting': return `It waits in the stream${waiting === null ? '' : `, ${formatCounted(waiting.messages_ahead, 'message')} before it`}: nothing is lost. See Health if it waits long.`
     case 'dropped': return `It was answered with 200 and not stored: ${dropped?.reason ?? 'no reason'}. Fix what sends it; it cannot be replayed.`
     case 'deleted': return describeDeleted(deleted)
     default: return describeUnknown(receipt.may_be_in, receipt.searched)
@@ -57,7 +57,7 @@ function describeDeleted (deleted: Receipt['deleted']): string {
 
 function describeUnknown (places: Receipt['may_be_in'], searched: Receipt['searched']): string {
   const rest = searched !== null && searched.messages < searched.of
-    ? ` The stream was searched in part: ${formatCount(searched.messages)} of ${formatCount(searched.of)} messages.`
+    ? ` The stream was searched in part: ${formatCount(searched.messages)} of ${formatCounted(searched.of, 'message')}.`
     : ''
   if (places === null || places.length === 0) {
     return `Nothing is known of it: no process took it, or it was dropped longer ago than drops are remembered. Check the uuid, the project and the key.${rest}`

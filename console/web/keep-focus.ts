@@ -1,0 +1,47 @@
+import type { RefObject } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+
+/** Where the focus goes when what had it is gone: the content of the page. */
+export function focusContent (): void {
+  document.getElementById('content')?.focus({ preventScroll: true })
+}
+
+/**
+ * Moves the focus to the content when another page is opened: what was followed is gone, or is a long way of tabs
+ * before it. The first page of a visit leaves it to the browser.
+ */
+export function useFocusOnArrival (page: string): void {
+  const before = useRef(page)
+  useEffect(() => {
+    // The address alone leads on to the first screen.
+    const isFirst = before.current === '' || before.current === page
+    before.current = page
+    if (!isFirst) focusContent()
+  }, [page])
+}
+
+/**
+ * Keeps the focus with a list that is edited: a part that was added gets it, and when the part that had it was removed,
+ * it goes to the button that adds, which has the attribute `data-add`.
+ *
+ * @param count  Parts of the list.
+ * @returns a reference for the element around the list and the button. Its parts have the attribute `data-part`.
+ */
+export function useFocusOnParts<T extends HTMLElement> (count: number): RefObject<T | null> {
+  const box = useRef<T>(null)
+  const before = useRef(count)
+  useEffect(() => {
+    const [was, element] = [before.current, box.current]
+    before.current = count
+    const active = document.activeElement
+    if (element === null || was === count) return
+    // What is added from elsewhere, such as by an earlier version, leaves the focus where it is.
+    if (count > was && element.contains(active)) lastOf(element, ':scope > [data-part], :scope > * > [data-part]')?.querySelector<HTMLElement>('input, select')?.focus()
+    if (count < was && (active === null || active === document.body)) lastOf(element, '[data-add]')?.focus()
+  }, [count])
+  return box
+}
+
+function lastOf (element: HTMLElement, selector: string): HTMLElement | undefined {
+  return [...element.querySelectorAll<HTMLElement>(selector)].at(-1)
+}

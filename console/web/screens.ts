@@ -1,0 +1,81 @@
+import type { ComponentType } from 'preact'
+import type { Scope } from '../../platform/scopes.ts'
+import { may, type Session } from './session.ts'
+
+/** A screen: loaded when it is first opened. */
+export interface Screen {
+  name: string
+  title: string
+  /** What a key must be allowed to do to see it. */
+  scope: Scope
+  /** False: it is about the installation. */
+  isOfProject: boolean
+  /** Needs a key for all projects: the default for screens about the installation. */
+  needsAllProjects?: boolean
+  load: () => Promise<ComponentType>
+}
+
+/** Screens that serve one purpose, under its name in the menu. */
+export interface ScreenGroup { title: string, screens: Screen[] }
+
+/** Every screen, by what people come to do, in the order of the menu. The first that a key may see is opened first. */
+const GROUPS: ScreenGroup[] = [
+  {
+    title: 'Watch',
+    screens: [
+      { name: 'health', title: 'Health', scope: 'project:read', isOfProject: false, load: async () => (await import('./health/health-screen.tsx')).HealthScreen },
+      { name: 'live', title: 'Live events', scope: 'event:read', isOfProject: true, load: async () => (await import('./live/live-screen.tsx')).LiveScreen },
+      { name: 'find', title: 'Find an event', scope: 'event:read', isOfProject: true, load: async () => (await import('./receipts/find-screen.tsx')).FindScreen },
+      { name: 'dead-letters', title: 'Dead letters', scope: 'dead_letter:read', isOfProject: true, load: async () => (await import('./dead-letters/dead-letters-screen.tsx')).DeadLettersScreen },
+      { name: 'warnings', title: 'Warnings', scope: 'event:read', isOfProject: true, load: async () => (await import('./connect/warnings-screen.tsx')).WarningsScreen }
+    ]
+  },
+  {
+    title: 'Decide',
+    screens: [
+      { name: 'flags', title: 'Flags', scope: 'feature_flag:read', isOfProject: true, load: async () => (await import('./flags/flags-screen.tsx')).FlagsScreen },
+      { name: 'experiments', title: 'Experiments', scope: 'experiment:read', isOfProject: true, load: async () => (await import('./experiments/experiments-screen.tsx')).ExperimentsScreen }
+    ]
+  },
+  {
+    title: 'Explore',
+    screens: [
+      { name: 'persons', title: 'Persons', scope: 'person:read', isOfProject: true, load: async () => (await import('./persons/persons-screen.tsx')).PersonsScreen },
+      { name: 'sql', title: 'SQL', scope: 'query:read', isOfProject: true, needsAllProjects: true, load: async () => (await import('./sql/sql-screen.tsx')).SqlScreen }
+    ]
+  },
+  {
+    title: 'Define',
+    screens: [
+      { name: 'events', title: 'Events', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./definitions/events-screen.tsx')).EventsScreen },
+      { name: 'properties', title: 'Properties', scope: 'property_definition:read', isOfProject: true, load: async () => (await import('./definitions/properties-screen.tsx')).PropertiesScreen },
+      { name: 'schemas', title: 'Schemas', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./schemas/schemas-screen.tsx')).SchemasScreen },
+      { name: 'rules', title: 'Rules', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./rules/rules-screen.tsx')).RulesScreen }
+    ]
+  },
+  {
+    title: 'Operate',
+    screens: [
+      { name: 'connect', title: 'Connect', scope: 'project:read', isOfProject: true, load: async () => (await import('./connect/connect-screen.tsx')).ConnectScreen },
+      { name: 'usage', title: 'Usage', scope: 'project:read', isOfProject: true, load: async () => (await import('./quotas/quotas-screen.tsx')).QuotasScreen },
+      { name: 'keys', title: 'Keys', scope: 'user:read', isOfProject: false, needsAllProjects: false, load: async () => (await import('./administration/keys-screen.tsx')).KeysScreen },
+      {
+        name: 'installation', title: 'Settings', scope: 'project:read', isOfProject: false,
+        load: async () => (await import('./administration/installation-screen.tsx')).InstallationScreen
+      }
+    ]
+  }
+]
+
+/**
+ * The groups with the screens that the key of a session may see; groups of none are left out.
+ *
+ * @param project  The one that is shown; undefined when the key has none.
+ */
+export function openGroups (session: Session, project: number | undefined): ScreenGroup[] {
+  const isOpen = ({ scope, isOfProject, needsAllProjects = !isOfProject }: Screen): boolean =>
+    may(scope) && (!isOfProject || project !== undefined) && (session.all_projects || !needsAllProjects)
+  return GROUPS
+    .map(({ title, screens }) => ({ title, screens: screens.filter(isOpen) }))
+    .filter(({ screens }) => screens.length > 0)
+}
