@@ -5,7 +5,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { Ajv } from 'ajv'
 import t from 'tap'
-import { parseAllDocuments } from 'yaml'
+import { type Document, parseAllDocuments } from 'yaml'
 import { HEALTH_PATHS } from '../platform/health-and-readiness.ts'
 import { settings } from '../platform/settings.ts'
 import { createTestClickHouse } from '../test/support/test-stores.ts'
@@ -156,6 +156,32 @@ t.test('nats-server accepts its configuration, on one machine, on three, and on 
   for (const file of ['nats-permissions/nats.conf', 'nats-permissions/three-machines.conf', 'nats/kubernetes.conf']) {
     const { stderr } = await run(nats, ['--config', path.join(folder, file), '-t'], { env })
     t.match(stderr, 'configuration file', file)
+  }
+})
+
+t.test('nats-server takes every password that the examples allow, also one that looks like a number', async (t) => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'millrace-nats-passwords-'))
+  t.teardown(async () => { await rm(folder, { recursive: true, force: true }) })
+  const nats = await findNatsServer({ env: process.env, dataDir: folder })
+  await cp(path.join(ROOT, 'deploy', 'nats'), folder, { recursive: true })
+  const { services } = await readCompose()
+  const secret = (await readResources()).find(({ kind, metadata }) => kind === 'Secret' && metadata.name === 'nats-passwords')!
+  const examples = { compose: services.nats!.environment!, Kubernetes: secret.stringData! }
+
+  for (const [name, example] of Object.entries(examples)) {
+    for (const password of ['12345678', '5k', '-dash', 'true', '70585479-2cc0-4082-b191-61f8fe3a47d9']) {
+      const filled = Object.entries(example).map(([variable, value]) => [variable, String(value).replace(/\$\{.*\}|<.*>/, password)])
+      const checked = run(nats, ['--config', path.join(folder, 'nats.conf'), '-t'], { env: Object.fromEntries(filled) as NodeJS.ProcessEnv })
+      t.match(await checked.then(({ stderr }) => stderr, String), 'is valid', `${name}: ${password}`)
+    }
+  }
+})
+
+t.test('a secret takes every password that the example allows, also one that looks like a number', async (t) => {
+  const text = await readText('deploy/kubernetes/secrets.example.yaml')
+  const secrets = parseAllDocuments(text.replaceAll(/<[^>]+>/g, '12345678')) as Document[]
+  for (const { metadata, stringData } of secrets.map((each) => each.toJS() as Resource)) {
+    for (const [name, value] of Object.entries(stringData!)) t.type(value, 'string', `${metadata.name}: ${name}`)
   }
 })
 
