@@ -4,6 +4,7 @@ import { EVENT_COLUMNS } from '../../schema/event-row.ts'
 import { createFingerprintKey, FINGERPRINT_BYTES, FingerprintWriter, frameOf } from '../../schema/frame-message.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { decodeNativeBlock } from '../../platform/clickhouse/frame-codec.ts'
 import { type EventRow, PROMOTED_PROPERTIES } from '../normalise/event-row.ts'
 import { createUuidV7 } from '../normalise/uuid.ts'
 import { FrameEncoder } from './frame-encoder.ts'
@@ -120,7 +121,7 @@ t.test('columns that are empty in every row are omitted and stored as empty', as
   await insertFrames(clickhouse.url, [empty, full, other])
 
   const columns = (frame: Uint8Array): number => zlib.zstdDecompressSync(frame).readUInt8(0)
-  t.same([columns(full), columns(empty)], [EVENT_COLUMNS.length, EVENT_COLUMNS.length - PROMOTED_PROPERTIES.length - 4])
+  t.same([columns(full), columns(empty)], [EVENT_COLUMNS.length, EVENT_COLUMNS.length - PROMOTED_PROPERTIES.length])
   const result = await clickhouse.client.query({
     query: `SELECT toUInt32(count()) AS rows, ${PROMOTED_COLUMNS.map((name) => `toUInt32(countIf(${name} != '')) AS ${name}_set`).join(', ')},
       toUInt32(countIf(groups = map('company', 'a'))) AS grouped, toUInt32(countIf(empty(groups))) AS ungrouped,
@@ -131,6 +132,26 @@ t.test('columns that are empty in every row are omitted and stored as empty', as
   t.same(await result.json(), [{
     rows: 9, ...Object.fromEntries(PROMOTED_COLUMNS.map((name) => [`${name}_set`, 1])), grouped: 3, ungrouped: 6, marked: 1, unmarked: 8, bots: 1, weight: 10.5
   }])
+})
+
+t.test('a column with a DEFAULT in the table is in every frame, so that ClickHouse does not compute it for each', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const encoder = new FrameEncoder(() => null)
+  encoder.append(buildRow({ ordinal: 1 }))
+  const { payload, rows } = encoder.take()
+  const { columns } = decodeNativeBlock(zlib.zstdDecompressSync(frameOf(payload, rows)))
+  const sent = new Set(columns.map(({ name }) => name))
+
+  const result = await client.query({
+    query: `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'events'
+      AND default_kind = 'DEFAULT' AND name IN {names: Array(String)}`,
+    query_params: { names: EVENT_COLUMNS.map(({ name }) => name) },
+    format: 'JSONEachRow'
+  })
+  const names = (await result.json<{ name: string }>()).map(({ name }) => name)
+
+  t.same(names.filter((name) => !sent.has(name)), [])
+  t.ok(names.includes('sample_weight'))
 })
 
 t.test('each row has the fingerprint of what it says, under the key of the deployment', async (t) => {
