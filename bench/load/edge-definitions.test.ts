@@ -5,7 +5,7 @@ import { applyRules } from '../../platform/rules/apply-rules.ts'
 import { fateOf, ruleOf, RULES, schemaOf, SCHEMAS, type SentEvent } from './edge-definitions.ts'
 import { createEventSource } from './prepare-events.ts'
 
-const EVENTS = 10_000
+const EVENTS = 30_000
 
 const schemas = new Map(Array.from({ length: SCHEMAS }, (_, at) => {
   const { event, schema } = schemaOf(at)
