@@ -1,6 +1,7 @@
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { ApiError } from './api-client.ts'
+import { LeaveDialog } from './drafts/unsaved.tsx'
 import { Login } from './login.tsx'
 import { resumeSession, session, sessionFailure } from './session.ts'
 import { Shell } from './shell.tsx'
@@ -13,7 +14,7 @@ const AGAIN_MS = 3000
 /** The console: the login until somebody is logged in, then the shell with its screens. */
 function Console () {
   if (session.value === null) return <Login />
-  if (session.value !== undefined) return <Shell session={session.value} />
+  if (session.value !== undefined) return <><Shell session={session.value} /><LeaveDialog /></>
   return sessionFailure.value === undefined ? null : <Unreachable error={sessionFailure.value} />
 }
 

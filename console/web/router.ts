@@ -5,7 +5,19 @@ const BASE = '/console'
 
 const address = signal(readAddress())
 
-window.addEventListener('popstate', () => { address.value = readAddress() })
+/** Asked before what is shown is left; undefined: nobody is. */
+let ask: ((go: () => void) => void) | undefined
+
+window.addEventListener('popstate', () => {
+  const target = readAddress()
+  if (ask === undefined || isSamePage(target)) {
+    address.value = target
+    return
+  }
+  // The browser is there already: the page that is still shown gets its address back.
+  history.pushState(null, '', address.value)
+  ask(() => navigate(target.slice(BASE.length)))
+})
 
 /** Parts of the path after the base: `['projects', '1', 'dead-letters', '5']`. */
 export const path = computed(() => new URL(address.value, location.origin).pathname.slice(BASE.length).split('/').filter((part) => part !== ''))
@@ -27,6 +39,17 @@ export function navigate (target: string): void {
   window.scrollTo(0, 0)
 }
 
+/** @param asked  Is called from now on instead of leaving, and calls what it gets to leave after all; undefined: nobody. */
+export function askBeforeLeaving (asked: ((go: () => void) => void) | undefined): void {
+  ask = asked
+}
+
+/** Does what takes somebody away from what is shown, unless they are asked first and stay. */
+export function leave (go: () => void): void {
+  if (ask === undefined) go()
+  else ask(go)
+}
+
 /** Changes parameters without a new entry in the history; empty ones are removed. */
 export function setQuery (changes: Record<string, string>): void {
   const parameters = new URLSearchParams(location.search)
@@ -45,9 +68,16 @@ export function linkTo (target: string): { href: string, onClick: (event: MouseE
     onClick (event) {
       if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
       event.preventDefault()
-      navigate(target)
+      if (isSamePage(BASE + target)) navigate(target)
+      else leave(() => navigate(target))
     }
   }
+}
+
+/** Parameters alone leave no page. */
+function isSamePage (target: string): boolean {
+  const pathOf = (each: string): string => new URL(each, location.origin).pathname
+  return pathOf(target) === pathOf(address.value)
 }
 
 function readAddress (): string {

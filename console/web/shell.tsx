@@ -2,7 +2,7 @@ import type { ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from './api-client.ts'
 import { focusContent, useFocusOnArrival } from './keep-focus.ts'
-import { linkTo, navigate, path, projectId } from './router.ts'
+import { leave, linkTo, navigate, path, projectId } from './router.ts'
 import { openGroups, type Screen, type ScreenGroup } from './screens.ts'
 import { logout, type Session } from './session.ts'
 import { Failed, Loading } from './states.tsx'
@@ -30,13 +30,20 @@ export function Shell ({ session }: { session: Session }) {
         {session.projects.length > 1 && (
           <label class='project'>
             Project{' '}
-            <select value={String(project)} onChange={(event) => { navigate(`/projects/${event.currentTarget.value}/${current?.isOfProject === true ? current.name : 'events'}`) }}>
+            <select
+              value={String(project)} onChange={(event) => {
+                const chosen = event.currentTarget.value
+                // It shows the project that is shown, also while somebody is asked whether to leave it.
+                event.currentTarget.value = String(project)
+                leave(() => navigate(`/projects/${chosen}/${current?.isOfProject === true ? current.name : 'events'}`))
+              }}
+            >
               {session.projects.map(({ id, name }) => <option key={id} value={String(id)}>{name} ({id})</option>)}
             </select>
           </label>
         )}
         <span class='who'>{session.email}</span>
-        <button type='button' onClick={() => { void logout() }}>Log out</button>
+        <button type='button' onClick={() => leave(() => { void logout() })}>Log out</button>
       </header>
       <div class='page'>
         {open.length > 0 && <Menu groups={groups} current={current} address={address} />}

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { ApiError, request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
+import { useUnsaved } from '../drafts/unsaved.tsx'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Failed } from '../states.tsx'
@@ -28,6 +29,7 @@ export function FlagEditor ({ saved, draft, onDraft, onRebase, onSaved, onDelete
   const { isBusy, error, attempt } = useAttempt()
   const [conflict, setConflict] = useState<Conflict>()
   const changed = changedFields(saved, draft)
+  useUnsaved(changed.length > 0)
   const change = (fields: Partial<FlagDefinition>): void => onDraft({ ...draft, ...fields })
   const mine = (): Partial<FlagDefinition> => Object.fromEntries(changed.map((name) => [name, draft[name]]))
   const mayWrite = may('feature_flag:write')

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { useAttempt } from '../confirm.tsx'
 import { writeJson } from '../drafts/json-text.ts'
+import { useUnsaved } from '../drafts/unsaved.tsx'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { Failed } from '../states.tsx'
 import { isOfContent } from './event-rules.ts'
@@ -23,6 +24,7 @@ export function NewRule () {
   const [description, setDescription] = useState('')
   const draft = useRuleDraft(writeJson(EXAMPLE))
   const { isBusy, error, attempt } = useAttempt()
+  useUnsaved(name !== '' || description !== '' || draft.text !== writeJson(EXAMPLE))
   const create = async (): Promise<void> => {
     const content = draft.read()
     if (content === undefined) return

@@ -3,6 +3,7 @@ import { type Page, request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { JsonEditor } from '../drafts/json-editor.tsx'
 import { locateError, readJson, type TextError, writeJson } from '../drafts/json-text.ts'
+import { useUnsaved } from '../drafts/unsaved.tsx'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
@@ -18,6 +19,7 @@ export function NewSchema () {
   const [text, setText] = useState(writeJson(EXAMPLE))
   const [wrong, setWrong] = useState<TextError>()
   const { isBusy, error, attempt } = useAttempt()
+  useUnsaved(text !== writeJson(EXAMPLE))
   const change = (next: string): void => {
     setText(next)
     setWrong(undefined)
