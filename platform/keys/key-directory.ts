@@ -46,6 +46,8 @@ export interface KeyDirectory {
   hasProject (id: number): boolean | Promise<boolean>
   /** Ids of the known projects, ascending. */
   projectIds (): number[]
+  /** The known projects, in any order. */
+  projects (): Iterable<Project>
   /** Reads the tables again, because they changed. Resolves when they were read or could not be. */
   refresh (): Promise<void>
   /** State for health and metrics. */
@@ -57,6 +59,8 @@ export interface KeyDirectoryState {
   isReady: boolean
   /** The last reading worked. */
   isCurrent: boolean
+  /** When the last reading that worked began, epoch milliseconds; NaN before the first. */
+  readAt: number
   /** Lookups answered from memory. */
   hits: number
   /** Lookups of what is not in the copy, or has expired. */
@@ -81,7 +85,7 @@ const READ_TIMEOUT_MS = 10_000
 
 export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDirectoryOptions): KeyDirectory {
   const { promise: ready, resolve: onReady } = Promise.withResolvers<undefined>()
-  const state: KeyDirectoryState = { isReady: false, isCurrent: false, hits: 0, misses: 0 }
+  const state: KeyDirectoryState = { isReady: false, isCurrent: false, readAt: NaN, hits: 0, misses: 0 }
   let table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
   /** When the readings because of unknown keys so far are paid for, epoch milliseconds. */
   let paidUntil = -Infinity
@@ -98,6 +102,7 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
     ready,
     state,
     refresh,
+    projects: () => table.projects.values(),
     projectIds: () => [...table.projects.keys()].sort((a, b) => a - b),
     findProject (key, named, scope) {
       if (key === '') throw invalidKey('The request has no API key.')
@@ -188,9 +193,11 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
   }
 
   async function readOnce (): Promise<void> {
+    const readAt = now()
     try {
       table = await withTimeout(READ_TIMEOUT_MS, readKeys())
       failure = null
+      state.readAt = readAt
       state.isReady = true
       state.isCurrent = true
       onReady(undefined)

@@ -5,6 +5,7 @@ import { createReadActiveRules, type KeyedRules } from '../rules/active-rules.ts
 import { type ActiveQuota, readQuotas } from '../quotas/project-quota.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 import { listenPostgres } from '../postgres/listen-postgres.ts'
+import { reportEnforced } from './enforced-versions.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
 
 /** A project, as far as its keys lead to it. */
@@ -77,6 +78,7 @@ export function openKeys (options: OpenKeysOptions): { keys: KeyDirectory, close
   const timer = setInterval(refresh, REFRESH_MS).unref()
   metrics.countersFrom('key_lookups_total', 'Lookups of API keys: hits in memory, and misses, which read Postgres again.', ['outcome'],
     () => [[{ outcome: 'hit' }, keys.state.hits], [{ outcome: 'miss' }, keys.state.misses]])
+  if (withSchemas) reportEnforced(metrics, keys, options.now)
   return {
     keys,
     async close () {

@@ -107,7 +107,9 @@ export function buildStatus (before: Reading, now: Reading): Status {
     ...tiers.filter(({ status }) => status === 'down').map(({ tier, url }) => `${tier}: no answer from ${url}`),
     ...Object.entries(now.stores).filter(([, store]) => store === null).map(([name]) => `${name}: no answer`)
   ]
-  const stuck = [...unavailable, ...tiers.flatMap(({ tier, stuck }) => stuck.map((part) => `${tier}: ${part}`))]
+  const stuck = [
+    ...unavailable, ...tiers.flatMap(({ tier, stuck }) => stuck.map((part) => `${tier}: ${part}`)), ...findDifferences(before, now)
+  ]
   const versions = new Set((['ingest', 'pipeline', 'api'] as const)
     .flatMap((tier) => [...by(tier, `millrace_${tier}_build_info`, 'version').keys()]))
   const pipeline = 'millrace_pipeline'
@@ -195,6 +197,23 @@ function findBackupError (processes: readonly TierReading[]): string | null {
   const errors = processes.flatMap(({ health }) => health?.parts ?? [])
     .filter(({ name }) => name === 'backup').map(({ lastError }) => lastError)
   return errors.find((error) => typeof error === 'string') ?? null
+}
+
+/** Processes follow a change within a second of each other: those that differ in both readings do not. */
+function findDifferences (before: Reading, now: Reading): string[] {
+  return (['schemas', 'rules'] as const).filter((kind) => [before, now].every((reading) => {
+    const figures = knowing(reading, kind).map(({ metrics }) => metrics.sum(`millrace_ingest_${kind}_fingerprint`))
+    return new Set(figures.filter((figure) => !Number.isNaN(figure))).size > 1
+  })).map((kind) => {
+    const processes = knowing(now, kind).map(({ url, metrics }) =>
+      `${url} has ${metrics.sum(`millrace_ingest_${kind}_enforced`)}, read ${Math.round(metrics.sum('millrace_ingest_keys_age_seconds'))} s ago`)
+    return `ingest: processes enforce different ${kind} (${processes.join('; ')})`
+  })
+}
+
+/** Ingest processes that say what they enforce; those of earlier versions do not. */
+function knowing ({ tiers }: Reading, kind: 'schemas' | 'rules'): TierReading[] {
+  return tiers.filter(({ tier, metrics }) => tier === 'ingest' && metrics.names().has(`millrace_ingest_${kind}_fingerprint`))
 }
 
 /** Several processes of a tier see the same streams: the oldest work counts. */

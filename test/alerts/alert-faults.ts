@@ -16,7 +16,7 @@ export interface Broken {
   send: (event: string, options?: { times?: number, bytes?: number, distinctId?: string | null }) => Promise<void>
   /** Sends a signal to a part of the stack and to its children. */
   signal: (part: string, signal: NodeJS.Signals) => Promise<void>
-  /** Changes figures of a scrape of the pipeline, which Prometheus reads as another target. */
+  /** Changes figures of a scrape of a tier, which Prometheus reads as another target. */
   pretend: (figures: Readonly<Record<string, number>>) => void
 }
 
@@ -205,6 +205,13 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
         millrace_pipeline_backup_interval_seconds: 86_400
       })
     },
+    end: async ({ pretend }) => { pretend({}) }
+  },
+  {
+    name: 'a second ingest process, a real scrape with another figure, enforces other rules',
+    alerts: ['MillraceIngestDiffers'],
+    timeoutMs: 60_000,
+    begin: async ({ pretend }) => { pretend({ millrace_ingest_rules_fingerprint: 281_474_976_710_655 }) },
     end: async ({ pretend }) => { pretend({}) }
   }
 ]

@@ -23,7 +23,7 @@ const stack = await startStack({ env: SMALL })
 const { apiUrl, pipelineUrl } = await readAddresses(stack.dataDir)
 let pretended: Readonly<Record<string, number>> = {}
 const pretender = http.createServer((_request, response) => {
-  void answerPretended(pipelineUrl, pretended).then((text) => response.end(text), () => response.destroy())
+  void answerPretended({ ingest: stack.url, pipeline: pipelineUrl }, pretended).then((text) => response.end(text), () => response.destroy())
 })
 await new Promise<void>((resolve) => { pretender.listen(0, '127.0.0.1', resolve) })
 const prometheus = await startPrometheus(folder, path.join(DEPLOY, 'alerts', 'prometheus.yaml'), {
@@ -118,8 +118,12 @@ async function raise (prometheus: Prometheus, fault: typeof ALERT_FAULTS[number]
 }
 
 /** A scrape of a real process, with other figures for some metrics; nothing while there are none. */
-async function answerPretended (url: string, figures: Readonly<Record<string, number>>): Promise<string> {
-  if (Object.keys(figures).length === 0) return ''
+async function answerPretended (
+  urls: Record<'ingest' | 'pipeline', string>, figures: Readonly<Record<string, number>>
+): Promise<string> {
+  const [first] = Object.keys(figures)
+  if (first === undefined) return ''
+  const url = first.startsWith('millrace_ingest_') ? urls.ingest : urls.pipeline
   const text = await (await fetch(`${url}/metrics`)).text()
   const lines = text.split('\n').map((line) => {
     const [name = ''] = /^\w+/.exec(line) ?? []
