@@ -4,7 +4,7 @@ import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { type IntervalLoop, runAtIntervals } from '../platform/intervals.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { NatsConnection } from '../platform/nats/connect-nats.ts'
-import { type DroppedEvent, toWarningRow, WARNINGS_TABLE, type WarningsMessage, type WarningTotal } from '../schema/ingestion-warnings.ts'
+import { type DroppedEvent, sourceOf, toWarningRow, WARNINGS_TABLE, type WarningsMessage, type WarningTotal } from '../schema/ingestion-warnings.ts'
 import { toTraceRow, TRACES_TABLE } from '../schema/event-traces.ts'
 import { WARNINGS_CONSUMER, WARNINGS_STREAM } from '../schema/streams.ts'
 
@@ -117,8 +117,8 @@ function reasonOf ({ reason, rule }: DroppedEvent): string {
 
 /** One row for each total, the highest, with the samples of all. */
 function mergeTotals (totals: readonly SourceTotal[]): Record<string, unknown>[] {
-  const groups = Map.groupBy(totals, ({ source, total: { projectId, minute, reason, rule } }) =>
-    `${source} ${projectId} ${minute} ${reason} ${rule ?? ''}`)
+  const groups = Map.groupBy(totals, ({ source, total }) =>
+    `${sourceOf(source, total)} ${total.projectId} ${total.minute} ${total.reason}`)
   return [...groups.values()].map((alike) => {
     const [{ source, total }] = alike as [SourceTotal]
     return toWarningRow(source, {

@@ -7,7 +7,7 @@
  */
 
 /** What happened to the event, by reason. */
-export type WarningEffect = 'dropped' | 'replaced' | 'cut' | 'refused' | 'kept'
+export type WarningEffect = 'dropped' | 'replaced' | 'cut' | 'refused' | 'kept' | 'quarantined'
 
 /**
  * Every reason, with its effect:
@@ -16,6 +16,7 @@ export type WarningEffect = 'dropped' | 'replaced' | 'cut' | 'refused' | 'kept'
  * - `replaced`: stored, with another value in the place of one that makes no sense, or that a rule keeps out.
  * - `cut`: stored, with a value cut to its limit, or a part left out.
  * - `kept`: stored as sent, although its project has said that it should be otherwise.
+ * - `quarantined`: a dead letter because its project has said so; stored when it is replayed.
  * - `refused`: the whole request (`rate_limited`, `quota_exceeded`, `wrong_key`), or a change of a person or group.
  */
 export const INGESTION_WARNINGS = {
@@ -55,7 +56,8 @@ export const INGESTION_WARNINGS = {
   already_identified: 'refused',
   properties_too_large: 'refused',
   too_many_group_types: 'refused',
-  schema_not_met: 'kept'
+  schema_not_met: 'kept',
+  schema_quarantined: 'quarantined'
 } as const satisfies Record<string, WarningEffect>
 
 export type WarningReason = keyof typeof INGESTION_WARNINGS
@@ -92,6 +94,8 @@ export interface WarningTotal {
   reason: WarningReason
   /** Id of the rule, of what rules did: each has a total of its own. */
   rule?: number
+  /** Id of the schema, of events that do not meet it: each has a total of its own. */
+  schema?: number
   /** Begin of the minute in which ingest received the event, epoch milliseconds. */
   minute: number
   /** Events; of `rate_limited`, `quota_exceeded` and `wrong_key` requests. Never less than in an earlier message. */
@@ -126,10 +130,11 @@ export interface WarningsMessage {
 export const WARNINGS_TABLE = 'ingestion_warnings_by_source'
 
 /**
- * What stands in `source` between the process and the id of a rule. So the totals of rules are counted as those of any
- * other source are, and none is lost in another.
+ * What stands in `source` between the process and the id of a rule or schema. So their totals are counted as those of
+ * any other source are, and none is lost in another.
  */
 export const RULE_SEPARATOR = '/rule/'
+export const SCHEMA_SEPARATOR = '/schema/'
 
 /** A row of `WARNINGS_TABLE` as JSONEachRow takes it. */
 export function toWarningRow (source: string, total: WarningTotal): Record<string, unknown> {
@@ -137,7 +142,7 @@ export function toWarningRow (source: string, total: WarningTotal): Record<strin
     project_id: total.projectId,
     minute: Math.floor(total.minute / 1000),
     reason: total.reason,
-    source: total.rule === undefined ? source : `${source}${RULE_SEPARATOR}${total.rule}`,
+    source: sourceOf(source, total),
     effect: INGESTION_WARNINGS[total.reason],
     count: total.count,
     samples: total.samples.map((sample) => ({
@@ -150,6 +155,12 @@ export function toWarningRow (source: string, total: WarningTotal): Record<strin
       value: sample.value
     }))
   }
+}
+
+/** Who counted a total, and what for. */
+export function sourceOf (source: string, { rule, schema }: Pick<WarningTotal, 'rule' | 'schema'>): string {
+  if (rule !== undefined) return `${source}${RULE_SEPARATOR}${rule}`
+  return schema === undefined ? source : `${source}${SCHEMA_SEPARATOR}${schema}`
 }
 
 const MINUTE_MS = 60_000

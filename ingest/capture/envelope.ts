@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import { HttpError } from '../../platform/errors.ts'
+import type { ActiveSchema } from '../../platform/event-schemas/active-schemas.ts'
 import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
 import type { ActiveRule } from '../../platform/rules/apply-rules.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
@@ -46,6 +47,8 @@ export interface RequestContext {
   quarantined?: number
   /** Of the last event that was rejected. */
   schemaFailure?: SchemaFailure | null
+  /** The schema that it does not meet. */
+  failedSchema?: ActiveSchema | null
   /** Of the last event that was dropped by a rule. */
   rule?: ActiveRule | null
   /** A rule has dropped or changed the event that is being taken. */

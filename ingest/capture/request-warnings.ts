@@ -2,12 +2,14 @@ import { HttpError } from '../../platform/errors.ts'
 import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { describeSchemaFailure } from '../../platform/event-schemas/describe-failure.ts'
 import { toDistinctId } from '../../platform/identity.ts'
+import type { ActiveSchema } from '../../platform/event-schemas/active-schemas.ts'
+import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
 import type { ActiveRule } from '../../platform/rules/apply-rules.ts'
 import { cutText, toStorableText } from '../../platform/storable-text.ts'
 import { hashDistinctId } from '../../schema/event-traces.ts'
 import {
   type DroppedEvent, MAX_DROPS_PER_MINUTE, MAX_SAMPLE_TEXT, MAX_SAMPLES, NO_PROJECT, type WarningReason,
-  type WarningSample
+  type WarningSample, type WarningTotal
 } from '../../schema/ingestion-warnings.ts'
 import { formatUuid, parseUuid } from '../normalise/uuid.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
@@ -20,35 +22,63 @@ export interface RequestWarnings {
   counts: Partial<Record<WarningReason, number>>
   /** The first few cases of each reason. */
   samples: { reason: WarningReason, sample: WarningSample }[]
-  /** What rules did with the events. */
-  rules?: RuleCount[]
+  /** What rules did with the events, and which schemas they do not meet. */
+  definitions?: DefinitionCount[]
   /** The first dropped events that have an uuid. */
   drops?: Omit<DroppedEvent, 'projectId'>[]
 }
 
-/** How many events of a request a rule dropped or changed. */
-export interface RuleCount {
-  rule: number
-  reason: 'rule_dropped' | 'rule_sampled' | 'rule_changed'
+/** Which rule, or which schema. */
+type DefinitionId = Pick<WarningTotal, 'rule' | 'schema'>
+
+type RuleReason = 'rule_dropped' | 'rule_sampled' | 'rule_changed'
+type SchemaReason = 'schema_not_met' | 'schema_quarantined' | 'schema_rejected'
+
+/** How many events of a request a rule dropped or changed, or do not meet a schema. */
+export interface DefinitionCount {
+  of: DefinitionId
+  reason: RuleReason | SchemaReason
   count: number
-  /** Of dropped events, without whom they are about: a rule may be there to keep just that out. */
   samples: WarningSample[]
 }
 
 /**
- * Counts an event that a rule dropped or changed.
+ * Counts an event that a rule dropped or changed. Samples do not say whom they are about: a rule may be there to keep
+ * just that out.
  *
  * @param sent  A dropped event as it was sent.
  */
 export function noteRule (
-  context: RequestContext, reason: RuleCount['reason'], { id, name }: Pick<ActiveRule, 'id' | 'name'>, sent?: unknown
+  context: RequestContext, reason: RuleReason, { id, name }: Pick<ActiveRule, 'id' | 'name'>, sent?: unknown
 ): void {
-  const counts = (context.warnings ??= { counts: {}, samples: [] }).rules ??= []
-  let entry = counts.find((each) => each.rule === id && each.reason === reason)
-  if (entry === undefined) counts.push(entry = { rule: id, reason, count: 0, samples: [] })
-  entry.count++
+  const entry = countOne(context, reason, { rule: id })
   if (sent === undefined || entry.samples.length === MAX_SAMPLES) return
   entry.samples.push({ ...describeEvent(sent, name, context.receivedAt), distinctId: '' })
+}
+
+/** Counts an event that does not meet its schema. */
+export function noteSchema (
+  context: RequestContext, reason: SchemaReason, { id }: Pick<ActiveSchema, 'id'>,
+  { sent, failure }: { sent: unknown, failure: SchemaFailure }
+): void {
+  const entry = countOne(context, reason, { schema: id })
+  if (entry.samples.length === MAX_SAMPLES) return
+  entry.samples.push(describeEvent(sent, describeSchemaFailure(failure), context.receivedAt))
+}
+
+/** One more of a reason and a rule or schema. A reason is one of either, so the ids are told apart. */
+function countOne (
+  context: RequestContext, reason: DefinitionCount['reason'], of: DefinitionId
+): DefinitionCount {
+  const counts = (context.warnings ??= { counts: {}, samples: [] }).definitions ??= []
+  let entry = counts.find((each) => each.reason === reason && idOf(each.of) === idOf(of))
+  if (entry === undefined) counts.push(entry = { of, reason, count: 0, samples: [] })
+  entry.count++
+  return entry
+}
+
+function idOf ({ rule, schema }: DefinitionId): number | undefined {
+  return rule ?? schema
 }
 
 /**
@@ -71,8 +101,11 @@ export function noteWarning (
 /** Counts a dropped event, and names it if it has an uuid. */
 export function noteDropped (context: RequestContext, reason: DropReason, sent: unknown): void {
   const rule = reason === 'rule_dropped' || reason === 'rule_sampled' ? context.rule : null
-  if (rule == null) noteReason(context, reason, sent)
-  else noteRule(context, reason as RuleCount['reason'], rule, sent)
+  const { failedSchema, schemaFailure: failure } = context
+  if (rule != null) noteRule(context, reason as RuleReason, rule, sent)
+  else if (reason === 'schema_rejected' && failedSchema != null && failure != null) {
+    noteSchema(context, reason, failedSchema, { sent, failure })
+  } else noteReason(context, reason, sent)
   const { uuid } = fieldsOf(sent)
   const words = typeof uuid === 'string' ? parseUuid(uuid) : null
   if (words === null) return
@@ -102,8 +135,8 @@ function noteReason (context: RequestContext, reason: DropReason, sent: unknown)
       case 'not_storable':
       case 'rule_dropped':
       case 'rule_sampled':
+      case 'schema_rejected':
       case 'quota_sampled': return undefined
-      case 'schema_rejected': return context.schemaFailure == null ? undefined : describeSchemaFailure(context.schemaFailure)
     }
   })
 }

@@ -84,7 +84,7 @@ t.test('what a check of the table predicts is what rules and schemas do, on ever
         counts[predicted === null ? 'untouched' : 'changed']++
         // Rules come first, so schemas are held against what is left.
         const { check } = schemas[counts.events % schemas.length]!
-        const failure = checkSchema({ event: name, version: 1, mode: 'observe', text: '', check }, enforced)
+        const failure = checkSchema({ id: 1, event: name, version: 1, mode: 'observe', text: '', check }, enforced)
         const again = check(JSON.parse(enforced.row.properties) as Record<string, unknown>, 'stored')
         if (failure !== null) counts.failed++
         if (failure?.path !== again?.path || failure?.keyword !== again?.keyword) throw new Error(`${body}: ${JSON.stringify([failure, again])}`)

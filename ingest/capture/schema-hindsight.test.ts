@@ -113,7 +113,7 @@ function enforce (events: readonly NormalisedEvent[], { check, failuresOf }: Com
   const kinds = new Map<string, number>()
   let failed = 0
   for (const normalised of events) {
-    const failure = checkSchema({ event: 'e', version: 1, mode: 'observe', text: '', check }, normalised)
+    const failure = checkSchema({ id: 1, event: 'e', version: 1, mode: 'observe', text: '', check }, normalised)
     if (failure !== null) failed++
     const failures = failure === null ? [] : failuresOf(normalised.properties, 'sent')
     for (const kind of new Set(failures.map(({ path, keyword }) => `${generalise(path)} ${keyword}`))) {

@@ -5,7 +5,7 @@ import type { DeadLetter } from '../../platform/dead-letters/publish-dead-letter
 import { listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { DEAD_LETTER_STREAM, WARNINGS_STREAM } from '../../schema/streams.ts'
-import type { WarningsMessage } from '../../schema/ingestion-warnings.ts'
+import { toWarningRow, type WarningsMessage, type WarningTotal } from '../../schema/ingestion-warnings.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import {
@@ -82,6 +82,43 @@ function content (stored: StoredEvent): unknown {
   const { event, uuid, properties, property_types: types, timestamp, distinct_id: id, schema_version: version } = stored
   return { event, uuid, properties, types, timestamp, id, version }
 }
+
+t.test('what does not meet a schema is counted by schema, whatever becomes of it, before the answer', async (t) => {
+  const modes = { observe: 'schema_not_met', quarantine: 'schema_quarantined', reject: 'schema_rejected' }
+  for (const mode of Object.keys(modes)) {
+    await activate(`counted ${mode}`, 'observe')
+    await waitUntilEnforced(`counted ${mode}`, 1)
+    await activate(`counted ${mode}`, mode)
+  }
+  await activate('last', 'observe')
+  await waitUntilEnforced('last', 1)
+  const ids = new Map((await sql<{ id: number, event: string }[]>`SELECT id, event FROM event_schemas`).map(({ id, event }) => [event, id]))
+  const padding = 'x'.repeat(200_000)
+
+  const sendFailing = async (extra: object): Promise<void> =>
+    await send(Object.keys(modes).flatMap((mode) => [event(`counted ${mode}`, { plan: 'pro' }), event(`counted ${mode}`, { plan: 'gold', ...extra })]))
+  const totals = async (): Promise<{ source: string, total: WarningTotal }[]> =>
+    (await takeMessages(connection, WARNINGS_STREAM)).map((message) => message.json<WarningsMessage>())
+      .flatMap((message) => message.totals.map((total) => ({ source: String(toWarningRow(message.source, total).source), total })))
+  const sumOf = (rows: readonly { total: WarningTotal }[]): number =>
+    [...Map.groupBy(rows, ({ total }) => total.minute).values()].reduce((sum, each) => sum + Math.max(...each.map(({ total }) => total.count)), 0)
+
+  // Totals of the minute go on from what was sent until now.
+  await sendFailing({})
+  const before = await totals()
+  // A small body, and one that a thread takes.
+  for (const extra of [{}, { padding }]) await sendFailing(extra)
+  const after = [...before, ...await totals()]
+
+  for (const [mode, reason] of Object.entries(modes)) {
+    const isMeant = ({ source, total }: { source: string, total: WarningTotal }): boolean =>
+      total.reason === reason && source.endsWith(`/schema/${ids.get(`counted ${mode}`)}`)
+    t.equal(sumOf(after.filter(isMeant)) - sumOf(before.filter(isMeant)), 2, reason)
+    t.match(after.filter(isMeant).flatMap(({ total }) => total.samples).at(-1), { event: `counted ${mode}`, distinctId: 'd', value: /plan/ })
+  }
+  await discardPublished(connection)
+  await discardLetters()
+})
 
 t.test('observe: all are stored, those that do not meet the schema are marked and counted', async (t) => {
   await activate('observed', 'observe')

@@ -40,7 +40,7 @@ t.test('what a check of the table predicts is what ingest does, on every event',
   const several = fc.array(sent, { minLength: EVENTS_PER_SCHEMA, maxLength: EVENTS_PER_SCHEMA })
   fc.assert(fc.property(randomSchema, several, (schema, bodies) => {
     const compiled = compileSchema(schema)
-    const active: ActiveSchema = { event: 'e', version: 3, mode: 'observe', text: '', check: compiled.check }
+    const active: ActiveSchema = { id: 1, event: 'e', version: 3, mode: 'observe', text: '', check: compiled.check }
     for (const body of bodies) {
       const event = parseJson(`{"event":"e","distinct_id":"d","timestamp":"soon","properties":${body}}`, true) as SentEvent
       const normalised = normalise(event, context)

@@ -1,7 +1,6 @@
 import type { ErrorObject } from 'ajv'
 import validate from '../../schema/validate-event.generated.js'
 import type { ActiveSchema } from '../../platform/event-schemas/active-schemas.ts'
-import { describeSchemaFailure } from '../../platform/event-schemas/describe-failure.ts'
 import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import { derivePersonsUpdates, type IsAnnounced } from '../normalise/persons-updates.ts'
@@ -10,7 +9,7 @@ import { type EncodedUpdate, encodeUpdate } from '../publish/persons-partitions.
 import { checkSchema } from './check-schema.ts'
 import type { DropReason } from './ingest-counts.ts'
 import type { RequestContext } from './envelope.ts'
-import { noteWarning } from './request-warnings.ts'
+import { noteSchema } from './request-warnings.ts'
 
 /** Where rows and persons updates go: the open messages of their partitions. */
 export interface EventSink {
@@ -61,6 +60,7 @@ export function createTakeEvent (normaliseEvent: NormaliseEvent, onUnexpected: (
       const mode = failure === null ? null : (schema as ActiveSchema).mode
       if (mode === 'reject') {
         context.schemaFailure = failure
+        context.failedSchema = schema as ActiveSchema
         return 'schema_rejected'
       }
       // All that can fail comes before the first of it is handed over.
@@ -68,8 +68,9 @@ export function createTakeEvent (normaliseEvent: NormaliseEvent, onUnexpected: (
       if (mode === 'quarantine') {
         sink.quarantine(row, failure as SchemaFailure, context)
         context.quarantined = (context.quarantined ?? 0) + 1
+        noteSchema(context, 'schema_quarantined', schema as ActiveSchema, { sent: value, failure: failure as SchemaFailure })
       } else {
-        if (mode === 'observe') noteWarning(context, 'schema_not_met', value, () => describeSchemaFailure(failure as SchemaFailure))
+        if (mode === 'observe') noteSchema(context, 'schema_not_met', schema as ActiveSchema, { sent: value, failure: failure as SchemaFailure })
         sink.appendRow(row, context)
       }
       for (const update of updates) sink.appendUpdate(update)

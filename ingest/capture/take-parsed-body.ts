@@ -97,7 +97,7 @@ export function takeBody (
     const { sentAt, historical, isAttemptTime } = envelope
     const context: RequestContext = {
       project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime, quarantined: 0,
-      schemaFailure: null, sampleRate
+      schemaFailure: null, failedSchema: null, sampleRate
     }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, quarantined: 0, warnings: null }
     const watched = arrivals?.watch(rows, context, envelope.apiKey) ?? null

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { createLogger } from '../../platform/logger.ts'
-import type { WarningsMessage } from '../../schema/ingestion-warnings.ts'
+import { toWarningRow, type WarningsMessage } from '../../schema/ingestion-warnings.ts'
 import type { RequestWarnings } from '../capture/request-warnings.ts'
 import { WarningTotals } from './warning-totals.ts'
 
@@ -38,6 +38,28 @@ t.test('a request waits until its warnings are published, and shares the message
   t.match(publisher.published, [{
     source: 'p1', totals: [{ projectId: 1, reason: 'missing_event_name', minute: MINUTE, count: 5 }, { projectId: 2, count: 1 }]
   }])
+})
+
+t.test('each rule and each schema has a total of its own; nobody waits for what rules changed', async (t) => {
+  const { publisher, totals } = createPublisher()
+  const definitions = [
+    { of: { schema: 7 }, reason: 'schema_not_met', count: 2, samples: [SAMPLE] }, { of: { schema: 8 }, reason: 'schema_not_met', count: 1, samples: [] },
+    { of: { rule: 7 }, reason: 'rule_dropped', count: 4, samples: [] }, { of: { schema: 7 }, reason: 'schema_quarantined', count: 1, samples: [] }
+  ] as const
+
+  await totals.add(1, { counts: {}, samples: [], definitions: [{ of: { rule: 7 }, reason: 'rule_changed', count: 1, samples: [] }] })
+  t.same(publisher.published, [])
+  for (let times = 0; times < 2; times++) await totals.add(1, { counts: {}, samples: [], definitions: definitions.map((each) => ({ ...each, samples: [...each.samples] })) })
+  await totals.close()
+
+  const highest = new Map(publisher.published.flatMap((message) => message.totals.map((total) => {
+    const { source, reason } = toWarningRow(message.source, total)
+    return [`${String(source)} ${String(reason)}`, total.count]
+  })))
+  t.same([...highest].sort(), [
+    ['p1/rule/7 rule_changed', 1], ['p1/rule/7 rule_dropped', 8], ['p1/schema/7 schema_not_met', 4], ['p1/schema/7 schema_quarantined', 2],
+    ['p1/schema/8 schema_not_met', 2]
+  ])
 })
 
 t.test('each message has the total of the minute so far, and samples once', async (t) => {

@@ -1,6 +1,6 @@
 import type { Logger } from '../../platform/logger.ts'
 import {
-  type DroppedEvent, MAX_DROPS_PER_MINUTE, MAX_SAMPLES, minuteOf, type WarningReason, type WarningSample,
+  type DroppedEvent, MAX_DROPS_PER_MINUTE, MAX_SAMPLES, minuteOf, sourceOf, type WarningReason, type WarningSample,
   type WarningsMessage, type WarningTotal
 } from '../../schema/ingestion-warnings.ts'
 import { WARNINGS_SUBJECT } from '../../schema/streams.ts'
@@ -67,16 +67,16 @@ export class WarningTotals {
   }
 
   /** Counts the warnings of a request; resolves when those about lost data are durable. */
-  add (projectId: number, { counts, samples, rules = [], drops = [] }: RequestWarnings): Promise<void> {
-    let isDurable = rules.length > 0
+  add (projectId: number, { counts, samples, definitions = [], drops = [] }: RequestWarnings): Promise<void> {
+    let isDurable = definitions.length > 0
     for (const reason in counts) {
       isDurable = false
       const entry = this.#count(projectId, reason as WarningReason, counts[reason as WarningReason] as number)
       for (const each of samples) if (each.reason === reason) keepSample(entry, each.sample)
     }
-    for (const { rule, reason, count, samples } of rules) {
+    for (const { of, reason, count, samples } of definitions) {
       if (reason !== 'rule_changed') isDurable = false
-      const entry = this.#count(projectId, reason, count, rule)
+      const entry = this.#count(projectId, reason, count, of)
       for (const sample of samples) keepSample(entry, sample)
     }
     // Nothing is missing in the table because of a rule that changes events, so nobody waits for its count.
@@ -106,7 +106,9 @@ export class WarningTotals {
     if (this.#timer !== null) clearTimeout(this.#timer)
   }
 
-  #count (projectId: number, reason: WarningReason, events: number, rule?: number): Entry {
+  #count (
+    projectId: number, reason: WarningReason, events: number, of: Pick<WarningTotal, 'rule' | 'schema'> = {}
+  ): Entry {
     // A clock that was set back must not open a minute again: its totals would begin at 0 once more.
     const minute = minuteOf(this.#options.now())
     if (minute > this.#minute) {
@@ -114,11 +116,10 @@ export class WarningTotals {
       this.#current = new Map()
       this.#dropsOfMinute = 0
     }
-    const key = rule === undefined ? `${projectId}:${reason}` : `${projectId}:${reason}:${rule}`
+    const key = sourceOf(`${projectId}:${reason}`, of)
     let entry = this.#current.get(key)
     if (entry === undefined) {
-      const kind = { projectId, reason, ...rule !== undefined && { rule } }
-      const total = { ...kind, minute: this.#minute, count: 0, samples: [] }
+      const total = { projectId, reason, ...of, minute: this.#minute, count: 0, samples: [] }
       entry = { total, published: 0 }
       this.#current.set(key, entry)
     }

@@ -17,6 +17,7 @@ export type SchemaMode = (typeof SCHEMA_MODES)[number]
 
 /** A schema that is enforced. Crosses threads without `check`. */
 export interface ActiveSchema {
+  id: number
   event: string
   version: number
   mode: SchemaMode
@@ -32,7 +33,7 @@ export type ProjectSchemas = ReadonlyMap<string, ActiveSchema>
 export type SchemaDefinition = Omit<ActiveSchema, 'check'>
 
 export function definitionsOf (schemas: ProjectSchemas): SchemaDefinition[] {
-  return [...schemas.values()].map(({ event, version, mode, text }) => ({ event, version, mode, text }))
+  return [...schemas.values()].map(({ id, event, version, mode, text }) => ({ id, event, version, mode, text }))
 }
 
 /** @throws {SchemaError} */
@@ -43,6 +44,7 @@ export function compileDefinitions (definitions: readonly SchemaDefinition[]): P
 }
 
 interface ActiveRow extends ActiveVersion {
+  schema_id: number
   mode: SchemaMode
 }
 
@@ -51,14 +53,14 @@ export function createReadActiveSchemas (sql: Sql, logger: Logger): () => Promis
   return createReadActive<ActiveRow, CompiledSchema['check'], ProjectSchemas>({
     what: 'an event schema',
     read: (known) => sql<ActiveRow[]>`
-      SELECT s.project_id, s.event AS name, s.mode, v.version, v.id::text AS id,
+      SELECT s.project_id, s.id AS schema_id, s.event AS name, s.mode, v.version, v.id::text AS id,
         CASE WHEN v.id = ANY (${known}::bigint[]) THEN NULL ELSE v.schema::text END AS text
       FROM event_schemas AS s
       JOIN event_schema_versions AS v ON v.schema_id = s.id AND v.version = s.active_version
       ORDER BY s.project_id, s.event`,
     compile: (text) => compileSchema(JSON.parse(text)).check,
-    toDefinitions: (versions) => new Map(versions.map(({ name: event, version, mode, text, compiled: check }) =>
-      [event, { event, version, mode, text, check }])),
+    toDefinitions: (versions) => new Map(versions.map(({ schema_id: id, name: event, version, mode, text, compiled: check }) =>
+      [event, { id, event, version, mode, text, check }])),
     isSame: (schemas, before) => schemas.size === before.size && [...schemas].every(([event, { check, mode }]) => {
       const old = before.get(event)
       return old?.check === check && old.mode === mode

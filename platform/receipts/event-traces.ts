@@ -1,5 +1,5 @@
 /** What is remembered of events that were sent again, dropped, or deleted. */
-import { RULE_SEPARATOR, WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
+import { WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
 import { hashDistinctId, TRACES_TABLE, type TraceKind } from '../../schema/event-traces.ts'
 import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
 import type { EventQuery } from './stored-events.ts'
@@ -93,7 +93,7 @@ export async function readDroppedSample (
 ): Promise<DroppedEvent | null> {
   const [row] = await queryRows<Omit<DroppedEvent, 'uuid'>>(clickhouse, `
     SELECT if(reason IN ('rule_dropped', 'rule_sampled'), concat(reason, ': ', sample.value), reason) AS reason,
-      splitByString('${RULE_SEPARATOR}', source)[1] AS receivedBy, ${iso('sample.received_at')} AS receivedAt
+      splitByChar('/', source)[1] AS receivedBy, ${iso('sample.received_at')} AS receivedAt
     FROM ${WARNINGS_TABLE} ARRAY JOIN samples AS sample
     WHERE project_id = {project: UInt32} AND effect = 'dropped' AND lower(sample.uuid) = {uuid: String}
     ORDER BY receivedAt DESC LIMIT 1 SETTINGS final = 0`, { uuid, project: projectId })

@@ -1,5 +1,6 @@
-import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
-import { RULE_SEPARATOR, WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
+import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { RULE_SEPARATOR } from '../../schema/ingestion-warnings.ts'
+import { countByDefinition, type CountedDefinition, type CountsQuery } from '../definition-counts.ts'
 
 /** What a rule did with the events of some days. */
 export interface RuleCounts {
@@ -11,23 +12,23 @@ export interface RuleCounts {
   changed: number
 }
 
-const DAY_MS = 86_400_000
+const REASONS = { rule_dropped: 'dropped', rule_sampled: 'sampled', rule_changed: 'changed' } as const
 
-/** Counts what the rules of a project did; those that did nothing are not in the list. Exact, some seconds behind. */
+/**
+ * Counts what the rules of a project did; those that did nothing are not in the list. Exact, some seconds behind.
+ *
+ * @param rules  Those that there are: counts of a deleted one are not those of a new one of its name.
+ */
 export async function readRuleCounts (
-  clickhouse: ClickHouse, { projectId, days, now }: { projectId: number, days: number, now: number }
+  clickhouse: ClickHouse, query: CountsQuery, rules: readonly CountedDefinition[]
 ): Promise<RuleCounts[]> {
-  return await queryRows<RuleCounts>(clickhouse, `
-    SELECT
-      toUInt32(splitByString('${RULE_SEPARATOR}', source)[2]) AS rule,
-      toUInt32(sumIf(total, reason = 'rule_dropped')) AS dropped,
-      toUInt32(sumIf(total, reason = 'rule_sampled')) AS sampled,
-      toUInt32(sumIf(total, reason = 'rule_changed')) AS changed
-    FROM (
-      SELECT reason, source, minute, max(count) AS total
-      FROM ${WARNINGS_TABLE}
-      WHERE project_id = {project: UInt32} AND minute >= toDateTime({from: UInt32}, 'UTC')
-        AND reason IN ('rule_dropped', 'rule_sampled', 'rule_changed') AND position(source, '${RULE_SEPARATOR}') > 0
-      GROUP BY reason, source, minute
-    ) GROUP BY rule ORDER BY rule`, { project: projectId, from: Math.floor((now - days * DAY_MS) / 1000) })
+  const rows = await countByDefinition(clickhouse, query, {
+    separator: RULE_SEPARATOR, reasons: Object.keys(REASONS) as (keyof typeof REASONS)[], definitions: rules
+  })
+  const counts = new Map<number, RuleCounts>()
+  for (const { id, reason, count } of rows) {
+    if (!counts.has(id)) counts.set(id, { rule: id, dropped: 0, sampled: 0, changed: 0 })
+    counts.get(id)![REASONS[reason]] = count
+  }
+  return [...counts.values()]
 }

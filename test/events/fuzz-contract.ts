@@ -50,8 +50,8 @@ export function compileFuzzProject (): Project {
     id: 1,
     anonymizeIps: false,
     rules: compileRules({ secret: new Uint8Array(32), rules }, 1),
-    schemas: new Map(SCHEMAS.map(({ event, mode, schema }) =>
-      [event, { event, mode, version: 1, text: JSON.stringify(schema), check: compileSchema(schema).check }]))
+    schemas: new Map(SCHEMAS.map(({ event, mode, schema }, id) =>
+      [event, { id, event, mode, version: 1, text: JSON.stringify(schema), check: compileSchema(schema).check }]))
   }
 }
 

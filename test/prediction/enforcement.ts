@@ -136,7 +136,7 @@ export function createEnforcement (
 
 function activate (schemas: readonly SchemaUnderTest[], mode: SchemaMode | null): ProjectSchemas {
   return new Map(schemas.map(({ event, text, compiled, mode: own }, index) =>
-    [event, { event, text, version: index + 1, mode: mode ?? own, check: compiled.check }]))
+    [event, { id: index + 1, event, text, version: index + 1, mode: mode ?? own, check: compiled.check }]))
 }
 
 /** Compiles rules as ingest does, in this order. */

@@ -56,7 +56,7 @@ function judge (
   { event: name, text, mode, compiled }: SchemaUnderTest, traffic: Parameters<typeof makeEvents>[0]
 ): Judged[] {
   const ingest = createIngest()
-  const schemas = new Map([[name, { event: name, text, mode, version: 1, check: compiled.check }]])
+  const schemas = new Map([[name, { id: 1, event: name, text, mode, version: 1, check: compiled.check }]])
   const judged: Judged[] = []
   for (const events of makeEvents(traffic)) {
     for (const event of events.filter((each) => each.name === name)) {

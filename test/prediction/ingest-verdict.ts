@@ -69,7 +69,7 @@ export function createIngest (): Ingest {
       quarantined,
       rejected: reason === 'schema_rejected' ? context.schemaFailure ?? null : null,
       droppedBy: reason === 'rule_dropped' || reason === 'rule_sampled' ? context.rule?.id ?? null : null,
-      changedBy: context.warnings?.rules?.map(({ rule }) => rule) ?? [],
+      changedBy: context.warnings?.definitions?.flatMap(({ of: { rule } }) => rule ?? []) ?? [],
       event: normalised
     }
   }
