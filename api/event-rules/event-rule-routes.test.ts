@@ -40,7 +40,26 @@ t.test('creates, retrieves, changes by versions, and deletes', async (t) => {
   t.match(await api.call('DELETE', path), { status: 204 })
   t.match(await api.call('GET', path), { status: 404 })
   t.match(await api.call('PATCH', path, { position: 1 }), { status: 404 })
-  t.match(await create(api, { name: 'no visits', actions: DROP, active_version: 4 }), { status: 201, body: { id: created.id, version: 4, active_version: 4 } })
+  t.match(await create(api, { name: 'no visits', actions: DROP, active_version: 4 }), { status: 201, body: { id: created.id, version: 4, first_version: 4, active_version: 4 } })
+  t.match(await api.call('GET', `${path}/versions/`), { body: { count: 1, results: [{ version: 4 }] } }, 'its history is its own')
+  t.match(await api.call('GET', `${path}/versions/?deleted=true`), { body: { count: 4, results: [{ version: 4 }, { version: 3 }, { version: 2 }, { version: 1 }] } })
+  t.match(await api.call('PATCH', path, { active_version: 3 }), { status: 400, body: { attr: 'active_version' } })
+})
+
+t.test('a change of an older version is refused, and nothing of it is written', async (t) => {
+  const api = await shared.inNewProject()
+  const { body: { id } } = await create(api, { name: 'no visits', condition: CONDITION, actions: DROP })
+  const path = `~/rules/${id}`
+  t.match(await api.call('PATCH', path, { actions: [{ type: 'truncate_ip' }], version: 1 }), { status: 200, body: { version: 2 } })
+
+  const refused = await api.call('PATCH', path, { condition: null, position: 3, version: 1 })
+  t.match(refused, { status: 409, body: { type: 'invalid_request', code: 'conflict', attr: 'version' } })
+  t.match(refused.body.detail, `The rule has version 2, stored by ${api.user.email}; your change is based on version 1`)
+  t.match(await api.call('GET', path), { body: { version: 2, condition: CONDITION, position: 10 } })
+
+  const same = { condition: CONDITION, actions: [{ type: 'truncate_ip' }], tests: [], position: 10, version: 1 }
+  t.match(await api.call('PATCH', path, same), { status: 200, body: { version: 2 } }, 'sent again after a lost answer')
+  t.match(await api.call('PATCH', path, { condition: null }), { status: 200, body: { version: 3 } }, 'without a version the last one wins')
 })
 
 t.test('lists in the order in which they run', async (t) => {
@@ -132,4 +151,8 @@ t.test('says what a rule would have done with stored events, and what rules did'
   t.same((await api.call('GET', '~/rules/counts')).body, { results: [{ rule: id, dropped: 7, sampled: 0, changed: 1 }] })
   t.match((await api.call('GET', '~/rules/counts?days=30')).body, { results: [{ sampled: 4 }] })
   t.match(await api.call('GET', '~/rules/counts?days=0'), { status: 400, body: { attr: 'days' } })
+  await api.call('DELETE', `~/rules/${id}`)
+  await create(api, { name: 'internal', actions: DROP })
+  await api.sql`UPDATE event_rules SET created_at = ${new Date(now + 60_000)} WHERE id = ${id}`
+  t.same((await api.call('GET', '~/rules/counts?days=30')).body, { results: [] }, 'a new one begins without the counts of the deleted one')
 })

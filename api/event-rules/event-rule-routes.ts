@@ -6,13 +6,15 @@ import { checkStoredEventsByRule } from '../../platform/rules/check-stored-event
 import { readRuleCounts } from '../../platform/rules/read-rule-counts.ts'
 import { answerInTime } from '../http/errors.ts'
 import { searchQueryProperties } from '../http/list-queries.ts'
-import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
+import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
+import { deleteDefinition } from '../change-definitions.ts'
 import {
-  type DefinitionQuery, deleteDefinition, findDefinition, listDefinitions, listVersions
+  countsQuerySchema, type DefinitionQuery, findDefinition, listCounted, listDefinitions, listVersions,
+  type VersionQuery, versionQueryProperties
 } from '../versioned-definitions.ts'
 import {
-  EVENT_RULES, eventRuleChangesSchema, type EventRuleFields, eventRuleSchema, type NewEventRule, newEventRuleSchema,
+  EVENT_RULES, type EventRule, eventRuleChangesSchema, type EventRuleChange, eventRuleSchema, type NewEventRule, newEventRuleSchema,
   ruleCheckBodySchema, type RuleCheckFields, ruleCountsSchema, rulePredictionSchema, ruleVersionSchema
 } from './event-rule.ts'
 import { compileDraftRule, createEventRule, updateEventRule } from './write-event-rule.ts'
@@ -35,11 +37,6 @@ const listQuery = {
     active: { type: 'boolean', description: 'true: only rules with an active version; false: only the others. Default: both.' }
   }
 }
-
-const countsQuery = {
-  type: 'object',
-  properties: { days: { type: 'integer', minimum: 1, maximum: 90, description: 'Days before now; default 7.' } }
-} as const
 
 /** Management of the rules of a project. Ingest follows a change within a second. */
 export async function eventRuleRoutes (
@@ -73,36 +70,39 @@ export async function eventRuleRoutes (
   app.get<{ Querystring: { days?: number } }>('/counts', {
     config: read,
     schema: {
-      tags, summary: 'Count what rules did', querystring: countsQuery, response: { 200: ruleCountsSchema },
+      tags, summary: 'Count what rules did', querystring: countsQuerySchema, response: { 200: ruleCountsSchema },
       description: 'Events that each rule dropped, sampled out or changed.'
     }
-  }, async (request) => ({
-    results: await answerInTime(readRuleCounts(deps.clickhouse, {
-      projectId: accessOf(request).projectId, days: request.query.days ?? 7, now: deps.now()
-    }))
-  }))
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const query = { projectId, days: request.query.days ?? 7, now: deps.now() }
+    const rules = await listCounted<EventRule>(sql, EVENT_RULES, projectId)
+    return { results: await answerInTime(readRuleCounts(deps.clickhouse, query, rules)) }
+  })
 
   app.get<RuleParams>('/:id', {
     config: read,
     schema: { tags, summary: 'Retrieve a rule', params: idParams, response: { 200: one } }
   }, async (request) => await findDefinition(sql, EVENT_RULES, keyOf(request)))
 
-  app.get<RuleParams & { Querystring: PageQuery }>('/:id/versions', {
+  app.get<RuleParams & { Querystring: VersionQuery }>('/:id/versions', {
     config: read,
     schema: {
       tags, summary: 'List the versions of a rule', description: 'Newest first.', params: idParams,
-      querystring: { type: 'object', properties: pageQueryProperties }, response: { 200: pageSchema(ruleVersionSchema) }
+      querystring: { type: 'object', properties: { ...pageQueryProperties, ...versionQueryProperties } },
+      response: { 200: pageSchema(ruleVersionSchema) }
     }
   }, async (request) => {
     const versions = await listVersions(sql, EVENT_RULES, { ...keyOf(request), ...request.query })
     return buildPage(request, deps.publicUrl, versions)
   })
 
-  app.patch<RuleParams & { Body: EventRuleFields }>('/:id', {
+  app.patch<RuleParams & { Body: EventRuleChange }>('/:id', {
     config: write,
     schema: {
       tags, summary: 'Update a rule', params: idParams, body: eventRuleChangesSchema, response: { 200: one },
-      description: 'Another condition, action or test makes a version; active_version says which one is enforced.'
+      description: 'Another condition, action or test makes a version; active_version says which one is enforced. With ' +
+        '`version`, 409 `conflict` when there is another one by now.'
     }
   }, async (request) =>
     await updateEventRule(sql, keyOf(request), { fields: request.body, userId: accessOf(request).userId }))
@@ -135,7 +135,7 @@ export async function eventRuleRoutes (
     config: write,
     schema: {
       tags, summary: 'Delete a rule', params: idParams,
-      description: 'It is no longer enforced. Another one of the same name counts its versions on.',
+      description: 'It is no longer enforced. Another one of the same name has a history of its own, whose numbers go on.',
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {

@@ -1,6 +1,6 @@
 import { RULE_LIMITS, type RuleDefinition } from '../../platform/rules/rule-definition.ts'
 import { type UserSummary, userSummarySchema } from '../keys/users.ts'
-import type { VersionedKind } from '../versioned-definitions.ts'
+import { baseVersionSchema, type VersionedKind } from '../versioned-definitions.ts'
 
 /** A rule as answers show it, with its newest version. */
 export interface EventRule extends RuleDefinition {
@@ -10,6 +10,7 @@ export interface EventRule extends RuleDefinition {
   description: string
   position: number
   version: number
+  first_version: number
   active_version: number | null
   created_by: UserSummary | null
   created_at: Date
@@ -21,19 +22,6 @@ export interface EventRuleVersion extends RuleDefinition {
   version: number
   created_by: UserSummary | null
   created_at: Date
-}
-
-/** At most 200 a project, listed in the order in which they run. */
-export const EVENT_RULES: VersionedKind<EventRule, EventRuleVersion> = {
-  table: 'event_rules',
-  versionsTable: 'event_rule_versions',
-  parentColumn: 'rule_id',
-  contentColumn: 'definition',
-  nameColumn: 'name',
-  orderBy: 'd.position, d.id',
-  definitionColumns: 'd.name, d.description, d.position',
-  contentColumns: `v.definition->'condition' AS condition, v.definition->'actions' AS actions,
-    COALESCE(v.definition->'tests', '[]'::json) AS tests`
 }
 
 const anyObject = { type: 'object', additionalProperties: true } as const
@@ -62,6 +50,21 @@ const writable = {
   }
 } as const
 
+/** At most 200 a project, listed in the order in which they run. */
+export const EVENT_RULES: VersionedKind<EventRule, EventRuleVersion> = {
+  noun: 'rule',
+  table: 'event_rules',
+  versionsTable: 'event_rule_versions',
+  parentColumn: 'rule_id',
+  contentColumn: 'definition',
+  nameColumn: 'name',
+  orderBy: 'd.position, d.id',
+  definitionColumns: 'd.name, d.description, d.position',
+  contentColumns: `v.definition->'condition' AS condition, v.definition->'actions' AS actions,
+    COALESCE(v.definition->'tests', '[]'::json) AS tests`,
+  writable: Object.keys(writable)
+}
+
 const name = {
   type: 'string', minLength: 1, maxLength: 100, description: 'Shown in receipts of events that it drops. Cannot be changed.'
 } as const
@@ -72,6 +75,9 @@ const readOnly = {
   id: { type: 'integer' },
   team_id: { type: 'integer', description: 'Id of the project.' },
   version: { type: 'integer', description: 'Newest version; every change of condition, actions or tests makes one.' },
+  first_version: {
+    type: 'integer', description: 'First version of this rule. Those before are of deleted rules of the same name.'
+  },
   created_by: userSummarySchema,
   created_at: dateTime,
   updated_at: dateTime
@@ -79,11 +85,14 @@ const readOnly = {
 
 export type EventRuleFields = Partial<Pick<EventRule, keyof typeof writable>>
 
+/** Fields to change, and the newest version when the change was begun. */
+export type EventRuleChange = EventRuleFields & { version?: number }
+
 export type NewEventRule = EventRuleFields & Pick<EventRule, 'name' | 'actions'>
 
 const order = [
-  'id', 'team_id', 'name', 'description', 'position', 'condition', 'actions', 'tests', 'version', 'active_version', 'created_by',
-  'created_at', 'updated_at'
+  'id', 'team_id', 'name', 'description', 'position', 'condition', 'actions', 'tests', 'version', 'first_version', 'active_version',
+  'created_by', 'created_at', 'updated_at'
 ] as const
 
 const properties: Record<string, object> = { name, ...writable, ...readOnly }
@@ -160,4 +169,6 @@ const body = {
 
 export const newEventRuleSchema = { ...body, properties: { ...body.properties, name }, required: ['name', 'actions'] }
 
-export const eventRuleChangesSchema = { ...body, properties: { ...body.properties, name: { readOnly: true } } }
+export const eventRuleChangesSchema = {
+  ...body, properties: { ...body.properties, name: { readOnly: true }, version: baseVersionSchema }
+}

@@ -3,10 +3,11 @@ import type { CompiledRule } from '../../platform/rules/compile-rule.ts'
 import { type RuleDefinition, RuleError } from '../../platform/rules/rule-definition.ts'
 import { checkRule } from '../../platform/rules/run-rule-tests.ts'
 import {
-  activateVersion, type DefinitionKey, findDefinition, insertVersion, invalidField, lockDefinition, lockProject,
-  readVersion, type StoredVersion
-} from '../versioned-definitions.ts'
-import { EVENT_RULES, type EventRule, type EventRuleFields, type NewEventRule } from './event-rule.ts'
+  activateVersion, insertVersion, invalidField, lockDefinition, lockProject, readVersion, refuseOutdated,
+  type StoredVersion
+} from '../change-definitions.ts'
+import { type DefinitionKey, findDefinition } from '../versioned-definitions.ts'
+import { EVENT_RULES, type EventRule, type EventRuleChange, type NewEventRule } from './event-rule.ts'
 
 /** Rules of a project: an ingest process holds those of all projects in memory. */
 const MAX_RULES = 200
@@ -15,7 +16,7 @@ const MAX_RULES = 200
 const POSITION_STEP = 10
 
 /**
- * Creates a rule with its first version. One of a name whose rule was deleted counts on from there.
+ * Creates a rule with its first version, whose number goes on from that of a deleted rule of the same name.
  *
  * @param userId  Null from the command line.
  * @throws {HttpError} 400 naming the invalid field in `attr`, levels joined by `__`.
@@ -38,9 +39,9 @@ export async function createEventRule (
       VALUES (${projectId}, ${name}, ${description}, ${at}, ${userId})
       ON CONFLICT (project_id, name) DO UPDATE SET description = EXCLUDED.description, position = EXCLUDED.position,
         created_by = EXCLUDED.created_by, deleted = false, version = event_rules.version + 1,
-        created_at = now(), updated_at = now()
+        first_version = event_rules.version + 1, created_at = now(), updated_at = now()
       WHERE event_rules.deleted
-      RETURNING id, version`
+      RETURNING id, version, first_version`
     if (stored === undefined) throw invalidField('name', 'There is already a rule of this name.', 'unique')
     await insertVersion(tx, EVENT_RULES, { ...stored, content: definition, userId })
     await activateVersion(tx, EVENT_RULES, stored, { active: fields.active_version, compile: compileDraftRule })
@@ -52,15 +53,16 @@ export async function createEventRule (
 /**
  * Changes the given fields; another condition, action or test makes a version, which is not active by that.
  *
- * @throws {HttpError} 404; 400 naming the invalid field in `attr`.
+ * @throws {HttpError} 404; 400 naming the invalid field in `attr`; 409 when there is a newer version than the change is based on.
  */
 export async function updateEventRule (
-  sql: Sql, key: DefinitionKey, { fields, userId }: { fields: EventRuleFields, userId: number | null }
+  sql: Sql, key: DefinitionKey, { fields, userId }: { fields: EventRuleChange, userId: number | null }
 ): Promise<EventRule> {
   const { description, position } = fields
-  const changes = ['condition', 'actions', 'tests'].some((name) => fields[name as keyof EventRuleFields] !== undefined)
+  const changes = ['condition', 'actions', 'tests'].some((name) => fields[name as keyof EventRuleChange] !== undefined)
   await sql.begin(async (tx) => {
     const stored = await lockDefinition(tx, EVENT_RULES, key)
+    await refuseOutdated(tx, EVENT_RULES, stored, fields)
     let { version } = stored
     if (changes) {
       const newest = await readVersion(tx, EVENT_RULES, stored) as RuleDefinition
@@ -74,7 +76,7 @@ export async function updateEventRule (
     await tx`UPDATE event_rules SET version = ${version}, description = COALESCE(${description ?? null}, description),
       position = COALESCE(${position ?? null}, position), updated_at = now() WHERE id = ${stored.id}`
     const chosen = { active: fields.active_version, compile: compileDraftRule }
-    await activateVersion(tx, EVENT_RULES, { id: stored.id, version }, chosen)
+    await activateVersion(tx, EVENT_RULES, { ...stored, version }, chosen)
   })
   return await findDefinition(sql, EVENT_RULES, key)
 }

@@ -1,9 +1,14 @@
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
+import { toWarningRow, WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createTestApi, type TestAnswer, type TestApi } from '../testing/create-test-api.ts'
 
 const SCHEMA = { type: 'object', required: ['plan'], properties: { plan: { type: 'string', enum: ['free', 'pro'] } } }
 
-const shared = await createTestApi(t)
+const now = Date.now()
+const clickhouse = await createTestClickHouse(t)
+const shared = await createTestApi(t, { clickhouse: clickhouse.client, now: () => now })
 
 async function create (api: TestApi, body: object): Promise<TestAnswer> {
   return await api.call('POST', '~/event_schemas/', body)
@@ -35,8 +40,94 @@ t.test('creates, retrieves, changes by versions, and deletes', async (t) => {
   t.match(await api.call('GET', path), { status: 404 })
   t.match(await api.call('PATCH', path, { mode: 'reject' }), { status: 404 })
   t.match(await create(api, { event: 'order paid', schema: SCHEMA, active_version: 3 }), {
-    status: 201, body: { id: created.id, version: 3, active_version: 3, description: '', mode: 'observe' }
+    status: 201, body: { id: created.id, version: 3, first_version: 3, active_version: 3, description: '', mode: 'observe' }
   }, 'a number of a version is never used twice')
+})
+
+t.test('one that is created where one was deleted has a history of its own, and the earlier versions stay', async (t) => {
+  const api = await shared.inNewProject()
+  const { body: { id } } = await create(api, { event: 'paid', schema: SCHEMA })
+  const path = `~/event_schemas/${id}`
+  await api.call('PATCH', path, { schema: {} })
+  const numbers = async (query = ''): Promise<unknown> =>
+    (await api.call('GET', `${path}/versions/${query}`)).body.results?.map(({ version }: { version: number }) => version)
+
+  await api.call('DELETE', path)
+  t.match(await api.call('GET', `${path}/versions/`), { status: 404 })
+  t.same(await numbers('?deleted=true'), [2, 1], 'what events were checked by is still there')
+
+  await create(api, { event: 'paid', schema: { required: ['seats'] } })
+  t.same(await numbers(), [3])
+  t.same(await numbers('?deleted=true'), [3, 2, 1])
+  t.same(await numbers('?deleted=true&limit=1&offset=1'), [2])
+  t.match(await api.call('PATCH', path, { active_version: 2 }), { status: 400, body: { attr: 'active_version', detail: /before 3/ } })
+  t.match(await api.call('PATCH', path, { active_version: 3 }), { status: 200, body: { first_version: 3, version: 3 } })
+  t.match(await api.call('GET', '~/event_schemas/999999/versions/?deleted=true'), { status: 404 })
+  t.match(await (await shared.inNewProject()).call('GET', `${path}/versions/?deleted=true`), { status: 404 }, 'other projects see nothing')
+})
+
+t.test('a change of an older version is refused, and nothing of it is written', async (t) => {
+  const api = await shared.inNewProject()
+  const { body: { id } } = await create(api, { event: 'paid', schema: SCHEMA })
+  const path = `~/event_schemas/${id}`
+  t.match(await api.call('PATCH', path, { schema: { required: ['a'] }, version: 1 }), { status: 200, body: { version: 2 } })
+
+  const refused = await api.call('PATCH', path, { schema: { required: ['b'] }, owner: 'me', active_version: 1, version: 1 })
+  t.match(refused, { status: 409, body: { type: 'invalid_request', code: 'conflict', attr: 'version' } })
+  t.match(refused.body.detail, `has version 2, stored by ${api.user.email}; your change is based on version 1`)
+  t.match(await api.call('GET', path), { body: { version: 2, schema: { required: ['a'] }, owner: '', active_version: null } })
+  for (const change of [{ owner: 'me' }, { mode: 'reject' }, { active_version: 1 }, { description: 'x' }]) {
+    t.match(await api.call('PATCH', path, { ...change, version: 1 }), { status: 409 }, JSON.stringify(change))
+  }
+
+  t.match(await api.call('PATCH', path, { schema: { required: ['a'] }, version: 1 }), { status: 200, body: { version: 2 } }, 'sent again after a lost answer')
+  t.match(await api.call('PATCH', path, { schema: { required: ['b'] } }), { status: 200, body: { version: 3 } }, 'without a version the last one wins')
+  const [one, other] = await Promise.all(['c', 'd'].map(async (name) => await api.call('PATCH', path, { schema: { required: [name] }, version: 3 })))
+  t.same([one!.status, other!.status].sort(), [200, 409], 'of two at once one is stored')
+  t.match(await api.call('GET', path), { body: { version: 4 } })
+})
+
+t.test('counts the events that were held against each schema, and those that did not meet it', async (t) => {
+  const api = await shared.inNewProject()
+  const make = async (event: string): Promise<number> => (await create(api, { event, schema: SCHEMA, active_version: 1 })).body.id
+  const [paid, seen, quiet] = [await make('paid'), await make('seen'), await make('quiet')]
+  const row = (event: string, schemaVersion: number, daysAgo = 0): object => {
+    const at = new Date(now - daysAgo * 86_400_000 - 1000).toISOString().slice(0, 23)
+    return { project_id: api.projectId, uuid: randomUUID(), event, distinct_id: 'd', timestamp: at, received_at: at, properties: '{}', schema_version: schemaVersion }
+  }
+  await clickhouse.client.insert({
+    table: 'events',
+    format: 'JSONEachRow',
+    values: [row('paid', 1), row('paid', 1, 3), row('paid', 1, 9), row('paid', -1), row('paid', 0), row('seen', 1), row('without', 1)]
+  })
+  const warned = (source: string, schema: number, reason: 'schema_not_met' | 'schema_quarantined' | 'schema_rejected', count: number, minute = now - 60_000): object =>
+    toWarningRow(source, { projectId: api.projectId, schema, reason, count, minute, samples: [] })
+  await clickhouse.client.insert({
+    table: WARNINGS_TABLE,
+    format: 'JSONEachRow',
+    values: [
+      warned('one', paid, 'schema_not_met', 1), warned('one', paid, 'schema_quarantined', 3), warned('one', paid, 'schema_quarantined', 5),
+      warned('two', paid, 'schema_quarantined', 2), warned('two', seen, 'schema_rejected', 4), warned('two', seen, 'schema_rejected', 100, now - 10 * 86_400_000),
+      toWarningRow('one', { projectId: api.projectId, reason: 'schema_not_met', count: 50, minute: now - 60_000, samples: [] })
+    ]
+  })
+  const counts = async (query = ''): Promise<unknown> => (await api.call('GET', `~/event_schemas/counts${query}`)).body.results
+
+  t.same(await counts(), [
+    { schema: paid, checked: 10, kept: 1, quarantined: 7, rejected: 0 }, { schema: seen, checked: 5, kept: 0, quarantined: 0, rejected: 4 }
+  ])
+  t.match(await counts('?days=30'), [{ checked: 11 }, { checked: 105, rejected: 104 }])
+  t.match(await api.call('GET', '~/event_schemas/counts?days=91'), { status: 400, body: { attr: 'days' } })
+  t.same((await (await shared.inNewProject()).call('GET', '~/event_schemas/counts')).body.results, [], 'other projects see nothing')
+
+  await api.call('DELETE', `~/event_schemas/${paid}`)
+  await create(api, { event: 'paid', schema: SCHEMA })
+  await api.sql`UPDATE event_schemas SET created_at = ${new Date(now + 60_000)} WHERE id = ${paid}`
+  t.same(await counts(), [{ schema: seen, checked: 5, kept: 0, quarantined: 0, rejected: 4 }], 'a new one begins without the counts of the deleted one')
+  await clickhouse.client.insert({ table: 'events', format: 'JSONEachRow', values: [row('paid', 2), row('quiet', 0)] })
+  await clickhouse.client.insert({ table: WARNINGS_TABLE, format: 'JSONEachRow', values: [warned('one', paid, 'schema_not_met', 1, now + 60_000)] })
+  t.match(await counts(), [{ schema: paid, checked: 2, kept: 1 }, { schema: seen }])
+  t.ok(quiet > 0)
 })
 
 t.test('lists by event, and by whether they are active', async (t) => {

@@ -5,17 +5,21 @@ import { describeClickHouseError } from '../../platform/clickhouse/describe-clic
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { type CheckOptions, checkStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
 import { inferSchema } from '../../platform/event-schemas/infer-schema.ts'
+import { readSchemaCounts } from '../../platform/event-schemas/read-schema-counts.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { answerInTime } from '../http/errors.ts'
 import { searchQueryProperties } from '../http/list-queries.ts'
-import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
+import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
+import { deleteDefinition } from '../change-definitions.ts'
 import {
-  type DefinitionQuery, deleteDefinition, findDefinition, listDefinitions, listVersions
+  countsQuerySchema, type DefinitionQuery, findDefinition, listCounted, listDefinitions, listVersions,
+  type VersionQuery, versionQueryProperties
 } from '../versioned-definitions.ts'
 import {
-  EVENT_SCHEMAS, type CheckFields, checkBodySchema, eventSchemaChangesSchema, type EventSchemaFields, eventSchemaSchema,
-  type InferFields, inferBodySchema, inferredSchema, type NewEventSchema, newEventSchemaSchema, predictionSchema,
-  versionSchema
+  EVENT_SCHEMAS, type CheckFields, checkBodySchema, type EventSchema, type EventSchemaChange, eventSchemaChangesSchema,
+  eventSchemaSchema, type InferFields, inferBodySchema, inferredSchema, type NewEventSchema, newEventSchemaSchema,
+  predictionSchema, schemaCountsSchema, versionSchema
 } from './event-schema.ts'
 import { compileDraft, createEventSchema, updateEventSchema } from './write-event-schema.ts'
 
@@ -67,27 +71,42 @@ export async function eventSchemaRoutes (
     return await reply.code(201).send(await createEventSchema(sql, { projectId, userId }, request.body))
   })
 
+  app.get<{ Querystring: { days?: number } }>('/counts', {
+    config: read,
+    schema: {
+      tags, summary: 'Count events held against schemas', querystring: countsQuerySchema, response: { 200: schemaCountsSchema },
+      description: 'How many events ingest checked by each schema, and how many of them did not meet it.'
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const query = { projectId, days: request.query.days ?? 7, now: deps.now() }
+    const schemas = await listCounted<EventSchema>(sql, EVENT_SCHEMAS, projectId)
+    return { results: await answerInTime(readSchemaCounts(deps.clickhouse, query, schemas)) }
+  })
+
   app.get<SchemaParams>('/:id', {
     config: read,
     schema: { tags, summary: 'Retrieve an event schema', params: idParams, response: { 200: one } }
   }, async (request) => await findDefinition(sql, EVENT_SCHEMAS, keyOf(request)))
 
-  app.get<SchemaParams & { Querystring: PageQuery }>('/:id/versions', {
+  app.get<SchemaParams & { Querystring: VersionQuery }>('/:id/versions', {
     config: read,
     schema: {
       tags, summary: 'List the versions of an event schema', description: 'Newest first.', params: idParams,
-      querystring: { type: 'object', properties: pageQueryProperties }, response: { 200: pageSchema(versionSchema) }
+      querystring: { type: 'object', properties: { ...pageQueryProperties, ...versionQueryProperties } },
+      response: { 200: pageSchema(versionSchema) }
     }
   }, async (request) => {
     const versions = await listVersions(sql, EVENT_SCHEMAS, { ...keyOf(request), ...request.query })
     return buildPage(request, deps.publicUrl, versions)
   })
 
-  app.patch<SchemaParams & { Body: EventSchemaFields }>('/:id', {
+  app.patch<SchemaParams & { Body: EventSchemaChange }>('/:id', {
     config: write,
     schema: {
       tags, summary: 'Update an event schema', params: idParams, body: eventSchemaChangesSchema, response: { 200: one },
-      description: 'Another schema makes a version; active_version says which one is enforced.'
+      description: 'Another schema makes a version; active_version says which one is enforced. With `version`, 409 `conflict` ' +
+        'when there is another one by now.'
     }
   }, async (request) =>
     await updateEventSchema(sql, keyOf(request), { fields: request.body, userId: accessOf(request).userId }))
@@ -137,7 +156,7 @@ export async function eventSchemaRoutes (
     config: write,
     schema: {
       tags, summary: 'Delete an event schema', params: idParams,
-      description: 'It is no longer enforced. Another one of the same event counts its versions on.',
+      description: 'It is no longer enforced. Another one of the same event has a history of its own, whose numbers go on.',
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {

@@ -1,6 +1,6 @@
 import { SCHEMA_MODES, type SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
 import { type UserSummary, userSummarySchema } from '../keys/users.ts'
-import type { VersionedKind } from '../versioned-definitions.ts'
+import { baseVersionSchema, type VersionedKind } from '../versioned-definitions.ts'
 
 /** An event schema as answers show it. */
 export interface EventSchema {
@@ -12,6 +12,7 @@ export interface EventSchema {
   mode: SchemaMode
   schema: unknown
   version: number
+  first_version: number
   active_version: number | null
   created_by: UserSummary | null
   created_at: Date
@@ -24,18 +25,6 @@ export interface EventSchemaVersion {
   schema: unknown
   created_by: UserSummary | null
   created_at: Date
-}
-
-/** At most 500 a project, listed by event. */
-export const EVENT_SCHEMAS: VersionedKind<EventSchema, EventSchemaVersion> = {
-  table: 'event_schemas',
-  versionsTable: 'event_schema_versions',
-  parentColumn: 'schema_id',
-  contentColumn: 'schema',
-  nameColumn: 'event',
-  orderBy: 'd.event',
-  definitionColumns: 'd.event, d.description, d.owner, d.mode',
-  contentColumns: 'v.schema'
 }
 
 const schema = {
@@ -59,6 +48,20 @@ const writable = {
   }
 } as const
 
+/** At most 500 a project, listed by event. */
+export const EVENT_SCHEMAS: VersionedKind<EventSchema, EventSchemaVersion> = {
+  noun: 'schema',
+  table: 'event_schemas',
+  versionsTable: 'event_schema_versions',
+  parentColumn: 'schema_id',
+  contentColumn: 'schema',
+  nameColumn: 'event',
+  orderBy: 'd.event',
+  definitionColumns: 'd.event, d.description, d.owner, d.mode',
+  contentColumns: 'v.schema',
+  writable: Object.keys(writable)
+}
+
 const event = {
   type: 'string', minLength: 1, maxLength: 200, description: 'Name of the event; each has one schema. Cannot be changed.'
 } as const
@@ -70,6 +73,9 @@ const readOnly = {
   id: { type: 'integer' },
   team_id: { type: 'integer', description: 'Id of the project.' },
   version: { type: 'integer', description: 'Newest version; every change of the schema makes one.' },
+  first_version: {
+    type: 'integer', description: 'First version of this schema. Those before are of deleted schemas of the same event.'
+  },
   created_by: createdBy,
   created_at: dateTime,
   updated_at: dateTime
@@ -77,11 +83,14 @@ const readOnly = {
 
 export type EventSchemaFields = Partial<Pick<EventSchema, keyof typeof writable>>
 
+/** Fields to change, and the newest version when the change was begun. */
+export type EventSchemaChange = EventSchemaFields & { version?: number }
+
 export type NewEventSchema = EventSchemaFields & Pick<EventSchema, 'event' | 'schema'>
 
 const order = [
-  'id', 'team_id', 'event', 'description', 'owner', 'mode', 'schema', 'version', 'active_version', 'created_by', 'created_at',
-  'updated_at'
+  'id', 'team_id', 'event', 'description', 'owner', 'mode', 'schema', 'version', 'first_version', 'active_version', 'created_by',
+  'created_at', 'updated_at'
 ] as const
 
 const properties: Record<string, object> = { event, ...writable, ...readOnly }
@@ -159,6 +168,20 @@ export const predictionSchema = {
   }
 }
 
+const counted = {
+  schema: { ...count, description: 'Id of the schema.' },
+  checked: { ...count, description: 'Events that ingest held against it.' },
+  kept: { ...count, description: 'Of them, those that did not meet it, and were stored.' },
+  quarantined: { ...count, description: 'Those that did not meet it, and were dead-lettered.' },
+  rejected: { ...count, description: 'Those that did not meet it, and were dropped.' }
+} as const
+
+export const schemaCountsSchema = {
+  type: 'object',
+  required: ['results'],
+  properties: { results: { ...listOf(counted), description: 'Schemas that no event was held against are missing.' } }
+} as const
+
 export const inferredSchema = {
   type: 'object',
   required: ['schema', 'events', 'stored', 'properties'],
@@ -181,4 +204,6 @@ const body = {
 
 export const newEventSchemaSchema = { ...body, properties: { ...body.properties, event }, required: ['event', 'schema'] }
 
-export const eventSchemaChangesSchema = { ...body, properties: { ...body.properties, event: { readOnly: true } } }
+export const eventSchemaChangesSchema = {
+  ...body, properties: { ...body.properties, event: { readOnly: true }, version: baseVersionSchema }
+}

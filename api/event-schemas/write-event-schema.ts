@@ -3,16 +3,17 @@ import { SchemaError } from '../../platform/event-schemas/schema-place.ts'
 import { toEventName } from '../../platform/identity.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import {
-  activateVersion, type DefinitionKey, findDefinition, insertVersion, invalidField, lockDefinition, lockProject,
-  type StoredVersion
-} from '../versioned-definitions.ts'
-import { EVENT_SCHEMAS, type EventSchema, type EventSchemaFields, type NewEventSchema } from './event-schema.ts'
+  activateVersion, insertVersion, invalidField, lockDefinition, lockProject, refuseOutdated, type StoredVersion,
+  type VersionKey
+} from '../change-definitions.ts'
+import { type DefinitionKey, findDefinition } from '../versioned-definitions.ts'
+import { EVENT_SCHEMAS, type EventSchema, type EventSchemaChange, type NewEventSchema } from './event-schema.ts'
 
 /** Schemas of a project: an ingest process holds those of all projects in memory. */
 const MAX_SCHEMAS = 500
 
 /**
- * Creates a schema with its first version. One of an event whose schema was deleted counts on from there.
+ * Creates a schema with its first version, whose number goes on from that of a deleted schema of the same event.
  *
  * @param userId  Null from the command line.
  * @throws {HttpError} 400 naming the invalid field in `attr`, levels joined by `__`.
@@ -34,9 +35,9 @@ export async function createEventSchema (
       VALUES (${projectId}, ${event}, ${description}, ${owner}, ${mode}, ${userId})
       ON CONFLICT (project_id, event) DO UPDATE SET description = EXCLUDED.description, owner = EXCLUDED.owner,
         mode = EXCLUDED.mode, created_by = EXCLUDED.created_by, deleted = false, version = event_schemas.version + 1,
-        created_at = now(), updated_at = now()
+        first_version = event_schemas.version + 1, created_at = now(), updated_at = now()
       WHERE event_schemas.deleted
-      RETURNING id, version`
+      RETURNING id, version, first_version`
     if (stored === undefined) throw invalidField('event', 'There is already a schema of this event.', 'unique')
     await insertVersion(tx, EVENT_SCHEMAS, { ...stored, content: schema, userId })
     await activateVersion(tx, EVENT_SCHEMAS, stored, { active: fields.active_version, compile: compileDraft })
@@ -48,15 +49,16 @@ export async function createEventSchema (
 /**
  * Changes the given fields; another schema makes a version, which is not active by that.
  *
- * @throws {HttpError} 404; 400 naming the invalid field in `attr`.
+ * @throws {HttpError} 404; 400 naming the invalid field in `attr`; 409 when there is a newer version than the change is based on.
  */
 export async function updateEventSchema (
-  sql: Sql, key: DefinitionKey, { fields, userId }: { fields: EventSchemaFields, userId: number | null }
+  sql: Sql, key: DefinitionKey, { fields, userId }: { fields: EventSchemaChange, userId: number | null }
 ): Promise<EventSchema> {
   const { schema, description, owner, mode } = fields
   if (schema !== undefined) compileDraft(schema)
   await sql.begin(async (tx) => {
     const stored = await lockDefinition(tx, EVENT_SCHEMAS, key)
+    await refuseOutdated(tx, EVENT_SCHEMAS, stored, fields)
     let { version } = stored
     if (schema !== undefined && !(await isNewest(tx, stored, schema))) {
       version++
@@ -66,7 +68,7 @@ export async function updateEventSchema (
       owner = COALESCE(${owner ?? null}, owner), mode = COALESCE(${mode ?? null}, mode), updated_at = now()
       WHERE id = ${stored.id}`
     const chosen = { active: fields.active_version, compile: compileDraft }
-    await activateVersion(tx, EVENT_SCHEMAS, { id: stored.id, version }, chosen)
+    await activateVersion(tx, EVENT_SCHEMAS, { ...stored, version }, chosen)
   })
   return await findDefinition(sql, EVENT_SCHEMAS, key)
 }
@@ -85,7 +87,7 @@ export function compileDraft (schema: unknown): CompiledSchema {
   }
 }
 
-async function isNewest (tx: TransactionSql, { id, version }: StoredVersion, schema: unknown): Promise<boolean> {
+async function isNewest (tx: TransactionSql, { id, version }: VersionKey, schema: unknown): Promise<boolean> {
   const [same] = await tx<{ same: boolean }[]>`
     SELECT schema::text = ${tx.json(schema)}::json::text AS same FROM event_schema_versions
     WHERE schema_id = ${id} AND version = ${version}`

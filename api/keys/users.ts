@@ -1,5 +1,5 @@
 import { MillraceError } from '../../platform/errors.ts'
-import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
 
 /** A user as answers show them, in `created_by` (docs/contract/service.md 2.2). */
 export interface UserSummary {
@@ -27,7 +27,7 @@ export const userSummarySchema = {
 } as const
 
 /** A `UserSummary` of the table `users AS u`, as a column of a query. */
-export function selectUserSummary (sql: Sql): Statement {
+export function selectUserSummary (sql: SqlTemplates): Statement {
   return sql`json_build_object('id', u.id, 'uuid', u.uuid, 'distinct_id', u.distinct_id, 'first_name', u.first_name,
     'email', u.email, 'is_email_verified', u.is_email_verified)`
 }
@@ -37,7 +37,7 @@ export function selectUserSummary (sql: Sql): Statement {
  *
  * @param userId  The resource's own column.
  */
-export function selectCreatedBy (sql: Sql, userId: Statement): Statement {
+export function selectCreatedBy (sql: SqlTemplates, userId: Statement): Statement {
   return sql`(
     SELECT ${selectUserSummary(sql)} FROM users u WHERE u.id = ${userId}
   ) AS created_by`

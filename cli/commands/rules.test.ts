@@ -37,7 +37,8 @@ t.test('stores versions, shows, activates and disables them', async (t) => {
     [await run('activate', 'unknown'), /no rule unknown/],
     [await run('disable', 'unknown'), /no rule unknown/],
     [await run('show', 'no visits', '--rule-version', '9'), /no version 9/],
-    [await run('activate', 'no visits', '--rule-version', '9'), /active_version: The newest version is 2/]
+    [await run('activate', 'no visits', '--rule-version', '9'), /active_version: The newest version is 2/],
+    [await put(visits, '--based-on', '1'), /version: The rule has version 2; your change is based on version 1/]
   ] as const) {
     t.not(captured.code, 0)
     t.match(captured.err, why)

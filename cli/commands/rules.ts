@@ -15,6 +15,7 @@ import { JSON_OPTION, type Output, printFields, printRows, startProgressBar } fr
 interface RuleOptions extends Output {
   project: number
   ruleVersion?: number
+  basedOn?: number
   position?: number
   description?: string
   days: number
@@ -34,10 +35,10 @@ export function addRulesCommands (program: Command, context: CliContext): void {
   addCommon(group.command('list').description('list the rules of a project in their order, with what they did'))
     .option('--days <number>', 'count the events of so many days', readDays, 7)
     .action(async ({ project, days, ...output }: RuleOptions) => {
-      const [{ results }, counts] = await Promise.all([
-        listDefinitions(await context.postgres(), EVENT_RULES, { projectId: project, limit: 1000, offset: 0 }),
-        readRuleCounts(await context.clickhouse(), { projectId: project, days, now: context.now() })
-      ])
+      const all = { projectId: project, limit: 1000, offset: 0 }
+      const { results } = await listDefinitions(await context.postgres(), EVENT_RULES, all)
+      const query = { projectId: project, days, now: context.now() }
+      const counts = await readRuleCounts(await context.clickhouse(), query, results)
       const done = new Map(counts.map((each) => [each.rule, each]))
       const rows = results.map((rule) => ({ dropped: 0, sampled: 0, changed: 0, ...done.get(rule.id), ...rule }))
       printRows(context, rows, [
@@ -62,16 +63,17 @@ export function addRulesCommands (program: Command, context: CliContext): void {
 
   addCommon(addName(group.command('put').description('store a rule, or a new version of one, if its tests pass; it is enforced when it is activated')))
     .argument('<file>', 'file with the rule: condition, actions, tests')
+    .option('--based-on <version>', 'the version that the file was made of: refused when there is a newer one', readCount)
     .option('--position <number>', 'rules run in this order; by default after the others', readCount)
     .option('--description <text>', 'what the rule is for', readString(3000))
-    .action(async (name: string, file: string, { project, position, description, ...output }: RuleOptions) => {
+    .action(async (name: string, file: string, { project, position, description, basedOn: version, ...output }: RuleOptions) => {
       const sql = await context.postgres()
       const fields = { ...await readRule(file), ...position && { position }, ...description && { description } }
       const key = { projectId: project, name }
       const known = await findDefinition(sql, EVENT_RULES, key).catch(isNotFound)
       const stored = await naming(known === null
         ? createEventRule(sql, { projectId: project, userId: null }, { name, ...fields })
-        : updateEventRule(sql, key, { fields, userId: null }))
+        : updateEventRule(sql, key, { fields: { ...fields, ...version && { version } }, userId: null }))
       printFields(context, describe(stored), output)
     })
 
@@ -160,13 +162,11 @@ async function find (sql: Sql, key: NamedKey): Promise<EventRule> {
 }
 
 async function readVersion (sql: Sql, key: NamedKey, version?: number): Promise<RuleDefinition> {
-  const newest = await find(sql, key)
-  if (version === undefined) return newest
-  const query = { ...key, limit: 1, offset: Math.max(newest.version - version, 0) }
-  const { results } = await listVersions(sql, EVENT_RULES, query)
-  const found = results.find((each) => each.version === version)
-  if (found === undefined) throw new MillraceError('MILLRACE_RULE_NOT_FOUND', `the rule ${key.name} has no version ${version}`)
-  return found
+  if (version === undefined) return await find(sql, key)
+  const query = { ...key, version, deleted: true, limit: 1, offset: 0 }
+  const found = await listVersions(sql, EVENT_RULES, query).catch(isNotFound)
+  if (found === null) throw new MillraceError('MILLRACE_RULE_NOT_FOUND', `the rule ${key.name} has no version ${version}`)
+  return found.results[0]!
 }
 
 /** Names the place in the rule that is wrong. */

@@ -25,6 +25,11 @@ t.test('stores versions, shows, activates and disables them', async (t) => {
   t.same(JSON.parse((await run('show', 'order paid')).out), { required: ['plan', 'seats'] })
   t.same(JSON.parse((await run('show', 'order paid', '--schema-version', '1')).out), { required: ['plan'] })
   t.match((await run('disable', 'order paid')).out, /active_version +-\n/)
+  t.match(await put({ required: ['seats'] }, '--based-on', '1'), { code: 1, err: /has version 2; your change is based on version 1/ })
+  t.match(JSON.parse((await put({ required: ['seats'] }, '--based-on', '2')).out), { version: 3 })
+  await sql`UPDATE event_schemas SET deleted = true`
+  t.match(JSON.parse((await put({})).out), { version: 4 })
+  t.same(JSON.parse((await run('show', 'order paid', '--schema-version', '3')).out), { required: ['seats'] }, 'of the deleted one')
 
   for (const [captured, why] of [
     [await put('{'), /cannot read a JSON Schema/],
@@ -34,7 +39,8 @@ t.test('stores versions, shows, activates and disables them', async (t) => {
     [await run('activate', 'unknown'), /no schema of the event unknown/],
     [await run('disable', 'unknown'), /no schema of the event unknown/],
     [await run('show', 'order paid', '--schema-version', '9'), /no version 9/],
-    [await run('activate', 'order paid', '--schema-version', '9'), /newest version is 2/],
+    [await run('activate', 'order paid', '--schema-version', '9'), /newest version is 4/],
+    [await run('activate', 'order paid', '--schema-version', '3'), /before 4 are those of a deleted schema/],
     [await run('put', 'e', file, '--mode', 'warn'), /Allowed choices are observe, quarantine, reject/]
   ] as const) {
     t.not(captured.code, 0)

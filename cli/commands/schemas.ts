@@ -7,17 +7,20 @@ import { MillraceError } from '../../platform/errors.ts'
 import { SCHEMA_MODES, type SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
 import { checkStoredEvents, countStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
 import { inferSchema } from '../../platform/event-schemas/infer-schema.ts'
+import { readSchemaCounts } from '../../platform/event-schemas/read-schema-counts.ts'
 import type { SchemaPrediction } from '../../platform/event-schemas/prediction.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { CliContext } from '../cli-context.ts'
 import { requireProject } from '../optional-services.ts'
 import { readCount, readId, readString } from '../read-arguments.ts'
-import { JSON_OPTION, type Output, printFields, printRows, startProgressBar } from '../terminal-output.ts'
+import { type Column, JSON_OPTION, type Output, printFields, printRows, startProgressBar } from '../terminal-output.ts'
 
 interface SchemaOptions extends Output {
   project: number
   mode?: SchemaMode
   schemaVersion?: number
+  days?: number
+  basedOn?: number
   owner?: string
   description?: string
 }
@@ -27,15 +30,19 @@ export function addSchemasCommands (program: Command, context: CliContext): void
   const group = program.command('schemas').description('schemas of the properties of events, by event')
 
   addCommon(group.command('list').description('list the schemas of a project'))
-    .action(async ({ project, ...output }: SchemaOptions) => {
-      const query = { projectId: project, limit: 1000, offset: 0 }
-      const { results } = await listDefinitions(await context.postgres(), EVENT_SCHEMAS, query)
+    .option('--days <number>', 'also count the events of so many days that were checked, and that did not meet it', readDays)
+    .action(async ({ project, days, ...output }: SchemaOptions) => {
+      const all = { projectId: project, limit: 1000, offset: 0 }
+      const { results } = await listDefinitions(await context.postgres(), EVENT_SCHEMAS, all)
       if (results.length === 0) await requireProject(context, project)
-      printRows(context, results, [
+      const counted = days === undefined ? null : await countEvents(context, { project, days }, results)
+      const rows = results.map((schema) => ({ ...schema, ...counted?.(schema) }))
+      printRows<Partial<Counted> & EventSchema>(context, rows, [
         ['event', ({ event }) => event],
         ['mode', ({ mode }) => mode],
         ['version', ({ version }) => version],
         ['active', ({ active_version: active }) => active],
+        ...counted === null ? [] : COUNTED,
         ['owner', ({ owner }) => owner],
         ['updated', ({ updated_at: updated }) => updated]
       ], output)
@@ -67,9 +74,10 @@ export function addSchemasCommands (program: Command, context: CliContext): void
   addCommon(addEvent(group.command('put').description('store a schema, or a new version of one; it is enforced when it is activated')))
     .argument('<file>', 'file with the JSON Schema of the properties')
     .addOption(modeOption())
+    .option('--based-on <version>', 'the version that the file was made of: refused when there is a newer one', readCount)
     .option('--owner <owner>', 'who is asked about the event', readString(400))
     .option('--description <text>', 'what the event is for', readString(3000))
-    .action(async (event: string, file: string, { project, mode, owner, description, ...output }: SchemaOptions) => {
+    .action(async (event: string, file: string, { project, mode, owner, description, basedOn: version, ...output }: SchemaOptions) => {
       const sql = await context.postgres()
       const fields = {
         schema: await readJson(file), ...mode && { mode }, ...owner && { owner }, ...description && { description }
@@ -78,7 +86,7 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       const known = await findDefinition(sql, EVENT_SCHEMAS, key).catch(isNotFound)
       const stored = known === null
         ? await createEventSchema(sql, { projectId: project, userId: null }, { event, ...fields })
-        : await updateEventSchema(sql, key, { fields, userId: null })
+        : await updateEventSchema(sql, key, { fields: { ...fields, ...version && { version } }, userId: null })
       printFields(context, describe(stored), output)
     })
 
@@ -140,6 +148,22 @@ interface CheckOptions extends Output {
   limit: number
 }
 
+/** Events that were held against a schema, and those that did not meet it. */
+interface Counted { checked: number, failed: number }
+
+const COUNTED: Column<Partial<Counted>>[] = [['checked', ({ checked }) => checked], ['failed', ({ failed }) => failed]]
+
+async function countEvents (
+  context: CliContext, { project, days }: { project: number, days: number }, schemas: readonly EventSchema[]
+): Promise<(schema: EventSchema) => Counted> {
+  const query = { projectId: project, days, now: context.now() }
+  const counts = await readSchemaCounts(await context.clickhouse(), query, schemas)
+  return ({ id }) => {
+    const { checked = 0, kept = 0, quarantined = 0, rejected = 0 } = counts.find(({ schema }) => schema === id) ?? {}
+    return { checked, failed: kept + quarantined + rejected }
+  }
+}
+
 function readDays (text: string): number {
   const days = readCount(text)
   if (days > 365) throw new InvalidArgumentError('Give 1 to 365 days.')
@@ -191,13 +215,12 @@ async function find (sql: Sql, key: NamedKey): Promise<EventSchema> {
 }
 
 async function readVersion (sql: Sql, key: NamedKey, version?: number): Promise<unknown> {
-  const newest = await find(sql, key)
-  if (version === undefined) return newest.schema
-  const query = { ...key, limit: 1, offset: Math.max(newest.version - version, 0) }
-  const { results } = await listVersions(sql, EVENT_SCHEMAS, query)
-  const found = results.find((each) => each.version === version)
-  if (found === undefined) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `the schema of ${key.name} has no version ${version}`)
-  return found.schema
+  if (version === undefined) return (await find(sql, key)).schema
+  // Events may name a version of a schema that was deleted.
+  const query = { ...key, version, deleted: true, limit: 1, offset: 0 }
+  const found = await listVersions(sql, EVENT_SCHEMAS, query).catch(isNotFound)
+  if (found === null) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `the schema of ${key.name} has no version ${version}`)
+  return found.results[0]!.schema
 }
 
 function isNotFound (error: unknown): null {

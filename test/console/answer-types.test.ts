@@ -15,7 +15,7 @@ const FOLDER = path.join(import.meta.dirname, '..', '..', '.tap')
 /** Each function compiles when an answer has what the type of the console says. */
 const PROGRAM = `
 import type { paths } from './openapi.ts'
-import type { EventSchema, InferredSchema, Prediction, SchemaVersion } from '../../console/web/schemas/event-schemas.ts'
+import type { EventSchema, InferredSchema, Prediction, SchemaCounts, SchemaVersion } from '../../console/web/schemas/event-schemas.ts'
 import type { EventRule, RuleCounts, RulePrediction, RuleVersion } from '../../console/web/rules/event-rules.ts'
 import type { Quota, Usage } from '../../console/web/quotas/quota.ts'
 import type { DeadLetterGroups } from '../../console/web/dead-letters/dead-letters.ts'
@@ -30,6 +30,7 @@ export const believed = {
   schema: (answer: Answer<'event_schemas/{id}', 'get'>): EventSchema => answer,
   changed: (answer: Answer<'event_schemas/{id}', 'patch'>): EventSchema => answer,
   versions: (answer: Answer<'event_schemas/{id}/versions', 'get'>): SchemaVersion[] => answer.results,
+  schemaCounts: (answer: Answer<'event_schemas/counts', 'get'>): SchemaCounts[] => answer.results,
   check: (answer: Answer<'event_schemas/{id}/check', 'post'>): Prediction => answer,
   infer: (answer: Answer<'event_schemas/infer', 'post'>): InferredSchema => answer,
   rules: (answer: Answer<'rules', 'get'>): EventRule[] => answer.results,

@@ -200,6 +200,7 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
 
     const { body: schema } = await client.call(t, 'POST', '~/event_schemas/', { event: 'beyond', schema: { required: ['plan'] } })
     t.match(await client.call(t, 'GET', '~/event_schemas/'), { status: 200, body: { results: [{ id: schema.id }] } })
+    t.match(await client.call(t, 'GET', '~/event_schemas/counts/'), { status: 200, body: { results: [] } })
     t.match(await client.call(t, 'GET', `~/event_schemas/${schema.id}/`), { status: 200, body: { version: 1, active_version: null } })
     t.match(await client.call(t, 'GET', `~/event_schemas/${schema.id}/versions/`), { status: 200, body: { results: [{ version: 1 }] } })
     t.match(await client.call(t, 'PATCH', `~/event_schemas/${schema.id}/`, { owner: 'o' }), { status: 200, body: { owner: 'o' } })

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { Ask, Confirm, useAttempt } from '../confirm.tsx'
-import { saysSame, writeJson } from '../drafts/json-text.ts'
+import { DraftConflict, storeOnBase, useDraftBase } from '../drafts/draft-base.tsx'
+import { writeJson } from '../drafts/json-text.ts'
 import { ActiveVersion, Versions } from '../drafts/version-parts.tsx'
 import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
@@ -37,15 +38,22 @@ function RulePage ({ rule, versions, reload }: RulePageProps) {
   const [prediction, setPrediction] = useState<RulePrediction>()
   const [open, setOpen] = useState<Open>()
   const { isBusy, error, attempt } = useAttempt()
-  const isNewest = saysSame(draft.text, contentOf(rule))
   const change = (text: string): void => {
     draft.change(text)
     setPrediction(undefined)
   }
+  const { base, isStored, newer, rebase } = useDraftBase({ version: rule.version, content: contentOf(rule) }, { says: draft.says, change })
+  const isNewest = isStored && base.version === rule.version
   const save = async (): Promise<void> => {
     const content = draft.read()
     if (content === undefined) return
-    await attempt(async () => { if (await draft.explain(async () => await changeRule(rule.id, content)) !== undefined) reload() })
+    await attempt(async () => {
+      const store = async (): Promise<EventRule> => await changeRule(rule.id, { ...content, version: base.version })
+      const stored = await draft.explain(async () => await storeOnBase(store, reload))
+      if (stored === undefined) return
+      rebase({ version: stored.version, content: contentOf(stored) })
+      reload()
+    })
   }
   const contents = versions.map((version) => ({ ...version, content: contentOf(version) }))
 
@@ -66,10 +74,20 @@ function RulePage ({ rule, versions, reload }: RulePageProps) {
           <h2>Draft</h2>
           <RuleEditor text={draft.text} onText={change} error={draft.wrong} isReadOnly={!mayWrite} />
           {error !== undefined && <Failed error={error} onRetry={() => { void save() }} />}
+          {newer !== undefined && (
+            <DraftConflict
+              base={base} newer={{ created_by: null, created_at: '', ...contents[0], ...newer }}
+              onContinue={() => rebase(newer)}
+              onDiscard={() => {
+                rebase(newer)
+                change(writeJson(newer.content))
+              }}
+            />
+          )}
           {mayWrite && (
             <p class='actions'>
-              <span class='hint' role='status'>{isNewest ? `The same as version ${rule.version}.` : 'Not stored yet. Storing it enforces nothing.'}</span>
-              <button type='button' class={isNewest ? '' : 'primary'} disabled={isNewest || isBusy} onClick={() => { void save() }}>Store a version</button>
+              <span class='hint' role='status'>{isStored ? `The same as version ${base.version}.` : 'Not stored yet. Storing it enforces nothing.'}</span>
+              <button type='button' class={isStored ? '' : 'primary'} disabled={isStored || isBusy || newer !== undefined} onClick={() => { void save() }}>Store a version</button>
             </p>
           )}
         </div>

@@ -11,6 +11,8 @@ export interface RuleDraft {
   /** The test that failed last. */
   failing: { index: number, message: string } | undefined
   change: (text: string) => void
+  /** Whether it would be stored as this content: what is left out of it has its default. */
+  says: (content: unknown) => boolean
   /** What would be stored; undefined when it is none, which is shown then. */
   read: () => RuleContent | undefined
   /** Does something with it; what the API says against the draft is shown there, and the outcome is undefined. */
@@ -27,6 +29,12 @@ export function useRuleDraft (initial: string): RuleDraft {
     setText(next)
     setWrong(undefined)
     setFailing(undefined)
+  }
+
+  function says (content: unknown): boolean {
+    const json = readJson(text)
+    const rule = json.error === undefined ? readContent(json.value) : undefined
+    return rule?.error === undefined && JSON.stringify(rule?.content) === JSON.stringify(content)
   }
 
   function read (): RuleContent | undefined {
@@ -49,5 +57,5 @@ export function useRuleDraft (initial: string): RuleDraft {
     }
   }
 
-  return { text, wrong, failing, change, read, explain }
+  return { text, wrong, failing, change, says, read, explain }
 }

@@ -39,7 +39,7 @@ export function ActivateDialog ({ schema, version: offered, prediction, onClose,
         <label>
           Version
           <select value={String(version)} onChange={(event) => setVersion(Number(event.currentTarget.value))}>
-            {Array.from({ length: schema.version }, (_, index) => schema.version - index).map((each) => (
+            {Array.from({ length: schema.version - schema.first_version + 1 }, (_, index) => schema.version - index).map((each) => (
               <option key={each} value={String(each)}>
                 {each}{each === schema.version && ', the newest'}{each === schema.active_version && ', active now'}
               </option>

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { describeEnforced, describePath, describePrediction, describeShare } from './event-schemas.ts'
+import { describeEnforced, describeFailed, describeFates, describePath, describePrediction, describeShare } from './event-schemas.ts'
 
 t.test('what a check found reads as a sentence, for each mode', async (t) => {
   const prediction = { events: 12_000, met: 11_990, failed: 10, complete: true, failures: [], libs: [] }
@@ -15,6 +15,15 @@ t.test('a share is never nothing when there is something, and never all when som
   const shares = [[0, 5], [1, 3], [1, 2], [5, 5], [1, 100_000], [99_999, 100_000], [999, 1000], [0, 0]]
   t.same(shares.map(([part, whole]) => describeShare(part!, whole!)),
     ['0 %', '33.3 %', '50 %', '100 %', '<0.1 %', '>99.9 %', '99.9 %', '0 %'])
+})
+
+t.test('what did not meet a schema is told as a share, with what became of it', async (t) => {
+  const counts = { schema: 1, checked: 1200, kept: 0, quarantined: 2, rejected: 1 }
+
+  t.equal(describeFailed(counts), '3 of 1,200 (0.3 %)')
+  t.equal(describeFates(counts), '2 quarantined, 1 dropped')
+  t.equal(describeFates({ ...counts, quarantined: 0, rejected: 0 }), '')
+  t.equal(describeFailed({ ...counts, quarantined: 0, rejected: 0 }), '0 of 1,200 (0 %)')
 })
 
 t.test('places and states are worded', async (t) => {

@@ -11,8 +11,22 @@ export interface EventSchema {
   mode: SchemaMode
   schema: unknown
   version: number
+  /** Versions before are of a deleted schema of the same event. */
+  first_version: number
   active_version: number | null
   updated_at: string
+}
+
+/** Days of which the console shows how many events did not meet a schema. */
+export const COUNTED_DAYS = 7
+
+/** Events of some days that ingest held against a schema, and what became of those that did not meet it. */
+export interface SchemaCounts {
+  schema: number
+  checked: number
+  kept: number
+  quarantined: number
+  rejected: number
 }
 
 export interface SchemaVersion {
@@ -91,6 +105,18 @@ export function describeShare (part: number, whole: number): string {
   if (share > 0 && share < 0.1) return '<0.1 %'
   if (share < 100 && share > 99.9) return '>99.9 %'
   return `${share === Math.round(share) || share >= 99.95 ? Math.round(share) : share.toFixed(1)} %`
+}
+
+/** Events that did not meet a schema, of those that were held against it: `3 of 120 (2.5 %)`. */
+export function describeFailed ({ checked, kept, quarantined, rejected }: SchemaCounts): string {
+  const failed = kept + quarantined + rejected
+  return `${formatCount(failed)} of ${formatCount(checked)} (${describeShare(failed, checked)})`
+}
+
+/** What became of the events that did not meet a schema: `2 stored, 1 quarantined`; empty: there are none. */
+export function describeFates ({ kept, quarantined, rejected }: SchemaCounts): string {
+  return [[kept, 'stored'], [quarantined, 'quarantined'], [rejected, 'dropped']].filter(([count]) => count !== 0)
+    .map(([count, fate]) => `${formatCount(count as number)} ${fate}`).join(', ')
 }
 
 /** What a version would have done, in a sentence. */

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { ApiError } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
+import { DraftConflict, storeOnBase, useDraftBase } from '../drafts/draft-base.tsx'
 import { JsonEditor } from '../drafts/json-editor.tsx'
 import { locateError, readJson, saysSame, type TextError, writeJson } from '../drafts/json-text.ts'
 import { ActiveVersion, Versions } from '../drafts/version-parts.tsx'
@@ -11,10 +12,12 @@ import { may, session } from '../session.ts'
 import { Failed, Show } from '../states.tsx'
 import { ActivateDialog, DeleteDialog, DisableDialog, NotesDialog } from './activation.tsx'
 import { CheckPanel } from './check-panel.tsx'
-import { describeEnforced, type EventSchema, linkToShare, MODES, type Prediction, type SchemaVersion } from './event-schemas.ts'
+import {
+  COUNTED_DAYS, describeEnforced, describeFailed, describeFates, type EventSchema, linkToShare, MODES, type Prediction, type SchemaCounts, type SchemaVersion
+} from './event-schemas.ts'
 import { InferForm } from './infer-form.tsx'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
-import { changeSchema, fetchSchema, fetchVersions } from './schema-requests.ts'
+import { changeSchema, fetchCounts, fetchSchema, fetchVersions } from './schema-requests.ts'
 
 /** The schema of one event: what is enforced, the draft beside it, what the draft would do, and all versions. */
 export function SchemaDetail ({ id }: { id: string }) {
@@ -41,6 +44,7 @@ type Open = { what: 'activate', version: number } | { what: 'disable' | 'delete'
 function SchemaPage ({ schema, versions, reload }: SchemaPageProps) {
   const mayWrite = may('event_definition:write')
   const quarantined = useQuarantined()
+  const counts = useLoaded(`schema counts ${projectId.value}`, async (signal) => await fetchCounts(COUNTED_DAYS, signal))
   const [open, setOpen] = useState<Open>()
   const [text, setText] = useState(writeJson(schema.schema))
   const [wrong, setWrong] = useState<TextError>()
@@ -51,6 +55,7 @@ function SchemaPage ({ schema, versions, reload }: SchemaPageProps) {
     setWrong(undefined)
     setPrediction(undefined)
   }
+  const { base, isStored, newer, rebase } = useDraftBase({ version: schema.version, content: schema.schema }, { says: (content) => saysSame(text, content), change })
   const readDraft = (): { schema: unknown } | undefined => {
     const read = readJson(text)
     setWrong(read.error)
@@ -66,14 +71,16 @@ function SchemaPage ({ schema, versions, reload }: SchemaPageProps) {
     if (draft === undefined) return
     await attempt(async () => {
       try {
-        await changeSchema(schema.id, draft)
+        const stored = await storeOnBase(async () => await changeSchema(schema.id, { ...draft, version: base.version }), reload)
+        if (stored === undefined) return
+        rebase({ version: stored.version, content: stored.schema })
         reload()
       } catch (cause) {
         if (!showInDraft(cause as ApiError)) throw cause
       }
     })
   }
-  const isNewest = saysSame(text, schema.schema)
+  const isNewest = isStored && base.version === schema.version
   const close = (): void => setOpen(undefined)
   const contents = versions.map((version) => ({ ...version, content: version.schema }))
 
@@ -88,6 +95,10 @@ function SchemaPage ({ schema, versions, reload }: SchemaPageProps) {
         </div>
         <div><dt>Newest</dt><dd>version {schema.version}, changed {formatAgo(schema.updated_at, Date.now())}</dd></div>
         <div><dt>Owner</dt><dd>{schema.owner === '' ? 'nobody' : showText(schema.owner)}</dd></div>
+        <div>
+          <dt>Not met in {COUNTED_DAYS} days</dt>
+          <dd>{counts.error !== undefined ? `unknown: ${counts.error.message}` : counts.value !== undefined && <Failing counts={counts.value.get(schema.id)} />}</dd>
+        </div>
         {may('dead_letter:read') && (
           <div><dt>Quarantined</dt><dd><Quarantined event={schema.event} counts={quarantined} /></dd></div>
         )}
@@ -109,10 +120,20 @@ function SchemaPage ({ schema, versions, reload }: SchemaPageProps) {
           {may('event:read') && mayWrite && <InferForm event={schema.event} onDraft={(inferred) => change(writeJson(inferred))} />}
           <JsonEditor label='JSON Schema of the properties' text={text} onText={change} error={wrong} isReadOnly={!mayWrite} />
           {error !== undefined && <Failed error={error} onRetry={() => { void save() }} />}
+          {newer !== undefined && (
+            <DraftConflict
+              base={base} newer={{ created_by: null, created_at: '', ...contents[0], ...newer }}
+              onContinue={() => rebase(newer)}
+              onDiscard={() => {
+                rebase(newer)
+                change(writeJson(newer.content))
+              }}
+            />
+          )}
           {mayWrite && (
             <p class='actions'>
-              <span class='hint' role='status'>{isNewest ? `The same as version ${schema.version}.` : 'Not stored yet. Storing it enforces nothing.'}</span>
-              <button type='button' class={isNewest ? '' : 'primary'} disabled={isNewest || isBusy} onClick={() => { void save() }}>Store a version</button>
+              <span class='hint' role='status'>{isStored ? `The same as version ${base.version}.` : 'Not stored yet. Storing it enforces nothing.'}</span>
+              <button type='button' class={isStored ? '' : 'primary'} disabled={isStored || isBusy || newer !== undefined} onClick={() => { void save() }}>Store a version</button>
             </p>
           )}
         </div>
@@ -139,4 +160,11 @@ function SchemaPage ({ schema, versions, reload }: SchemaPageProps) {
       {open?.what === 'delete' && <DeleteDialog schema={schema} onClose={close} />}
     </>
   )
+}
+
+/** @param props.counts  Undefined: no event was held against the schema. */
+function Failing ({ counts }: { counts: SchemaCounts | undefined }) {
+  if (counts === undefined) return <>no event was checked</>
+  const fates = describeFates(counts)
+  return <>{describeFailed(counts)} events{fates !== '' && `: ${fates}`}</>
 }

@@ -1,7 +1,7 @@
 /** What the screen of schemas asks of the API. */
 import { openStream, readLines, request, toApiError, type ErrorBody, type Page } from '../api-client.ts'
 import { projectId } from '../router.ts'
-import type { EventSchema, InferredSchema, Prediction, SchemaVersion } from './event-schemas.ts'
+import type { EventSchema, InferredSchema, Prediction, SchemaCounts, SchemaVersion } from './event-schemas.ts'
 
 const base = (): string => `/api/projects/${projectId.value}/event_schemas/`
 
@@ -9,6 +9,12 @@ export async function listSchemas (
   query: { search: string, limit: number, offset: number }, signal: AbortSignal
 ): Promise<Page<EventSchema>> {
   return await request<Page<EventSchema>>(base(), { query, signal })
+}
+
+/** What ingest counted in the last days, by the id of the schema; those that no event was held against are missing. */
+export async function fetchCounts (days: number, signal: AbortSignal): Promise<ReadonlyMap<number, SchemaCounts>> {
+  const { results } = await request<{ results: SchemaCounts[] }>(`${base()}counts/`, { query: { days }, signal })
+  return new Map(results.map((counts) => [counts.schema, counts]))
 }
 
 export async function fetchSchema (id: string, signal: AbortSignal): Promise<EventSchema> {
@@ -25,10 +31,10 @@ export async function createSchema (fields: Pick<EventSchema, 'event' | 'schema'
   return await request<EventSchema>(base(), { method: 'POST', body: fields })
 }
 
-/** What of a schema can be changed; another `schema` makes a version. */
-export type SchemaChanges = Partial<Pick<EventSchema, 'schema' | 'description' | 'owner' | 'mode' | 'active_version'>>
+/** What of a schema can be changed; another `schema` makes a version. `version`: the one that the change is based on. */
+export type SchemaChanges = Partial<Pick<EventSchema, 'schema' | 'description' | 'owner' | 'mode' | 'active_version' | 'version'>>
 
-/** @throws {ApiError} naming the field that is refused. */
+/** @throws {ApiError} naming the field that is refused; `conflict` when there is a newer version. */
 export async function changeSchema (id: number, changes: SchemaChanges): Promise<EventSchema> {
   return await request<EventSchema>(`${base()}${id}/`, { method: 'PATCH', body: changes })
 }

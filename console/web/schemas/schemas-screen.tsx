@@ -1,16 +1,16 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Page } from '../api-client.ts'
-import { formatAgo, formatTime, showText } from '../format.ts'
+import { formatAgo, formatTime, showText, UNKNOWN } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { PAGE, Pager, Search } from '../paging.tsx'
 import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Show } from '../states.tsx'
-import { describeEnforced, type EventSchema } from './event-schemas.ts'
+import { Empty, Failed, Show } from '../states.tsx'
+import { COUNTED_DAYS, describeEnforced, describeFailed, type EventSchema } from './event-schemas.ts'
 import { NewSchema } from './new-schema.tsx'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
 import { SchemaDetail } from './schema-detail.tsx'
-import { listSchemas } from './schema-requests.ts'
+import { fetchCounts, listSchemas } from './schema-requests.ts'
 
 /** What the properties of events must be: all schemas, one of them (`/<id>`), and a new one (`/new`). */
 export function SchemasScreen () {
@@ -44,15 +44,22 @@ function SchemaList () {
 
 function SchemaTable ({ page, offset, onOffset }: { page: Page<EventSchema>, offset: number, onOffset: (offset: number) => void }) {
   const quarantined = useQuarantined()
+  const counts = useLoaded(`schema counts ${projectId.value}`, async (signal) => await fetchCounts(COUNTED_DAYS, signal))
   const now = Date.now()
+  const failedOf = (id: number): string => {
+    if (counts.value === undefined) return UNKNOWN
+    const found = counts.value.get(id)
+    return found === undefined ? 'none checked' : describeFailed(found)
+  }
   return (
     <>
+      {counts.error !== undefined && <Failed error={counts.error} onRetry={counts.reload} />}
       <Pager page={page} offset={offset} onOffset={onOffset} />
       <div class='scroll' role='region' aria-label='Schemas' tabIndex={0}>
         <table>
           <thead>
             <tr>
-              <th scope='col'>Event</th><th scope='col'>Enforced</th><th scope='col' class='number'>Newest version</th>
+              <th scope='col'>Event</th><th scope='col'>Enforced</th><th scope='col' class='number'>Newest version</th><th scope='col' class='number'>Not met in {COUNTED_DAYS} days</th>
               {may('dead_letter:read') && <th scope='col' class='number'>Quarantined</th>}<th scope='col'>Owner</th><th scope='col'>Changed</th>
             </tr>
           </thead>
@@ -65,6 +72,7 @@ function SchemaTable ({ page, offset, onOffset }: { page: Page<EventSchema>, off
                 </td>
                 <td>{describeEnforced(schema)}</td>
                 <td class='number'>{schema.version}</td>
+                <td class='number'>{failedOf(schema.id)}</td>
                 {may('dead_letter:read') && (
                   <td class='number'><Quarantined event={schema.event} counts={quarantined} /></td>
                 )}

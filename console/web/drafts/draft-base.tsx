@@ -1,0 +1,96 @@
+/** The version that a draft was made of, so that nobody undoes unseen what somebody else stored meanwhile. */
+import { useEffect, useState } from 'preact/hooks'
+import { ApiError } from '../api-client.ts'
+import { showText } from '../format.ts'
+import { listDifferences, writeJson } from './json-text.ts'
+import { useUnsaved } from './unsaved.tsx'
+import type { Version } from './version-parts.tsx'
+
+/** A version with what an editor shows of it. */
+export type Content = Pick<Version, 'version' | 'content'>
+
+export interface DraftBase {
+  /** The version that the draft was made of. */
+  base: Content
+  /** The draft says the same as its base. */
+  isStored: boolean
+  /** What somebody else stored meanwhile, and the draft would undo; undefined: nothing. */
+  newer: Content | undefined
+  /** Another version is the base from now on. */
+  rebase: (on: Content) => void
+}
+
+interface Draft {
+  /** Whether it says the same as the content of a version. */
+  says: (content: unknown) => boolean
+  /** Gives it another text. */
+  change: (text: string) => void
+}
+
+/**
+ * Follows what a draft is based on. A draft that nobody touched becomes the newest version; one with changes keeps them,
+ * and asks before the page is left.
+ *
+ * @param newest  The newest version, as it was read last.
+ */
+export function useDraftBase (newest: Content, { says, change }: Draft): DraftBase {
+  const [base, setBase] = useState(newest)
+  const isStored = says(base.content)
+  const isOutdated = newest.version > base.version
+  const isKept = isOutdated && !isStored && !says(newest.content)
+  useEffect(() => {
+    if (!isOutdated || isKept) return
+    setBase(newest)
+    if (isStored) change(writeJson(newest.content))
+  }, [isOutdated, isKept])
+  useUnsaved(!isStored)
+  return { base, isStored, newer: isKept ? newest : undefined, rebase: setBase }
+}
+
+/**
+ * Stores a draft, on its base only.
+ *
+ * @param reload  Reads the newest version, which then is another one.
+ * @returns undefined when somebody else stored a version meanwhile.
+ */
+export async function storeOnBase<T> (store: () => Promise<T>, reload: () => void): Promise<T | undefined> {
+  try {
+    return await store()
+  } catch (cause) {
+    if (!(cause instanceof ApiError) || cause.code !== 'conflict') throw cause
+    reload()
+    return undefined
+  }
+}
+
+interface DraftConflictProps {
+  base: Content
+  newer: Version
+  /** Gives the draft up. */
+  onDiscard: () => void
+  /** Keeps the draft, whose base the newer version is then. */
+  onContinue: () => void
+}
+
+/** Somebody stored another version while this one was drafted: shows it, and lets the draft go on from there. */
+export function DraftConflict ({ base, newer, onDiscard, onContinue }: DraftConflictProps) {
+  const places = listDifferences(base.content, newer.content)
+  return (
+    <div class='conflict' role='alert'>
+      <p>
+        <strong>Not stored: there is a version {newer.version} meanwhile</strong>, by {newer.created_by?.email ?? 'the command line'}.
+        Your draft is based on version {base.version} and would undo it.
+      </p>
+      <p>
+        {places.length === 0
+          ? <>Both versions say the same, in another order.</>
+          : <>Version {newer.version} differs in {places.map((place, index) => <span key={place}>{index > 0 && ', '}<code>{showText(place, 80)}</code></span>)}.</>}
+      </p>
+      <details><summary>Version {newer.version}</summary><pre tabIndex={0} aria-label={`Version ${newer.version}`}>{writeJson(newer.content)}</pre></details>
+      <p class='actions'>
+        <button type='button' onClick={onDiscard}>Discard my draft</button>
+        <button type='button' class='primary' onClick={onContinue}>Continue my draft on version {newer.version}</button>
+      </p>
+    </div>
+  )
+}
