@@ -75,6 +75,35 @@ t.test('rules in the console', async (t) => {
     await page.close()
   })
 
+  await t.test('a rule that somebody else changed meanwhile is not overwritten', async (t) => {
+    const { id } = (await stack.sql<{ id: number }[]>`SELECT id FROM event_rules`)[0]!
+    const { page, problems } = await open(`/projects/1/rules/${id}`)
+    const editor = page.getByLabel('Condition, actions and tests')
+    await editor.fill('{ "actions": [{ "type": "drop" }] }')
+    const response = await fetch(`${stack.url}/api/projects/1/rules/${id}/`, {
+      method: 'PATCH', headers: { 'content-type': 'application/json', authorization: `Bearer ${stack.personalApiKey}` },
+      body: JSON.stringify({ ...RIGHT, condition: { type: 'event', value: 'theirs' }, tests: [] })
+    })
+    t.equal(response.status, 200)
+
+    await page.getByRole('button', { name: 'Store a version' }).click()
+    const alert = page.getByRole('alert')
+    await alert.getByText('Not stored: there is a version 2 meanwhile').waitFor()
+    t.match(await alert.innerText(), /Version 2 differs in condition.*, tests/)
+    t.match(await stack.sql`SELECT version FROM event_rules`, [{ version: 2 }])
+    await alert.getByRole('button', { name: 'Discard my draft' }).click()
+    await page.getByText('The same as version 2.').waitFor()
+    await editor.fill(JSON.stringify(RIGHT, null, 2))
+    await page.getByRole('button', { name: 'Store a version' }).click()
+    await page.getByText('The same as version 3.').waitFor()
+    await editor.fill(JSON.stringify({ condition: RIGHT.condition, actions: RIGHT.actions }))
+    await page.getByText('Not stored yet.').waitFor()
+    await editor.fill(`${JSON.stringify(RIGHT)} `)
+    await page.getByText('The same as version 3.').waitFor()
+    t.same(problems.filter((problem) => !problem.includes('409')), [])
+    await page.close()
+  })
+
   await t.test('a draft is told apart from what is enforced, and its failing test from the others', async (t) => {
     const { page, problems } = await open('/projects/1/rules')
     await page.getByRole('link', { name: 'no test orders' }).click()

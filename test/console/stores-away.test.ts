@@ -29,7 +29,7 @@ t.test('screens while ClickHouse or Postgres is away', async (t) => {
   await t.test('without ClickHouse what Postgres knows is shown, and what cannot be counted is told', async (t) => {
     for (const [path, shown, ask] of [
       [`/projects/1/schemas/${schema.id}`, 'paid', 'Check the draft'], [`/projects/1/rules/${rule.id}`, 'none', 'Check the draft'],
-      ['/projects/1/rules', 'Rules', null], ['/projects/1/usage', 'Usage and quota', null]
+      ['/projects/1/rules', 'Rules', null], ['/projects/1/schemas', 'Schemas', null], ['/projects/1/usage', 'Usage and quota', null]
     ] as const) {
       const { page } = await open(path)
       await page.getByRole('heading', { name: shown, level: 1 }).waitFor()
@@ -40,6 +40,7 @@ t.test('screens while ClickHouse or Postgres is away', async (t) => {
       await page.getByRole('alert').getByRole('button', { name: 'Try again' }).waitFor({ timeout: 60_000 })
       t.ok(await page.getByRole('heading', { name: shown, level: 1 }).isVisible(), path)
       if (path === '/projects/1/rules') t.ok(await page.getByRole('link', { name: 'none' }).isVisible(), 'the rules are there')
+      if (path === '/projects/1/schemas') t.ok(await page.getByRole('link', { name: 'paid' }).isVisible(), 'the schemas are there')
       if (path === '/projects/1/usage') t.ok(await page.getByText('whatever is sent is taken').isVisible(), 'the quota is there')
       t.same(await findBarriers(page), [], path)
       toClickHouse.proxy.set('pass')
