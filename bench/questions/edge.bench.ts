@@ -189,7 +189,7 @@ const COUNTS_TIMEOUT_MS = 30_000
 
 /** Events that each rule of a project dropped or changed. */
 async function readCounts ({ clickhouse }: Stack, projectId: number): Promise<Map<number, number>> {
-  const counts = await readRuleCounts(clickhouse, { projectId, days: 1, now: Date.now() })
+  const counts = await readRuleCounts(clickhouse, { projectId, days: 1, now: Date.now() }, [])
   return new Map(counts.map(({ rule, dropped, sampled, changed }) => [rule, dropped + sampled + changed]))
 }
 
