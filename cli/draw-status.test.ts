@@ -81,7 +81,7 @@ t.test('ingest processes that enforce different rules are named, when it is not 
   t.same(buildStatus(same, differs).stuck, [])
   const status = buildStatus(differs, differs)
   t.match(status, { status: 'degraded' })
-  t.match(drawStatus(status), 'STUCK  ingest: processes enforce different rules (http://127.0.0.1:1 has 2, read 1 s ago; http://127.0.0.1:400 has 3, read 400 s ago)')
+  t.match(drawStatus(status), 'STUCK  ingest: rules (differ between processes: http://127.0.0.1:1 has 2, read 1 s ago; http://127.0.0.1:400 has 3, read 400 s ago)')
 })
 
 t.test('the headline says what clients see', async (t) => {

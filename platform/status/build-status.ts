@@ -207,7 +207,7 @@ function findDifferences (before: Reading, now: Reading): string[] {
   })).map((kind) => {
     const processes = knowing(now, kind).map(({ url, metrics }) =>
       `${url} has ${metrics.sum(`millrace_ingest_${kind}_enforced`)}, read ${Math.round(metrics.sum('millrace_ingest_keys_age_seconds'))} s ago`)
-    return `ingest: processes enforce different ${kind} (${processes.join('; ')})`
+    return `ingest: ${kind} (differ between processes: ${processes.join('; ')})`
   })
 }
 
