@@ -67,13 +67,14 @@ t.test('reports what is behind and by how much, as /_health does', async (t) => 
   t.match(drawStatus(status), /\nBEHIND pipeline: stream EVENTS by 80\.0 s\n$/)
 })
 
-t.test('ingest processes that enforce different rules are named, when it is not a change that is under way', async (t) => {
+t.test('ingest processes that enforce different rules are named, unless a change is under way', async (t) => {
   const at = (port: number, rules: number, fingerprint: number): TierReading => ({
     ...ingestAt(0, 0), url: `http://127.0.0.1:${port}`, health: reportHealth([]),
     metrics: parseMetrics(`millrace_ingest_rules_enforced ${rules}\nmillrace_ingest_rules_fingerprint ${fingerprint}\nmillrace_ingest_keys_age_seconds ${port}\n`)
   })
   const api = { ...ingestAt(0, 0), tier: 'api' as const, health: reportHealth([]) }
-  const reading = (...ingest: TierReading[]): Reading => ({ time: new Date(0), stores: STORES, tiers: [...ingest, api] })
+  const reading = (...ingest: TierReading[]): Reading =>
+    ({ time: new Date(0), stores: STORES, tiers: [...ingest, api] })
   const same = reading(at(1, 2, 77), at(2, 2, 77), at(3, 0, NaN), ingestAt(0, 0))
   const differs = reading(at(1, 2, 77), at(400, 3, 78))
 

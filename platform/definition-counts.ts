@@ -24,6 +24,12 @@ export interface DefinitionCount<Reason extends WarningReason> {
   count: number
 }
 
+interface CountedTotals<Reason> {
+  separator: string
+  reasons: readonly Reason[]
+  definitions: readonly CountedDefinition[]
+}
+
 const DAY_MS = 86_400_000
 const MINUTE_MS = 60_000
 
@@ -40,8 +46,7 @@ export function beginOf ({ days, now }: CountsQuery): number {
  *   of minutes, so it has those of the whole minute in which it was created.
  */
 export async function countByDefinition<Reason extends WarningReason> (
-  clickhouse: ClickHouse, query: CountsQuery,
-  { separator, reasons, definitions }: { separator: string, reasons: readonly Reason[], definitions: readonly CountedDefinition[] }
+  clickhouse: ClickHouse, query: CountsQuery, { separator, reasons, definitions }: CountedTotals<Reason>
 ): Promise<DefinitionCount<Reason>[]> {
   const again = definitions.filter(({ first_version: first }) => first > 1)
   return await queryRows<DefinitionCount<Reason>>(clickhouse, `

@@ -14,8 +14,9 @@ import {
   type VersionQuery, versionQueryProperties
 } from '../versioned-definitions.ts'
 import {
-  EVENT_RULES, type EventRule, eventRuleChangesSchema, type EventRuleChange, eventRuleSchema, type NewEventRule, newEventRuleSchema,
-  ruleCheckBodySchema, type RuleCheckFields, ruleCountsSchema, rulePredictionSchema, ruleVersionSchema
+  EVENT_RULES, type EventRule, type EventRuleChange, eventRuleChangesSchema, eventRuleSchema, type NewEventRule,
+  newEventRuleSchema, ruleCheckBodySchema, type RuleCheckFields, ruleCountsSchema, rulePredictionSchema,
+  ruleVersionSchema
 } from './event-rule.ts'
 import { compileDraftRule, createEventRule, updateEventRule } from './write-event-rule.ts'
 

@@ -53,7 +53,8 @@ export async function createEventRule (
 /**
  * Changes the given fields; another condition, action or test makes a version, which is not active by that.
  *
- * @throws {HttpError} 404; 400 naming the invalid field in `attr`; 409 when there is a newer version than the change is based on.
+ * @throws {HttpError} 404; 400 naming the invalid field in `attr`; 409 when there is a newer version than the change is
+ *   based on.
  */
 export async function updateEventRule (
   sql: Sql, key: DefinitionKey, { fields, userId }: { fields: EventRuleChange, userId: number | null }

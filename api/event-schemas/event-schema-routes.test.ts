@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { toWarningRow, WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
+import { toWarningRow, type WarningReason, WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createTestApi, type TestAnswer, type TestApi } from '../testing/create-test-api.ts'
 
@@ -89,18 +89,22 @@ t.test('a change of an older version is refused, and nothing of it is written', 
 
 t.test('counts the events that were held against each schema, and those that did not meet it', async (t) => {
   const api = await shared.inNewProject()
-  const make = async (event: string): Promise<number> => (await create(api, { event, schema: SCHEMA, active_version: 1 })).body.id
+  const make = async (event: string): Promise<number> =>
+    (await create(api, { event, schema: SCHEMA, active_version: 1 })).body.id
   const [paid, seen, quiet] = [await make('paid'), await make('seen'), await make('quiet')]
   const row = (event: string, schemaVersion: number, daysAgo = 0): object => {
     const at = new Date(now - daysAgo * 86_400_000 - 1000).toISOString().slice(0, 23)
-    return { project_id: api.projectId, uuid: randomUUID(), event, distinct_id: 'd', timestamp: at, received_at: at, properties: '{}', schema_version: schemaVersion }
+    const time = { timestamp: at, received_at: at }
+    return { project_id: api.projectId, uuid: randomUUID(), event, distinct_id: 'd', ...time, properties: '{}', schema_version: schemaVersion }
   }
   await clickhouse.client.insert({
     table: 'events',
     format: 'JSONEachRow',
     values: [row('paid', 1), row('paid', 1, 3), row('paid', 1, 9), row('paid', -1), row('paid', 0), row('seen', 1), row('without', 1)]
   })
-  const warned = (source: string, schema: number, reason: 'schema_not_met' | 'schema_quarantined' | 'schema_rejected', count: number, minute = now - 60_000): object =>
+  const warned = (
+    source: string, schema: number, reason: WarningReason, count: number, minute = now - 60_000
+  ): object =>
     toWarningRow(source, { projectId: api.projectId, schema, reason, count, minute, samples: [] })
   await clickhouse.client.insert({
     table: WARNINGS_TABLE,
@@ -114,7 +118,8 @@ t.test('counts the events that were held against each schema, and those that did
   const counts = async (query = ''): Promise<unknown> => (await api.call('GET', `~/event_schemas/counts${query}`)).body.results
 
   t.same(await counts(), [
-    { schema: paid, checked: 10, kept: 1, quarantined: 7, rejected: 0 }, { schema: seen, checked: 5, kept: 0, quarantined: 0, rejected: 4 }
+    { schema: paid, checked: 10, kept: 1, quarantined: 7, rejected: 0 },
+    { schema: seen, checked: 5, kept: 0, quarantined: 0, rejected: 4 }
   ])
   t.match(await counts('?days=30'), [{ checked: 11 }, { checked: 105, rejected: 104 }])
   t.match(await api.call('GET', '~/event_schemas/counts?days=91'), { status: 400, body: { attr: 'days' } })

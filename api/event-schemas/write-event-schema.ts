@@ -49,7 +49,8 @@ export async function createEventSchema (
 /**
  * Changes the given fields; another schema makes a version, which is not active by that.
  *
- * @throws {HttpError} 404; 400 naming the invalid field in `attr`; 409 when there is a newer version than the change is based on.
+ * @throws {HttpError} 404; 400 naming the invalid field in `attr`; 409 when there is a newer version than the change is
+ *   based on.
  */
 export async function updateEventSchema (
   sql: Sql, key: DefinitionKey, { fields, userId }: { fields: EventSchemaChange, userId: number | null }

@@ -66,7 +66,8 @@ export function addRulesCommands (program: Command, context: CliContext): void {
     .option('--based-on <version>', 'the version that the file was made of: refused when there is a newer one', readCount)
     .option('--position <number>', 'rules run in this order; by default after the others', readCount)
     .option('--description <text>', 'what the rule is for', readString(3000))
-    .action(async (name: string, file: string, { project, position, description, basedOn: version, ...output }: RuleOptions) => {
+    .action(async (name: string, file: string, options: RuleOptions) => {
+      const { project, position, description, basedOn: version, ...output } = options
       const sql = await context.postgres()
       const fields = { ...await readRule(file), ...position && { position }, ...description && { description } }
       const key = { projectId: project, name }

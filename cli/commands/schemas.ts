@@ -77,7 +77,8 @@ export function addSchemasCommands (program: Command, context: CliContext): void
     .option('--based-on <version>', 'the version that the file was made of: refused when there is a newer one', readCount)
     .option('--owner <owner>', 'who is asked about the event', readString(400))
     .option('--description <text>', 'what the event is for', readString(3000))
-    .action(async (event: string, file: string, { project, mode, owner, description, basedOn: version, ...output }: SchemaOptions) => {
+    .action(async (event: string, file: string, options: SchemaOptions) => {
+      const { project, mode, owner, description, basedOn: version, ...output } = options
       const sql = await context.postgres()
       const fields = {
         schema: await readJson(file), ...mode && { mode }, ...owner && { owner }, ...description && { description }

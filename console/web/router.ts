@@ -39,7 +39,9 @@ export function navigate (target: string): void {
   window.scrollTo(0, 0)
 }
 
-/** @param asked  Is called from now on instead of leaving, and calls what it gets to leave after all; undefined: nobody. */
+/**
+ * @param asked  Is called from now on instead of leaving, and calls what it gets to leave after all; undefined: nobody.
+ */
 export function askBeforeLeaving (asked: ((go: () => void) => void) | undefined): void {
   ask = asked
 }

@@ -5,7 +5,7 @@ import type { DeadLetter } from '../../platform/dead-letters/publish-dead-letter
 import { listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { DEAD_LETTER_STREAM, WARNINGS_STREAM } from '../../schema/streams.ts'
-import { toWarningRow, type WarningsMessage, type WarningTotal } from '../../schema/ingestion-warnings.ts'
+import { sourceOf, type WarningsMessage, type WarningTotal } from '../../schema/ingestion-warnings.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import {
@@ -99,9 +99,10 @@ t.test('what does not meet a schema is counted by schema, whatever becomes of it
     await send(Object.keys(modes).flatMap((mode) => [event(`counted ${mode}`, { plan: 'pro' }), event(`counted ${mode}`, { plan: 'gold', ...extra })]))
   const totals = async (): Promise<{ source: string, total: WarningTotal }[]> =>
     (await takeMessages(connection, WARNINGS_STREAM)).map((message) => message.json<WarningsMessage>())
-      .flatMap((message) => message.totals.map((total) => ({ source: String(toWarningRow(message.source, total).source), total })))
+      .flatMap(({ source, totals }) => totals.map((total) => ({ source: sourceOf(source, total), total })))
   const sumOf = (rows: readonly { total: WarningTotal }[]): number =>
-    [...Map.groupBy(rows, ({ total }) => total.minute).values()].reduce((sum, each) => sum + Math.max(...each.map(({ total }) => total.count)), 0)
+    [...Map.groupBy(rows, ({ total }) => total.minute).values()]
+      .reduce((sum, each) => sum + Math.max(...each.map(({ total }) => total.count)), 0)
 
   // Totals of the minute go on from what was sent until now.
   await sendFailing({})

@@ -49,7 +49,10 @@ t.test('each rule and each schema has a total of its own; nobody waits for what 
 
   await totals.add(1, { counts: {}, samples: [], definitions: [{ of: { rule: 7 }, reason: 'rule_changed', count: 1, samples: [] }] })
   t.same(publisher.published, [])
-  for (let times = 0; times < 2; times++) await totals.add(1, { counts: {}, samples: [], definitions: definitions.map((each) => ({ ...each, samples: [...each.samples] })) })
+  for (let times = 0; times < 2; times++) {
+    const noted = definitions.map((each) => ({ ...each, samples: [...each.samples] }))
+    await totals.add(1, { counts: {}, samples: [], definitions: noted })
+  }
   await totals.close()
 
   const highest = new Map(publisher.published.flatMap((message) => message.totals.map((total) => {

@@ -59,8 +59,8 @@ export function createReadActiveSchemas (sql: Sql, logger: Logger): () => Promis
       JOIN event_schema_versions AS v ON v.schema_id = s.id AND v.version = s.active_version
       ORDER BY s.project_id, s.event`,
     compile: (text) => compileSchema(JSON.parse(text)).check,
-    toDefinitions: (versions) => new Map(versions.map(({ schema_id: id, name: event, version, mode, text, compiled: check }) =>
-      [event, { id, event, version, mode, text, check }])),
+    toDefinitions: (versions) => new Map(versions.map(({ schema_id: id, name: event, compiled: check, ...version }) =>
+      [event, { id, event, version: version.version, mode: version.mode, text: version.text, check }])),
     isSame: (schemas, before) => schemas.size === before.size && [...schemas].every(([event, { check, mode }]) => {
       const old = before.get(event)
       return old?.check === check && old.mode === mode

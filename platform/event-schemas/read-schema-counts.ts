@@ -17,8 +17,8 @@ const REASONS = ['schema_not_met', 'schema_quarantined', 'schema_rejected'] as c
 
 /**
  * Counts the events that ingest held against schemas. Those that did not meet one were counted by ingest before it
- * answered; those that did are the stored events that say so. So an event that a client sent twice counts as often as it
- * failed, but once when it did not; one that was deleted later, only if it failed.
+ * answered; those that did are the stored events that say so. So an event that a client sent twice counts as often as
+ * it failed, but once when it did not; one that was deleted later, only if it failed.
  *
  * @returns in the order of `schemas`; those that no event was held against are not in the list.
  */

@@ -9,19 +9,22 @@ import { openKeys } from './read-keys.ts'
 const { sql, url: databaseUrl } = await createTestPostgres(t)
 await sql`INSERT INTO projects (id, name) VALUES (1, 'one'), (2, 'two')`
 
-type Figures = Record<'schemas_enforced' | 'schemas_fingerprint' | 'rules_enforced' | 'rules_fingerprint' | 'keys_age_seconds', number>
+const NAMES = ['schemas_enforced', 'schemas_fingerprint', 'rules_enforced', 'rules_fingerprint', 'keys_age_seconds'] as const
+
+type Figures = Record<typeof NAMES[number], number>
 
 /** What a process says of itself that reads what it enforces, as ingest does. */
 async function startProcess (t: Test, now: () => number = Date.now): Promise<() => Promise<Figures>> {
   const metrics = createMetrics('ingest')
   const logger = createLogger({ component: 'test', level: 'silent' })
-  const { keys, close } = openKeys({ sql, databaseUrl, withOwners: false, withSchemas: true, maxWaitMs: 5000, now, logger, metrics })
+  const { keys, close } = openKeys({
+    sql, databaseUrl, withOwners: false, withSchemas: true, maxWaitMs: 5000, now, logger, metrics
+  })
   t.teardown(close)
   await keys.ready
   return async () => {
     const samples = parseMetrics(await metrics.registry.metrics())
-    const names = ['schemas_enforced', 'schemas_fingerprint', 'rules_enforced', 'rules_fingerprint', 'keys_age_seconds']
-    return Object.fromEntries(names.map((name) => [name, samples.sum(`millrace_ingest_${name}`)])) as Figures
+    return Object.fromEntries(NAMES.map((name) => [name, samples.sum(`millrace_ingest_${name}`)])) as Figures
   }
 }
 

@@ -1,4 +1,4 @@
-/** Which versions of schemas and rules a process enforces, in figures that can be compared with those of other processes. */
+/** Which versions of schemas and rules a process enforces, in figures that can be compared between processes. */
 import { createHash } from 'node:crypto'
 import type { Metrics } from '../metrics.ts'
 import type { KeyDirectory } from './key-directory.ts'
@@ -47,7 +47,8 @@ function hash (content: unknown[]): Buffer {
 export function reportEnforced (metrics: Metrics, keys: KeyDirectory, now: () => number): void {
   const words = { schemas: 'event schemas', rules: 'rules' }
   for (const kind of KINDS) {
-    const read = (): EnforcedVersions => keys.state.isReady ? enforcedVersions(keys.projects(), kind) : { count: NaN, fingerprint: NaN }
+    const read = (): EnforcedVersions =>
+      keys.state.isReady ? enforcedVersions(keys.projects(), kind) : { count: NaN, fingerprint: NaN }
     metrics.gaugeFrom(`${kind}_enforced`, `Active ${words[kind]} of all projects that this process enforces.`, () => read().count)
     metrics.gaugeFrom(`${kind}_fingerprint`,
       `Number made of the versions of the ${words[kind]} that this process enforces: processes that enforce the same have the same.`,

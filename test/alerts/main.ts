@@ -23,7 +23,8 @@ const stack = await startStack({ env: SMALL })
 const { apiUrl, pipelineUrl } = await readAddresses(stack.dataDir)
 let pretended: Readonly<Record<string, number>> = {}
 const pretender = http.createServer((_request, response) => {
-  void answerPretended({ ingest: stack.url, pipeline: pipelineUrl }, pretended).then((text) => response.end(text), () => response.destroy())
+  void answerPretended({ ingest: stack.url, pipeline: pipelineUrl }, pretended)
+    .then((text) => response.end(text), () => response.destroy())
 })
 await new Promise<void>((resolve) => { pretender.listen(0, '127.0.0.1', resolve) })
 const prometheus = await startPrometheus(folder, path.join(DEPLOY, 'alerts', 'prometheus.yaml'), {

@@ -35,7 +35,7 @@ async function sendSome (port: number, key: string, batches: number, events: num
   return answers
 }
 
-/** Resolves when both processes know the quotas, and the usage, that Postgres has: they are read together with the keys. */
+/** Resolves when both processes know the quotas and the usage that Postgres has: they are read together with keys. */
 async function readAgain (): Promise<void> {
   const key = await addKey(99)
   for (const port of [one, other]) await waitFor(async () => await send(port, key, 1) === '200')
@@ -46,7 +46,7 @@ async function stored (project: number): Promise<number> {
   return Number(row!.events)
 }
 
-/** Waits until the pipeline has measured everything that was sent until now: no process counts any of it a second time. */
+/** Waits until the pipeline has measured all that was sent until now: no process counts any of it a second time. */
 async function waitUntilMeasured (project: number, events: number): Promise<void> {
   const sentAt = new Date()
   await waitFor(async () => {

@@ -36,7 +36,9 @@ export async function createRule (fields: { name: string, description: string } 
 /** What of a rule can be changed; other content makes a version. `version`: the one that the change is based on. */
 export type RuleChanges = Partial<RuleContent & Pick<EventRule, 'description' | 'position' | 'active_version' | 'version'>>
 
-/** @throws {ApiError} naming the field that is refused, or the test that fails; `conflict` when there is a newer version. */
+/**
+ * @throws {ApiError} naming the field that is refused, or the test that fails; `conflict`: there is a newer version.
+ */
 export async function changeRule (id: number, changes: RuleChanges): Promise<EventRule> {
   return await request<EventRule>(`${base()}${id}/`, { method: 'PATCH', body: changes })
 }

@@ -55,7 +55,8 @@ function SchemaPage ({ schema, versions, reload }: SchemaPageProps) {
     setWrong(undefined)
     setPrediction(undefined)
   }
-  const { base, isStored, newer, rebase } = useDraftBase({ version: schema.version, content: schema.schema }, { says: (content) => saysSame(text, content), change })
+  const newest = { version: schema.version, content: schema.schema }
+  const { base, isStored, newer, rebase } = useDraftBase(newest, { says: (content) => saysSame(text, content), change })
   const readDraft = (): { schema: unknown } | undefined => {
     const read = readJson(text)
     setWrong(read.error)

@@ -11,7 +11,7 @@ export async function listSchemas (
   return await request<Page<EventSchema>>(base(), { query, signal })
 }
 
-/** What ingest counted in the last days, by the id of the schema; those that no event was held against are missing. */
+/** What ingest counted in the last days, by id of the schema; those that no event was held against are missing. */
 export async function fetchCounts (days: number, signal: AbortSignal): Promise<ReadonlyMap<number, SchemaCounts>> {
   const { results } = await request<{ results: SchemaCounts[] }>(`${base()}counts/`, { query: { days }, signal })
   return new Map(results.map((counts) => [counts.schema, counts]))
@@ -31,7 +31,7 @@ export async function createSchema (fields: Pick<EventSchema, 'event' | 'schema'
   return await request<EventSchema>(base(), { method: 'POST', body: fields })
 }
 
-/** What of a schema can be changed; another `schema` makes a version. `version`: the one that the change is based on. */
+/** What of a schema can be changed; another `schema` makes a version. `version`: the one that the change is made of. */
 export type SchemaChanges = Partial<Pick<EventSchema, 'schema' | 'description' | 'owner' | 'mode' | 'active_version' | 'version'>>
 
 /** @throws {ApiError} naming the field that is refused; `conflict` when there is a newer version. */
