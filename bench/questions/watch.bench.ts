@@ -42,14 +42,14 @@ export const watch: Question = {
 
 /** What the tee adds to an event in one process, beside all that ingest spends on one. */
 function teeFigures ({ quick }: BenchContext, ingestUs: number): Figure[] {
-  const { nobody, ...watched } = takeBodiesInTurns(quick ? 8 : 40)
+  const { nobody, ...watched } = takeBodiesInTurns(quick ? 40 : 240)
   return (Object.entries(watched) as [Watching, number[]][]).map(([watching, times]): Figure => ({
-    name: `tee, watching ${watching}`,
+    name: `tee, ${watching} watched`,
     // Of each turn with the one before it: what the machine does meanwhile changes both.
     value: median(times.map((us, turn) => us - nobody[turn]!)),
     unit: 'us/event',
     reference: { name: 'ingest in all', value: ingestUs },
-    target: { atMost: 0.02 }
+    ...(watching !== 'nobody again' && { target: { atMost: 0.02 } })
   }))
 }
 
