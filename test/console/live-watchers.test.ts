@@ -1,0 +1,152 @@
+/** Those who watch live events, against the real stack: many, slow and vanished ones, and what they are told. */
+import { once } from 'node:events'
+import net from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import t from 'tap'
+import type { FeedBatch } from '../../console/server/live-feed.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { connectNats } from '../../platform/nats/connect-nats.ts'
+import { startStackOnSharedStores, type Stack } from '../start-stack.ts'
+import type { TestContext } from '../support/test-context.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { send } from './open-console.ts'
+
+const stack = await startStackOnSharedStores(t)
+const headers = await logIn(stack)
+
+/** Somebody who watches, and what they were sent so far. */
+interface Watcher { batches: FeedBatch[], leave: () => void }
+
+async function logIn ({ url, personalApiKey }: Stack): Promise<Record<string, string>> {
+  const mark = { 'millrace-console': '1', 'content-type': 'application/json' }
+  const login = await fetch(`${url}/console/session`, { method: 'POST', headers: mark, body: JSON.stringify({ personal_api_key: personalApiKey }) })
+  return { 'millrace-console': '1', cookie: login.headers.get('set-cookie')!.split(';')[0]! }
+}
+
+async function watch (t: TestContext, filter = ''): Promise<Watcher> {
+  const ended = new AbortController()
+  t.teardown(() => ended.abort())
+  const feed = await fetch(`${stack.url}/console/data/projects/1/live${filter}`, { headers, signal: ended.signal })
+  if (!feed.ok) throw new Error(`the feed answered ${feed.status}`)
+  const batches: FeedBatch[] = []
+  void (async () => {
+    let text = ''
+    for await (const chunk of feed.body!.pipeThrough(new TextDecoderStream())) {
+      const messages = (text + chunk).split('\n\n')
+      text = messages.pop()!
+      for (const message of messages) {
+        if (message.startsWith('data: ')) batches.push(JSON.parse(message.slice('data: '.length)) as FeedBatch)
+      }
+    }
+  })().catch(() => {})
+  await waitFor(() => batches.length > 0)
+  return { batches, leave: () => ended.abort() }
+}
+
+/** The same on a bare socket, which reads nothing after the head of the answer. */
+async function watchWithoutReading (t: TestContext): Promise<net.Socket> {
+  const { host, hostname, port } = new URL(stack.url)
+  const socket = net.connect(Number(port), hostname)
+  t.teardown(() => socket.destroy())
+  const lines = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
+  socket.write(`GET /console/data/projects/1/live HTTP/1.1\r\n${lines.join('')}\r\n`)
+  await once(socket, 'data')
+  socket.pause()
+  return socket
+}
+
+function received ({ batches }: Watcher): number {
+  return batches.reduce((sum, { events }) => sum + events.length, 0)
+}
+
+/** Counts from zero of a watcher that just began to what it was told last. */
+function countsOf ({ batches }: Watcher): Pick<FeedBatch, 'matched' | 'shown'> {
+  const { matched, shown } = batches.at(-1)!
+  return { matched, shown }
+}
+
+const LARGE = Array.from({ length: 30 }, () => ({ event: 'large', properties: { text: 'x'.repeat(15_000) } }))
+
+/** Sends 30 events of 15 KB ten times a second, all of which are shown. @returns how long each request took, in ms. */
+async function sendLarge (requests: number): Promise<number[]> {
+  const times: number[] = []
+  for (let request = 0; request < requests; request++) {
+    const sentAt = performance.now()
+    await send(stack, LARGE)
+    times.push(performance.now() - sentAt)
+    await delay(Math.max(0, 100 - times.at(-1)!))
+  }
+  return times
+}
+
+t.test('twenty watchers are told exactly how many events came, and how many of them they see', async (t) => {
+  const watchers = await Promise.all(Array.from({ length: 20 }, async () => await watch(t)))
+  const rare = await watch(t, '?event=rare')
+
+  // More than are shown in so short a time, with a rare one among them.
+  for (let request = 0; request < 40; request++) {
+    await send(stack, Array.from({ length: 100 }, (_, index) => ({ event: request % 8 === 0 && index === 50 ? 'rare' : 'paid' })))
+  }
+  await waitFor(() => watchers.every((watcher) => countsOf(watcher).matched === 4000) && countsOf(rare).matched === 5)
+
+  for (const watcher of watchers) t.equal(received(watcher), countsOf(watcher).shown)
+  const { shown } = countsOf(watchers[0]!)
+  t.ok(shown > 50 && shown < 4000, `sampled: ${shown} of 4,000`)
+  t.same(countsOf(rare), { matched: 5, shown: 5 }, 'a rare one is shown to whoever asks for it')
+  await waitFor(() => rare.batches.flatMap(({ fates }) => fates).filter(({ fate }) => fate === 'stored').length === 5)
+  t.equal((await fetch(`${stack.url}/console/data/projects/1/live?event=other`, { headers: { ...headers, cookie: '' } })).status, 401)
+})
+
+t.test('a watcher that does not read, and one that is cut off, hold up nobody', async (t) => {
+  const before = await sendLarge(10)
+  const reading = await watch(t)
+  const slow = await watchWithoutReading(t)
+  const cut = await watchWithoutReading(t)
+  await sendLarge(2)
+  cut.destroy()
+
+  // Some 30 MB are told meanwhile, far more than sockets hold.
+  const times = await sendLarge(70)
+
+  await waitFor(() => countsOf(reading).matched === 72 * LARGE.length)
+  t.equal(received(reading), countsOf(reading).shown)
+  t.ok(median(times) < Math.max(100, 5 * median(before)), `a request took ${median(times)} ms, and ${median(before)} before`)
+  let bytes = 0
+  let tail = ''
+  slow.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+    tail = (tail + chunk.toString('latin1')).slice(-1_000_000)
+  })
+  slow.resume()
+  await waitFor(async () => {
+    await send(stack, [{ event: 'last' }])
+    return tail.includes('"event":"last"')
+  })
+  const [, matched, shown] = [...tail.matchAll(/"matched":(\d+),"shown":(\d+)/g)].at(-1)!.map(Number)
+  t.ok(matched! > 72 * LARGE.length, 'its count goes on')
+  t.ok(shown! < countsOf(reading).shown / 2, `${shown} of ${matched} were shown to it, and ${countsOf(reading).shown} to the other`)
+  t.ok(bytes < 15_000_000, `${bytes} bytes waited for it`)
+})
+
+function median (times: number[]): number {
+  return times.toSorted((a, b) => a - b)[times.length >> 1]!
+}
+
+t.test('while nobody watches nothing is told', async (t) => {
+  const nats = await connectNats({ url: stack.natsUrl, name: 'test', logger: createLogger({ component: 'test', level: 'silent' }) })
+  t.teardown(async () => await nats.close())
+  const subjects: string[] = []
+  nats.subscribe('feed.>', { callback: (_, { subject }) => { subjects.push(subject.split('.', 2).join('.')) } })
+  await nats.flush()
+  const watcher = await watch(t)
+  await send(stack, [{ event: 'seen' }])
+  await waitFor(() => ['feed.watch', 'feed.arrived', 'feed.fates'].every((subject) => subjects.includes(subject)))
+  watcher.leave()
+  await waitFor(async () => {
+    subjects.length = 0
+    await send(stack, [{ event: 'not seen' }])
+    await delay(1000)
+    return subjects.length === 0
+  })
+  t.same(subjects, [])
+})
