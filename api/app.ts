@@ -6,7 +6,7 @@ import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { allowUnserved } from '../platform/cross-origin.ts'
 import type { ShownSetting } from '../platform/describe-settings.ts'
 import { checkServices, type HealthOptions, healthRoutes, pingClickHouse } from '../platform/health-and-readiness.ts'
-import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../platform/http-server.ts'
+import { answerClientError, answerHalfClosed, endWithClient, MAX_HEADER_BYTES } from '../platform/http-server.ts'
 import type { LocateAddress } from '../platform/geoip.ts'
 import type { KeyDirectory } from '../platform/keys/key-directory.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -122,6 +122,10 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   setSecurityHeaders(app)
   answerUnknownRoutes(app)
   observeRequests(app, deps.metrics)
+  app.addHook('onRequest', (request, reply, done) => {
+    if (request.routeOptions.config.isEndless === true) endWithClient(reply.raw)
+    done()
+  })
   await describeApi(app)
 
   await app.register(healthRoutes, describeHealth(deps))

@@ -55,6 +55,18 @@ export function answerHalfClosed (server: Server): void {
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true
 }
 
+/**
+ * Ends an answer as soon as its client closes its side. For answers that go on until their client leaves:
+ * `answerHalfClosed` lets the server think that such a client still listens, so that it would be noticed only when
+ * something is written to it, twice.
+ */
+export function endWithClient (response: ServerResponse): void {
+  const { socket } = response.req
+  const leave = (): void => { response.destroy() }
+  socket.once('end', leave)
+  response.once('close', () => { socket.off('end', leave) })
+}
+
 function toHttpError (code: string | undefined): HttpError {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':

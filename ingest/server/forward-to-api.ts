@@ -4,6 +4,7 @@ import proxy from '@fastify/http-proxy'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { allowOrigin, allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
+import { endWithClient } from '../../platform/http-server.ts'
 import { drainRequest } from '../../http-body/read-body.ts'
 
 /** Paths of the reference that Millrace does not serve; a clear answer beats a puzzling one from behind. */
@@ -11,6 +12,9 @@ const NOT_SERVED = ['/s', '/i/v0/ai/otel', '/i/v1/logs', '/i/v1/metrics']
 
 /** Here SDKs take any JSON for the payload of a flag, whatever the status: errors have no body, as those of the API. */
 const REMOTE_CONFIG = /\/remote_config\/?(?:\?|$)/
+
+/** Answers that are read while they are made: nobody sends a request for one and closes before it has come. */
+const STREAMED = /^(?:text\/event-stream|application\/x-ndjson)/
 
 /** An API without an answer for this long is stuck: its slowest, results of experiments, take up to 60 s. */
 const SILENCE_MS = 75_000
@@ -50,7 +54,9 @@ export async function forwardToApi (
       rewriteHeaders: ({ connection: _, 'keep-alive': __, ...headers }) => headers,
       onResponse (_request, reply, answer) {
         const { stream } = answer as unknown as { stream: Readable }
-        if (ending !== undefined && String(reply.getHeader('content-type')).startsWith('text/event-stream')) addAbortSignal(ending, stream)
+        const contentType = String(reply.getHeader('content-type'))
+        if (STREAMED.test(contentType)) endWithClient((reply as FastifyReply).raw)
+        if (ending !== undefined && contentType.startsWith('text/event-stream')) addAbortSignal(ending, stream)
         reply.send(stream)
       },
       async onError (reply, { error }) {

@@ -1,5 +1,6 @@
 /** Those who watch live events, against the real stack: many, slow and vanished ones, and what they are told. */
 import { once } from 'node:events'
+import http from 'node:http'
 import net from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
@@ -23,24 +24,24 @@ async function logIn ({ url, personalApiKey }: Stack): Promise<Record<string, st
   return { 'millrace-console': '1', cookie: login.headers.get('set-cookie')!.split(';')[0]! }
 }
 
+/** Not by `fetch`: what aborts one may be collected as garbage before it is used. */
 async function watch (t: TestContext, filter = ''): Promise<Watcher> {
-  const ended = new AbortController()
-  t.teardown(() => ended.abort())
-  const feed = await fetch(`${stack.url}/console/data/projects/1/live${filter}`, { headers, signal: ended.signal })
-  if (!feed.ok) throw new Error(`the feed answered ${feed.status}`)
+  const request = http.get(`${stack.url}/console/data/projects/1/live${filter}`, { headers, agent: false })
+  t.teardown(() => request.destroy())
+  request.on('error', () => {})
+  const [answer] = await once(request, 'response') as [http.IncomingMessage]
+  if (answer.statusCode !== 200) throw new Error(`the feed answered ${answer.statusCode}`)
   const batches: FeedBatch[] = []
-  void (async () => {
-    let text = ''
-    for await (const chunk of feed.body!.pipeThrough(new TextDecoderStream())) {
-      const messages = (text + chunk).split('\n\n')
-      text = messages.pop()!
-      for (const message of messages) {
-        if (message.startsWith('data: ')) batches.push(JSON.parse(message.slice('data: '.length)) as FeedBatch)
-      }
+  let text = ''
+  answer.setEncoding('utf8').on('error', () => {}).on('data', (chunk: string) => {
+    const messages = (text + chunk).split('\n\n')
+    text = messages.pop()!
+    for (const message of messages) {
+      if (message.startsWith('data: ')) batches.push(JSON.parse(message.slice('data: '.length)) as FeedBatch)
     }
-  })().catch(() => {})
+  })
   await waitFor(() => batches.length > 0)
-  return { batches, leave: () => ended.abort() }
+  return { batches, leave: () => request.destroy() }
 }
 
 /** The same on a bare socket, which reads nothing after the head of the answer. */
