@@ -1,4 +1,4 @@
-import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-access.ts'
+import { findRunningStack, type StackAddresses } from '../deploy/local/data-dir/stack-access.ts'
 import { type ClickHouse, connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../platform/errors.ts'
 import { checkService, pingClickHouse } from '../platform/health-and-readiness.ts'
@@ -147,15 +147,12 @@ export class ServiceTimeoutError extends MillraceError {
 
 /**
  * Finds the address of a service: the setting of that name, else the embedded stack that runs on the data directory
- * (`MILLRACE_DATA_DIR`), else the default of the setting.
+ * (`MILLRACE_DATA_DIR`), else, where none was ever started, the default of the setting.
+ *
+ * @throws {MillraceError} when the stack on the data directory is stopped, or this user may not read it.
  */
 async function findAddress (env: NodeJS.ProcessEnv, name: AddressName): Promise<string> {
   const { [name]: fallback, MILLRACE_DATA_DIR: dataDir } = loadSettings(env, [name, 'MILLRACE_DATA_DIR'])
   if (env[name] !== undefined && env[name] !== '') return fallback
-  try {
-    return (await readAddresses(dataDir))[IN_STACK[name]]
-  } catch {
-    // No stack runs on the data directory: try the default.
-    return fallback
-  }
+  return (await findRunningStack(dataDir))?.[IN_STACK[name]] ?? fallback
 }

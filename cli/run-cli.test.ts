@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
@@ -131,6 +131,22 @@ t.test('finds the services of the stack that runs on the data directory', async 
   await writeFile(path.join(dataDir, 'addresses.json'), JSON.stringify({ databaseUrl: url }))
 
   t.match((await runIn({ MILLRACE_DATA_DIR: dataDir }, ['projects', 'list'])).out, /Shop/)
+})
+
+t.test('asks no other stack when the one on the data directory is stopped', async (t) => {
+  const dataDir = t.testdir({ 'credentials.json': '{}' })
+
+  t.match(await runIn({ MILLRACE_DATA_DIR: dataDir }, ['dead-letters', 'list']), { code: 1, out: '', err: /the stack on the data directory .* is stopped/ })
+  const status = await runIn({ MILLRACE_DATA_DIR: dataDir }, ['status', '--json'])
+  t.match(JSON.parse(status.out), { clients: { captures: 'no answer', flags: 'no answer' } })
+})
+
+t.test('says that a backup may not be read, instead of calling it none', async (t) => {
+  const folder = t.testdir({ 'manifest.json': '{}' })
+  if (process.getuid?.() === 0) return t.comment('NOT RUN: root may read everything')
+  await chmod(path.join(folder, 'manifest.json'), 0)
+
+  t.match(await runIn({ MILLRACE_DATA_DIR: path.join(folder, 'new') }, ['restore', folder]), { code: 1, err: /may not read .*: run the command as/ })
 })
 
 t.test('says that no service answers', async (t) => {

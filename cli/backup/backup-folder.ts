@@ -111,6 +111,7 @@ export async function verifyBackupFiles (
         for await (const chunk of chunks) void chunk
       })
     } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === 'EACCES') throw unreadable(path.join(folder, file.path), cause)
       throw new MillraceError('MILLRACE_BACKUP_DAMAGED', `${file.path} of the backup cannot be read`, { cause })
     }
     if (tap.digest() !== file.sha256) {
@@ -166,10 +167,12 @@ export async function writeManifest (folder: string, manifest: BackupManifest): 
 /**
  * Reads the manifest of a backup.
  *
- * @throws {MillraceError} `MILLRACE_BACKUP_INCOMPLETE` when the folder has no complete backup that this version reads.
+ * @throws {MillraceError} `MILLRACE_BACKUP_INCOMPLETE` when the folder has no complete backup that this version reads,
+ * `MILLRACE_BACKUP_UNREADABLE` when this user may not read it.
  */
 export async function readManifest (folder: string): Promise<BackupManifest> {
-  const text = await readFile(path.join(folder, FILE), 'utf8').catch((cause: unknown) => {
+  const text = await readFile(path.join(folder, FILE), 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'EACCES' || cause.code === 'EPERM') throw unreadable(folder, cause)
     const why = `${folder} holds no complete backup: it has no ${FILE}, which is written last. Use another backup`
     throw new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why, { cause })
   })
@@ -183,6 +186,12 @@ export async function readManifest (folder: string): Promise<BackupManifest> {
     throw new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why)
   }
   return manifest
+}
+
+/** A backup is readable by its owner alone, and may well be a good one. */
+function unreadable (file: string, cause: unknown): MillraceError {
+  return new MillraceError('MILLRACE_BACKUP_UNREADABLE', `the user ${process.getuid?.() ?? ''} may not read ${file}: run the command as ` +
+    'the user to whom it belongs, or give the whole folder to this one (chown --recursive)', { cause })
 }
 
 /** @returns undefined when the text is not a manifest of any version. */

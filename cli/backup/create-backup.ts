@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { mkdir, readdir, stat, statfs } from 'node:fs/promises'
 import path from 'node:path'
-import { readAddresses, type StackAddresses } from '../../deploy/local/data-dir/stack-access.ts'
+import { findRunningStack, type StackAddresses } from '../../deploy/local/data-dir/stack-access.ts'
 import { type BackupFile, type BackupManifest, writeBackupFile, writeManifest } from './backup-folder.ts'
 import { type BaseBackup, openBase } from './base-backup.ts'
 import { copyEvents, dropCopy, readBooksOfCopy } from './books.ts'
@@ -112,10 +112,11 @@ function lockBackups (dataDir: string): FileLock {
 }
 
 async function findStack (dataDir: string): Promise<StackAddresses> {
-  const addresses = await readAddresses(dataDir).catch((cause: unknown) => {
+  const addresses = await findRunningStack(dataDir)
+  if (addresses === undefined) {
     throw new MillraceError('MILLRACE_BACKUP_NO_STACK', `no stack runs on the data directory ${dataDir}: start it with ` +
-      '"npm start", or set MILLRACE_DATA_DIR', { cause })
-  })
+      '"npm start", or set MILLRACE_DATA_DIR')
+  }
   await stat(path.join(dataDir, 'clickhouse')).catch((cause: unknown) => {
     throw new MillraceError('MILLRACE_BACKUP_NO_STACK', 'this stack uses a ClickHouse server of its own: back that up ' +
       'with its own means, see docs/operations.md', { cause })

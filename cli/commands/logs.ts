@@ -2,13 +2,14 @@ import { open, readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Command, InvalidArgumentError } from 'commander'
+import { unreadable } from '../../deploy/local/data-dir/stack-access.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { formatLogLine, timeOf } from '../../platform/log-lines.ts'
 import type { CliContext } from '../cli-context.ts'
 import { readCount } from '../read-arguments.ts'
 
-const SOURCES = ['ingest', 'pipeline', 'api', 'clickhouse', 'postgres', 'nats-server']
+const SOURCES = ['ingest', 'pipeline', 'api', 'clickhouse', 'postgres', 'nats-server', 'backup']
 const POLL_MS = 300
 /** Of the end of a file: some thousand lines. */
 const TAIL_BYTES = 1_048_576
@@ -65,7 +66,8 @@ function readSource (text: string): string {
 async function findLogs ({ env }: CliContext, source: string | undefined): Promise<LogFile[]> {
   const dataDir = path.resolve(loadSettings(env, ['MILLRACE_DATA_DIR']).MILLRACE_DATA_DIR)
   const folder = path.join(dataDir, 'logs')
-  const names = await readdir(folder).catch((cause: unknown) => {
+  const names = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'EACCES') throw unreadable(dataDir, cause)
     throw new MillraceError('MILLRACE_LOGS_MISSING', `there are no logs in ${folder}: set MILLRACE_DATA_DIR to the data directory ` +
       'of the stack. A tier that runs by itself logs to its standard output', { cause })
   })

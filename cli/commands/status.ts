@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { CliContext } from '../cli-context.ts'
-import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
+import { findRunningStack } from '../../deploy/local/data-dir/stack-access.ts'
+import { MillraceError } from '../../platform/errors.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { buildStatus } from '../../platform/status/build-status.ts'
 import { createPoll } from '../../platform/status/poll-status.ts'
@@ -18,6 +19,7 @@ interface StatusOptions {
 }
 
 const REFRESH_MS = 1000
+const NOBODY = 'http://127.0.0.1:0'
 
 /** Terminal codes: cursor to the top left, clear the screen. */
 const CLEAR = '\u001b[H\u001b[J'
@@ -57,15 +59,21 @@ export function addStatusCommands (program: Command, context: CliContext): void 
 }
 
 /**
- * Finds the tiers: those given as options, else those of the embedded stack that runs on the data directory, else those
- * at the ports of the settings.
+ * Finds the tiers: those given as options, else those of the embedded stack that runs on the data directory, else, where
+ * none was ever started, those at the ports of the settings.
  */
 export async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls>): Promise<TierUrls> {
   const settings = loadSettings(env, ['MILLRACE_DATA_DIR', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_PIPELINE_PORT'])
-  const found = await readAddresses(settings.MILLRACE_DATA_DIR).catch(() => ({
+  // Nobody answers at port 0: a stack that is stopped is down, whatever else runs on this machine.
+  const stopped = { baseUrl: NOBODY, apiUrl: NOBODY, pipelineUrl: NOBODY }
+  const stack = await findRunningStack(settings.MILLRACE_DATA_DIR).catch((error: unknown) => {
+    if (error instanceof MillraceError && error.code === 'MILLRACE_STACK_NOT_RUNNING') return stopped
+    throw error
+  })
+  const found = stack ?? {
     baseUrl: `http://127.0.0.1:${settings.MILLRACE_PORT}`,
     apiUrl: settings.MILLRACE_API_URL,
     pipelineUrl: `http://127.0.0.1:${settings.MILLRACE_PIPELINE_PORT}`
-  }))
+  }
   return { ingest: [found.baseUrl], pipeline: [found.pipelineUrl], api: [found.apiUrl], ...given }
 }

@@ -1,7 +1,8 @@
 /** How a stack is reached: its keys and passwords (`credentials.json`), and its URLs (`addresses.json`). */
 import { randomBytes } from 'node:crypto'
-import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { access, chmod, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { MillraceError } from '../../../platform/errors.ts'
 import { mintKey } from '../../../platform/keys/key-text.ts'
 import { flushFolder } from '../../../platform/durable-folder.ts'
 import type { StackSettings } from '../stack-settings.ts'
@@ -82,6 +83,35 @@ export async function writeAddresses (dataDir: string, addresses: StackAddresses
 /** @throws when no stack was started on the data directory. */
 export async function readAddresses (dataDir: string): Promise<StackAddresses> {
   return JSON.parse(await readFile(addressesFile(dataDir), 'utf8')) as StackAddresses
+}
+
+/**
+ * Finds the running stack of a data directory, for a command.
+ *
+ * A stack that is stopped is an error: at the default addresses another one may answer, and a command would show, or
+ * change, what is not meant.
+ *
+ * @returns undefined when no stack was ever started on the data directory.
+ * @throws {MillraceError} `MILLRACE_STACK_NOT_RUNNING`, or `MILLRACE_DATA_DIR_UNUSABLE` when this user may not read it.
+ */
+export async function findRunningStack (dataDir: string): Promise<StackAddresses | undefined> {
+  const folder = path.resolve(dataDir)
+  try {
+    return await readAddresses(folder)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EACCES' || code === 'EPERM') throw unreadable(folder, error)
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error
+  }
+  if (!await access(path.join(folder, 'credentials.json')).then(() => true, () => false)) return undefined
+  throw new MillraceError('MILLRACE_STACK_NOT_RUNNING', `the stack on the data directory ${folder} is stopped, or not ready yet: ` +
+    'start it, or set MILLRACE_DATA_DIR to that of another one')
+}
+
+/** Of a command of another user: the data directory is readable by its owner alone. */
+export function unreadable (folder: string, cause: unknown): MillraceError {
+  return new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `the user ${process.getuid?.() ?? ''} may not read the data directory ${folder}: ` +
+    'use sudo, or run the command as the user that runs Millrace', { cause })
 }
 
 export async function removeAddresses (dataDir: string): Promise<void> {
