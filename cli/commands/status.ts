@@ -59,8 +59,8 @@ export function addStatusCommands (program: Command, context: CliContext): void 
 }
 
 /**
- * Finds the tiers: those given as options, else those of the embedded stack that runs on the data directory, else, where
- * none was ever started, those at the ports of the settings.
+ * Finds the tiers: those given as options, else those of the embedded stack that runs on the data directory, else,
+ * where none was ever started, those at the ports of the settings.
  */
 export async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls>): Promise<TierUrls> {
   const settings = loadSettings(env, ['MILLRACE_DATA_DIR', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_PIPELINE_PORT'])
