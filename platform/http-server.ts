@@ -61,10 +61,11 @@ export function answerHalfClosed (server: Server): void {
  * something is written to it, twice.
  */
 export function endWithClient (response: ServerResponse): void {
-  const { socket } = response.req
+  // That of the request is null when its body was taken away from it.
+  const { socket } = response
   const leave = (): void => { response.destroy() }
-  socket.once('end', leave)
-  response.once('close', () => { socket.off('end', leave) })
+  socket?.once('end', leave)
+  response.once('close', () => { socket?.off('end', leave) })
 }
 
 function toHttpError (code: string | undefined): HttpError {

@@ -96,7 +96,11 @@ t.test('a process out of file descriptors refuses, and spools again when it has 
   const outcomes = await runLimited('ulimit -n 100', root, `
     const { closeSync, openSync } = await import('node:fs')
     const taken = []
-    try { while (true) taken.push(openSync('/dev/null')) } catch {}
+    const takeAll = () => { try { while (true) taken.push(openSync('/dev/null')) } catch {} }
+    takeAll()
+    // What the start of the process had open may be closed a moment later.
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    takeAll()
     // With one descriptor the segment can be created, and its folder cannot be synced.
     closeSync(taken.pop())
     await append('refused', 100)

@@ -67,7 +67,9 @@ t.test('screens of the console while a store is away', async (t) => {
 
   // Every screen that there is, by the navigation, so that none is forgotten.
   const { page: first } = await open('/keys')
-  const links = await first.getByRole('navigation').getByRole('link').evaluateAll((found) => found.map((link: any) => link.getAttribute('href') as string))
+  const menu = first.getByRole('navigation').getByRole('link')
+  await menu.first().waitFor()
+  const links = await menu.evaluateAll((found) => found.map((link: any) => link.getAttribute('href') as string))
   await first.close()
   const paths = [...links.map((link) => link.slice('/console'.length)), ...details]
   t.ok(links.length >= 14, links.join(' '))

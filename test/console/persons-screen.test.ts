@@ -29,7 +29,8 @@ async function open (path: string, options: { key?: string, viewport?: { width: 
   await page.goto(`${stack.url}/console${path}`)
   await page.getByLabel('Personal API key').fill(key)
   await page.keyboard.press('Enter')
-  await page.getByRole('navigation').waitFor()
+  // The menu is folded in a narrow window.
+  await page.getByRole('button', { name: 'Log out' }).waitFor()
   problems.length = 0
   return { context, page, problems }
 }
