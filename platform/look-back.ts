@@ -6,6 +6,17 @@ const MAX_GROUPS = 200
 /** Other work of the process goes on after so long, in milliseconds. */
 const TURN_MS = 10
 
+/** How far a look back is, is said so often at most, in milliseconds. */
+const PROGRESS_MS = 200
+
+/** How a look back is followed. */
+export interface LookBackOptions {
+  /** Called at its beginning, as it goes on and at its end, with the events that were read and those there are. */
+  onProgress?: (events: number, total: number) => void
+  /** Ends it: it throws. */
+  signal?: AbortSignal
+}
+
 /** @returns the group of this key, a new one if need be; undefined when there are too many others. */
 export function takeGroup<T> (groups: Map<string, T>, key: string, create: () => T): T | undefined {
   const known = groups.get(key)
@@ -20,15 +31,25 @@ export function sdkKey (lib: string, libVersion: string): string {
   return `${lib.length} ${lib}${libVersion}`
 }
 
-/** Visits each row of a result that comes in pieces, and lets other work of the process go on in between. */
-export async function visitRows<T> (pieces: AsyncIterable<readonly T[]>, visit: (row: T) => void): Promise<void> {
+/**
+ * Visits each row of a result that comes in pieces, and lets other work of the process go on in between.
+ *
+ * @param onProgress  Called now and then.
+ */
+export async function visitRows<T> (
+  pieces: AsyncIterable<readonly T[]>, visit: (row: T) => void, onProgress?: () => void
+): Promise<void> {
   let turn = performance.now()
+  let shownAt = turn
   for await (const rows of pieces) {
     for (const row of rows) {
       visit(row)
       if (performance.now() - turn < TURN_MS) continue
       await new Promise((resolve) => setImmediate(resolve))
       turn = performance.now()
+      if (turn - shownAt < PROGRESS_MS) continue
+      onProgress?.()
+      shownAt = turn
     }
   }
 }

@@ -103,15 +103,20 @@ t.test('names the field that is wrong', async (t) => {
   t.match(await api.call('GET', '~/rules/999999'), { status: 404 })
 })
 
+function rowOf (
+  { projectId }: TestApi, event: string, properties: object, { ip = '10.1.2.3', daysAgo = 0, id = 'd' } = {}
+): object {
+  const timestamp = new Date(now - daysAgo * 86_400_000 - 1000).toISOString().slice(0, 23)
+  return {
+    project_id: projectId, uuid: randomUUID(), event, distinct_id: id, timestamp, received_at: timestamp, lib: 'web', lib_version: '1', ip,
+    properties: JSON.stringify(properties)
+  }
+}
+
 t.test('says what a rule would have done with stored events, and what rules did', async (t) => {
   const api = await shared.inNewProject()
-  const row = (event: string, properties: object, { ip = '10.1.2.3', daysAgo = 0, id = 'd' } = {}): object => {
-    const timestamp = new Date(now - daysAgo * 86_400_000 - 1000).toISOString().slice(0, 23)
-    return {
-      project_id: api.projectId, uuid: randomUUID(), event, distinct_id: id, timestamp, received_at: timestamp, lib: 'web', lib_version: '1', ip,
-      properties: JSON.stringify(properties)
-    }
-  }
+  const row = (event: string, properties: object, options?: { ip?: string, daysAgo?: number }): object =>
+    rowOf(api, event, properties, options)
   await clickhouse.client.insert({
     table: 'events',
     format: 'JSONEachRow',
@@ -155,4 +160,59 @@ t.test('says what a rule would have done with stored events, and what rules did'
   await create(api, { name: 'internal', actions: DROP })
   await api.sql`UPDATE event_rules SET created_at = ${new Date(now + 60_000)} WHERE id = ${id}`
   t.same((await api.call('GET', '~/rules/counts?days=30')).body, { results: [] }, 'a new one begins without the counts of the deleted one')
+})
+
+t.test('looks into as many events as the limit says, newest day first, and says whether there are more', async (t) => {
+  const api = await shared.inNewProject()
+  const values = [0, 0, 1, 1, 1, 5].map((daysAgo) => rowOf(api, 'visit', { day: daysAgo }, { daysAgo }))
+  await clickhouse.client.insert({ table: 'events', format: 'JSONEachRow', values: [...values, rowOf(api, 'other', {})] })
+  const { body: { id } } = await create(api, { name: 'no visits', condition: CONDITION, actions: DROP })
+  const old = { type: 'AND', values: [CONDITION, { type: 'property', key: 'day', operator: 'gt', value: 0 }] }
+  const check = async (limit: number): Promise<any> =>
+    (await api.call('POST', `~/rules/${id}/check`, { limit, condition: old, actions: DROP })).body
+
+  t.match(await check(1), { events: 1, matched: 0, complete: false })
+  t.match(await check(2), { events: 2, matched: 0, complete: false }, 'the next day is not looked into')
+  t.match(await check(4), { events: 4, matched: 2, complete: false }, 'it ends within a day')
+  t.match(await check(5), { events: 5, matched: 3, complete: false })
+  t.match(await check(6), { events: 6, matched: 4, complete: true }, 'as many as there are')
+  t.match(await check(100_000_000), { events: 6, complete: true })
+  t.match(await check(0), { attr: 'limit' })
+  t.match(await check(100_000_001), { attr: 'limit' })
+})
+
+t.test('shows how far a check is, line by line, when the client asks for lines', async (t) => {
+  const api = await shared.inNewProject()
+  const values = [...[0, 0, 3].map((daysAgo) => rowOf(api, 'visit', {}, { daysAgo })), rowOf(api, 'other', {})]
+  await clickhouse.client.insert({ table: 'events', format: 'JSONEachRow', values })
+  const { body: { id } } = await create(api, { name: 'no visits', condition: CONDITION, actions: DROP })
+  const check = async (body: object): Promise<{ status: number, lines: any[] }> => {
+    const { statusCode: status, body: text } = await api.app.inject({
+      method: 'POST', url: `/api/projects/${api.projectId}/rules/${id}/check`, payload: body,
+      headers: { authorization: `Bearer ${api.key}`, accept: 'application/x-ndjson' }
+    })
+    return { status, lines: text.trim().split('\n').map((line) => JSON.parse(line)) }
+  }
+
+  const { status, lines } = await check({})
+  t.equal(status, 200)
+  t.same(lines.slice(0, -1), [{ checked: 0, total: 3 }, { checked: 3, total: 3 }], 'of names that the rule is about')
+  t.same(lines.at(-1), (await api.call('POST', `~/rules/${id}/check`, {})).body, 'the last line is the answer of a request without lines')
+  const some = [{ checked: 0, total: 2 }, { checked: 2, total: 2 }, { events: 2, complete: false }]
+  t.match((await check({ limit: 2 })).lines, some)
+  t.match(await check({ days: 0 }), { status: 400, lines: [{ attr: 'days' }] })
+  t.match(await check({ actions: [{ type: 'nothing' }] }), { status: 400, lines: [{ attr: 'actions__0__type' }] })
+})
+
+t.test('finds the events that a rule is about among very many names', async (t) => {
+  const api = await shared.inNewProject()
+  const values = Array.from({ length: 3000 }, (_, index) => rowOf(api, `it's named ${index} ${'x'.repeat(50)}`, {}))
+  await clickhouse.client.insert({ table: 'events', format: 'JSONEachRow', values })
+  const { body: { id } } = await create(api, { name: 'even ones', actions: DROP })
+  const check = async (operator: string, value: string): Promise<any> =>
+    (await api.call('POST', `~/rules/${id}/check`, { condition: { type: 'event', operator, value }, actions: DROP })).body
+
+  t.match(await check('regex', '[02468] x'), { events: 1500, matched: 1500 })
+  t.match(await check('exact', `it's named 7 ${'x'.repeat(50)}`), { events: 1, matched: 1 })
+  t.match(await check('is_not', 'nothing'), { events: 3000, matched: 3000 })
 })

@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { checkStoredEventsByRule } from '../../platform/rules/check-stored-events.ts'
 import { readRuleCounts } from '../../platform/rules/read-rule-counts.ts'
+import { answerLookBack, LINES_DESCRIPTION } from '../http/answer-look-back.ts'
 import { answerInTime } from '../http/errors.ts'
 import { searchQueryProperties } from '../http/list-queries.ts'
 import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
@@ -116,20 +116,22 @@ export async function eventRuleRoutes (
     schema: {
       tags, summary: 'Check stored events by a rule', params: idParams, body: ruleCheckBodySchema,
       response: { 200: rulePredictionSchema },
-      description: 'Says what the rule would have done with events that are stored. Stores nothing.'
+      description: `Says what the rule would have done with events that are stored. Stores nothing. ${LINES_DESCRIPTION}`
     }
-  }, async (request) => {
+  }, async (request, reply) => {
     const { days = 7, limit = 100_000, ...draft } = request.body
     const stored = await findDefinition(sql, EVENT_RULES, keyOf(request))
     const compiled = compileDraftRule(draft.actions === undefined ? { ...stored, ...draft } : draft)
     const query = { projectId: accessOf(request).projectId, days, limit, now: deps.now() }
-    const { libs, withoutAddress, ...prediction } = await checkStoredEventsByRule(deps.clickhouse, compiled, query)
-      .catch((error: unknown) => { throw describeClickHouseError(error) })
-    return {
-      ...prediction,
-      without_address: withoutAddress,
-      libs: libs.map(({ libVersion, ...lib }) => ({ ...lib, lib_version: libVersion }))
-    }
+    return await answerLookBack(request, reply, async (options) => {
+      const found = await checkStoredEventsByRule(deps.clickhouse, compiled, { ...query, ...options })
+      const { libs, withoutAddress, ...prediction } = found
+      return {
+        ...prediction,
+        without_address: withoutAddress,
+        libs: libs.map(({ libVersion, ...lib }) => ({ ...lib, lib_version: libVersion }))
+      }
+    })
   })
 
   app.delete<RuleParams>('/:id', {

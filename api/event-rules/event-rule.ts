@@ -124,7 +124,7 @@ export const ruleCheckBodySchema = {
     actions: { ...definition.actions, description: 'A draft, with condition and tests; default: the newest version.' },
     tests: definition.tests,
     days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 7.' },
-    limit: { type: 'integer', minimum: 1, maximum: 1_000_000, description: 'Events at most, newest day first; default 100,000.' }
+    limit: { type: 'integer', minimum: 1, maximum: 100_000_000, description: 'Events at most, newest day first; default 100,000.' }
   }
 } as const
 

@@ -1,12 +1,11 @@
-import { PassThrough } from 'node:stream'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
-import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
-import { type CheckOptions, checkStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
+import { checkStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
 import { inferSchema } from '../../platform/event-schemas/infer-schema.ts'
 import { readSchemaCounts } from '../../platform/event-schemas/read-schema-counts.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { answerLookBack, LINES_DESCRIPTION } from '../http/answer-look-back.ts'
 import { answerInTime } from '../http/errors.ts'
 import { searchQueryProperties } from '../http/list-queries.ts'
 import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
@@ -120,8 +119,7 @@ export async function eventSchemaRoutes (
       tags, summary: 'Check stored events by a schema', params: idParams, body: checkBodySchema,
       response: { 200: predictionSchema },
       description: 'Says what the schema would have done with events that are stored: how many would not have met ' +
-        'it, why, and from which SDK. Stores nothing. With `Accept: application/x-ndjson` the answer is lines of JSON ' +
-        'while it goes on: `{"checked": events, "total": events}`, at last the prediction, or an error.'
+        'it, why, and from which SDK. Stores nothing. ' + LINES_DESCRIPTION
     }
   }, async (request, reply) => {
     const { projectId } = accessOf(request)
@@ -129,12 +127,10 @@ export async function eventSchemaRoutes (
     const { days = 7, limit = 1_000_000 } = request.body
     const compiled = compileDraft(request.body.schema ?? schema)
     const query = { projectId, event, days, limit, now: deps.now() }
-    const run: RunCheck = async (options) => {
+    return await answerLookBack(request, reply, async (options) => {
       const { libs, ...prediction } = await checkStoredEvents(deps.clickhouse, compiled, { ...query, ...options })
-        .catch((error: unknown) => { throw describeClickHouseError(error) })
       return { ...prediction, libs: libs.map(({ libVersion, ...lib }) => ({ ...lib, lib_version: libVersion })) }
-    }
-    return request.headers.accept?.includes(LINES_TYPE) === true ? streamCheck(reply, run) : await run({})
+    })
   })
 
   app.post<{ Body: InferFields }>('/infer', {
@@ -167,26 +163,4 @@ export async function eventSchemaRoutes (
 
 function keyOf (request: FastifyRequest<SchemaParams>): { projectId: number, id: number } {
   return { projectId: accessOf(request).projectId, id: request.params.id }
-}
-
-const LINES_TYPE = 'application/x-ndjson'
-
-type RunCheck = (options: Pick<CheckOptions, 'onProgress' | 'signal'>) => Promise<object>
-
-/** Answers with a line for each step, and ends the check when nobody reads them any more. */
-function streamCheck (reply: FastifyReply, run: RunCheck): FastifyReply {
-  const lines = new PassThrough()
-  const gone = new AbortController()
-  lines.on('close', () => gone.abort())
-  const write = (line: object): boolean => lines.writable && lines.write(`${JSON.stringify(line)}\n`)
-  const onProgress = (checked: number, total: number): void => { write({ checked, total }) }
-  void run({ onProgress, signal: gone.signal })
-    // The status is sent long ago, so an error is the last line.
-    .catch((error: unknown) => {
-      if (!gone.signal.aborted) reply.log.warn({ err: error }, 'a check of stored events ended with an error')
-      return toHttpErrorBody(error instanceof HttpError ? error : new HttpError(500, 'server_error', 'error', 'A server error occurred.'))
-    })
-    .then(write)
-    .finally(() => lines.end())
-  return reply.type(LINES_TYPE).send(lines)
 }

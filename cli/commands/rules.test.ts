@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
@@ -44,4 +45,31 @@ t.test('stores versions, shows, activates and disables them', async (t) => {
     t.match(captured.err, why)
   }
   t.match(await run('check', 'no visits', '--days', '400'), { code: 2 })
+})
+
+t.test('says what a rule would have done with stored events, and how many were looked into', async (t) => {
+  const [{ sql, url }, clickhouse] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])
+  await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
+  const timestamp = new Date(Date.now() - 60_000).toISOString().slice(0, 23)
+  await clickhouse.client.insert({
+    table: 'events',
+    format: 'JSONEachRow',
+    values: ['visit', 'visit', 'paid'].map((event) => ({
+      project_id: 1, uuid: randomUUID(), event, distinct_id: 'd', timestamp, lib: 'web', lib_version: '1', properties: '{}'
+    }))
+  })
+  const run = async (...line: string[]): Promise<Captured> =>
+    await runCaptured(['rules', ...line], { DATABASE_URL: url, CLICKHOUSE_URL: clickhouse.url })
+  const file = path.join(t.testdir(), 'rule.json')
+  await writeFile(file, JSON.stringify({ condition: { type: 'event', value: 'visit' }, actions: [{ type: 'drop' }] }))
+  await run('put', 'no visits', file)
+
+  const { code, out, err } = await run('check', 'no visits')
+
+  t.equal(code, 0)
+  t.match(out, /^events +2\nmatched +2\ndropped +2\n/)
+  t.match(out, /web 1 +2 +2\n/)
+  t.match(err, /^checking +2 events in \d/)
+  t.match(await run('check', 'no visits', '--limit', '1', '--json'), { out: /"complete": false/, err: /1 events in/ })
+  t.match(await run('check', 'no visits', '--file', file, '--project', '2'), { code: 1 })
 })

@@ -9,8 +9,9 @@ import { checkStoredEventsByRule, type RulePrediction } from '../../platform/rul
 import { readRuleCounts } from '../../platform/rules/read-rule-counts.ts'
 import type { RuleDefinition } from '../../platform/rules/rule-definition.ts'
 import type { CliContext } from '../cli-context.ts'
+import { requireProject } from '../optional-services.ts'
 import { readCount, readId, readString } from '../read-arguments.ts'
-import { JSON_OPTION, type Output, printFields, printRows, startProgressBar } from '../terminal-output.ts'
+import { JSON_OPTION, type Output, printFields, printRows, showLookBack } from '../terminal-output.ts'
 
 interface RuleOptions extends Output {
   project: number
@@ -86,15 +87,11 @@ export function addRulesCommands (program: Command, context: CliContext): void {
       const key = { projectId: project, name }
       const draft = file === undefined ? await find(await context.postgres(), key) : await readRule(file)
       const compiled = await naming(Promise.resolve().then(() => compileDraftRule(draft)))
-      const bar = startProgressBar(context, 'checking', days, (done) => `${done} days`)
-      let shown = 0
-      const onProgress = (_: number, share: number): void => {
-        bar.add(Math.round(share * days) - shown)
-        shown = Math.round(share * days)
-      }
-      const query = { projectId: project, days, limit, now: context.now(), onProgress }
+      const query = { projectId: project, days, limit, now: context.now() }
       const clickhouse = await context.clickhouse()
-      const prediction = await checkStoredEventsByRule(clickhouse, compiled, query).finally(bar.end)
+      const prediction = await showLookBack(context, async (onProgress) =>
+        await checkStoredEventsByRule(clickhouse, compiled, { ...query, onProgress }))
+      if (prediction.events === 0) await requireProject(context, project)
       printPrediction(context, prediction, output)
     })
 

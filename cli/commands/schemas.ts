@@ -5,7 +5,7 @@ import { compileDraft, createEventSchema, updateEventSchema } from '../../api/ev
 import { findDefinition, listDefinitions, listVersions, type NamedKey } from '../../api/versioned-definitions.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { SCHEMA_MODES, type SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
-import { checkStoredEvents, countStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
+import { checkStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
 import { inferSchema } from '../../platform/event-schemas/infer-schema.ts'
 import { readSchemaCounts } from '../../platform/event-schemas/read-schema-counts.ts'
 import type { SchemaPrediction } from '../../platform/event-schemas/prediction.ts'
@@ -13,7 +13,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { CliContext } from '../cli-context.ts'
 import { requireProject } from '../optional-services.ts'
 import { readCount, readId, readString } from '../read-arguments.ts'
-import { type Column, JSON_OPTION, type Output, printFields, printRows, startProgressBar } from '../terminal-output.ts'
+import { type Column, JSON_OPTION, type Output, printFields, printRows, showLookBack } from '../terminal-output.ts'
 
 interface SchemaOptions extends Output {
   project: number
@@ -101,15 +101,9 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       const compiled = compileDraft(draft)
       const clickhouse = await context.clickhouse()
       const query = { projectId: project, event, days, limit, now: context.now() }
-      const total = await countStoredEvents(clickhouse, query)
-      if (total === 0) await requireProject(context, project)
-      const bar = startProgressBar(context, 'checking', total, (events) => `${events} events`)
-      let shown = 0
-      const onProgress = (events: number): void => {
-        bar.add(events - shown)
-        shown = events
-      }
-      const prediction = await checkStoredEvents(clickhouse, compiled, { ...query, onProgress }).finally(bar.end)
+      const prediction = await showLookBack(context, async (onProgress) =>
+        await checkStoredEvents(clickhouse, compiled, { ...query, onProgress }))
+      if (prediction.events === 0) await requireProject(context, project)
       printPrediction(context, prediction, output)
     })
 

@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
-import { visitRows } from '../look-back.ts'
+import { type LookBackOptions, visitRows } from '../look-back.ts'
 import type { CompiledSchema } from './compile-schema.ts'
 import type { SchemaFailure } from './evaluation.ts'
 import { PredictionTally, type SchemaPrediction } from './prediction.ts'
@@ -19,13 +19,6 @@ export interface CheckQuery {
   now: number
 }
 
-export interface CheckOptions extends CheckQuery {
-  /** Called as it goes on, with the events that were checked and those that there are to check. */
-  onProgress?: (events: number, total: number) => void
-  /** Ends the check, which throws. */
-  signal?: AbortSignal
-}
-
 /**
  * Says what a schema would have done with stored events: what it predicts is what enforcement does.
  *
@@ -34,7 +27,7 @@ export interface CheckOptions extends CheckQuery {
  * check of ingest judges them.
  */
 export async function checkStoredEvents (
-  clickhouse: ClickHouse, compiled: CompiledSchema, { onProgress, signal, ...query }: CheckOptions
+  clickhouse: ClickHouse, compiled: CompiledSchema, { onProgress, signal, ...query }: CheckQuery & LookBackOptions
 ): Promise<SchemaPrediction> {
   const reader = createEventReader(clickhouse, query, signal)
   const rounds = await reader.readRounds()
@@ -95,12 +88,6 @@ export async function checkStoredEvents (
 }
 
 const NO_FAILURES: readonly SchemaFailure[] = []
-
-/** Counts the events that a check would look at, to show its progress. */
-export async function countStoredEvents (clickhouse: ClickHouse, query: CheckQuery): Promise<number> {
-  const rounds = await createEventReader(clickhouse, query).readRounds()
-  return Math.min(rounds.reduce((sum, { events }) => sum + events, 0), query.limit)
-}
 
 /** The newest rounds, as many as the limit needs; of the last, only some events. */
 function limitRounds (rounds: readonly Round[], limit: number): Round[] {

@@ -1,8 +1,9 @@
-import { parseJson, hasLongNumber } from '../../http-body/parse-json.ts'
-import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
-import { sdkKey, takeGroup, visitRows } from '../look-back.ts'
+import { hasLongNumber, parseJson } from '../../http-body/parse-json.ts'
+import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type LookBackOptions, sdkKey, takeGroup, visitRows } from '../look-back.ts'
 import { applyRules, ProjectRules, type RuleOutcome } from './apply-rules.ts'
 import type { CompiledRule } from './compile-rule.ts'
+import { createEventReader, type RuledRow } from './read-stored-events.ts'
 
 /** Which stored events a rule is tried on: those of the last days by their timestamp, newest day first. */
 export interface RuleCheckQuery {
@@ -37,81 +38,42 @@ export interface RulePrediction {
   samples: { uuid: string, event: string }[]
 }
 
-const DAY_MS = 86_400_000
 const MAX_SAMPLES = 10
-
-/** Names of events that are asked for by name; with more, all events of the project are read. */
-const MAX_NAMES = 10_000
-
-type Row = [
-  uuid: string, event: string, distinctId: string, ip: string, receivedAt: string, lib: string, libVersion: string,
-  properties: string
-]
 
 /**
  * Runs a rule over stored events, with the code that ingest runs: what it predicts is what enforcement does with events
  * that say the same.
- *
- * @param onProgress  Called after each day with the events so far and the share of the days.
  */
 export async function checkStoredEventsByRule (
-  clickhouse: ClickHouse, compiled: CompiledRule,
-  { onProgress, ...query }: RuleCheckQuery & { onProgress?: (events: number, share: number) => void }
+  clickhouse: ClickHouse, compiled: CompiledRule, { onProgress, signal, ...query }: RuleCheckQuery & LookBackOptions
 ): Promise<RulePrediction> {
   const rules = new ProjectRules([{ id: 0, name: '', version: 0, text: '', compiled }])
-  const names = (await readNames(clickhouse, query)).filter((name) => compiled.boundsOf(name).mayPass)
+  const reader = createEventReader(clickhouse, query, { mayPass: (event) => rules.of(event).length > 0, signal })
+  const stored = await reader.countEvents()
+  const total = Math.min(stored.events, query.limit)
   const tally = new Tally()
-  for (let day = 0; day < query.days && names.length > 0 && tally.events <= query.limit; day++) {
-    let left = query.limit - tally.events
-    await visitRows(readDay(clickhouse, query, { day, names, limit: left + 1 }), (row) => {
-      if (left-- > 0) tally.add(row, compiled, outcomeOf(row, rules))
-    })
-    if (left < 0) return tally.describe(false)
-    onProgress?.(tally.events, (day + 1) / query.days)
+  const showProgress = (): void => onProgress?.(tally.events, Math.max(total, tally.events))
+  let isComplete = true
+  showProgress()
+  for (let day = 0; day < stored.days && isComplete; day++) {
+    const left = query.limit - tally.events
+    // One more than are looked into tells whether there are more.
+    await visitRows(reader.readDay(day, left + 1), (row) => {
+      if (tally.events < query.limit) tally.add(row, compiled, outcomeOf(row, rules))
+      else isComplete = false
+    }, showProgress)
   }
-  return tally.describe(true)
+  showProgress()
+  return tally.describe(isComplete)
 }
 
 /** Whether the condition holds, and what becomes of the event; null: nothing. */
-function outcomeOf (row: Row, rules: ProjectRules): { matched: boolean, outcome: RuleOutcome | null } {
-  const [, event, distinctId, ip, receivedAt, , , text] = row
+function outcomeOf (row: RuledRow, rules: ProjectRules): { matched: boolean, outcome: RuleOutcome | null } {
+  const { event, distinctId, ip, receivedAt, properties: text } = row
   const properties = parseJson(text, hasLongNumber(Buffer.from(text))) as Record<string, unknown>
-  const ruled = { event, distinctId, properties, ip, receivedAt: Number(receivedAt) }
+  const ruled = { event, distinctId, properties, ip, receivedAt }
   const outcome = applyRules(rules, ruled, 'stored')
   return { matched: outcome !== null || rules.rules[0]!.compiled.matches(ruled), outcome }
-}
-
-async function readNames (clickhouse: ClickHouse, { projectId, days, now }: RuleCheckQuery): Promise<string[]> {
-  const rows = await queryRows<{ event: string }>(clickhouse, `
-    SELECT DISTINCT event FROM events
-    WHERE project_id = {project: UInt32}
-      AND timestamp >= fromUnixTimestamp64Milli({from: Int64}) AND timestamp < fromUnixTimestamp64Milli({to: Int64})
-    LIMIT ${MAX_NAMES}`, { project: projectId, from: now - days * DAY_MS, to: now + DAY_MS })
-  return rows.map(({ event }) => event)
-}
-
-/** The events of one day; day 0 is the last 24 hours, with what came from clocks that are ahead. */
-async function * readDay (
-  clickhouse: ClickHouse, { projectId, now }: RuleCheckQuery,
-  { day, names, limit }: { day: number, names: readonly string[], limit: number }
-): AsyncGenerator<Row[]> {
-  const result = await clickhouse.query({
-    query: `SELECT toString(uuid), event, distinct_id, ip, toString(toUnixTimestamp64Milli(received_at)), lib, lib_version, properties
-      FROM events
-      WHERE project_id = {project: UInt32} AND event IN {names: Array(String)}
-        AND timestamp >= fromUnixTimestamp64Milli({from: Int64}) AND timestamp < fromUnixTimestamp64Milli({to: Int64})
-      LIMIT {limit: UInt32}`,
-    query_params: {
-      project: projectId,
-      names,
-      limit,
-      from: now - (day + 1) * DAY_MS,
-      to: day === 0 ? now + DAY_MS : now - day * DAY_MS
-    },
-    format: 'JSONCompactEachRow',
-    clickhouse_settings: { wait_end_of_query: 0 }
-  })
-  for await (const rows of result.stream<Row>()) yield rows.map((row) => row.json<Row>())
 }
 
 /** Adds up what a rule would have done, in bounded memory. */
@@ -123,9 +85,9 @@ class Tally {
   readonly #samples: RulePrediction['samples'] = []
 
   add (
-    row: Row, compiled: CompiledRule, { matched, outcome }: { matched: boolean, outcome: RuleOutcome | null }
+    row: RuledRow, compiled: CompiledRule, { matched, outcome }: { matched: boolean, outcome: RuleOutcome | null }
   ): void {
-    const [uuid, event, , ip, , lib, libVersion] = row
+    const { uuid, event, ip, lib, libVersion } = row
     const counts = this.#counts
     this.events++
     if (compiled.usesAddress && ip === '') counts.withoutAddress++

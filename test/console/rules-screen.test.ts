@@ -119,6 +119,21 @@ t.test('rules in the console', async (t) => {
     await page.getByText('fails: The rule does nothing with this event.').waitFor()
     await page.getByRole('region', { name: 'Tests' }).getByText('passes').waitFor()
     t.same(await findBarriers(page), [], 'a failing test')
+
+    await editor.fill(JSON.stringify(RIGHT, null, 2))
+    const asked = Promise.withResolvers<undefined>()
+    await page.route('**/check/', async (route) => {
+      const answer = await route.fetch()
+      await asked.promise
+      await route.fulfill({ response: answer, body: '{"checked":1234,"total":5000}\n' })
+    })
+    await page.getByRole('button', { name: 'Check the draft' }).click()
+    await page.getByText('Counting events …').waitFor()
+    asked.resolve(undefined)
+    await page.getByRole('alert').getByText('The check ended before it was done').waitFor()
+    await page.unroute('**/check/')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('5 of 6 events pass: 5 dropped.').waitFor()
     await page.getByRole('button', { name: 'To the draft from version 1' }).click()
     await page.getByText('The draft says the same.').waitFor()
     await page.getByRole('button', { name: 'Disable …' }).click()

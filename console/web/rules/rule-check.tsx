@@ -1,14 +1,9 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
-import { useAttempt } from '../confirm.tsx'
+import { type AskedEvents, type CheckFollower, StoredCheck } from '../drafts/stored-check.tsx'
 import { formatCount, showText } from '../format.ts'
 import { linkTo, projectId } from '../router.ts'
-import { Failed } from '../states.tsx'
 import { describePrediction, type RulePrediction } from './event-rules.ts'
 import type { RuleDraft } from './rule-draft.ts'
 import { checkRule } from './rule-requests.ts'
-
-const DAYS = [1, 7, 30, 90, 365]
-const LIMITS = [10_000, 100_000, 1_000_000]
 
 interface RuleCheckProps {
   id: number
@@ -20,50 +15,19 @@ interface RuleCheckProps {
 
 /** Says what the draft would have done with stored events. */
 export function RuleCheck ({ id, draft, prediction, onPrediction }: RuleCheckProps) {
-  const [days, setDays] = useState(7)
-  const [limit, setLimit] = useState(100_000)
-  const running = useRef<AbortController>(undefined)
-  const { isBusy, error, attempt } = useAttempt()
-  // Whoever leaves waits for it no more, and another draft is not what was asked about.
-  useEffect(() => () => running.current?.abort(), [draft.text])
-
-  const check = async (): Promise<void> => {
+  const check = async (events: AskedEvents, follower: CheckFollower): Promise<void> => {
     const content = draft.read()
     if (content === undefined) return
-    const { signal } = running.current = new AbortController()
     onPrediction(undefined)
-    await attempt(async () => {
-      try {
-        onPrediction(await draft.explain(async () => await checkRule(id, { ...content, days, limit }, signal)))
-      } catch (cause) {
-        if (!signal.aborted) throw cause
-      }
-    })
+    onPrediction(await draft.explain(async () => await checkRule(id, { ...content, ...events }, follower)))
   }
   return (
-    <>
-      <h2>Check by stored events</h2>
-      <p class='hint'>What the draft alone would have done with events that are stored. Stored events show what rules before have left of them. Nothing is changed.</p>
-      <div class='toolbar'>
-        <label>
-          Events of{' '}
-          <select value={String(days)} onChange={(event) => setDays(Number(event.currentTarget.value))}>
-            {DAYS.map((each) => <option key={each} value={String(each)}>{each === 1 ? 'the last day' : `${each} days`}</option>)}
-          </select>
-        </label>
-        <label>
-          at most{' '}
-          <select value={String(limit)} onChange={(event) => setLimit(Number(event.currentTarget.value))}>
-            {LIMITS.map((each) => <option key={each} value={String(each)}>{formatCount(each)}</option>)}
-          </select>
-        </label>
-        {isBusy
-          ? <><button type='button' onClick={() => running.current?.abort()}>Stop</button><span role='status'>Reading events …</span></>
-          : <button type='button' onClick={() => { void check() }}>Check the draft</button>}
-      </div>
-      {error !== undefined && <Failed error={error} onRetry={() => { void check() }} />}
-      <div role='status'>{prediction !== undefined && <Found prediction={prediction} />}</div>
-    </>
+    <StoredCheck
+      text={draft.text} limit={100_000} check={check}
+      hint='What the draft alone would have done with events that are stored. Stored events show what rules before have left of them. Nothing is changed.'
+    >
+      {prediction !== undefined && <Found prediction={prediction} />}
+    </StoredCheck>
   )
 }
 

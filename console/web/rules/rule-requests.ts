@@ -1,5 +1,6 @@
 /** What the screen of rules asks of the API. */
 import { request, type Page } from '../api-client.ts'
+import { type AskedEvents, type CheckFollower, followCheck } from '../drafts/stored-check.tsx'
 import { projectId } from '../router.ts'
 import type { EventRule, RuleContent, RuleCounts, RulePrediction, RuleVersion } from './event-rules.ts'
 
@@ -47,9 +48,13 @@ export async function deleteRule (id: number): Promise<void> {
   await request(`${base()}${id}/`, { method: 'DELETE' })
 }
 
-/** Says what a draft would have done with stored events, after its tests were tried. */
+/**
+ * Says what a draft would have done with stored events, after its tests were tried.
+ *
+ * @throws {ApiError} also when the check ended early.
+ */
 export async function checkRule (
-  id: number, draft: RuleContent & { days: number, limit: number }, signal: AbortSignal
+  id: number, draft: AskedEvents & RuleContent, follower: CheckFollower
 ): Promise<RulePrediction> {
-  return await request<RulePrediction>(`${base()}${id}/check/`, { method: 'POST', body: draft, signal })
+  return await followCheck<RulePrediction>(`${base()}${id}/check/`, draft, follower)
 }

@@ -1,14 +1,9 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ApiError } from '../api-client.ts'
-import { useAttempt } from '../confirm.tsx'
+import { type AskedEvents, type CheckFollower, StoredCheck } from '../drafts/stored-check.tsx'
 import { formatCount, showText } from '../format.ts'
 import { linkTo, projectId } from '../router.ts'
-import { Failed } from '../states.tsx'
 import { describePath, describePrediction, describeShare, KEYWORDS, type Prediction, type SchemaMode } from './event-schemas.ts'
 import { checkDraft } from './schema-requests.ts'
-
-const DAYS = [1, 7, 30, 90, 365]
-const LIMITS = [100_000, 1_000_000, 10_000_000, 100_000_000]
 
 interface CheckPanelProps {
   id: number
@@ -24,66 +19,25 @@ interface CheckPanelProps {
   onError: (error: ApiError) => boolean
 }
 
-/** Says what the draft would have done with stored events, while it counts and when it has. */
+/** Says what the draft would have done with stored events. */
 export function CheckPanel ({ id, mode, text, readDraft, prediction, onPrediction, onError }: CheckPanelProps) {
-  const [days, setDays] = useState(7)
-  const [limit, setLimit] = useState(1_000_000)
-  const [progress, setProgress] = useState<{ checked: number, total: number }>()
-  const running = useRef<AbortController>(undefined)
-  const { isBusy, error, attempt } = useAttempt()
-  // Whoever leaves waits for it no more, and another draft is not what was asked about.
-  useEffect(() => () => running.current?.abort(), [text])
-
-  const check = async (): Promise<void> => {
+  const check = async (events: AskedEvents, follower: CheckFollower): Promise<void> => {
     const draft = readDraft()
     if (draft === undefined) return
-    const stopped = running.current = new AbortController()
     onPrediction(undefined)
-    setProgress(undefined)
-    await attempt(async () => {
-      try {
-        onPrediction(await checkDraft(id, { ...draft, days, limit }, {
-          onProgress: (checked, total) => setProgress({ checked, total }), signal: stopped.signal
-        }))
-      } catch (cause) {
-        if (!stopped.signal.aborted && !onError(cause as ApiError)) throw cause
-      }
-    })
+    try {
+      onPrediction(await checkDraft(id, { ...draft, ...events }, follower))
+    } catch (cause) {
+      if (follower.signal.aborted || !onError(cause as ApiError)) throw cause
+    }
   }
   return (
-    <>
-      <h2>Check by stored events</h2>
-      <p class='hint'>What the draft would have done with events that are stored. It is what ingest will do; nothing is changed.</p>
-      <div class='toolbar'>
-        <label>
-          Events of{' '}
-          <select value={String(days)} disabled={isBusy} onChange={(event) => setDays(Number(event.currentTarget.value))}>
-            {DAYS.map((each) => <option key={each} value={String(each)}>{each === 1 ? 'the last day' : `${each} days`}</option>)}
-          </select>
-        </label>
-        <label>
-          at most{' '}
-          <select value={String(limit)} disabled={isBusy} onChange={(event) => setLimit(Number(event.currentTarget.value))}>
-            {LIMITS.map((each) => <option key={each} value={String(each)}>{formatCount(each)}</option>)}
-          </select>
-        </label>
-        {isBusy
-          ? <button type='button' onClick={() => running.current?.abort()}>Stop</button>
-          : <button type='button' onClick={() => { void check() }}>Check the draft</button>}
-      </div>
-      {isBusy && <Running progress={progress} />}
-      {error !== undefined && <Failed error={error} onRetry={() => { void check() }} />}
-      <div role='status'>{prediction !== undefined && <Found prediction={prediction} mode={mode} />}</div>
-    </>
-  )
-}
-
-function Running ({ progress }: { progress: { checked: number, total: number } | undefined }) {
-  return (
-    <p class='progress'>
-      <progress aria-label='Checked events' value={progress?.checked} max={progress === undefined ? undefined : Math.max(1, progress.total)} />{' '}
-      {progress === undefined ? 'Counting events …' : `${formatCount(progress.checked)} of ${formatCount(progress.total)} events`}
-    </p>
+    <StoredCheck
+      text={text} limit={1_000_000} check={check}
+      hint='What the draft would have done with events that are stored. It is what ingest will do; nothing is changed.'
+    >
+      {prediction !== undefined && <Found prediction={prediction} mode={mode} />}
+    </StoredCheck>
   )
 }
 

@@ -1,5 +1,6 @@
 /** What the screen of schemas asks of the API. */
-import { openStream, readLines, request, toApiError, type ErrorBody, type Page } from '../api-client.ts'
+import { request, type Page } from '../api-client.ts'
+import { type AskedEvents, type CheckFollower, followCheck } from '../drafts/stored-check.tsx'
 import { projectId } from '../router.ts'
 import type { EventSchema, InferredSchema, Prediction, SchemaCounts, SchemaVersion } from './event-schemas.ts'
 
@@ -50,31 +51,13 @@ export async function inferDraft (
   return await request<InferredSchema>(`${base()}infer/`, { method: 'POST', body: fields })
 }
 
-export interface CheckOptions {
-  schema: unknown
-  days: number
-  limit: number
-}
-
 /**
  * Says what a draft would have done with stored events.
  *
- * @param onProgress  Gets the events that were checked, and those that there are to check.
- * @param signal      Its firing ends the check, in ClickHouse too.
  * @throws {ApiError} also when the check ended early.
  */
 export async function checkDraft (
-  id: number, body: CheckOptions,
-  { onProgress, signal }: { onProgress: (checked: number, total: number) => void, signal: AbortSignal }
+  id: number, body: AskedEvents & { schema: unknown }, follower: CheckFollower
 ): Promise<Prediction> {
-  const stream = await openStream(`${base()}${id}/check/`, signal, { method: 'POST', body, accept: 'application/x-ndjson' })
-  for await (const lines of readLines(stream)) {
-    for (const line of lines) {
-      const step = JSON.parse(line) as { checked: number, total: number } | Prediction | ErrorBody
-      if ('checked' in step) onProgress(step.checked, step.total)
-      else if ('events' in step) return step
-      else throw toApiError(0, step)
-    }
-  }
-  throw toApiError(0, { code: 'broken_off', detail: 'The check ended before it was done. Try again.' })
+  return await followCheck<Prediction>(`${base()}${id}/check/`, body, follower)
 }

@@ -1,0 +1,114 @@
+/** The check of a draft by stored events: of which events, how far it is, and what it found. */
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { type ErrorBody, openStream, readLines, toApiError } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
+import { formatCount } from '../format.ts'
+import { Failed } from '../states.tsx'
+
+const DAYS = [1, 7, 30, 90, 365]
+const LIMITS = [100_000, 1_000_000, 10_000_000, 100_000_000]
+
+/** Which events are asked for. */
+export interface AskedEvents {
+  days: number
+  limit: number
+}
+
+/** How the check is followed. */
+export interface CheckFollower {
+  /** Gets the events that were checked, and those that there are to check. */
+  onProgress: (checked: number, total: number) => void
+  /** Its firing ends the check, in ClickHouse too. */
+  signal: AbortSignal
+}
+
+interface StoredCheckProps {
+  hint: string
+  /** What is in the editor: a change of it ends the check. */
+  text: string
+  /** Events at most, at first. */
+  limit: number
+  /** Checks the draft as it is. What is wrong with the draft is shown there. */
+  check: (events: AskedEvents, follower: CheckFollower) => Promise<void>
+  /** What was found. */
+  children: ComponentChildren
+}
+
+/** Lets a draft be checked by stored events. */
+export function StoredCheck ({ hint, text, limit: initialLimit, check, children }: StoredCheckProps) {
+  const [days, setDays] = useState(7)
+  const [limit, setLimit] = useState(initialLimit)
+  const [progress, setProgress] = useState<{ checked: number, total: number }>()
+  const running = useRef<AbortController>(undefined)
+  const { isBusy, error, attempt } = useAttempt()
+  // Whoever leaves waits for it no more, and another draft is not what was asked about.
+  useEffect(() => () => running.current?.abort(), [text])
+
+  const start = async (): Promise<void> => {
+    const { signal } = running.current = new AbortController()
+    setProgress(undefined)
+    await attempt(async () => {
+      try {
+        await check({ days, limit }, { onProgress: (checked, total) => setProgress({ checked, total }), signal })
+      } catch (cause) {
+        if (!signal.aborted) throw cause
+      }
+    })
+  }
+  return (
+    <>
+      <h2>Check by stored events</h2>
+      <p class='hint'>{hint}</p>
+      <div class='toolbar'>
+        <label>
+          Events of{' '}
+          <select value={String(days)} disabled={isBusy} onChange={(event) => setDays(Number(event.currentTarget.value))}>
+            {DAYS.map((each) => <option key={each} value={String(each)}>{each === 1 ? 'the last day' : `${each} days`}</option>)}
+          </select>
+        </label>
+        <label>
+          at most{' '}
+          <select value={String(limit)} disabled={isBusy} onChange={(event) => setLimit(Number(event.currentTarget.value))}>
+            {LIMITS.map((each) => <option key={each} value={String(each)}>{formatCount(each)}</option>)}
+          </select>
+        </label>
+        {isBusy
+          ? <button type='button' onClick={() => running.current?.abort()}>Stop</button>
+          : <button type='button' onClick={() => { void start() }}>Check the draft</button>}
+      </div>
+      {isBusy && <Running progress={progress} />}
+      {error !== undefined && <Failed error={error} onRetry={() => { void start() }} />}
+      <div role='status'>{children}</div>
+    </>
+  )
+}
+
+function Running ({ progress }: { progress: { checked: number, total: number } | undefined }) {
+  return (
+    <p class='progress'>
+      <progress aria-label='Checked events' value={progress?.checked} max={progress === undefined ? undefined : Math.max(1, progress.total)} />{' '}
+      {progress === undefined ? 'Counting events …' : `${formatCount(progress.checked)} of ${formatCount(progress.total)} events`}
+    </p>
+  )
+}
+
+/**
+ * Asks the API for a check, and resolves with what it found.
+ *
+ * @throws {ApiError} also when the check ended early.
+ */
+export async function followCheck<T extends { events: number }> (
+  path: string, body: AskedEvents, { onProgress, signal }: CheckFollower
+): Promise<T> {
+  const stream = await openStream(path, signal, { method: 'POST', body, accept: 'application/x-ndjson' })
+  for await (const lines of readLines(stream)) {
+    for (const line of lines) {
+      const step = JSON.parse(line) as { checked: number, total: number } | T | ErrorBody
+      if ('checked' in step) onProgress(step.checked, step.total)
+      else if ('events' in step) return step
+      else throw toApiError(0, step)
+    }
+  }
+  throw toApiError(0, { code: 'broken_off', detail: 'The check ended before it was done. Try again.' })
+}
