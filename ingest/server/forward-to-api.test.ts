@@ -5,6 +5,7 @@ import { gzipSync } from 'node:zlib'
 import { fastify } from 'fastify'
 import t, { type Test } from 'tap'
 import { freePort, sendRaw } from '../../test/support/local-ports.ts'
+import { answerHalfClosed } from '../../platform/http-server.ts'
 import { forwardToApi } from './forward-to-api.ts'
 
 /** More than the buffers of two sockets can take. */
@@ -14,6 +15,7 @@ const LARGE_BYTES = 18_000_000
 async function startOrigin (t: Test, apiPort: number): Promise<number> {
   const app = fastify({ forceCloseConnections: true })
   t.teardown(async () => await app.close())
+  answerHalfClosed(app.server)
   await app.register(forwardToApi, { apiUrl: `http://127.0.0.1:${apiPort}` })
   await app.listen({ port: 0, host: '127.0.0.1' })
   return (app.server.address() as AddressInfo).port
@@ -101,6 +103,26 @@ t.test('a client that disconnects in the middle of a body leaves no request behi
 
   await closed.promise
 })
+
+for (const [type, body] of [['text/event-stream', ''], ['application/x-ndjson', '{"query":"SELECT 1"}']] as const) {
+  t.test(`an answer of ${type} ends at the API when its client leaves, though nothing more is written`, async (t) => {
+    const atApi = Promise.withResolvers<Socket>()
+    const apiPort = await startApi(t, (socket) => {
+      socket.once('data', () => {
+        socket.write(`HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ntransfer-encoding: chunked\r\n\r\n3\r\n{}\n\r\n`)
+        atApi.resolve(socket)
+      })
+    })
+    const client = connect(await startOrigin(t, apiPort), '127.0.0.1')
+    client.write(`${body === '' ? 'GET' : 'POST'} /console/data HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+    const [head] = await once(client, 'data') as [Buffer]
+    t.match(head.toString(), /^HTTP\/1\.1 200 /)
+    const socket = await atApi.promise
+    client.destroy()
+    await once(socket, 'close', { signal: AbortSignal.timeout(10_000) })
+    t.ok(socket.destroyed)
+  })
+}
 
 t.test('a GET that the API refuses for the moment is passed on once', async (t) => {
   let requests = 0
