@@ -107,6 +107,9 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
   problems.push(...await auditCountsUntilEqual(system, { signal, timeoutMs: options.tamper ? 0 : COUNTS_TIMEOUT_MS }))
   const ofSchemas = await schemas.audit()
   problems.push(...ofSchemas.problems)
+  // It sends events. One that is stored between two readings of the books would stand in for one that is missing.
+  await waitUntilDrained(system, { timeoutMs: DRAIN_TIMEOUT_MS, signal })
+    .catch((error: unknown) => problems.push(`not drained: ${String(error)}`))
   const books = await auditBooks(system)
   problems.push(...books.problems)
   return {
