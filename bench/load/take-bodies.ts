@@ -8,14 +8,11 @@ import { ArrivalCollector } from '../../ingest/capture/arrivals.ts'
 import { takeBody, type TakeBodySteps } from '../../ingest/capture/take-parsed-body.ts'
 import { createTakeEvent, type EventSink } from '../../ingest/capture/take-event.ts'
 import { FrameEncoder } from '../../ingest/frames/frame-encoder.ts'
-import { createTakeCookieless } from '../../ingest/normalise/cookieless.ts'
-import { createEnrich } from '../../ingest/normalise/enrich.ts'
-import { createNormaliseEvent } from '../../ingest/normalise/normalise-event.ts'
-import { createPropertyReader } from '../../ingest/normalise/read-properties.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
 import { createFingerprintKey } from '../../schema/frame-message.ts'
 import type { Watch } from '../../schema/live-feed.ts'
 import { createEventSource } from './prepare-events.ts'
+import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 
 /** A turn is short, so that the machine does the same meanwhile as in the turns beside it. */
 const BODIES = 100
@@ -52,12 +49,7 @@ export function takeBodiesInTurns (turns: number): Record<Watching, number[]> {
   const next = createEventSource(1)
   const bodies = Array.from({ length: BODIES }, () =>
     JSON.stringify({ api_key: 'phc_bench', batch: Array.from({ length: EVENTS_PER_BODY }, next) }))
-  const takeEvent = createTakeEvent(createNormaliseEvent({
-    readProperties: createPropertyReader(Date.now),
-    takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} }),
-    enrich: createEnrich({ isBot: () => false, locate: () => null }),
-    maxEventBytes: () => 1e6
-  }), (error) => { throw error })
+  const takeEvent = createTakeEvent(createPlainNormaliser(), (error) => { throw error })
   const cases = Object.entries(WATCHES).map(([name, watches]) => {
     const collector = new ArrivalCollector(() => key)
     collector.setWatches(watches)

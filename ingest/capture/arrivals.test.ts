@@ -3,22 +3,14 @@ import t from 'tap'
 import { createFingerprintKey, FINGERPRINT_BYTES } from '../../schema/frame-message.ts'
 import type { ArrivedEvent, Watch } from '../../schema/live-feed.ts'
 import { FrameEncoder } from '../frames/frame-encoder.ts'
-import { createTakeCookieless } from '../normalise/cookieless.ts'
-import { createEnrich } from '../normalise/enrich.ts'
-import { createNormaliseEvent } from '../normalise/normalise-event.ts'
-import { createPropertyReader } from '../normalise/read-properties.ts'
 import { type Arrivals, ArrivalCollector } from './arrivals.ts'
 import { takeBody } from './take-parsed-body.ts'
 import { createTakeEvent, type EventSink } from './take-event.ts'
+import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 
 const KEY = createFingerprintKey(randomBytes(16))
 
-const takeEvent = createTakeEvent(createNormaliseEvent({
-  readProperties: createPropertyReader(Date.now),
-  takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} }),
-  enrich: createEnrich({ isBot: () => false, locate: () => null }),
-  maxEventBytes: () => 1e6
-}), (error) => { throw error })
+const takeEvent = createTakeEvent(createPlainNormaliser(), (error) => { throw error })
 
 const everything: Watch = { id: 'w', project: 1, event: '', distinctId: '' }
 

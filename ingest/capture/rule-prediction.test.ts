@@ -7,13 +7,11 @@ import { randomProperties, randomSchema } from '../../platform/event-schemas/tes
 import { compileRules, type KeyedRules } from '../../platform/rules/active-rules.ts'
 import { applyRules } from '../../platform/rules/apply-rules.ts'
 import { randomRule, RULED_EVENTS } from '../../platform/rules/testing/random-rules.ts'
-import { createTakeCookieless } from '../normalise/cookieless.ts'
-import { createEnrich } from '../normalise/enrich.ts'
-import { createNormaliseEvent, type NormalisedEvent } from '../normalise/normalise-event.ts'
-import { createPropertyReader } from '../normalise/read-properties.ts'
+import type { NormalisedEvent } from '../normalise/normalise-event.ts'
 import { checkSchema } from './check-schema.ts'
 import type { RequestContext } from './envelope.ts'
 import type { SentEvent } from './take-event.ts'
+import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 
 /** A script runs a million: `MILLRACE_TEST_EVENTS=1000000 npx node ingest/capture/rule-prediction.test.ts`. */
 const EVENTS = Number(process.env.MILLRACE_TEST_EVENTS ?? 10_000)
@@ -26,11 +24,7 @@ const ADDRESSES = ['', '10.1.2.3', '192.0.2.9', '2001:db8::7'] as const
 /** JSON that ingest changes on its way into the table. */
 const odd = fc.constantFrom('"\\ud800"', '12345678901234567890', '-9223372036854775809', '1e400', '1e20', '-0', 'NaN', '[12345678901234567]')
 
-const normalise = createNormaliseEvent({
-  readProperties: createPropertyReader(Date.now), maxEventBytes: () => 1e6,
-  enrich: createEnrich({ isBot: () => false, locate: () => null }),
-  takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
-})
+const normalise = createPlainNormaliser()
 
 function contextOf (ip: string, rules?: KeyedRules): RequestContext {
   return {

@@ -9,13 +9,11 @@ import type { SchemaPrediction } from '../../platform/event-schemas/prediction.t
 import { randomContract, randomNamedContract, randomOddProperties, randomSchema } from '../../platform/event-schemas/testing/random-schemas.ts'
 import { storedValuesOf } from '../../platform/event-schemas/stored-values.ts'
 import { needsOf } from '../../platform/event-schemas/value-needs.ts'
-import { createTakeCookieless } from '../normalise/cookieless.ts'
-import { createEnrich } from '../normalise/enrich.ts'
-import { createNormaliseEvent, type NormalisedEvent } from '../normalise/normalise-event.ts'
-import { createPropertyReader } from '../normalise/read-properties.ts'
+import type { NormalisedEvent } from '../normalise/normalise-event.ts'
 import { checkSchema } from './check-schema.ts'
 import type { RequestContext } from './envelope.ts'
 import type { SentEvent } from './take-event.ts'
+import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 
 /** As a script, more: `MILLRACE_TEST_SCHEMAS=500 npx node ingest/capture/schema-hindsight.test.ts`. */
 const EVENTS = Number(process.env.MILLRACE_TEST_STORED_EVENTS ?? 300)
@@ -40,11 +38,7 @@ const sent = fc.tuple(randomOddProperties, fc.option(odd, { freq: 4 }), fc.const
     return `{${[JSON.stringify(others).slice(1, -1), `"${name}":${value}`].filter((part) => part !== '').join(',')}}`
   })
 
-const normalise = createNormaliseEvent({
-  readProperties: createPropertyReader(() => NOW), maxEventBytes: () => 1e6,
-  enrich: createEnrich({ isBot: () => false, locate: () => null }),
-  takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
-})
+const normalise = createPlainNormaliser({ now: () => NOW })
 
 function normaliseEvent (body: string): NormalisedEvent {
   const event = parseJson(`{"event":"e","distinct_id":"d","properties":${body}}`, true) as SentEvent

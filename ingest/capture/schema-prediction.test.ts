@@ -4,13 +4,10 @@ import type { ActiveSchema } from '../../platform/event-schemas/active-schemas.t
 import { compileSchema } from '../../platform/event-schemas/compile-schema.ts'
 import { randomProperties, randomSchema } from '../../platform/event-schemas/testing/random-schemas.ts'
 import { parseJson } from '../../http-body/parse-json.ts'
-import { createTakeCookieless } from '../normalise/cookieless.ts'
-import { createNormaliseEvent } from '../normalise/normalise-event.ts'
-import { createEnrich } from '../normalise/enrich.ts'
-import { createPropertyReader } from '../normalise/read-properties.ts'
 import { checkSchema } from './check-schema.ts'
 import type { RequestContext } from './envelope.ts'
 import type { SentEvent } from './take-event.ts'
+import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 
 /** A script runs a million: `MILLRACE_TEST_EVENTS=1000000 npx node ingest/capture/schema-prediction.test.ts`. */
 const EVENTS = Number(process.env.MILLRACE_TEST_EVENTS ?? 10_000)
@@ -25,11 +22,7 @@ const context: RequestContext = {
 const odd = fc.constantFrom('"\\ud800"', '12345678901234567890', '-9223372036854775809', '1e400', '1e20', '-0', 'NaN', '{"__proto__":1}')
 
 t.test('what a check of the table predicts is what ingest does, on every event', async (t) => {
-  const normalise = createNormaliseEvent({
-    readProperties: createPropertyReader(Date.now), maxEventBytes: () => 1e6,
-    enrich: createEnrich({ isBot: () => false, locate: () => null }),
-    takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
-  })
+  const normalise = createPlainNormaliser()
   const sent = fc.tuple(randomProperties, fc.option(odd, { freq: 5 }), fc.constantFrom('a', 'b', '$ip', '$set'))
     .map(([properties, value, name]) => {
       const text = JSON.stringify(properties)

@@ -1,8 +1,5 @@
 import t from 'tap'
-import { createTakeCookieless } from '../normalise/cookieless.ts'
-import { createEnrich } from '../normalise/enrich.ts'
-import { createPropertyReader } from '../normalise/read-properties.ts'
-import { createNormaliseEvent } from '../normalise/normalise-event.ts'
+import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import type { EncodedUpdate } from '../publish/persons-partitions.ts'
 import type { RequestContext } from './envelope.ts'
@@ -15,10 +12,6 @@ const context: RequestContext = {
   warnings: null,
   isAttemptTime: false
 }
-
-const readProperties = createPropertyReader(Date.now)
-const takeCookieless = createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
-const enrich = createEnrich({ isBot: () => false, locate: () => null })
 
 function createSink (): EventSink & { rows: EventRow[], updates: EncodedUpdate[] } {
   const rows: EventRow[] = []
@@ -33,7 +26,7 @@ function createSink (): EventSink & { rows: EventRow[], updates: EncodedUpdate[]
 }
 
 t.test('a bug with one event is told, counted, and leaves its neighbours alone', async (t) => {
-  const normalise = createNormaliseEvent({ readProperties, takeCookieless, enrich, maxEventBytes: () => 1e6 })
+  const normalise = createPlainNormaliser()
   const bug = new Error('a bug')
   const told: unknown[] = []
   const takeEvent = createTakeEvent((event, context) => {
@@ -51,7 +44,7 @@ t.test('a bug with one event is told, counted, and leaves its neighbours alone',
 })
 
 t.test('each way to be no event has its reason', async (t) => {
-  const normalise = createNormaliseEvent({ readProperties, takeCookieless, enrich, maxEventBytes: () => 1e6 })
+  const normalise = createPlainNormaliser()
   const takeEvent = createTakeEvent(normalise, (error) => t.fail(String(error)))
   const cases: [unknown, string][] = [
     [null, 'not_an_object'], ['text', 'not_an_object'], [[], 'not_an_object'], [{}, 'missing_event_name'],

@@ -1,8 +1,5 @@
 /** What ingest does with an event: the steps of a running ingest process, without its connections. */
-import { createNormaliseEvent, type NormalisedEvent } from '../../ingest/normalise/normalise-event.ts'
-import { createEnrich } from '../../ingest/normalise/enrich.ts'
-import { createTakeCookieless } from '../../ingest/normalise/cookieless.ts'
-import { createPropertyReader } from '../../ingest/normalise/read-properties.ts'
+import type { NormalisedEvent } from '../../ingest/normalise/normalise-event.ts'
 import type { DropReason } from '../../ingest/capture/ingest-counts.ts'
 import type { RequestContext } from '../../ingest/capture/envelope.ts'
 import { createTakeEvent } from '../../ingest/capture/take-event.ts'
@@ -10,6 +7,7 @@ import { hasLongNumber, parseJson } from '../../http-body/parse-json.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
 import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
 import { NOW, type RandomEvent } from './random-traffic.ts'
+import { createPlainNormaliser } from '../support/plain-normaliser.ts'
 
 /** What became of an event. */
 export interface Verdict {
@@ -36,11 +34,7 @@ const MAX_EVENT_BYTES = 64_000_000
  */
 export function createIngest (): Ingest {
   let normalised: NormalisedEvent | null = null
-  const normalise = createNormaliseEvent({
-    readProperties: createPropertyReader(() => NOW), maxEventBytes: () => MAX_EVENT_BYTES,
-    enrich: createEnrich({ isBot: () => false, locate: () => null }),
-    takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
-  })
+  const normalise = createPlainNormaliser({ now: () => NOW, maxEventBytes: MAX_EVENT_BYTES })
   const takeEvent = createTakeEvent((sent, context) => {
     const result = normalise(sent, context)
     if (typeof result !== 'string') normalised = result

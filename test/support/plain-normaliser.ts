@@ -1,0 +1,25 @@
+import { createTakeCookieless } from '../../ingest/normalise/cookieless.ts'
+import { createEnrich } from '../../ingest/normalise/enrich.ts'
+import { createNormaliseEvent } from '../../ingest/normalise/normalise-event.ts'
+import { createPropertyReader } from '../../ingest/normalise/read-properties.ts'
+
+export interface PlainNormaliserOptions {
+  /** Tells the time, in milliseconds since 1970. */
+  now?: () => number
+  maxEventBytes?: number
+}
+
+/**
+ * Normalises events as ingest does where nothing is enriched: nobody is taken for a bot, no address has a country, and
+ * no visitor without a cookie is known.
+ */
+export function createPlainNormaliser (
+  { now = Date.now, maxEventBytes = 1e6 }: PlainNormaliserOptions = {}
+): ReturnType<typeof createNormaliseEvent> {
+  return createNormaliseEvent({
+    readProperties: createPropertyReader(now),
+    maxEventBytes: () => maxEventBytes,
+    enrich: createEnrich({ isBot: () => false, locate: () => null }),
+    takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
+  })
+}
