@@ -185,8 +185,12 @@ t.test('compose: every variable stands in compose.env.example and is used, every
     t.ok(await readText(path.posix.join('deploy', volume.split(':')[0]!)), volume)
   }
   t.match(services.postgres?.healthcheck?.test.join(' '), '--host 127.0.0.1', 'not the server of the first start, which has a socket only')
-  t.same(services.ingest?.ports, [`${settings.MILLRACE_PORT.default}:${settings.MILLRACE_PORT.default}`])
-  t.same(services.clickhouse?.ports, ['127.0.0.1:8123:8123'], 'analysts of this machine, and nobody else')
+  const published = Object.entries(services).flatMap(([name, { ports = [] }]) => ports.map((port) => `${name} ${port}`))
+  t.same(published.toSorted(), [
+    'clickhouse 127.0.0.1:8123:8123',
+    `ingest \${MILLRACE_PUBLISH_ADDRESS:-127.0.0.1}:${settings.MILLRACE_PORT.default}:${settings.MILLRACE_PORT.default}`
+  ], 'this machine reaches ingest and, as an analyst, ClickHouse; another machine nothing, unless an address is named')
+  t.match(await readText('deploy/compose.env.example'), /^MILLRACE_PUBLISH_ADDRESS=$/m, 'which the example does not')
   const checked = {
     ingest: settings.MILLRACE_PORT, pipeline: settings.MILLRACE_PIPELINE_PORT, api: settings.MILLRACE_API_PORT
   }
