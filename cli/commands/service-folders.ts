@@ -2,9 +2,11 @@
 import { execFile } from 'node:child_process'
 import { readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { promisify, parseEnv } from 'node:util'
+import { promisify } from 'node:util'
 import { MillraceError } from '../../platform/errors.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
+import { settings, type SettingName } from '../../platform/settings.ts'
+import { readEnvironmentFile } from './read-environment-file.ts'
 
 /** Absolute paths, outside of the state directory of the service. */
 export interface ServiceFolders {
@@ -24,20 +26,23 @@ const PRIVATE = ['/tmp', '/var/tmp']
  *
  * @param file            Of the settings, which may be missing.
  * @param stateDirectory  What the service may write to anyway; relative paths are relative to it.
- * @throws {SettingsError} listing every unknown name.
+ * @throws {MillraceError} `MILLRACE_SERVICE_REFUSED` naming the lines that systemd reads otherwise than was meant.
+ * @throws {SettingsError} listing every unknown name, and every value that its setting does not take.
  */
 export async function readServiceFolders (file: string, stateDirectory: string): Promise<ServiceFolders> {
   const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return ''
     throw new MillraceError('MILLRACE_SERVICE_REFUSED', `the settings ${file} cannot be read (${error.code}): use sudo`, { cause: error })
   })
-  const values = loadSettings(parseEnv(text) as NodeJS.ProcessEnv, ['MILLRACE_DATA_DIR', 'MILLRACE_BACKUP_FOLDER'])
+  const { values: given, problems } = readEnvironmentFile(text)
+  if (problems.length > 0) throw new MillraceError('MILLRACE_SERVICE_REFUSED', `the settings ${file} are not what they look like; ${problems.join('; ')}`)
+  const values = loadSettings(given, Object.keys(settings) as SettingName[])
   const outside = (folder: string): string | undefined => {
     const absolute = path.resolve(stateDirectory, folder)
     return isBelow(absolute, stateDirectory) ? undefined : absolute
   }
   return {
-    dataDir: /^\s*(export\s+)?MILLRACE_DATA_DIR\s*=\s*\S/m.test(text) ? outside(values.MILLRACE_DATA_DIR) : undefined,
+    dataDir: (given.MILLRACE_DATA_DIR ?? '') === '' ? undefined : outside(values.MILLRACE_DATA_DIR),
     backups: values.MILLRACE_BACKUP_FOLDER === '' ? undefined : outside(values.MILLRACE_BACKUP_FOLDER)
   }
 }

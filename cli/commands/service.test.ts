@@ -37,6 +37,14 @@ t.test('an installation below a home stays readable, another one is not let in t
   t.match(renderUnit({ ...options, node: '/opt/node', entry: '/opt/main.js' }), 'ProtectHome=yes')
 })
 
+t.test('the unit names the page of this installation, also when its path has blanks', async (t) => {
+  const page = (entry: string): string | undefined => /^Documentation=(.*)$/m.exec(renderUnit({ ...options, entry }))?.[1]
+
+  t.equal(page('/opt/millrace/node_modules/millrace/dist/cli/main.js'), 'file:///opt/millrace/node_modules/millrace/docs/operations.md')
+  t.equal(page('/opt/a clone/cli/main.ts'), 'file:///opt/a%%20clone/docs/operations.md')
+  t.equal(page('/opt/50% "of" \'it\'/cli/main.ts'), 'file:///opt/50%%25%%20%%22of%%22%%20%%27it%%27/docs/operations.md')
+})
+
 t.test('the unit names the folders that the settings name', async (t) => {
   const settings = path.join(t.testdir(), 'millrace.env')
   await writeFile(settings, '# a comment\nMILLRACE_DATA_DIR=/srv/50% of it\nMILLRACE_BACKUP_FOLDER="/home/backups"\nXDG_CACHE_HOME=/x\n')
@@ -50,6 +58,12 @@ t.test('the unit names the folders that the settings name', async (t) => {
   t.same(await readServiceFolders(settings, '/var/lib/millrace'), { dataDir: undefined, backups: undefined }, 'below the state directory')
   t.same(await readServiceFolders(`${settings}.missing`, '/var/lib/millrace'), { dataDir: undefined, backups: undefined })
   t.notMatch(renderUnit(options), /ReadWritePaths|RequiresMountsFor/)
+  await writeFile(settings, 'MILLRACE_DATA_DIR=\n')
+  t.same(await readServiceFolders(settings, '/var/lib/millrace'), { dataDir: undefined, backups: undefined })
+  await writeFile(settings, 'MILLRACE_BACKUP_FOLDER=/srv/backups # on the second disk\n')
+  await t.rejects(readServiceFolders(settings, '/var/lib/millrace'), { code: 'MILLRACE_SERVICE_REFUSED', message: /line 1: systemd takes #/ })
+  await writeFile(settings, 'MILLRACE_BACKUP_KEEP=none\n')
+  await t.rejects(readServiceFolders(settings, '/var/lib/millrace'), { message: /MILLRACE_BACKUP_KEEP must be integer/ })
   await writeFile(settings, 'MILLRACE_BACKUP_FOLDR=/backups\n')
   await t.rejects(readServiceFolders(settings, '/var/lib/millrace'), { message: /MILLRACE_BACKUP_FOLDR is not a setting/ })
 })
@@ -79,7 +93,11 @@ t.test('systemd accepts every line of the unit, and calls it safe, where there i
   const root = await mkdtemp(path.join(tmpdir(), 'millrace-service-'))
   t.teardown(async () => { await rm(root, { recursive: true, force: true }) })
   const folders = { dataDir: '/srv/a b', backups: '/back%ups' }
-  const { unit } = await writeService(root, { ...options, folders })
+  // systemd passes over an address of documentation that it cannot read, with a warning.
+  const entry = path.join(root, 'a clone', 'cli', 'main.ts')
+  await mkdir(path.dirname(entry), { recursive: true })
+  await writeFile(entry, '')
+  const { unit } = await writeService(root, { ...options, entry, folders })
   const { stderr } = await run('systemd-analyze', ['verify', '--man=no', unit])
   t.same(stderr.split('\n').filter((line) => line.includes(path.basename(unit))), [])
 

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { mkdir, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { Argument, type Command, Option } from 'commander'
 import { MillraceError } from '../../platform/errors.ts'
@@ -67,7 +68,7 @@ export function renderUnit ({ run, user, node, entry, folders: { dataDir, backup
   const writable = [...dataDir === undefined ? [] : [quote(dataDir)], ...backups === undefined ? [] : [quote(backups, '-')]]
   return `[Unit]
 Description=Millrace, ${run === 'start' ? 'the whole system' : `tier ${run}`}
-Documentation=file://${path.join(entry, '..', '..', '..', 'docs', 'operations.md')}
+Documentation=${documentationOf(entry)}
 After=network-online.target remote-fs.target
 Wants=network-online.target
 ${mounts}
@@ -134,7 +135,7 @@ export async function writeService (
   await mkdir(path.dirname(unit), { recursive: true })
   await mkdir(path.dirname(settings), { recursive: true })
   await writeFile(unit, renderUnit(options))
-  const text = `# Settings of ${name}.service, one NAME=value a line: docs/settings.md. Read by systemd as root.\n`
+  const text = `# Settings of ${name}.service, one NAME=value a line: docs/settings.md. A comment has a line\n# of its own: systemd takes it for part of a value otherwise. Read by systemd as root.\n`
   await writeFile(settings, text, { mode: 0o600, flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error
   })
@@ -157,6 +158,12 @@ function stateDirectoryOf (run: Run): string {
 function quote (file: string, before: '' | '-' = ''): string {
   const text = before + file.replaceAll('%', '%%')
   return /^[\w./+@:%$-]+$/.test(text) ? text : `"${text.replaceAll(/["\\]/g, '\\$&')}"`
+}
+
+/** A word of systemd, so without blanks, quotes and the percent signs that stand for something to it. */
+function documentationOf (entry: string): string {
+  const root = path.join(entry, '..', '..', ...path.basename(path.join(entry, '..', '..')) === 'dist' ? ['..'] : [])
+  return pathToFileURL(path.join(root, 'docs', 'operations.md')).href.replaceAll("'", '%27').replaceAll('%', '%%')
 }
 
 /** This installation, and the Node that runs it now. */
