@@ -1,4 +1,5 @@
 import type { Status } from '../platform/status/build-status.ts'
+import { type Cell, fitScreen, type Line, NO_SCREEN, type Row, type Screen } from './fit-screen.ts'
 
 const CLIENTS = {
   answered: 'captures are answered',
@@ -16,20 +17,31 @@ const UNKNOWN = 'unknown'
 /** The whole text is in `status --json`. */
 const MAX_ERROR_LENGTH = 200
 
-/** Draws the status as text, one line per stage. */
-export function drawStatus (status: Status): string {
+/** Without room for all, the partitions go first, then these. What is wrong stays. */
+const LEFT_OUT_FIRST = [
+  'definitions', 'nats', 'postgres', 'backup', 'warnings', 'persons', 'dead_letter', 'clickhouse', 'api', 'dead letters', 'books', 'spool', 'complete'
+]
+
+/** Draws the status as text, one line per stage, and what is wrong. */
+export function drawStatus (status: Status, screen: Screen = NO_SCREEN): string {
+  const partitions = Object.keys(status.pipeline.partitions).toReversed().map(nameOfPartition)
+  return fitScreen(listLines(status), screen, [...partitions, ...LEFT_OUT_FIRST])
+}
+
+function listLines (status: Status): Line[] {
   const { ingest, pipeline, api, stores, streams } = status
   const state = (tier: string): string => {
     const processes = status.tiers.filter((each) => each.tier === tier)
     const worst = processes.find((each) => each.status === 'down') ?? processes.find((each) => each.status !== 'ok')
     return `${worst?.status ?? 'ok'}${processes.length > 1 ? ` x${processes.length}` : ''}`
   }
-  const lines = [
+  const rowsPerInsert = pipeline.rowsPerInsert === null ? '-' : number(pipeline.rowsPerInsert)
+  return [
     `Millrace ${status.version}   ${status.time.slice(0, 19).replace('T', ' ')}   ${status.status.toUpperCase()}  ${CLIENTS[status.clients.captures]}, flags ` +
       `${status.clients.flags === 'answered' ? 'are answered' : 'get no answer'}`,
     '',
     row('ingest', state('ingest'), [
-      `${number(ingest.acceptedPerSecond)} events/s accepted`, `${number(ingest.droppedPerSecond)}/s dropped`,
+      [`${number(ingest.acceptedPerSecond)} events/s accepted`, `${number(ingest.acceptedPerSecond)} events/s`], `${number(ingest.droppedPerSecond)}/s dropped`,
       `${bytes(ingest.bytesPerSecond)}/s`, `publish ${ms(ingest.publishMs)}`
     ]),
     row('spool', ingest.spoolBytes === null ? UNKNOWN : ingest.spoolBytes > 0 ? 'waiting' : 'ok', [bytes(ingest.spoolBytes), `${number(ingest.refusedMessages)} messages refused`]),
@@ -38,11 +50,11 @@ export function drawStatus (status: Status): string {
       `${number(fill.messages)} messages`, `${bytes(fill.bytes)} of ${bytes(fill.maxBytes)}`, `oldest ${seconds(fill.oldestSeconds)}`
     ])),
     row('pipeline', state('pipeline'), [
-      `${number(pipeline.storedPerSecond)} rows/s stored`, `insert ${ms(pipeline.insertMs)}`,
-      `${pipeline.rowsPerInsert === null ? '-' : number(pipeline.rowsPerInsert)} rows/insert`, `${number(pipeline.deduplicated)} deduplicated`
+      [`${number(pipeline.storedPerSecond)} rows/s stored`, `${number(pipeline.storedPerSecond)} rows/s`], `insert ${ms(pipeline.insertMs)}`,
+      [`${rowsPerInsert} rows/insert`, `${rowsPerInsert}/insert`], [`${number(pipeline.deduplicated)} deduplicated`, `${number(pipeline.deduplicated)} duplicates`]
     ]),
     ...Object.entries(pipeline.partitions).map(([partition, { pendingMessages, pendingBytes, lagSeconds, healthy }]) =>
-      row(`  ${partition}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
+      row(nameOfPartition(partition), healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
     row('dead letters', pipeline.deadLetterFill === null ? UNKNOWN : pipeline.deadLetterFill >= FULL_SOON ? 'full soon' : '',
       pipeline.deadLetterFill === null ? [] : [number(pipeline.deadLetters), `${Math.round(pipeline.deadLetterFill * 100)} % full`]),
     row('books', status.books === null ? UNKNOWN : isBalanced(status.books) ? 'ok' : 'differ', status.books === null
@@ -65,7 +77,10 @@ export function drawStatus (status: Status): string {
     ...(Object.keys(ingest.dropped).length === 0 ? [] : [`dropped since start: ${Object.entries(ingest.dropped).map(([reason, count]) => `${reason} ${number(count)}`).join(', ')}`]),
     ...findings(status)
   ]
-  return `${lines.join('\n')}\n`
+}
+
+function nameOfPartition (partition: string): string {
+  return `  ${partition}`
 }
 
 /** What is wrong, the worst last, where a reader looks first. */
@@ -89,7 +104,7 @@ function isBalanced ({ missing, extra }: NonNullable<Status['books']>): boolean 
 }
 
 /** Nothing where no backups are made. */
-function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed, lastError }: Status['backup']): string[] {
+function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed, lastError }: Status['backup']): Row[] {
   if (ageSeconds === null && !failed && (intervalSeconds ?? 0) === 0) return []
   const isLate = ageSeconds !== null && (intervalSeconds ?? 0) > 0 && ageSeconds > 2 * intervalSeconds!
   return [row('backup', failed ? 'failed' : isLate ? 'late' : ageSeconds === null ? 'none yet' : 'ok', [
@@ -104,8 +119,8 @@ function oneLine (text: string): string {
   return shown.length > MAX_ERROR_LENGTH ? `${shown.slice(0, MAX_ERROR_LENGTH)}...` : shown
 }
 
-function row (name: string, state: string, cells: readonly string[]): string {
-  return `${name.padEnd(16)}${state.padEnd(10)}${cells.map((cell) => `${cell.padEnd(25)} `).join('')}`.trimEnd()
+function row (name: string, state: string, cells: readonly Cell[]): Row {
+  return { name, state, cells }
 }
 
 function number (value: number | null): string {

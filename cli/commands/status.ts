@@ -8,6 +8,7 @@ import { buildStatus } from '../../platform/status/build-status.ts'
 import { createPoll } from '../../platform/status/poll-status.ts'
 import type { TierUrls } from '../../platform/status/read-status.ts'
 import { drawStatus } from '../draw-status.ts'
+import { readScreen } from '../fit-screen.ts'
 import { collectStrings } from '../read-arguments.ts'
 
 interface StatusOptions {
@@ -51,7 +52,10 @@ export function addStatusCommands (program: Command, context: CliContext): void 
         const now = await poll()
         const status = buildStatus(before, now)
         if (json === true) context.stdout.write(`${JSON.stringify(status, null, 2)}\n`)
-        else context.stdout.write(`${isLive ? CLEAR : ''}${drawStatus(status)}`)
+        else {
+          const { columns, rows } = readScreen(context.stdout)
+          context.stdout.write(`${isLive ? CLEAR : ''}${drawStatus(status, { columns, rows: isLive ? rows : Infinity })}`)
+        }
         if (!isLive) return
         before = now
       }
