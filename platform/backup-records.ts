@@ -55,3 +55,9 @@ export async function readBackupSummary (sql: Sql): Promise<BackupSummary> {
     lastError: lastError ?? ''
   }
 }
+
+/** Folder of the last complete backup; empty: none is recorded, or it was recorded without a folder. */
+export async function readLastFolder (sql: Sql): Promise<string> {
+  const [row] = await sql<{ folder: string }[]>`SELECT folder FROM backups WHERE error = '' ORDER BY started_at DESC LIMIT 1`
+  return row?.folder ?? ''
+}

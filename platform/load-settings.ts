@@ -18,12 +18,12 @@ export function loadSettings<N extends SettingName> (env: NodeJS.ProcessEnv, nam
   const given: Record<string, unknown> = {}
   for (const name of names) {
     const text = env[name]
-    if (text !== undefined && text !== '') given[name] = text
+    if (text !== undefined && text !== '') given[name] = settings[name].type === 'integer' ? readInteger(text) : text
   }
 
   const problems = findUnknownNames(env)
-  const ajv = new Ajv({ allErrors: true, coerceTypes: true, useDefaults: true })
-  ajv.addFormat('addresses', isAddressList)
+  const ajv = new Ajv({ allErrors: true, useDefaults: true, verbose: true })
+  for (const [name, { isValid }] of Object.entries(FORMATS)) ajv.addFormat(name, isValid)
   const validate = ajv.compile({ type: 'object', properties: Object.fromEntries(names.map(pickSchema)) })
   if (!validate(given)) {
     for (const error of validate.errors ?? []) {
@@ -36,8 +36,16 @@ export function loadSettings<N extends SettingName> (env: NodeJS.ProcessEnv, nam
   return Object.freeze(given) as SettingValues<N>
 }
 
+/** A larger number is not exact any more; a setting may have a maximum of its own. */
+const LARGEST = { maximum: Number.MAX_SAFE_INTEGER }
+
 function pickSchema (name: SettingName): [string, object] {
-  return [name, settings[name]]
+  return [name, settings[name].type === 'integer' ? { ...LARGEST, ...settings[name] } : settings[name]]
+}
+
+/** The text itself when it is not plain digits: `0x10`, `1e3`, `Infinity` and blanks are mistakes, never meant. */
+function readInteger (text: string): number | string {
+  return /^-?\d+$/.test(text) ? Number(text) : text
 }
 
 function findUnknownNames (env: NodeJS.ProcessEnv): string[] {
@@ -49,6 +57,46 @@ function findUnknownNames (env: NodeJS.ProcessEnv): string[] {
 /** Names of ranges that the reader of forwarded headers knows (`proxy-addr`). */
 const NAMED_RANGES = new Set(['loopback', 'linklocal', 'uniquelocal'])
 
+/** The formats of `settings.ts`, each with what an error says about it. */
+const FORMATS: Record<string, { isValid: (text: string) => boolean, rule: string }> = {
+  addresses: {
+    isValid: isAddressList,
+    rule: `must be addresses or ranges, comma separated, such as 10.0.0.0/8, ::1 or ${[...NAMED_RANGES].join(', ')}`
+  },
+  'http-url': { isValid: (text) => text === '' || isUrl(text, ['http:', 'https:']), rule: 'must be a URL, http://host:port or https://host:port' },
+  'http-urls': { isValid: (text) => isList(text, ['http:', 'https:']), rule: 'must be URLs, comma separated, each http://host:port or https://host:port' },
+  'nats-urls': {
+    // The scheme may be absent.
+    isValid: (text) => isList(text.replaceAll(/(^|,)\s*(?!\s|[^,]*:\/\/)/g, '$1nats://'), ['nats:', 'tls:']),
+    rule: 'must be URLs, comma separated, each nats://host:port or tls://host:port'
+  },
+  'postgres-url': { isValid: (text) => isUrl(text, ['postgres:', 'postgresql:']), rule: 'must be a URL, postgres://user:password@host:port/database' }
+}
+
+const ENCODED = '; in a user and a password write %23 for #, %2F for /, %3F for ?, %25 for %'
+
+function isUrl (text: string, schemes: readonly string[]): boolean {
+  const url = URL.parse(text)
+  if (url === null || !schemes.includes(url.protocol) || /\s/.test(text)) return false
+  // Postgres alone has a default for the host, and may have it in a parameter.
+  if (url.host === '' && !url.protocol.startsWith('postgres')) return false
+  // `http://name:12#34@host` would be host `name`.
+  return (url.username !== '' || url.password !== '' || !text.includes('@')) && isDecodable(url.username) && isDecodable(url.password)
+}
+
+function isList (text: string, schemes: readonly string[]): boolean {
+  return text === '' || text.split(',').every((part) => isUrl(part.trim(), schemes))
+}
+
+function isDecodable (text: string): boolean {
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
 function isAddressList (text: string): boolean {
   return text === '' || text.split(',').every((entry) => {
     const [address = '', bits, ...rest] = entry.trim().split('/')
@@ -58,9 +106,10 @@ function isAddressList (text: string): boolean {
   })
 }
 
-function describeRule ({ keyword, message }: ErrorObject): string {
-  if (keyword === 'format') return `must be addresses or ranges, comma separated, such as 10.0.0.0/8, ::1 or ${[...NAMED_RANGES].join(', ')}`
-  return message ?? 'is not valid'
+function describeRule ({ keyword, message, params, data }: ErrorObject): string {
+  if (keyword === 'type') return 'must be a whole number in digits, without a unit'
+  if (keyword !== 'format') return message ?? 'is not valid'
+  return `${FORMATS[String(params.format)]!.rule}${String(data).includes('@') ? ENCODED : ''}`
 }
 
 function describeAllowed (params: Record<string, unknown>): string {

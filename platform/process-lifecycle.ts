@@ -1,4 +1,5 @@
 import { MillraceError } from './errors.ts'
+import { explainListenError } from './listen-errors.ts'
 import type { Logger } from './logger.ts'
 
 /** A step of the shutdown, named for the log. */
@@ -17,7 +18,7 @@ const SHUTDOWN_TIMEOUT_MS = 8000
 export function runProcess (name: string, start: () => Promise<void>): void {
   process.on('unhandledRejection', (reason) => fail(`${name} stopped on an unhandled error`, reason))
   process.on('uncaughtException', (error) => fail(`${name} stopped on an unhandled error`, error))
-  start().catch((error: unknown) => fail(`${name} could not start`, error))
+  start().catch((error: unknown) => fail(`${name} could not start`, explainListenError(error, name, process.env)))
 }
 
 function fail (what: string, error: unknown): never {

@@ -23,35 +23,35 @@ export const settings = {
     description: 'Port on which a pipeline process serves health and metrics.'
   },
   MILLRACE_API_URL: {
-    type: 'string', default: 'http://127.0.0.1:8001',
+    type: 'string', format: 'http-url', default: 'http://127.0.0.1:8001',
     description: 'URL of the API tier. Ingest forwards everything but capture to it: decide, flags, management.'
   },
   MILLRACE_INGEST_URLS: {
-    type: 'string', default: '',
+    type: 'string', format: 'http-urls', default: '',
     description: 'URLs of the ingest processes whose health the console shows, comma separated. Empty: the one on this machine.'
   },
   MILLRACE_PIPELINE_URLS: {
-    type: 'string', default: '',
+    type: 'string', format: 'http-urls', default: '',
     description: 'URLs of the pipeline processes whose health the console shows, comma separated. Empty: the one on this machine.'
   },
   MILLRACE_PUBLIC_URL: {
-    type: 'string', default: '',
+    type: 'string', format: 'http-url', default: '',
     description: 'Base URL of links in responses (pagination). Empty: taken from the request.'
   },
   NATS_URL: {
-    type: 'string', default: 'nats://127.0.0.1:4222',
+    type: 'string', format: 'nats-urls', default: 'nats://127.0.0.1:4222',
     description: 'NATS servers with JetStream, comma separated: nats://user:password@host:port; tls:// for TLS.'
   },
   CLICKHOUSE_URL: {
-    type: 'string', default: 'http://millrace@127.0.0.1:8123/millrace',
+    type: 'string', format: 'http-url', default: 'http://millrace@127.0.0.1:8123/millrace',
     description: 'HTTP URL of ClickHouse, with user, password and database; https:// for TLS.'
   },
   DATABASE_URL: {
-    type: 'string', default: 'postgres://millrace@127.0.0.1:5433/millrace',
+    type: 'string', format: 'postgres-url', default: 'postgres://millrace@127.0.0.1:5433/millrace',
     description: 'URL of the Postgres database for metadata; ?sslmode=verify-full for TLS.'
   },
   MILLRACE_CLICKHOUSE_ANALYST_URL: {
-    type: 'string', default: '',
+    type: 'string', format: 'http-url', default: '',
     description: 'HTTP URL of ClickHouse with the login of analysts, under which the API runs the SQL of the console. Empty: that of the embedded ClickHouse server; with a server of your own, no SQL in the console.'
   },
 
@@ -75,7 +75,7 @@ export const settings = {
   },
   MILLRACE_CLICKHOUSE_MEMORY_BYTES: {
     type: 'integer', minimum: 0, default: 0,
-    description: 'Maximum memory of the embedded ClickHouse server, in bytes; a query that would exceed it fails. 0: 60 % of the memory of this machine or container.'
+    description: 'Maximum memory of the embedded ClickHouse server, in bytes, 100,000,000 or more; a query that would exceed it fails. 0: 60 % of the memory of this machine or container.'
   },
   MILLRACE_NATS_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 4222,

@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { mkdir, open, readFile, rename } from 'node:fs/promises'
+import { mkdir, open, readFile, rename, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { type Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -144,6 +144,20 @@ class ByteTap extends Transform {
 }
 
 /**
+ * Looks for every file once more: a disk that was taken away, or somebody who cleans up, leaves a part of them.
+ *
+ * @throws {MillraceError} `MILLRACE_FOLDER_UNUSABLE` naming the first that is missing or has another size.
+ */
+export async function refuseLostFiles (folder: string, files: readonly BackupFile[]): Promise<void> {
+  for (const file of files) {
+    const bytes = await stat(path.join(folder, file.path)).then(({ size }) => size, () => -1)
+    if (bytes === file.bytes) continue
+    throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `${file.path} was written to ${folder}, and is not there any more as it was: ` +
+      'was its disk taken away, or does something else remove files there?')
+  }
+}
+
+/**
  * Completes a backup: flushes the folders of all its files to the disk, then writes the manifest under another name and
  * renames it, so that it is there as a whole or not at all.
  */
@@ -198,9 +212,9 @@ function unreadable (file: string, cause: unknown): MillraceError {
 function parseManifest (text: string): BackupManifest | undefined {
   try {
     const manifest = JSON.parse(text) as BackupManifest | null
-    return Array.isArray(manifest?.files) && typeof manifest.clickhouse === 'object' && typeof manifest.postgres === 'object'
-      ? manifest
-      : undefined
+    const isWhole = Array.isArray(manifest?.files) && typeof manifest.clickhouse === 'object' && typeof manifest.postgres === 'object'
+    // A restore copies it, so it must be one of those whose checksums are verified.
+    return isWhole && manifest.files.some(({ path }) => path === 'credentials.json') ? manifest : undefined
   } catch {
     return undefined
   }

@@ -1,8 +1,8 @@
 import { createReadStream } from 'node:fs'
-import { mkdir, readdir, stat, statfs } from 'node:fs/promises'
+import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises'
 import path from 'node:path'
 import { findRunningStack, type StackAddresses } from '../../deploy/local/data-dir/stack-access.ts'
-import { type BackupFile, type BackupManifest, writeBackupFile, writeManifest } from './backup-folder.ts'
+import { type BackupFile, type BackupManifest, refuseLostFiles, writeBackupFile, writeManifest } from './backup-folder.ts'
 import { type BaseBackup, openBase } from './base-backup.ts'
 import { copyEvents, dropCopy, readBooksOfCopy } from './books.ts'
 import { freezeTables, removeFrozenTables } from './clickhouse-backup.ts'
@@ -41,6 +41,8 @@ export const DEAD_LETTER_FILES = ['dead-letters-1.jsonl.zst', 'dead-letters-2.js
  * 4. write the manifest, which makes the folder a complete backup                 backup-folder.ts
  *
  * Ingest accepts events all the time. Inserts wait only during step 2, for some tens of milliseconds.
+ *
+ * @throws {MillraceError} `MILLRACE_BACKUP_NO_ROOM` when the disk is too small. What a failed one wrote is removed.
  */
 export async function createBackup (context: CliContext, options: CreateBackupOptions): Promise<BackupManifest> {
   const { dataDir, folder } = options
@@ -50,19 +52,48 @@ export async function createBackup (context: CliContext, options: CreateBackupOp
   try {
     await makeEmptyFolder(folder)
     await removeFrozenTables(path.join(dataDir, 'clickhouse'))
-    const manifest = await copyAll(context, addresses, { ...options, base })
-    // Last: if a later step failed, a failed backup would look complete.
-    await writeManifest(folder, manifest)
-    return manifest
+    return await writeAll(context, addresses, { ...options, base })
   } finally {
     lock.release()
   }
 }
 
+type Writing = Omit<CreateBackupOptions, 'base'> & { base: BaseBackup | undefined }
+
+/** On failure leaves the folder empty: room for others, above all on a full disk, and the command may be run again. */
+async function writeAll (context: CliContext, addresses: StackAddresses, options: Writing): Promise<BackupManifest> {
+  const { folder } = options
+  try {
+    const manifest = await copyAll(context, addresses, options)
+    await refuseLostFiles(folder, manifest.files)
+    // Last: if a later step failed, a failed backup would look complete.
+    await writeManifest(folder, manifest)
+    return manifest
+  } catch (error) {
+    const explained = await explainFailedWrite(folder, error)
+    for (const name of await readdir(folder).catch(() => [])) {
+      await rm(path.join(folder, name), { recursive: true, force: true }).catch(() => {})
+    }
+    throw explained
+  }
+}
+
+/** Replaces the error of a backup by one that says so when its disk ran full or went away. */
+async function explainFailedWrite (folder: string, cause: unknown): Promise<unknown> {
+  const { code } = cause as NodeJS.ErrnoException
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return new MillraceError('MILLRACE_BACKUP_NO_ROOM', `the disk of ${folder} ran full (${code}): what was written there is removed. ` +
+      'Remove older backups, or choose another disk', { cause })
+  }
+  if (await stat(folder).then(() => true, () => false)) return cause
+  return new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} went away while the backup was written (${code ?? 'removed'}): ` +
+    'is its disk still mounted?', { cause })
+}
+
 /** Copies everything into the folder, and removes the snapshot. */
 async function copyAll (
   context: CliContext, addresses: StackAddresses,
-  { dataDir, folder, base, storeMs }: Omit<CreateBackupOptions, 'base'> & { base: BaseBackup | undefined }
+  { dataDir, folder, base, storeMs }: Writing
 ): Promise<BackupManifest> {
   const [nats, sql, clickhouse] = [await context.nats(), await context.postgres(), await context.clickhouse()]
   const startedAt = new Date(context.now()).toISOString()

@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import { listBackups, nameBackup, pruneBackups } from '../../deploy/local/data-dir/backup-folders.ts'
-import { type BackupRecord, recordBackup } from '../../platform/backup-records.ts'
+import { type BackupRecord, readLastFolder, recordBackup } from '../../platform/backup-records.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { readManifest } from '../backup/backup-folder.ts'
@@ -27,10 +27,12 @@ export function addBackupsCommands (program: Command, context: CliContext): void
   backups.command('run')
     .description('make one now, which shares what did not change with the last one; remove those beyond MILLRACE_BACKUP_KEEP.\n' +
       '"start" does it every MILLRACE_BACKUP_INTERVAL_HOURS')
+    .option('--emptied', 'the folder no longer has its backups because somebody removed them, not because its disk is not mounted')
     .option(...JSON_OPTION)
-    .action(async (output: Output) => {
+    .action(async ({ emptied = false, ...output }: Output & { emptied?: boolean }) => {
       const { root, keep } = readFolder(context)
-      printFields(context, { ...await runBackup(context, root), removed: await pruneBackups(root, keep) }, output)
+      const made = await runBackup(context, { root, emptied })
+      printFields(context, { ...made, removed: await pruneBackups(root, keep) }, output)
     })
 
   backups.command('list')
@@ -41,11 +43,11 @@ export function addBackupsCommands (program: Command, context: CliContext): void
       const rows = await Promise.all(found.reverse().map(async ({ folder, startedAt, isComplete }) => ({
         folder,
         startedAt: new Date(startedAt),
-        ...isComplete ? summarize(await readManifest(folder)) : {}
+        ...isComplete ? await readManifest(folder).then(summarize, describeDamage) : {}
       })))
       printRows<Record<string, unknown>>(context, rows, [
         ['folder', ({ folder }) => folder],
-        ['version', ({ version }) => version ?? 'not complete'],
+        ['version', ({ version, damage }) => version ?? damage ?? 'not complete'],
         ['events', ({ events }) => events],
         ['bytes', ({ bytes }) => bytes],
         ['shared bytes', (row) => row.shared_bytes]
@@ -66,7 +68,9 @@ export function addBackupsCommands (program: Command, context: CliContext): void
 }
 
 /** Makes a backup in a new folder below `root`, and records it. A failed one leaves nothing but its record. */
-async function runBackup (context: CliContext, root: string): Promise<Record<string, unknown>> {
+async function runBackup (
+  context: CliContext, { root, emptied }: { root: string, emptied: boolean }
+): Promise<Record<string, unknown>> {
   const startedAt = new Date(context.now())
   const folder = path.join(root, nameBackup(startedAt.getTime()))
   const record = async (outcome: Pick<BackupRecord, 'error' | 'bytes' | 'sharedBytes'>): Promise<void> => {
@@ -74,7 +78,8 @@ async function runBackup (context: CliContext, root: string): Promise<Record<str
     await recordBackup(await context.postgres(), { startedAt, endedAt, folder, ...outcome })
   }
   try {
-    const base = (await listBackups(root)).findLast(({ isComplete }) => isComplete)?.folder
+    const base = await findBase(root)
+    if (!emptied) await refuseWhenLost(context, root)
     const manifest = await createBackup(context, { dataDir: findDataDir(context), folder, base, storeMs: STORE_MS })
     const summary = summarize(manifest)
     await record({ error: '', bytes: Number(summary.bytes), sharedBytes: manifest.base?.sharedBytes ?? 0 })
@@ -88,6 +93,32 @@ async function runBackup (context: CliContext, root: string): Promise<Record<str
     await pruneBackups(root, Infinity).catch(() => {})
     throw error
   }
+}
+
+/** The newest backup that can be read: a damaged one is no reason to make no more. */
+async function findBase (root: string): Promise<string | undefined> {
+  for (const { folder, isComplete } of (await listBackups(root)).reverse()) {
+    if (isComplete && await readManifest(folder).then(() => true, () => false)) return folder
+  }
+  return undefined
+}
+
+/**
+ * A disk that is not mounted leaves an empty folder, or none: backups would go to the disk of the system.
+ *
+ * @throws {MillraceError} `MILLRACE_BACKUP_FOLDER_EMPTY` when the last backup was made here, and none is here.
+ */
+async function refuseWhenLost (context: CliContext, root: string): Promise<void> {
+  if ((await listBackups(root)).some(({ isComplete }) => isComplete)) return
+  const last = await readLastFolder(await context.postgres())
+  if (path.dirname(last) !== root) return
+  throw new MillraceError('MILLRACE_BACKUP_FOLDER_EMPTY', `${root} has no backup any more, not even the last one, ${path.basename(last)}: ` +
+    'is its disk mounted? If they were removed on purpose, run "millrace backups run --emptied" once')
+}
+
+/** The row of a backup whose manifest cannot be read: the others are listed all the same. */
+function describeDamage (error: unknown): { damage: string } {
+  return { damage: error instanceof MillraceError && error.code === 'MILLRACE_BACKUP_UNREADABLE' ? 'not readable' : 'damaged' }
 }
 
 function readFolder ({ env }: CliContext): { root: string, keep: number } {

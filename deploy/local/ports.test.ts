@@ -29,6 +29,15 @@ t.test('refuses one port for two parts', async (t) => {
   await t.rejects(checkPorts(settings), { message: /MILLRACE_API_PORT and MILLRACE_PORT are both 21999/ })
 })
 
+t.test('tells an address that this machine does not have from a port that is taken', async (t) => {
+  // 192.0.2.1 is for documentation: nobody has it.
+  const settings = loadStackSettings({ ...FREE, MILLRACE_HOST: '192.0.2.1', MILLRACE_CLICKHOUSE_HOST: '127.0.0.1:80' })
+
+  await t.rejects(checkPorts(settings), {
+    message: /MILLRACE_HOST must be an address of this machine, .* but is "192\.0\.2\.1" .*\n.*MILLRACE_CLICKHOUSE_HOST must be .* but is "127\.0\.0\.1:80"/
+  })
+})
+
 const FREE = {
   MILLRACE_PORT: '0', MILLRACE_CLICKHOUSE_PORT: '0', MILLRACE_NATS_PORT: '0', MILLRACE_POSTGRES_PORT: '0'
 }

@@ -1,16 +1,9 @@
 /** Ports: whether the chosen ones are free, and free ones for everything else. */
 import { createServer } from 'node:net'
 import { SettingsError } from '../../platform/errors.ts'
-import type { SettingName } from '../../platform/settings.ts'
+import { describeListenError, type WantedAddress } from '../../platform/listen-errors.ts'
 import type { StackSettings } from './stack-settings.ts'
 import { ServiceStartError } from './processes/service.ts'
-
-interface WantedPort {
-  port: number
-  host: string
-  setting: SettingName
-  what: string
-}
 
 /**
  * Below the range from which Linux takes the ports of outgoing connections (32768 to 60999), so that none of those
@@ -27,20 +20,23 @@ const PORTS_PER_PROCESS = 37
 let picked = 0
 
 /**
- * Checks that every chosen port is free, before anything is started. Port 0 stands for any free one.
+ * Checks that every chosen port is free, and that this machine has the addresses, before anything is started. Port 0
+ * stands for any free one.
  *
- * @throws {SettingsError} naming every port that is taken and the setting that changes it.
+ * @throws {SettingsError} naming every port that is taken, every wrong address, and the setting that changes it.
  */
 export async function checkPorts (settings: StackSettings): Promise<void> {
-  const wanted = listPorts(settings).filter(({ port }) => port !== 0)
+  const wanted = listPorts(settings)
   const problems: string[] = []
-  for (const [index, { port, host, setting, what }] of wanted.entries()) {
-    const earlier = wanted.slice(0, index).find((other) => other.port === port)
+  for (const [index, address] of wanted.entries()) {
+    const { port, host, setting } = address
+    const earlier = wanted.slice(0, index).find((other) => port !== 0 && other.port === port)
     if (earlier !== undefined) {
       problems.push(`${setting} and ${earlier.setting} are both ${port}: each part needs its own port`)
-    } else if (!(await isPortFree(port, host))) {
-      problems.push(`port ${port} for ${what} is in use by another process: set ${setting} to a free one`)
+      continue
     }
+    const code = await tryPort(port, host)
+    if (code !== undefined) problems.push(describeListenError(code, address))
   }
   if (problems.length > 0) throw new SettingsError(problems)
 }
@@ -76,30 +72,36 @@ export async function startOnPort<T> (port: number, start: (port: number) => Pro
   }
 }
 
-function listPorts ({ ports, host, clickhouseHost, external }: StackSettings): WantedPort[] {
-  const local = '127.0.0.1'
-  const wanted: WantedPort[] = [
-    { port: ports.origin, host, setting: 'MILLRACE_PORT', what: 'ingest, the origin for SDKs' },
-    { port: ports.api, host: local, setting: 'MILLRACE_API_PORT', what: 'the API' },
-    { port: ports.pipeline, host: local, setting: 'MILLRACE_PIPELINE_PORT', what: 'the pipeline' }
+function listPorts ({ ports, host, clickhouseHost, external }: StackSettings): WantedAddress[] {
+  const local = { host: '127.0.0.1', hostSetting: 'MILLRACE_HOST' } as const
+  const wanted: WantedAddress[] = [
+    { port: ports.origin, host, hostSetting: 'MILLRACE_HOST', setting: 'MILLRACE_PORT', what: 'ingest, the origin for SDKs' },
+    { ...local, port: ports.api, setting: 'MILLRACE_API_PORT', what: 'the API' },
+    { ...local, port: ports.pipeline, setting: 'MILLRACE_PIPELINE_PORT', what: 'the pipeline' }
   ]
   if (external.clickhouseUrl === undefined) {
-    wanted.push({ port: ports.clickhouse, host: clickhouseHost, setting: 'MILLRACE_CLICKHOUSE_PORT', what: 'ClickHouse' })
+    wanted.push({
+      port: ports.clickhouse, host: clickhouseHost, hostSetting: 'MILLRACE_CLICKHOUSE_HOST', setting: 'MILLRACE_CLICKHOUSE_PORT', what: 'ClickHouse'
+    })
   }
   if (external.natsUrl === undefined) {
-    wanted.push({ port: ports.nats, host: local, setting: 'MILLRACE_NATS_PORT', what: 'nats-server' })
+    wanted.push({ ...local, port: ports.nats, setting: 'MILLRACE_NATS_PORT', what: 'nats-server' })
   }
   if (external.databaseUrl === undefined) {
-    wanted.push({ port: ports.postgres, host: local, setting: 'MILLRACE_POSTGRES_PORT', what: 'Postgres' })
+    wanted.push({ ...local, port: ports.postgres, setting: 'MILLRACE_POSTGRES_PORT', what: 'Postgres' })
   }
   return wanted
 }
 
-/** Whether a server could listen there now. */
 async function isPortFree (port: number, host: string): Promise<boolean> {
+  return await tryPort(port, host) === undefined
+}
+
+/** The code of the error with which a server could not listen there now; undefined when it could. */
+async function tryPort (port: number, host: string): Promise<string | undefined> {
   return await new Promise((resolve) => {
     const server = createServer()
-    server.once('error', () => resolve(false))
-    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)))
+    server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(undefined)))
   })
 }

@@ -1,6 +1,7 @@
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
+import { readManifest } from '../../cli/backup/backup-folder.ts'
 import { runCaptured, type Captured } from '../../cli/testing/run-captured.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
 import type { Status } from '../../platform/status/build-status.ts'
@@ -84,6 +85,52 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
   t.match(backup, { intervalSeconds: 86_400, failed: false })
   t.ok(backup.ageSeconds! < 600)
 
+  await t.test('a damaged one is named, and neither hides the others nor keeps the next from being made', async (t) => {
+    const [{ folder } = { folder: '' }] = await listBackups(root)
+    const manifest = path.join(folder, 'manifest.json')
+    const text = await readFile(manifest, 'utf8')
+    await cp(folder, path.join(root, nameBackup(at('18T02:30'))), { recursive: true })
+    await rm(manifest)
+    await writeFile(manifest, text.slice(0, 300))
+    t.match(JSON.parse((await cli('backups', 'list', '--json')).out), [{ folder, damage: 'damaged' }, { events: 0 }])
+
+    const answer = await cli('backups', 'run', '--json')
+
+    t.equal(answer.code, 0, answer.err)
+    const { base } = await readManifest((JSON.parse(answer.out) as { folder: string }).folder)
+    t.equal(base?.folder, path.join(root, nameBackup(at('18T02:30'))), 'it shares with the whole one')
+  })
+
+  await t.test('a folder without any of its backups is a disk that is not mounted, until somebody says that it is not', async (t) => {
+    await rename(root, `${root}.unmounted`)
+    for (const make of [async () => {}, async () => { await mkdir(root) }]) {
+      await make()
+      const refused = await cli('backups', 'run')
+      t.equal(refused.code, 1)
+      t.match(refused.err, /no backup any more, .* is its disk mounted\? .*--emptied/)
+    }
+    t.same(await readdir(root), [], 'nothing was written')
+
+    const { folder: emptied } = JSON.parse((await cli('backups', 'run', '--emptied', '--json')).out) as { folder: string }
+    // The folder of a backup is named after its second.
+    await waitFor(() => Date.now() % 1000 < 100 && nameBackup(Date.now()) !== path.basename(emptied))
+    t.equal((await cli('backups', 'run')).code, 0, 'and once is enough')
+    t.equal((await listBackups(root)).length, 1)
+  })
+
+  await t.test('one that cannot be completed leaves its folder empty, for the next try', async (t) => {
+    const folder = path.join(t.testdir(), 'by hand')
+    const spooled = path.join(dataDir, 'spool', 'stuck.segment')
+    await writeFile(spooled, 'waits for good')
+    const failed = await cli('backup', folder, '--wait', '1')
+    t.equal(failed.code, 1)
+    t.match(failed.err, /a backup now would miss acknowledged events/)
+    t.same(await readdir(folder), [])
+
+    await rm(spooled)
+    t.equal((await cli('backup', folder)).code, 0)
+  })
+
   await t.test('of two at once the second is refused, and is no failure', async (t) => {
     const lock = await waitFor(() => tryLockFile(path.join(dataDir, 'backup.lock')))
     const refused = await cli('backups', 'run')
@@ -101,7 +148,7 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
     t.equal(failed.code, 1)
     await waitFor(async () => (await readHealth())?.healthy === false, { timeoutMs: 40_000 })
     t.match(await readHealth(), { lastError: /ENOTDIR|EEXIST/ })
-    t.match(await (await fetch(`${pipelineUrl}/metrics`)).text(), /^millrace_pipeline_backup_failures_total 1$/m)
+    t.match(await (await fetch(`${pipelineUrl}/metrics`)).text(), /^millrace_pipeline_backup_failures_total 3$/m)
     t.match((await cli('status', '--once')).out, /^backup +failed .*(ENOTDIR|EEXIST)/m)
   })
 })

@@ -29,3 +29,19 @@ t.test('keeps keys and passwords from the tiers', async (t) => {
 t.test('refuses a project key that looks like a personal one', async (t) => {
   t.throws(() => loadStackSettings({ MILLRACE_PROJECT_API_KEY: 'phx_wrong' }), { message: /phx_/ })
 })
+
+t.test('refuses replicas and a cluster that the embedded servers do not have, together', async (t) => {
+  const env = { MILLRACE_STREAM_REPLICAS: '3', MILLRACE_CLICKHOUSE_CLUSTER: 'main' }
+
+  t.throws(() => loadStackSettings(env), { message: /MILLRACE_STREAM_REPLICAS is 3, .* NATS_URL.*\n.*MILLRACE_CLICKHOUSE_CLUSTER .* CLICKHOUSE_URL/ })
+  t.doesNotThrow(() => loadStackSettings({ ...env, NATS_URL: 'nats://a,nats://b,nats://c', CLICKHOUSE_URL: 'http://a/millrace' }))
+})
+
+t.test('refuses memory for ClickHouse that was given in another unit', async (t) => {
+  const load = (text: string): number =>
+    loadStackSettings({ MILLRACE_CLICKHOUSE_MEMORY_BYTES: text }).clickhouseMemoryBytes
+
+  t.throws(() => load('512'), { message: /MILLRACE_CLICKHOUSE_MEMORY_BYTES is in bytes: with 512 nothing could be stored/ })
+  t.equal(load('0'), 0)
+  t.equal(load('600000000'), 600_000_000)
+})
