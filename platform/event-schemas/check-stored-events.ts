@@ -3,8 +3,11 @@ import { type LookBackOptions, visitRows } from '../look-back.ts'
 import type { CompiledSchema } from './compile-schema.ts'
 import type { SchemaFailure } from './evaluation.ts'
 import { PredictionTally, type SchemaPrediction } from './prediction.ts'
-import { createEventReader, isGivenUp, type Line, type Round, type StoredEvents } from './read-stored-events.ts'
+import {
+  createEventReader, type EventClasses, isGivenUp, type Line, type Round, type StoredEvents
+} from './read-stored-events.ts'
 import { storedValuesOf, WHOLE } from './stored-values.ts'
+import { type ValueClasses, valueClassesOf } from './value-classes.ts'
 import { needsOf } from './value-needs.ts'
 
 /** Which stored events are checked: those of the last days by their timestamp, newest hours first. */
@@ -22,9 +25,9 @@ export interface CheckQuery {
 /**
  * Says what a schema would have done with stored events: what it predicts is what enforcement does.
  *
- * ClickHouse counts the events whose shape decides, shape by shape. Of the others it gives the values that the schema
- * asks for (`stored-values.ts`): once for all events that have the same, or event by event when these are many. The
- * check of ingest judges them.
+ * ClickHouse counts the events whose shape decides, shape by shape, and the others by what the schema tells apart
+ * (`value-classes.ts`); the check of ingest judges one of each. Events that it cannot tell apart without their texts,
+ * when these are many, are judged one by one, by the values that the schema asks for (`stored-values.ts`).
  */
 export async function checkStoredEvents (
   clickhouse: ClickHouse, compiled: CompiledSchema, { onProgress, signal, ...query }: CheckQuery & LookBackOptions
@@ -34,9 +37,11 @@ export async function checkStoredEvents (
   const stored = rounds.reduce((sum, { events }) => sum + events, 0)
   const total = Math.min(stored, query.limit)
   const tally = new PredictionTally()
-  const values = storedValuesOf(needsOf(compiled.schema))
+  const needs = needsOf(compiled.schema)
+  const shapes = storedValuesOf(needs)
+  const classes = valueClassesOf(needs, compiled.maxBytes)
   // What varies so much in one round does so in the others.
-  const varies = { shapes: values === null, values: values === null }
+  const varies = { shapes: false, values: false, most: false }
   for (const round of limitRounds(rounds, query.limit)) {
     onProgress?.(tally.events, total)
     await checkRound(round)
@@ -49,16 +54,34 @@ export async function checkStoredEvents (
 
   async function checkRound (round: Round): Promise<void> {
     let condition = ''
-    if (values !== null && round.limit === undefined) {
-      const before = tally.events
-      const undecided = varies.shapes ? null : await judgeGroups(reader.readShapes(round, values))
+    if (shapes !== null && round.limit === undefined && !varies.shapes) {
+      const undecided = await judgeGroups(reader.readShapes(round, shapes))
       varies.shapes = undecided === null
       if (undecided === 0) return
-      if (tally.events > before) condition = `AND NOT (${values.isDecided})`
-      varies.values ||= await judgeGroups(reader.readClasses(round, values.ofValues, condition)) === null
+      if (undecided !== null) condition = `AND NOT (${shapes.isDecided})`
+    }
+    if (classes === null || varies.most) return await judgeEach(round, { definitions: [], condition })
+    if (!varies.values) {
+      varies.values = await judgeGroups(reader.readClasses(round, { ...classes, condition })) === null
       if (!varies.values) return
     }
-    await judge(reader.readEvents(round, values?.ofValues ?? WHOLE, condition))
+    // Of a part of the events each question would get another one.
+    if (round.limit !== undefined) return await judgeEach(round, { definitions: [], condition })
+    await checkVarying(round, classes, condition)
+  }
+
+  /** Events of which many are told apart by their texts only. */
+  async function checkVarying (
+    round: Round, { definitions, keys, isSure }: ValueClasses, condition: string
+  ): Promise<void> {
+    varies.most = await reader.readShare(round, { definitions, condition }, isSure) < WORTH_COUNTING
+    if (varies.most) return await judgeEach(round, { definitions: [], condition })
+    const sure = await judgeGroups(reader.readClasses(round, { definitions, keys, condition: `${condition} AND ${isSure}` }))
+    await judgeEach(round, { definitions, condition: sure === null ? condition : `${condition} AND NOT (${isSure})` })
+  }
+
+  async function judgeEach (round: Round, which: Pick<EventClasses, 'definitions' | 'condition'>): Promise<void> {
+    await judge(reader.readEvents(round, shapes?.ofValues ?? WHOLE, which))
   }
 
   /** @returns null when ClickHouse has given up, before any was judged. */
@@ -86,6 +109,9 @@ export async function checkStoredEvents (
     return compiled.check(properties, 'stored') === null ? NO_FAILURES : compiled.failuresOf(properties, 'stored')
   }
 }
+
+/** When fewer events than this share can be counted, counting them takes longer than judging each. */
+const WORTH_COUNTING = 0.3
 
 const NO_FAILURES: readonly SchemaFailure[] = []
 

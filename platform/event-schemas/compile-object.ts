@@ -33,6 +33,9 @@ export function compileObject (schema: Readonly<Record<string, unknown>>, place:
   }
 }
 
+/** What looking at a name takes of the steps of an event. */
+const STEPS_PER_NAME = 10
+
 /** What a schema says about a property by its name. Never changed: several schemas may have the same. */
 interface Property {
   name: string
@@ -107,7 +110,8 @@ function compileUnnamed (schema: Readonly<Record<string, unknown>>, place: Place
   const others = additionalProperties === undefined ? null : compileRepeated(additionalProperties, place.at('additionalProperties'))
   if (patterns.length === 0 && others === null) return []
   const names = new Set(Object.keys(properties ?? {}))
-  const steps = [...patterns, others ?? { steps: 0 }].reduce((sum, each) => sum + each.steps, 10)
+  const steps = [...patterns, others ?? { steps: 0 }].reduce((sum, each) => sum + each.steps, STEPS_PER_NAME)
+  place.spends(STEPS_PER_NAME)
   return [(value) => {
     if (!isObject(value)) return true
     for (const name in value) {

@@ -1,7 +1,7 @@
 import { type Checks, compileObject, OBJECT_KEYWORDS } from './compile-object.ts'
 import { createCompilePattern } from './compile-text.ts'
 import { VALUE_KEYWORDS } from './compile-value.ts'
-import { type Check, evaluate, fail, isObject, type Origin, type SchemaFailure } from './evaluation.ts'
+import { type Check, evaluate, fail, isObject, MAX_STEPS, type Origin, type SchemaFailure } from './evaluation.ts'
 import { ANNOTATIONS, type CompileKeyword, type Place, SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
 
 /** The draft that schemas are read by. */
@@ -20,6 +20,8 @@ export interface CompiledSchema {
   failuresOf: (properties: Properties, origin: Origin) => SchemaFailure[]
   /** What it was compiled from. */
   schema: Readonly<Record<string, unknown>>
+  /** Properties with no more bytes of JSON never use up the steps of an event. */
+  maxBytes: number
 }
 
 /**
@@ -36,10 +38,11 @@ export function compileSchema (sent: unknown): CompiledSchema {
   if (!isObject(sent)) throw new SchemaError([], 'A schema is an object.')
   // Numbers of the body keep their digits; here they are doubles, as in the table.
   const schema = JSON.parse(text) as Record<string, unknown>
-  const { all, each } = compileRoot(schema)
+  const { all, each, stepsPerByte } = compileRoot(schema)
   const whole = join(all)
   return {
     schema,
+    maxBytes: Math.floor(MAX_STEPS / Math.max(1, stepsPerByte)),
     check: (properties, origin) => evaluate(whole, properties, origin),
     failuresOf: (properties, origin) => each.flatMap((check) => evaluate(check, properties, origin) ?? [])
   }
@@ -54,10 +57,12 @@ function stringifySchema (sent: unknown): string {
   }
 }
 
-function compileRoot (root: Record<string, unknown>): Checks {
+function compileRoot (root: Record<string, unknown>): Checks & { stepsPerByte: number } {
   const { $defs, ...schema } = root
   let subschemas = 0
-  const pattern = createCompilePattern()
+  let stepsPerByte = 0
+  const spends = (steps: number): void => { stepsPerByte += steps }
+  const pattern = createCompilePattern(spends)
   /** Names of the definitions that are being compiled: one of them inside itself would never end. */
   const open = new Set<string>()
   if ($defs !== undefined && !isObject($defs)) throw new SchemaError(['$defs'], 'An object of schemas is expected.')
@@ -65,7 +70,7 @@ function compileRoot (root: Record<string, unknown>): Checks {
   const start = createPlace([])
   for (const [name, definition] of definitions) start.at('$defs', name).compile(definition)
   if (schema.type !== undefined && schema.type !== 'object') throw start.at('type').error('The properties of an event are an object.')
-  return compileKeywords(schema, start)
+  return { ...compileKeywords(schema, start), stepsPerByte }
 
   function createPlace (path: readonly string[]): Place {
     return {
@@ -74,7 +79,8 @@ function compileRoot (root: Record<string, unknown>): Checks {
       error: (message) => new SchemaError(path, message),
       compile: (subschema) => compile(subschema, createPlace(path)),
       count: () => subschemas,
-      pattern
+      pattern,
+      spends
     }
   }
 

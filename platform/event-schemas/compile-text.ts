@@ -16,8 +16,8 @@ const MAX_PATTERNS_COST = 20_000
 const COST_OF_PATTERN = 50
 const COST_OF_UNICODE_CLASS = 50
 
-/** The formats; each expression takes time linear in the text. */
-const FORMATS = {
+/** The formats; each expression takes time linear in the text, and RE2 understands it. */
+export const FORMATS = {
   'date-time': /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/,
   date: /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])$/,
   email: /^[^\s@]{1,64}@[^\s@]{1,255}$/,
@@ -28,7 +28,7 @@ const FORMATS = {
 export const FORMAT_NAMES: readonly string[] = Object.keys(FORMATS)
 
 /** Characters of a text with a format at most; longer ones have none. */
-const MAX_FORMAT_TEXT = 8192
+export const MAX_FORMAT_TEXT = 8192
 
 /** Matches a text; false also when the steps of the event are used up. */
 export type TextTest = (text: string) => boolean
@@ -52,8 +52,12 @@ export function compilePatternCheck (test: TextTest): Check {
 /** Compiles a pattern; returns the test, or what is wrong with it. */
 export type CompilePattern = (pattern: string) => TextTest | string
 
-/** Compiles the patterns of one schema or rule, for the engine that flags use, whose time is linear in the text. */
-export function createCompilePattern (): CompilePattern {
+/**
+ * Compiles the patterns of one schema or rule, for the engine that flags use, whose time is linear in the text.
+ *
+ * @param onPattern  Gets the steps that the test takes for each character of a text.
+ */
+export function createCompilePattern (onPattern: (stepsPerCharacter: number) => void = () => {}): CompilePattern {
   let left = MAX_PATTERNS_COST
 
   return function compileWithin (pattern) {
@@ -62,11 +66,11 @@ export function createCompilePattern (): CompilePattern {
     const size = estimateSize(pattern)
     if (size > MAX_PATTERN_SIZE) return `The pattern repeats too much: it would have more than ${MAX_PATTERN_SIZE} instructions.`
     left -= size + COST_OF_PATTERN + COST_OF_UNICODE_CLASS * (pattern.match(/\\p/gi)?.length ?? 0)
-    return left < 0 ? `All patterns together cost more than ${MAX_PATTERNS_COST} instructions.` : compilePattern(pattern)
+    return left < 0 ? `All patterns together cost more than ${MAX_PATTERNS_COST} instructions.` : compilePattern(pattern, onPattern)
   }
 }
 
-function compilePattern (pattern: string): TextTest | string {
+function compilePattern (pattern: string, onPattern: (stepsPerCharacter: number) => void): TextTest | string {
   const prefix = /^\^((?:\\[$.^_-]|[\w $-])+)$/.exec(pattern)?.[1]
   // A pattern for the beginning of a name, such as ^\$ for the properties of SDKs, needs no engine.
   if (prefix !== undefined && !/(?<!\\)\$/.test(prefix) && !/\\\w/.test(prefix)) {
@@ -77,11 +81,25 @@ function compilePattern (pattern: string): TextTest | string {
     const compiled = RE2JS.compile(pattern)
     const size = compiled.programSize()
     if (size > MAX_PATTERN_SIZE) return `The pattern has ${size} instructions, more than ${MAX_PATTERN_SIZE}.`
+    onPattern(size)
     return (value) => spend(value.length * size) && compiled.test(value)
   } catch {
     return 'The pattern is not a regular expression of RE2, which has no look-around and no back-references.'
   }
 }
+
+/**
+ * Whether RE2 of ClickHouse says of a text of printable ASCII what our engine says. Only what is in every dialect:
+ * characters, classes of them, groups, repetitions, alternatives, both ends.
+ */
+export function isPortable (pattern: string): boolean {
+  return PORTABLE.test(pattern) && !/\(\?(?!:)|&&/.test(pattern) && !REPEATED_TWICE.test(pattern)
+}
+
+const PORTABLE = /^(?:[ !"#%&',\-/0-9:;<=>@A-Z_`a-z~]|[.^$|()]|\(\?:|\\[dDwWsSbB!-/:-@[-`{-~]|\[\^?(?:[ -Z^-~]|\\[dDwWsS!-/:-@[-`{-~])+\]|[*+?]|\{\d{1,3}(?:,\d{0,3})?\})*$/
+
+/** Refused, possessive or lazy: not the same everywhere. */
+const REPEATED_TWICE = /(?:[*+?]|\{\d+(?:,\d*)?\})[*+?{]/
 
 /** About how many instructions a pattern has: its atoms, times the repetitions around them. */
 function estimateSize (pattern: string): number {

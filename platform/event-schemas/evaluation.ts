@@ -21,7 +21,7 @@ export interface SchemaFailure {
  * a name that the schema does not list), or a character of a text against an instruction of a pattern. Two million are
  * 10 to 40 ms; an event of some kilobytes takes some hundreds.
  */
-const MAX_STEPS = 2_000_000
+export const MAX_STEPS = 2_000_000
 
 /** Where the properties come from: the table, or a client. */
 export type Origin = 'stored' | 'sent'

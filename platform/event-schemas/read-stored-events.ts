@@ -5,6 +5,7 @@ import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import type { CheckQuery } from './check-stored-events.ts'
 import { MAX_SAMPLES } from './prediction.ts'
 import type { StoredValues } from './stored-values.ts'
+import type { ValueClasses } from './value-classes.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -44,8 +45,8 @@ const GROUP_SETTINGS: ClickHouseSettings = {
   wait_end_of_query: 1
 }
 
-/** `TOO_MANY_ROWS`, `TIMEOUT_EXCEEDED`, `MEMORY_LIMIT_EXCEEDED`. */
-const GIVEN_UP_CODES = [158, 159, 241]
+/** `TOO_MANY_ROWS`, `TIMEOUT_EXCEEDED`, `MEMORY_LIMIT_EXCEEDED`, `CANNOT_COMPILE_REGEXP`. */
+const GIVEN_UP_CODES = [158, 159, 241, 427]
 
 /** What is computed for some rows only is computed for copies of these, which takes longer than for all rows. */
 const VALUE_SETTINGS: ClickHouseSettings = { short_circuit_function_evaluation: 'disable' }
@@ -53,6 +54,24 @@ const VALUE_SETTINGS: ClickHouseSettings = { short_circuit_function_evaluation: 
 const FROM = `FROM events
   WHERE project_id = {project: UInt32} AND event = {event: String}
     AND timestamp >= fromUnixTimestamp64Milli({from: Int64}) AND timestamp < fromUnixTimestamp64Milli({to: Int64})`
+
+/** What a schema tells apart, of the events that meet a condition. */
+export interface EventClasses extends Pick<ValueClasses, 'definitions' | 'keys'> {
+  /** SQL that begins with AND; empty: all. */
+  condition: string
+}
+
+/** Events that a share is told by. */
+const EVENTS_OF_SHARE = 10_000
+
+const COUNTED = `count() AS events, groupArray(${MAX_SAMPLES})(uuid) AS uuids`
+
+/** SQL of JSON. */
+const UUIDS = 'toJSONString(arrayMap(each -> toString(each), uuids))'
+
+function limitOf ({ limit }: Round): string {
+  return limit === undefined ? '' : `LIMIT ${limit}`
+}
 
 /** Whether events have so many different shapes or values that they have to be read one by one. */
 export function isGivenUp (error: unknown): boolean {
@@ -66,7 +85,7 @@ export function createEventReader (
   // With what came from clocks that are ahead.
   const all = { from: now - days * DAY_MS, to: now + DAY_MS }
 
-  return { readRounds, readShapes, readClasses, readEvents, readSampled }
+  return { readRounds, readShapes, readShare, readClasses, readEvents, readSampled }
 
   /** The hours that have events, newest first, several together when each has few. */
   async function readRounds (): Promise<Round[]> {
@@ -89,30 +108,42 @@ export function createEventReader (
 
   /** Counts events by their shapes. */
   function readShapes (round: Round, { isDecided, ofShape }: StoredValues): AsyncGenerator<Line[]> {
-    return readGroups(round, { name: 'property_types', key: 'property_types', properties: `if(${isDecided}, ${ofShape}, 'null')`, condition: '' })
-  }
-
-  /** Counts events by the values that are asked for. */
-  function readClasses (round: Round, values: string, condition: string): AsyncGenerator<Line[]> {
-    return readGroups(round, { name: 'class', key: values, properties: 'class', condition })
-  }
-
-  /** @param group.key  What the events of a group have in common; `properties` are made of it, by its name. */
-  function readGroups (
-    round: Round, { name, key, properties, condition }: Record<'name' | 'key' | 'properties' | 'condition', string>
-  ): AsyncGenerator<Line[]> {
     return readLines(round, `
-      SELECT ${lineOf('toJSONString(uuids)', 'toString(events)', properties)}
+      SELECT ${lineOf(UUIDS, 'toString(events)', `if(${isDecided}, ${ofShape}, 'null')`)}
       FROM (
-        SELECT lib, lib_version, ${key} AS ${name}, count() AS events, groupArray(${MAX_SAMPLES})(toString(uuid)) AS uuids
-        ${FROM} ${condition} GROUP BY lib, lib_version, ${name})`, GROUP_SETTINGS)
+        SELECT lib, lib_version, property_types, ${COUNTED} ${FROM} GROUP BY lib, lib_version, property_types)`, GROUP_SETTINGS)
+  }
+
+  /** Of how many events a condition holds, by some of them: 0 to 1. */
+  async function readShare (
+    { from, to }: Round, { definitions, condition }: Pick<EventClasses, 'definitions' | 'condition'>, isMet: string
+  ): Promise<number> {
+    const [row] = await select<{ share: number | null }>(`
+      WITH ${definitions.join(',\n')}
+      SELECT avg(${isMet}) AS share
+      FROM (SELECT property_types, properties ${FROM} ${condition} LIMIT ${EVENTS_OF_SHARE})`, { from, to })
+    return row?.share ?? 0
+  }
+
+  /** Counts events by what a schema tells apart. */
+  function readClasses (round: Round, { definitions, keys, condition }: EventClasses): AsyncGenerator<Line[]> {
+    const named = keys.map((_, index) => `key_${index}`)
+    const events = `FROM (SELECT uuid, lib, lib_version, property_types, properties ${FROM} ${limitOf(round)})`
+    return readLines(round, `
+      SELECT ${lineOf(UUIDS, 'toString(events)', "translate(sample, '\\n', ' ')")}
+      FROM (
+        WITH ${definitions.join(',\n')}
+        SELECT lib, lib_version, ${keys.map((key, index) => `${key} AS ${named[index]}`).join(', ')}, any(properties) AS sample, ${COUNTED}
+        ${round.limit === undefined ? FROM : events} ${condition} GROUP BY lib, lib_version, ${named.join(', ')})`, GROUP_SETTINGS)
   }
 
   /** Each event by itself. */
-  function readEvents (round: Round, values: string, condition: string): AsyncGenerator<Line[]> {
+  function readEvents (
+    round: Round, values: string, { definitions, condition }: Pick<EventClasses, 'definitions' | 'condition'>
+  ): AsyncGenerator<Line[]> {
     return readLines(round, `
-      SELECT ${lineOf("concat('[\"', toString(uuid), '\"]')", "'1'", values)} ${FROM} ${condition}
-      ${round.limit === undefined ? '' : `LIMIT ${round.limit}`}`, { wait_end_of_query: 0 })
+      ${definitions.length === 0 ? '' : `WITH ${definitions.join(',\n')}`}
+      SELECT ${lineOf("concat('[\"', toString(uuid), '\"]')", "'1'", values)} ${FROM} ${condition} ${limitOf(round)}`, { wait_end_of_query: 0 })
   }
 
   async function * readLines (

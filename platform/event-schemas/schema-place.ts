@@ -42,6 +42,8 @@ export interface Place {
   count: () => number
   /** Compiles a pattern of the schema. */
   pattern: CompilePattern
+  /** Takes note of what checks of values here spend for each byte of JSON at most. */
+  spends: (steps: number) => void
 }
 
 /** Compiles the value of a keyword. */
@@ -60,7 +62,9 @@ export interface Repeated {
 export function compileRepeated (schema: unknown, place: Place): Repeated {
   const before = place.count()
   const check = place.compile(schema)
-  return { check, steps: (place.count() - before) * STEPS_PER_SUBSCHEMA }
+  const steps = (place.count() - before) * STEPS_PER_SUBSCHEMA
+  place.spends(steps)
+  return { check, steps }
 }
 
 /** @throws {SchemaError} */

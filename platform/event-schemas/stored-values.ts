@@ -9,7 +9,7 @@
 import { quoteString } from '../../schema/clickhouse-sql.ts'
 import { PROPERTY_TYPE_CODES as CODES } from '../../schema/event-row.ts'
 import { nameRuleOf } from '../infer-property-type.ts'
-import type { Need, SchemaNeeds } from './value-needs.ts'
+import { type Need, type SchemaNeeds, takesAnyText } from './value-needs.ts'
 
 /** JSON of an object about which the schema says what it says about the event, as SQL. */
 export interface StoredValues {
@@ -29,7 +29,7 @@ const MAX_PROPERTIES = 64
 
 /** @returns null when all properties are needed. */
 export function storedValuesOf ({ properties, others }: SchemaNeeds): StoredValues | null {
-  if (others || properties.size > MAX_PROPERTIES || ![...properties.keys()].every(isFound)) return null
+  if (others !== 'nothing' || !areFound(properties)) return null
   const asked = [...properties].map(([name, need]) => createProperty(name, need))
   const values = partsOf(asked.map(({ ofValue }) => ofValue))
   const isSure = allOf([...asked.map(({ isFound }) => isFound), `NOT match(${values}, ${quoteString(UNSURE)})`])
@@ -38,6 +38,11 @@ export function storedValuesOf ({ properties, others }: SchemaNeeds): StoredValu
     ofShape: objectOf(partsOf(asked.map(({ ofShape }) => ofShape))),
     ofValues: `if(${isSure}, ${objectOf(values)}, ${WHOLE})`
   }
+}
+
+/** Whether stored events can be asked for all these properties by their names. */
+export function areFound (properties: ReadonlyMap<string, Need>): boolean {
+  return properties.size <= MAX_PROPERTIES && [...properties.keys()].every(isFound)
 }
 
 /** Whether shapes have the name when events do (`ingest/normalise/read-properties.ts`), and JSON has it as it is. */
@@ -66,9 +71,9 @@ interface Property {
 }
 
 function createProperty (name: string, need: Need): Property {
-  const code = `extract(property_types, ${quoteString(`(?s)(?:^|\\x00)e(.)${escapePattern(name)}(?:\\x00|$)`)})`
+  const code = codeOf(name)
   const isDecided = `${code} IN (${['', ...decidingCodes(name, need)].map(quoteString).join(', ')})`
-  const key = `"${name}":`
+  const key = keyOf(name)
   const value = `simpleJSONExtractRaw(properties, ${quoteString(name)})`
   // Any text does: that it is one, or that it is there, is all that is asked.
   const ofShape = `if(${code} = '', '', ${quoteString(`,${key}""`)})`
@@ -80,10 +85,20 @@ function createProperty (name: string, need: Need): Property {
   }
 }
 
+/** The name as it stands in JSON, before its value. */
+export function keyOf (name: string): string {
+  return `"${name}":`
+}
+
+/** SQL of the code of a property in the shape; empty: there is none. */
+export function codeOf (name: string): string {
+  return `extract(property_types, ${quoteString(`(?s)(?:^|\\x00)e(.)${escapePattern(name)}(?:\\x00|$)`)})`
+}
+
 /** Codes of types that tell enough; what they say of a value depends on its name (`infer-property-type.ts`). */
-function decidingCodes (name: string, need: Need): string[] {
-  if (need === 'presence') return [CODES.String, CODES.Numeric, CODES.Boolean, CODES.DateTime]
-  if (need === 'value') return []
+export function decidingCodes (name: string, need: Need): string[] {
+  if (!need.type) return [CODES.String, CODES.Numeric, CODES.Boolean, CODES.DateTime]
+  if (!takesAnyText(need)) return []
   const rule = nameRuleOf(name)
   return rule === 'text' ? [] : rule === 'time' ? [CODES.String] : [CODES.String, CODES.DateTime]
 }
