@@ -3,7 +3,8 @@ import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { toWarningRow, WARNINGS_TABLE, type WarningTotal } from '../schema/ingestion-warnings.ts'
 import { freePort } from '../test/support/local-ports.ts'
 import { createTestClickHouse } from '../test/support/test-stores.ts'
-import { createTestApi } from './testing/create-test-api.ts'
+import { createPersonalKey } from './keys/personal-keys.ts'
+import { createTestApi, send } from './testing/create-test-api.ts'
 
 /** Some minutes ago: older rows would be gone by the retention of the table. */
 const MINUTE = Date.now() - Date.now() % 60_000 - 600_000
@@ -74,6 +75,39 @@ t.test('counts the warnings of the last hours by reason, with the last hour by m
     first_minute: new Date(MINUTE - 3_600_000).toISOString(), last_minute: new Date(MINUTE).toISOString(), samples: [{ event: 'paid', value: 'soon' }]
   })
   t.match(await api.call('GET', '~/ingestion_warnings/summary/?hours=0'), { status: 400, body: { attr: 'hours' } })
+})
+
+t.test('requests that belong to no project are shown on demand, and only to keys of all projects', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const api = await createTestApi(t, { clickhouse: client, now: () => MINUTE + 30_000 })
+  const totals = [
+    { projectId: api.projectId, reason: 'missing_event_name' as const }, { projectId: api.projectId + 1, reason: 'rate_limited' as const },
+    ...(['wrong_key', 'body_too_large', 'body_unreadable', 'unknown_path'] as const).map((reason) => ({ projectId: 0, reason }))
+  ]
+  for (const total of totals) {
+    const row = toWarningRow('a', { ...total, minute: MINUTE, count: 1, samples: [SAMPLE] })
+    await client.insert({ table: WARNINGS_TABLE, values: [row], format: 'JSONEachRow' })
+  }
+  const reasonsOf = (body: { results: { reason: string }[] }): string[] => body.results.map(({ reason }) => reason).sort()
+  const asLimited = async (path: string): Promise<{ status: number, body: any }> => {
+    const { key } = await createPersonalKey(api.sql, {
+      email: 'ann@example.com', label: '', scopes: ['*'], projectIds: [api.projectId], expiresAt: null
+    })
+    await api.keys.refresh()
+    return await send(api.app, {
+      method: 'GET', url: `/api/projects/${api.projectId}/ingestion_warnings${path}`, headers: { authorization: `Bearer ${key}` }
+    })
+  }
+
+  const { body } = await api.call('GET', '~/ingestion_warnings/summary/?unassigned=true')
+  t.match(body.results, Array(5).fill({ samples: [{ value: 'soon' }] }))
+  t.same(reasonsOf(body), ['body_too_large', 'body_unreadable', 'missing_event_name', 'unknown_path', 'wrong_key'])
+  for (const path of ['/summary/', '/summary/?unassigned=false', '/']) {
+    t.same(reasonsOf((await api.call('GET', `~/ingestion_warnings${path}`)).body), ['missing_event_name'], path)
+    t.same(reasonsOf((await asLimited(path)).body), ['missing_event_name'], `${path} for a key of one project`)
+  }
+  t.match(await asLimited('/summary/?unassigned=true'), { status: 403, body: { code: 'permission_denied' } })
+  t.match(await api.call('GET', '/api/projects/0/ingestion_warnings/'), { status: 404 }, 'no project has this id')
 })
 
 t.test('says that ClickHouse is unavailable', async (t) => {

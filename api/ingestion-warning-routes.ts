@@ -1,7 +1,8 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../platform/clickhouse/connect-clickhouse.ts'
+import { HttpError } from '../platform/errors.ts'
 import { describeClickHouseError } from '../platform/clickhouse/describe-clickhouse-error.ts'
-import { INGESTION_WARNINGS, type WarningEffect, type WarningReason } from '../schema/ingestion-warnings.ts'
+import { INGESTION_WARNINGS, NO_PROJECT, type WarningEffect, type WarningReason } from '../schema/ingestion-warnings.ts'
 import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from './http/pagination.ts'
 import { accessOf } from './http/personal-key-access.ts'
 import { parseIsoDateTime } from './http/request-values.ts'
@@ -72,7 +73,10 @@ const summarySchema = {
 
 const summaryQuerySchema = {
   type: 'object',
-  properties: { hours: { type: 'integer', minimum: 1, maximum: 720, default: 24, description: 'Counted are the last so many hours.' } }
+  properties: {
+    hours: { type: 'integer', minimum: 1, maximum: 720, default: 24, description: 'Counted are the last so many hours.' },
+    unassigned: { type: 'boolean', default: false, description: 'Also requests that belong to no project, such as those with a wrong key; for keys of all projects.' }
+  }
 } as const
 
 interface WarningQuery extends PageQuery {
@@ -113,7 +117,7 @@ export async function ingestionWarningRoutes (
     return buildPage(request, deps.publicUrl, { results: rows.map(describe), count })
   })
 
-  app.get<{ Querystring: { hours: number } }>('/summary', {
+  app.get<{ Querystring: { hours: number, unassigned: boolean } }>('/summary', {
     config: { scope: 'event:read' },
     schema: {
       tags: ['events'],
@@ -125,8 +129,10 @@ export async function ingestionWarningRoutes (
   }, async (request) => {
     const minute = Math.floor(deps.now() / 60_000) * 60
     const from = minute - request.query.hours * 3600
-    const project = accessOf(request).projectId
-    const rows = await readSummary(deps.clickhouse, { project, from, hour: minute - (MINUTES - 1) * 60 })
+    const { projectId, projectIds } = accessOf(request)
+    if (request.query.unassigned && projectIds !== null) throw notForOneProject()
+    const projects = request.query.unassigned ? [projectId, NO_PROJECT] : [projectId]
+    const rows = await readSummary(deps.clickhouse, { projects, from, hour: minute - (MINUTES - 1) * 60 })
       .catch((error: unknown) => { throw describeClickHouseError(error) })
     return { from: new Date(from * 1000).toISOString(), results: rows }
   })
@@ -140,13 +146,13 @@ interface SummaryRow extends Omit<WarningRow, 'minute'> {
 
 /** @param options  Epoch seconds: `from` when to begin, `hour` where `by_minute` begins. */
 async function readSummary (
-  clickhouse: ClickHouse, options: { project: number, from: number, hour: number }
+  clickhouse: ClickHouse, options: { projects: number[], from: number, hour: number }
 ): Promise<object[]> {
   const rows = await queryRows<SummaryRow>(clickhouse, `
     SELECT reason, any(effect) AS effect, toFloat64(sum(w.count)) AS count, toUnixTimestamp(min(minute)) AS first,
       toUnixTimestamp(max(minute)) AS last, argMaxIf(w.samples, minute, notEmpty(w.samples)) AS samples,
       groupArrayIf((toUnixTimestamp(minute), toUInt32(w.count)), minute >= toDateTime({hour: UInt32})) AS recent
-    FROM ingestion_warnings AS w WHERE project_id = {project: UInt32} AND minute >= toDateTime({from: UInt32})
+    FROM ingestion_warnings AS w WHERE project_id IN {projects: Array(UInt32)} AND minute >= toDateTime({from: UInt32})
     GROUP BY reason ORDER BY count DESC, reason
     SETTINGS max_execution_time = ${MAX_SECONDS}`, options)
   return rows.map(({ reason, effect, count, first, last, recent, samples }) => {
@@ -160,6 +166,11 @@ async function readSummary (
     const minutes = { first_minute: time(first), last_minute: time(last), by_minute: byMinute }
     return { reason, effect, count, ...minutes, samples: shown }
   })
+}
+
+function notForOneProject (): HttpError {
+  return new HttpError(403, 'authentication_error', 'permission_denied',
+    'Requests that belong to no project are about the whole installation, and this key is limited to some projects.')
 }
 
 async function readWarnings (

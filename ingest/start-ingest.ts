@@ -34,7 +34,7 @@ import { createArrivalFeed } from './publish/arrival-feed.ts'
 import { openPublishing } from './publish/open-publishing.ts'
 import { createQuotas } from './capture/quotas.ts'
 import { createRateLimit } from './capture/rate-limit.ts'
-import { createNoteRefusal } from './capture/request-warnings.ts'
+import { createNoteRefusal, createNoteUnknownPath } from './capture/request-warnings.ts'
 import { createTakeEvent } from './capture/take-event.ts'
 
 /** A running ingest tier. */
@@ -126,6 +126,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     capture, counts, logger, processId,
     ending: ending.signal,
     noteRefusal: createNoteRefusal(warnings, Date.now),
+    noteUnknownPath: createNoteUnknownPath(warnings, Date.now),
     browserSdk: { keys, files: await openSdkFiles() },
     apiUrl: config.apiUrl,
     trustedProxies: config.trustedProxies,

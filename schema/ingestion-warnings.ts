@@ -17,7 +17,8 @@ export type WarningEffect = 'dropped' | 'replaced' | 'cut' | 'refused' | 'kept' 
  * - `cut`: stored, with a value cut to its limit, or a part left out.
  * - `kept`: stored as sent, although its project has said that it should be otherwise.
  * - `quarantined`: a dead letter because its project has said so; stored when it is replayed.
- * - `refused`: the whole request (`rate_limited`, `quota_exceeded`, `wrong_key`), or a change of a person or group.
+ * - `refused`: the whole request (`rate_limited`, `quota_exceeded`, and what belongs to no project: `wrong_key`,
+ *   `body_too_large`, `body_unreadable`, `unknown_path`), or a change of a person or group.
  */
 export const INGESTION_WARNINGS = {
   not_an_object: 'dropped',
@@ -52,6 +53,9 @@ export const INGESTION_WARNINGS = {
   rate_limited: 'refused',
   quota_exceeded: 'refused',
   wrong_key: 'refused',
+  body_too_large: 'refused',
+  body_unreadable: 'refused',
+  unknown_path: 'refused',
   illegal_distinct_id: 'refused',
   already_identified: 'refused',
   properties_too_large: 'refused',
@@ -62,7 +66,7 @@ export const INGESTION_WARNINGS = {
 
 export type WarningReason = keyof typeof INGESTION_WARNINGS
 
-/** The project of warnings that belong to none: requests with a wrong key. */
+/** The project of warnings that belong to none: of requests that were refused before their project was known. */
 export const NO_PROJECT = 0
 
 /** Samples that one source keeps of a project, reason and minute. */
@@ -84,7 +88,7 @@ export interface WarningSample {
   /** SDK and its version. */
   lib: string
   libVersion: string
-  /** The value at fault, as text; of a wrong key its first characters only. */
+  /** The value at fault, as text; of a wrong key its first characters only, of a body what is wrong with it. */
   value: string
 }
 
@@ -98,7 +102,7 @@ export interface WarningTotal {
   schema?: number
   /** Begin of the minute in which ingest received the event, epoch milliseconds. */
   minute: number
-  /** Events; of `rate_limited`, `quota_exceeded` and `wrong_key` requests. Never less than in an earlier message. */
+  /** Events; of what refuses whole requests, requests. Never less than in an earlier message. */
   count: number
   samples: WarningSample[]
 }

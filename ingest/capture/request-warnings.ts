@@ -144,10 +144,13 @@ function noteReason (context: RequestContext, reason: DropReason, sent: unknown)
 /** Characters of a wrong key that are kept: enough to recognise it, too few to use it. */
 const KEY_CHARACTERS = 8
 
+/** Keys within a text, such as a path that somebody mistyped. */
+const KEYS = /ph[cx]_\w+/g
+
 /** Codes of requests whose key is missing, wrong, or not for what it was used for. */
 const KEY_ERRORS = new Set(['invalid_api_key', 'invalid_personal_api_key', 'permission_denied', 'invalid_project'])
 
-/** Counts a refused request when its key or the rate limit is the reason. */
+/** Counts a refused request when the client is the reason: its key, its rate, or what it sent. */
 export type NoteRefusal = (error: unknown, request: Pick<CaptureRequest, 'credentials'>) => void
 
 /** The client of a refused request is told, so nothing waits for the count; the project is told as well. */
@@ -155,18 +158,34 @@ export function createNoteRefusal (warnings: Pick<WarningTotals, 'addRefused'>, 
   return function noteRefusal (error, { credentials }) {
     if (!(error instanceof HttpError)) return
     const { projectId } = error.details
-    if (typeof projectId === 'number') {
+    if (error.status === 413) {
+      warnings.addRefused(NO_PROJECT, 'body_too_large', () => describeRefusal(now(), error.detail))
+    } else if (typeof projectId === 'number') {
       const reason = error.code === 'quota_exceeded' ? 'quota_exceeded' : 'rate_limited'
       warnings.addRefused(projectId, reason, () => describeRefusal(now(), ''))
     } else if (KEY_ERRORS.has(error.code)) {
-      warnings.addRefused(NO_PROJECT, 'wrong_key', () => describeRefusal(now(), credentials?.apiKey ?? ''))
+      warnings.addRefused(NO_PROJECT, 'wrong_key', () => describeRefusal(now(), maskKey(credentials?.apiKey ?? '')))
+    } else if (error.status === 400 && error.code !== 'incomplete_body') {
+      warnings.addRefused(NO_PROJECT, 'body_unreadable', () => describeRefusal(now(), `${error.code}: ${error.detail}`))
     }
   }
 }
 
+/** Counts a request to a path that nobody serves, which a client may have meant for events. */
+export type NoteUnknownPath = (path: string) => void
+
+export function createNoteUnknownPath (warnings: Pick<WarningTotals, 'addRefused'>, now: () => number): NoteUnknownPath {
+  return function noteUnknownPath (path) {
+    warnings.addRefused(NO_PROJECT, 'unknown_path', () => describeRefusal(now(), path.replace(KEYS, maskKey)))
+  }
+}
+
+function maskKey (key: string): string {
+  return key.length > KEY_CHARACTERS ? `${key.slice(0, KEY_CHARACTERS)}… (${key.length} characters)` : key
+}
+
 /** The sample of a request that was refused before its events were read. */
-function describeRefusal (receivedAt: number, key: string): WarningSample {
-  const value = key.length > KEY_CHARACTERS ? `${key.slice(0, KEY_CHARACTERS)}… (${key.length} characters)` : key
+function describeRefusal (receivedAt: number, value: string): WarningSample {
   return { receivedAt, event: '', distinctId: '', uuid: '', lib: '', libVersion: '', value: toText(value) }
 }
 

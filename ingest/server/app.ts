@@ -5,6 +5,7 @@ import { type HealthOptions, healthRoutes } from '../../platform/health-and-read
 import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
 import { normaliseContentType } from '../../http-body/read-body.ts'
 import type { Logger } from '../../platform/logger.ts'
+import type { NoteUnknownPath } from '../capture/request-warnings.ts'
 import { type BrowserSdkOptions, browserSdkRoutes } from '../browser-sdk/browser-sdk-routes.ts'
 import { CAPTURE_PATHS, captureRoutes, type CaptureRoutesOptions, methodNotAllowed } from './capture-routes.ts'
 import { captureV1Routes } from './capture-v1-routes.ts'
@@ -18,6 +19,7 @@ export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerErro
   logger: Logger
   /** Where everything that is not capture goes. */
   apiUrl: string
+  noteUnknownPath: NoteUnknownPath
   /** Proxies whose forwarded headers are believed: addresses and ranges, comma separated; empty: none. */
   trustedProxies: string
   maxConnections: number
@@ -84,7 +86,8 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   await app.register(multipartRoutes, { ...options, answerError })
   await app.register(segmentRoutes, { ...options, answerError })
   await app.register(browserSdkRoutes, options.browserSdk)
-  await app.register(forwardToApi, { apiUrl: options.apiUrl, ending: options.ending })
+  const { apiUrl, noteUnknownPath, ending } = options
+  await app.register(forwardToApi, { apiUrl, noteUnknownPath, ending })
   return app
 }
 

@@ -16,7 +16,7 @@ async function startOrigin (t: Test, apiPort: number): Promise<number> {
   const app = fastify({ forceCloseConnections: true })
   t.teardown(async () => await app.close())
   answerHalfClosed(app.server)
-  await app.register(forwardToApi, { apiUrl: `http://127.0.0.1:${apiPort}` })
+  await app.register(forwardToApi, { apiUrl: `http://127.0.0.1:${apiPort}`, noteUnknownPath: () => {} })
   await app.listen({ port: 0, host: '127.0.0.1' })
   return (app.server.address() as AddressInfo).port
 }

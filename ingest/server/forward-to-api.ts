@@ -6,6 +6,8 @@ import { allowOrigin, allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { endWithClient } from '../../platform/http-server.ts'
 import { drainRequest } from '../../http-body/read-body.ts'
+import type { NoteUnknownPath } from '../capture/request-warnings.ts'
+import { CAPTURE_PATHS } from './capture-routes.ts'
 
 /** Paths of the reference that Millrace does not serve; a clear answer beats a puzzling one from behind. */
 const NOT_SERVED = ['/s', '/i/v0/ai/otel', '/i/v1/logs', '/i/v1/metrics']
@@ -16,17 +18,27 @@ const REMOTE_CONFIG = /\/remote_config\/?(?:\?|$)/
 /** Answers that are read while they are made: nobody sends a request for one and closes before it has come. */
 const STREAMED = /^(?:text\/event-stream|application\/x-ndjson)/
 
+/** What is not found below these is no event that went astray, unless its path ends as one for events does. */
+const OF_THE_API = /^\/+(?:api|console)(?:\/|$)/
+
 /** An API without an answer for this long is stuck: its slowest, results of experiments, take up to 60 s. */
 const SILENCE_MS = 75_000
+
+interface ForwardOptions {
+  apiUrl: string
+  noteUnknownPath: NoteUnknownPath
+  ending?: AbortSignal | undefined
+}
 
 /**
  * Forwards everything that is not capture to the API tier, so that SDKs and users need only one origin.
  *
  * @param options.apiUrl  Base URL of the API tier. While it is unavailable the answer is 503.
+ * @param options.noteUnknownPath  Called for a POST that the API does not know: an SDK may have sent events there.
  * @param options.ending  Fires when the process ends: answers without an end, such as the live feed, end then.
  */
 export async function forwardToApi (
-  app: FastifyInstance, { apiUrl, ending }: { apiUrl: string, ending?: AbortSignal | undefined }
+  app: FastifyInstance, { apiUrl, noteUnknownPath, ending }: ForwardOptions
 ): Promise<void> {
   await app.register(refuseNotServed)
   // The framework's own parser for text would read compressed bodies as characters; browsers send those as text/plain.
@@ -52,9 +64,13 @@ export async function forwardToApi (
       // They speak of the connection to the API: passed on, they would keep open what the client wants closed, or what
       // ends with this process.
       rewriteHeaders: ({ connection: _, 'keep-alive': __, ...headers }) => headers,
-      onResponse (_request, reply, answer) {
+      onResponse (request, reply, answer) {
         const { stream } = answer as unknown as { stream: Readable }
         const contentType = String(reply.getHeader('content-type'))
+        if (reply.statusCode === 404 && request.method === 'POST') {
+          const [path = ''] = request.url.split('?', 1)
+          if (isMeantForEvents(path)) noteUnknownPath(path)
+        }
         if (STREAMED.test(contentType)) endWithClient((reply as FastifyReply).raw)
         if (ending !== undefined && contentType.startsWith('text/event-stream')) addAbortSignal(ending, stream)
         reply.send(stream)
@@ -70,6 +86,11 @@ export async function forwardToApi (
       }
     }
   })
+}
+
+/** An SDK whose host is given with a path, such as `/api`, sends to the paths for events below it. */
+function isMeantForEvents (path: string): boolean {
+  return !OF_THE_API.test(path) || CAPTURE_PATHS.some((known) => path.endsWith(known) || path.endsWith(`${known}/`))
 }
 
 async function refuseNotServed (app: FastifyInstance): Promise<void> {

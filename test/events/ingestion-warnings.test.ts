@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import t, { type Test } from 'tap'
 import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
@@ -158,6 +161,72 @@ t.test('requests with a wrong key and requests beyond the rate limit are counted
   const [wrong] = await read(0)
   t.match(wrong, { reason: 'wrong_key', count: 2 })
   t.same(wrong?.samples.map(({ value }) => value).sort(), ['', 'phc_this… (26 characters)'])
+})
+
+t.test('requests that nobody could read, and those to a path that nobody serves, are counted', async (t) => {
+  const api = createServer((_, response) => { response.writeHead(404).end() }).listen(0, '127.0.0.1')
+  await once(api, 'listening')
+  t.teardown(() => api.close())
+  const { ingest, store, read } = await startSystem(t, {
+    MILLRACE_MAX_BODY_BYTES: '100000',
+    MILLRACE_API_URL: `http://127.0.0.1:${(api.address() as AddressInfo).port}`
+  })
+  const post = async (path: string, body: string): Promise<number> => {
+    const response = await fetch(ingest.url + path, { method: 'POST', body, headers: { 'content-type': 'application/json' } })
+    await response.arrayBuffer()
+    return response.status
+  }
+
+  t.equal(await post('/batch/', `{"api_key":"${PROJECT_KEY}","batch":["${'x'.repeat(200_000)}"]}`), 413)
+  t.equal(await post('/capture/', '{"event":'), 400)
+  t.equal(await post('/captur?ip=1', JSON.stringify({ api_key: PROJECT_KEY, event: 'e', distinct_id: 'd' })), 404)
+  t.equal(await post('/phx_secret0123456789/e/', '{}'), 404)
+  t.equal(await post('/api/batch/', '{}'), 404)
+  t.equal(await post('/api/nothing', '{}'), 404)
+  t.equal(await post('/console/nothing', '{}'), 404)
+  await waitFor(async () => { await store(); return (await read(0)).length === 3 })
+
+  const found = (await read(0)).map(({ reason, effect, count, samples }) => ({
+    reason, effect, count, values: samples.map(({ value }) => value).sort()
+  }))
+  t.strictSame(found, [
+    { reason: 'body_too_large', effect: 'refused', count: 1, values: ['The request body is larger than 100000 bytes.'] },
+    { reason: 'body_unreadable', effect: 'refused', count: 1, values: ['invalid_json: The body is not valid JSON.'] },
+    { reason: 'unknown_path', effect: 'refused', count: 3, values: ['/api/batch/', '/captur', '/phx_secr… (20 characters)/e/'] }
+  ], 'a path for the API itself is none of them, and no key is kept')
+})
+
+t.test('a flood of requests that are refused as a whole is counted, and costs a row a minute for each reason', async (t) => {
+  const api = createServer((_, response) => { response.writeHead(404).end() }).listen(0, '127.0.0.1')
+  await once(api, 'listening')
+  t.teardown(() => api.close())
+  const { ingest, client, store, read } = await startSystem(t, {
+    MILLRACE_API_URL: `http://127.0.0.1:${(api.address() as AddressInfo).port}`
+  })
+  const manager = await jetstreamManager(ingest.connection)
+  const startedAt = performance.now()
+  let sent = 0
+  const flood = async (): Promise<void> => {
+    while (sent < 3000) {
+      const number = sent++
+      const [path, body] = number % 3 === 0
+        ? [`/nowhere/${number}`, '{}']
+        : ['/capture/', number % 3 === 1 ? `{"number":${number}` : `{"api_key":"phc_of_nobody_${number}","event":"e","distinct_id":"d"}`]
+      await (await fetch(ingest.url + path, { method: 'POST', body, headers: { 'content-type': 'application/json' } })).arrayBuffer()
+    }
+  }
+  await Promise.all(Array.from({ length: 20 }, flood))
+  const seconds = (performance.now() - startedAt) / 1000
+
+  await waitFor(async () => { await store(); return (await read(0)).every(({ count }) => count === 1000) })
+
+  const { state } = await manager.streams.info(WARNINGS_STREAM)
+  t.ok(state.last_seq <= 3 + 2 * seconds, `${state.last_seq} messages in ${Math.round(seconds)} s`)
+  const rows = await (await client.query({
+    query: 'SELECT reason, minute, length(any(samples)) AS samples FROM ingestion_warnings_by_source FINAL GROUP BY ALL', format: 'JSONEachRow'
+  })).json<{ reason: string, samples: number }>()
+  t.ok(rows.length <= 3 * (2 + seconds / 60), `${rows.length} rows`)
+  t.ok(rows.every(({ samples }) => Number(samples) <= 3))
 })
 
 t.test('counts are exact when messages come twice, and in another order', async (t) => {
