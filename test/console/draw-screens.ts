@@ -3,7 +3,7 @@
  *
  *     npx node test/console/draw-screens.ts
  *
- * With a folder, every screen is drawn there, wide and narrow, light and dark, to be looked at:
+ * With a folder, every screen is drawn there to be looked at, in each of `LOOKS`, and screens of an empty project, too:
  *
  *     npx node test/console/draw-screens.ts /tmp/screens
  */
@@ -18,6 +18,17 @@ import { type Planted, plantForPictures, sendUntil } from './plant-for-pictures.
 const IMAGES = path.join(import.meta.dirname, '..', '..', 'docs', 'images')
 const PICTURE = { width: 1180, height: 700 }
 const SETTLED_MS = 1500
+
+/** A telephone, a notebook, a large screen. */
+const LOOKS = [
+  { width: 1280, height: 800, colorScheme: 'light' }, { width: 1280, height: 800, colorScheme: 'dark' },
+  { width: 360, height: 740, colorScheme: 'dark' }, { width: 2560, height: 1300, colorScheme: 'light' }
+] as const
+
+/** What a project without events shows: the screens below it. */
+const EMPTY = [
+  'live', 'find', 'find?text=signed+up', 'dead-letters', 'flags', 'experiments', 'events', 'properties', 'schemas', 'rules', 'persons', 'connect', 'usage', 'warnings'
+]
 
 interface Drawing {
   /** Name of the file, without its ending. */
@@ -45,6 +56,8 @@ const DRAWINGS: Drawing[] = [
     prepare: async (page) => await page.getByRole('heading', { name: 'Results' }).evaluate((heading: any) => heading.scrollIntoView())
   },
   { name: 'find', path: () => '/projects/1/find?distinct_id=buyer%201', until: 'h2 code' },
+  { name: 'find-name', path: () => '/projects/1/find?text=signed+up', until: 'h2 code' },
+  { name: 'find-nothing', path: () => '/projects/1/find?text=never+came', until: 'h2 code' },
   { name: 'dead-letter', path: () => '/projects/1/dead-letters/1', until: 'pre' },
   { name: 'flags', path: () => '/projects/1/flags', until: 'table' },
   {
@@ -88,6 +101,7 @@ const DRAWINGS: Drawing[] = [
     }
   },
   { name: 'connect', path: () => '/projects/1/connect', until: '.copyable' },
+  { name: 'usage', path: () => '/projects/1/usage', until: 'h2' },
   { name: 'warnings', path: () => '/projects/1/warnings', until: '.reason, .empty' },
   { name: 'keys', path: () => '/keys', until: 'table' },
   { name: 'key-new', path: () => '/keys', until: 'table', prepare: async (page) => await page.getByRole('button', { name: 'New key …' }).click() },
@@ -130,22 +144,38 @@ async function drawCommitted (page: Page, planted: Planted): Promise<void> {
 async function drawAll (page: Page, planted: Planted, target: string): Promise<void> {
   await mkdir(target, { recursive: true })
   for (const drawing of DRAWINGS) {
-    await page.setViewportSize(PICTURE)
-    await page.emulateMedia({ colorScheme: 'light' })
-    try {
-      await show(page, drawing, planted)
-    } catch (error) {
-      process.stderr.write(`${drawing.name}: ${String(error)}\n`)
-    }
-    await page.screenshot({ path: path.join(target, `${drawing.name}.png`), fullPage: true })
-    await page.setViewportSize({ width: 390, height: 844 })
-    await page.emulateMedia({ colorScheme: 'dark' })
-    await delay(300)
-    await page.screenshot({ path: path.join(target, `${drawing.name}-narrow.png`), fullPage: true })
+    await show(page, drawing, planted).catch((error: unknown) => process.stderr.write(`${drawing.name}: ${String(error)}\n`))
+    await drawLooks(page, path.join(target, drawing.name))
+  }
+  const empty = await createProject('Empty')
+  for (const screen of EMPTY) {
+    await page.goto(`${stack.url}/console/projects/${empty}/${screen}`)
+    await page.getByRole('heading', { level: 1 }).waitFor()
+    await delay(SETTLED_MS)
+    await drawLooks(page, path.join(target, `empty-${screen.replace(/\W/g, '-')}`))
   }
 }
 
+async function drawLooks (page: Page, start: string): Promise<void> {
+  for (const { width, height, colorScheme } of LOOKS) {
+    await page.setViewportSize({ width, height })
+    await page.emulateMedia({ colorScheme })
+    await delay(300)
+    await page.screenshot({ path: `${start}-${width}-${colorScheme}.png`, fullPage: true })
+  }
+}
+
+async function createProject (name: string): Promise<number> {
+  const response = await fetch(`${stack.url}/api/projects/`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ name, timezone: 'UTC' })
+  })
+  return (await response.json() as { id: number }).id
+}
+
 async function show (page: Page, { path: pathOf, until, prepare }: Drawing, planted: Planted): Promise<void> {
+  await page.emulateMedia({ colorScheme: 'light' })
   await page.goto(`${stack.url}/console${pathOf(planted)}`)
   await page.locator(until).first().waitFor()
   await delay(SETTLED_MS)
