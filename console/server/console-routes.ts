@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
 import { type Assets, bundleAssets } from './bundle-assets.ts'
 import { eventRoutes, type EventRoutesOptions } from './event-routes.ts'
+import { lookupRoutes } from './lookup-routes.ts'
 import { personRoutes, type PersonRoutesOptions } from './person-routes.ts'
 import { refuseForeignRequests, requireProject, sessionRoutes, type SessionOptions } from './session-routes.ts'
 import { sqlRoutes, type SqlRoutesOptions } from './sql/sql-routes.ts'
@@ -49,6 +50,7 @@ export async function consoleRoutes (
     await own.register(eventRoutes, options)
     await own.register(personRoutes, options)
     await own.register(sqlRoutes, options)
+    await own.register(lookupRoutes, options)
     await own.register(cohortRoutes, options)
   })
 }

@@ -28,6 +28,8 @@ export interface StoredContent {
   distinct_id: string
   timestamp: string
   properties: string
+  /** Sent by an automated browser, as its user agent says. */
+  is_bot: boolean
 }
 
 const project = { project_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } as const
@@ -102,8 +104,8 @@ export async function eventRoutes (app: FastifyInstance, options: EventRoutesOpt
 
 async function readStored (clickhouse: ClickHouse, projectId: number, uuid: string): Promise<StoredContent | null> {
   const rows = await queryRows<StoredContent>(clickhouse, `
-    SELECT event, distinct_id, concat(replaceOne(toString(events.timestamp), ' ', 'T'), 'Z') AS timestamp, properties
+    SELECT event, distinct_id, concat(replaceOne(toString(events.timestamp), ' ', 'T'), 'Z') AS timestamp, properties, is_bot
     FROM events PREWHERE uuid = {uuid: UUID} WHERE project_id = {project: UInt32}
     LIMIT 1 SETTINGS final = 0`, { uuid, project: projectId }).catch((error: unknown) => { throw describeClickHouseError(error) })
-  return rows[0] ?? null
+  return rows[0] === undefined ? null : { ...rows[0], is_bot: Boolean(rows[0].is_bot) }
 }

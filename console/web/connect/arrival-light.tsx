@@ -3,6 +3,8 @@ import { request } from '../api-client.ts'
 import { formatAgo, formatTime, showText } from '../format.ts'
 import { useFeed } from '../live/follow-feed.ts'
 import { useLoaded } from '../load.ts'
+import { fetchRefused } from '../receipts/receipts.ts'
+import { describeRefused } from '../receipts/warning-words.ts'
 import { linkTo, projectId } from '../router.ts'
 import { Failed } from '../states.tsx'
 
@@ -11,6 +13,7 @@ interface Arrivals { first_event_at: string | null, last_event_at: string | null
 /** How often the stores are asked, in milliseconds: while the first event is awaited, and after. */
 const WAITING_MS = 2000
 const ARRIVED_MS = 15_000
+const REFUSED_MS = 5000
 
 /** An event that was seen to arrive. */
 interface Seen { event: string, distinctId: string, at: number, drop: string | null }
@@ -42,6 +45,7 @@ export function ArrivalLight () {
           ` One came and was dropped: ${seen.drop}. See Warnings.`}
       </p>
       {isWaiting && <Watch onSeen={setSeen} />}
+      {isWaiting && <Refused />}
     </>
   )
 }
@@ -56,6 +60,13 @@ function Arrived ({ first, last, seen }: { first: string | null, last: string | 
       . <a {...linkTo(`/projects/${projectId.value}/live`)}>See it live</a>
     </>
   )
+}
+
+/** Why the first event may not come: requests that were refused in the last hour. */
+function Refused () {
+  const refused = useLoaded(`refused lately ${projectId.value}`, async (signal) => await fetchRefused(signal, 1), { everyMs: REFUSED_MS })
+  if (refused.value === undefined || refused.value.length === 0) return null
+  return <ul class='problems'>{refused.value.map((each) => <li key={each.reason}>{describeRefused(each, Date.now())}</li>)}</ul>
 }
 
 /** Follows the live feed until an event comes; a dropped one is told and does not end it. */

@@ -2,6 +2,7 @@ import { request } from '../api-client.ts'
 import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
+import { session } from '../session.ts'
 import { Empty, Show, Sparkline } from '../states.tsx'
 
 interface Sample { received_at: string, event: string, distinct_id: string, uuid: string, lib: string, lib_version: string, value: string }
@@ -16,13 +17,18 @@ interface Warning {
   samples: Sample[]
 }
 
+/** Requests that were refused before their project was known: of the whole installation. */
+const OF_NO_PROJECT = new Set(['wrong_key', 'body_too_large', 'body_unreadable', 'unknown_path'])
+
 const PERIODS = { 1: 'the last hour', 24: 'the last day', 168: 'the last week', 720: 'the last 30 days' }
 
 /** What of the project was not stored as it was sent: how often, since when, and some cases. */
 export function WarningsScreen () {
   const hours = query.value.get('hours') ?? '24'
   const warnings = useLoaded(`warnings ${projectId.value} ${hours}`, async (signal) =>
-    await request<{ results: Warning[] }>(`/api/projects/${projectId.value}/ingestion_warnings/summary/`, { query: { hours }, signal }), { everyMs: 10_000 })
+    await request<{ results: Warning[] }>(`/api/projects/${projectId.value}/ingestion_warnings/summary/`, {
+      query: { hours, unassigned: session.value?.all_projects === true ? true : undefined }, signal
+    }), { everyMs: 10_000 })
   return (
     <section>
       <h1>Warnings</h1>
@@ -52,6 +58,7 @@ function Reason ({ warning }: { warning: Warning }) {
       <summary>
         <strong>{reason.replaceAll('_', ' ')}</strong>
         <span class={`tag ${effect}`}>{effect}</span>
+        {OF_NO_PROJECT.has(reason) && <span class='hint'>requests of no known project</span>}
         <span class='number'>{formatCount(count)}</span>
         <Sparkline values={minutes} label={`${formatCount(inHour)} in the last hour`} />
         <span class='hint' title={`${formatTime(first)} to ${formatTime(last)} UTC`}>last {formatAgo(last, Date.now())}</span>

@@ -2,21 +2,26 @@ import { useEffect, useState } from 'preact/hooks'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId, query } from '../router.ts'
-import { Empty, Show } from '../states.tsx'
+import { Again, Empty, Show } from '../states.tsx'
+import { WhatElse } from './what-else.tsx'
 import { ReceiptOf, StoredOf } from './receipt-view.tsx'
-import { explainReceipt, fetchReceipts, UUID } from './receipts.ts'
+import { explainReceipt, fetchReceipts, type Receipt, UUID } from './receipts.ts'
 
-/** Where is my event: the receipt of an uuid, or of the newest events of a distinct id. */
+/** Where is my event: by its uuid, by whom it is about, or by its name alone. */
 export function FindScreen () {
-  const uuid = query.value.get('uuid') ?? ''
-  const distinctId = query.value.get('distinct_id') ?? ''
-  const [typed, setTyped] = useState(uuid === '' ? distinctId : uuid)
-  useEffect(() => { setTyped(uuid === '' ? distinctId : uuid) }, [uuid, distinctId])
+  // Links from other screens know what the text is; what is typed may be any of the three.
+  const asked = query.value.get('uuid') ?? query.value.get('distinct_id') ?? query.value.get('text') ?? ''
+  const isDistinctId = query.value.has('distinct_id')
+  const [typed, setTyped] = useState(asked)
+  useEffect(() => { setTyped(asked) }, [asked])
+  // Who presses Find once more wants to know once more: the event may have come meanwhile.
+  const [round, setRound] = useState(0)
 
   function search (event: SubmitEvent): void {
     event.preventDefault()
     const text = typed.trim()
-    const name = UUID.test(text) ? 'uuid' : 'distinct_id'
+    const name = UUID.test(text) ? 'uuid' : 'text'
+    setRound(round + 1)
     navigate(`/projects/${projectId.value}/find${text === '' ? '' : `?${name}=${encodeURIComponent(text)}`}`)
   }
 
@@ -25,41 +30,72 @@ export function FindScreen () {
       <h1>Where is my event?</h1>
       <form class='toolbar' onSubmit={search}>
         <label>
-          Uuid or distinct id{' '}
+          Uuid, distinct id or name of the event{' '}
           <input type='search' value={typed} maxLength={200} onInput={(event) => setTyped(event.currentTarget.value)} />
         </label>
         <button type='submit' class='primary'>Find</button>
       </form>
-      {UUID.test(uuid)
+      {asked === ''
         ? (
-          <>
-            <h2>Event <code>{uuid}</code></h2>
-            <ReceiptOf key={uuid} uuid={uuid} />
-            <h2>As stored</h2>
-            <StoredOf key={uuid} uuid={uuid} />
-          </>
+          <Empty>
+            <p>Paste the uuid of an event, the distinct id of a user, or the name of the event.</p>
+            <p>The answer comes from everywhere an event can be: ClickHouse, the stream, dead letters, what was dropped or refused, and your other projects.</p>
+          </Empty>
           )
-        : distinctId !== ''
-          ? <EventsOf key={distinctId} distinctId={distinctId} />
-          : (
-            <Empty>
-              Paste the uuid of an event, or the distinct id of a user. The answer comes from ClickHouse, the stream, the dead letters and
-              the list of drops.
-            </Empty>
-            )}
+        : UUID.test(asked) && !isDistinctId
+          ? <OfUuid key={`${asked} ${round}`} uuid={asked} />
+          : <OfText key={`${asked} ${round}`} text={asked} />}
     </section>
   )
 }
 
-function EventsOf ({ distinctId }: { distinctId: string }) {
-  const receipts = useLoaded(`receipts ${projectId.value} ${distinctId}`, async (signal) => await fetchReceipts(distinctId, signal))
+function OfUuid ({ uuid }: { uuid: string }) {
+  const [fate, setFate] = useState<string>()
   return (
     <>
-      <h2>Newest events of <code>{showText(distinctId)}</code></h2>
-      <Show of={receipts} what='The events'>
-        {(found) => found.length === 0
-          ? <Empty>No event of this distinct id is stored, waits, was refused or was dropped lately. Check how the SDK writes it.</Empty>
-          : (
+      <h2>Event <code>{uuid}</code></h2>
+      <ReceiptOf uuid={uuid} onFate={setFate} />
+      {fate === 'unknown'
+        ? (
+          <>
+            <EventsOf distinctId={uuid} />
+            <WhatElse text={uuid} isFound={false} />
+          </>
+          )
+        : fate !== undefined && (
+          <>
+            <h2>As stored</h2>
+            <StoredOf uuid={uuid} />
+            <WhatElse text={uuid} isFound />
+          </>
+        )}
+    </>
+  )
+}
+
+function OfText ({ text }: { text: string }) {
+  const [count, setCount] = useState<number>()
+  return (
+    <>
+      <EventsOf distinctId={text} onCount={setCount} />
+      <WhatElse text={text} isFound={count !== 0} />
+    </>
+  )
+}
+
+function EventsOf ({ distinctId, onCount }: { distinctId: string, onCount?: (count: number) => void }) {
+  const receipts = useLoaded(`receipts ${projectId.value} ${distinctId}`, async (signal) => {
+    const found = await fetchReceipts(distinctId, signal)
+    onCount?.(found.length)
+    return found
+  })
+  return (
+    <Show of={receipts} what='The events'>
+      {(found) => found.length === 0
+        ? <p class='hint'>No event has the distinct id <code>{showText(distinctId)}</code>: none is stored or waits, and none that has an uuid was refused or dropped lately.</p>
+        : (
+          <>
+            <h2>Newest events of the distinct id <code>{showText(distinctId)}</code></h2>
             <div class='scroll' role='region' aria-label='Events' tabIndex={0}>
               <table>
                 <thead><tr><th scope='col'>Uuid</th><th scope='col'>Event</th><th scope='col'>Fate</th><th scope='col'>What it means</th></tr></thead>
@@ -67,7 +103,7 @@ function EventsOf ({ distinctId }: { distinctId: string }) {
                   {found.map((receipt) => (
                     <tr key={receipt.uuid}>
                       <td><a {...linkTo(`/projects/${projectId.value}/find?uuid=${receipt.uuid}`)}><code>{receipt.uuid}</code></a></td>
-                      <td>{showText(receipt.stored?.event ?? String(receipt.waiting?.['event'] ?? ''))}</td>
+                      <td class='value'>{showText(nameOf(receipt))}</td>
                       <td>{receipt.fate.replaceAll('_', ' ')}</td>
                       <td class='wide'>{explainReceipt(receipt)}</td>
                     </tr>
@@ -75,9 +111,13 @@ function EventsOf ({ distinctId }: { distinctId: string }) {
                 </tbody>
               </table>
             </div>
-            )}
-      </Show>
-      <p><button type='button' onClick={receipts.reload} disabled={receipts.isLoading}>Ask again</button></p>
-    </>
+            <p><Again of={receipts} /></p>
+          </>
+          )}
+    </Show>
   )
+}
+
+function nameOf ({ stored, waiting, dead_letter: letter }: Receipt): string {
+  return String(stored?.event ?? waiting?.['event'] ?? letter?.['event'] ?? '')
 }

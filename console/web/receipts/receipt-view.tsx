@@ -6,9 +6,13 @@ import { may } from '../session.ts'
 import { Again, Show } from '../states.tsx'
 import { explainReceipt, fetchReceipt, listFacts, type Receipt } from './receipts.ts'
 
-/** What became of an event, asked of the stores now. */
-export function ReceiptOf ({ uuid }: { uuid: string }) {
-  const receipt = useLoaded(`receipt ${projectId.value} ${uuid}`, async (signal) => await fetchReceipt(uuid, signal))
+/** What became of an event, asked of the stores now. @param onFate  Told each time that it is known. */
+export function ReceiptOf ({ uuid, onFate }: { uuid: string, onFate?: (fate: string) => void }) {
+  const receipt = useLoaded(`receipt ${projectId.value} ${uuid}`, async (signal) => {
+    const found = await fetchReceipt(uuid, signal)
+    onFate?.(found.fate)
+    return found
+  })
   return (
     <>
       <Show of={receipt} what='The receipt'>{(value) => <ReceiptView receipt={value} />}</Show>
@@ -32,7 +36,7 @@ export function ReceiptView ({ receipt }: { receipt: Receipt }) {
   )
 }
 
-interface StoredContent { event: string, distinct_id: string, timestamp: string, properties: string }
+interface StoredContent { event: string, distinct_id: string, timestamp: string, properties: string, is_bot: boolean }
 
 /** The content of an event as analysts find it. */
 export function StoredOf ({ uuid }: { uuid: string }) {
@@ -51,6 +55,7 @@ export function StoredOf ({ uuid }: { uuid: string }) {
 }
 
 /** The properties are text: parsed numbers would lose digits. */
-function describeStored ({ event, distinct_id: distinctId, timestamp, properties }: StoredContent): string {
-  return `event        ${event}\ndistinct_id  ${distinctId}\ntimestamp    ${timestamp}\nproperties   ${properties}`
+function describeStored ({ event, distinct_id: distinctId, timestamp, properties, is_bot: isBot }: StoredContent): string {
+  const bot = isBot ? 'is_bot       1: a crawler, which reports may leave out\n' : ''
+  return `event        ${event}\ndistinct_id  ${distinctId}\ntimestamp    ${timestamp}\n${bot}properties   ${properties}`
 }

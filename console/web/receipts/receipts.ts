@@ -1,6 +1,8 @@
 import { request } from '../api-client.ts'
 import { formatCount, formatCounted, formatTime } from '../format.ts'
 import { projectId } from '../router.ts'
+import { session } from '../session.ts'
+import { isOfRequests, type RefusedRequests } from './warning-words.ts'
 
 /** The answer of `GET /api/projects/<id>/events/<uuid>/receipt`; what is told depends on the fate. */
 export interface Receipt {
@@ -28,6 +30,14 @@ export async function fetchReceipts (distinctId: string, signal: AbortSignal): P
     query: { distinct_id: distinctId, limit: 50 }, signal
   })
   return results
+}
+
+/** Requests of the last hours that were refused as a whole; those of no project only for keys of all projects. */
+export async function fetchRefused (signal: AbortSignal, hours = 24): Promise<RefusedRequests[]> {
+  const { results } = await request<{ results: RefusedRequests[] }>(`/api/projects/${projectId.value}/ingestion_warnings/summary/`, {
+    query: { hours, unassigned: session.value?.all_projects === true ? true : undefined }, signal
+  })
+  return results.filter(({ reason }) => isOfRequests(reason))
 }
 
 /** Where an event is, as a sentence with what to do. */

@@ -1,0 +1,139 @@
+import type { FastifyInstance } from 'fastify'
+import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { HttpError } from '../../platform/errors.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { type WarningEffect, type WarningReason, WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
+import { requireProject, requireSession, type SessionOptions } from './session-routes.ts'
+
+export interface LookupRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions'> {
+  sql: Sql
+  clickhouse: ClickHouse
+}
+
+/** What is known of a text beside receipts. The text is the name of an event, a distinct id, or an uuid. */
+export interface Lookup {
+  /** The newest stored events of this name. */
+  events: FoundEvent[]
+  /** Cases of ingestion warnings that have it, newest first. */
+  warnings: FoundWarning[]
+  /** Other projects that have it, of those that the key may see. */
+  elsewhere: { project_id: number, what: 'name' | 'distinct id' | 'uuid' }[]
+}
+
+export interface FoundEvent {
+  uuid: string
+  distinct_id: string
+  received_at: string
+  timestamp: string
+  /** Sent by an automated browser, as its user agent says. */
+  is_bot: boolean
+}
+
+export interface FoundWarning {
+  reason: WarningReason
+  effect: WarningEffect
+  received_at: string
+  event: string
+  distinct_id: string
+  uuid: string
+  value: string
+}
+
+/** How far back is looked, in days: who asks where an event is asks within days. */
+const DAYS = 7
+
+const SHOWN_EVENTS = 10
+const SHOWN_WARNINGS = 20
+const SHOWN_PROJECTS = 20
+
+/** Hours of receipt that are read one after the other, until there are enough events of a name. */
+const SPANS_HOURS = [1, 24, DAYS * 24]
+
+/** What takes longer is answered in part. */
+const LIMITS = "final = 0, max_execution_time = 5, timeout_overflow_mode = 'break', max_memory_usage = 1000000000"
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+const iso = (column: string): string => `concat(replaceOne(toString(${column}), ' ', 'T'), 'Z')`
+
+/** What "Find an event" reads beside receipts: events by name, why some were not stored, and other projects. */
+export async function lookupRoutes (app: FastifyInstance, options: LookupRoutesOptions): Promise<void> {
+  app.get<{ Params: { project_id: number }, Querystring: { text: string } }>('/console/data/projects/:project_id/lookup', {
+    schema: {
+      hide: true,
+      params: { type: 'object', properties: { project_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } },
+      querystring: { type: 'object', required: ['text'], properties: { text: { type: 'string', minLength: 1, maxLength: 400 } } }
+    }
+  }, async (request): Promise<Lookup> => {
+    const { project_id: project } = request.params
+    await requireProject(request, { projectId: project, scope: 'event:read' }, options)
+    const { projectIds } = await requireSession(request, options)
+    const { text } = request.query
+    const { clickhouse, sql } = options
+    const [events, warnings, elsewhere, named] = await Promise.all([
+      readEvents(clickhouse, project, text), readWarnings(clickhouse, project, text),
+      findElsewhere(clickhouse, { project, projectIds, text }), findNameElsewhere(sql, { project, projectIds, text })
+    ]).catch((error: unknown) => { throw toUnavailable(error) })
+    return { events, warnings, elsewhere: [...elsewhere, ...named] }
+  })
+}
+
+async function readEvents (clickhouse: ClickHouse, project: number, text: string): Promise<FoundEvent[]> {
+  for (const hours of SPANS_HOURS) {
+    const rows = await queryRows<Omit<FoundEvent, 'is_bot'> & { is_bot: number | boolean }>(clickhouse, `
+      SELECT toString(events.uuid) AS uuid, distinct_id, is_bot,
+        ${iso('events.received_at')} AS received_at, ${iso('events.timestamp')} AS timestamp
+      FROM events WHERE project_id = {project: UInt32} AND event = {text: String}
+        AND events.received_at >= now() - toIntervalHour({hours: UInt32})
+      ORDER BY events.received_at DESC, uuid LIMIT 1 BY uuid LIMIT ${SHOWN_EVENTS} SETTINGS ${LIMITS}`, { project, text, hours })
+    if (rows.length >= SHOWN_EVENTS || hours === SPANS_HOURS.at(-1)) {
+      return rows.map((row) => ({ ...row, is_bot: Boolean(row.is_bot) }))
+    }
+  }
+  return []
+}
+
+async function readWarnings (clickhouse: ClickHouse, project: number, text: string): Promise<FoundWarning[]> {
+  return await queryRows<FoundWarning>(clickhouse, `
+    SELECT reason, any(effect) AS effect, ${iso('sample.received_at')} AS received_at, sample.event AS event,
+      sample.distinct_id AS distinct_id, sample.uuid AS uuid, sample.value AS value
+    FROM ${WARNINGS_TABLE} ARRAY JOIN samples AS sample
+    WHERE project_id = {project: UInt32} AND minute >= now() - toIntervalDay(${DAYS})
+      AND (sample.event = {text: String} OR sample.distinct_id = {text: String} OR lower(sample.uuid) = lower({text: String}))
+    GROUP BY reason, sample.received_at, sample.event, sample.distinct_id, sample.uuid, sample.value
+    ORDER BY sample.received_at DESC, reason LIMIT ${SHOWN_WARNINGS} SETTINGS ${LIMITS}`, { project, text })
+}
+
+interface Elsewhere { project: number, projectIds: readonly number[] | null, text: string }
+
+/** Projects with stored events of this uuid or distinct id. */
+async function findElsewhere (
+  clickhouse: ClickHouse, { project, projectIds, text }: Elsewhere
+): Promise<Lookup['elsewhere']> {
+  const within = projectIds === null ? '' : 'AND project_id IN {projects: Array(UInt32)}'
+  const params = { project, text, ...(projectIds === null ? {} : { projects: [...projectIds] }) }
+  const find = async (condition: string, what: 'distinct id' | 'uuid'): Promise<Lookup['elsewhere']> =>
+    (await queryRows<{ project_id: number }>(clickhouse, `
+      SELECT DISTINCT project_id FROM events
+      WHERE ${condition} AND project_id != {project: UInt32} ${within} AND events.received_at >= now() - toIntervalDay(${DAYS})
+      LIMIT ${SHOWN_PROJECTS} SETTINGS ${LIMITS}`, params)).map(({ project_id: id }) => ({ project_id: id, what }))
+  const byId = await find('distinct_id = {text: String}', 'distinct id')
+  return UUID.test(text) ? [...await find('uuid = toUUID({text: String})', 'uuid'), ...byId] : byId
+}
+
+/** Projects in which events of this name arrived of late. */
+async function findNameElsewhere (sql: Sql, { project, projectIds, text }: Elsewhere): Promise<Lookup['elsewhere']> {
+  const rows = await sql<{ project_id: number }[]>`
+    SELECT project_id FROM event_definitions
+    WHERE name = ${text} AND deleted_at IS NULL AND last_seen_at > now() - ${DAYS} * interval '1 day' AND project_id <> ${project}
+      AND ${projectIds === null ? sql`true` : sql`project_id = ANY(${[...projectIds]}::integer[])`}
+    ORDER BY last_seen_at DESC LIMIT ${SHOWN_PROJECTS}`
+  return rows.map(({ project_id: id }) => ({ project_id: id, what: 'name' as const }))
+}
+
+function toUnavailable (error: unknown): unknown {
+  const { action } = classifyClickHouseError(error)
+  if (error instanceof HttpError || action !== 'retry') return error
+  return new HttpError(503, 'server_error', 'clickhouse_unavailable', 'ClickHouse is unavailable; try again later.', { cause: error, action })
+}

@@ -1,0 +1,84 @@
+/** Why events were not stored as sent, and why requests were refused, in sentences that say what to do. */
+import type { WarningReason } from '../../../schema/ingestion-warnings.ts'
+import { formatAgo, formatCounted, showText } from '../format.ts'
+
+/** The part of a counted warning that is told of refused requests. */
+export interface RefusedRequests {
+  reason: string
+  count: number
+  last_minute: string
+  samples: { value: string }[]
+}
+
+type RefusedReason = 'wrong_key' | 'rate_limited' | 'quota_exceeded' | 'body_too_large' | 'body_unreadable' | 'unknown_path'
+
+/** Why a request as a whole was refused, and what to look at. */
+const REFUSED: Record<RefusedReason, [what: string, remedy: string]> = {
+  wrong_key: ['with a key that nobody has', 'compare it with the one of Connect'],
+  rate_limited: ['because the project sent too many events a second', 'SDKs send them again; see Usage'],
+  quota_exceeded: ["because the project's quota of the month is exceeded", 'see Usage'],
+  body_too_large: ['because the body was too large', 'send fewer or smaller events at once'],
+  body_unreadable: ['because the body could not be read', 'the answer to it says why'],
+  unknown_path: ['to a path that does not exist', 'correct the address, or the host of the SDK']
+}
+
+/** True when the whole request is refused for the reason, and not an event or a change of a person. */
+export function isOfRequests (reason: string): reason is RefusedReason {
+  return reason in REFUSED
+}
+
+/** Samples that a sentence names. */
+const SHOWN_VALUES = 3
+
+/** `3 requests were refused with a key that nobody has (phc_abcd…), the last 2 min ago: …` */
+export function describeRefused ({ reason, count, last_minute: last, samples }: RefusedRequests, now: number): string {
+  const [what, remedy] = isOfRequests(reason) ? REFUSED[reason] : [`for ${reason.replaceAll('_', ' ')}`, 'see Warnings']
+  const values = [...new Set(samples.map(({ value }) => value).filter((value) => value !== ''))].slice(0, SHOWN_VALUES)
+  const shown = values.length === 0 ? '' : ` (${values.map((value) => showText(value, 80)).join(', ')})`
+  const was = count === 1 ? 'was' : 'were'
+  return `${formatCounted(count, 'request')} ${was} refused ${what}${shown}, the last ${formatAgo(last, now)}: ${remedy}.`
+}
+
+/** What became of an event or a change of a person, and why. */
+const SENTENCES: Record<Exclude<WarningReason, RefusedReason>, string> = {
+  not_an_object: 'Dropped: it is not an object.',
+  missing_event_name: 'Dropped: it has no name.',
+  invalid_event_name: 'Dropped: its name is not a string.',
+  missing_distinct_id: 'Dropped: it has no distinct id.',
+  invalid_distinct_id: 'Dropped: its distinct id has more than 200 characters, or is not a string.',
+  invalid_timestamp: 'Dropped: its time is not an RFC 3339 time.',
+  invalid_options: 'Dropped: its options are of the wrong type.',
+  invalid_properties: 'Dropped: its properties are not an object.',
+  unknown_message_type: 'Dropped: it is not a type of message that is known.',
+  event_too_large: 'Dropped: it is larger than a message may be.',
+  not_storable: 'Dropped by a bug of Millrace: the log of ingest says more.',
+  rule_dropped: 'Dropped: a rule drops it.',
+  rule_sampled: 'Dropped: a rule keeps a sample, and it is not in it.',
+  schema_rejected: 'Dropped: it does not meet its schema, which rejects.',
+  quota_sampled: 'Dropped: the project is beyond its quota, and it is not in the sample.',
+  timestamp_in_future: 'Stored with the time of receipt: its time is in the future.',
+  timestamp_too_old: 'Stored as of 2000-01-01, where hardly a report looks: its time is before 2000.',
+  timestamp_unreadable: 'Stored with the time of receipt: its time cannot be read.',
+  uuid_invalid: 'Stored under another uuid: its own is not a valid one.',
+  text_replaced: 'Stored with a replacement for characters that cannot be stored.',
+  rule_changed: 'Stored as a rule changed it.',
+  event_name_cut: 'Stored with the first 200 characters of its name.',
+  distinct_id_cut: 'Stored with the first 200 characters of its distinct id.',
+  group_cut: 'Stored with a group that was cut.',
+  too_many_groups: 'Stored with its first 100 groups; the others are only in its properties.',
+  column_cut: 'Stored; the column of a property has its first 8,192 characters.',
+  part_left_out: 'Stored without a part that is too large.',
+  property_not_described: 'Stored; one of its properties is not among the definitions.',
+  visitor_unknown: 'Stored under the distinct id of all unknown visitors: it has no cookie, and too little tells its visitor from others.',
+  illegal_distinct_id: 'Stored, but two persons were not merged: the other id is one that clients send when they have none.',
+  already_identified: 'Stored, but two persons were not merged: the other one is identified.',
+  properties_too_large: 'Stored, but a person or group was not changed: its properties would be too large.',
+  too_many_group_types: 'Stored, but a group was not made: the project has too many types of groups.',
+  schema_not_met: 'Stored as sent: it does not meet its schema, which only observes.',
+  schema_quarantined: 'Kept as a dead letter: it does not meet its schema, which quarantines.'
+}
+
+/** What became of an event that was not stored as it was sent, and why; a reason that is new to this page as it is. */
+export function explainWarning (reason: string): string {
+  return (SENTENCES as Record<string, string | undefined>)[reason] ?? `${reason.replaceAll('_', ' ')}.`
+}

@@ -1,0 +1,147 @@
+import type { FoundEvent, FoundWarning, Lookup } from '../../server/lookup-routes.ts'
+import { request } from '../api-client.ts'
+import { fetchGroups } from '../dead-letters/dead-letters.ts'
+import { formatAgo, formatCounted, formatTime, showText } from '../format.ts'
+import { type Loaded, useLoaded } from '../load.ts'
+import { linkTo, projectId } from '../router.ts'
+import { may, session } from '../session.ts'
+import { Show } from '../states.tsx'
+import { fetchRefused, UUID } from './receipts.ts'
+import { describeRefused, explainWarning } from './warning-words.ts'
+
+/**
+ * Everything beside receipts that may say where an event is: stored ones of this name, dead letters, what was not stored
+ * as it was sent, other projects, and requests that were refused as a whole.
+ *
+ * @param isFound  Something was found before: then refused requests are no answer.
+ */
+export function WhatElse ({ text, isFound }: { text: string, isFound: boolean }) {
+  const found = useLoaded(`lookup ${projectId.value} ${text}`, async (signal) =>
+    await request<Lookup>(`/console/data/projects/${projectId.value}/lookup`, { query: { text }, signal }))
+  // The receipt of an uuid knows its dead letter.
+  const letters = useLoaded(`dead letters of ${projectId.value} ${text}`, async (signal) =>
+    !UUID.test(text) && may('dead_letter:read') ? (await fetchGroups({ event: text }, signal)).count : 0)
+  return (
+    <Show of={found} what='What else is known'>
+      {({ events, warnings, elsewhere }) => (
+        <>
+          {events.length > 0 && <Named text={text} events={events} />}
+          <DeadLetters event={text} of={letters} />
+          {warnings.length > 0 && <Warnings warnings={warnings} />}
+          {elsewhere.length > 0 && <Elsewhere text={text} elsewhere={elsewhere} />}
+          {!isFound && letters.value === 0 && events.length + warnings.length + elsewhere.length === 0 && <Refused />}
+        </>
+      )}
+    </Show>
+  )
+}
+
+function Named ({ text, events }: { text: string, events: readonly FoundEvent[] }) {
+  const home = `/projects/${projectId.value}`
+  return (
+    <>
+      <h2>Newest stored events called <code>{showText(text)}</code></h2>
+      <div class='scroll' role='region' aria-label='Events of this name' tabIndex={0}>
+        <table>
+          <thead><tr><th scope='col'>Uuid</th><th scope='col'>Distinct id</th><th scope='col'>Received</th><th scope='col'>Happened (UTC)</th></tr></thead>
+          <tbody>
+            {events.map(({ uuid, distinct_id: id, received_at: received, timestamp, is_bot: isBot }) => (
+              <tr key={uuid}>
+                <td><a {...linkTo(`${home}/find?uuid=${uuid}`)}><code>{uuid}</code></a></td>
+                <td class='value'><a {...linkTo(`${home}/find?distinct_id=${encodeURIComponent(id)}`)}>{showText(id, 80)}</a>{isBot && <> <span class='tag'>bot</span></>}</td>
+                <td title={`${formatTime(received)} UTC`}>{formatAgo(received, Date.now())}</td>
+                <td class='numbers'>{formatTime(timestamp)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  )
+}
+
+/** @param props.of  How many of this name there are. */
+function DeadLetters ({ event, of }: { event: string, of: Loaded<number> }) {
+  if (of.value === 0) return null
+  return (
+    <Show of={of} what='Dead letters'>
+      {(count) => (
+        <>
+          <h2>Dead letters</h2>
+          <p>
+            {formatCounted(count, 'event')} of this name could not be stored, and {count === 1 ? 'is' : 'are'} kept:{' '}
+            <a {...linkTo(`/projects/${projectId.value}/dead-letters?event=${encodeURIComponent(event)}`)}>see why, and replay {count === 1 ? 'it' : 'them'}</a>.
+          </p>
+        </>
+      )}
+    </Show>
+  )
+}
+
+function Warnings ({ warnings }: { warnings: readonly FoundWarning[] }) {
+  return (
+    <>
+      <h2>Not stored as sent, in the last 7 days</h2>
+      <div class='scroll' role='region' aria-label='Not stored as sent' tabIndex={0}>
+        <table>
+          <thead><tr><th scope='col'>Received</th><th scope='col'>Event</th><th scope='col'>Distinct id</th><th scope='col'>What happened</th><th scope='col'>Value at fault</th></tr></thead>
+          <tbody>
+            {warnings.map((warning, index) => (
+              <tr key={index}>
+                <td title={`${formatTime(warning.received_at)} UTC`}>{formatAgo(warning.received_at, Date.now())}</td>
+                <td class='value'>{UUID.test(warning.uuid)
+                  ? <a {...linkTo(`/projects/${projectId.value}/find?uuid=${warning.uuid.toLowerCase()}`)}>{showText(warning.event, 80) || '(no name)'}</a>
+                  : showText(warning.event, 80)}
+                </td>
+                <td class='value'>{showText(warning.distinct_id, 80)}</td>
+                <td class='wide'>{explainWarning(warning.reason)}</td>
+                <td class='value'><code>{showText(warning.value)}</code></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class='hint'>Some cases of each minute are kept. <a {...linkTo(`/projects/${projectId.value}/warnings?hours=168`)}>Warnings</a> has the exact counts.</p>
+    </>
+  )
+}
+
+function Elsewhere ({ text, elsewhere }: { text: string, elsewhere: Lookup['elsewhere'] }) {
+  const nameOf = (project: number): string => session.value?.projects.find(({ id }) => id === project)?.name ?? ''
+  return (
+    <>
+      <h2>In other projects</h2>
+      <ul>
+        {elsewhere.map(({ project_id: id, what }) => (
+          <li key={`${id} ${what}`}>
+            Events of this {what} came to <a {...linkTo(`/projects/${id}/find?${what === 'uuid' ? 'uuid' : 'text'}=${encodeURIComponent(text)}`)}>{showText(nameOf(id), 60)} ({id})</a>:
+            was it sent with the key of that project?
+          </li>
+        ))}
+      </ul>
+    </>
+  )
+}
+
+/** Nothing of it was ever seen here: what was refused before anybody looked at the events. */
+function Refused () {
+  const refused = useLoaded(`refused ${projectId.value}`, fetchRefused)
+  return (
+    <>
+      <h2>Refused before its events were read</h2>
+      <Show of={refused} what='Refused requests'>
+        {(found) => (
+          <>
+            {found.length === 0
+              ? <p>No request was refused in the last 24 hours{session.value?.all_projects === true ? '' : ', as far as this key may see'}. So nothing like it has come to this address in the last 7 days.</p>
+              : <ul>{found.map((each) => <li key={each.reason}>{describeRefused(each, Date.now())}</li>)}</ul>}
+            <p>
+              {may('project:read') && <><a {...linkTo(`/projects/${projectId.value}/connect`)}>Connect</a> has the address and the key as they must be, and a light that turns. </>}
+              <a {...linkTo(`/projects/${projectId.value}/live`)}>Live events</a> shows what arrives while it is sent again.
+            </p>
+          </>
+        )}
+      </Show>
+    </>
+  )
+}

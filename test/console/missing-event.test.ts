@@ -1,0 +1,150 @@
+/**
+ * Why an event is missing, found in the console by whoever knows its name, its distinct id or its uuid: every way in
+ * which an event can go astray is planted, and "Find an event" is asked.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import type { Stack } from '../start-stack.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { checkScreens, type ConsoleUnderTest, findBarriers, openConsole, send } from './open-console.ts'
+
+/** Counts and samples travel for a second or two; on a machine that runs other tests, longer. */
+const SLOW = { timeoutMs: 60_000 }
+
+async function post (stack: Stack, path: string, event: object, headers: Record<string, string> = {}): Promise<number> {
+  const body = JSON.stringify({ api_key: stack.projectApiKey, distinct_id: 'ann', ...event })
+  const response = await fetch(stack.url + path, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body })
+  await response.arrayBuffer()
+  return response.status
+}
+
+async function manage ({ url, personalApiKey }: Stack, method: string, path: string, body: object): Promise<any> {
+  const response = await fetch(`${url}/api/${path}`, {
+    method, headers: { authorization: `Bearer ${personalApiKey}`, 'content-type': 'application/json' }, body: JSON.stringify(body)
+  })
+  if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`)
+  return await response.json()
+}
+
+/** Asks again and again until the answer says it. */
+async function find ({ open }: Pick<ConsoleUnderTest, 'open'>, text: string, answers: readonly RegExp[]): Promise<Page> {
+  const { page } = await open('/projects/1/find')
+  await waitFor(async () => {
+    await page.getByRole('searchbox').fill(text)
+    await page.keyboard.press('Enter')
+    for (const answer of answers) await page.locator('main').getByText(answer).first().waitFor({ timeout: 2000 })
+    return true
+  }, SLOW)
+  return page
+}
+
+t.test('why an event is missing', async (t) => {
+  const screens = await openConsole(t)
+  const { stack, open } = screens
+  const says = async (text: string, ...answers: RegExp[]): Promise<void> => {
+    const page = await find(screens, text, answers)
+    t.ok(true, text)
+    await page.close()
+  }
+  await send(stack, [{ event: 'opened' }])
+
+  await t.test('refused before anybody looked at it: a wrong key, a wrong path, a body that cannot be read', async (t) => {
+    t.equal(await post(stack, '/capture/', { event: 'of nobody', api_key: 'phc_key_of_nobody' }), 401)
+    t.equal(await post(stack, '/captur/', { event: 'went astray' }), 404)
+    const { status } = await fetch(`${stack.url}/capture/`, { method: 'POST', body: '{"event":', headers: { 'content-type': 'application/json' } })
+    t.equal(status, 400)
+    const large = JSON.stringify({ api_key: stack.projectApiKey, event: 'heavy', distinct_id: 'ann', properties: { text: 'x'.repeat(20_100_000) } })
+    t.equal((await fetch(`${stack.url}/capture/`, { method: 'POST', body: large, headers: { 'content-type': 'application/json' } })).status, 413)
+    await says('heavy', /1 request was refused because the body was too large/)
+    await says('of nobody', /1 request was refused with a key that nobody has \(phc_key_… \(17 characters\)\)/)
+    await says('went astray', /1 request was refused to a path that does not exist \(\/captur\/\)/)
+    await says(randomUUID(), /Nothing is known of it/, /1 request was refused because the body could not be read/)
+
+    const { id } = await manage(stack, 'POST', 'projects/', { name: 'Quiet', timezone: 'UTC' })
+    const { page } = await open(`/projects/${id}/connect`)
+    await page.getByText('Waiting for the first event').waitFor()
+    await page.getByText(/refused with a key that nobody has/).waitFor()
+    await page.close()
+  })
+
+  await t.test('dropped: by a rule, by a schema, without a name', async (t) => {
+    const rule = await manage(stack, 'POST', 'projects/1/rules/', {
+      name: 'no tests', condition: { type: 'event', value: 'internal test' }, actions: [{ type: 'drop' }]
+    })
+    await manage(stack, 'PATCH', `projects/1/rules/${rule.id}/`, { active_version: 1 })
+    const schema = await manage(stack, 'POST', 'projects/1/event_schemas/', {
+      event: 'strict', mode: 'reject', owner: 'shop', schema: { required: ['plan'] }
+    })
+    await manage(stack, 'PATCH', `projects/1/event_schemas/${schema.id}/`, { active_version: 1 })
+    // Ingest follows within a second; until then it stores what it gets.
+    const dropped = async (event: string): Promise<void> => {
+      await waitFor(async () => {
+        await send(stack, [{ event, distinct_id: `of ${event}` }])
+        const rows = await stack.select<{ n: string }>(`SELECT count() AS n FROM ingestion_warnings WHERE effect = 'dropped' AND arrayExists(each -> each.event = '${event}', samples)`)
+        return Number(rows[0]!.n) > 0
+      }, SLOW)
+    }
+    await Promise.all([dropped('internal test'), dropped('strict')])
+    await says('internal test', /Dropped: a rule drops it\./, /no tests/)
+    await says('strict', /Dropped: it does not meet its schema, which rejects\./)
+    await says('of strict', /Dropped: it does not meet its schema, which rejects\./)
+    await send(stack, [{ event: '', distinct_id: 'nameless' }])
+    await says('nameless', /Dropped: it has no name\./)
+  })
+
+  await t.test('kept as a dead letter, for replay', async () => {
+    const schema = await manage(stack, 'POST', 'projects/1/event_schemas/', {
+      event: 'kept aside', mode: 'quarantine', owner: 'shop', schema: { required: ['plan'] }
+    })
+    await manage(stack, 'PATCH', `projects/1/event_schemas/${schema.id}/`, { active_version: 1 })
+    await waitFor(async () => {
+      await send(stack, [{ event: 'kept aside', distinct_id: 'of kept aside' }])
+      const { page } = await open('/projects/1/find?text=kept+aside')
+      try {
+        await page.getByText(/of this name could not be stored, and (?:is|are) kept/).waitFor({ timeout: 3000 })
+        return true
+      } finally {
+        await page.close()
+      }
+    }, SLOW)
+    await says('of kept aside', /is kept as a dead letter/)
+  })
+
+  await t.test('stored, but not where one looks: twice, long ago, as a bot, in another project', async (t) => {
+    const uuid = randomUUID()
+    await send(stack, [{ event: 'twice', uuid } as never])
+    await send(stack, [{ event: 'twice', uuid } as never])
+    await says(uuid, /It is stored: analysts find it\..*It came 1 more time, and was counted once\./)
+    await send(stack, [{ event: 'long ago', timestamp: '2015-05-05T00:00:00Z' }, { event: 'epoch', timestamp: '1970-01-01T00:00:00Z' }] as never)
+    await says('long ago', /2015-05-05/)
+    await says('epoch', /Stored as of 2000-01-01, .*its time is before 2000/)
+    t.equal(await post(stack, '/capture/', { event: 'crawled' }, { 'user-agent': 'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)' }), 200)
+    await says('crawled', /^bot$/)
+    const { id } = await manage(stack, 'POST', 'projects/', { name: 'Mars', timezone: 'UTC' })
+    const [key] = await stack.sql<{ api_key: string }[]>`SELECT api_key FROM project_api_keys WHERE project_id = ${id}`
+    await waitFor(async () => await post(stack, '/capture/', { event: 'landed', distinct_id: 'rover', api_key: key!.api_key }) === 200)
+    await says('rover', /Events of this distinct id came to Mars \(\d+\)/)
+    await says('landed', /Events of this name came to Mars \(\d+\)/)
+  })
+
+  await t.test('refused for what the project may send: a quota', async () => {
+    await manage(stack, 'PATCH', 'projects/1/quota/', { events_per_second: 1, burst: 1 })
+    await waitFor(async () => await post(stack, '/capture/', { event: 'too many' }) === 429, SLOW)
+    await stack.sql`DELETE FROM project_quotas`
+    await says('never came', /requests? (?:was|were) refused because the project sent too many events a second/)
+  })
+
+  await t.test('warnings have what belongs to no project, for keys of all projects', async (t) => {
+    const { page } = await open('/projects/1/warnings')
+    await page.getByText('unknown path').click()
+    await page.getByText('/captur/').waitFor()
+    await page.getByText('wrong key').waitFor()
+    t.same(await findBarriers(page), [])
+    await page.close()
+  })
+
+  await t.test('the answers are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
+    await checkScreens(t, screens, ['/projects/1/find?text=internal+test', '/projects/1/find?text=rover', '/projects/1/find?text=nothing'])
+  })
+})
