@@ -88,7 +88,8 @@ t.test('requests that belong to no project are shown on demand, and only to keys
     const row = toWarningRow('a', { ...total, minute: MINUTE, count: 1, samples: [SAMPLE] })
     await client.insert({ table: WARNINGS_TABLE, values: [row], format: 'JSONEachRow' })
   }
-  const reasonsOf = (body: { results: { reason: string }[] }): string[] => body.results.map(({ reason }) => reason).sort()
+  const reasonsOf = (body: { results: { reason: string }[] }): string[] =>
+    body.results.map(({ reason }) => reason).sort()
   const asLimited = async (path: string): Promise<{ status: number, body: any }> => {
     const { key } = await createPersonalKey(api.sql, {
       email: 'ann@example.com', label: '', scopes: ['*'], projectIds: [api.projectId], expiresAt: null
