@@ -1,7 +1,9 @@
 /** The version that a draft was made of, so that nobody undoes unseen what somebody else stored meanwhile. */
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
 import { showText } from '../format.ts'
+import { Failed } from '../states.tsx'
 import { listDifferences, writeJson } from './json-text.ts'
 import { useUnsaved } from './unsaved.tsx'
 import type { Version } from './version-parts.tsx'
@@ -18,6 +20,13 @@ export interface DraftBase {
   newer: Content | undefined
   /** Another version is the base from now on. */
   rebase: (on: Content) => void
+  /** Stores the draft as the next version. */
+  save: () => Promise<void>
+  isSaving: boolean
+  /** Why it could not be stored. */
+  error: ApiError | undefined
+  /** Gives the draft up for what somebody else stored. */
+  discard: () => void
 }
 
 interface Draft {
@@ -25,16 +34,21 @@ interface Draft {
   says: (content: unknown) => boolean
   /** Gives it another text. */
   change: (text: string) => void
+  /** Stores it on this version; returns what is stored, or undefined when it is wrong, which is shown then. */
+  store: (version: number) => Promise<Content | undefined>
+  /** Reads the newest version again. */
+  reload: () => void
 }
 
 /**
- * Follows what a draft is based on. A draft that nobody touched becomes the newest version; one with changes keeps them,
+ * Follows what a draft is based on, and stores it. A draft that nobody touched becomes the newest version; one with changes keeps them,
  * and asks before the page is left.
  *
  * @param newest  The newest version, as it was read last.
  */
-export function useDraftBase (newest: Content, { says, change }: Draft): DraftBase {
+export function useDraftBase (newest: Content, { says, change, store, reload }: Draft): DraftBase {
   const [base, setBase] = useState(newest)
+  const { isBusy, error, attempt } = useAttempt()
   const isStored = says(base.content)
   const isOutdated = newest.version > base.version
   const isKept = isOutdated && !isStored && !says(newest.content)
@@ -44,7 +58,17 @@ export function useDraftBase (newest: Content, { says, change }: Draft): DraftBa
     if (isStored) change(writeJson(newest.content))
   }, [isOutdated, isKept])
   useUnsaved(!isStored)
-  return { base, isStored, newer: isKept ? newest : undefined, rebase: setBase }
+  const save = async (): Promise<void> => await attempt(async () => {
+    const stored = await storeOnBase(async () => await store(base.version), reload)
+    if (stored === undefined) return
+    setBase(stored)
+    reload()
+  })
+  const discard = (): void => {
+    setBase(newest)
+    change(writeJson(newest.content))
+  }
+  return { base, isStored, newer: isKept ? newest : undefined, rebase: setBase, save, isSaving: isBusy, error, discard }
 }
 
 /**
@@ -53,7 +77,7 @@ export function useDraftBase (newest: Content, { says, change }: Draft): DraftBa
  * @param reload  Reads the newest version, which then is another one.
  * @returns undefined when somebody else stored a version meanwhile.
  */
-export async function storeOnBase<T> (store: () => Promise<T>, reload: () => void): Promise<T | undefined> {
+async function storeOnBase<T> (store: () => Promise<T>, reload: () => void): Promise<T | undefined> {
   try {
     return await store()
   } catch (cause) {
@@ -61,6 +85,31 @@ export async function storeOnBase<T> (store: () => Promise<T>, reload: () => voi
     reload()
     return undefined
   }
+}
+
+interface StoreDraftProps {
+  draft: DraftBase
+  /** All versions, newest first: they say who stored what. */
+  versions: readonly Version[]
+}
+
+/** Below a draft: why it was not stored, what somebody else stored meanwhile, and how it is stored. */
+export function StoreDraft ({ draft: { base, isStored, newer, error, isSaving, ...draft }, versions }: StoreDraftProps) {
+  return (
+    <>
+      {error !== undefined && <Failed error={error} onRetry={() => { void draft.save() }} />}
+      {newer !== undefined && (
+        <DraftConflict
+          base={base} newer={{ created_by: null, created_at: '', ...versions[0], ...newer }}
+          onContinue={() => draft.rebase(newer)} onDiscard={draft.discard}
+        />
+      )}
+      <p class='actions'>
+        <span class='hint' role='status'>{isStored ? `The same as version ${base.version}.` : 'Not stored yet. Storing it enforces nothing.'}</span>
+        <button type='button' class={isStored ? '' : 'primary'} disabled={isStored || isSaving || newer !== undefined} onClick={() => { void draft.save() }}>Store a version</button>
+      </p>
+    </>
+  )
 }
 
 interface DraftConflictProps {
@@ -73,7 +122,7 @@ interface DraftConflictProps {
 }
 
 /** Somebody stored another version while this one was drafted: shows it, and lets the draft go on from there. */
-export function DraftConflict ({ base, newer, onDiscard, onContinue }: DraftConflictProps) {
+function DraftConflict ({ base, newer, onDiscard, onContinue }: DraftConflictProps) {
   const places = listDifferences(base.content, newer.content)
   return (
     <div class='conflict' role='alert'>

@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks'
-import { Ask, Confirm, useAttempt } from '../confirm.tsx'
-import { DraftConflict, storeOnBase, useDraftBase } from '../drafts/draft-base.tsx'
+import { Ask, Confirm } from '../confirm.tsx'
+import { type Content, StoreDraft, useDraftBase } from '../drafts/draft-base.tsx'
 import { writeJson } from '../drafts/json-text.ts'
 import { ActiveVersion, Versions } from '../drafts/version-parts.tsx'
 import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Failed, Show } from '../states.tsx'
+import { Show } from '../states.tsx'
 import { contentOf, describePrediction, describeRule, describeState, type EventRule, type RulePrediction, type RuleVersion } from './event-rules.ts'
 import { RuleCheck } from './rule-check.tsx'
 import { useRuleDraft } from './rule-draft.ts'
@@ -37,24 +37,18 @@ function RulePage ({ rule, versions, reload }: RulePageProps) {
   const draft = useRuleDraft(writeJson(contentOf(rule)))
   const [prediction, setPrediction] = useState<RulePrediction>()
   const [open, setOpen] = useState<Open>()
-  const { isBusy, error, attempt } = useAttempt()
   const change = (text: string): void => {
     draft.change(text)
     setPrediction(undefined)
   }
-  const { base, isStored, newer, rebase } = useDraftBase({ version: rule.version, content: contentOf(rule) }, { says: draft.says, change })
-  const isNewest = isStored && base.version === rule.version
-  const save = async (): Promise<void> => {
+  const store = async (version: number): Promise<Content | undefined> => {
     const content = draft.read()
-    if (content === undefined) return
-    await attempt(async () => {
-      const store = async (): Promise<EventRule> => await changeRule(rule.id, { ...content, version: base.version })
-      const stored = await draft.explain(async () => await storeOnBase(store, reload))
-      if (stored === undefined) return
-      rebase({ version: stored.version, content: contentOf(stored) })
-      reload()
-    })
+    if (content === undefined) return undefined
+    const stored = await draft.explain(async () => await changeRule(rule.id, { ...content, version }))
+    return stored === undefined ? undefined : { version: stored.version, content: contentOf(stored) }
   }
+  const storing = useDraftBase({ version: rule.version, content: contentOf(rule) }, { says: draft.says, change, store, reload })
+  const isNewest = storing.isStored && storing.base.version === rule.version
   const contents = versions.map((version) => ({ ...version, content: contentOf(version) }))
 
   return (
@@ -73,23 +67,7 @@ function RulePage ({ rule, versions, reload }: RulePageProps) {
         <div>
           <h2>Draft</h2>
           <RuleEditor text={draft.text} onText={change} error={draft.wrong} isReadOnly={!mayWrite} />
-          {error !== undefined && <Failed error={error} onRetry={() => { void save() }} />}
-          {newer !== undefined && (
-            <DraftConflict
-              base={base} newer={{ created_by: null, created_at: '', ...contents[0], ...newer }}
-              onContinue={() => rebase(newer)}
-              onDiscard={() => {
-                rebase(newer)
-                change(writeJson(newer.content))
-              }}
-            />
-          )}
-          {mayWrite && (
-            <p class='actions'>
-              <span class='hint' role='status'>{isStored ? `The same as version ${base.version}.` : 'Not stored yet. Storing it enforces nothing.'}</span>
-              <button type='button' class={isStored ? '' : 'primary'} disabled={isStored || isBusy || newer !== undefined} onClick={() => { void save() }}>Store a version</button>
-            </p>
-          )}
+          {mayWrite && <StoreDraft draft={storing} versions={contents} />}
         </div>
         <ActiveVersion active={rule.active_version} versions={contents} text={draft.text} whenNone='No version is active: the rule does nothing.' />
       </div>

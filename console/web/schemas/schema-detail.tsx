@@ -1,7 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { ApiError } from '../api-client.ts'
-import { useAttempt } from '../confirm.tsx'
-import { DraftConflict, storeOnBase, useDraftBase } from '../drafts/draft-base.tsx'
+import { type Content, StoreDraft, useDraftBase } from '../drafts/draft-base.tsx'
 import { JsonEditor } from '../drafts/json-editor.tsx'
 import { locateError, readJson, saysSame, type TextError, writeJson } from '../drafts/json-text.ts'
 import { ActiveVersion, Versions } from '../drafts/version-parts.tsx'
@@ -9,7 +8,7 @@ import { formatAgo, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may, session } from '../session.ts'
-import { Failed, Show } from '../states.tsx'
+import { Show } from '../states.tsx'
 import { ActivateDialog, DeleteDialog, DisableDialog, NotesDialog } from './activation.tsx'
 import { CheckPanel } from './check-panel.tsx'
 import {
@@ -49,14 +48,11 @@ function SchemaPage ({ schema, versions, reload }: SchemaPageProps) {
   const [text, setText] = useState(writeJson(schema.schema))
   const [wrong, setWrong] = useState<TextError>()
   const [prediction, setPrediction] = useState<Prediction>()
-  const { isBusy, error, attempt } = useAttempt()
   const change = (next: string): void => {
     setText(next)
     setWrong(undefined)
     setPrediction(undefined)
   }
-  const newest = { version: schema.version, content: schema.schema }
-  const { base, isStored, newer, rebase } = useDraftBase(newest, { says: (content) => saysSame(text, content), change })
   const readDraft = (): { schema: unknown } | undefined => {
     const read = readJson(text)
     setWrong(read.error)
@@ -67,21 +63,21 @@ function SchemaPage ({ schema, versions, reload }: SchemaPageProps) {
     setWrong(locateError(text, cause, 'schema__'))
     return true
   }
-  const save = async (): Promise<void> => {
+  const store = async (version: number): Promise<Content | undefined> => {
     const draft = readDraft()
-    if (draft === undefined) return
-    await attempt(async () => {
-      try {
-        const stored = await storeOnBase(async () => await changeSchema(schema.id, { ...draft, version: base.version }), reload)
-        if (stored === undefined) return
-        rebase({ version: stored.version, content: stored.schema })
-        reload()
-      } catch (cause) {
-        if (!showInDraft(cause as ApiError)) throw cause
-      }
-    })
+    if (draft === undefined) return undefined
+    try {
+      const stored = await changeSchema(schema.id, { ...draft, version })
+      return { version: stored.version, content: stored.schema }
+    } catch (cause) {
+      if (!showInDraft(cause as ApiError)) throw cause
+      return undefined
+    }
   }
-  const isNewest = isStored && base.version === schema.version
+  const storing = useDraftBase({ version: schema.version, content: schema.schema }, {
+    says: (content) => saysSame(text, content), change, store, reload
+  })
+  const isNewest = storing.isStored && storing.base.version === schema.version
   const close = (): void => setOpen(undefined)
   const contents = versions.map((version) => ({ ...version, content: version.schema }))
 
@@ -120,23 +116,7 @@ function SchemaPage ({ schema, versions, reload }: SchemaPageProps) {
           <h2>Draft</h2>
           {may('event:read') && mayWrite && <InferForm event={schema.event} onDraft={(inferred) => change(writeJson(inferred))} />}
           <JsonEditor label='JSON Schema of the properties' text={text} onText={change} error={wrong} isReadOnly={!mayWrite} />
-          {error !== undefined && <Failed error={error} onRetry={() => { void save() }} />}
-          {newer !== undefined && (
-            <DraftConflict
-              base={base} newer={{ created_by: null, created_at: '', ...contents[0], ...newer }}
-              onContinue={() => rebase(newer)}
-              onDiscard={() => {
-                rebase(newer)
-                change(writeJson(newer.content))
-              }}
-            />
-          )}
-          {mayWrite && (
-            <p class='actions'>
-              <span class='hint' role='status'>{isStored ? `The same as version ${base.version}.` : 'Not stored yet. Storing it enforces nothing.'}</span>
-              <button type='button' class={isStored ? '' : 'primary'} disabled={isStored || isBusy || newer !== undefined} onClick={() => { void save() }}>Store a version</button>
-            </p>
-          )}
+          {mayWrite && <StoreDraft draft={storing} versions={contents} />}
         </div>
         <ActiveVersion
           active={schema.active_version} versions={contents} text={text}
