@@ -116,6 +116,23 @@ t.test('properties are removed, hashed and set wherever they are, and addresses 
   await waitFor(async () => (await warnings()).some(({ totals }) => totals.some(({ reason, count }) => reason === 'rule_changed' && count === 2)))
 })
 
+t.test('a rule about $ip holds for the address of the client, which would be stored in its place', async (t) => {
+  const on = (value: string): object => ({ type: 'event', value })
+  await activate('no address', { condition: on('bare'), actions: [{ type: 'remove_property', property: '$ip' }] })
+  await activate('hidden address', { condition: on('hidden'), actions: [{ type: 'hash_property', property: '$ip' }] })
+  await activate('hidden, then cut', { condition: on('both'), actions: [{ type: 'hash_property', property: '$ip' }, { type: 'truncate_ip' }] })
+
+  await send(['bare', 'hidden', 'both'].flatMap((name) => [event(name, {}), event(name, { $ip: '127.0.0.1' }), event(name, { $ip: '' })]))
+
+  const events = await stored()
+  const addresses = (name: string): string[] => events.filter((each) => each.event === name).map(({ ip }) => ip)
+  t.same([...addresses('bare'), ...addresses('both')], ['', '', '', '', '', ''])
+  t.equal(addresses('hidden').length, 3)
+  t.match(addresses('hidden')[0], /^[\da-f]{32}$/)
+  t.equal(new Set(addresses('hidden')).size, 1, 'an address has one hash, whoever names it')
+  t.notOk(JSON.stringify(events).includes('127.0.0.1'))
+})
+
 t.test('the address of a client is compared also when it is not stored', async (t) => {
   await activate('office', { condition: { type: 'AND', values: [{ type: 'ip', value: '127.0.0.0/8' }, { type: 'event', value: 'from office' }] }, actions: [{ type: 'drop' }] })
   await sql`UPDATE projects SET anonymize_ips = true WHERE id = 1`

@@ -10,7 +10,6 @@ import { mergePersonProperties, toObject } from './persons-updates.ts'
 import type { PropertyReader } from './read-properties.ts'
 import { noteChanges } from './note-changes.ts'
 import { resolveTimestamp } from './timestamps.ts'
-import { truncateAddress } from '../../platform/rules/address-range.ts'
 import { shareOf } from '../../platform/rules/apply-rules.ts'
 import { IDENTITY_EVENTS } from '../../platform/rules/compile-rule.ts'
 import { runRules } from './run-rules.ts'
@@ -90,7 +89,7 @@ export function createNormaliseEvent (
     const read = readProperties(event, properties)
     const { types, promoted } = read
     if (promoted[PROMOTED_IP] === '' && !cookieless) {
-      promoted[PROMOTED_IP] = ruled?.truncatesIp === true ? truncateAddress(context.ip) : context.ip
+      promoted[PROMOTED_IP] = ruled?.editAddress == null ? context.ip : ruled.editAddress(context.ip)
     }
     const row: EventRow = {
       projectId: context.project.id,

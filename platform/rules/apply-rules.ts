@@ -1,6 +1,6 @@
 import { begin, type Origin } from '../event-schemas/evaluation.ts'
 import type { RuledEvent } from './compile-condition.ts'
-import { type CompiledRule, IDENTITY_EVENTS, type Properties } from './compile-rule.ts'
+import { type CompiledRule, type EditAddress, IDENTITY_EVENTS, type Properties } from './compile-rule.ts'
 
 /** A rule that is enforced. Crosses threads without `compiled`. */
 export interface ActiveRule {
@@ -21,8 +21,8 @@ export type RuleOutcome =
     properties: Properties
     /** How many events it stands for. */
     weight: number
-    /** Of the address, only the network is stored. */
-    truncatesIp: boolean
+    /** What is stored of the address of the client where `$ip` is missing; null: all of it. */
+    editAddress: EditAddress | null
     /** Rules that changed it. */
     changedBy: readonly ActiveRule[]
   }
@@ -67,10 +67,10 @@ export function applyRules (rules: ProjectRules, event: RuledEvent, origin: Orig
   let { properties } = event
   let ruled = event
   let weight = 1
-  let truncatesIp = false
+  let editAddress: EditAddress | null = null
   let changedBy: ActiveRule[] | null = null
   for (const rule of candidates) {
-    const { matches, drops, rate, edit, truncatesIp: truncates } = rule.compiled
+    const { matches, drops, rate, edit, editAddress: editsAddress } = rule.compiled
     if (!matches(ruled)) continue
     if (drops) return { kind: 'dropped', rule }
     if (rate !== null && !IDENTITY_EVENTS.has(event.event)) {
@@ -79,14 +79,18 @@ export function applyRules (rules: ProjectRules, event: RuledEvent, origin: Orig
       weight = Math.max(weight, 1 / rate)
     }
     const edited = edit === null ? properties : edit(properties)
-    if (edited !== properties || truncates) (changedBy ??= []).push(rule)
-    truncatesIp ||= truncates
+    if (edited !== properties || editsAddress !== null) (changedBy ??= []).push(rule)
+    if (editsAddress !== null) editAddress = inTurn(editAddress, editsAddress)
     if (edited === properties) continue
     properties = edited
     ruled = { ...event, properties }
   }
   if (weight === 1 && changedBy === null) return null
-  return { kind: 'stored', properties, weight, truncatesIp, changedBy: changedBy ?? NONE }
+  return { kind: 'stored', properties, weight, editAddress, changedBy: changedBy ?? NONE }
+}
+
+function inTurn (first: EditAddress | null, second: EditAddress): EditAddress {
+  return first === null ? second : (address) => second(first(address))
 }
 
 /**

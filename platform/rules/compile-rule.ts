@@ -19,8 +19,12 @@ export interface CompiledRule {
   rate: number | null
   /** What it changes of the properties; null: nothing. */
   edit: ((properties: Properties) => Properties) | null
-  truncatesIp: boolean
+  /** What it makes of the address of the client, which is stored where `$ip` is missing; null: nothing. */
+  editAddress: EditAddress | null
 }
+
+/** Takes an address, or an empty text for none; what it returns is stored. */
+export type EditAddress = (address: string) => string
 
 /** What rules hash with: a secret of the deployment, and the project, so that projects cannot be joined by hashes. */
 export interface HashKey {
@@ -62,6 +66,7 @@ export function compileRule (definition: unknown, key: HashKey): CompiledRule {
   if (rates.length > 1) throw field('actions').error('A rule samples once.')
   const sparesIdentity = actions.every(({ type }) => type === 'drop' || type === 'sample')
   const edits = actions.flatMap((action) => compileEdit(action, key) ?? [])
+  const addressEdits = actions.flatMap((action) => compileAddressEdit(action, key) ?? [])
   return {
     matches: sparesIdentity ? (event) => !IDENTITY_EVENTS.has(event.event) && condition.test(event) : condition.test,
     boundsOf: (event) => sparesIdentity && IDENTITY_EVENTS.has(event) ? NEVER : condition.boundsOf(event),
@@ -69,7 +74,9 @@ export function compileRule (definition: unknown, key: HashKey): CompiledRule {
     drops,
     rate: rates[0] ?? null,
     edit: edits.length === 0 ? null : (properties) => edits.reduce((edited, edit) => edit(edited), properties),
-    truncatesIp: actions.some(({ type }) => type === 'truncate_ip')
+    editAddress: addressEdits.length === 0
+      ? null
+      : (address) => addressEdits.reduce((edited, edit) => edit(edited), address)
   }
 }
 
@@ -128,6 +135,13 @@ function compileEdit (action: RuleAction, key: HashKey): Edit | null {
     case 'truncate_ip': return changeEverywhere('$ip', truncateSent)
     default: return null
   }
+}
+
+/** What an action says about `$ip` holds for the address of the client, too: it would be stored in its place. */
+function compileAddressEdit (action: RuleAction, key: HashKey): EditAddress | null {
+  if (action.type === 'truncate_ip') return truncateAddress
+  if (!('property' in action) || action.property !== '$ip') return null
+  return action.type === 'remove_property' ? () => '' : (address) => hashValue(address, key) as string
 }
 
 /** What a client sent as its address: no text is none, and not every object can be made one. */
