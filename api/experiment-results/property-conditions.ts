@@ -1,4 +1,4 @@
-import { RE2JS } from 're2js'
+import { isRegex } from '../../platform/property-operators/match-text.ts'
 import { invalidExperiment } from '../experiments/experiment-body.ts'
 
 /** Operators of conditions, as in feature flags. */
@@ -43,7 +43,7 @@ function readCondition (path: string, condition: unknown): PropertyCondition {
     throw invalidExperiment(`${path}__value`, `value of a condition with ${operator} must be a number.`)
   }
   if (operator === 'regex' || operator === 'not_regex') {
-    if (values.length > 1 || !isPattern(values[0] ?? '')) {
+    if (values.length > 1 || !isRegex(values[0] ?? '')) {
       throw invalidExperiment(`${path}__value`, 'value of a condition with regex must be one regular expression (RE2).')
     }
   }
@@ -63,14 +63,4 @@ function readText (path: string, value: unknown): string {
 
 function isNumber (text: string): boolean {
   return text.trim() !== '' && Number.isFinite(Number(text))
-}
-
-function isPattern (text: string): boolean {
-  try {
-    RE2JS.compile(text)
-    return true
-  } catch {
-    // That it is none is the answer.
-    return false
-  }
 }

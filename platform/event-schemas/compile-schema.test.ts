@@ -112,6 +112,8 @@ t.test('refuses what cannot be enforced, and names the place', async (t) => {
     [{ properties: { a: { pattern: '((((a{1,99}){1,99}){1,99}){1,99})' } } }, /^properties\/a\/pattern: /],
     [{ properties: { a: { pattern: 'a'.repeat(501) } } }, /^properties\/a\/pattern: /],
     [{ properties: Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`p${n}`, { pattern: '[a-z]+$' }])) }, /^properties\/p\d+\/pattern: All patterns together/],
+    [{ properties: { a: { pattern: `(?i)${'[\\x{1}-\\x{10000}]'.repeat(25)}` } } }, /^properties\/a\/pattern: All patterns together/],
+    [{ properties: Object.fromEntries(Array.from({ length: 40 }, (_, n) => [`p${n}`, { pattern: `(?s-i)(?si:[Ā-\u{1d7ff}]${n})` }])) }, /^properties\/p\d+\/pattern: All patterns together/],
     [{ $defs: { a: { pattern: '(a?b){200}' } }, allOf: Array(900).fill({ $ref: '#/$defs/a' }) }, /^allOf\/\d+\/\$ref\/pattern: All patterns together/],
     [JSON.parse('{"properties":{"__proto__":{"type":"string"}}}'), /^properties\/__proto__: /],
     [{ required: ['__proto__'] }, /^required\/0: /],

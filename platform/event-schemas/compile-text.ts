@@ -1,5 +1,6 @@
 /** The keywords of texts: `minLength`, `maxLength`, `pattern`, `format`. */
 import { RE2JS } from 're2js'
+import { patternCost, patternSize } from '../property-operators/pattern-cost.ts'
 import { type Check, fail, spend } from './evaluation.ts'
 
 /** Characters of a pattern at most. */
@@ -8,13 +9,8 @@ export const MAX_PATTERN_LENGTH = 500
 /** Instructions of a pattern at most, as the engine counts them: `{1,100}` repeats what it follows a hundred times. */
 export const MAX_PATTERN_SIZE = 2000
 
-/**
- * What compiling all patterns of a schema or a rule may cost, in instructions: about a microsecond each, and nobody
- * else is served meanwhile. Each pattern, and each class of Unicode such as `\p{L}`, costs as much as some of them.
- */
+/** What compiling all patterns of a schema or a rule may cost, in instructions: about a microsecond each. */
 const MAX_PATTERNS_COST = 20_000
-const COST_OF_PATTERN = 50
-const COST_OF_UNICODE_CLASS = 50
 
 /** The formats; each expression takes time linear in the text, and RE2 understands it. */
 export const FORMATS = {
@@ -63,9 +59,9 @@ export function createCompilePattern (onPattern: (stepsPerCharacter: number) => 
   return function compileWithin (pattern) {
     if (pattern.length > MAX_PATTERN_LENGTH) return `A pattern has at most ${MAX_PATTERN_LENGTH} characters.`
     // Before it is compiled, which takes time, too.
-    const size = estimateSize(pattern)
+    const size = patternSize(pattern)
     if (size > MAX_PATTERN_SIZE) return `The pattern repeats too much: it would have more than ${MAX_PATTERN_SIZE} instructions.`
-    left -= size + COST_OF_PATTERN + COST_OF_UNICODE_CLASS * (pattern.match(/\\p/gi)?.length ?? 0)
+    left -= patternCost(pattern)
     return left < 0 ? `All patterns together cost more than ${MAX_PATTERNS_COST} instructions.` : compilePattern(pattern, onPattern)
   }
 }
@@ -100,42 +96,6 @@ const PORTABLE = /^(?:[ !"#%&',\-/0-9:;<=>@A-Z_`a-z~]|[.^$|()]|\(\?:|\\[dDwWsSbB
 
 /** Refused, possessive or lazy: not the same everywhere. */
 const REPEATED_TWICE = /(?:[*+?]|\{\d+(?:,\d*)?\})[*+?{]/
-
-/** About how many instructions a pattern has: its atoms, times the repetitions around them. */
-function estimateSize (pattern: string): number {
-  const outer: number[] = []
-  let size = 0
-  let atom = 0
-  for (let at = 0; at < pattern.length; at++) {
-    const char = pattern[at] as string
-    if (char === '(') {
-      outer.push(size)
-      size = atom = 0
-    } else if (char === ')') {
-      atom = size + 2
-      size = (outer.pop() ?? 0) + atom
-    } else if (char === '{') {
-      const [counted, least = '', most = ''] = /^\{(\d{1,6})(?:,(\d{0,6}))?\}/.exec(pattern.slice(at)) ?? []
-      if (counted === undefined) continue
-      size += atom * (Math.max(Number(least), Number(most), 1) - 1)
-      at += counted.length - 1
-    } else {
-      if (char === '\\') at++
-      else if (char === '[') at = endOfClass(pattern, at)
-      atom = 2
-      size += atom
-    }
-  }
-  return size
-}
-
-function endOfClass (pattern: string, start: number): number {
-  for (let at = start + 2; at < pattern.length; at++) {
-    if (pattern[at] === '\\') at++
-    else if (pattern[at] === ']') return at
-  }
-  return pattern.length
-}
 
 function countCharacters (text: string): number {
   let count = text.length

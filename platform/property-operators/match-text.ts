@@ -1,5 +1,6 @@
 import { RE2JS } from 're2js'
 import { isExactNumber } from '../../http-body/parse-json.ts'
+import { patternCost } from './pattern-cost.ts'
 import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, type ValueTest } from './property-test.ts'
 
 /** `exact`: equal to a text, or to one of several, ignoring case. */
@@ -112,6 +113,14 @@ function compilePattern (negated: boolean): CompileTest {
   }
 }
 
+/** What compiling a pattern may cost, in instructions: about a tenth of a second. */
+const MAX_REGEX_COST = 100_000
+
+/** Whether the engine takes a pattern. */
+export function isRegex (pattern: string): boolean {
+  return compileOrNull(pattern) !== null
+}
+
 function compileCached (pattern: string): RE2JS | null {
   const known = compiled.get(pattern)
   if (known !== undefined) return known
@@ -122,6 +131,7 @@ function compileCached (pattern: string): RE2JS | null {
 }
 
 function compileOrNull (pattern: string): RE2JS | null {
+  if (patternCost(pattern) > MAX_REGEX_COST) return null
   try {
     return RE2JS.compile(pattern)
   } catch {
