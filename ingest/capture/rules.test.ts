@@ -125,7 +125,7 @@ t.test('a rule about $ip holds for the address of the client, which would be sto
   await send(['bare', 'hidden', 'both'].flatMap((name) => [event(name, {}), event(name, { $ip: '127.0.0.1' }), event(name, { $ip: '' })]))
 
   const events = await stored()
-  const addresses = (name: string): string[] => events.filter((each) => each.event === name).map(({ ip }) => ip)
+  const addresses = (name: string): string[] => events.filter((each) => each.event === name).map(({ ip }) => String(ip))
   t.same([...addresses('bare'), ...addresses('both')], ['', '', '', '', '', ''])
   t.equal(addresses('hidden').length, 3)
   t.match(addresses('hidden')[0], /^[\da-f]{32}$/)
