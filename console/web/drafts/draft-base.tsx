@@ -58,12 +58,14 @@ export function useDraftBase (newest: Content, { says, change, store, reload }: 
     if (isStored) change(writeJson(newest.content))
   }, [isOutdated, isKept])
   useUnsaved(!isStored)
-  const save = async (): Promise<void> => await attempt(async () => {
-    const stored = await storeOnBase(async () => await store(base.version), reload)
-    if (stored === undefined) return
-    setBase(stored)
-    reload()
-  })
+  const save = async (): Promise<void> => {
+    await attempt(async () => {
+      const stored = await storeOnBase(async () => await store(base.version), reload)
+      if (stored === undefined) return
+      setBase(stored)
+      reload()
+    })
+  }
   const discard = (): void => {
     setBase(newest)
     change(writeJson(newest.content))
