@@ -37,6 +37,18 @@ t.test('computes rates from two readings, also when the process was restarted in
   t.equal(buildStatus(reading(0, 100), reading(2000, 50)).ingest.acceptedPerSecond, 25)
 })
 
+t.test('counts the requests that were refused for what the client sent, by status', async (t) => {
+  const lines = ['/batch/", status="200', '/batch/", status="401', '/capture/", status="401', '/capture/", status="413', '/capture/", status="503']
+  const metrics = parseMetrics(lines.map((labels) => `millrace_ingest_requests_total{path="${labels}"} 2\n`).join(''))
+  const now: Reading = { time: new Date(0), stores: STORES, tiers: [{ ...ingestAt(0, 0), metrics }] }
+
+  const status = buildStatus(now, now)
+
+  t.same(status.ingest.refusedRequests, { 401: 4, 413: 2 })
+  t.match(drawStatus(status), /\nrequests refused since start: 401 4, 413 2\n/)
+  t.notMatch(drawStatus(buildStatus({ ...now, tiers: [ingestAt(0, 0)] }, { ...now, tiers: [ingestAt(0, 0)] })), /refused since/)
+})
+
 t.test('names what is stuck and what is down', async (t) => {
   const down = { ...ingestAt(0, 0), tier: 'api' as const, url: 'http://127.0.0.1:8001', health: null }
   const now: Reading = { time: new Date(0), stores: { ...STORES, clickhouse: null }, tiers: [ingestAt(0, 0), down] }

@@ -74,13 +74,20 @@ function listLines (status: Status): Line[] {
       `${number(api.requestsPerSecond)} requests/s`, `answer ${ms(api.requestMs)}`, `${number(api.flagEvaluationsPerSecond)} flags/s`
     ]),
     '',
-    ...(Object.keys(ingest.dropped).length === 0 ? [] : [`dropped since start: ${Object.entries(ingest.dropped).map(([reason, count]) => `${reason} ${number(count)}`).join(', ')}`]),
+    ...countsRow('dropped since start', ingest.dropped),
+    ...countsRow('requests refused since start', ingest.refusedRequests),
     ...findings(status)
   ]
 }
 
 function nameOfPartition (partition: string): string {
   return `  ${partition}`
+}
+
+/** Nothing when there is nothing to count. */
+function countsRow (label: string, counts: Record<string, number>): string[] {
+  const entries = Object.entries(counts)
+  return entries.length === 0 ? [] : [`${label}: ${entries.map(([name, count]) => `${name} ${number(count)}`).join(', ')}`]
 }
 
 /** What is wrong, the worst last, where a reader looks first. */

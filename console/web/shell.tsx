@@ -5,11 +5,12 @@ import { focusContent, useFocusOnArrival } from './keep-focus.ts'
 import { leave, linkTo, navigate, path, projectId } from './router.ts'
 import { openGroups, type Screen, type ScreenGroup } from './screens.ts'
 import { logout, type Session } from './session.ts'
+import { chooseProject, shownProject } from './shown-project.ts'
 import { Failed, Loading } from './states.tsx'
 
 /** The menu, the project, and the screen of the address. */
 export function Shell ({ session }: { session: Session }) {
-  const project = projectId.value ?? session.projects[0]?.id
+  const project = shownProject.value
   const groups = openGroups(session, project)
   const open = groups.flatMap(({ screens }) => screens)
   const name = projectId.value === undefined ? path.value[0] : path.value[2]
@@ -35,7 +36,8 @@ export function Shell ({ session }: { session: Session }) {
                 const chosen = event.currentTarget.value
                 // It shows the project that is shown, also while somebody is asked whether to leave it.
                 event.currentTarget.value = String(project)
-                leave(() => navigate(`/projects/${chosen}/${current?.isOfProject === true ? current.name : 'events'}`))
+                if (current?.isOfProject === true) leave(() => navigate(`/projects/${chosen}/${current.name}`))
+                else chooseProject(Number(chosen))
               }}
             >
               {session.projects.map(({ id, name }) => <option key={id} value={String(id)}>{name} ({id})</option>)}

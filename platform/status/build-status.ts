@@ -34,6 +34,8 @@ export interface Status {
   ingest: {
     acceptedPerSecond: number | null, droppedPerSecond: number | null, bytesPerSecond: number | null
     accepted: number | null, dropped: Record<string, number>, publishMs: number | null
+    /** Capture requests since start that were refused for what the client sent, by status: `401`, `413`, `429` ... */
+    refusedRequests: Record<string, number>
     spoolBytes: number | null, refusedMessages: number | null
   }
   /** Empty while the pipeline does not know. */
@@ -141,6 +143,8 @@ export function buildStatus (before: Reading, now: Reading): Status {
       bytesPerSecond: rate('ingest', 'millrace_ingest_body_bytes_total'),
       accepted: total('ingest', 'millrace_ingest_events_accepted_total'),
       dropped: Object.fromEntries([...by('ingest', 'millrace_ingest_events_dropped_total', 'reason')].filter(([, count]) => count > 0)),
+      refusedRequests: Object.fromEntries([...by('ingest', 'millrace_ingest_requests_total', 'status')]
+        .filter(([answer, count]) => answer.startsWith('4') && count > 0)),
       publishMs: mean('ingest', 'millrace_ingest_publish_seconds', 1000),
       spoolBytes: total('ingest', 'millrace_ingest_spool_bytes'),
       refusedMessages: total('ingest', 'millrace_ingest_messages_total', { outcome: 'refused' })

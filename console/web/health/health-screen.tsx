@@ -1,9 +1,14 @@
 import type { Status } from '../../../platform/status/build-status.ts'
 import { request } from '../api-client.ts'
-import { formatBytes, formatCount, formatMs, formatSeconds, formatTime } from '../format.ts'
+import { formatBytes, formatCount, formatMs, formatTime } from '../format.ts'
 import { useLoaded } from '../load.ts'
+import { linkTo } from '../router.ts'
+import { may } from '../session.ts'
+import { shownProject } from '../shown-project.ts'
 import { Show } from '../states.tsx'
 import { LifeOfEvent } from './life-of-event.tsx'
+import { describeNotTaken } from './not-taken.ts'
+import { describeProblems } from './problems.ts'
 import { describeAssurances, describeWhole } from './stages.ts'
 
 /** How often the status is fetched, in milliseconds. */
@@ -22,7 +27,6 @@ export function HealthScreen () {
 
 function Health ({ status }: { status: Status }) {
   const whole = describeWhole(status)
-  const dropped = Object.entries(status.ingest.dropped).sort(([, one], [, other]) => other - one)
   return (
     <>
       <div class={`verdict ${whole.state}`} role='status'>
@@ -33,16 +37,9 @@ function Health ({ status }: { status: Status }) {
         {describeAssurances(status).map(({ name, state, sentence }) => <div key={name} class={state}><dt>{name}</dt><dd>{sentence}</dd></div>)}
       </dl>
       <h2>Life of an event</h2>
+      <p class='hint'>Looking for one event? <Leads name='find'>Find an event</Leads> says where it is, or why it is nowhere.</p>
       <LifeOfEvent status={status} />
-      {dropped.length > 0 && (
-        <>
-          <h2>Dropped since the start of ingest</h2>
-          <table>
-            <thead><tr><th scope='col'>Reason</th><th scope='col' class='number'>Events</th></tr></thead>
-            <tbody>{dropped.map(([reason, count]) => <tr key={reason}><td><code>{reason}</code></td><td class='number'>{formatCount(count)}</td></tr>)}</tbody>
-          </table>
-        </>
-      )}
+      <NotTaken ingest={status.ingest} />
       <h2>Processes</h2>
       <div class='scroll' role='region' aria-label='Processes' tabIndex={0}>
         <table>
@@ -66,11 +63,39 @@ function Health ({ status }: { status: Status }) {
 
 /** What is stuck or old, each with where to look. */
 function Problems ({ status }: { status: Status }) {
-  if (status.stuck.length + status.behind.length === 0) return null
+  const problems = describeProblems(status)
+  if (problems.length === 0) return null
   return (
     <ul class='problems'>
-      {status.stuck.map((part) => <li key={part}><strong>{part}</strong> is stuck. See the logs of the process, and docs/operations.md.</li>)}
-      {status.behind.map(({ part, lagSeconds }) => <li key={part}><strong>{part}</strong> is behind by {formatSeconds(lagSeconds)}.</li>)}
+      {problems.map(({ what, remedy, command }) => (
+        <li key={what}><strong>{what}</strong> {remedy}{command !== null && <> <code>{command}</code></>}</li>
+      ))}
     </ul>
   )
+}
+
+/** What ingest answered and did not store, and what it refused, in all projects. */
+function NotTaken ({ ingest }: { ingest: Status['ingest'] }) {
+  const lost = describeNotTaken(ingest)
+  if (lost.length === 0) return null
+  return (
+    <>
+      <h2>Dropped and refused since the start of ingest</h2>
+      <p class='hint'>In all projects. <Leads name='warnings'>Warnings</Leads> says when, and shows cases.</p>
+      <div class='scroll' role='region' aria-label='Dropped and refused' tabIndex={0}>
+        <table>
+          <thead><tr><th scope='col'>What</th><th scope='col'>Why</th><th scope='col' class='number'>Count</th></tr></thead>
+          <tbody>
+            {lost.map(({ what, why, count }) => <tr key={what + why}><td>{what}</td><td class='wide'>{why}</td><td class='number'>{formatCount(count)}</td></tr>)}
+          </tbody>
+        </table>
+      </div>
+    </>
+  )
+}
+
+/** A link to a screen of the project that the menu leads to; text where there is none. */
+function Leads ({ name, children }: { name: string, children: string }) {
+  const project = shownProject.value
+  return project === undefined || !may('event:read') ? <>{children}</> : <a {...linkTo(`/projects/${project}/${name}`)}>{children}</a>
 }

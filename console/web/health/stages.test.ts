@@ -14,8 +14,8 @@ function build (changes: Partial<Status> = {}): Status {
       tier, url: `http://${tier}`, status: 'ok', stuck: [], eventLoopP99Ms: 12, memoryBytes: 1e8
     })),
     ingest: {
-      acceptedPerSecond: 12.4, droppedPerSecond: 0, bytesPerSecond: 5000, accepted: 1000, dropped: {}, publishMs: 3.2,
-      spoolBytes: 0, refusedMessages: 0
+      acceptedPerSecond: 12.4, droppedPerSecond: 0, bytesPerSecond: 5000, accepted: 1000, dropped: {},
+      refusedRequests: {}, publishMs: 3.2, spoolBytes: 0, refusedMessages: 0
     },
     streams: { EVENTS: { messages: 0, bytes: 0, maxBytes: 1e9, oldestSeconds: 0 } },
     pipeline: {
@@ -64,11 +64,12 @@ t.test('what nobody knows is unknown, not zero', async (t) => {
     streams: {},
     tiers: [],
     ingest: { ...build().ingest, spoolBytes: null },
-    pipeline: { ...build().pipeline, deadLetterFill: null, deadLetters: null }
+    pipeline: { ...build().pipeline, deadLetterFill: null, deadLetters: null, partitions: {} }
   })
 
   t.match(states(nothing), { Ingest: 'unknown', Spool: 'unknown', Stream: 'unknown', Pipeline: 'unknown', 'Dead letters': 'unknown' })
   t.equal(describeStages(nothing)[5]?.headline, '–')
+  t.match(describeStages(nothing)[3]?.details, [{ label: 'partitions', value: '–' }, { label: 'waiting', value: '–' }])
 })
 
 t.test('the word for the whole says what clients see', async (t) => {
@@ -89,7 +90,7 @@ t.test('says whether the books balance and up to when everything is stored, or t
   t.match(assure({ books: { missing: 0, extra: 0, ageSeconds: 400 } }), [/^unknown: Unknown: not compared for 7 min/])
   t.match(assure({ books: null }), [/^unknown/])
   t.match(assure({ stores: stores({ completeThrough: '2026-11-22T19:00:00.123000Z', heldBy: '' }) })[1], /^ok: .*before 2026-11-22 19:00:00 UTC/)
-  t.match(assure({ stores: stores({ completeThrough: '2026-11-22T19:00:00.123000Z', heldBy: 'a spool' }) })[1], /^waiting: .*waits for a spool/)
+  t.match(assure({ stores: stores({ completeThrough: '2026-11-22T19:00:00.123000Z', heldBy: 'a spool' }) })[1], /^waiting: .*Later ones wait: a spool/)
 })
 
 t.test('says how old the last backup is, and why there is no newer one, where backups are made', async (t) => {

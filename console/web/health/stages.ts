@@ -1,5 +1,6 @@
 import type { Status } from '../../../platform/status/build-status.ts'
 import { formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatTime, showText, UNKNOWN } from '../format.ts'
+import { countRefused } from './not-taken.ts'
 
 /** How a stage is: `waiting` has work that is old, `stopped` cannot work. */
 export type StageState = 'ok' | 'idle' | 'waiting' | 'stopped' | 'unknown'
@@ -20,8 +21,11 @@ const OLD_SECONDS = 10
 export function describeStages (status: Status): Stage[] {
   const { ingest, pipeline, streams, stores, api } = status
   const events = streams.EVENTS
-  const lag = Math.max(0, ...Object.values(pipeline.partitions).map(({ lagSeconds }) => lagSeconds))
-  const pending = Object.values(pipeline.partitions).reduce((sum, { pendingMessages }) => sum + pendingMessages, 0)
+  const partitions = Object.values(pipeline.partitions)
+  // A pipeline that does not answer names none: then nobody knows what waits.
+  const isKnown = partitions.length > 0
+  const lag = Math.max(0, ...partitions.map(({ lagSeconds }) => lagSeconds))
+  const pending = partitions.reduce((sum, { pendingMessages }) => sum + pendingMessages, 0)
   return [
     {
       name: 'Ingest',
@@ -30,6 +34,7 @@ export function describeStages (status: Status): Stage[] {
       details: [
         { label: 'accepted since start', value: formatCount(ingest.accepted) },
         { label: 'dropped', value: `${formatRate(ingest.droppedPerSecond)}/s` },
+        { label: 'requests refused', value: formatCount(countRefused(ingest)) },
         { label: 'bytes', value: `${formatBytes(ingest.bytesPerSecond)}/s` },
         { label: 'until stored in the stream', value: formatMs(ingest.publishMs) }
       ]
@@ -56,8 +61,8 @@ export function describeStages (status: Status): Stage[] {
       state: stateOf(status, 'pipeline', isFlowing(pipeline.storedPerSecond), lag > OLD_SECONDS),
       headline: `${formatRate(pipeline.storedPerSecond)} rows/s`,
       details: [
-        { label: 'partitions', value: `${Object.values(pipeline.partitions).filter(({ healthy }) => healthy).length} of ${Object.keys(pipeline.partitions).length} run` },
-        { label: 'waiting', value: `${formatCounted(pending, 'message')}, ${formatSeconds(lag)}` },
+        { label: 'partitions', value: isKnown ? `${partitions.filter(({ healthy }) => healthy).length} of ${partitions.length} run` : UNKNOWN },
+        { label: 'waiting', value: isKnown ? `${formatCounted(pending, 'message')}, ${formatSeconds(lag)}` : UNKNOWN },
         { label: 'insert', value: formatMs(pipeline.insertMs) },
         { label: 'deduplicated', value: formatCount(pipeline.deduplicated) }
       ]
@@ -160,7 +165,7 @@ function describeWatermark (watermark: NonNullable<Status['stores']['watermark']
   if (watermark === null) return { name, state: 'unknown', sentence: 'Unknown: ClickHouse does not answer, or the pipeline has not written it yet.' }
   const { completeThrough, heldBy } = watermark
   const sentence = `Everything received before ${formatTime(completeThrough)} UTC is stored, or a dead letter.`
-  return heldBy === '' ? { name, state: 'ok', sentence } : { name, state: 'waiting', sentence: `${sentence} It waits for ${showText(heldBy)}.` }
+  return heldBy === '' ? { name, state: 'ok', sentence } : { name, state: 'waiting', sentence: `${sentence} Later ones wait: ${showText(heldBy)}.` }
 }
 
 function stateOf (status: Status, tier: string, isFlowing: boolean, isBehind = false): StageState {

@@ -31,7 +31,7 @@ t.test('events get their fates, also later', (t) => {
   log.add({ events: [arrive(0)], fates: [{ number: 1, fate: 'stored', at: 5 }] }, () => true)
   t.same(log.events.map(describeFate), ['stored after 120 ms', 'not followed', 'dropped: missing_distinct_id', 'duplicate', 'waiting'])
   t.equal(new Set(log.events.map(({ id }) => id)).size, 5)
-  t.same(collect({ events: [arrive(0, { isQuarantined: true })] }).events.map(describeFate), ['dead letter'])
+  t.same(collect({ events: [arrive(0, { isQuarantined: true })] }).events.map(describeFate), ['dead letter: schema not met'])
   t.end()
 })
 

@@ -121,8 +121,9 @@ export const FATE_NAMES: Record<ShownFate, string> = {
 }
 
 /** What became of an event, in a few words: `stored after 120 ms`. */
-export function describeFate ({ fate, drop, at, fateAt }: LiveEvent): string {
+export function describeFate ({ fate, drop, isQuarantined, at, fateAt }: LiveEvent): string {
   if (fate === 'dropped') return `dropped: ${drop}`
+  if (fate === 'dead_letter' && isQuarantined) return 'dead letter: schema not met'
   if (fate === 'stored' && fateAt !== null) return `stored after ${formatMs(Math.max(0, fateAt - at))}`
   return FATE_NAMES[fate]
 }

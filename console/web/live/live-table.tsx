@@ -65,13 +65,19 @@ function Gap ({ rows }: { rows: number }) {
 
 function Row ({ event, fate, onOpen }: { event: LiveEvent, fate: string, onOpen: (event: LiveEvent) => void }) {
   return (
-    <tr class={`fate-${event.fate}`}>
+    // The name is the button, for the keyboard and for those who hear the page; a mouse may press anywhere.
+    <tr class={`fate-${event.fate}`} onClick={() => { if (!isTextSelected()) onOpen(event) }}>
       <td class='number'>{new Date(event.at).toISOString().slice(11, 23)}</td>
-      <td><button type='button' class='quiet' onClick={() => onOpen(event)}>{event.event === '' ? '(no name)' : showText(event.event)}</button></td>
+      <td><button type='button' class='quiet'>{event.event === '' ? '(no name)' : showText(event.event)}</button></td>
       <td>{showText(event.distinctId)}</td>
       <td>{showText(`${event.lib} ${event.libVersion}`.trim(), 60)}</td>
       <td><code>{showText(event.key, 40)}</code></td>
       <td class='fate'>{fate}</td>
     </tr>
   )
+}
+
+/** Who marks an id to copy it does not want to open its row. */
+function isTextSelected (): boolean {
+  return document.getSelection()?.isCollapsed === false
 }

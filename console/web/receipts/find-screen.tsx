@@ -5,7 +5,8 @@ import { linkTo, navigate, projectId, query } from '../router.ts'
 import { Again, Empty, Show } from '../states.tsx'
 import { WhatElse } from './what-else.tsx'
 import { ReceiptOf, StoredOf } from './receipt-view.tsx'
-import { explainReceipt, fetchReceipts, type Receipt, UUID } from './receipts.ts'
+import { explainReceipt, nameOf } from './explain-receipt.ts'
+import { fetchReceipts, UUID } from './receipts.ts'
 
 /** Where is my event: by its uuid, by whom it is about, or by its name alone. */
 export function FindScreen () {
@@ -105,7 +106,7 @@ function EventsOf ({ distinctId, onCount }: { distinctId: string, onCount?: (cou
                       <td><a {...linkTo(`/projects/${projectId.value}/find?uuid=${receipt.uuid}`)}><code>{receipt.uuid}</code></a></td>
                       <td class='value'>{showText(nameOf(receipt))}</td>
                       <td>{receipt.fate.replaceAll('_', ' ')}</td>
-                      <td class='wide'>{explainReceipt(receipt)}</td>
+                      <td class='wide'>{explainReceipt(receipt, Date.now())}</td>
                     </tr>
                   ))}
                 </tbody>
@@ -116,8 +117,4 @@ function EventsOf ({ distinctId, onCount }: { distinctId: string, onCount?: (cou
           )}
     </Show>
   )
-}
-
-function nameOf ({ stored, waiting, dead_letter: letter }: Receipt): string {
-  return String(stored?.event ?? waiting?.['event'] ?? letter?.['event'] ?? '')
 }

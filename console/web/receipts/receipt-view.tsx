@@ -4,7 +4,9 @@ import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Again, Show } from '../states.tsx'
-import { explainReceipt, fetchReceipt, listFacts, type Receipt } from './receipts.ts'
+import { explainReceipt, listFacts, type Receipt } from './explain-receipt.ts'
+import { leadsOf } from './receipt-leads.ts'
+import { fetchReceipt } from './receipts.ts'
 
 /** What became of an event, asked of the stores now. @param onFate  Told each time that it is known. */
 export function ReceiptOf ({ uuid, onFate }: { uuid: string, onFate?: (fate: string) => void }) {
@@ -22,13 +24,11 @@ export function ReceiptOf ({ uuid, onFate }: { uuid: string, onFate?: (fate: str
 }
 
 export function ReceiptView ({ receipt }: { receipt: Receipt }) {
-  const { dead_letter: letter } = receipt
+  const leads = leadsOf(receipt, `/projects/${projectId.value}`).filter(({ scope }) => may(scope))
   return (
     <>
-      <p role='status'><strong>{receipt.fate.replaceAll('_', ' ')}</strong>. {explainReceipt(receipt)}</p>
-      {letter !== null && may('dead_letter:read') && (
-        <p><a {...linkTo(`/projects/${projectId.value}/dead-letters/${letter.id}`)}>Dead letter {letter.id}</a></p>
-      )}
+      <p role='status'><strong>{receipt.fate.replaceAll('_', ' ')}</strong>. {explainReceipt(receipt, Date.now())}</p>
+      {leads.length > 0 && <p class='leads'>{leads.map(({ to, title }) => <a key={to} {...linkTo(to)}>{title}</a>)}</p>}
       <dl class='facts'>
         {listFacts(receipt).map(({ name, value }) => <div key={name}><dt>{name}</dt><dd>{showText(value, 400)}</dd></div>)}
       </dl>

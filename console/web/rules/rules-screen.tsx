@@ -12,12 +12,31 @@ import { changeRule, fetchCounts, listRules } from './rule-requests.ts'
 
 const DAYS = [1, 7, 30, 90]
 
-/** What is kept out or changed before it is stored: all rules in their order, one of them (`/<id>`), and a new one (`/new`). */
+/**
+ * What is kept out or changed before it is stored: all rules in their order, one of them (`/<id>`, or `?name=`, as
+ * receipts name it), and a new one (`/new`).
+ */
 export function RulesScreen () {
   const id = path.value[3]
+  const name = query.value.get('name')
   if (id === 'new' && may('event_definition:write')) return <NewRule />
   if (id !== undefined) return <RuleDetail key={id} id={id} />
-  return <RuleList />
+  return name === null ? <RuleList /> : <RuleOfName key={name} name={name} />
+}
+
+/** A rule that was deleted meanwhile has no page: the others are shown, which may have taken its place. */
+function RuleOfName ({ name }: { name: string }) {
+  const rules = useLoaded(`rules ${projectId.value}`, listRules)
+  return (
+    <Show of={rules} what='The rule'>
+      {(value) => {
+        const rule = value.find((each) => each.name === name)
+        return rule === undefined
+          ? <><p role='status'>There is no rule <strong>{showText(name, 100)}</strong> any more.</p><RuleList /></>
+          : <RuleDetail id={String(rule.id)} />
+      }}
+    </Show>
+  )
 }
 
 function RuleList () {

@@ -1,0 +1,50 @@
+import t from 'tap'
+import { INGESTION_WARNINGS } from '../../../schema/ingestion-warnings.ts'
+import { explainReceipt, nameOf, type Receipt } from './explain-receipt.ts'
+import { leadsOf } from './receipt-leads.ts'
+import { explainDrop, remedyFor } from './warning-remedies.ts'
+
+const NOW = Date.parse('2026-11-23T12:00:30.000Z')
+
+function receipt (fate: string, parts: Partial<Receipt>): Receipt {
+  return {
+    uuid: '0193a5b2-7c1d-7e8f-9abc-def012345678', fate, stored: null, duplicates: null, dead_letter: null, waiting: null, dropped: null,
+    deleted: null, may_be_in: null, searched: null, ...parts
+  }
+}
+
+t.test('what a rule drops names the rule, and leads to it', async (t) => {
+  const dropped = receipt('dropped', { dropped: { reason: 'rule_dropped: no test orders: ours' } })
+
+  t.equal(explainReceipt(dropped, NOW),
+    'It was answered with 200, and cannot be replayed. Dropped: a rule drops it. If it should be stored, change the rule. The rule is called no test orders: ours.')
+  t.match(leadsOf(dropped, '/projects/1'), [{ to: '/projects/1/rules?name=no%20test%20orders%3A%20ours' }])
+})
+
+t.test('what does not meet its schema says what fails, and leads to the letter and the schema', async (t) => {
+  const letter = { id: 7, event: 'signed up', stage: 'schema', reason: 'not_met', error: 'version 1 of the schema is not met: /seats type "three"' }
+  const kept = receipt('dead_letter', { dead_letter: letter })
+
+  t.match(explainReceipt(kept, NOW), /does not meet the schema of its event.*\/seats type "three"/)
+  t.same(leadsOf(kept, '/projects/1').map(({ to }) => to), ['/projects/1/dead-letters/7', '/projects/1/schemas?search=signed%20up'])
+  t.equal(nameOf(kept), 'signed up')
+  const refused = receipt('dead_letter', { dead_letter: { ...letter, stage: 'writer', error: 'too large' } })
+  t.match(explainReceipt(refused, NOW), /could not be stored.*too large/)
+  t.equal(leadsOf(refused, '/projects/1').length, 1)
+})
+
+t.test('what waits says for how long, and when that is long', async (t) => {
+  const waiting = (publishedAt: string): Receipt => receipt('waiting', { waiting: { event: 'a', messages_ahead: 2, published_at: publishedAt } })
+
+  t.equal(explainReceipt(waiting('2026-11-23T12:00:29.500Z'), NOW), 'It came just now and waits in the stream, with 2 messages before it: nothing is lost.')
+  t.match(explainReceipt(waiting('2026-11-23T12:00:00.000Z'), NOW), /30 s ago.*That is long: Health says/)
+})
+
+t.test('every reason for which events are dropped says what to do, but a bug of Millrace', async (t) => {
+  const without = Object.entries(INGESTION_WARNINGS)
+    .filter(([reason, effect]) => effect === 'dropped' && remedyFor(reason).sentence === '').map(([reason]) => reason)
+
+  t.same(without, ['not_storable'])
+  t.equal(explainDrop('missing_event_name'), 'Dropped: it has no name. Send one, as event.')
+  t.equal(explainDrop('of_the_future'), 'of the future.')
+})

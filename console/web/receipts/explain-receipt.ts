@@ -1,0 +1,103 @@
+import { formatAgo, formatCount, formatCounted, formatTime, showText } from '../format.ts'
+import { explainDrop, splitReason } from './warning-remedies.ts'
+
+/** The dead letter of an event, as its receipt has it. */
+export interface ReceiptLetter { id: number, event: string | null, stage: string, reason: string, error: string }
+
+/** The answer of `GET /api/projects/<id>/events/<uuid>/receipt`; what is told depends on the fate. */
+export interface Receipt {
+  uuid: string
+  fate: string
+  stored: ({ event: string, distinct_id: string, timestamp: string } & Record<string, unknown>) | null
+  duplicates: { count: number, last: Record<string, unknown>[] } | null
+  dead_letter: (ReceiptLetter & Record<string, unknown>) | null
+  waiting: ({ event: string, messages_ahead: number, published_at: string } & Record<string, unknown>) | null
+  dropped: ({ reason: string } & Record<string, unknown>) | null
+  deleted: ({ why: string, was_stored: boolean | null } & Record<string, unknown>) | null
+  may_be_in: { where: string, process: string | null, since: string | null }[] | null
+  searched: { messages: number, of: number } | null
+}
+
+/**
+ * Where an event is, as sentences with what to do.
+ *
+ * @param now  Epoch milliseconds.
+ */
+export function explainReceipt (receipt: Receipt, now: number): string {
+  const { fate, stored, duplicates, dead_letter: letter, waiting, dropped, deleted } = receipt
+  switch (fate) {
+    case 'stored': {
+      const times = duplicates?.count ?? 0
+      const again = times === 0 ? '' : ` It came ${formatCounted(times, 'more time')}, and was counted once.`
+      return `It is stored: analysts find it.${stored === null ? '' : ` It happened at ${formatTime(stored.timestamp)} UTC.`}${again}`
+    }
+    case 'dead_letter': return describeLetter(letter)
+    case 'waiting': return describeWaiting(waiting, now)
+    case 'dropped': return describeDropped(dropped?.reason ?? '')
+    case 'deleted': return describeDeleted(deleted)
+    default: return describeUnknown(receipt.may_be_in, receipt.searched)
+  }
+}
+
+/** What does not meet its schema was held back by whoever wrote the schema; the rest could not be stored. */
+function describeLetter (letter: Receipt['dead_letter']): string {
+  if (letter === null) return 'It could not be stored, and is kept as a dead letter.'
+  const why = letter.error === '' ? letter.reason : showText(letter.error)
+  return letter.stage === 'schema'
+    ? `It does not meet the schema of its event, and is kept as a dead letter: ${why}. Mend what sends it, or the schema; replay or edit it.`
+    : `It could not be stored, and is kept as a dead letter: ${why}. Replay it when the cause is fixed.`
+}
+
+/** Events are stored half a second after they arrive: what waits longer waits for something. */
+const WAITS_LONG_MS = 10_000
+
+function describeWaiting (waiting: Receipt['waiting'], now: number): string {
+  if (waiting === null) return 'It waits in the stream: nothing is lost.'
+  const since = Date.parse(waiting.published_at)
+  const long = now - since > WAITS_LONG_MS ? ' That is long: Health says what the pipeline waits for.' : ''
+  const ahead = waiting.messages_ahead === 0 ? 'the first of its partition' : `with ${formatCounted(waiting.messages_ahead, 'message')} before it`
+  return `It came ${formatAgo(waiting.published_at, now)} and waits in the stream, ${ahead}: nothing is lost.${long}`
+}
+
+function describeDropped (reason: string): string {
+  const { name, rule } = splitReason(reason)
+  const named = rule === null ? '' : ` The rule is called ${showText(rule, 100)}.`
+  return `It was answered with 200, and cannot be replayed. ${explainDrop(name)}${named}`
+}
+
+/** Name of the event, as far as its receipt knows it. */
+export function nameOf ({ stored, waiting, dead_letter: letter }: Receipt): string {
+  return stored?.event ?? waiting?.event ?? letter?.event ?? ''
+}
+
+function describeDeleted (deleted: Receipt['deleted']): string {
+  switch (deleted?.why) {
+    case 'person': return 'It was deleted with its person.'
+    case 'retention': return deleted.was_stored === true ? 'It was older than retention keeps.' : 'It is older than retention keeps: if it was ever stored, it is gone.'
+    default: return 'It was stored, and is gone: deleted by hand, or dropped with its partition.'
+  }
+}
+
+function describeUnknown (places: Receipt['may_be_in'], searched: Receipt['searched']): string {
+  const rest = searched !== null && searched.messages < searched.of
+    ? ` The stream was searched in part: ${formatCount(searched.messages)} of ${formatCounted(searched.of, 'message')}.`
+    : ''
+  if (places === null || places.length === 0) {
+    return `Nothing is known of it: no process took it, or it was dropped longer ago than drops are remembered. Check the uuid, the project and the key.${rest}`
+  }
+  const names = places.map(({ where, process }) => `${WHERE[where] ?? where}${process === null ? '' : ` of ${process}`}`).join(', ')
+  return `It is neither stored nor refused; it may be in ${names}.${rest}`
+}
+
+const WHERE: Record<string, string> = { spool: 'the spool', in_flight: 'the memory', stream: 'the stream' }
+
+/** The parts of a receipt that its fate fills, flat, for a list of facts. */
+export function listFacts (receipt: Receipt): { name: string, value: string }[] {
+  const parts = [receipt.stored, receipt.dead_letter, receipt.waiting, receipt.dropped, receipt.deleted]
+  return parts.flatMap((part) => part === null || part === undefined ? [] : Object.entries(part))
+    .filter(([, value]) => value !== null && value !== '' && !(Array.isArray(value) && value.length === 0))
+    .map(([name, value]) => ({
+      name: name.replaceAll('_', ' '),
+      value: Array.isArray(value) ? value.join(', ') : typeof value === 'number' ? formatCount(value) : String(value)
+    }))
+}
