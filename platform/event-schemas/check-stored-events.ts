@@ -7,7 +7,7 @@ import {
   createEventReader, type EventClasses, isGivenUp, type Line, type Round, type StoredEvents
 } from './read-stored-events.ts'
 import { storedValuesOf, WHOLE } from './stored-values.ts'
-import { type ValueClasses, valueClassesOf } from './value-classes.ts'
+import { haveClasses, openProperties, type ValueClasses, valueClassesOf } from './value-classes.ts'
 import { needsOf } from './value-needs.ts'
 
 /** Which stored events are checked: those of the last days by their timestamp, newest hours first. */
@@ -39,7 +39,7 @@ export async function checkStoredEvents (
   const tally = new PredictionTally()
   const needs = needsOf(compiled.schema)
   const shapes = storedValuesOf(needs)
-  const classes = valueClassesOf(needs, compiled.maxBytes)
+  const hasClasses = haveClasses(needs)
   // What varies so much in one round does so in the others.
   const varies = { shapes: false, values: false, most: false }
   for (const round of limitRounds(rounds, query.limit)) {
@@ -60,7 +60,10 @@ export async function checkStoredEvents (
       if (undecided === 0) return
       if (undecided !== null) condition = `AND NOT (${shapes.isDecided})`
     }
-    if (classes === null || varies.most) return await judgeEach(round, { definitions: [], condition })
+    const classes = hasClasses && !varies.most
+      ? valueClassesOf(needs, compiled.maxBytes, await reader.readOpen(round, openProperties(needs), condition))
+      : null
+    if (classes === null) return await judgeEach(round, { definitions: [], condition })
     if (!varies.values) {
       varies.values = await judgeGroups(reader.readClasses(round, { ...classes, condition })) === null
       if (!varies.values) return

@@ -85,7 +85,7 @@ export function createEventReader (
   // With what came from clocks that are ahead.
   const all = { from: now - days * DAY_MS, to: now + DAY_MS }
 
-  return { readRounds, readShapes, readShare, readClasses, readEvents, readSampled }
+  return { readRounds, readShapes, readOpen, readShare, readClasses, readEvents, readSampled }
 
   /** The hours that have events, newest first, several together when each has few. */
   async function readRounds (): Promise<Round[]> {
@@ -112,6 +112,13 @@ export function createEventReader (
       SELECT ${lineOf(UUIDS, 'toString(events)', `if(${isDecided}, ${ofShape}, 'null')`)}
       FROM (
         SELECT lib, lib_version, property_types, ${COUNTED} ${FROM} GROUP BY lib, lib_version, property_types)`, GROUP_SETTINGS)
+  }
+
+  /** Which properties the shapes of events leave open. */
+  async function readOpen (round: Round, open: string, condition: string): Promise<boolean[]> {
+    const { from, to } = round
+    const [row] = await select<{ open: number[] }>(`SELECT maxForEach(${open}) AS open ${FROM} ${condition}`, { from, to })
+    return row?.open.map((each) => each === 1) ?? []
   }
 
   /** Of how many events a condition holds, by some of them: 0 to 1. */

@@ -59,8 +59,10 @@ interface Class {
 }
 
 /** What SQL takes for the same. */
-async function readClasses ({ client }: TestClickHouse, event: string, compiled: CompiledSchema): Promise<Class[]> {
-  const classes = valueClassesOf(needsOf(compiled.schema), compiled.maxBytes)
+async function readClasses (
+  { client }: TestClickHouse, event: string, compiled: CompiledSchema, areOpen?: boolean[]
+): Promise<Class[]> {
+  const classes = valueClassesOf(needsOf(compiled.schema), compiled.maxBytes, areOpen)
   if (classes === null) throw new Error('no classes')
   const { definitions, keys, isSure } = classes
   const result = await client.query({
@@ -140,6 +142,55 @@ t.test('events that SQL counts together are events of which ingest says the same
   t.same(found.wrong.slice(0, 5), [])
   t.ok(found.sure > stored.length * SCHEMAS.length / 2, `${found.sure} times an event is known without its text`)
   t.ok(found.told > SCHEMAS.length / 2, `${found.told} schemas tell events apart`)
+})
+
+t.test('an event whose shape leaves open what no other did is not counted with them', async (t) => {
+  const clickhouse = await createTestClickHouse(t)
+  const stored = store(HOSTILE_VALUES)
+  await insert(clickhouse, 'e', stored)
+  for (const schema of [{ type: 'string' }, { enum: ['a', 1, null] }, { items: { type: 'string' } }, true]) {
+    const compiled = compileSchema({ properties: { v: schema }, required: ['v'] })
+    const { wrong, verdicts } = compare(await readClasses(clickhouse, 'e', compiled, [false]), stored, compiled)
+    t.same(wrong, [])
+    t.equal(verdicts > 1, schema !== true)
+  }
+})
+
+/** Names of which shapes say nothing or something else, and names inside of values. */
+const NAME_LISTS: readonly string[][] = [
+  [], ['a'], ['b'], ['a', 'b'], ['b', 'a'], ['a', 'c'], [''], ['', 'a'], ['$set'], ['$set', 'a'], ['a', '$set'],
+  ['$groups', 'a'], ['$group_0'], ['a', 'x'.repeat(201)], ['a', 'y'.repeat(201)], ['a', '\ufffd'], ['a', '\0'],
+  ['a', '\ud800'], ['\ufffd'], ['\0'], ['a', 'b\0c'], ['a', '"'], ['a', '":'], ['a', '\\'], ['\u00e9', 'a'],
+  ['constructor'], ['__proto__'], ['a', 'toString']
+]
+
+/** As ingest does (`ingest/normalise/read-properties.ts`). */
+function describe (names: readonly string[], code: string): string {
+  const described = names.filter((name) => !name.startsWith('$') && name.length <= 200)
+  return described.map((name) => `e${code}${name.replaceAll(/\p{Surrogate}|\0/gu, '\ufffd')}`).join('\0')
+}
+
+t.test('events with other names, or in another order, are told apart', async (t) => {
+  const clickhouse = await createTestClickHouse(t)
+  const stored = NAME_LISTS.flatMap((names) => ['1', '{"a":1}', '{"$set":{"b":1}}', '"\\":"'].map((value): Stored => ({
+    properties: `{${names.map((name) => `${JSON.stringify(name)}:${value}`).join(',')}}`,
+    types: describe(names, value === '1' ? 'N' : value.startsWith('"') ? 'S' : '?')
+  })))
+  await insert(clickhouse, 'e', stored)
+  const found = { wrong: [] as string[], told: 0 }
+  for (const schema of [
+    { additionalProperties: false }, { properties: { a: true }, additionalProperties: false }, { maxProperties: 1 },
+    { patternProperties: { '^[a-z]': true }, additionalProperties: false }, { patternProperties: { '^\\$': false } },
+    { minProperties: 2 }, { required: ['b'], maxProperties: 2 },
+    { properties: { a: { type: 'number' } }, additionalProperties: false }
+  ]) {
+    const compiled = compileSchema(schema)
+    const { wrong, verdicts } = compare(await readClasses(clickhouse, 'e', compiled), stored, compiled)
+    found.wrong.push(...wrong)
+    found.told += verdicts
+  }
+  t.same(found.wrong, [])
+  t.ok(found.told > 20, `${found.told} verdicts`)
 })
 
 /** Pieces of patterns, right and wrong ones. */

@@ -25,13 +25,28 @@ export interface ValueClasses {
 const MAX_BYTES = 128
 const BYTES_OF_KEY = 8
 
+/** Whether SQL can tell apart what is asked: the names of properties, and values of some. */
+export function haveClasses ({ properties, others }: SchemaNeeds): boolean {
+  return others !== 'values' && areFound(properties)
+}
+
+/** SQL of a list: for each property, whether the shape of an event leaves open what the schema says of it. */
+export function openProperties ({ properties }: SchemaNeeds): string {
+  const open = [...properties].map(([name, need]) => `${codeOf(name)} NOT IN (${decidingList(name, need)})`)
+  return `CAST([${open.join(', ')}], 'Array(UInt8)')`
+}
+
 /**
  * @param maxBytes  Of JSON, within which no event uses up its steps.
- * @returns null when more than the names of some properties and their values is asked.
+ * @param areOpen   Whether the shape of any event leaves a property open (`openProperties`): only then its values are
+ *   looked for. An event that comes later is told apart by its whole JSON.
+ * @returns null when too much is asked.
  */
-export function valueClassesOf ({ properties, others }: SchemaNeeds, maxBytes: number): ValueClasses | null {
-  if (others === 'values' || !areFound(properties)) return null
-  const asked = [...properties].map(([name, need], index) => createProperty(name, need, index))
+export function valueClassesOf (
+  { properties, others }: SchemaNeeds, maxBytes: number, areOpen?: readonly boolean[]
+): ValueClasses | null {
+  const asked = [...properties].map(([name, need], index) =>
+    areOpen?.[index] === false ? createDecided(name, need, index) : createProperty(name, need, index))
   const bytes = asked.flatMap((property) => property.bytes)
   if (bytes.length > MAX_BYTES) return null
   const ofNames = others === 'nothing' ? [] : [NAMES]
@@ -42,21 +57,30 @@ export function valueClassesOf ({ properties, others }: SchemaNeeds, maxBytes: n
   const texts = asked.flatMap(({ text }) => text ?? [])
   return {
     definitions: [
-      ...ofNames.map(({ definition }) => definition), ...asked.flatMap(({ definitions }) => definitions), `(${known.join(' AND ')}) AS is_known`
+      ...ofNames.flatMap(({ definitions }) => definitions), ...asked.flatMap(({ definitions }) => definitions),
+      `(${known.join(' AND ')}) AS is_known`
     ],
     keys: [
       ...packBytes(bytes), `concat(${[...texts, textUnless('is_known', 'properties')].join(", '\\0', ")}, '')`,
-      ...ofNames.map(({ key }) => key)
+      ...ofNames.flatMap(({ keys }) => keys)
     ],
     isSure: ['is_known', ...asked.flatMap(({ isSure }) => isSure ?? [])].join(' AND ')
   }
 }
 
-/** All names, in their order, with which failures come. No name has the character that they are joined by. */
+/**
+ * All names, in their order, with which failures come. The shape has them all when JSON has no more than so many; other
+ * JSON is parsed for them. No name has the character that they are joined by.
+ */
 const NAMES = {
-  definition: 'JSONExtractKeys(properties) AS names',
-  isKnown: "(notEmpty(names) OR properties = '{}') AND position(properties, '\\\\u0000') = 0",
-  key: "sipHash128(arrayStringConcat(names, '\\0'))"
+  definitions: [
+    `(countSubstrings(properties, '":') = countMatches(property_types, '(?:^|\\\\x00)e')
+      AND position(property_types, '\ufffd') = 0) AS are_described`,
+    `${textUnless('are_described', 'properties')} AS undescribed`,
+    'JSONExtractKeys(undescribed) AS names'
+  ],
+  isKnown: '((notEmpty(names) OR undescribed = \'{}\' OR are_described) AND position(undescribed, \'\\\\u0000\') = 0)',
+  keys: ['sipHash128(property_types)', "sipHash128(arrayStringConcat(names, '\\0'))"]
 }
 
 /** The SQL about one property. */
@@ -76,6 +100,21 @@ const LIST = 91
 const OBJECT = 123
 const NULL = 110
 
+function decidingList (name: string, need: Need): string {
+  return ['', ...decidingCodes(name, need)].map(quoteString).join(', ')
+}
+
+/** A property of which the shapes of events say all that is asked. */
+function createDecided (name: string, need: Need, at: number): Property {
+  return {
+    definitions: [`${codeOf(name)} AS code_${at}`],
+    isKnown: `code_${at} IN (${decidingList(name, need)})`,
+    isSure: null,
+    text: null,
+    bytes: [`code_${at} != ''`]
+  }
+}
+
 /** @param at  What the names of its expressions end with. */
 function createProperty (name: string, need: Need, at: number): Property {
   const [code, raw, first, number, asked, sure] = ['code', 'raw', 'first', 'number', 'asked', 'sure'].map((what) => `${what}_${at}`) as
@@ -93,7 +132,7 @@ function createProperty (name: string, need: Need, at: number): Property {
   return {
     definitions: [
       `${codeOf(name)} AS ${code}`,
-      `${code} NOT IN (${['', ...decidingCodes(name, need)].map(quoteString).join(', ')}) AS ${asked}`,
+      `${code} NOT IN (${decidingList(name, need)}) AS ${asked}`,
       `simpleJSONExtractRaw(properties, ${quoteString(name)}) AS ${raw}`,
       `reinterpretAsUInt8(${raw}) AS ${first}`,
       ...numbers.definitions,
