@@ -42,9 +42,10 @@ const program = new Command('npm run bench --')
   .option('--quick', 'each question once, and small')
   .option('--compare <results>', 'an earlier run; ends with 1 when a ratio got worse')
   .option('--repetitions <number>', 'of which the median is reported (default: 5, quick: 1)', readCount)
+  .option('--events <number>', 'stored events that hindsight asks about (default: a million)', readCount)
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
   .parse()
-const options = program.opts<{ quick?: true, compare?: string, repetitions?: number }>()
+const options = program.opts<{ quick?: true, compare?: string, repetitions?: number, events?: number }>()
 const names = program.args
 const isQuick = options.quick === true
 const questions = QUESTIONS.filter(({ name, isLong }) =>
@@ -80,7 +81,8 @@ try {
     const port = Number(new URL(stack.url).port)
     try {
       const answered = await question.answer({
-        stack, port, quick: isQuick, repetitions, isNamed: names.length > 0, deadline: deadlineOf(question), figures
+        stack, port, quick: isQuick, repetitions, isNamed: names.length > 0, deadline: deadlineOf(question), figures,
+        ...options.events !== undefined && { events: options.events }
       })
       for (const figure of answered) figures.set(`${question.name}/${figure.name}`, figure)
     } catch (error) {

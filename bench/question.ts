@@ -20,6 +20,8 @@ export interface BenchContext {
   quick: boolean
   /** Repetitions whose median is reported. */
   repetitions: number
+  /** Stored events, for a question that asks about them; undefined: as many as it takes by itself. */
+  events?: number
   /** Asked for by name: takes the time that it needs. */
   isNamed: boolean
   /** When it should not begin another repetition, by `performance.now()`; Infinity when it is named. */

@@ -1,8 +1,8 @@
 import type { Stack } from '../../test/start-stack.ts'
 import { FILLED_PROJECT } from './fill-table.ts'
 
-/** Rows of one insert: each becomes a part in each of three months. */
-const STEP = 1_000_000
+/** Rows of one insert, within the time that a client waits: each becomes a part in each of three months. */
+const STEP = 500_000
 
 /** Inserts at a time: as many as the cores of a small machine. */
 const AT_ONCE = 2
