@@ -2,7 +2,7 @@
 SELECT
     event.groups[{group_type:String}] AS group_key,
     JSONExtractString(any(of_group.properties), {property:String}) AS property,
-    count() AS events,
+    sum(sample_weight) AS events,
     uniqExact(event.person_id) AS people
 FROM events_with_person AS event
 LEFT JOIN

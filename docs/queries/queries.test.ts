@@ -39,7 +39,9 @@ async function fill (client: ClickHouse): Promise<Record<string, string>> {
     project_id: 1, uuid: crypto.randomUUID(), event, distinct_id: distinctId, timestamp, received_at: timestamp,
     pathname, session_id: session, groups: distinctId === 'bob' ? { company: 'acme' } : {},
     properties: JSON.stringify({ plan: distinctId === 'bob' ? 'free' : 'pro' }), property_types: 'eSplan',
-    feature_flag: '', feature_flag_response: '', schema_version: event === 'order paid' ? -2 : 0
+    feature_flag: '', feature_flag_response: '', schema_version: event === 'order paid' ? -2 : 0,
+    // The one event of somebody in a sample of a quarter.
+    sample_weight: event === '$pageview' && session === 's3' ? 4 : 1
   }))
   const calls = [['ann', 'test'], ['ann', 'control'], ['bob', 'control']].map(([distinctId, variant], index) => ({
     ...rows[0], uuid: crypto.randomUUID(), event: '$feature_flag_called', distinct_id: distinctId,
@@ -94,7 +96,7 @@ async function fill (client: ClickHouse): Promise<Record<string, string>> {
 /** Every query with its parameters and what it answers about the known events. */
 function expectedAnswers (ids: Record<string, string>): [string, Record<string, unknown>, unknown[][]][] {
   return [
-    ['trend', { event: '$pageview' }, [['2026-03-01', 2, 1], ['2026-03-02', 3, 3], ['2026-03-03', 0, 0]]],
+    ['trend', { event: '$pageview' }, [['2026-03-01', 2, 1], ['2026-03-02', 6, 3], ['2026-03-03', 0, 0]]],
     ['funnel', { first: '$pageview', second: 'cart opened', third: 'order paid' },
       [[1, '$pageview', 3], [2, 'cart opened', 2], [3, 'order paid', 1]]],
     // bob was first seen in February.
@@ -107,9 +109,9 @@ function expectedAnswers (ids: Record<string, string>): [string, Record<string, 
       ['s3', '2026-03-02 13:00:00.000', 1800, '/', 2]]],
     ['persons', { property: 'plan' }, [
       [ids.ann, 'gold', 7, ['ann', 'ann-phone']], [ids.bob, '', 3, ['bob']], [ids.cid, '', 1, ['cid']]]],
-    ['groups', { group_type: 'company', property: 'industry' }, [['acme', 'toys', 2, 1]]],
+    ['groups', { group_type: 'company', property: 'industry' }, [['acme', 'toys', 5, 1]]],
     ['experiment_exposure', { flag: 'new-pay' }, [['control', 1], ['several', 1]]],
-    ['property_breakdown', { event: '$pageview', property: 'plan' }, [['pro', 4], ['free', 1]]],
+    ['property_breakdown', { event: '$pageview', property: 'plan' }, [['free', 4], ['pro', 4]]],
     ['definition_usage', {}, [
       ['$pageview', 6, '2026-03-02 12:00:00.000', ['plan:String']],
       ['$feature_flag_called', 3, '2026-03-03 00:00:02.000', ['plan:String']],
@@ -162,7 +164,7 @@ function answersOfPages (ids: Record<string, string>): [string, unknown[][]][] {
     ['max(complete_through) FROM watermarks', []],
     ['property, type, sum(count) AS events', [['plan', 'String', 1]]],
     ['schema_version < 0', [['', '', 1, 1]]],
-    ['sum(sample_weight) AS events', [['$pageview', 6, 6], ['$feature_flag_called', 3, 3], ['cart opened', 2, 2], ['order paid', 1, 1]]]
+    ['sum(sample_weight) AS events', [['$pageview', 9, 6], ['$feature_flag_called', 3, 3], ['cart opened', 2, 2], ['order paid', 1, 1]]]
   ]
 }
 

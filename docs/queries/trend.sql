@@ -1,7 +1,7 @@
 -- How often an event happened, and by how many people, day by day in the time zone of the project.
 SELECT
     toDate(timestamp, {timezone:String}) AS day,
-    count() AS events,
+    sum(sample_weight) AS events,
     uniqExact(person_id) AS people
 FROM events_with_person
 WHERE project_id = {project:UInt32} AND event = {event:String}
