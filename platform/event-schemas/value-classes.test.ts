@@ -239,9 +239,12 @@ t.test('patterns that engines read in different ways are not asked of SQL', (t) 
     '(?i)a', '(?s).', '(?m)^a$', '(?P<n>a)', '(?<n>a)', '\\pL', '\\p{Lu}', '\\PL', '[[:alpha:]]', '[^[:alpha:]]',
     '\\x41', '\\101', '\\n', '\\t', '\\v', '\\A', '\\z', '\\C', '\\Qa\\E', '\\1',
     'a*?', 'a+?', 'a??', 'a*+', 'a{2}?', 'a{2}{3}', 'a**', '{', '}', 'a{', 'a{,2}', ']', '[]a]', '[a[b]', '[a&&b]',
-    '\u00e9', '\u{1f600}', '\n', '\0', 'a\\'
+    '\u00e9', '\u{1f600}', '\n', '\0', 'a\\', '[^]', '[]', '[^]a[b]'
   ]
   t.same(others.filter(isPortable), [])
+  const begun = performance.now()
+  for (const text of [`${'(?:'.repeat(160)}a`, '[^a]'.repeat(120), '\\\\'.repeat(240), 'a{1}'.repeat(120), '[a-z]+'.repeat(80)]) t.notOk(isPortable(`${text}\u00e9`))
+  t.ok(performance.now() - begun < 1000, 'the time does not double with each group')
   t.same(PATTERN_LIST.filter((each) => !isPortable(each)), [])
   t.end()
 })
