@@ -17,7 +17,7 @@ export interface ResentEvent {
 
 /**
  * Sends an event to ingest as an SDK would: the same checks, the same promises. It is a new event, with an uuid of its
- * own, that names its origin in `$dead_letter_id`.
+ * own, that names its origin in `$dead_letter_id`. It has no address but its `$ip`.
  *
  * @returns its uuid.
  * @throws {HttpError} 400 when it is no such event, 503 when ingest does not take it.
@@ -30,14 +30,15 @@ export async function resendEvent (
     SELECT api_key AS "apiKey" FROM project_api_keys WHERE project_id = ${projectId} AND (expires_at IS NULL OR expires_at > now())
     ORDER BY kind = 'project' DESC LIMIT 1`
   if (key === undefined) throw new HttpError(409, 'invalid_request', 'no_key', 'The project has no key to send events with.')
-  await send(`{"api_key":${JSON.stringify(key.apiKey)},"batch":[${json}]}`, ingestUrl)
+  // As an import it says nothing about a device: neither user agent nor address of this process are those of the user.
+  await send(`{"api_key":${JSON.stringify(key.apiKey)},"historical_migration":true,"batch":[${json}]}`, ingestUrl)
   return uuid
 }
 
 async function send (body: string, ingestUrl: string): Promise<void> {
   const unavailable = (cause: unknown): HttpError => new HttpError(503, 'server_error', 'ingest_unavailable',
     'Ingest does not take the event now; try again later.', { cause, action: 'retry' })
-  const response = await fetch(new URL('/batch/', ingestUrl), {
+  const response = await fetch(new URL('/batch/?ip=0', ingestUrl), {
     method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: AbortSignal.timeout(TIMEOUT_MS)
   }).catch((cause: unknown) => { throw unavailable(cause) })
   const answer = await response.text()

@@ -128,6 +128,19 @@ t.test('a hash needs the secret, and differs from project to project', async (t)
   t.not(hash(KEY, 'x'), hash({ ...KEY, secret: Buffer.alloc(32) }, 'x'))
 })
 
+t.test('a hash stays as it is, and what only looks like one does not', async (t) => {
+  const hash = (value: unknown, key = KEY): unknown =>
+    compileRule({ actions: [{ type: 'hash_property', property: 'a' }] }, key).edit!({ a: value }).a
+  const hashed = hash('a@b.c') as string
+
+  t.match(hashed, /^[\da-f]{32}$/)
+  t.equal(hash(hashed), hashed)
+  t.not(hash(hashed, { ...KEY, projectId: 2 }), hashed, 'of another project it is a value')
+  t.not(hash(hashed.toUpperCase()), hashed.toUpperCase())
+  const other = `${hashed.slice(0, -1)}${hashed.endsWith('0') ? '1' : '0'}`
+  for (const text of ['5f4dcc3b5aa765d61d8327deb882cf99', '0'.repeat(32), other]) t.not(hash(text), text, text)
+})
+
 t.test('a sample keeps all events of a distinct id or none, with the weight of those it leaves out', async (t) => {
   const sample = (rate: number): object => ({ actions: [{ type: 'sample', rate }] })
   const keeps = (rates: number[], distinctId: string): number => {

@@ -179,15 +179,34 @@ function changeOne (properties: Properties, name: string, change: (value: unknow
   return value === properties[name] ? properties : { ...properties, [name]: value }
 }
 
-/** Digits of a hash: 128 bits. */
-const HASH_DIGITS = 32
+/** Digits of a hash: 96 bits of the value, and 32 by which the hash is known as one of this project. */
+const VALUE_DIGITS = 24
+const SEAL_DIGITS = 8
 
-/** The keyed hash of a value: equal values have equal hashes, and nobody without the secret can find the value. */
-function hashValue (value: unknown, { secret, projectId }: HashKey): unknown {
+/**
+ * The keyed hash of a value: equal values have equal hashes, and nobody without the secret can find the value. A hash
+ * stays as it is, so that an event which comes once more, changed by hand, says the same of its person.
+ */
+function hashValue (value: unknown, key: HashKey): unknown {
   const stored = storedValue(value)
   // There is nothing to hide in them, and queries tell them apart.
   if (stored === null || stored === undefined || stored === '') return value
   // Of a long number the digits, which the table has all.
   const text = propertyText(isExactNumber(value) ? value : stored).toWellFormed()
-  return createHmac('sha256', secret).update(`${projectId}:${text}`).digest('hex').slice(0, HASH_DIGITS)
+  if (isHash(text, key)) return value
+  const digits = digest(text, key).slice(0, VALUE_DIGITS)
+  return digits + sealOf(digits, key)
+}
+
+function isHash (text: string, key: HashKey): boolean {
+  return text.length === VALUE_DIGITS + SEAL_DIGITS && /^[\da-f]*$/.test(text) &&
+    text.slice(VALUE_DIGITS) === sealOf(text.slice(0, VALUE_DIGITS), key)
+}
+
+function sealOf (digits: string, key: HashKey): string {
+  return digest(`hash:${digits}`, key).slice(0, SEAL_DIGITS)
+}
+
+function digest (text: string, { secret, projectId }: HashKey): string {
+  return createHmac('sha256', secret).update(`${projectId}:${text}`).digest('hex')
 }

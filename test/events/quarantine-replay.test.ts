@@ -100,7 +100,9 @@ async function checksum ({ id }: Project): Promise<object> {
   const compared = columns.map(({ name }) => name).filter((name) => !OWN_COLUMNS.includes(name))
   t.ok(compared.length > 25, `${compared.length} columns`)
   const properties = EMAILS.reduce((sql, email) => {
-    const hash = createHmac('sha256', secret).update(`${id}:${email}`).digest('hex').slice(0, 32)
+    const digest = (text: string): string => createHmac('sha256', secret).update(`${id}:${text}`).digest('hex')
+    const digits = digest(email).slice(0, 24)
+    const hash = digits + digest(`hash:${digits}`).slice(0, 8)
     return `replaceAll(${sql}, '${hash}', 'hash of ${email}')`
   }, 'properties')
   const [rows] = await stack.select<object>(`

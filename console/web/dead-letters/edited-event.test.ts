@@ -12,6 +12,11 @@ t.test('a new event is drafted from a dead letter, with its origin and every dig
     event: row.event, distinct_id: 'ann', timestamp: row.timestamp, uuid: 'new', properties: { $dead_letter_id: 7, $dead_letter_uuid: 'old', a: 1 }
   })
   t.match(draft, '12345678901234567890123')
+  t.notMatch(draft, '$ip')
+  const ipOf = (properties: string): unknown =>
+    JSON.parse(draftEvent({ id: 7, stage: 'schema', content: [{ ...row, ip: '192.0.2.1', properties }] }, 'new')!).properties.$ip
+  t.equal(ipOf('{"a":{"$ip":"x"}}'), '192.0.2.1', 'the address of the client goes with it')
+  t.equal(ipOf('{"$ip":""}'), '')
   t.match(JSON.parse(draftEvent({ id: 8, stage: 'schema', content: [row] }, 'new')!), { properties: { $dead_letter_id: 8, a: 1 } }, 'from quarantine')
   t.match(JSON.parse(draftEvent({ id: 7, stage: 'writer', content: [{ ...row, properties: '{}' }] }, 'new')!), { properties: { $dead_letter_id: 7 } })
   t.end()

@@ -1,10 +1,18 @@
+import { readJson } from '../drafts/json-text.ts'
 import type { OpenedDeadLetter } from './dead-letters.ts'
 
 /** The stages whose dead letters are rows of events. */
 const WITH_ROWS = ['schema', 'writer']
 
 /** A row of events, as a dead letter shows it. */
-interface Row { event?: unknown, distinct_id?: unknown, timestamp?: unknown, uuid?: unknown, properties?: unknown }
+interface Row {
+  event?: unknown
+  distinct_id?: unknown
+  timestamp?: unknown
+  uuid?: unknown
+  properties?: unknown
+  ip?: unknown
+}
 
 /**
  * The JSON of a new event made of a dead letter, to be changed by hand: with an uuid of its own, and its origin.
@@ -16,7 +24,7 @@ export function draftEvent (letter: Pick<OpenedDeadLetter, 'id' | 'content' | 's
   const hasRows = WITH_ROWS.includes(letter.stage) && Array.isArray(letter.content)
   const [row, ...others] = hasRows ? letter.content as Row[] : []
   if (row === undefined || others.length > 0 || typeof row.properties !== 'string' || !row.properties.startsWith('{')) return null
-  const origin = `"$dead_letter_id": ${letter.id}, "$dead_letter_uuid": ${JSON.stringify(row.uuid)}`
+  const origin = `"$dead_letter_id": ${letter.id}, "$dead_letter_uuid": ${JSON.stringify(row.uuid)}${addressOf(row)}`
   const rest = row.properties.slice(1)
   return `{
   "event": ${JSON.stringify(row.event)},
@@ -25,6 +33,14 @@ export function draftEvent (letter: Pick<OpenedDeadLetter, 'id' | 'content' | 's
   "uuid": ${JSON.stringify(uuid)},
   "properties": {${origin}${/^\s*\}/.test(rest) ? '' : ', '}${rest}
 }`
+}
+
+/** The address that was stored, where the properties name none: it is that of the client. */
+function addressOf ({ ip, properties }: Row): string {
+  if (typeof ip !== 'string' || ip === '') return ''
+  const read = readJson(properties as string)
+  if (read.error !== undefined || Object.hasOwn(read.value as object, '$ip')) return ''
+  return `, "$ip": ${JSON.stringify(ip)}`
 }
 
 /** A random uuid (version 4). Pages without TLS have no `crypto.randomUUID`. */
