@@ -97,6 +97,22 @@ t.test('from the first page to the cause', async (t) => {
     await page.close()
   })
 
+  await t.test('who finds earlier events is told that requests were refused, which may have had the one that is missed', async (t) => {
+    await send(stack, [{ event: 'paid before', distinct_id: 'olga' }])
+    const { page } = await open('/projects/1/find')
+    await waitFor(async () => {
+      await page.getByRole('searchbox').fill('olga')
+      await page.keyboard.press('Enter')
+      await page.getByText('It is stored: analysts find it.').waitFor({ timeout: 2000 })
+      await page.getByRole('heading', { name: 'Is a further one missing? Requests were refused' }).waitFor({ timeout: 2000 })
+      return true
+    }, SLOW)
+    await page.getByText(/1 request was refused with a key that nobody has/).waitFor()
+    t.same(await findBarriers(page), [])
+    await page.getByRole('main').getByRole('link', { name: 'Usage' }).waitFor()
+    await page.close()
+  })
+
   await t.test('a row of live events opens wherever it is pressed', async () => {
     const { page } = await open('/projects/1/live')
     const cell = page.getByRole('cell', { name: 'dead letter: schema not met' }).first()

@@ -29,7 +29,7 @@ export function explainReceipt (receipt: Receipt, now: number): string {
     case 'stored': {
       const times = duplicates?.count ?? 0
       const again = times === 0 ? '' : ` It came ${formatCounted(times, 'more time')}, and was counted once.`
-      return `It is stored: analysts find it.${stored === null ? '' : ` It happened at ${formatTime(stored.timestamp)} UTC.`}${again}`
+      return `It is stored: analysts find it.${stored === null ? '' : ` Its time is ${formatTime(stored.timestamp)} UTC.`}${again}`
     }
     case 'dead_letter': return describeLetter(letter)
     case 'waiting': return describeWaiting(waiting, now)

@@ -13,7 +13,7 @@ import { describeRefused, explainWarning } from './warning-words.ts'
  * Everything beside receipts that may say where an event is: stored ones of this name, dead letters, what was not stored
  * as it was sent, other projects, and requests that were refused as a whole.
  *
- * @param isFound  Something was found before: then refused requests are no answer.
+ * @param isFound  Something was found before: then refused requests are told only if there are any, for another one.
  */
 export function WhatElse ({ text, isFound }: { text: string, isFound: boolean }) {
   const found = useLoaded(`lookup ${projectId.value} ${text}`, async (signal) =>
@@ -29,7 +29,7 @@ export function WhatElse ({ text, isFound }: { text: string, isFound: boolean })
           <DeadLetters event={text} of={letters} />
           {warnings.length > 0 && <Warnings warnings={warnings} />}
           {elsewhere.length > 0 && <Elsewhere text={text} elsewhere={elsewhere} />}
-          {!isFound && letters.value === 0 && events.length + warnings.length + elsewhere.length === 0 && <Refused />}
+          {letters.value !== undefined && <Refused isFound={isFound || letters.value + events.length + warnings.length + elsewhere.length > 0} />}
         </>
       )}
     </Show>
@@ -123,12 +123,19 @@ function Elsewhere ({ text, elsewhere }: { text: string, elsewhere: Lookup['else
   )
 }
 
-/** Nothing of it was ever seen here: what was refused before anybody looked at the events. */
-function Refused () {
+/**
+ * What was refused before anybody looked at the events.
+ *
+ * @param props.isFound  Something is known of what was asked for, but perhaps not of the one that is missed.
+ */
+function Refused ({ isFound }: { isFound: boolean }) {
+  const home = `/projects/${projectId.value}`
   const refused = useLoaded(`refused ${projectId.value}`, fetchRefused)
+  if (isFound && (refused.value === undefined || refused.value.length === 0)) return null
   return (
     <>
-      <h2>Refused before its events were read</h2>
+      <h2>{isFound ? 'Is a further one missing? Requests were refused' : 'Refused before its events were read'}</h2>
+      {isFound && <p class='hint'>In the last 24 hours. Nobody read their events, so the one that you miss may have been among them.</p>}
       <Show of={refused} what='Refused requests'>
         {(found) => (
           <>
@@ -136,8 +143,13 @@ function Refused () {
               ? <p>No request was refused in the last 24 hours{session.value?.all_projects === true ? '' : ', as far as this key may see'}. So nothing like it has come to this address in the last 7 days.</p>
               : <ul>{found.map((each) => <li key={each.reason}>{describeRefused(each, Date.now())}</li>)}</ul>}
             <p>
-              {may('project:read') && <><a {...linkTo(`/projects/${projectId.value}/connect`)}>Connect</a> has the address and the key as they must be, and a light that turns. </>}
-              <a {...linkTo(`/projects/${projectId.value}/live`)}>Live events</a> shows what arrives while it is sent again.
+              {may('project:read') && (
+                <>
+                  <a {...linkTo(`${home}/connect`)}>Connect</a> has the address and the key as they must be, and a light that turns;{' '}
+                  <a {...linkTo(`${home}/usage`)}>Usage</a> the quota.{' '}
+                </>
+              )}
+              <a {...linkTo(`${home}/warnings`)}>Warnings</a> has cases of what was refused. <a {...linkTo(`${home}/live`)}>Live events</a> shows what arrives while it is sent again.
             </p>
           </>
         )}
