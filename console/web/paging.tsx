@@ -25,13 +25,17 @@ interface PagerProps {
   onOffset: (offset: number) => void
 }
 
-/** Which rows of how many are shown, and the way to the others. */
+/** Which rows of how many are shown, and the way to the others when there are any. */
 export function Pager ({ page: { count, next, results }, offset, onOffset }: PagerProps) {
   return (
     <div class='toolbar'>
       <span role='status'>{formatCount(offset + 1)} to {formatCount(offset + results.length)} of {formatCount(count)}</span>
-      <button type='button' disabled={offset === 0} onClick={() => onOffset(Math.max(0, offset - PAGE))}>Previous</button>
-      <button type='button' disabled={next === null} onClick={() => onOffset(offset + PAGE)}>Next</button>
+      {(offset > 0 || next !== null) && (
+        <>
+          <button type='button' disabled={offset === 0} onClick={() => onOffset(Math.max(0, offset - PAGE))}>Previous</button>
+          <button type='button' disabled={next === null} onClick={() => onOffset(offset + PAGE)}>Next</button>
+        </>
+      )}
     </div>
   )
 }

@@ -30,7 +30,7 @@ export function Shell ({ session }: { session: Session }) {
         <span class='brand'>Millrace</span>
         {session.projects.length > 1 && (
           <label class='project'>
-            Project{' '}
+            <span>Project</span>{' '}
             <select
               value={String(project)} onChange={(event) => {
                 const chosen = event.currentTarget.value

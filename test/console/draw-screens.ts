@@ -57,7 +57,7 @@ const DRAWINGS: Drawing[] = [
   },
   { name: 'find', path: () => '/projects/1/find?distinct_id=buyer%201', until: 'h2 code' },
   { name: 'find-name', path: () => '/projects/1/find?text=signed+up', until: 'h2 code' },
-  { name: 'find-nothing', path: () => '/projects/1/find?text=never+came', until: 'h2 code' },
+  { name: 'find-nothing', path: () => '/projects/1/find?text=never+came', until: 'h2' },
   { name: 'dead-letter', path: () => '/projects/1/dead-letters/1', until: 'pre' },
   { name: 'flags', path: () => '/projects/1/flags', until: 'table' },
   {

@@ -88,6 +88,28 @@ export async function wasHacked (page: Page): Promise<boolean> {
   return await page.evaluate(() => (globalThis as any).hacked !== undefined)
 }
 
+/** Elements that reach beyond the right edge of the content, though nothing around them scrolls or is cut. */
+async function findOverhang (page: Page): Promise<string[]> {
+  return await page.evaluate(() => {
+    const { document, getComputedStyle } = globalThis as any
+    const main = document.querySelector('main')
+    const end = main.getBoundingClientRect().right - parseFloat(getComputedStyle(main).paddingRight)
+    const isCut = (element: any): boolean => {
+      for (let each = element.parentElement; each !== main && each !== null; each = each.parentElement) {
+        if (getComputedStyle(each).overflowX !== 'visible') return true
+      }
+      return false
+    }
+    return [...main.querySelectorAll('*')]
+      .filter((element: any) => {
+        const { right, width } = element.getBoundingClientRect()
+        // What is for screen readers alone is a pixel wide.
+        return right > end + 1 && width > 1 && !isCut(element)
+      })
+      .map((element: any) => element.outerHTML.slice(0, 120))
+  })
+}
+
 interface Checked extends TestContext {
   ok: (value: unknown, message: string) => unknown
   same: (found: unknown, wanted: unknown, message: string) => unknown
@@ -107,6 +129,7 @@ export async function checkScreens (t: Checked, { open }: ConsoleUnderTest, path
         t.same(await findBarriers(page), [], `${path} ${colorScheme} ${width}`)
       }
       t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth <= (globalThis as any).innerWidth), `${path} fits ${width}`)
+      t.same(await findOverhang(page), [], `${path}: nothing sticks out at ${width}`)
     }
     t.same(problems, [], path)
     await page.close()

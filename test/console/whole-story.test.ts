@@ -92,7 +92,7 @@ async function mendAndReplay (t: Test, story: Story): Promise<void> {
   await hand.press(menu(page, 'Find an event'))
   await hand.write(page.getByRole('searchbox'), refused)
   await hand.press(button(page, 'Find'))
-  const row = page.getByRole('row').filter({ hasText: 'dead letter' })
+  const row = page.getByRole('region', { name: 'Events', exact: true }).getByRole('row').filter({ hasText: 'dead letter' })
   await row.waitFor()
   await hand.press(row.getByRole('link'))
   await hand.press(page.getByRole('link', { name: /^Dead letter \d+$/ }))

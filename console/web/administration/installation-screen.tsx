@@ -55,7 +55,7 @@ function Settings () {
       <Show of={settings} what='Settings'>
         {({ results }) => (
           <div class='scroll' role='region' aria-label='Settings' tabIndex={0}>
-            <table>
+            <table class='settings'>
               <thead><tr><th scope='col'>Name</th><th scope='col'>Value</th><th scope='col'>From</th><th scope='col'>What it is</th></tr></thead>
               <tbody>
                 {results.filter(isShown).map(({ name, value, source, description }) => (

@@ -83,7 +83,7 @@ function KeyTable ({ page, keys, onMade }: { page: Page<PersonalKey>, keys: Load
             <tr key={key.id} class={isUsable(key, now) ? '' : 'gone'}>
               <td><code>{key.mask_value}</code>{key.is_current && <span class='tag'>yours now</span>}</td>
               <td class='value'>{showText(key.label, 40)}</td>
-              <td>{showText(key.user.email, 60)}</td>
+              <td class='value'>{showText(key.user.email, 60)}</td>
               <td class='value'>{key.scopes.includes('*') ? 'everything' : key.scopes.join(', ')}</td>
               <td>{key.scoped_teams === null ? 'all' : key.scoped_teams.join(', ')}</td>
               <td>{formatAgo(key.last_used_at, now)}</td>

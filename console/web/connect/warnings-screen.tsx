@@ -1,6 +1,8 @@
 import { request } from '../api-client.ts'
-import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
+import { formatAgo, formatCount, formatCounted, formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
+import { UUID } from '../receipts/receipts.ts'
+import { explainWarning, isOfRequests } from '../receipts/warning-words.ts'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
 import { session } from '../session.ts'
 import { Empty, Show, Sparkline } from '../states.tsx'
@@ -56,10 +58,12 @@ function Reason ({ warning }: { warning: Warning }) {
   return (
     <details class='reason'>
       <summary>
-        <strong>{reason.replaceAll('_', ' ')}</strong>
-        <span class={`tag ${effect}`}>{effect}</span>
-        {OF_NO_PROJECT.has(reason) && <span class='hint'>requests of no known project</span>}
-        <span class='number'>{formatCount(count)}</span>
+        <span class='what'>
+          <strong>{reason.replaceAll('_', ' ')}</strong>{' '}
+          <span class='hint'>{explainWarning(reason)}{OF_NO_PROJECT.has(reason) && ' Of no known project.'}</span>
+        </span>
+        <span><span class={`tag ${effect}`}>{effect}</span></span>
+        <span class='number'>{formatCounted(count, isOfRequests(reason) ? 'request' : 'event')}</span>
         <Sparkline values={minutes} label={`${formatCount(inHour)} in the last hour`} />
         <span class='hint' title={`${formatTime(first)} to ${formatTime(last)} UTC`}>last {formatAgo(last, Date.now())}</span>
       </summary>
@@ -72,7 +76,7 @@ function Reason ({ warning }: { warning: Warning }) {
           <table>
             <thead>
               <tr>
-                <th scope='col'>Received</th><th scope='col'>Event</th><th scope='col'>Distinct id</th><th scope='col'>SDK</th>
+                <th scope='col'>Received (UTC)</th><th scope='col'>Event</th><th scope='col'>Distinct id</th><th scope='col'>SDK</th>
                 <th scope='col'>Value at fault</th><th scope='col'>Uuid</th>
               </tr>
             </thead>
@@ -97,5 +101,3 @@ function Reason ({ warning }: { warning: Warning }) {
     </details>
   )
 }
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i

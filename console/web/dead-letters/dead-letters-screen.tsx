@@ -94,7 +94,9 @@ function GroupRow ({ group, now, onReplay }: { group: DeadLetterGroup, now: numb
   return (
     <tr>
       <td><a {...linkTo(`/projects/${projectId.value}/dead-letters?${new URLSearchParams(filter).toString()}`)}>{name}</a></td>
-      <td title={STAGES[group.stage]}>{group.stage} · <code>{group.reason}</code>{group.error_code !== null && <> · {showText(group.error_code, 20)}</>}</td>
+      <td title={STAGES[group.stage]}>
+        {group.stage} · <code>{group.reason}</code>{group.error_code !== null && <> · code {showText(group.error_code, 20)}</>}
+      </td>
       <td class='wide'>{showText(group.error, 160)}</td>
       <td class='number'>{formatCount(group.count)}</td>
       <td><Sparkline values={group.by_hour} label={`${formatCount(group.by_hour.reduce((sum, count) => sum + count, 0))} in the last 24 hours`} /></td>

@@ -22,7 +22,7 @@ export function LetterList ({ filter }: { filter: Required<Filter> }) {
     <section>
       <p><a {...linkTo(home)}>Dead letters</a></p>
       <h1>{filter.event === '' ? 'Not about one event' : showText(filter.event, 60)}</h1>
-      <p class='hint'>{filter.stage} · <code>{filter.reason}</code>{filter.error_code !== '' && <> · {showText(filter.error_code, 20)}</>}</p>
+      <p class='hint'>{filter.stage} · <code>{filter.reason}</code>{filter.error_code !== '' && <> · code {showText(filter.error_code, 20)}</>}</p>
       <Show of={letters} what='Dead letters'>
         {(page) => page.count === 0
           ? <Empty><p>None is left: they were replayed or purged.</p></Empty>

@@ -1,5 +1,5 @@
 import { request } from '../api-client.ts'
-import { formatCount, showText } from '../format.ts'
+import { formatCount, formatCounted, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -22,7 +22,7 @@ export function EventDetail ({ id }: { id: string }) {
         {(value) => (
           <>
             <Notes resource='event_definitions' definition={value} mayWrite={may('event_definition:write')} onChanged={event.reload}>
-              <div><dt>In 30 days</dt><dd>{formatCount(value.volume_30_day)} <ByDay volumes={volumes.value?.results[0]?.volumes} /></dd></div>
+              <div><dt>In 30 days</dt><dd>{formatCounted(value.volume_30_day, 'event')} <ByDay volumes={volumes.value?.results[0]?.volumes} /></dd></div>
               <div><dt>Queries</dt><dd>{formatCount(value.query_usage_30_day)} in 30 days</dd></div>
             </Notes>
             <UsedBy resource='event_definitions' id={id} />

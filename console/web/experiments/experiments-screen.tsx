@@ -26,7 +26,7 @@ function ExperimentList () {
     <section>
       <h1>Experiments</h1>
       <p class='hint'>An experiment compares the variants of a flag, from the first time that somebody saw one.</p>
-      {may('experiment:write') && <p><a {...linkTo(`/projects/${projectId.value}/experiments/new`)}>New experiment</a></p>}
+      {may('experiment:write') && <p><a class='button' {...linkTo(`/projects/${projectId.value}/experiments/new`)}>New experiment</a></p>}
       <Show of={experiments} what='Experiments'>
         {(page) => page.count === 0
           ? <Empty><p>There are no experiments yet.</p></Empty>
@@ -46,7 +46,7 @@ function ExperimentTable ({ page, offset, onOffset }: { page: Page<Experiment>, 
           <thead>
             <tr>
               <th scope='col'>Name</th><th scope='col'>State</th><th scope='col'>Flag</th><th scope='col'>Measures</th>
-              <th scope='col'>Start</th><th scope='col'>End</th>
+              <th scope='col'>Start (UTC)</th><th scope='col'>End (UTC)</th>
             </tr>
           </thead>
           <tbody>

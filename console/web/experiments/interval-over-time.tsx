@@ -135,7 +135,7 @@ function DayTable ({ result }: { result: Results }) {
                   <td class='number'>{formatPercent(found?.relative_lift ?? null, true)}</td>
                   <td class='number'>{formatInterval(found?.sequential_relative_interval ?? null)}</td>
                   <td class='number'>{found?.sequential_p_value?.toPrecision(2) ?? '–'}</td>
-                  <td>{concludeDay(found, baseline)}</td>
+                  <td class='value'>{concludeDay(found, baseline)}</td>
                 </tr>
               )
             }))}

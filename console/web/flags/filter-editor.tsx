@@ -190,7 +190,7 @@ function Payloads ({ names, filters, onChange }: PayloadsProps) {
   return (
     <>
       {names.map((name) => (
-        <p key={name}>
+        <p key={name} class='payload'>
           <label>
             For <code>{name}</code>{' '}
             <input

@@ -49,7 +49,7 @@ function FlagList () {
           <input type='checkbox' checked={isStaleOnly} onChange={(event) => setQuery({ stale: event.currentTarget.checked ? 'only' : '' })} /> Only stale
         </label>
         <a {...linkTo(`/projects/${projectId.value}/flags/test`)}>Test all as somebody</a>
-        {may('feature_flag:write') && <a {...linkTo(`/projects/${projectId.value}/flags/new`)}>New flag</a>}
+        {may('feature_flag:write') && <a class='button' {...linkTo(`/projects/${projectId.value}/flags/new`)}>New flag</a>}
       </div>
       <Show of={flags} what='Flags'>
         {(page) => page.count === 0

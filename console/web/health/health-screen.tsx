@@ -30,7 +30,7 @@ function Health ({ status }: { status: Status }) {
   return (
     <>
       <div class={`verdict ${whole.state}`} role='status'>
-        <strong>{whole.word}</strong> <span>{whole.sentence}</span>
+        <strong>{whole.word}.</strong> <span>{whole.sentence}</span>
       </div>
       <Problems status={status} />
       <dl class='facts assurances'>

@@ -82,7 +82,7 @@ export function describeStages (status: Status): Stage[] {
     {
       name: 'Dead letters',
       state: pipeline.deadLetterFill === null ? 'unknown' : pipeline.deadLetterFill >= 0.8 ? 'waiting' : 'idle',
-      headline: formatCount(pipeline.deadLetters),
+      headline: pipeline.deadLetters === null ? UNKNOWN : formatCounted(pipeline.deadLetters, 'event'),
       details: [{ label: 'full', value: pipeline.deadLetterFill === null ? UNKNOWN : `${Math.round(pipeline.deadLetterFill * 100)} %` }]
     },
     {

@@ -67,7 +67,7 @@ function Row ({ event, fate, onOpen }: { event: LiveEvent, fate: string, onOpen:
   return (
     // The name is the button, for the keyboard and for those who hear the page; a mouse may press anywhere.
     <tr class={`fate-${event.fate}`} onClick={() => { if (!isTextSelected()) onOpen(event) }}>
-      <td class='number'>{new Date(event.at).toISOString().slice(11, 23)}</td>
+      <td class='numbers'>{new Date(event.at).toISOString().slice(11, 23)}</td>
       <td><button type='button' class='quiet'>{event.event === '' ? '(no name)' : showText(event.event)}</button></td>
       <td>{showText(event.distinctId)}</td>
       <td>{showText(`${event.lib} ${event.libVersion}`.trim(), 60)}</td>

@@ -36,7 +36,7 @@ export function UsageView () {
         {(value) => (
           <>
             <p><strong>{formatCount(value.events)}</strong> {value.events === 1 ? 'event' : 'events'} stored from {value.from} to {value.to}.</p>
-            <Bars usage={value} />
+            {value.results.some(({ events, dropped, dead_lettered: dead }) => events + dropped + dead > 0) && <Bars usage={value} />}
             <Days usage={value} />
           </>
         )}

@@ -99,14 +99,14 @@ function EventsOf ({ distinctId, onCount }: { distinctId: string, onCount?: (cou
             <h2>Newest events of the distinct id <code>{showText(distinctId)}</code></h2>
             <div class='scroll' role='region' aria-label='Events' tabIndex={0}>
               <table>
-                <thead><tr><th scope='col'>Uuid</th><th scope='col'>Event</th><th scope='col'>Fate</th><th scope='col'>What it means</th></tr></thead>
+                <thead><tr><th scope='col'>Event</th><th scope='col'>Fate</th><th scope='col'>What it means</th><th scope='col'>Uuid</th></tr></thead>
                 <tbody>
                   {found.map((receipt) => (
                     <tr key={receipt.uuid}>
-                      <td><a {...linkTo(`/projects/${projectId.value}/find?uuid=${receipt.uuid}`)}><code>{receipt.uuid}</code></a></td>
                       <td class='value'>{showText(nameOf(receipt))}</td>
                       <td>{receipt.fate.replaceAll('_', ' ')}</td>
                       <td class='wide'>{explainReceipt(receipt, Date.now())}</td>
+                      <td><a {...linkTo(`/projects/${projectId.value}/find?uuid=${receipt.uuid}`)}><code>{receipt.uuid}</code></a></td>
                     </tr>
                   ))}
                 </tbody>

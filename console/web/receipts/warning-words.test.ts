@@ -23,5 +23,6 @@ t.test('what became of an event agrees with the effect that is counted', async (
   const wrong = Object.entries(INGESTION_WARNINGS)
     .filter(([reason, effect]) => !isOfRequests(reason) && isWrong(reason, effect))
   t.same(wrong, [])
+  t.equal(explainWarning('quota_exceeded'), "Refused because the project's quota of the month is exceeded: see Usage.")
   t.equal(explainWarning('of_tomorrow'), 'of tomorrow.')
 })

@@ -78,7 +78,11 @@ const SENTENCES: Record<Exclude<WarningReason, RefusedReason>, string> = {
   schema_quarantined: 'Kept as a dead letter: it does not meet its schema, which quarantines.'
 }
 
-/** What became of an event that was not stored as it was sent, and why; a reason that is new to this page as it is. */
+/** What became of what was not stored as it was sent, and why; a reason that is new to this page as it is. */
 export function explainWarning (reason: string): string {
+  if (isOfRequests(reason)) {
+    const [what, remedy] = REFUSED[reason]
+    return `Refused ${what}: ${remedy}.`
+  }
   return (SENTENCES as Record<string, string | undefined>)[reason] ?? `${reason.replaceAll('_', ' ')}.`
 }

@@ -43,14 +43,14 @@ function Named ({ text, events }: { text: string, events: readonly FoundEvent[] 
       <h2>Newest stored events called <code>{showText(text)}</code></h2>
       <div class='scroll' role='region' aria-label='Events of this name' tabIndex={0}>
         <table>
-          <thead><tr><th scope='col'>Uuid</th><th scope='col'>Distinct id</th><th scope='col'>Received</th><th scope='col'>Happened (UTC)</th></tr></thead>
+          <thead><tr><th scope='col'>Received</th><th scope='col'>Distinct id</th><th scope='col'>Happened (UTC)</th><th scope='col'>Uuid</th></tr></thead>
           <tbody>
             {events.map(({ uuid, distinct_id: id, received_at: received, timestamp, is_bot: isBot }) => (
               <tr key={uuid}>
-                <td><a {...linkTo(`${home}/find?uuid=${uuid}`)}><code>{uuid}</code></a></td>
-                <td class='value'><a {...linkTo(`${home}/find?distinct_id=${encodeURIComponent(id)}`)}>{showText(id, 80)}</a>{isBot && <> <span class='tag'>bot</span></>}</td>
                 <td title={`${formatTime(received)} UTC`}>{formatAgo(received, Date.now())}</td>
+                <td class='value'><a {...linkTo(`${home}/find?distinct_id=${encodeURIComponent(id)}`)}>{showText(id, 80)}</a>{isBot && <> <span class='tag'>bot</span></>}</td>
                 <td class='numbers'>{formatTime(timestamp)}</td>
+                <td><a {...linkTo(`${home}/find?uuid=${uuid}`)}><code>{uuid}</code></a></td>
               </tr>
             ))}
           </tbody>
@@ -84,7 +84,7 @@ function Warnings ({ warnings }: { warnings: readonly FoundWarning[] }) {
       <h2>Not stored as sent, in the last 7 days</h2>
       <div class='scroll' role='region' aria-label='Not stored as sent' tabIndex={0}>
         <table>
-          <thead><tr><th scope='col'>Received</th><th scope='col'>Event</th><th scope='col'>Distinct id</th><th scope='col'>What happened</th><th scope='col'>Value at fault</th></tr></thead>
+          <thead><tr><th scope='col'>Received</th><th scope='col'>Event</th><th scope='col'>What happened</th><th scope='col'>Distinct id</th><th scope='col'>Value at fault</th></tr></thead>
           <tbody>
             {warnings.map((warning, index) => (
               <tr key={index}>
@@ -93,8 +93,8 @@ function Warnings ({ warnings }: { warnings: readonly FoundWarning[] }) {
                   ? <a {...linkTo(`/projects/${projectId.value}/find?uuid=${warning.uuid.toLowerCase()}`)}>{showText(warning.event, 80) || '(no name)'}</a>
                   : showText(warning.event, 80)}
                 </td>
-                <td class='value'>{showText(warning.distinct_id, 80)}</td>
                 <td class='wide'>{explainWarning(warning.reason)}</td>
+                <td class='value'>{showText(warning.distinct_id, 80)}</td>
                 <td class='value'><code>{showText(warning.value)}</code></td>
               </tr>
             ))}

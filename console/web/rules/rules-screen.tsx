@@ -54,7 +54,7 @@ function RuleList () {
             {DAYS.map((each) => <option key={each} value={String(each)}>{each === 1 ? 'the last day' : `${each} days`}</option>)}
           </select>
         </label>
-        {may('event_definition:write') && <a {...linkTo(`/projects/${projectId.value}/rules/new`)}>New rule</a>}
+        {may('event_definition:write') && <a class='button' {...linkTo(`/projects/${projectId.value}/rules/new`)}>New rule</a>}
       </div>
       {counts.error !== undefined && <Failed error={counts.error} onRetry={counts.reload} />}
       <Show of={rules} what='Rules'>
