@@ -18,6 +18,9 @@ import { PLANTED_EVENTS, PLANTED_FLAG, PLANTED_KEYS, PLANTED_TAGS } from './plan
 
 const KEPT = path.join(import.meta.dirname, 'backups')
 
+/** The only one whose manifest has books: others are older. */
+const WITH_BOOKS = '1c7104e'
+
 t.setTimeout(170_000)
 
 const folders = (await readdir(KEPT, { withFileTypes: true }))
@@ -36,13 +39,29 @@ for (const folder of folders) {
     const urls = { natsUrl: nats.url, databaseUrl: env.DATABASE_URL, clickhouseUrl: env.CLICKHOUSE_URL }
     const migrations = await loadBackup(context, urls, { folder: path.join(KEPT, folder), manifest })
 
-    t.ok(migrations.includes('clickhouse/0154_fill_uuid_index_of_events'), 'later migrations were applied')
+    t.ok(migrations.includes('clickhouse/0182_add_distinct_id_index_of_events'), 'later migrations were applied')
     const known = [...manifest.postgres.migrations, ...manifest.clickhouse.migrations]
     t.same(migrations.filter((name) => known.includes(name.split('/')[1]!)), [], 'and only those')
     t.same(await migrateAll(urls), [], 'nothing is left to migrate')
     await hasWhatWasPlanted(t, sql, clickhouse)
   })
 }
+
+t.test('the books of an earlier version are compared after the migrations', async (t) => {
+  const folder = path.join(KEPT, WITH_BOOKS)
+  const manifest = await readManifest(folder)
+  t.match(manifest.books, [{ project: 1, events: PLANTED_EVENTS.length }])
+  const books = manifest.books!.map((day) => ({ ...day, checksum: '1' }))
+  const { env } = await createEmptyDatabases(t)
+  const nats = await startTestNats(t)
+  const silent = { write: () => {} }
+  const context = createCliContext({ env: {}, stdout: silent, stderr: silent, now: Date.now })
+  const urls = { natsUrl: nats.url, databaseUrl: env.DATABASE_URL, clickhouseUrl: env.CLICKHOUSE_URL }
+
+  await t.rejects(loadBackup(context, urls, { folder, manifest: { ...manifest, books } }), {
+    code: 'MILLRACE_RESTORE_FAILED', message: /project 1 has 8 events .* 8 in the books of the backup, but not the same ones/
+  })
+})
 
 t.test('npm start goes on with a restored backup of an earlier version', async (t) => {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-old-'))
