@@ -13,6 +13,7 @@ import type { ShutdownStep } from '../platform/process-lifecycle.ts'
 import { openSdkFiles } from './browser-sdk/sdk-files.ts'
 import { buildIngestApp } from './server/app.ts'
 import { createCapture } from './capture/capture.ts'
+import { limitConnections } from './server/connection-limit.ts'
 import { closeGracefully, listen } from './server/listen.ts'
 import type { IngestConfig } from './config.ts'
 import { createIngestCounts } from './capture/ingest-counts.ts'
@@ -130,7 +131,6 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     browserSdk: { keys, files: await openSdkFiles() },
     apiUrl: config.apiUrl,
     trustedProxies: config.trustedProxies,
-    maxConnections: config.limits.maxConnections,
     health: {
       registry: metrics.registry,
       phase: () => phase,
@@ -153,6 +153,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
       ]
     }
   })
+  limitConnections(app.server, { maxConnections: config.limits.maxConnections, metrics, logger })
   return {
     app,
     port: await listen(app, config.http),

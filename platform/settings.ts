@@ -167,7 +167,7 @@ export const settings = {
   },
   MILLRACE_MAX_CONNECTIONS: {
     type: 'integer', minimum: 1, default: 10_000,
-    description: 'Maximum open connections per ingest process. Each may use 256 KiB of memory for an unfinished body.'
+    description: 'Maximum open connections per ingest process; fewer when it may not open 160 files more (ulimit -n), with a warning. Each may use 256 KiB of memory for an unfinished body.'
   },
   MILLRACE_TRUSTED_PROXIES: {
     type: 'string', format: 'addresses', default: '',

@@ -2,7 +2,7 @@ import { rm, truncate } from 'node:fs/promises'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import t from 'tap'
-import { refuseLostFiles, writeBackupFile } from './backup-folder.ts'
+import { readManifest, refuseLostFiles, writeBackupFile } from './backup-folder.ts'
 
 t.test('a backup is not completed when a file that it wrote is gone or shorter', async (t) => {
   const folder = path.join(t.testdir(), 'backup')
@@ -16,4 +16,24 @@ t.test('a backup is not completed when a file that it wrote is gone or shorter',
 
   await rm(folder, { recursive: true })
   await t.rejects(refuseLostFiles(folder, files), { code: 'MILLRACE_FOLDER_UNUSABLE', message: /^postgres\/persons.zst / })
+})
+
+t.test('a manifest that lacks something is no backup', async (t) => {
+  const whole = {
+    format: 1, version: '0.1.0', files: [{ path: 'credentials.json', bytes: 2, sha256: 'x' }],
+    postgres: { migrations: [], tables: {} }, clickhouse: { migrations: [], tables: {} }
+  }
+  const read = async (manifest: unknown): Promise<unknown> =>
+    await readManifest(t.testdir({ 'manifest.json': JSON.stringify(manifest) }))
+  t.match(await read(whole), { version: '0.1.0' })
+
+  const cases = {
+    'no object': null, 'that of a web page': { name: 'x', icons: [] }, 'no files': { ...whole, files: [] },
+    'a file without its path': { ...whole, files: [{}] }, 'no tables': { ...whole, clickhouse: { migrations: [] } },
+    'no migrations': { ...whole, postgres: { tables: {} } }
+  }
+  for (const [name, manifest] of Object.entries(cases)) {
+    await t.rejects(read(manifest), { code: 'MILLRACE_BACKUP_INCOMPLETE', message: /manifest.json is damaged/ }, name)
+  }
+  await t.rejects(read({ ...whole, format: 2, version: '9.0.0' }), { message: /another version, 9\.0\.0/ })
 })

@@ -212,7 +212,8 @@ function unreadable (file: string, cause: unknown): MillraceError {
 function parseManifest (text: string): BackupManifest | undefined {
   try {
     const manifest = JSON.parse(text) as BackupManifest | null
-    const isWhole = Array.isArray(manifest?.files) && typeof manifest.clickhouse === 'object' && typeof manifest.postgres === 'object'
+    const isWhole = Array.isArray(manifest?.files) && [manifest.clickhouse, manifest.postgres].every((database) =>
+      Array.isArray(database?.migrations) && typeof database.tables === 'object')
     // A restore copies it, so it must be one of those whose checksums are verified.
     return isWhole && manifest.files.some(({ path }) => path === 'credentials.json') ? manifest : undefined
   } catch {

@@ -22,7 +22,6 @@ export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerErro
   noteUnknownPath: NoteUnknownPath
   /** Proxies whose forwarded headers are believed: addresses and ranges, comma separated; empty: none. */
   trustedProxies: string
-  maxConnections: number
   /** Fires when the process ends. */
   ending?: AbortSignal
   /** Prefix of request ids, different in each process. */
@@ -65,8 +64,6 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   // Node checks the shorter of the two only when it is this one.
   app.server.headersTimeout = REQUEST_TIMEOUT_MS
   answerHalfClosed(app.server)
-  // A connection beyond this is closed at once.
-  app.server.maxConnections = options.maxConnections
   app.setErrorHandler(answerError)
   app.addHook('onRequest', (request, reply, done) => {
     // Not before: the next connection would come here again.

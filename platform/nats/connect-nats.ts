@@ -3,6 +3,9 @@ import type { Logger } from '../logger.ts'
 
 export type { NatsConnection } from '@nats-io/transport-node'
 
+/** How long a first connection may take unsaid, in milliseconds. */
+const SILENCE_MS = 5000
+
 /**
  * Connects to NATS and keeps reconnecting indefinitely: an outage of the stream is waited out, never a reason to exit.
  *
@@ -18,8 +21,13 @@ export async function connectNats (options: {
   timeoutMs?: number
   waitForServer?: boolean
 }): Promise<NatsConnection> {
+  const servers = parseNatsUrl(options.url)
+  // The client says nothing while it tries for the first time.
+  const timer = setInterval(() => {
+    options.logger.warn({ servers: servers.servers }, 'no NATS server has answered yet; trying on')
+  }, SILENCE_MS)
   const connection = await connect({
-    ...parseNatsUrl(options.url),
+    ...servers,
     name: options.name,
     maxReconnectAttempts: -1,
     reconnectTimeWait: 250,
@@ -29,7 +37,7 @@ export async function connectNats (options: {
     // Without a quick ping a silently dead server is noticed after two minutes only; so after six seconds.
     pingInterval: 2000,
     maxPingOut: 2
-  })
+  }).finally(() => { clearInterval(timer) })
   void logStatus(connection, options.logger)
   return connection
 }

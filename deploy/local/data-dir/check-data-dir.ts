@@ -26,8 +26,8 @@ export const ROOM_OF_START: Room = { bytes: 20_000_000, files: 100 }
  */
 export const UNFINISHED_RESTORE = 'restore-unfinished.json'
 
-/** How programs, Node and SQLite report a disk that cannot be written to. */
-const DISK_FULL = /no space left on device|disk quota exceeded|ENOSPC|EDQUOT|disk is full/i
+/** How programs, Node, ClickHouse and SQLite report a disk that cannot be written to. */
+const DISK_FULL = /no space left on device|not enough space|NOT_ENOUGH_SPACE|disk quota exceeded|ENOSPC|EDQUOT|disk is full/i
 const READ_ONLY = /read-only file system|EROFS/i
 const NOT_ALLOWED = /EACCES|EPERM|permission denied|operation not permitted/i
 
