@@ -1,14 +1,14 @@
-import { readFile } from 'node:fs/promises'
 import { type Command, InvalidArgumentError } from 'commander'
 import { EVENT_RULES, type EventRule } from '../../api/event-rules/event-rule.ts'
 import { compileDraftRule, createEventRule, updateEventRule } from '../../api/event-rules/write-event-rule.ts'
 import { findDefinition, listDefinitions, listVersions, type NamedKey } from '../../api/versioned-definitions.ts'
-import { HttpError, MillraceError } from '../../platform/errors.ts'
+import { MillraceError } from '../../platform/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { checkStoredEventsByRule, type RulePrediction } from '../../platform/rules/check-stored-events.ts'
 import { readRuleCounts } from '../../platform/rules/read-rule-counts.ts'
 import type { RuleDefinition } from '../../platform/rules/rule-definition.ts'
 import type { CliContext } from '../cli-context.ts'
+import { namingPlace, readDefinition } from '../definition-files.ts'
 import { requireProject } from '../optional-services.ts'
 import { readCount, readId, readString } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printFields, printRows, showLookBack } from '../terminal-output.ts'
@@ -73,9 +73,9 @@ export function addRulesCommands (program: Command, context: CliContext): void {
       const fields = { ...await readRule(file), ...position && { position }, ...description && { description } }
       const key = { projectId: project, name }
       const known = await findDefinition(sql, EVENT_RULES, key).catch(isNotFound)
-      const stored = await naming(known === null
-        ? createEventRule(sql, { projectId: project, userId: null }, { name, ...fields })
-        : updateEventRule(sql, key, { fields: { ...fields, ...version && { version } }, userId: null }))
+      const stored = await namingPlace(REFUSED, async () => known === null
+        ? await createEventRule(sql, { projectId: project, userId: null }, { name, ...fields })
+        : await updateEventRule(sql, key, { fields: { ...fields, ...version && { version } }, userId: null }))
       printFields(context, describe(stored), output)
     })
 
@@ -86,7 +86,7 @@ export function addRulesCommands (program: Command, context: CliContext): void {
     .action(async (name: string, { project, file, days, limit, ...output }: CheckOptions) => {
       const key = { projectId: project, name }
       const draft = file === undefined ? await find(await context.postgres(), key) : await readRule(file)
-      const compiled = await naming(Promise.resolve().then(() => compileDraftRule(draft)))
+      const compiled = await namingPlace(REFUSED, () => compileDraftRule(draft))
       const query = { projectId: project, days, limit, now: context.now() }
       const clickhouse = await context.clickhouse()
       const prediction = await showLookBack(context, async (onProgress) =>
@@ -101,7 +101,8 @@ export function addRulesCommands (program: Command, context: CliContext): void {
       const sql = await context.postgres()
       const key = { projectId: project, name }
       const fields = { active_version: version ?? (await find(sql, key)).version }
-      printFields(context, describe(await naming(updateEventRule(sql, key, { fields, userId: null }))), output)
+      const update = async (): Promise<EventRule> => await updateEventRule(sql, key, { fields, userId: null })
+      printFields(context, describe(await namingPlace(REFUSED, update)), output)
     })
 
   addCommon(addName(group.command('disable').description('no longer enforce a rule; its versions stay')))
@@ -167,15 +168,7 @@ async function readVersion (sql: Sql, key: NamedKey, version?: number): Promise<
   return found.results[0]!
 }
 
-/** Names the place in the rule that is wrong. */
-async function naming<T> (work: Promise<T>): Promise<T> {
-  try {
-    return await work
-  } catch (error) {
-    if (!(error instanceof HttpError) || typeof error.attr !== 'string') throw error
-    throw new MillraceError('MILLRACE_RULE_REFUSED', `${error.attr.replaceAll('__', '.')}: ${error.message}`, { cause: error })
-  }
-}
+const REFUSED = 'MILLRACE_RULE_REFUSED'
 
 function isNotFound (error: unknown): null {
   if (error instanceof MillraceError && error.code === 'not_found') return null
@@ -185,12 +178,7 @@ function isNotFound (error: unknown): null {
 const FIELDS = ['condition', 'actions', 'tests'] as const
 
 async function readRule (file: string): Promise<RuleDefinition> {
-  let rule: unknown
-  try {
-    rule = JSON.parse(await readFile(file, 'utf8'))
-  } catch (cause) {
-    throw new MillraceError('MILLRACE_RULE_UNREADABLE', `cannot read a rule from ${file}: ${(cause as Error).message}`, { cause })
-  }
+  const rule = await readDefinition(file, { what: 'a rule', code: 'MILLRACE_RULE_UNREADABLE' })
   const names = typeof rule === 'object' && rule !== null ? Object.keys(rule) : []
   const unknown = names.find((name) => !FIELDS.some((field) => field === name))
   if (unknown !== undefined || !names.includes('actions')) {

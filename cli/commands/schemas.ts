@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { EVENT_SCHEMAS, type EventSchema } from '../../api/event-schemas/event-schema.ts'
 import { compileDraft, createEventSchema, updateEventSchema } from '../../api/event-schemas/write-event-schema.ts'
@@ -11,6 +11,7 @@ import { readSchemaCounts } from '../../platform/event-schemas/read-schema-count
 import type { SchemaPrediction } from '../../platform/event-schemas/prediction.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { CliContext } from '../cli-context.ts'
+import { namingPlace, readDefinition } from '../definition-files.ts'
 import { requireProject } from '../optional-services.ts'
 import { readCount, readId, readString } from '../read-arguments.ts'
 import { type Column, JSON_OPTION, type Output, printFields, printRows, showLookBack } from '../terminal-output.ts'
@@ -85,9 +86,9 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       }
       const key = { projectId: project, name: event }
       const known = await findDefinition(sql, EVENT_SCHEMAS, key).catch(isNotFound)
-      const stored = known === null
+      const stored = await namingPlace(REFUSED, async () => known === null
         ? await createEventSchema(sql, { projectId: project, userId: null }, { event, ...fields })
-        : await updateEventSchema(sql, key, { fields: { ...fields, ...version && { version } }, userId: null })
+        : await updateEventSchema(sql, key, { fields: { ...fields, ...version && { version } }, userId: null }))
       printFields(context, describe(stored), output)
     })
 
@@ -98,7 +99,7 @@ export function addSchemasCommands (program: Command, context: CliContext): void
     .action(async (event: string, { project, file, days, limit, ...output }: CheckOptions) => {
       const key = { projectId: project, name: event }
       const draft = file === undefined ? (await find(await context.postgres(), key)).schema : await readJson(file)
-      const compiled = compileDraft(draft)
+      const compiled = await namingPlace(REFUSED, () => compileDraft(draft))
       const clickhouse = await context.clickhouse()
       const query = { projectId: project, event, days, limit, now: context.now() }
       const prediction = await showLookBack(context, async (onProgress) =>
@@ -115,7 +116,8 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       const key = { projectId: project, name: event }
       const active = version ?? (await find(sql, key)).version
       const fields = { active_version: active, ...mode && { mode } }
-      printFields(context, describe(await updateEventSchema(sql, key, { fields, userId: null })), output)
+      const update = async (): Promise<EventSchema> => await updateEventSchema(sql, key, { fields, userId: null })
+      printFields(context, describe(await namingPlace(REFUSED, update)), output)
     })
 
   addCommon(addEvent(group.command('disable').description('no longer enforce a schema; its versions stay')))
@@ -223,10 +225,8 @@ function isNotFound (error: unknown): null {
   throw error
 }
 
+const REFUSED = 'MILLRACE_SCHEMA_REFUSED'
+
 async function readJson (file: string): Promise<unknown> {
-  try {
-    return JSON.parse(await readFile(file, 'utf8')) as unknown
-  } catch (cause) {
-    throw new MillraceError('MILLRACE_SCHEMA_UNREADABLE', `cannot read a JSON Schema from ${file}: ${(cause as Error).message}`, { cause })
-  }
+  return await readDefinition(file, { what: 'a JSON Schema', code: 'MILLRACE_SCHEMA_UNREADABLE' })
 }
