@@ -2,6 +2,7 @@
  * From the first page to the cause, by what the pages say and lead to: whoever has never seen the console finds a rule,
  * a schema and a wrong key within a few clicks.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import type { Stack } from '../start-stack.ts'
@@ -110,6 +111,20 @@ t.test('from the first page to the cause', async (t) => {
     await page.getByText(/1 request was refused with a key that nobody has/).waitFor()
     t.same(await findBarriers(page), [])
     await page.getByRole('main').getByRole('link', { name: 'Usage' }).waitFor()
+    await page.close()
+  })
+
+  await t.test('health says that it waits for a process, before it knows which', async (t) => {
+    const page = await screens.context.newPage()
+    await page.route('**/console/status', async (route) => {
+      await delay(4000)
+      await route.continue().catch(() => {})
+    })
+    await page.goto(`${stack.url}/console/health`)
+    const notice = page.getByText('Some process does not answer at once.')
+    await notice.waitFor()
+    await page.getByText('Life of an event').waitFor()
+    t.equal(await notice.count(), 0, 'it goes when the processes are known')
     await page.close()
   })
 

@@ -1,3 +1,4 @@
+import { useEffect, useState } from 'preact/hooks'
 import type { Status } from '../../../platform/status/build-status.ts'
 import { request } from '../api-client.ts'
 import { formatBytes, formatCount, formatMs, formatTime } from '../format.ts'
@@ -21,8 +22,22 @@ export function HealthScreen () {
     <section>
       <h1>Health</h1>
       <Show of={status} what='Health'>{(value) => <Health status={value} />}</Show>
+      {status.value === undefined && status.error === undefined && <SlowProcess />}
     </section>
   )
+}
+
+/** A process that answers is read in milliseconds; from so many on, one is likely not to. */
+const SLOW_MS = 2000
+
+/** While the first reading waits for a process that is silent: it is given four seconds, twice. */
+function SlowProcess () {
+  const [isSlow, setSlow] = useState(false)
+  useEffect(() => {
+    const timer = setTimeout(() => setSlow(true), SLOW_MS)
+    return () => clearTimeout(timer)
+  }, [])
+  return <p role='status'>{isSlow ? 'Some process does not answer at once. Which one is shown here within ten seconds.' : ''}</p>
 }
 
 function Health ({ status }: { status: Status }) {
