@@ -188,7 +188,7 @@ t.test('fits into a terminal of 80x24 with every row, and keeps what is wrong', 
     stuck: ['ingest: spool', 'pipeline: a part with a name that is long', 'clickhouse: no answer']
   }
   const all = drawStatus(status).trimEnd().split('\n')
-  const lines = drawStatus(status, { columns: 80, rows: 24 }).trimEnd().split('\n')
+  const lines = drawStatus(status, { screen: { columns: 80, rows: 24 } }).trimEnd().split('\n')
 
   t.ok(all.length > 24 && Math.max(...all.map((line) => line.length)) > 110)
   t.equal(lines.length, 23)

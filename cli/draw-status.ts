@@ -22,10 +22,18 @@ const LEFT_OUT_FIRST = [
   'definitions', 'nats', 'postgres', 'backup', 'warnings', 'persons', 'dead_letter', 'clickhouse', 'api', 'dead letters', 'books', 'spool', 'complete'
 ]
 
+interface DrawOptions {
+  /** Default: no limits. */
+  screen?: Screen
+  /** Why nothing answers, when that is known. */
+  why?: string
+}
+
 /** Draws the status as text, one line per stage, and what is wrong. */
-export function drawStatus (status: Status, screen: Screen = NO_SCREEN): string {
+export function drawStatus (status: Status, { screen = NO_SCREEN, why = '' }: DrawOptions = {}): string {
   const partitions = Object.keys(status.pipeline.partitions).toReversed().map(nameOfPartition)
-  return fitScreen(listLines(status), screen, [...partitions, ...LEFT_OUT_FIRST])
+  const lines = [...listLines(status), ...why === '' ? [] : [why]]
+  return fitScreen(lines, screen, [...partitions, ...LEFT_OUT_FIRST])
 }
 
 function listLines (status: Status): Line[] {

@@ -2,6 +2,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
+import { lockDataDir } from '../deploy/local/data-dir/data-dir-lock.ts'
 import { hashPersonalKey } from '../platform/keys/key-text.ts'
 import { createReadKeys } from '../platform/keys/read-keys.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
@@ -128,9 +129,14 @@ t.test('finds the services of the stack that runs on the data directory', async 
   t.teardown(async () => await rm(dataDir, { recursive: true }))
   await run('projects create Shop')
 
-  await writeFile(path.join(dataDir, 'addresses.json'), JSON.stringify({ databaseUrl: url }))
+  const lock = await lockDataDir(dataDir)
+  await writeFile(path.join(dataDir, 'addresses.json'), JSON.stringify({ pid: process.pid, databaseUrl: url }))
 
   t.match((await runIn({ MILLRACE_DATA_DIR: dataDir }, ['projects', 'list'])).out, /Shop/)
+
+  await lock.release()
+  const killed = await runIn({ MILLRACE_DATA_DIR: dataDir }, ['projects', 'list'])
+  t.match(killed, { code: 1, out: '', err: /was killed .* nothing of it runs any more: start it/ })
 })
 
 t.test('asks no other stack when the one on the data directory is stopped', async (t) => {
@@ -139,6 +145,7 @@ t.test('asks no other stack when the one on the data directory is stopped', asyn
   t.match(await runIn({ MILLRACE_DATA_DIR: dataDir }, ['dead-letters', 'list']), { code: 1, out: '', err: /the stack on the data directory .* is stopped/ })
   const status = await runIn({ MILLRACE_DATA_DIR: dataDir }, ['status', '--json'])
   t.match(JSON.parse(status.out), { clients: { captures: 'no answer', flags: 'no answer' } })
+  t.match(status.err, /the stack on the data directory .* is stopped/)
 })
 
 t.test('says that a backup may not be read, instead of calling it none', async (t) => {

@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { CliContext } from '../cli-context.ts'
-import { findRunningStack } from '../../deploy/local/data-dir/stack-access.ts'
-import { MillraceError } from '../../platform/errors.ts'
+import { readStackState } from '../../deploy/local/data-dir/stack-access.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { buildStatus } from '../../platform/status/build-status.ts'
 import { createPoll } from '../../platform/status/poll-status.ts'
@@ -45,21 +44,33 @@ export function addStatusCommands (program: Command, context: CliContext): void 
         },
         now: () => context.now()
       })
+      // The processes that are named are those of no stack here.
+      const explain = async (): Promise<string> => Object.keys(given).length === 0 ? await explainStack(context.env) : ''
       const isLive = json !== true && once !== true && (context.stdout as { isTTY?: boolean }).isTTY === true
       let before = await poll()
       for (;;) {
         await delay(REFRESH_MS)
         const now = await poll()
         const status = buildStatus(before, now)
-        if (json === true) context.stdout.write(`${JSON.stringify(status, null, 2)}\n`)
-        else {
+        const why = await explain()
+        if (json === true) {
+          if (why !== '') context.stderr.write(`millrace: ${why}\n`)
+          context.stdout.write(`${JSON.stringify(status, null, 2)}\n`)
+        } else {
           const { columns, rows } = readScreen(context.stdout)
-          context.stdout.write(`${isLive ? CLEAR : ''}${drawStatus(status, { columns, rows: isLive ? rows : Infinity })}`)
+          const text = drawStatus(status, { screen: { columns, rows: isLive ? rows : Infinity }, why })
+          context.stdout.write(`${isLive ? CLEAR : ''}${text}`)
         }
         if (!isLive) return
         before = now
       }
     })
+}
+
+/** Why nothing answers, or what answers will not be started again; empty for a stack that runs, and without one. */
+async function explainStack (env: NodeJS.ProcessEnv): Promise<string> {
+  const state = await readStackState(loadSettings(env, ['MILLRACE_DATA_DIR']).MILLRACE_DATA_DIR)
+  return state.kind === 'stopped' || state.kind === 'killed' ? state.why : ''
 }
 
 /**
@@ -70,10 +81,8 @@ export async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls
   const settings = loadSettings(env, ['MILLRACE_DATA_DIR', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_PIPELINE_PORT'])
   // Nobody answers at port 0: a stack that is stopped is down, whatever else runs on this machine.
   const stopped = { baseUrl: NOBODY, apiUrl: NOBODY, pipelineUrl: NOBODY }
-  const stack = await findRunningStack(settings.MILLRACE_DATA_DIR).catch((error: unknown) => {
-    if (error instanceof MillraceError && error.code === 'MILLRACE_STACK_NOT_RUNNING') return stopped
-    throw error
-  })
+  const state = await readStackState(settings.MILLRACE_DATA_DIR)
+  const stack = state.kind === 'none' ? undefined : state.kind === 'stopped' ? stopped : state.addresses
   const found = stack ?? {
     baseUrl: `http://127.0.0.1:${settings.MILLRACE_PORT}`,
     apiUrl: settings.MILLRACE_API_URL,

@@ -10,7 +10,7 @@ import { findNatsServer } from './services/find-nats-server.ts'
 import { canEnter } from './services/find-postgres.ts'
 import { isRoot, readNobodyUid } from './services/postgres-cluster.ts'
 import { readProcessIdentity } from './processes/recorded-processes.ts'
-import { readAddresses } from './data-dir/stack-access.ts'
+import { readAddresses, readStackState } from './data-dir/stack-access.ts'
 
 const run = promisify(execFile)
 
@@ -143,6 +143,7 @@ t.test('as an unprivileged user, when its supervisor is killed', async (t) => {
     next.child.kill('SIGKILL')
 
     await waitFor(async () => (await filterRunning(parts)).length === 0, { timeoutMs: 15_000 })
+    t.match(await readStackState(dataDir), { kind: 'stopped', why: /was killed .*, and nothing of it runs any more: start it$/ })
   })
 })
 

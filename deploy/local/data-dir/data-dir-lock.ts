@@ -76,14 +76,22 @@ async function enterGuard (file: string): Promise<FileLock> {
 
 /** @throws {DataDirLockedError} when the process that the lock names still runs. */
 async function refuseWhenHeld (dataDir: string, file: string): Promise<void> {
+  const holder = await findHolder(file)
+  if (holder !== undefined) throw new DataDirLockedError(dataDir, holder)
+}
+
+/** The id of the process that holds the data directory; undefined when none does, as after it was killed. */
+export async function readLockHolder (dataDir: string): Promise<number | undefined> {
+  return await findHolder(path.join(dataDir, 'lock'))
+}
+
+async function findHolder (file: string): Promise<number | undefined> {
   const content = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return ''
     throw error
   })
   const holder = parseHolder(content)
-  if (holder !== undefined && await readProcessIdentity(holder.pid) === holder.identity) {
-    throw new DataDirLockedError(dataDir, holder.pid)
-  }
+  return holder !== undefined && await readProcessIdentity(holder.pid) === holder.identity ? holder.pid : undefined
 }
 
 function parseHolder (content: string): { pid: number, identity: string } | undefined {

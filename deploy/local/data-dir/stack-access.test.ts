@@ -1,7 +1,11 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { findRunningStack, loadCredentials } from './stack-access.ts'
+import { readProcessIdentity } from '../processes/recorded-processes.ts'
+import { lockDataDir } from './data-dir-lock.ts'
+import { findRunningStack, loadCredentials, readStackState } from './stack-access.ts'
 
 const NONE = { projectApiKey: '', personalApiKey: '', clickhousePassword: '', analystPassword: '' }
 
@@ -35,8 +39,35 @@ t.test('tells a stack that is stopped from a folder where none was ever started'
   await loadCredentials(dataDir, NONE)
   await t.rejects(findRunningStack(dataDir), { code: 'MILLRACE_STACK_NOT_RUNNING' })
 
-  await writeFile(path.join(dataDir, 'addresses.json'), '{"natsUrl":"nats://127.0.0.1:9"}')
+  const lock = await lockDataDir(dataDir)
+  await writeFile(path.join(dataDir, 'addresses.json'), `{"pid":${process.pid},"natsUrl":"nats://127.0.0.1:9"}`)
   t.match(await findRunningStack(dataDir), { natsUrl: 'nats://127.0.0.1:9' })
   await rm(path.join(dataDir, 'addresses.json'))
+  await lock.release()
   await t.rejects(findRunningStack(dataDir), { code: 'MILLRACE_STACK_NOT_RUNNING' }, 'after it was stopped')
+})
+
+t.test('tells what still runs of a stack whose supervisor was killed', async (t) => {
+  const dataDir = t.testdir()
+  const gone = spawn(process.execPath, ['--version'])
+  const left = spawn('sleep', ['60'])
+  t.teardown(() => { left.kill('SIGKILL') })
+  await once(gone, 'exit')
+  const identity = await readProcessIdentity(left.pid!)
+  await writeFile(path.join(dataDir, 'addresses.json'), JSON.stringify({ pid: gone.pid, baseUrl: 'http://127.0.0.1:9' }))
+  await writeFile(path.join(dataDir, 'lock'), JSON.stringify({ pid: gone.pid, identity: 'of another start' }))
+  await writeFile(path.join(dataDir, 'processes.json'), JSON.stringify([
+    { name: 'nats', pid: left.pid, identity, stopSignal: 'SIGTERM' }, { name: 'api', pid: gone.pid, identity: 'x', stopSignal: 'SIGTERM' }
+  ]))
+
+  const state = await readStackState(dataDir)
+  t.match(state, { kind: 'killed', addresses: { baseUrl: 'http://127.0.0.1:9' }, why: /was killed .*; nats still runs, without anybody/ })
+  await t.rejects(findRunningStack(dataDir), { code: 'MILLRACE_STACK_NOT_RUNNING', message: /start it, which ends them first/ })
+
+  const lock = await lockDataDir(dataDir)
+  t.match(await readStackState(dataDir), { kind: 'stopped', why: new RegExp(`is starting again, as process ${process.pid}$`) })
+  await lock.release()
+  left.kill('SIGKILL')
+  await once(left, 'exit')
+  t.match(await readStackState(dataDir), { kind: 'stopped', why: /nothing of it runs any more: start it$/ })
 })

@@ -5,7 +5,9 @@ import path from 'node:path'
 import { MillraceError } from '../../../platform/errors.ts'
 import { mintKey } from '../../../platform/keys/key-text.ts'
 import { flushFolder } from '../../../platform/durable-folder.ts'
+import { listRecordedProcesses } from '../processes/recorded-processes.ts'
 import type { StackSettings } from '../stack-settings.ts'
+import { readLockHolder } from './data-dir-lock.ts'
 
 /** Keys and passwords of the embedded stack: generated once, kept in the data directory. */
 export interface Credentials {
@@ -85,6 +87,40 @@ export async function readAddresses (dataDir: string): Promise<StackAddresses> {
   return JSON.parse(await readFile(addressesFile(dataDir), 'utf8')) as StackAddresses
 }
 
+/** What is known of a stack, for a command. */
+export type StackState =
+  /** None was ever started on the data directory. */
+  | { kind: 'none' }
+  | { kind: 'running', addresses: StackAddresses }
+  /** `why`: with what to do. */
+  | { kind: 'stopped', why: string }
+  /** Its first process was killed, and some of the others have not ended yet: nobody starts them again. */
+  | { kind: 'killed', why: string, addresses: StackAddresses }
+
+/**
+ * Tells whether a stack runs on the data directory. The addresses alone do not say so: a supervisor that was killed
+ * leaves them.
+ *
+ * @throws {MillraceError} `MILLRACE_DATA_DIR_UNUSABLE` when this user may not read it.
+ */
+export async function readStackState (dataDir: string): Promise<StackState> {
+  const folder = path.resolve(dataDir)
+  const addresses = await findAddresses(folder)
+  if (addresses === undefined) {
+    const wasStarted = await access(path.join(folder, 'credentials.json')).then(() => true, () => false)
+    return wasStarted
+      ? { kind: 'stopped', why: `the stack on the data directory ${folder} is stopped, or not ready yet: start it, or set MILLRACE_DATA_DIR to that of another one` }
+      : { kind: 'none' }
+  }
+  const holder = await readLockHolder(folder)
+  if (holder === addresses.pid) return { kind: 'running', addresses }
+  const killed = `the stack on the data directory ${folder} was killed (its first process, ${addresses.pid}, is gone)`
+  if (holder !== undefined) return { kind: 'stopped', why: `${killed} and is starting again, as process ${holder}` }
+  const left = await listRecordedProcesses(folder)
+  if (left.length === 0) return { kind: 'stopped', why: `${killed}, and nothing of it runs any more: start it` }
+  return { kind: 'killed', addresses, why: `${killed}; ${left.join(', ')} still ${left.length === 1 ? 'runs' : 'run'}, without anybody to start them again: start it, which ends them first` }
+}
+
 /**
  * Finds the running stack of a data directory, for a command.
  *
@@ -95,17 +131,21 @@ export async function readAddresses (dataDir: string): Promise<StackAddresses> {
  * @throws {MillraceError} `MILLRACE_STACK_NOT_RUNNING`, or `MILLRACE_DATA_DIR_UNUSABLE` when this user may not read it.
  */
 export async function findRunningStack (dataDir: string): Promise<StackAddresses | undefined> {
-  const folder = path.resolve(dataDir)
+  const state = await readStackState(dataDir)
+  if (state.kind === 'none') return undefined
+  if (state.kind === 'running') return state.addresses
+  throw new MillraceError('MILLRACE_STACK_NOT_RUNNING', state.why)
+}
+
+async function findAddresses (folder: string): Promise<StackAddresses | undefined> {
   try {
     return await readAddresses(folder)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EACCES' || code === 'EPERM') throw unreadable(folder, error)
     if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error
+    return undefined
   }
-  if (!await access(path.join(folder, 'credentials.json')).then(() => true, () => false)) return undefined
-  throw new MillraceError('MILLRACE_STACK_NOT_RUNNING', `the stack on the data directory ${folder} is stopped, or not ready yet: ` +
-    'start it, or set MILLRACE_DATA_DIR to that of another one')
 }
 
 /** Of a command of another user: the data directory is readable by its owner alone. */

@@ -76,6 +76,11 @@ export async function endRecordedProcesses (dataDir: string): Promise<string[]> 
   return leftover.map(({ name }) => name)
 }
 
+/** The names of the processes of a stack that run now, by its record. */
+export async function listRecordedProcesses (dataDir: string): Promise<string[]> {
+  return (await filterRunning(await readRecord(dataDir))).map(({ name }) => name)
+}
+
 /**
  * Identifies a process even when its pid is reused: after a crash or a reboot, the pid in a file may belong to another
  * process.
