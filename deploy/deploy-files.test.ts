@@ -185,6 +185,41 @@ t.test('a secret takes every password that the example allows, also one that loo
   }
 })
 
+t.test('systemd accepts the unit of nats-server, where there is systemd', async (t) => {
+  const hasSystemd = await run('systemd-analyze', ['--version']).then(() => true, () => false)
+  if (!hasSystemd) return t.comment('NOT RUN: there is no systemd here')
+  const folder = await mkdtemp(path.join(tmpdir(), 'millrace-unit-'))
+  t.teardown(async () => { await rm(folder, { recursive: true, force: true }) })
+  const unit = path.join(folder, 'nats-server.service')
+  // The program is not installed here.
+  await writeFile(unit, (await readText('deploy/nats/nats-server.service')).replace('/usr/sbin/nats-server', process.execPath))
+
+  const { stderr } = await run('systemd-analyze', ['verify', '--man=no', unit])
+  t.same(stderr.split('\n').filter((line) => line.includes('nats-server')), [])
+  const { stdout } = await run('systemd-analyze', ['security', '--offline=true', '--no-pager', unit])
+  const [, exposure] = /Overall exposure level.*?: ([\d.]+)/.exec(stdout) ?? []
+  t.ok(Number(exposure) < 3, `exposure ${exposure} of 10`)
+})
+
+t.test('docs/install.md says of every file of deploy/ how it was checked, by tests and commands that there are', async (t) => {
+  const page = await readText('docs/install.md')
+  const table = page.split('## How these files were checked')[1]!.split('| file in `deploy/` |')[1]!
+  const rows = table.split('\n').slice(2).filter((line) => line.startsWith('|')).map((line) => line.split('|').slice(1, -1).map((cell) => cell.trim()))
+  const named = rows.flatMap(([files]) => [...files!.matchAll(/`([^`]+)`/g)].map(([, name]) => name!))
+  const found = await readdir(path.join(ROOT, 'deploy'), { recursive: true, withFileTypes: true })
+  const files = found.filter((entry) => entry.isFile()).map((entry) => path.relative(path.join(ROOT, 'deploy'), path.join(entry.parentPath, entry.name)))
+    // A test is its own row; passwords of one's own are in no clone.
+    .filter((file) => !file.endsWith('.test.ts') && !['.env', 'kubernetes/secrets.yaml'].includes(file))
+
+  t.same(files.filter((file) => !named.some((name) => name === file || (name.endsWith('/') && file.startsWith(name)))), [], 'every file is named')
+  t.same(named.filter((name) => !files.some((file) => file === name || (name.endsWith('/') && file.startsWith(name)))), [], 'and is there')
+  t.equal(new Set(named).size, named.length, 'once')
+  for (const cells of rows) t.ok(cells.length === 4 && cells.every((cell) => cell !== ''), cells[0])
+  for (const [, file] of table.matchAll(/`([\w/-]+\.test\.ts)`/g)) t.ok(await readText(file!), file)
+  const { scripts } = JSON.parse(await readText('package.json')) as { scripts: Record<string, string> }
+  for (const [, script] of table.matchAll(/`npm run ([\w:]+)/g)) t.ok(script! in scripts, `npm run ${script}`)
+})
+
 t.test('kustomize builds all of it, where there is kubectl', async (t) => {
   const hasKubectl = await run('kubectl', ['version', '--client']).then(() => true, () => false)
   if (!hasKubectl) return t.comment('NOT RUN: there is no kubectl here')

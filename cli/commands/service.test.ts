@@ -63,7 +63,7 @@ t.test('the unit names the folders that the settings name', async (t) => {
   await writeFile(settings, 'MILLRACE_BACKUP_FOLDER=/srv/backups # on the second disk\n')
   await t.rejects(readServiceFolders(settings, '/var/lib/millrace'), { code: 'MILLRACE_SERVICE_REFUSED', message: /line 1: systemd takes #/ })
   await writeFile(settings, 'MILLRACE_BACKUP_KEEP=none\n')
-  await t.rejects(readServiceFolders(settings, '/var/lib/millrace'), { message: /MILLRACE_BACKUP_KEEP must be integer/ })
+  await t.rejects(readServiceFolders(settings, '/var/lib/millrace'), { message: /MILLRACE_BACKUP_KEEP must be/ })
   await writeFile(settings, 'MILLRACE_BACKUP_FOLDR=/backups\n')
   await t.rejects(readServiceFolders(settings, '/var/lib/millrace'), { message: /MILLRACE_BACKUP_FOLDR is not a setting/ })
 })

@@ -6,7 +6,7 @@ import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { openSync, readFileSync } from 'node:fs'
 import path from 'node:path'
-import { parseEnv } from 'node:util'
+import { readEnvironmentFile } from '../../cli/commands/read-environment-file.ts'
 
 /** Lines of a unit that only systemd itself puts into force. */
 export const NOT_DONE = ['SystemCallFilter', 'RestrictAddressFamilies', 'RestrictNamespaces', 'PrivateDevices', 'Restart']
@@ -81,7 +81,7 @@ function spawnInUnit (unit: Map<string, string[]>, command: string, output: numb
   const settings = one(unit, 'EnvironmentFile').replace(/^-/, '')
   const environment = one(unit, 'Environment').split(' ').map((each) => each.split('=') as [string, string])
   return spawn('unshare', ['--mount', '--propagation', 'slave', 'bash', '-c', script], {
-    env: { PATH, USER: user, LOGNAME: user, ...Object.fromEntries(environment), ...parseEnv(readFileSync(settings, 'utf8')) },
+    env: { PATH, USER: user, LOGNAME: user, ...Object.fromEntries(environment), ...readEnvironmentFile(readFileSync(settings, 'utf8')).values },
     stdio: ['ignore', output, output]
   })
 }
