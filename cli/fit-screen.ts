@@ -85,7 +85,7 @@ function isOrdinary (state: string): boolean {
 }
 
 function drawRow ({ name, state, cells }: Row, layout: Layout): string {
-  return `${name.padEnd(layout.name)}${state.padEnd(layout.state)}${cells.map(layout.cell).join('')}`.trimEnd()
+  return `${name.padEnd(layout.name - 1)} ${state.padEnd(layout.state)}${cells.map(layout.cell).join('')}`.trimEnd()
 }
 
 function wide (cell: Cell): string {

@@ -214,8 +214,8 @@ t.test('docs/install.md says of every file of deploy/ how it was checked, by tes
   t.same(files.filter((file) => !named.some((name) => name === file || (name.endsWith('/') && file.startsWith(name)))), [], 'every file is named')
   t.same(named.filter((name) => !files.some((file) => file === name || (name.endsWith('/') && file.startsWith(name)))), [], 'and is there')
   t.equal(new Set(named).size, named.length, 'once')
-  for (const cells of rows) t.ok(cells.length === 4 && cells.every((cell) => cell !== ''), cells[0])
-  for (const [, file] of table.matchAll(/`([\w/-]+\.test\.ts)`/g)) t.ok(await readText(file!), file)
+  for (const cells of rows) t.ok(cells.length === 4 && cells.every((cell) => cell !== ''), cells.join(' | '))
+  for (const [, file] of table.matchAll(/`([\w/-]+\.test\.ts)`/g)) t.ok(await readText(file!), `${file} is there`)
   const { scripts } = JSON.parse(await readText('package.json')) as { scripts: Record<string, string> }
   for (const [, script] of table.matchAll(/`npm run ([\w:]+)/g)) t.ok(script! in scripts, `npm run ${script}`)
 })
