@@ -39,7 +39,8 @@ const TURN_MS = 5
 /**
  * Returns a function that reads what is active, and compiles what is new; projects without anything active are not in
  * the map. What did not change stays the same object, by which threads know that they have it. A project of which one
- * version does not compile (a newer process has stored what this one does not know) keeps what it had.
+ * version does not compile (a newer process has stored what this one does not know) keeps what it had; in a process
+ * that has just begun it gets those that compile: most of what must be kept out is better than nothing.
  */
 export function createReadActive<Row extends ActiveVersion, Compiled, Definitions> (
   { what, read, compile, toDefinitions, isSame }: DefinitionKind<Row, Compiled, Definitions>, logger: Logger
@@ -61,7 +62,7 @@ export function createReadActive<Row extends ActiveVersion, Compiled, Definition
           versions.push({ ...row, ...version })
         } catch (err) {
           const { name, version } = row
-          logger.error({ err, projectId, name, version }, `${what} does not compile; the project keeps those that it had`)
+          logger.error({ err, projectId, name, version }, `${what} does not compile; the project ${active.has(projectId) ? 'keeps those that it had' : 'has the others alone'}`)
         }
         if (performance.now() - turn > TURN_MS) {
           await new Promise((resolve) => setImmediate(resolve))
@@ -69,7 +70,7 @@ export function createReadActive<Row extends ActiveVersion, Compiled, Definition
         }
       }
       const before = active.get(projectId)
-      if (versions.length < ofProject.length) {
+      if (versions.length < ofProject.length && (before !== undefined || versions.length === 0)) {
         if (before !== undefined) next.set(projectId, before)
         continue
       }
