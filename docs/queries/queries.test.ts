@@ -135,12 +135,15 @@ async function select (client: ClickHouse, query: string, params: Record<string,
   return await result.json<unknown[]>()
 }
 
+/** The statements that set up a database of one's own are tried with its installation. */
+const isQuery = (text: string): boolean => /^(--.*\n)*(SELECT|WITH)\b/.test(text)
+
 /** Queries that pages show: blocks of SQL, and what the README sends with curl. */
 async function readShownQueries (): Promise<string[]> {
   const pages = ['README.md', ...globSync('docs/**/*.md', { cwd: ROOT })].filter((page) => !page.includes('decisions'))
   const texts = await Promise.all(pages.map(async (page) => await readFile(path.join(ROOT, page), 'utf8')))
   return texts.flatMap((text) => [
-    ...[...text.matchAll(/^```sql\n(.*?)^```/gms)].map(([, query]) => query!),
+    ...[...text.matchAll(/^```sql\n(.*?)^```/gms)].map(([, query]) => query!).filter(isQuery),
     ...[...text.matchAll(/ -d (['"])(SELECT .*?)\1/g)].map(([, , query]) => query!)
   ])
 }

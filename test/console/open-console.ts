@@ -74,7 +74,7 @@ export async function send (stack: Stack, events: SentEvent[], key: string = sta
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ api_key: key, batch: events.map((event) => ({ distinct_id: 'ann', ...event })) })
   })
-  if (!response.ok) throw new Error(`capture answered ${response.status}`)
+  if (!response.ok) throw new Error(`capture answered ${response.status}: ${await response.text()}`)
 }
 
 /** What axe finds on a page: the rule and the element, none when all is well. */
