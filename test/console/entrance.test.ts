@@ -48,6 +48,25 @@ t.test('the entrance of the console', async (t) => {
     await page.close()
   })
 
+  await t.test('the project that is chosen stays, on screens without one, too', async (t) => {
+    const id = 2
+    await stack.sql`INSERT INTO projects (id, name) VALUES (${id}, 'Second')`
+    const { page, problems } = await open('/health')
+    const chosen = page.getByRole('combobox', { name: /^Project/ })
+    const events = page.getByRole('navigation').getByRole('link', { name: 'Events', exact: true })
+    await chosen.selectOption(String(id))
+    await waitFor(async () => await events.getAttribute('href') === `/console/projects/${id}/events`)
+    t.match(page.url(), /\/health$/, 'it stays where it is')
+    await events.click()
+    await page.getByRole('heading', { name: 'Events', level: 1 }).waitFor()
+    await page.getByRole('navigation').getByRole('link', { name: 'Health' }).click()
+    await page.getByText('Everything works').waitFor()
+    t.equal(await chosen.inputValue(), String(id))
+    t.same(problems, [])
+    await stack.sql`DELETE FROM projects WHERE id = ${id}`
+    await page.close()
+  })
+
   await t.test('what a key may not do is not offered', async (t) => {
     const { key } = await createPersonalKey(stack.sql, {
       email: 'admin@millrace.localhost', label: 'reader', scopes: ['event_definition:read'], projectIds: [1], expiresAt: null
