@@ -6,9 +6,12 @@ import { hostname } from 'node:os'
 import path from 'node:path'
 import type { Logger } from 'pino'
 import { SettingsError } from '../../../platform/errors.ts'
+import { checkRoom, ROOM_OF_START } from '../data-dir/check-data-dir.ts'
 import type { LoginDigests } from './request/authenticate.ts'
 import { type AllowList, loadAllowList } from './analyst/allow-list.ts'
 import { type Engine, openEngine } from './engine/engine.ts'
+import { dropFailedMerges } from './engine/drop-failed-merges.ts'
+import { endWithoutClosing, FailedWrites } from './engine/failed-writes.ts'
 import { forgetLostParts } from './insert/forget-lost-parts.ts'
 import { prepareSystemDatabase, QueryLog } from './server-database.ts'
 import { createGuardAnalyst, type GuardAnalyst } from './analyst/guard-analyst.ts'
@@ -48,6 +51,7 @@ export interface ServerParts {
   logins: LoginDigests
   spool: Spool
   tokens: TokenFlusher
+  failedWrites: FailedWrites
   pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool, guard: SessionPool }
   named: NamedSessions
   /** Pipes that no query uses; there are as many as sessions that may run. */
@@ -74,10 +78,12 @@ const QUERIES_MAY_TAKE_MS = 300
  * left, and listens. A process can have only one, because the engine binds its folder for good.
  *
  * @throws {SettingsError} when another process holds the folder, or the port is in use.
+ * @throws {MillraceError} `MILLRACE_DATA_DIR_FULL`: the repairs of a start need room themselves.
  */
 export async function startServer (options: ServerOptions): Promise<RunningServer> {
   const { logger } = options
   const dataDir = path.resolve(options.dataDir)
+  await checkRoom(dataDir, ROOM_OF_START)
   const engine = await openEngine(path.join(dataDir, 'clickhouse'), {
     backupsDir: path.join(dataDir, 'clickhouse-backups'), memoryBytes: options.memoryBytes ?? 0
   })
@@ -90,6 +96,8 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
   }
   const allowList = loadAllowList()
   const control = await engine.openSession({}, NO_SETTINGS)
+  const failedWrites = new FailedWrites(
+    await engine.openSession({}, NO_SETTINGS), (failed) => endWithoutClosing(logger, failed))
   await prepareSystemDatabase(control)
   await forgetLostParts(control, { scratchPath: path.join(dataDir, 'clickhouse', 'millrace-tokens.tmp'), logger })
   const running = new RunningQueries()
@@ -99,6 +107,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     logins: options.logins,
     spool,
     tokens: await TokenFlusher.open(path.join(dataDir, 'clickhouse'), logger),
+    failedWrites,
     pools,
     named: new NamedSessions(POOL_SIZES.named),
     pipes: spool.makePipes(POOL_SIZES.product.size + POOL_SIZES.analyst.size).map((path) => new ResultPipe(path)),
@@ -112,6 +121,8 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     displayName: hostname(),
     closing: false
   }
+  await dropFailedMerges(control, logger)
+  await failedWrites.check()
   const server = buildServer(parts)
   const port = await listen(server, options)
   return { port, close: async () => await closeServer(parts, server) }
@@ -147,6 +158,7 @@ async function closeServer (parts: ServerParts, server: Server): Promise<void> {
   if (!ended) parts.logger.warn({ queries: parts.running.size }, 'stopping while queries are still running')
   server.closeAllConnections()
   await Promise.race([closed, pause(QUERIES_MAY_TAKE_MS)])
+  parts.failedWrites.close()
   parts.named.close()
   await Promise.race([parts.queryLog.close(), pause(QUERIES_MAY_TAKE_MS)])
   for (const pool of Object.values(parts.pools)) pool.close()

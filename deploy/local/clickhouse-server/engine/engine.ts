@@ -1,5 +1,5 @@
 /** The ClickHouse engine in this process, and the sessions that run statements in it. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, statfsSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import chdb, { type Session } from 'chdb'
 import { SettingsError } from '../../../../platform/errors.ts'
@@ -52,7 +52,8 @@ export async function openEngine (
 ): Promise<Engine> {
   mkdirSync(dataDir, { recursive: true })
   const configPath = path.join(dataDir, 'millrace-engine.xml')
-  writeFileSync(configPath, engineConfig(options))
+  const { blocks, bsize } = statfsSync(dataDir)
+  writeFileSync(configPath, engineConfig({ ...options, diskBytes: blocks * bsize }))
 
   const first = openFirst(dataDir, configPath)
   const ask = async (sql: string): Promise<string[][]> => {

@@ -113,14 +113,49 @@ export const GUARD_PROFILE: Settings = {
 }
 
 /**
- * The engine's own configuration: memory that suits a machine shared with the rest of the stack.
- *
- * @param options.backupsDir   The one folder into which `BACKUP ... TO File('name')` may write.
- * @param options.memoryBytes  Maximum memory of the process; 0: a share of what there is.
+ * How long the sources of a merge are kept when its result is there. ClickHouse's own server keeps them for 480 s, the
+ * engine of chdb not at all. They are needed when the disk was full under the merge (see `failed-writes.ts`), which
+ * is seen within a second; the rest is for a machine that stands still.
  */
-export function engineConfig ({ backupsDir, memoryBytes }: { backupsDir: string, memoryBytes: number }): string {
+const OLD_PARTS_SECONDS = 120
+
+/**
+ * The result of a merge that met a full disk is detached at the next start, however large it is: its sources are
+ * there. By default the table would not start when such parts have more than 1 GiB.
+ */
+const ANY_NUMBER_OF_BYTES = 1_000_000_000_000_000
+
+/**
+ * Room that no insert and no merge takes, in bytes: both are refused before they could meet a full disk themselves.
+ * A hundredth of the disk, from 16 MiB to 1 GiB.
+ */
+function keepFreeBytes (diskBytes: number): number {
+  return Math.floor(Math.max(16_777_216, Math.min(GIB, diskBytes / 100)))
+}
+
+export interface EngineConfig {
+  /** The one folder into which `BACKUP ... TO File('name')` may write. */
+  backupsDir: string
+  /** Maximum memory of the process; 0: a share of what there is. */
+  memoryBytes: number
+  /** Size of the disk with the tables. */
+  diskBytes: number
+}
+
+/**
+ * The engine's own configuration: memory that suits a machine shared with the rest of the stack, and what keeps a full
+ * disk from damaging tables.
+ */
+export function engineConfig ({ backupsDir, memoryBytes, diskBytes }: EngineConfig): string {
   const limit = memoryBytes === 0 ? Math.floor(availableMemory() * SHARE_OF_MEMORY) : memoryBytes
   return `<clickhouse>
+  <storage_configuration><disks><default>
+    <keep_free_space_bytes>${keepFreeBytes(diskBytes)}</keep_free_space_bytes>
+  </default></disks></storage_configuration>
+  <merge_tree>
+    <old_parts_lifetime>${OLD_PARTS_SECONDS}</old_parts_lifetime>
+    <max_suspicious_broken_parts_bytes>${ANY_NUMBER_OF_BYTES}</max_suspicious_broken_parts_bytes>
+  </merge_tree>
   <max_server_memory_usage>${limit}</max_server_memory_usage>
   <mark_cache_size>${Math.min(GIB, Math.floor(limit / 12))}</mark_cache_size>
   <uncompressed_cache_size>0</uncompressed_cache_size>

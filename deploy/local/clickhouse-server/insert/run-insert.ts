@@ -32,6 +32,7 @@ export async function runInsert (parts: ServerParts, query: Query, insert: Inser
       return await parts.killQuery.whenAborted(session, query.stops.killed.signal, running)
     })
     await parts.tokens.flush()
+    await parts.failedWrites.check()
     query.answer.setHeader('Content-Type', 'text/plain; charset=UTF-8')
     query.answer.start(summarizeInsert(query.record, result))
     await query.answer.end()

@@ -3,6 +3,7 @@ import { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { type Answer, type BodyTransform, summarizeRows, type Summary } from '../answer.ts'
 import type { EngineSession } from '../engine/engine.ts'
+import type { FailedWrites } from '../engine/failed-writes.ts'
 import { QueryError } from '../errors.ts'
 import type { KillQuery } from '../running-queries.ts'
 import type { QueryRecord } from '../server-database.ts'
@@ -19,12 +20,16 @@ export interface SelectRun {
   /** What the client wants to be different from what the engine writes. */
   rewrite: BodyTransform | undefined
   killQuery: KillQuery
+  failedWrites: FailedWrites
   /** Fires when the client has gone. */
   signal: AbortSignal
   waitEndOfQuery: boolean
   /** An error within so much of the result still gets its own status. */
   holdBytes: number
 }
+
+/** A query that keeps rows on the disk, sorting or grouping more than the memory holds, takes longer. */
+const SPILLS_AFTER_SECONDS = 0.5
 
 /** A result that is held back to its end stays in memory up to here, and goes to the spool beyond. */
 const HOLD_IN_MEMORY_BYTES = 8_388_608
@@ -43,11 +48,12 @@ export async function runSelect (run: SelectRun): Promise<void> {
   try {
     const [result, passedOn] = await Promise.allSettled([
       run.killQuery.whenAborted(run.session, run.signal, query),
-      passOn(rows, run, held)
+      passOn(rows, run, { held, query })
     ])
     if (run.signal.aborted) throw new QueryError(394, 'Query was cancelled')
     if (passedOn.status === 'rejected') throw passedOn.reason
     if (result.status === 'rejected') throw result.reason
+    if (result.value.elapsedSeconds > SPILLS_AFTER_SECONDS) await run.failedWrites.check()
     const summary = summarizeRows(run.record, result.value)
     if (!run.answer.started) await sendHeld(run.answer, held, summary)
     await run.answer.end()
@@ -57,28 +63,39 @@ export async function runSelect (run: SelectRun): Promise<void> {
 }
 
 /**
- * Reads the pipe to its end, or gives up.
- *
- * Giving up closes the pipe, which fails the engine's next write; KILL alone cannot wake a thread that waits for room
- * in a pipe. It happens only when a piece has come, never before: a pipe without reader would hold up an engine that
- * is just about to open it, for good.
+ * Reads the pipe to its end. What nobody wants any more is thrown away, until the engine has ended the query: a thread
+ * that waits for room in the pipe does not see a KILL, and a closed pipe would count as a failed write (see
+ * `failed-writes.ts`).
  */
-async function passOn (rows: Readable, run: SelectRun, held: HeldRows): Promise<void> {
-  const { answer, signal, rewrite } = run
+async function passOn (
+  rows: Readable, run: SelectRun, { held, query }: { held: HeldRows, query: Promise<unknown> }
+): Promise<void> {
+  const { signal } = run
   const givenUp = new Promise<void>((resolve) => { signal.addEventListener('abort', () => resolve(), { once: true }) })
-  try {
-    for await (const chunk of rows as AsyncIterable<Buffer>) {
-      if (signal.aborted) return
-      for (const piece of rewrite?.write(chunk) ?? [chunk]) {
-        if (answer.started) await Promise.race([answer.write(piece), givenUp])
-        else await held.add(piece)
-      }
-      if (!answer.started && !run.waitEndOfQuery && held.bytes > run.holdBytes) {
-        await Promise.race([sendHeld(answer, held, undefined), givenUp])
-      }
+  let failure: { error: unknown, killed: Promise<void> } | undefined
+  for await (const chunk of rows as AsyncIterable<Buffer>) {
+    if (signal.aborted || failure !== undefined) continue
+    try {
+      await passOnChunk(chunk, run, { held, givenUp })
+    } catch (error) {
+      failure = { error, killed: run.killQuery.kill(run.session, query) }
     }
-  } finally {
-    run.pipe.finish()
+  }
+  if (failure === undefined) return
+  await failure.killed
+  throw failure.error
+}
+
+async function passOnChunk (
+  chunk: Buffer, { answer, rewrite, waitEndOfQuery, holdBytes }: SelectRun,
+  { held, givenUp }: { held: HeldRows, givenUp: Promise<void> }
+): Promise<void> {
+  for (const piece of rewrite?.write(chunk) ?? [chunk]) {
+    if (answer.started) await Promise.race([answer.write(piece), givenUp])
+    else await held.add(piece)
+  }
+  if (!answer.started && !waitEndOfQuery && held.bytes > holdBytes) {
+    await Promise.race([sendHeld(answer, held, undefined), givenUp])
   }
 }
 
@@ -122,8 +139,8 @@ class HeldRows {
  * A named pipe through which the engine hands out the rows of one query at a time.
  *
  * Why a pipe: the engine writes a result as one document in any of its formats only to a file (`INTO OUTFILE`); its
- * streaming call repeats header and footer with each block. Through a pipe that "file" takes no room, the engine waits
- * when the client is slow, and closing both ends here makes its next write fail.
+ * streaming call repeats header and footer with each block. Through a pipe that "file" takes no room, and the engine
+ * waits when the client is slow.
  */
 export class ResultPipe {
   readonly path: string
@@ -142,7 +159,7 @@ export class ResultPipe {
     return new Socket({ fd, readable: true, writable: false })
   }
 
-  /** To be called when the engine has ended the query, however it ended, or when its rows are given up. */
+  /** To be called when the engine has ended the query, however it ended. */
   finish (): void {
     if (this.#keeper !== undefined) closeSync(this.#keeper)
     this.#keeper = undefined

@@ -62,13 +62,13 @@ async function runRows (parts: ServerParts, query: Query, statement: Statement, 
   const pipe = parts.pipes.pop()!
   try {
     const sql = buildSelectInto(written, format, pipe.path)
-    const { spool, killQuery } = parts
+    const { spool, killQuery, failedWrites } = parts
     const { answer, record, request: { waitEndOfQuery } } = query
     const { signal } = query.stops.unwanted
     const holdBytes = format.endsWith('WithProgress') ? 0 : HOLD_BYTES
     const rewrite = rewriteFor(query, format)
     const hold = { waitEndOfQuery, holdBytes }
-    await runSelect({ session, sql, pipe, spool, answer, record, signal, killQuery, rewrite, ...hold })
+    await runSelect({ session, sql, pipe, spool, answer, record, signal, killQuery, failedWrites, rewrite, ...hold })
   } finally {
     parts.pipes.push(pipe)
   }
@@ -83,7 +83,10 @@ async function runBuffered (
   session.dirty ||= statement.kind === 'session'
   const { signal } = statement.kind === 'show' ? query.stops.unwanted : query.stops.killed
   const result = await parts.killQuery.whenAborted(session, signal, session.run(statement.sql, format))
-  if (statement.kind === 'command') await coverTokens(parts, statement)
+  if (statement.kind === 'command') {
+    await coverTokens(parts, statement)
+    await parts.failedWrites.check()
+  }
   setFormatHeaders(parts, query, format)
   const rewrite = rewriteFor(query, format)
   const pieces = rewrite?.write(result.bytes) ?? [result.bytes]

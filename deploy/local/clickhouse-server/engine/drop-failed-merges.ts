@@ -1,0 +1,55 @@
+import type { Logger } from 'pino'
+import { quoteIdentifier, quoteString } from '../../../../schema/clickhouse-sql.ts'
+import type { EngineSession } from './engine.ts'
+
+interface Part {
+  database: string
+  table: string
+  partition_id: string
+  name: string
+  /** First and last block of its rows. */
+  first: number
+  last: number
+}
+
+/** The columns have these names in both tables; numbers of blocks as numbers, not as text. */
+const COLUMNS = 'database, table, partition_id, name, toFloat64(min_block_number) AS first, toFloat64(max_block_number) AS last'
+
+/**
+ * Removes parts that the engine detached at its start because they are damaged, and whose rows are all in other parts:
+ * results of merges that a full disk cut short (see `failed-writes.ts`). They take room on a disk that has little, and
+ * whoever finds a damaged part is to know that rows are missing.
+ *
+ * Any other damaged part stays, for an alert and an operator. So does one between whose sources a block number is
+ * free, though it may be that of a mutation.
+ */
+export async function dropFailedMerges (session: EngineSession, logger: Logger): Promise<void> {
+  const broken = await read(session, `SELECT ${COLUMNS} FROM system.detached_parts
+    WHERE reason = 'broken-on-start' AND min_block_number < max_block_number`)
+  for (const part of broken) {
+    const active = await read(session, `SELECT ${COLUMNS} FROM system.parts WHERE active
+      AND database = ${quoteString(part.database)} AND table = ${quoteString(part.table)}
+      AND partition_id = ${quoteString(part.partition_id)}
+      AND min_block_number >= ${part.first} AND max_block_number <= ${part.last} ORDER BY first`)
+    if (!areGapless(part, active)) continue
+    await session.run(`ALTER TABLE ${quoteIdentifier(part.database)}.${quoteIdentifier(part.table)}
+      DROP DETACHED PART ${quoteString(part.name)} SETTINGS allow_drop_detached = 1`)
+    logger.warn({ table: `${part.database}.${part.table}`, part: part.name, sources: active.length },
+      'removed the result of a merge that the disk had no room for; its rows are in the parts it was made of')
+  }
+}
+
+/** Whether parts, in order, hold each block of a larger one. */
+function areGapless (whole: Part, parts: readonly Part[]): boolean {
+  let next = whole.first
+  for (const { first, last } of parts) {
+    if (first !== next) return false
+    next = last + 1
+  }
+  return next === whole.last + 1
+}
+
+async function read (session: EngineSession, sql: string): Promise<Part[]> {
+  const { bytes } = await session.run(sql, 'JSONEachRow')
+  return Buffer.from(bytes).toString().split('\n').filter(Boolean).map((line) => JSON.parse(line) as Part)
+}

@@ -1,0 +1,72 @@
+import type { Logger } from 'pino'
+import type { EngineSession } from './engine.ts'
+
+/** Merges write without a statement: how often to ask then. Far below how long the sources of a merge are kept. */
+const ASK_INTERVAL_MS = 500
+
+const COUNT_FAILED = "SELECT value FROM system.events WHERE event = 'WriteBufferFromFileDescriptorWriteFailed'"
+
+/**
+ * Ends the process when the engine could not write a file, before anything that depends on it is answered.
+ *
+ * The engine of chdb (3.4, ClickHouse 26.7) counts a `write` that fails, as on a full disk, and goes on: unlike in
+ * ClickHouse's own server, the line that throws is commented out in its `WriteBufferFromFileDescriptor::nextImpl`.
+ * An insert would be answered, and a merge would take the place of its sources, with files that are empty. So what
+ * the engine holds after that is not to be trusted: the process ends as by kill -9, and the next one finds on the
+ * disk what is whole. Parts whose files are too short are detached, their sources are used again (see
+ * `old_parts_lifetime` in `profiles.ts`), the tokens of lost inserts are forgotten (`forget-lost-parts.ts`), and
+ * clients repeat what was not answered.
+ */
+export class FailedWrites {
+  readonly #session: EngineSession
+  readonly #end: (failed: number) => void
+  readonly #timer: NodeJS.Timeout
+  #asking: Promise<void> = Promise.resolve()
+  #next: Promise<void> | undefined
+
+  /**
+   * @param session  One that runs nothing else.
+   * @param end      Ends the process; it is told how many writes failed.
+   */
+  constructor (session: EngineSession, end: (failed: number) => void) {
+    this.#session = session
+    this.#end = end
+    // A failed question is asked again; a statement that needs the answer gets the error.
+    this.#timer = setInterval(() => { void this.check().catch(() => {}) }, ASK_INTERVAL_MS).unref()
+  }
+
+  /**
+   * To be called when a statement has run, before it is answered. Resolves when all that the engine wrote before this
+   * call is on the disk; never, when something is not. Calls of one moment share a question (0.8 ms).
+   *
+   * @throws the engine's error when it does not answer: nothing is known then.
+   */
+  async check (): Promise<void> {
+    // Not the question under way: it may have been answered before this caller's last write.
+    this.#next ??= this.#asking.catch(() => {}).then(async () => {
+      this.#asking = this.#next!
+      this.#next = undefined
+      await this.#ask()
+    })
+    await this.#next
+  }
+
+  close (): void {
+    clearInterval(this.#timer)
+  }
+
+  async #ask (): Promise<void> {
+    const { bytes } = await this.#session.run(COUNT_FAILED)
+    const failed = Number(Buffer.from(bytes).toString())
+    if (failed === 0) return
+    this.#end(failed)
+    await new Promise(() => {})
+  }
+}
+
+/** Ends this process at once: nothing is closed, so that the engine writes nothing more. */
+export function endWithoutClosing (logger: Logger, failed: number): void {
+  logger.fatal({ failed },
+    'ClickHouse could not write to its disk, is it full? Ending it, so that no damaged part is used: what was stored is read again at the next start')
+  process.kill(process.pid, 'SIGKILL')
+}
