@@ -13,7 +13,7 @@ const FOLDER = path.join(import.meta.dirname, '..', 'clickhouse')
  *
  * - `fsync_after_insert`, `fsync_part_directory`: files of the new part, then its name.
  * - `min_*_to_fsync_after_merge`: 1 is "always". A merged or mutated part takes the place of flushed ones, which are
- *   removed minutes later (with chdb's own settings at once), whether or not the kernel has written the new one by then.
+ *   removed soon after (with chdb's own settings at once), whether or not the kernel has written the new one by then.
  * - `min_compressed_bytes_to_fsync_after_fetch`: the same for a part that a replica copied from another one.
  */
 export const FLUSH_SETTINGS: Readonly<Record<string, number>> = {

@@ -115,9 +115,9 @@ export const GUARD_PROFILE: Settings = {
 /**
  * How long the sources of a merge are kept when its result is there. ClickHouse's own server keeps them for 480 s, the
  * engine of chdb not at all. They are needed when the disk was full under the merge (see `failed-writes.ts`), which
- * is seen within a second; the rest is for a machine that stands still.
+ * is seen within a second; the rest is for a machine that is short of CPU.
  */
-const OLD_PARTS_SECONDS = 120
+const OLD_PARTS_SECONDS = 30
 
 /**
  * The result of a merge that met a full disk is detached at the next start, however large it is: its sources are
