@@ -6,7 +6,6 @@ import { hostname } from 'node:os'
 import path from 'node:path'
 import type { Logger } from 'pino'
 import { SettingsError } from '../../../platform/errors.ts'
-import { checkRoom, ROOM_OF_START } from '../data-dir/check-data-dir.ts'
 import type { LoginDigests } from './request/authenticate.ts'
 import { type AllowList, loadAllowList } from './analyst/allow-list.ts'
 import { type Engine, openEngine } from './engine/engine.ts'
@@ -78,12 +77,10 @@ const QUERIES_MAY_TAKE_MS = 300
  * left, and listens. A process can have only one, because the engine binds its folder for good.
  *
  * @throws {SettingsError} when another process holds the folder, or the port is in use.
- * @throws {MillraceError} `MILLRACE_DATA_DIR_FULL`: the repairs of a start need room themselves.
  */
 export async function startServer (options: ServerOptions): Promise<RunningServer> {
   const { logger } = options
   const dataDir = path.resolve(options.dataDir)
-  await checkRoom(dataDir, ROOM_OF_START)
   const engine = await openEngine(path.join(dataDir, 'clickhouse'), {
     backupsDir: path.join(dataDir, 'clickhouse-backups'), memoryBytes: options.memoryBytes ?? 0
   })

@@ -35,7 +35,7 @@ const MAKE_ROOM = 'make room, or set MILLRACE_DATA_DIR to a folder on another di
 
 /** @throws {MillraceError} `MILLRACE_DATA_DIR_FULL` when a start would fail half-way for lack of room. */
 export async function checkRoom (dataDir: string, needed: Room): Promise<void> {
-  const room = await readRoom(dataDir)
+  const room = await readRoom(await findExisting(dataDir))
   if (room.bytes >= needed.bytes && room.files >= needed.files) return
   throw full(`the disk of the data directory ${dataDir} is full: ${describe(room)} are free, ` +
     `but a start needs ${describe(needed)}: ${MAKE_ROOM}`)

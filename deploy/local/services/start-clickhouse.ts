@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, realpathSync } from 'node:fs'
 import path from 'node:path'
 import { findCompileCache } from '../data-dir/cache-dir.ts'
+import { checkRoom, ROOM_OF_START } from '../data-dir/check-data-dir.ts'
 import { startOnPort } from '../ports.ts'
 import { askHttp, type Service, type ServiceOptions, ServiceStartError, waitUntilReady } from '../processes/service.ts'
 import { makeSpoolFolders, removeSpoolFolders } from '../clickhouse-server/engine/spool.ts'
@@ -61,9 +62,11 @@ const READY_TIMEOUT_MS = 60_000
  * Starts the ClickHouse engine behind its HTTP server, with its tables in `<data directory>/clickhouse`.
  *
  * @throws {ServiceStartError} when it does not answer `/ping` in time.
+ * @throws {MillraceError} `MILLRACE_DATA_DIR_FULL`: the repairs of a start need room themselves.
  */
 export async function startClickHouse (options: ClickHouseOptions): Promise<Service> {
   const dataDir = path.resolve(options.dataDir)
+  await checkRoom(dataDir, ROOM_OF_START)
   const { NODE_COMPILE_CACHE } = await findCompileCache(process.env, dataDir)
   // Of its own: the engine writes there, and other tiers run what they find in theirs.
   const compileCache = path.join(NODE_COMPILE_CACHE!, 'clickhouse')

@@ -20,6 +20,8 @@ interface Sample {
   through: number | null
   rows: number
   phase: LoadPhase
+  /** Epoch milliseconds. */
+  at: number
 }
 
 /** What was seen of the watermark. */
@@ -65,7 +67,9 @@ export function watchWatermark (system: FaultSystem, ledger: Pick<LoadLedger, 'p
     const phase = ledger.phases.at(-1) as LoadPhase
     const rows = await Promise.race([system.select<{ through: number, rows: number }>(SAMPLE), late])
     const [row] = rows ?? []
-    if (row !== undefined) samples.push({ source: 'view', through: row.through === 0 ? null : row.through, rows: row.rows, phase })
+    if (row === undefined) return
+    const through = row.through === 0 ? null : row.through
+    samples.push({ source: 'view', through, rows: row.rows, phase, at: Date.now() })
   }
 
   async function run (): Promise<void> {
@@ -85,7 +89,7 @@ export function watchWatermark (system: FaultSystem, ledger: Pick<LoadLedger, 'p
     for (const { source, through } of await readClaims()) {
       const late = delay(SAMPLE_TIMEOUT_MS, null, { ref: false })
       const [row] = await Promise.race([system.select<{ rows: number }>(COUNT_BEFORE, { through }), late]) ?? []
-      if (row !== undefined) samples.push({ source, through, rows: row.rows, phase })
+      if (row !== undefined) samples.push({ source, through, rows: row.rows, phase, at: Date.now() })
     }
   }
 
@@ -119,19 +123,24 @@ async function compareSamples (
   let highest = 0
   let before: number | null = null
   const known: (Sample & { through: number })[] = []
-  for (const { source, through, rows, phase } of samples) {
+  for (const { source, through, rows, phase, at } of samples) {
     if (source !== 'view') {
       audit.claims.get(source)!.compared++
-      if (through !== null) known.push({ source, through, rows, phase })
+      if (through !== null) known.push({ source, through, rows, phase, at })
       continue
     }
     audit.samples++
     if (through !== before) audit.moves++
     before = through
     if (through === null) continue
-    if (through < highest) audit.wentBack++
+    if (through < highest) {
+      audit.wentBack++
+      if (audit.examples.length < 5) {
+        audit.examples.push(`${new Date(through).toISOString()} after ${new Date(highest).toISOString()} in ${phase.name}, seen at ${new Date(at).toISOString()}`)
+      }
+    }
     highest = Math.max(highest, through)
-    known.push({ source, through, rows, phase })
+    known.push({ source, through, rows, phase, at })
   }
   for (let from = 0; from < known.length; from += PORTION) {
     const some = known.slice(from, from + PORTION)
