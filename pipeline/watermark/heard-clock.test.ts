@@ -1,5 +1,5 @@
 import t from 'tap'
-import { HeardClock } from './ingest-entries.ts'
+import { HeardClock } from './heard-clock.ts'
 
 const START = Date.UTC(2026, 10, 23)
 

@@ -7,6 +7,7 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import {
   ANNOUNCE_AHEAD_MS, ANNOUNCED_KEY, ASK_SUBJECT, type IngestPosition, type IngestPresence, presenceKey
 } from '../../schema/ingest-presence.ts'
+import { HeardClock } from './heard-clock.ts'
 
 /** The entry of a spool folder, with the last answer of its process. */
 export interface IngestEntry {
@@ -46,6 +47,9 @@ export class IngestEntries {
   readonly #inbox = createInbox()
   readonly #entries = new Map<string, IngestEntry>()
   #announced = { through: 0, revision: 0 }
+  /** What this process announced last, and the highest that others did. */
+  #announcedHere = 0
+  #announcedByOthers = 0
   /** Everything up to this revision was seen. */
   #revision = 0
   readonly #clock = new HeardClock()
@@ -74,6 +78,14 @@ export class IngestEntries {
   get oldest (): IngestEntry | null {
     return this.all.reduce<IngestEntry | null>((oldest, entry) =>
       oldest === null || entry.presence.publishedThrough < oldest.presence.publishedThrough ? entry : oldest, null)
+  }
+
+  /**
+   * The highest moment that processes before or beside this one announced; 0: none did. What they said of the watermark
+   * was never beyond it, and at most a little below.
+   */
+  get announcedByOthers (): number {
+    return this.#announcedByOthers
   }
 
   /** The clock of NATS, about: epoch milliseconds. Ages by it are never too small by more than a message takes. */
@@ -149,6 +161,7 @@ export class IngestEntries {
   async #announce (through: number): Promise<void> {
     try {
       const previousSeq = this.#announced.revision
+      this.#announcedHere = through
       await this.#seen(await this.#bucket.put(ANNOUNCED_KEY, String(through), { previousSeq }))
     } catch (error) {
       // Another process announced, or the bucket is another one: look again.
@@ -189,6 +202,7 @@ export class IngestEntries {
     if (entry.key === ANNOUNCED_KEY) {
       const through = entry.operation === 'PUT' ? Number(entry.string()) : 0
       this.#announced = { through: Math.max(this.#announced.through, through), revision: entry.revision }
+      if (through !== this.#announcedHere) this.#announcedByOthers = Math.max(this.#announcedByOthers, through)
     } else if (entry.operation === 'PUT') {
       this.#keep(entry.key, entry.json<IngestPresence>(), storedAt)
     } else {
@@ -213,41 +227,5 @@ export class IngestEntries {
     const publishedThrough = Math.max(presence.publishedThrough, isSame ? before.presence.publishedThrough : 0)
     const answeredAt = isSame ? before.answeredAt : -Infinity
     this.#entries.set(key, { key, presence: { ...presence, publishedThrough }, heardAt: storedAt, answeredAt })
-  }
-}
-
-/** A clock that went back is believed after one to two of these, in milliseconds. */
-const SPAN_MS = 30_000
-
-/**
- * The clock of a server, as its messages tell it: each says when it was stored. One that comes late, as those that wait
- * for a new leader, makes the clock slow, so of the last 30 to 60 seconds the message that came quickest counts. All
- * times are milliseconds; `at` is of the own monotonic clock.
- */
-export class HeardClock {
-  /** How far the clock is ahead of the own one by the quickest message of the span before, and of this one. */
-  #before = -Infinity
-  #ahead = -Infinity
-  #spanFrom = 0
-  #lastAhead = 0
-
-  hear (storedAt: number, at: number): void {
-    this.#lastAhead = storedAt - at
-    if (at - this.#spanFrom >= SPAN_MS) {
-      this.#before = this.#ahead
-      this.#ahead = -Infinity
-      this.#spanFrom = at
-    }
-    this.#ahead = Math.max(this.#ahead, this.#lastAhead)
-  }
-
-  /** About now. */
-  now (at: number): number {
-    return at + Math.max(this.#before, this.#ahead, this.#lastAhead)
-  }
-
-  /** A moment that has certainly passed, also when the clock went back. */
-  atLeast (at: number): number {
-    return at + this.#lastAhead
   }
 }

@@ -190,8 +190,33 @@ t.test('a table that lost its rows, as in a restart, is told again', async (t) =
   await next.stop()
 })
 
-t.test('when every ingest process has stopped in order, it goes on with the clock of NATS', async (t) => {
+t.test('a process that finds the table empty takes nothing back that another one said', async (t) => {
+  await clickhouse.command({ query: 'TRUNCATE TABLE watermark_reached' })
+  // What it was when its process wrote it, some seconds before its last answer.
+  await say('a', START + 208_000, { processId: 'killed' })
   const next = keep()
+  await waitFor(() => next.parts().length > 0)
+  const seen: (number | undefined)[] = []
+  for (let look = 0; look < 10; look++) {
+    seen.push((await read())[0]?.through)
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  t.same(new Set(seen), new Set([undefined]))
+  await say('a', START + 220_000)
+  await waitFor(async () => await isAt(START + 220_000))
+  await next.stop()
+})
+
+t.test('what was said before is given up when ingest does not come back', async (t) => {
+  await clickhouse.command({ query: 'TRUNCATE TABLE watermark_reached' })
+  await say('a', START + 209_000, { processId: 'killed' })
+  const next = keep(() => true, { recallMs: 500 })
+  await waitFor(async () => await isAt(START + 209_000))
+  await next.stop()
+})
+
+t.test('when every ingest process has stopped in order, it goes on with the clock of NATS', async (t) => {
+  const next = keep(() => true, { recallMs: 0 })
   await clickhouse.command({ query: 'TRUNCATE TABLE watermark_reached' })
   await bucket.delete(presenceKey('a'))
   await waitFor(async () => ((await read())[0]?.through ?? 0) > START)

@@ -49,6 +49,12 @@ export const REPLICATED_WRITE_MS = 500
 /** Interval of rows while the watermark stands still, in milliseconds: what it waits for may change. */
 const STANDING_MS = 2000
 
+/**
+ * So long a process that finds an empty table says nothing that may be lower than what was said before, in
+ * milliseconds. Longer than ingest takes to answer again after a power failure; after that it has not come back.
+ */
+const RECALL_MS = 10_000
+
 export interface WatermarkDeps {
   connection: NatsConnection
   /** For the tables of all shards. */
@@ -62,6 +68,8 @@ export interface WatermarkDeps {
   batchMs?: number
   /** Shortest interval between two rows, in milliseconds. Default 0: in each round. */
   writeMs?: number
+  /** How long it waits to be where another process was, when the table does not say it. Default 10,000 ms. */
+  recallMs?: number
   metrics: Metrics
   logger: Logger
 }
@@ -88,7 +96,7 @@ export async function openIngestBucket (connection: NatsConnection, { replicas }
  */
 export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   const { connection, clickhouse, leads, metrics, logger } = deps
-  const { writeMs = 0, hasAllPartitions = () => false, batchMs = BUSY_MS } = deps
+  const { writeMs = 0, recallMs = RECALL_MS, hasAllPartitions = () => false, batchMs = BUSY_MS } = deps
   const entries = new IngestEntries(connection, deps.bucket, logger)
   const outages = {
     nats: new Outage(logger, 'NATS does not answer'),
@@ -100,6 +108,7 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   /** What readers see: nothing is said that is ahead of it. */
   let reached: number | null = null
   let isKeeping = false
+  let keepsSince = -Infinity
   let writtenAt = -Infinity
   let writing: Promise<void> | null = null
   let isResting = false
@@ -139,7 +148,9 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   async function round (): Promise<void> {
     roundAt = performance.now()
     // Without NATS nobody knows who keeps it: the one that did goes on saying that it stands still.
+    const wasKeeping = isKeeping
     isKeeping = leads() ?? isKeeping
+    if (isKeeping && !wasKeeping) keepsSince = performance.now()
     if (!isKeeping) {
       proof = new WatermarkProof()
       reached = null
@@ -169,6 +180,10 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
     }
     const through = Math.max(proof.through ?? 0, reached ?? 0)
     if (through === 0) return
+    // ClickHouse was started again with this process, as after a power failure. Ingest's entries are some seconds older
+    // than its last answers, so what they prove may be less than what was said.
+    const isLess = reached === null && through < entries.announcedByOthers
+    if (isLess && performance.now() < keepsSince + recallMs) return
     await clickhouse.command({
       query: INSERT, query_params: { through, held_by: state().heldBy },
       clickhouse_settings: { distributed_foreground_insert: 1 }
