@@ -1,5 +1,6 @@
 /** The keywords of objects: which properties there must be, and what each of them must be. */
 import { type Check, fail, failBelow, isObject, spend, storedValue } from './evaluation.ts'
+import { compileFastPath, type FastPath, surelyMeets } from './fast-path.ts'
 import {
   ANNOTATIONS, compileRepeated, type Place, readCount, readEntries, readName, readPattern, SCHEMA_LIMITS
 } from './schema-place.ts'
@@ -41,6 +42,8 @@ interface Property {
   name: string
   isRequired: boolean
   check: Check
+  /** Decides most values; null: only the check does. */
+  fastPath: FastPath | null
   /** Every object inherits some names: only a look at its own properties tells. */
   isInherited: boolean
 }
@@ -53,7 +56,13 @@ function readProperties (schema: Readonly<Record<string, unknown>>, place: Place
   const names = new Set(readNames(schema.required ?? [], place.at('required')))
   for (const name of names) if (!named.has(name)) named.set(name, { subschema: true, check: () => true })
   return Array.from(named, ([name, { subschema, check }]) =>
-    share({ name, isRequired: names.has(name), check, isInherited: name in Object.prototype }, subschema))
+    share({
+      name,
+      isRequired: names.has(name),
+      check,
+      fastPath: compileFastPath(subschema),
+      isInherited: name in Object.prototype
+    }, subschema))
 }
 
 /** Properties remembered before the memory starts over: some megabytes, as longer schemas of one are not remembered. */
@@ -87,14 +96,16 @@ function withoutAnnotations (subschema: Record<string, unknown>): Record<string,
 function compileNamed (properties: readonly Property[]): Check {
   return (value) => {
     if (!isObject(value)) return true
-    for (const { name, isRequired, check, isInherited } of properties) {
+    for (const { name, isRequired, check, fastPath, isInherited } of properties) {
       const property = isInherited && !Object.hasOwn(value, name) ? undefined : value[name]
       // A property without a value is none: JSON leaves it out.
       if (property === undefined) {
         if (isRequired) return fail('required', undefined) || failBelow(name)
-      } else if (!check(typeof property === 'string' ? property : storedValue(property))) {
-        return failBelow(name)
+        continue
       }
+      const stored = typeof property === 'string' ? property : storedValue(property)
+      if (fastPath !== null && surelyMeets(fastPath, stored)) continue
+      if (!check(stored)) return failBelow(name)
     }
     return true
   }
