@@ -1,9 +1,6 @@
-import { createHmac } from 'node:crypto'
-import { isExactNumber } from '../../http-body/parse-json.ts'
-import { storedValue } from '../event-schemas/evaluation.ts'
-import { propertyText } from '../property-operators/property-test.ts'
 import { truncateAddress } from './address-range.ts'
 import { type Bounds, compileCondition, type RuledEvent } from './compile-condition.ts'
+import { createHashValue, type HashKey } from './keyed-hash.ts'
 import { isFields, Place, RULE_LIMITS, type RuleAction, RuleError } from './rule-definition.ts'
 
 export type Properties = Readonly<Record<string, unknown>>
@@ -25,12 +22,6 @@ export interface CompiledRule {
 
 /** Takes an address, or an empty text for none; what it returns is stored. */
 export type EditAddress = (address: string) => string
-
-/** What rules hash with: a secret of the deployment, and the project, so that projects cannot be joined by hashes. */
-export interface HashKey {
-  secret: Uint8Array
-  projectId: number
-}
 
 /** These say who is who. They are never dropped or sampled: a person would be two for good. */
 export const IDENTITY_EVENTS: ReadonlySet<string> = new Set(['$identify', '$create_alias', '$merge_dangerously'])
@@ -130,7 +121,7 @@ type Edit = (properties: Properties) => Properties
 function compileEdit (action: RuleAction, key: HashKey): Edit | null {
   switch (action.type) {
     case 'remove_property': return changeEverywhere(action.property, () => undefined)
-    case 'hash_property': return changeEverywhere(action.property, (value) => hashValue(value, key))
+    case 'hash_property': return changeEverywhere(action.property, createHashValue(key))
     case 'set_property': return (properties) => ({ ...properties, [action.property]: action.value })
     case 'truncate_ip': return changeEverywhere('$ip', truncateSent)
     default: return null
@@ -141,7 +132,9 @@ function compileEdit (action: RuleAction, key: HashKey): Edit | null {
 function compileAddressEdit (action: RuleAction, key: HashKey): EditAddress | null {
   if (action.type === 'truncate_ip') return truncateAddress
   if (!('property' in action) || action.property !== '$ip') return null
-  return action.type === 'remove_property' ? () => '' : (address) => hashValue(address, key) as string
+  if (action.type === 'remove_property') return () => ''
+  const hashValue = createHashValue(key)
+  return (address) => hashValue(address) as string
 }
 
 /** What a client sent as its address: no text is none, and not every object can be made one. */
@@ -177,36 +170,4 @@ function changeOne (properties: Properties, name: string, change: (value: unknow
     return rest
   }
   return value === properties[name] ? properties : { ...properties, [name]: value }
-}
-
-/** Digits of a hash: 96 bits of the value, and 32 by which the hash is known as one of this project. */
-const VALUE_DIGITS = 24
-const SEAL_DIGITS = 8
-
-/**
- * The keyed hash of a value: equal values have equal hashes, and nobody without the secret can find the value. A hash
- * stays as it is, so that an event which comes once more, changed by hand, says the same of its person.
- */
-function hashValue (value: unknown, key: HashKey): unknown {
-  const stored = storedValue(value)
-  // There is nothing to hide in them, and queries tell them apart.
-  if (stored === null || stored === undefined || stored === '') return value
-  // Of a long number the digits, which the table has all.
-  const text = propertyText(isExactNumber(value) ? value : stored).toWellFormed()
-  if (isHash(text, key)) return value
-  const digits = digest(text, key).slice(0, VALUE_DIGITS)
-  return digits + sealOf(digits, key)
-}
-
-function isHash (text: string, key: HashKey): boolean {
-  return text.length === VALUE_DIGITS + SEAL_DIGITS && /^[\da-f]*$/.test(text) &&
-    text.slice(VALUE_DIGITS) === sealOf(text.slice(0, VALUE_DIGITS), key)
-}
-
-function sealOf (digits: string, key: HashKey): string {
-  return digest(`hash:${digits}`, key).slice(0, SEAL_DIGITS)
-}
-
-function digest (text: string, { secret, projectId }: HashKey): string {
-  return createHmac('sha256', secret).update(`${projectId}:${text}`).digest('hex')
 }
