@@ -10,7 +10,7 @@
  */
 import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -18,6 +18,7 @@ import { findMachineNode } from '../package/installed-package.ts'
 import { withoutSettings } from '../support/environments.ts'
 import { freePorts } from '../support/local-ports.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { enterNamespaces, INSIDE } from './namespaces.ts'
 import { NOT_DONE, readUnit, type RunningService, startUnit, tryInUnit } from './run-unit.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
@@ -39,27 +40,11 @@ type Child = ReturnType<typeof spawn>
 let failures = 0
 let service: RunningService | undefined
 
-if (process.argv[2] === '--inside') {
+if (process.argv[2] === INSIDE) {
   await walk(process.argv[3]!)
   process.exit(failures === 0 ? 0 : 1)
 } else {
-  process.exitCode = enter()
-}
-
-/** Runs this file again where nothing that it changes reaches the machine. */
-function enter (): number {
-  if (process.getuid?.() !== 0 || process.platform !== 'linux') {
-    process.stderr.write('needs root on Linux: it installs as root would, in namespaces of its own\n')
-    return 1
-  }
-  const folder = mkdtempSync(path.join(tmpdir(), 'millrace-install-'))
-  try {
-    const inside = [process.execPath, ...process.execArgv, import.meta.filename, '--inside', folder]
-    const args = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--propagation', 'private', ...inside]
-    return spawnSync('unshare', args, { stdio: 'inherit' }).status ?? 1
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+  process.exitCode = enterNamespaces({ file: import.meta.filename, under: tmpdir() })
 }
 
 async function walk (folder: string): Promise<void> {

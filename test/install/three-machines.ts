@@ -7,14 +7,14 @@
  * started with the user and settings of its unit; in place of a ClickHouse server the embedded one listens, which has
  * the logins `millrace` and `analyst` alone. Linux and root only.
  */
-import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { findNatsServer } from '../../deploy/local/services/find-nats-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type Machine, openNetwork, startMachine } from './machine.ts'
 import { createLogins, runSql, runStores, startStores, withPasswords } from './machine-stores.ts'
+import { enterNamespaces, INSIDE } from './namespaces.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
 const SECTION = 'Three machines'
@@ -27,28 +27,11 @@ const READY_MS = 120_000
 
 let failures = 0
 
-if (process.argv[2] === '--inside') {
+if (process.argv[2] === INSIDE) {
   await walk(process.argv[3]!)
   process.exit(failures === 0 ? 0 : 1)
 } else {
-  process.exitCode = enter()
-}
-
-/** Runs this file again in namespaces of its own; what is left in them ends with it. */
-function enter (): number {
-  if (process.getuid?.() !== 0 || process.platform !== 'linux') {
-    process.stderr.write('needs root on Linux: its machines are namespaces\n')
-    return 1
-  }
-  const folder = mkdtempSync(path.join(TEMPORARY, 'millrace-machines-'))
-  chmodSync(folder, 0o755)
-  try {
-    const inside = [process.execPath, ...process.execArgv, import.meta.filename, '--inside', folder]
-    const namespaces = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--propagation', 'private']
-    return spawnSync('unshare', [...namespaces, ...inside], { stdio: 'inherit' }).status ?? 1
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+  process.exitCode = enterNamespaces({ file: import.meta.filename, under: TEMPORARY, hasNetwork: true })
 }
 
 /** A block of the page: a file, by the path in its first line, or commands. */
