@@ -1,7 +1,6 @@
 import t from 'tap'
 import { INGESTION_WARNINGS } from '../../../schema/ingestion-warnings.ts'
-import { explainReceipt, nameOf, type Receipt } from './explain-receipt.ts'
-import { leadsOf } from './receipt-leads.ts'
+import { explainReceipt, leadsOf, nameOf, type Receipt } from './explain-receipt.ts'
 import { explainDrop, remedyFor } from './warning-remedies.ts'
 
 const NOW = Date.parse('2026-11-23T12:00:30.000Z')

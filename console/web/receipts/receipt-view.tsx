@@ -4,8 +4,7 @@ import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Again, Show } from '../states.tsx'
-import { explainReceipt, listFacts, type Receipt } from './explain-receipt.ts'
-import { leadsOf } from './receipt-leads.ts'
+import { explainReceipt, leadsOf, listFacts, type Receipt } from './explain-receipt.ts'
 import { fetchReceipt } from './receipts.ts'
 
 /** What became of an event, asked of the stores now. @param onFate  Told each time that it is known. */
