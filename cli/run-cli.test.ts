@@ -144,8 +144,12 @@ t.test('asks no other stack when the one on the data directory is stopped', asyn
 
   t.match(await runIn({ MILLRACE_DATA_DIR: dataDir }, ['dead-letters', 'list']), { code: 1, out: '', err: /the stack on the data directory .* is stopped/ })
   const status = await runIn({ MILLRACE_DATA_DIR: dataDir }, ['status', '--json'])
-  t.match(JSON.parse(status.out), { clients: { captures: 'no answer', flags: 'no answer' } })
+  t.match(JSON.parse(status.out), { clients: { captures: 'no answer', flags: 'no answer' }, tiers: [{ url: '' }, { url: '' }, { url: '' }] })
   t.match(status.err, /the stack on the data directory .* is stopped/)
+  const { out } = await runIn({ MILLRACE_DATA_DIR: dataDir }, ['status', '--once'])
+  t.match(out, 'STUCK  ingest: not running; pipeline: not running; api: not running; ')
+  t.match(out, `the stack on the data directory ${dataDir} is stopped`)
+  t.notMatch(out, /127\.0\.0\.1/, 'nobody was asked')
 })
 
 t.test('says that a backup may not be read, instead of calling it none', async (t) => {

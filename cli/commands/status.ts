@@ -5,7 +5,7 @@ import { readStackState } from '../../deploy/local/data-dir/stack-access.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { buildStatus } from '../../platform/status/build-status.ts'
 import { createPoll } from '../../platform/status/poll-status.ts'
-import type { TierUrls } from '../../platform/status/read-status.ts'
+import { NOT_RUNNING, type TierUrls } from '../../platform/status/read-status.ts'
 import { drawStatus } from '../draw-status.ts'
 import { readScreen } from '../fit-screen.ts'
 import { collectStrings } from '../read-arguments.ts'
@@ -19,7 +19,6 @@ interface StatusOptions {
 }
 
 const REFRESH_MS = 1000
-const NOBODY = 'http://127.0.0.1:0'
 
 /** Terminal codes: cursor to the top left, clear the screen. */
 const CLEAR = '\u001b[H\u001b[J'
@@ -79,8 +78,8 @@ async function explainStack (env: NodeJS.ProcessEnv): Promise<string> {
  */
 export async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls>): Promise<TierUrls> {
   const settings = loadSettings(env, ['MILLRACE_DATA_DIR', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_PIPELINE_PORT'])
-  // Nobody answers at port 0: a stack that is stopped is down, whatever else runs on this machine.
-  const stopped = { baseUrl: NOBODY, apiUrl: NOBODY, pipelineUrl: NOBODY }
+  // Not the ports of the settings: a stack that is stopped is down, whatever else answers there.
+  const stopped = { baseUrl: NOT_RUNNING, apiUrl: NOT_RUNNING, pipelineUrl: NOT_RUNNING }
   const state = await readStackState(settings.MILLRACE_DATA_DIR)
   const stack = state.kind === 'none' ? undefined : state.kind === 'stopped' ? stopped : state.addresses
   const found = stack ?? {

@@ -1,4 +1,4 @@
-import type { StoresReading, TierName, TierReading } from './read-status.ts'
+import { NOT_RUNNING, type StoresReading, type TierName, type TierReading } from './read-status.ts'
 
 /**
  * What clients see. Captures are `answered`; `spooled`: answered, and stored on the disk of ingest; `refused`: some got
@@ -27,6 +27,7 @@ export interface Status {
   time: string
   /** Versions of all processes; several during an upgrade. */
   version: string
+  /** `url` is empty of a stack that does not run. */
   tiers: {
     tier: TierName, url: string, status: 'ok' | 'behind' | 'degraded' | 'down', stuck: string[]
     eventLoopP99Ms: number | null, memoryBytes: number | null
@@ -106,7 +107,7 @@ export function buildStatus (before: Reading, now: Reading): Status {
     memoryBytes: health === null ? null : metrics.sum(`millrace_${tier}_process_resident_memory_bytes`)
   }))
   const unavailable = [
-    ...tiers.filter(({ status }) => status === 'down').map(({ tier, url }) => `${tier}: no answer from ${url}`),
+    ...tiers.filter(({ status }) => status === 'down').map(({ tier, url }) => `${tier}: ${url === NOT_RUNNING ? 'not running' : `no answer from ${url}`}`),
     ...Object.entries(now.stores).filter(([, store]) => store === null).map(([name]) => `${name}: no answer`)
   ]
   const stuck = [

@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { coalesce } from '../intervals.ts'
 import { buildStatus, type Reading, type Status } from './build-status.ts'
-import { createReadStores, readTier, type StoreConnections, type TierName, type TierUrls } from './read-status.ts'
+import { createReadStores, NOT_RUNNING, readTier, type StoreConnections, type TierName, type TierUrls } from './read-status.ts'
 
 export interface PollOptions {
   /** Addresses of the processes of each tier. */
@@ -30,6 +30,7 @@ export function createPoll ({ urls, connections, now }: PollOptions): () => Prom
  * service of Docker Compose has. A certificate names its host, so only plain HTTP is expanded.
  */
 async function expandName (url: string): Promise<string[]> {
+  if (url === NOT_RUNNING) return [url]
   const { protocol, hostname } = new URL(url)
   if (protocol !== 'http:' || isIP(hostname.replace(/^\[|\]$/g, '')) !== 0 || hostname === 'localhost') return [url]
   // A name that nobody knows is shown as a process that does not answer.

@@ -5,12 +5,16 @@ import type { Sql } from '../postgres/connect-postgres.ts'
 
 export type TierName = 'ingest' | 'pipeline' | 'api'
 
+/** The address of a process that is known not to run: nobody is asked. */
+export const NOT_RUNNING = ''
+
 /** Addresses of the processes of each tier. */
 export type TierUrls = Record<TierName, readonly string[]>
 
 /** Health and metrics of one process. */
 export interface TierReading {
   tier: TierName
+  /** Empty: of a stack that does not run (`NOT_RUNNING`). */
   url: string
   /** Monotonic milliseconds of the reading. */
   readAt: number
@@ -68,6 +72,7 @@ const WATERMARK_QUERY = `
 /** Reads health and metrics of a process. Never rejects: `health` is null when it does not answer. */
 export async function readTier (tier: TierName, url: string): Promise<TierReading> {
   const readAt = performance.now()
+  if (url === NOT_RUNNING) return { tier, url, readAt, health: null, metrics: parseMetrics('') }
   try {
     const [health, metrics] = await Promise.all([ask(url, '/_health'), ask(url, '/metrics')])
     return { tier, url, readAt, health: JSON.parse(health) as HealthReport, metrics: parseMetrics(metrics) }
