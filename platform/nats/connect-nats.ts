@@ -3,8 +3,8 @@ import type { Logger } from '../logger.ts'
 
 export type { NatsConnection } from '@nats-io/transport-node'
 
-/** How long a first connection may take unsaid, in milliseconds. */
-const SILENCE_MS = 5000
+/** How long a first connection may take unsaid, in milliseconds, and how often it is said that it goes on. */
+const [SILENCE_MS, REPEAT_MS] = [1000, 5000]
 
 /**
  * Connects to NATS and keeps reconnecting indefinitely: an outage of the stream is waited out, never a reason to exit.
@@ -22,9 +22,11 @@ export async function connectNats (options: {
   waitForServer?: boolean
 }): Promise<NatsConnection> {
   const servers = parseNatsUrl(options.url)
+  const isPatient = options.waitForServer ?? false
   // The client says nothing while it tries for the first time.
-  const timer = setInterval(() => {
-    options.logger.warn({ servers: servers.servers }, 'no NATS server has answered yet; trying on')
+  let timer = setTimeout(function say () {
+    options.logger.warn({ servers: servers.servers }, `waiting for NATS: no server of NATS_URL has answered yet; ${isPatient ? 'trying on until one does' : 'trying on'}`)
+    timer = setTimeout(say, REPEAT_MS)
   }, SILENCE_MS)
   const connection = await connect({
     ...servers,
@@ -32,12 +34,12 @@ export async function connectNats (options: {
     maxReconnectAttempts: -1,
     reconnectTimeWait: 250,
     reconnectJitter: 100,
-    waitOnFirstConnect: options.waitForServer ?? false,
+    waitOnFirstConnect: isPatient,
     ...(options.timeoutMs === undefined ? {} : { timeout: options.timeoutMs }),
     // Without a quick ping a silently dead server is noticed after two minutes only; so after six seconds.
     pingInterval: 2000,
     maxPingOut: 2
-  }).finally(() => { clearInterval(timer) })
+  }).finally(() => { clearTimeout(timer) })
   void logStatus(connection, options.logger)
   return connection
 }
