@@ -9,6 +9,7 @@ import { SettingsError } from '../../../platform/errors.ts'
 import type { LoginDigests } from './request/authenticate.ts'
 import { type AllowList, loadAllowList } from './analyst/allow-list.ts'
 import { type Engine, openEngine } from './engine/engine.ts'
+import { Definitions, repairDefinitions } from './engine/definitions.ts'
 import { dropFailedMerges } from './engine/drop-failed-merges.ts'
 import { endWithoutClosing, FailedWrites } from './engine/failed-writes.ts'
 import { forgetLostParts } from './insert/forget-lost-parts.ts'
@@ -51,6 +52,7 @@ export interface ServerParts {
   spool: Spool
   tokens: TokenFlusher
   failedWrites: FailedWrites
+  definitions: Definitions
   pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool, guard: SessionPool }
   named: NamedSessions
   /** Pipes that no query uses; there are as many as sessions that may run. */
@@ -81,6 +83,7 @@ const QUERIES_MAY_TAKE_MS = 300
 export async function startServer (options: ServerOptions): Promise<RunningServer> {
   const { logger } = options
   const dataDir = path.resolve(options.dataDir)
+  repairDefinitions(path.join(dataDir, 'clickhouse'), logger)
   const engine = await openEngine(path.join(dataDir, 'clickhouse'), {
     backupsDir: path.join(dataDir, 'clickhouse-backups'), memoryBytes: options.memoryBytes ?? 0
   })
@@ -105,6 +108,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     spool,
     tokens: await TokenFlusher.open(path.join(dataDir, 'clickhouse'), logger),
     failedWrites,
+    definitions: new Definitions(path.join(dataDir, 'clickhouse')),
     pools,
     named: new NamedSessions(POOL_SIZES.named),
     pipes: spool.makePipes(POOL_SIZES.product.size + POOL_SIZES.analyst.size).map((path) => new ResultPipe(path)),

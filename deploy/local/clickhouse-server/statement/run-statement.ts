@@ -1,4 +1,4 @@
-import type { EngineSession } from '../engine/engine.ts'
+import type { EngineResult, EngineSession } from '../engine/engine.ts'
 import { QueryError } from '../errors.ts'
 import type { ServerParts } from '../start-server.ts'
 import { type Query, readOnlyMethodError } from '../server.ts'
@@ -82,17 +82,29 @@ async function runBuffered (
   const format = chooseFormat(query, statement)
   session.dirty ||= statement.kind === 'session'
   const { signal } = statement.kind === 'show' ? query.stops.unwanted : query.stops.killed
-  const result = await parts.killQuery.whenAborted(session, signal, session.run(statement.sql, format))
-  if (statement.kind === 'command') {
-    await coverTokens(parts, statement)
-    await parts.failedWrites.check()
-  }
+  const runIt = async (): Promise<EngineResult> =>
+    await parts.killQuery.whenAborted(session, signal, session.run(statement.sql, format))
+  const result = statement.kind === 'command' ? await runCommand(parts, statement, runIt) : await runIt()
   setFormatHeaders(parts, query, format)
   const rewrite = rewriteFor(query, format)
   const pieces = rewrite?.write(result.bytes) ?? [result.bytes]
   answer.start(summarizeRows(query.record, result))
   for (const piece of pieces) await answer.write(piece)
   await answer.end()
+}
+
+/** Runs what may write; when it resolves, all that it wrote is on the disk. */
+async function runCommand (
+  parts: ServerParts, statement: Statement, run: () => Promise<EngineResult>
+): Promise<EngineResult> {
+  return await parts.definitions.during(statement.tokens, async () => {
+    try {
+      return await run()
+    } finally {
+      await coverTokens(parts, statement)
+      await parts.failedWrites.check()
+    }
+  })
 }
 
 /** After a statement that made tables with a memory of tokens, or gave one to a table, or inserted. */
