@@ -12,11 +12,11 @@ import { forwardToApi } from './forward-to-api.ts'
 const LARGE_BYTES = 18_000_000
 
 /** Forwards to an API, as ingest does; returns the port. */
-async function startOrigin (t: Test, apiPort: number): Promise<number> {
+async function startOrigin (t: Test, apiPort: number, noteUnknownPath = (_path: string): void => {}): Promise<number> {
   const app = fastify({ forceCloseConnections: true })
   t.teardown(async () => await app.close())
   answerHalfClosed(app.server)
-  await app.register(forwardToApi, { apiUrl: `http://127.0.0.1:${apiPort}`, noteUnknownPath: () => {} })
+  await app.register(forwardToApi, { apiUrl: `http://127.0.0.1:${apiPort}`, noteUnknownPath })
   await app.listen({ port: 0, host: '127.0.0.1' })
   return (app.server.address() as AddressInfo).port
 }
@@ -166,4 +166,28 @@ t.test('a page reads that a path is not served, and that the API is unavailable'
     t.equal(answer.status, status, path)
     t.equal(answer.headers.get('access-control-allow-origin'), headers.origin, path)
   }
+})
+
+t.test('a POST that nobody serves is one for events, unless a client of management sent it below /api', async (t) => {
+  const api = fastify()
+  t.teardown(async () => await api.close())
+  await api.listen({ port: 0, host: '127.0.0.1' })
+  const noted: string[] = []
+  const port = await startOrigin(t, (api.server.address() as AddressInfo).port, (path) => { noted.push(path) })
+  const post = async (path: string, headers: Record<string, string> = {}): Promise<void> => {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body: '{}', headers })
+    t.equal(answer.status, 404, path)
+  }
+
+  const meant = ['/captur', '/api/event?ip=1', '/api/v1/collect/', '/api/capture/', '/console/batch/', '/api']
+  for (const path of meant) await post(path)
+  await post('/api/of-sdk', { authorization: 'Bearer phc_of_a_project' })
+  await post('/api/of-segment', { authorization: 'Basic cGhjXzo=' })
+  await post('/api/projcts/', { authorization: 'Bearer phx_of_a_person' })
+  await post('/api/projcts/?a=1&personal_api_key=phx_of_a_person')
+  await post('/api/projcts/', { cookie: 'a=b; millrace_session=1' })
+  await post('/console/nothing')
+  await post('/api/batch/', { authorization: 'Bearer phx_of_a_person' })
+
+  t.same(noted, [...meant.map((path) => path.split('?', 1)[0]), '/api/of-sdk', '/api/of-segment', '/api/batch/'])
 })

@@ -18,8 +18,11 @@ const REMOTE_CONFIG = /\/remote_config\/?(?:\?|$)/
 /** Answers that are read while they are made: nobody sends a request for one and closes before it has come. */
 const STREAMED = /^(?:text\/event-stream|application\/x-ndjson)/
 
-/** What is not found below these is no event that went astray, unless its path ends as one for events does. */
-const OF_THE_API = /^\/+(?:api|console)(?:\/|$)/
+const OF_THE_API = /^\/+api(?:\/|$)/
+const OF_THE_CONSOLE = /^\/+console(?:\/|$)/
+
+/** How clients of management say who they are; project keys, which some SDKs send as Bearer, begin with `phc_`. */
+const PERSONAL_KEY = { authorization: /^Bearer +(?!phc_)/i, query: /[?&]personal_api_key=/, cookie: /\bmillrace_session=/ }
 
 /** An API without an answer for this long is stuck: its slowest, results of experiments, take up to 60 s. */
 const SILENCE_MS = 75_000
@@ -69,7 +72,7 @@ export async function forwardToApi (
         const contentType = String(reply.getHeader('content-type'))
         if (reply.statusCode === 404 && request.method === 'POST') {
           const [path = ''] = request.url.split('?', 1)
-          if (isMeantForEvents(path)) noteUnknownPath(path)
+          if (isMeantForEvents(path, request)) noteUnknownPath(path)
         }
         if (STREAMED.test(contentType)) endWithClient((reply as FastifyReply).raw)
         if (ending !== undefined && contentType.startsWith('text/event-stream')) addAbortSignal(ending, stream)
@@ -88,9 +91,19 @@ export async function forwardToApi (
   })
 }
 
-/** An SDK whose host is given with a path, such as `/api`, sends to the paths for events below it. */
-function isMeantForEvents (path: string): boolean {
-  return !OF_THE_API.test(path) || CAPTURE_PATHS.some((known) => path.endsWith(known) || path.endsWith(`${known}/`))
+/**
+ * Whether an SDK may have sent events to a path that nobody serves. Below `/api` it may have, as its host was given
+ * with that path, unless the request shows a personal key: then it is a typo of a client of management.
+ */
+function isMeantForEvents (path: string, request: Pick<FastifyRequest, 'url' | 'headers'>): boolean {
+  if (CAPTURE_PATHS.some((known) => path.endsWith(known) || path.endsWith(`${known}/`))) return true
+  if (OF_THE_CONSOLE.test(path)) return false
+  return !OF_THE_API.test(path) || !hasPersonalKey(request)
+}
+
+function hasPersonalKey ({ url, headers }: Pick<FastifyRequest, 'url' | 'headers'>): boolean {
+  return PERSONAL_KEY.authorization.test(headers.authorization ?? '') || PERSONAL_KEY.query.test(url) ||
+    PERSONAL_KEY.cookie.test(headers.cookie ?? '')
 }
 
 async function refuseNotServed (app: FastifyInstance): Promise<void> {

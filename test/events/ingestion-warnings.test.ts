@@ -171,8 +171,9 @@ t.test('requests that nobody could read, and those to a path that nobody serves,
     MILLRACE_MAX_BODY_BYTES: '100000',
     MILLRACE_API_URL: `http://127.0.0.1:${(api.address() as AddressInfo).port}`
   })
-  const post = async (path: string, body: string): Promise<number> => {
-    const response = await fetch(ingest.url + path, { method: 'POST', body, headers: { 'content-type': 'application/json' } })
+  const post = async (path: string, body: string, headers: Record<string, string> = {}): Promise<number> => {
+    const sent = { 'content-type': 'application/json', ...headers }
+    const response = await fetch(ingest.url + path, { method: 'POST', body, headers: sent })
     await response.arrayBuffer()
     return response.status
   }
@@ -182,7 +183,8 @@ t.test('requests that nobody could read, and those to a path that nobody serves,
   t.equal(await post('/captur?ip=1', JSON.stringify({ api_key: PROJECT_KEY, event: 'e', distinct_id: 'd' })), 404)
   t.equal(await post('/phx_secret0123456789/e/', '{}'), 404)
   t.equal(await post('/api/batch/', '{}'), 404)
-  t.equal(await post('/api/nothing', '{}'), 404)
+  t.equal(await post('/api/event', '{}'), 404)
+  t.equal(await post('/api/nothing', '{}', { authorization: 'Bearer phx_of_a_person' }), 404)
   t.equal(await post('/console/nothing', '{}'), 404)
   await waitFor(async () => { await store(); return (await read(0)).length === 3 })
 
@@ -192,8 +194,8 @@ t.test('requests that nobody could read, and those to a path that nobody serves,
   t.strictSame(found, [
     { reason: 'body_too_large', effect: 'refused', count: 1, values: ['The request body is larger than 100000 bytes.'] },
     { reason: 'body_unreadable', effect: 'refused', count: 1, values: ['invalid_json: The body is not valid JSON.'] },
-    { reason: 'unknown_path', effect: 'refused', count: 3, values: ['/api/batch/', '/captur', '/phx_secr… (20 characters)/e/'] }
-  ], 'a path for the API itself is none of them, and no key is kept')
+    { reason: 'unknown_path', effect: 'refused', count: 4, values: ['/api/batch/', '/captur', '/phx_secr… (20 characters)/e/'] }
+  ], 'a typo of a client of management is none of them, and no key is kept')
 })
 
 t.test('a flood of requests that are refused as a whole is counted, and costs a row a minute for each reason', async (t) => {
