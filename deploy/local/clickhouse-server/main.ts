@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs'
-import { SettingsError } from '../../../platform/errors.ts'
+import { MillraceError, SettingsError } from '../../../platform/errors.ts'
 import { loadSettings } from '../../../platform/load-settings.ts'
-import { createLogger } from '../../../platform/logger.ts'
+import { createLogger, type Logger } from '../../../platform/logger.ts'
 import { onShutdown, runProcess } from '../../../platform/process-lifecycle.ts'
 import { THREADS } from './engine/profiles.ts'
 import { digestPassword, type LoginDigests } from './request/authenticate.ts'
+import type * as ServerModule from './start-server.ts'
 
 /**
  * The process of the embedded ClickHouse: the engine inside, ClickHouse's HTTP interface outside.
@@ -34,7 +35,7 @@ runProcess('the embedded ClickHouse server', async () => {
   }
   if (process.env.CONFINED_BY === 'landlock') logger.info('the kernel confines the engine to its own files')
   else logger.warn('the kernel does not confine the engine: it can read what this user can read, see docs/security.md')
-  const { startServer } = await import('./start-server.ts')
+  const { startServer } = await loadServer(logger)
   const server = await startServer({
     dataDir: settings.MILLRACE_DATA_DIR,
     host,
@@ -46,6 +47,40 @@ runProcess('the embedded ClickHouse server', async () => {
   logger.info({ port: server.port }, 'the embedded ClickHouse server is listening')
   onShutdown(logger, [{ name: 'server', run: server.close }])
 })
+
+/** What the system's loader says when it has no room for a library. */
+const NO_ROOM = /failed to map segment|cannot allocate memory/i
+
+/**
+ * Loads the engine with all that uses it. It reserves far more address space than it uses memory: with too
+ * little it either cannot be loaded, or ends with SIGSEGV and says nothing, so a limit is told of before.
+ *
+ * @throws {MillraceError} `MILLRACE_ENGINE_NO_MEMORY`; chdb itself would have one install the packages again.
+ */
+async function loadServer (logger: Logger): Promise<typeof ServerModule> {
+  const limit = readAddressSpaceLimit()
+  if (limit !== null) {
+    logger.warn({ limitBytes: limit }, 'the address space of this process is limited (ulimit -v, LimitAS=): the ClickHouse engine reserves far more than it uses, ' +
+      'and ends with SIGSEGV when it gets too little. Lift the limit; MILLRACE_CLICKHOUSE_MEMORY_BYTES limits memory')
+  }
+  try {
+    return await import('./start-server.ts')
+  } catch (cause) {
+    if (!(cause instanceof Error) || !NO_ROOM.test(cause.message)) throw cause
+    const why = limit === null ? 'the system has too little memory for it' : `its address space is limited to ${limit} bytes (ulimit -v, LimitAS=): lift that limit`
+    throw new MillraceError('MILLRACE_ENGINE_NO_MEMORY', `the ClickHouse engine could not be loaded: ${why}`, { cause })
+  }
+}
+
+/** In bytes; null without a limit, and where Linux does not tell. */
+function readAddressSpaceLimit (): number | null {
+  try {
+    const [, soft] = /^Max address space +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
+    return soft === undefined ? null : Number(soft)
+  } catch {
+    return null
+  }
+}
 
 function isLoopback (host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
