@@ -153,8 +153,10 @@ function changeEverywhere (name: string, change: (value: unknown) => unknown): E
   return (properties) => {
     let changed = changeOne(properties, name, change)
     for (const within of NESTED) {
+      // Asked first: to read what is not there takes longest.
+      if (!Object.hasOwn(properties, within)) continue
       const inner = properties[within]
-      if (!Object.hasOwn(properties, within) || !isFields(inner)) continue
+      if (!isFields(inner)) continue
       const edited = changeOne(changeOne(inner, name, change), initial, change)
       if (edited !== inner) changed = { ...changed, [within]: edited }
     }
