@@ -10,7 +10,7 @@ import type { LoginDigests } from './request/authenticate.ts'
 import { type AllowList, loadAllowList } from './analyst/allow-list.ts'
 import { type Engine, openEngine } from './engine/engine.ts'
 import { Definitions, repairDefinitions } from './engine/definitions.ts'
-import { dropFailedMerges } from './engine/drop-failed-merges.ts'
+import { dropFailedMerges, listDetached } from './engine/drop-failed-merges.ts'
 import { endWithoutClosing, FailedWrites } from './engine/failed-writes.ts'
 import { forgetLostParts } from './insert/forget-lost-parts.ts'
 import { prepareSystemDatabase, QueryLog } from './server-database.ts'
@@ -84,6 +84,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
   const { logger } = options
   const dataDir = path.resolve(options.dataDir)
   repairDefinitions(path.join(dataDir, 'clickhouse'), logger)
+  const before = listDetached(path.join(dataDir, 'clickhouse'))
   const engine = await openEngine(path.join(dataDir, 'clickhouse'), {
     backupsDir: path.join(dataDir, 'clickhouse-backups'), memoryBytes: options.memoryBytes ?? 0
   })
@@ -122,7 +123,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     displayName: hostname(),
     closing: false
   }
-  await dropFailedMerges(control, logger)
+  await dropFailedMerges(control, { before, logger })
   await failedWrites.check()
   const server = buildServer(parts)
   const port = await listen(server, options)

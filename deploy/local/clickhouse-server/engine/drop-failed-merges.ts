@@ -1,3 +1,5 @@
+import { readdirSync } from 'node:fs'
+import path from 'node:path'
 import type { Logger } from 'pino'
 import { quoteIdentifier, quoteString } from '../../../../schema/clickhouse-sql.ts'
 import type { EngineSession } from './engine.ts'
@@ -7,6 +9,8 @@ interface Part {
   table: string
   partition_id: string
   name: string
+  /** Only of those that are detached: `<folder of the table>/detached/<name>`. */
+  path?: string
   /** First and last block of its rows. */
   first: number
   last: number
@@ -21,12 +25,17 @@ const COLUMNS = 'database, table, partition_id, name, toFloat64(min_block_number
  * whoever finds a damaged part is to know that rows are missing.
  *
  * Any other damaged part stays, for an alert and an operator. So does one between whose sources a block number is
- * free, though it may be that of a mutation.
+ * free, though it may be that of a mutation. And so does one of an earlier start: the numbers of its blocks may belong
+ * to other rows by now.
+ *
+ * @param options.before  What `listDetached` gave before this start.
  */
-export async function dropFailedMerges (session: EngineSession, logger: Logger): Promise<void> {
-  const broken = await read(session, `SELECT ${COLUMNS} FROM system.detached_parts
+export async function dropFailedMerges (
+  session: EngineSession, { before, logger }: { before: ReadonlySet<string>, logger: Logger }
+): Promise<void> {
+  const broken = await read(session, `SELECT ${COLUMNS}, path FROM system.detached_parts
     WHERE reason = 'broken-on-start' AND min_block_number < max_block_number`)
-  for (const part of broken) {
+  for (const part of broken.filter(({ path: folder = '' }) => !before.has(keyOf(folder)))) {
     const active = await read(session, `SELECT ${COLUMNS} FROM system.parts WHERE active
       AND database = ${quoteString(part.database)} AND table = ${quoteString(part.table)}
       AND partition_id = ${quoteString(part.partition_id)}
@@ -36,6 +45,30 @@ export async function dropFailedMerges (session: EngineSession, logger: Logger):
       DROP DETACHED PART ${quoteString(part.name)} SETTINGS allow_drop_detached = 1`)
     logger.warn({ table: `${part.database}.${part.table}`, part: part.name, sources: active.length },
       'removed the result of a merge that the disk had no room for; its rows are in the parts it was made of')
+  }
+}
+
+/** The parts that earlier starts detached. To be called before the engine opens its folder. */
+export function listDetached (engineDir: string): Set<string> {
+  const store = path.join(engineDir, 'store')
+  return new Set(readFolder(store).flatMap((prefix) => readFolder(path.join(store, prefix)).flatMap((table) => {
+    const folder = path.join(store, prefix, table, 'detached')
+    return readFolder(folder).map((name) => keyOf(path.join(folder, name)))
+  })))
+}
+
+/** Id of the table and name of the part: the engine may give another path to the same folder. */
+function keyOf (folder: string): string {
+  const parts = path.normalize(folder).split(path.sep).filter(Boolean)
+  return `${parts.at(-3)}/${parts.at(-1)}`
+}
+
+function readFolder (folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    // Not there yet, or a file.
+    return []
   }
 }
 

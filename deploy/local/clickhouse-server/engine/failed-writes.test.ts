@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, rmSync } from 'node:fs'
+import { readdirSync, rmSync, truncateSync } from 'node:fs'
 import http from 'node:http'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -105,6 +105,23 @@ t.test('a damaged part stays where it is seen when one of its sources is gone', 
   await server.restart()
 
   t.equal((await server.ask('SELECT reason, name FROM system.detached_parts')).text, 'broken-on-start\tbroken-on-start_all_1_4_1\n')
+})
+
+t.test('a damaged part stays where it is seen when other rows get the numbers of its blocks', async (t) => {
+  const server = await startTestServer(t, ENV)
+  await createTables(server)
+  for (const batch of [1, 2]) t.equal(await insert(server, { batch }), 200)
+  await server.ask('OPTIMIZE TABLE millrace.k FINAL')
+  await server.stop('SIGKILL')
+  for (const source of ['all_1_1_0', 'all_2_2_0']) rmSync(findPart(server, source)!, { recursive: true })
+  truncateSync(path.join(findPart(server, 'all_1_2_1')!, 'data.bin'), 100)
+  await server.restart()
+  for (const batch of [3, 4]) t.equal(await insert(server, { batch }), 200)
+  t.ok(findPart(server, 'all_2_2_0'), 'the numbers are given again')
+  await server.stop('SIGKILL')
+  await server.restart()
+
+  t.equal((await server.ask('SELECT reason, name FROM system.detached_parts')).text, 'broken-on-start\tbroken-on-start_all_1_2_1\n')
 })
 
 t.test('a merge is noticed that no statement waits for', async (t) => {
