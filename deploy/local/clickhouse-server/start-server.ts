@@ -10,7 +10,7 @@ import type { LoginDigests } from './request/authenticate.ts'
 import { type AllowList, loadAllowList } from './analyst/allow-list.ts'
 import { type Engine, openEngine } from './engine/engine.ts'
 import { Definitions, repairDefinitions } from './engine/definitions.ts'
-import { dropFailedMerges, listDetached } from './engine/drop-failed-merges.ts'
+import { dropUnfinishedParts, listDetached } from './engine/drop-unfinished-parts.ts'
 import { endWithoutClosing, FailedWrites } from './engine/failed-writes.ts'
 import { forgetLostParts } from './insert/forget-lost-parts.ts'
 import { prepareSystemDatabase, QueryLog } from './server-database.ts'
@@ -24,6 +24,9 @@ import { buildServer } from './server.ts'
 import { SessionPool } from './engine/session-pool.ts'
 import { openSpool, type Spool } from './engine/spool.ts'
 import { TokenFlusher } from './insert/flush-tokens.ts'
+import {
+  forgetFailedWrite, readFailedWrite, rememberFailedWrite, removePartsWithoutToken
+} from './insert/remove-unanswered-parts.ts'
 
 export interface ServerOptions {
   /** Folder of the stack; the engine's files go to `clickhouse` in it. */
@@ -83,9 +86,12 @@ const QUERIES_MAY_TAKE_MS = 300
 export async function startServer (options: ServerOptions): Promise<RunningServer> {
   const { logger } = options
   const dataDir = path.resolve(options.dataDir)
-  repairDefinitions(path.join(dataDir, 'clickhouse'), logger)
-  const before = listDetached(path.join(dataDir, 'clickhouse'))
-  const engine = await openEngine(path.join(dataDir, 'clickhouse'), {
+  const engineDir = path.join(dataDir, 'clickhouse')
+  const since = readFailedWrite(engineDir)
+  repairDefinitions(engineDir, logger)
+  if (since !== null) removePartsWithoutToken(engineDir, since, logger)
+  const before = listDetached(engineDir)
+  const engine = await openEngine(engineDir, {
     backupsDir: path.join(dataDir, 'clickhouse-backups'), memoryBytes: options.memoryBytes ?? 0
   })
   const spool = openSpool(dataDir)
@@ -97,19 +103,21 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
   }
   const allowList = loadAllowList()
   const control = await engine.openSession({}, NO_SETTINGS)
-  const failedWrites = new FailedWrites(
-    await engine.openSession({}, NO_SETTINGS), (failed) => endWithoutClosing(logger, failed))
+  const failedWrites = new FailedWrites(await engine.openSession({}, NO_SETTINGS), (failed, lastClean) => {
+    rememberFailedWrite(engineDir, lastClean)
+    endWithoutClosing(logger, failed)
+  })
   await prepareSystemDatabase(control)
-  await forgetLostParts(control, { scratchPath: path.join(dataDir, 'clickhouse', 'millrace-tokens.tmp'), logger })
+  await forgetLostParts(control, { scratchPath: path.join(engineDir, 'millrace-tokens.tmp'), logger })
   const running = new RunningQueries()
   const parts: ServerParts = {
     logger,
     engine,
     logins: options.logins,
     spool,
-    tokens: await TokenFlusher.open(path.join(dataDir, 'clickhouse'), logger),
+    tokens: await TokenFlusher.open(engineDir, logger),
     failedWrites,
-    definitions: new Definitions(path.join(dataDir, 'clickhouse')),
+    definitions: new Definitions(engineDir),
     pools,
     named: new NamedSessions(POOL_SIZES.named),
     pipes: spool.makePipes(POOL_SIZES.product.size + POOL_SIZES.analyst.size).map((path) => new ResultPipe(path)),
@@ -123,8 +131,9 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     displayName: hostname(),
     closing: false
   }
-  await dropFailedMerges(control, { before, logger })
+  await dropUnfinishedParts(control, { before, since, logger })
   await failedWrites.check()
+  forgetFailedWrite(engineDir)
   const server = buildServer(parts)
   const port = await listen(server, options)
   return { port, close: async () => await closeServer(parts, server) }

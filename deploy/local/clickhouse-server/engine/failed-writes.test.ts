@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, rmSync, truncateSync } from 'node:fs'
+import { readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
 import http from 'node:http'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -41,11 +41,11 @@ async function count (server: TestServer): Promise<string> {
   return text.trim()
 }
 
-function limitFiles (server: TestServer): void {
-  execFileSync('prlimit', ['--pid', String(server.pid), `--fsize=${LONGEST_FILE}`])
+function limitFiles (server: TestServer, bytes = LONGEST_FILE): void {
+  execFileSync('prlimit', ['--pid', String(server.pid), `--fsize=${bytes}`])
 }
 
-function findPart (server: TestServer, name: string): string | undefined {
+function findFile (server: TestServer, name: string): string | undefined {
   const store = path.join(server.dataDir, 'clickhouse', 'store')
   const found = readdirSync(store, { recursive: true }).find((entry) => path.basename(String(entry)) === name)
   return found === undefined ? undefined : path.join(store, String(found))
@@ -72,9 +72,32 @@ t.test('an insert that could not be written is not answered, and stored once whe
 
   // The view may be ahead of its table until then, as after any kill.
   t.equal((await server.ask('SELECT count(), uniqExact(a) FROM millrace.k')).text, '1000\t1000\n')
+  t.equal((await server.ask('SELECT name FROM system.detached_parts')).text, '', 'nobody is told of damage')
   t.equal(await insert(server, { batch: 2, rows: 3 * ROWS }), 200)
   t.equal(await insert(server, { batch: 2, rows: 3 * ROWS }), 200)
   t.equal(await count(server), '4000\t4000\t250\t4000')
+})
+
+t.test('an insert whose token could not be written is stored once when it is repeated', async (t) => {
+  const server = await startTestServer(t, ENV)
+  await server.ask(`CREATE TABLE millrace.k (a UInt64) ENGINE MergeTree ORDER BY a
+    SETTINGS non_replicated_deduplication_window = 1000`)
+  await server.ask('SYSTEM STOP MERGES')
+  const insertOne = async (value: number): Promise<number> => (await server.ask('INSERT INTO millrace.k FORMAT CSV', {
+    body: `${value}\n`, params: { insert_deduplication_token: `value-${value}` }
+  })).status
+  for (let value = 0; value < 100; value++) await insertOne(value)
+  // The log of tokens is longer than any file of a part with one row.
+  limitFiles(server, statSync(findFile(server, 'deduplication_log_1.txt')!).size)
+
+  await t.rejects(insertOne(100), { code: 'ECONNRESET' })
+  t.equal(await server.stop('SIGTERM'), 'SIGKILL')
+  t.ok(findFile(server, 'all_101_101_0'), 'its part is whole')
+  await server.restart()
+
+  t.equal(await insertOne(100), 200)
+  t.equal(await insertOne(100), 200)
+  t.equal((await server.ask('SELECT count(), uniqExact(a) FROM millrace.k')).text, '101\t101\n')
 })
 
 t.test('a merge that could not be written loses nothing: its sources are used again', async (t) => {
@@ -85,7 +108,7 @@ t.test('a merge that could not be written loses nothing: its sources are used ag
 
   await t.rejects(server.ask('OPTIMIZE TABLE millrace.k FINAL'), { code: 'ECONNRESET' })
   t.equal(await server.stop('SIGTERM'), 'SIGKILL')
-  t.ok(findPart(server, 'all_1_4_1'), 'its result had taken their place')
+  t.ok(findFile(server, 'all_1_4_1'), 'its result had taken their place')
   await server.restart()
 
   t.equal(await count(server), '4000\t4000\t250\t4000')
@@ -101,7 +124,7 @@ t.test('a damaged part stays where it is seen when one of its sources is gone', 
   limitFiles(server)
   await t.rejects(server.ask('OPTIMIZE TABLE millrace.k FINAL'), { code: 'ECONNRESET' })
   await server.stop('SIGTERM')
-  rmSync(findPart(server, 'all_2_2_0')!, { recursive: true })
+  rmSync(findFile(server, 'all_2_2_0')!, { recursive: true })
   await server.restart()
 
   t.equal((await server.ask('SELECT reason, name FROM system.detached_parts')).text, 'broken-on-start\tbroken-on-start_all_1_4_1\n')
@@ -113,11 +136,11 @@ t.test('a damaged part stays where it is seen when other rows get the numbers of
   for (const batch of [1, 2]) t.equal(await insert(server, { batch }), 200)
   await server.ask('OPTIMIZE TABLE millrace.k FINAL')
   await server.stop('SIGKILL')
-  for (const source of ['all_1_1_0', 'all_2_2_0']) rmSync(findPart(server, source)!, { recursive: true })
-  truncateSync(path.join(findPart(server, 'all_1_2_1')!, 'data.bin'), 100)
+  for (const source of ['all_1_1_0', 'all_2_2_0']) rmSync(findFile(server, source)!, { recursive: true })
+  truncateSync(path.join(findFile(server, 'all_1_2_1')!, 'data.bin'), 100)
   await server.restart()
   for (const batch of [3, 4]) t.equal(await insert(server, { batch }), 200)
-  t.ok(findPart(server, 'all_2_2_0'), 'the numbers are given again')
+  t.ok(findFile(server, 'all_2_2_0'), 'the numbers are given again')
   await server.stop('SIGKILL')
   await server.restart()
 

@@ -14,21 +14,23 @@ const COUNT_FAILED = "SELECT value FROM system.events WHERE event = 'WriteBuffer
  * An insert would be answered, and a merge would take the place of its sources, with files that are empty. So what
  * the engine holds after that is not to be trusted: the process ends as by kill -9, and the next one finds on the
  * disk what is whole. Parts whose files are too short are detached, their sources are used again (see
- * `old_parts_lifetime` in `profiles.ts`), the tokens of lost inserts are forgotten (`forget-lost-parts.ts`), and
- * clients repeat what was not answered.
+ * `old_parts_lifetime` in `profiles.ts`), the tokens of lost inserts are forgotten (`forget-lost-parts.ts`), inserts
+ * whose token was lost are taken back (`remove-unanswered-parts.ts`), and clients repeat what was not answered.
  */
 export class FailedWrites {
   readonly #session: EngineSession
-  readonly #end: (failed: number) => void
+  readonly #end: (failed: number, since: number) => void
   readonly #timer: NodeJS.Timeout
   #asking: Promise<void> = Promise.resolve()
   #next: Promise<void> | undefined
+  #cleanAt = Date.now()
 
   /**
    * @param session  One that runs nothing else.
-   * @param end      Ends the process; it is told how many writes failed.
+   * @param end      Ends the process; it is told how many writes failed, and when the last question began that found
+   *   none; epoch milliseconds.
    */
-  constructor (session: EngineSession, end: (failed: number) => void) {
+  constructor (session: EngineSession, end: (failed: number, since: number) => void) {
     this.#session = session
     this.#end = end
     // A failed question is asked again; a statement that needs the answer gets the error.
@@ -56,10 +58,14 @@ export class FailedWrites {
   }
 
   async #ask (): Promise<void> {
+    const askedAt = Date.now()
     const { bytes } = await this.#session.run(COUNT_FAILED)
     const failed = Number(Buffer.from(bytes).toString())
-    if (failed === 0) return
-    this.#end(failed)
+    if (failed === 0) {
+      this.#cleanAt = askedAt
+      return
+    }
+    this.#end(failed, this.#cleanAt)
     await new Promise(() => {})
   }
 }

@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import type { Logger } from 'pino'
 import { quoteIdentifier, quoteString } from '../../../../schema/clickhouse-sql.ts'
+import { isWrittenAfter } from '../insert/remove-unanswered-parts.ts'
 import type { EngineSession } from './engine.ts'
 
 interface Part {
@@ -20,31 +21,39 @@ interface Part {
 const COLUMNS = 'database, table, partition_id, name, toFloat64(min_block_number) AS first, toFloat64(max_block_number) AS last'
 
 /**
- * Removes parts that the engine detached at its start because they are damaged, and whose rows are all in other parts:
- * results of merges that a full disk cut short (see `failed-writes.ts`). They take room on a disk that has little, and
- * whoever finds a damaged part is to know that rows are missing.
+ * Removes parts that the engine detached at its start because they are damaged, and of which no row is missing: results
+ * of merges that a full disk cut short (see `failed-writes.ts`), whose rows are all in other parts, and inserts that it
+ * cut short, which were not answered. They take room on a disk that has little, and whoever finds a damaged part is to
+ * know that rows are missing.
  *
  * Any other damaged part stays, for an alert and an operator. So does one between whose sources a block number is
  * free, though it may be that of a mutation. And so does one of an earlier start: the numbers of its blocks may belong
  * to other rows by now.
  *
  * @param options.before  What `listDetached` gave before this start.
+ * @param options.since   What `readFailedWrite` gave: an insert after that was not answered. Epoch milliseconds.
  */
-export async function dropFailedMerges (
-  session: EngineSession, { before, logger }: { before: ReadonlySet<string>, logger: Logger }
+export async function dropUnfinishedParts (
+  session: EngineSession, options: { before: ReadonlySet<string>, since: number | null, logger: Logger }
 ): Promise<void> {
-  const broken = await read(session, `SELECT ${COLUMNS}, path FROM system.detached_parts
-    WHERE reason = 'broken-on-start' AND min_block_number < max_block_number`)
+  const { before, since, logger } = options
+  const broken = await read(session, `SELECT ${COLUMNS}, path FROM system.detached_parts WHERE reason = 'broken-on-start'`)
   for (const part of broken.filter(({ path: folder = '' }) => !before.has(keyOf(folder)))) {
     const active = await read(session, `SELECT ${COLUMNS} FROM system.parts WHERE active
       AND database = ${quoteString(part.database)} AND table = ${quoteString(part.table)}
       AND partition_id = ${quoteString(part.partition_id)}
       AND min_block_number >= ${part.first} AND max_block_number <= ${part.last} ORDER BY first`)
-    if (!areGapless(part, active)) continue
+    const isUnanswered = since !== null && part.first === part.last && isWrittenAfter(part.path ?? '', since)
+    if (!isUnanswered && !areGapless(part, active)) continue
     await session.run(`ALTER TABLE ${quoteIdentifier(part.database)}.${quoteIdentifier(part.table)}
       DROP DETACHED PART ${quoteString(part.name)} SETTINGS allow_drop_detached = 1`)
-    logger.warn({ table: `${part.database}.${part.table}`, part: part.name, sources: active.length },
-      'removed the result of a merge that the disk had no room for; its rows are in the parts it was made of')
+    const table = `${part.database}.${part.table}`
+    if (active.length === 0) {
+      logger.warn({ table, part: part.name }, 'removed the part of an insert that the disk had no room for; it was not answered')
+    } else {
+      logger.warn({ table, part: part.name, sources: active.length },
+        'removed the result of a merge that the disk had no room for; its rows are in the parts it was made of')
+    }
   }
 }
 
