@@ -86,3 +86,18 @@ t.test('a statement that writes a definition is refused on a full disk; one that
   t.equal(await run('DROP TABLE k'), 'ran')
   t.equal(await run('TRUNCATE TABLE k'), 'ran')
 })
+
+t.test('statements that make and drop tables beside each other do not get in the way of each other', async (t) => {
+  const server = await startTestServer(t)
+  const statuses = new Set<number>()
+  const makeAndDrop = async (worker: number): Promise<void> => {
+    for (let round = 0; round < 40; round++) {
+      const name = `millrace.t${worker}_${round}`
+      for (const sql of [`CREATE TABLE ${name} (a UInt8) ENGINE MergeTree ORDER BY a`, `DROP TABLE ${name} SYNC`]) {
+        statuses.add((await server.ask(sql)).status)
+      }
+    }
+  }
+  await Promise.all([1, 2, 3, 4, 5, 6].map(makeAndDrop))
+  t.same(statuses, new Set([200]))
+})

@@ -94,13 +94,20 @@ function keep (engineDir: string): void {
   const folder = keptIn(engineDir)
   const kept = list(folder)
   for (const [name, file] of list(path.join(engineDir, 'metadata'))) {
-    const before = kept.get(name)
-    if (before !== undefined && (statSync(before).ino === statSync(file).ino || isCutShort(file))) continue
-    const link = path.join(folder, name)
-    mkdirSync(path.dirname(link), { recursive: true })
-    rmSync(link, { force: true })
-    linkSync(file, link)
+    try {
+      keepOne(file, { before: kept.get(name), link: path.join(folder, name) })
+    } catch (error) {
+      // Another statement has dropped or renamed it since it was listed.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
   }
+}
+
+function keepOne (file: string, { before, link }: { before: string | undefined, link: string }): void {
+  if (before !== undefined && (statSync(before).ino === statSync(file).ino || isCutShort(file))) return
+  mkdirSync(path.dirname(link), { recursive: true })
+  rmSync(link, { force: true })
+  linkSync(file, link)
 }
 
 function keptIn (engineDir: string): string {

@@ -26,12 +26,13 @@ const COLUMNS = 'database, table, partition_id, name, toFloat64(min_block_number
  * cut short, which were not answered. They take room on a disk that has little, and whoever finds a damaged part is to
  * know that rows are missing.
  *
- * Any other damaged part stays, for an alert and an operator. So does one between whose sources a block number is
- * free, though it may be that of a mutation. And so does one of an earlier start: the numbers of its blocks may belong
- * to other rows by now.
+ * What was written after `since` is such a part: nothing that came from it was answered, and the sources of a merge are
+ * kept for longer. Where that is not known, as after a kill, all its blocks have to be in other parts. Any other
+ * damaged part stays, for an alert and an operator. So does one of an earlier start: the numbers of its blocks may
+ * belong to other rows by now.
  *
  * @param options.before  What `listDetached` gave before this start.
- * @param options.since   What `readFailedWrite` gave: an insert after that was not answered. Epoch milliseconds.
+ * @param options.since   What `readFailedWrite` gave, epoch milliseconds.
  */
 export async function dropUnfinishedParts (
   session: EngineSession, options: { before: ReadonlySet<string>, since: number | null, logger: Logger }
@@ -43,12 +44,12 @@ export async function dropUnfinishedParts (
       AND database = ${quoteString(part.database)} AND table = ${quoteString(part.table)}
       AND partition_id = ${quoteString(part.partition_id)}
       AND min_block_number >= ${part.first} AND max_block_number <= ${part.last} ORDER BY first`)
-    const isUnanswered = since !== null && part.first === part.last && isWrittenAfter(part.path ?? '', since)
-    if (!isUnanswered && !areGapless(part, active)) continue
+    const isUnfinished = since !== null && isWrittenAfter(part.path ?? '', since)
+    if (!isUnfinished && !areGapless(part, active)) continue
     await session.run(`ALTER TABLE ${quoteIdentifier(part.database)}.${quoteIdentifier(part.table)}
       DROP DETACHED PART ${quoteString(part.name)} SETTINGS allow_drop_detached = 1`)
     const table = `${part.database}.${part.table}`
-    if (active.length === 0) {
+    if (part.first === part.last) {
       logger.warn({ table, part: part.name }, 'removed the part of an insert that the disk had no room for; it was not answered')
     } else {
       logger.warn({ table, part: part.name, sources: active.length },

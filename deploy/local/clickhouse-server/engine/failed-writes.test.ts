@@ -125,9 +125,25 @@ t.test('a damaged part stays where it is seen when one of its sources is gone', 
   await t.rejects(server.ask('OPTIMIZE TABLE millrace.k FINAL'), { code: 'ECONNRESET' })
   await server.stop('SIGTERM')
   rmSync(findFile(server, 'all_2_2_0')!, { recursive: true })
+  // As after a kill: nobody noted when it was written.
+  rmSync(path.join(server.dataDir, 'clickhouse', 'millrace-failed-write'))
   await server.restart()
 
   t.equal((await server.ask('SELECT reason, name FROM system.detached_parts')).text, 'broken-on-start\tbroken-on-start_all_1_4_1\n')
+})
+
+t.test('the result of a merge is removed when one of its sources was an insert that was taken back', async (t) => {
+  const server = await startTestServer(t, ENV)
+  await createTables(server)
+  for (const batch of [1, 2, 3, 4]) t.equal(await insert(server, { batch }), 200)
+  limitFiles(server)
+  await t.rejects(server.ask('OPTIMIZE TABLE millrace.k FINAL'), { code: 'ECONNRESET' })
+  await server.stop('SIGTERM')
+  rmSync(findFile(server, 'all_2_2_0')!, { recursive: true })
+  await server.restart()
+
+  t.equal((await server.ask('SELECT name FROM system.detached_parts')).text, '')
+  t.equal((await server.ask('SELECT count() FROM millrace.k')).text, '3000\n')
 })
 
 t.test('a damaged part stays where it is seen when other rows get the numbers of its blocks', async (t) => {
