@@ -78,7 +78,8 @@ t.test('a new table that could not be written is not there, and can be made agai
 t.test('a statement that writes a definition is refused on a full disk; one that makes room is not', async (t) => {
   // Has no room at all.
   const definitions = new Definitions('/proc')
-  const run = async (sql: string): Promise<string> => await definitions.during(tokenizeSql(sql), async () => 'ran')
+  const run = async (sql: string): Promise<string> => await definitions.during(
+    { tokens: tokenizeSql(sql), database: 'millrace' }, async () => 'ran')
 
   await t.rejects(run('ALTER TABLE k ADD COLUMN b String'), { code: 243 })
   await t.rejects(run('CREATE TABLE l (a UInt8) ENGINE Memory'), { code: 243 })

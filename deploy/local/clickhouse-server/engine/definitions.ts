@@ -23,6 +23,12 @@ const MUTATION = /^format version: \d+\n(?:[^\n]+\n)*commands: [^\n]*\n$/
 /** Database of the server itself, whose views are made again at each start. */
 const OWN_DATABASE = 'millrace_server'
 
+/** A statement that may change definitions of its current database, and of those that it names. */
+export interface DefiningStatement {
+  tokens: readonly SqlToken[]
+  database: string
+}
+
 /**
  * Definitions of tables while a statement changes them.
  *
@@ -45,14 +51,14 @@ export class Definitions {
    *
    * @throws {QueryError} 243 when the disk has no room for it.
    */
-  async during<T> (tokens: readonly SqlToken[], work: () => Promise<T>): Promise<T> {
+  async during<T> ({ tokens, database }: DefiningStatement, work: () => Promise<T>): Promise<T> {
     if (!needsRoom(tokens)) return await work()
     const { bavail, bsize } = statfsSync(this.#engineDir)
     if (bavail * bsize < ROOM_BYTES) {
       throw new QueryError(243, `Cannot write the definition of a table: ${(bavail * bsize / 1e6).toFixed(1)} MB are free on ` +
         `the disk of ClickHouse, but ${(ROOM_BYTES / 1e6).toFixed(1)} MB are needed. Nothing was changed; make room and try again`)
     }
-    keep(this.#engineDir)
+    keep(this.#engineDir, { tokens, database })
     this.#running++
     try {
       return await work()
@@ -68,12 +74,13 @@ export class Definitions {
  */
 export function repairDefinitions (engineDir: string, logger: Logger): void {
   const kept = list(keptIn(engineDir))
-  const isUnderWay = kept.size > 0
+  const databases = new Set(['.', ...readFolder(keptIn(engineDir))])
   for (const [name, file] of list(path.join(engineDir, 'metadata'))) {
     const before = kept.get(name)
     if (before !== undefined && statSync(before).ino === statSync(file).ino) continue
-    const isOwn = path.dirname(name) === OWN_DATABASE
-    if (!(isUnderWay || isOwn) || !isCutShort(file)) continue
+    const database = path.dirname(name)
+    const mayBeCut = database === OWN_DATABASE || (kept.size > 0 && databases.has(database))
+    if (!mayBeCut || !isCutShort(file)) continue
     if (before === undefined) rmSync(file)
     else renameSync(before, file)
     logger.warn({ definition: name }, before === undefined
@@ -90,10 +97,16 @@ function needsRoom (tokens: readonly SqlToken[]): boolean {
 }
 
 /** Links each whole definition, instead of the one that was kept for another statement that still runs. */
-function keep (engineDir: string): void {
+function keep (engineDir: string, statement: DefiningStatement): void {
   const folder = keptIn(engineDir)
   const kept = list(folder)
-  for (const [name, file] of list(path.join(engineDir, 'metadata'))) {
+  const metadata = path.join(engineDir, 'metadata')
+  const mayChange = databasesOf(statement)
+  // Also of one without tables: the next start looks at the definitions of those that have a folder here.
+  const databases = readFolder(metadata).map((name) => path.basename(name, '.sql'))
+  for (const name of databases.filter(mayChange)) mkdirSync(path.join(folder, name), { recursive: true })
+  for (const [name, file] of list(metadata)) {
+    if (!mayChange(path.dirname(name))) continue
     try {
       keepOne(file, { before: kept.get(name), link: path.join(folder, name) })
     } catch (error) {
@@ -103,9 +116,16 @@ function keep (engineDir: string): void {
   }
 }
 
+/** Tells of the folder of a database whether a statement may change it. `.` holds the databases themselves. */
+function databasesOf ({ tokens, database }: DefiningStatement): (folder: string) => boolean {
+  if (tokens[0]!.text === 'RESTORE') return () => true
+  const names = [database, ...tokens.map(({ text }) => text.replace(/^["`]|["`]$/g, ''))]
+  const named = new Set(names.map((name) => name.toUpperCase()))
+  return (folder) => folder === '.' || named.has(decodeURIComponent(folder).toUpperCase())
+}
+
 function keepOne (file: string, { before, link }: { before: string | undefined, link: string }): void {
   if (before !== undefined && (statSync(before).ino === statSync(file).ino || isCutShort(file))) return
-  mkdirSync(path.dirname(link), { recursive: true })
   rmSync(link, { force: true })
   linkSync(file, link)
 }

@@ -84,7 +84,7 @@ async function runBuffered (
   const { signal } = statement.kind === 'show' ? query.stops.unwanted : query.stops.killed
   const runIt = async (): Promise<EngineResult> =>
     await parts.killQuery.whenAborted(session, signal, session.run(statement.sql, format))
-  const result = statement.kind === 'command' ? await runCommand(parts, statement, runIt) : await runIt()
+  const result = statement.kind === 'command' ? await runCommand(parts, { query, statement }, runIt) : await runIt()
   setFormatHeaders(parts, query, format)
   const rewrite = rewriteFor(query, format)
   const pieces = rewrite?.write(result.bytes) ?? [result.bytes]
@@ -95,9 +95,9 @@ async function runBuffered (
 
 /** Runs what may write; when it resolves, all that it wrote is on the disk. */
 async function runCommand (
-  parts: ServerParts, statement: Statement, run: () => Promise<EngineResult>
+  parts: ServerParts, { query, statement }: { query: Query, statement: Statement }, run: () => Promise<EngineResult>
 ): Promise<EngineResult> {
-  return await parts.definitions.during(statement.tokens, async () => {
+  return await parts.definitions.during({ tokens: statement.tokens, database: query.state.database }, async () => {
     try {
       return await run()
     } finally {
