@@ -1,9 +1,10 @@
 /** Keeps what defines tables (`metadata`, mutations) whole over a statement that a full disk cuts short. */
-import { linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statfsSync, statSync } from 'node:fs'
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statfsSync, statSync } from 'node:fs'
 import path from 'node:path'
 import type { Logger } from 'pino'
 import type { SqlToken } from '../../../../schema/clickhouse-sql.ts'
 import { QueryError } from '../errors.ts'
+import { listFolder } from '../list-folder.ts'
 
 /** Statements that may write a definition. Those that only remove or rename need no room. */
 const WRITES = new Set(['ALTER', 'ATTACH', 'CREATE', 'DELETE', 'REPLACE', 'RESTORE', 'UNDROP', 'UPDATE'])
@@ -74,7 +75,7 @@ export class Definitions {
  */
 export function repairDefinitions (engineDir: string, logger: Logger): void {
   const kept = list(keptIn(engineDir))
-  const databases = new Set(['.', ...readFolder(keptIn(engineDir))])
+  const databases = new Set(['.', ...listFolder(keptIn(engineDir))])
   for (const [name, file] of list(path.join(engineDir, 'metadata'))) {
     const before = kept.get(name)
     if (before !== undefined && statSync(before).ino === statSync(file).ino) continue
@@ -103,7 +104,7 @@ function keep (engineDir: string, statement: DefiningStatement): void {
   const metadata = path.join(engineDir, 'metadata')
   const mayChange = databasesOf(statement)
   // Also of one without tables: the next start looks at the definitions of those that have a folder here.
-  const databases = readFolder(metadata).map((name) => path.basename(name, '.sql'))
+  const databases = listFolder(metadata).map((name) => path.basename(name, '.sql'))
   for (const name of databases.filter(mayChange)) mkdirSync(path.join(folder, name), { recursive: true })
   for (const [name, file] of list(metadata)) {
     if (!mayChange(path.dirname(name))) continue
@@ -136,8 +137,8 @@ function keptIn (engineDir: string): string {
 
 /** Definitions of databases and of what is in them: paths by `database.sql` and `database/table.sql`. */
 function list (folder: string): Map<string, string> {
-  const names = readFolder(folder).flatMap((name) =>
-    name.endsWith('.sql') ? [name] : readFolder(path.join(folder, name)).map((inside) => path.join(name, inside)))
+  const names = listFolder(folder).flatMap((name) =>
+    name.endsWith('.sql') ? [name] : listFolder(path.join(folder, name)).map((inside) => path.join(name, inside)))
   return new Map(names.filter((name) => name.endsWith('.sql')).map((name) => [name, path.join(folder, name)]))
 }
 
@@ -148,23 +149,14 @@ function isCutShort (file: string): boolean {
 
 /** The table of a mutation that cannot be read would not load. */
 function removeCutMutations (store: string, logger: Logger): void {
-  for (const prefix of readFolder(store)) {
-    for (const table of readFolder(path.join(store, prefix))) {
-      for (const name of readFolder(path.join(store, prefix, table))) {
+  for (const prefix of listFolder(store)) {
+    for (const table of listFolder(path.join(store, prefix))) {
+      for (const name of listFolder(path.join(store, prefix, table))) {
         const file = path.join(store, prefix, table, name)
         if (!/^mutation_\d+\.txt$/.test(name) || MUTATION.test(readFileSync(file, 'latin1'))) continue
         rmSync(file)
         logger.warn({ file }, 'removed a mutation that the disk had no room for; its statement was not answered')
       }
     }
-  }
-}
-
-function readFolder (folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch {
-    // Not there yet, or a file.
-    return []
   }
 }

@@ -1,7 +1,7 @@
-import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import type { Logger } from 'pino'
 import { quoteIdentifier, quoteString } from '../../../../schema/clickhouse-sql.ts'
+import { listFolder } from '../list-folder.ts'
 import { isWrittenAfter } from '../insert/remove-unanswered-parts.ts'
 import type { EngineSession } from './engine.ts'
 
@@ -61,9 +61,9 @@ export async function dropUnfinishedParts (
 /** The parts that earlier starts detached. To be called before the engine opens its folder. */
 export function listDetached (engineDir: string): Set<string> {
   const store = path.join(engineDir, 'store')
-  return new Set(readFolder(store).flatMap((prefix) => readFolder(path.join(store, prefix)).flatMap((table) => {
+  return new Set(listFolder(store).flatMap((prefix) => listFolder(path.join(store, prefix)).flatMap((table) => {
     const folder = path.join(store, prefix, table, 'detached')
-    return readFolder(folder).map((name) => keyOf(path.join(folder, name)))
+    return listFolder(folder).map((name) => keyOf(path.join(folder, name)))
   })))
 }
 
@@ -71,15 +71,6 @@ export function listDetached (engineDir: string): Set<string> {
 function keyOf (folder: string): string {
   const parts = path.normalize(folder).split(path.sep).filter(Boolean)
   return `${parts.at(-3)}/${parts.at(-1)}`
-}
-
-function readFolder (folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch {
-    // Not there yet, or a file.
-    return []
-  }
 }
 
 /** Whether parts, in order, hold each block of a larger one. */

@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import type { Logger } from 'pino'
+import { listFolder } from '../list-folder.ts'
 
 const run = promisify(execFile)
 
@@ -114,14 +115,5 @@ async function canWriteThrough (folder: string): Promise<boolean> {
     return false
   } finally {
     rmSync(folder, { recursive: true, force: true })
-  }
-}
-
-function listFolder (folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch {
-    // Dropped a moment ago, or nothing was created yet.
-    return []
   }
 }

@@ -1,6 +1,7 @@
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import type { Logger } from 'pino'
+import { listFolder } from '../list-folder.ts'
 
 /** A part of one insert, which no mutation has changed: `partition_block_block_level`. */
 const INSERTED_PART = /^(.+)_(\d+)_\2_\d+$/
@@ -50,10 +51,10 @@ export function forgetFailedWrite (engineDir: string): void {
  */
 export function removePartsWithoutToken (engineDir: string, since: number, logger: Logger): void {
   const store = path.join(engineDir, 'store')
-  for (const prefix of list(store)) {
-    for (const id of list(path.join(store, prefix))) {
+  for (const prefix of listFolder(store)) {
+    for (const id of listFolder(path.join(store, prefix))) {
       const table = path.join(store, prefix, id)
-      const names = list(table)
+      const names = listFolder(table)
       // A table without these logs does not recognise repeated inserts.
       if (!names.includes(LOGS)) continue
       const parts = names.filter((name) => INSERTED_PART.test(name) && isWrittenAfter(path.join(table, name), since))
@@ -69,7 +70,7 @@ export function removePartsWithoutToken (engineDir: string, since: number, logge
 function withoutToken (table: string, parts: readonly string[]): string[] {
   if (parts.length === 0) return []
   const logs = path.join(table, LOGS)
-  const lines = list(logs).map((name) => readFileSync(path.join(logs, name), 'latin1')).join('')
+  const lines = listFolder(logs).map((name) => readFileSync(path.join(logs, name), 'latin1')).join('')
   return parts.filter((name) => !lines.includes(`\t${name}\t`))
 }
 
@@ -81,13 +82,4 @@ export function isWrittenAfter (part: string, since: number): boolean {
 
 function markerIn (engineDir: string): string {
   return path.join(engineDir, 'millrace-failed-write')
-}
-
-function list (folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch {
-    // Not there yet, or a file.
-    return []
-  }
 }
