@@ -2,6 +2,8 @@
  * The console in a real browser against the real stack, for the tests of its screens: one stack and one browser for a
  * file, logged in once.
  */
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
 import { AxeBuilder } from '@axe-core/playwright'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { startStackOnSharedStores, type Stack } from '../start-stack.ts'
@@ -74,7 +76,10 @@ export async function send (stack: Stack, events: SentEvent[], key: string = sta
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ api_key: key, batch: events.map((event) => ({ distinct_id: 'ann', ...event })) })
   })
-  if (!response.ok) throw new Error(`capture answered ${response.status}: ${await response.text()}`)
+  if (response.ok) return
+  // Why it was refused is for operators: only the log says it.
+  const log = await readFile(path.join(stack.dataDir, 'logs', 'ingest.log'), 'utf8').catch(String)
+  throw new Error(`capture answered ${response.status}: ${await response.text()}\ningest logged:\n${log.slice(-5000)}`)
 }
 
 /** What axe finds on a page: the rule and the element, none when all is well. */
