@@ -54,7 +54,7 @@ export class SegmentWriter {
     const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0)
     return new Promise((resolve, reject) => {
       this.#queue.push({ pieces, bytes, resolve, reject })
-      this.#writing ??= this.#writeAll().finally(() => { this.#writing = null })
+      this.#writing ??= this.#writeAll()
     })
   }
 
@@ -76,6 +76,8 @@ export class SegmentWriter {
         for (const record of records) record.reject(error)
       }
     }
+    // At once: what is appended before a promise could say so would wait for the next append.
+    this.#writing = null
   }
 
   async #write (records: QueuedRecord[]): Promise<void> {
