@@ -43,7 +43,7 @@ export class ProcessList {
   /** Makes table and views. Views are re-created at each start: they follow the columns of the engine's version. */
   static async open (session: EngineSession, running: RunningQueries): Promise<ProcessList> {
     await session.run(TABLE)
-    const { bytes } = await session.run("SELECT data_paths[1] FROM system.tables WHERE database = 'millrace_server' AND name = 'running_queries'")
+    const { bytes } = await session.run("SELECT data_paths[1] FROM system.tables WHERE database = 'millrace_server' AND name = 'running_queries' FORMAT TSVRaw")
     const list = new ProcessList(running, Buffer.from(bytes).toString().trim())
     list.write()
     for (const view of VIEWS) await session.run(view)

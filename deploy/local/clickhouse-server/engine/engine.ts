@@ -172,6 +172,9 @@ export class EngineSession {
 }
 
 function openFirst (dataDir: string, configPath: string): Session {
+  if (dataDir.includes('\\')) {
+    throw new SettingsError([`MILLRACE_DATA_DIR: ClickHouse cannot open ${dataDir}: choose a folder without a backslash in its path`])
+  }
   try {
     return new chdb.Session(dataDir, { connectionArgs: [`--config-file=${configPath}`] })
   } catch (cause) {
