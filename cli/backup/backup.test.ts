@@ -1,9 +1,11 @@
+import { execFileSync } from 'node:child_process'
 import { appendFile, cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { runMain, chooseSettings } from '../../deploy/local/testing/run-main.ts'
+import { isRoot } from '../../deploy/local/services/postgres-cluster.ts'
 import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
@@ -48,6 +50,16 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   t.not((await cli(['backup', backup], stack.dataDir)).code, 0, 'a folder that holds something is refused')
   await t.test('a later one shares the parts that did not change', async (t) => {
     await sharesParts(t, { stack, root })
+  })
+  await t.test('one that its disk has no files (inodes) for is refused, and leaves nothing', { skip: isRoot() ? false : 'only root can mount' }, async (t) => {
+    const disk = await mkdtemp(path.join(root, 'inodes-'))
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'nr_inodes=300', 'millrace-test', disk])
+    t.teardown(() => { execFileSync('umount', ['--lazy', disk]) })
+
+    const refused = await cli(['backup', path.join(disk, 'backup')], stack.dataDir)
+    t.equal(refused.code, 1)
+    t.match(refused.err, /MB and \d+ files \(inodes\) are free, and the backup may need .* files \(inodes\): remove older backups/)
+    t.same(await readdir(path.join(disk, 'backup')), [])
   })
   const intoRunning = await cli(['restore', backup], stack.dataDir)
   t.equal(intoRunning.code, 1)

@@ -13,6 +13,8 @@ export interface FrozenTables {
   about: BackupManifest['clickhouse']
   /** Total size of all parts. */
   bytes: number
+  /** Files and folders of a copy, also of what the base has. */
+  files: number
   /** Bytes of parts that the base does not have. */
   newBytes: (base: BaseBackup | undefined) => number
   /** Copies the parts; those that the base has become links to it, where the disk can. */
@@ -73,6 +75,7 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id:
       tables: described
     },
     bytes,
+    files: parts.reduce((sum, { files }) => sum + files.length + 1, 0),
     newBytes: (base) => parts.filter(({ name, sha256 }) => !hasPart(base, name, sha256))
       .reduce((sum, part) => sum + sizeOf(part), 0),
     async copyTo (target, { base, onBytes }) {

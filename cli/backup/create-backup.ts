@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs'
-import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises'
+import { mkdir, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
+import { describeRoom, explainFailedStart, explainUnusable, readRoom, type Room } from '../../deploy/local/data-dir/check-data-dir.ts'
 import { findRunningStack, type StackAddresses } from '../../deploy/local/data-dir/stack-access.ts'
 import { type BackupFile, type BackupManifest, refuseLostFiles, writeBackupFile, writeManifest } from './backup-folder.ts'
 import { type BaseBackup, openBase } from './base-backup.ts'
@@ -27,7 +28,7 @@ export interface CreateBackupOptions {
 }
 
 /** What stays free beside a backup. */
-const SPARE_BYTES = 100_000_000
+const SPARE: Room = { bytes: 100_000_000, files: 500 }
 
 /** Dead letters that existed at the start of the backup, and those that were added until the snapshot. */
 export const DEAD_LETTER_FILES = ['dead-letters-1.jsonl.zst', 'dead-letters-2.jsonl.zst'] as const
@@ -48,11 +49,14 @@ export async function createBackup (context: CliContext, options: CreateBackupOp
   const { dataDir, folder } = options
   const addresses = await findStack(dataDir)
   const base = options.base === undefined ? undefined : await openBase(options.base)
-  const lock = lockBackups(dataDir)
+  const lock = await lockBackups(dataDir)
   try {
     await makeEmptyFolder(folder)
     await removeFrozenTables(path.join(dataDir, 'clickhouse'))
     return await writeAll(context, addresses, { ...options, base })
+  } catch (error) {
+    // The snapshot is made of links in the data directory, for which its disk may have no room.
+    throw error instanceof MillraceError ? error : await explainFailedStart(dataDir, error)
   } finally {
     lock.release()
   }
@@ -115,7 +119,7 @@ async function copyAll (
       const laterLetters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[1], letters.nextId)
       const [{ bytes } = { bytes: 0 }] = await transaction<{ bytes: number }[]>`
         SELECT pg_database_size(current_database()) AS bytes`
-      await checkRoom(folder, frozen.newBytes(base) + bytes)
+      await checkRoom(folder, { bytes: frozen.newBytes(base) + bytes, files: frozen.files })
       const books = await readBooksOfCopy(clickhouse)
       const bar = startProgressBar(context, 'backing up', frozen.bytes + bytes)
       const postgres = await backUpPostgres(transaction, folder, bar.add)
@@ -136,8 +140,13 @@ async function copyAll (
 }
 
 /** Admits one backup at a time, because each removes the snapshots of killed ones. */
-function lockBackups (dataDir: string): FileLock {
-  const lock = tryLockFile(path.join(dataDir, 'backup.lock'))
+async function lockBackups (dataDir: string): Promise<FileLock> {
+  let lock: FileLock | null
+  try {
+    lock = tryLockFile(path.join(dataDir, 'backup.lock'))
+  } catch (error) {
+    throw await explainUnusable(dataDir, error)
+  }
   if (lock !== null) return lock
   throw new MillraceError('MILLRACE_BACKUP_RUNNING', `another backup of ${dataDir} is being made: wait until it is done`)
 }
@@ -168,11 +177,12 @@ export async function makeEmptyFolder (folder: string): Promise<void> {
 }
 
 /** The data directory may be on the same disk, and must not run full. */
-async function checkRoom (folder: string, needed: number): Promise<void> {
-  const { bavail, bsize } = await statfs(folder)
-  if (bavail * bsize >= needed + SPARE_BYTES) return
-  throw new MillraceError('MILLRACE_BACKUP_NO_ROOM', `the disk of ${folder} has ${Math.floor(bavail * bsize / 1e6)} MB free, and the ` +
-    `backup may need ${Math.ceil((needed + SPARE_BYTES) / 1e6)} MB: remove older backups, or choose another disk`)
+async function checkRoom (folder: string, written: Room): Promise<void> {
+  const room = await readRoom(folder)
+  const needed: Room = { bytes: written.bytes + SPARE.bytes, files: written.files + SPARE.files }
+  if (room.bytes >= needed.bytes && room.files >= needed.files) return
+  throw new MillraceError('MILLRACE_BACKUP_NO_ROOM', `on the disk of ${folder} ${describeRoom(room)} are free, and the backup may need ` +
+    `${describeRoom(needed)}: remove older backups, or choose another disk`)
 }
 
 async function copyCredentials (dataDir: string, folder: string): Promise<BackupFile[]> {

@@ -37,8 +37,8 @@ const MAKE_ROOM = 'make room, or set MILLRACE_DATA_DIR to a folder on another di
 export async function checkRoom (dataDir: string, needed: Room): Promise<void> {
   const room = await readRoom(await findExisting(dataDir))
   if (room.bytes >= needed.bytes && room.files >= needed.files) return
-  throw full(`the disk of the data directory ${dataDir} is full: ${describe(room)} are free, ` +
-    `but a start needs ${describe(needed)}: ${MAKE_ROOM}`)
+  throw full(`the disk of the data directory ${dataDir} is full: ${describeRoom(room)} are free, ` +
+    `but a start needs ${describeRoom(needed)}: ${MAKE_ROOM}`)
 }
 
 /**
@@ -58,7 +58,7 @@ export async function explainUnusable (dataDir: string, cause: unknown): Promise
   const { bytes, files } = await readRoom(found)
   const text = cause instanceof Error ? cause.message : String(cause)
   if (DISK_FULL.test(text) || bytes < ROOM_OF_START.bytes || files < ROOM_OF_START.files) {
-    return full(`the disk of the data directory ${dataDir} is full (${describe({ bytes, files })} are free): ${MAKE_ROOM}`, cause)
+    return full(`the disk of the data directory ${dataDir} is full (${describeRoom({ bytes, files })} are free): ${MAKE_ROOM}`, cause)
   }
   return unusable(`${text}: ${remedy}`)
 
@@ -137,7 +137,8 @@ export async function refuseUnfinishedRestore (dataDir: string): Promise<void> {
     'the data directory')
 }
 
-async function readRoom (folder: string): Promise<Room> {
+/** What is free for this user on the disk of a folder. */
+export async function readRoom (folder: string): Promise<Room> {
   const { bavail, bsize, files, ffree } = await statfs(folder)
   return { bytes: bavail * bsize, files: files === 0 ? Infinity : ffree }
 }
@@ -159,7 +160,8 @@ function full (why: string, cause?: unknown): MillraceError {
   return new MillraceError('MILLRACE_DATA_DIR_FULL', why, cause === undefined ? {} : { cause })
 }
 
-function describe ({ bytes, files }: Room): string {
+/** In words, for people. */
+export function describeRoom ({ bytes, files }: Room): string {
   return `${(bytes / 1e6).toFixed(1)} MB${Number.isFinite(files) ? ` and ${files} files (inodes)` : ''}`
 }
 
