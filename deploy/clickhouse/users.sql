@@ -18,6 +18,7 @@ GRANT SELECT ON system.parts TO millrace_pipeline;
 GRANT SELECT ON system.processes TO millrace_pipeline;
 GRANT SELECT ON system.detached_parts TO millrace_pipeline;
 GRANT SELECT ON system.disks TO millrace_pipeline;
+GRANT SELECT ON system.asynchronous_metrics TO millrace_pipeline;
 GRANT SELECT ON system.mutations TO millrace_pipeline;
 GRANT SELECT ON system.query_log TO millrace_pipeline;
 

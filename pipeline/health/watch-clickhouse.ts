@@ -11,11 +11,20 @@ const DISKS_INTERVAL_MS = 5000
 /** A disk with fewer free bytes counts as full: the next merge of parts may find no room. */
 const FULL_BYTES = 50_000_000
 
+/** Likewise with fewer free files (inodes): a part is a folder of up to some dozens. */
+const FULL_FILES = 500
+
 interface Disk {
   host: string
   disk: string
   free: string
   total: string
+}
+
+/** Files that a disk has room for, free and in all; a file system that makes them as they are needed is in no list. */
+interface Files {
+  free: number
+  total: number
 }
 
 export interface WatchDisksDeps {
@@ -35,15 +44,22 @@ export interface DiskWatch {
 /** Watches the free space of ClickHouse's disks: once one is full, inserts fail and partitions wait. */
 export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): DiskWatch {
   let disks: Disk[] = []
+  let files = new Map<string, Files>()
   const labels = ['host', 'disk'] as const
   const free = metrics.gauge('clickhouse_disk_free_bytes', 'Free bytes on a disk of ClickHouse.', labels)
   const total = metrics.gauge('clickhouse_disk_total_bytes', 'Size of a disk of ClickHouse.', labels)
+  const freeFiles = metrics.gauge('clickhouse_disk_free_files', 'Files (inodes) that may still be made on a disk of ClickHouse.', labels)
+  const totalFiles = metrics.gauge('clickhouse_disk_total_files', 'Files (inodes) that a disk of ClickHouse can hold.', labels)
   Object.assign(free, {
     collect: () => {
-      for (const gauge of [free, total]) gauge.reset()
+      for (const gauge of [free, total, freeFiles, totalFiles]) gauge.reset()
       for (const { host, disk, ...bytes } of disks) {
         free.set({ host, disk }, Number(bytes.free))
         total.set({ host, disk }, Number(bytes.total))
+        const counts = files.get(diskKey(host, disk))
+        if (counts === undefined) continue
+        freeFiles.set({ host, disk }, counts.free)
+        totalFiles.set({ host, disk }, counts.total)
       }
     }
   })
@@ -55,7 +71,9 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
           FROM ${systemTable(cluster, 'disks')}`,
         format: 'JSONEachRow'
       })
-      disks = await result.json<Disk>()
+      const found = await result.json<Disk>()
+      files = await readFiles(clickhouse, cluster)
+      disks = found
     } catch {
       // ClickHouse is unavailable, which its health check reports. Old numbers would look like current ones.
       disks = []
@@ -64,14 +82,42 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
 
   const { stop } = runAtIntervals({ everyMs: DISKS_INTERVAL_MS, run: poll })
   return {
-    parts: () => disks.map(({ host, disk, free, total }) => ({
-      name: `clickhouse disk ${disk} of ${host}`,
-      healthy: Number(free) >= FULL_BYTES,
-      freeBytes: Number(free),
-      totalBytes: Number(total)
-    })),
+    parts: () => disks.map(({ host, disk, free, total }) => {
+      const counts = files.get(diskKey(host, disk))
+      return {
+        name: `clickhouse disk ${disk} of ${host}`,
+        healthy: Number(free) >= FULL_BYTES && (counts === undefined || counts.free >= FULL_FILES),
+        freeBytes: Number(free),
+        totalBytes: Number(total),
+        ...counts === undefined ? {} : { freeFiles: counts.free, totalFiles: counts.total }
+      }
+    }),
     stop
   }
+}
+
+/** The disk that has ClickHouse's own folder: of no other does a server count the files. */
+const MAIN_DISK = 'default'
+
+/** By {@link diskKey}. Empty when nobody counts them, as for a login that was made before they were asked for. */
+async function readFiles (clickhouse: ClickHouse, cluster: string): Promise<Map<string, Files>> {
+  try {
+    const result = await clickhouse.query({
+      query: `SELECT hostName() AS host, toFloat64(sumIf(value, metric = 'FilesystemMainPathTotalINodes')) AS total,
+          total - sumIf(value, metric = 'FilesystemMainPathUsedINodes') AS free
+        FROM ${systemTable(cluster, 'asynchronous_metrics')}
+        WHERE metric LIKE 'FilesystemMainPath%INodes' GROUP BY host HAVING total > 0`,
+      format: 'JSONEachRow'
+    })
+    const rows = await result.json<Files & { host: string }>()
+    return new Map(rows.map(({ host, free, total }) => [diskKey(host, MAIN_DISK), { free, total }]))
+  } catch {
+    return new Map()
+  }
+}
+
+function diskKey (host: string, disk: string): string {
+  return `${host} ${disk}`
 }
 
 /** Interval between two queries, in milliseconds. ClickHouse detaches parts when it starts or cannot read one. */

@@ -49,6 +49,8 @@ export interface RunningServer {
 
 /** What the steps of a request share. */
 export interface ServerParts {
+  /** The engine's folder. */
+  engineDir: string
   logger: Logger
   engine: Engine
   logins: LoginDigests
@@ -111,6 +113,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
   await forgetLostParts(control, { scratchPath: path.join(engineDir, 'millrace-tokens.tmp'), logger })
   const running = new RunningQueries()
   const parts: ServerParts = {
+    engineDir,
     logger,
     engine,
     logins: options.logins,

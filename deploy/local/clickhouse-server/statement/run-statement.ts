@@ -25,7 +25,7 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
   statement = replaceShow(statement, query.user)
   if (query.user === 'analyst') statement = await guard(parts, query, statement)
   if (query.request.readOnlyMethod && statement.kind === 'command') throw readOnlyMethodError()
-  statement = fillServerFacts(await replaceCommand(statement, parts), query.user)
+  statement = fillServerFacts(await replaceCommand(statement, parts), query.user, parts.engineDir)
 
   const pool = query.user === 'analyst' ? parts.pools.analyst : parts.pools.product
   const run = async (): Promise<void> => await withSession(parts, query, pool, async (session) => {

@@ -134,3 +134,10 @@ t.test('leaves out what only tunes, and brings in what an analyst may set, in UR
   t.match(await server.ask('SELECT 1 SETTINGS max_threads = 1, max_memory_usage = 0', { user: 'analyst' }), { code: 497 })
   t.match(await server.ask('SELECT 1', { user: 'analyst', params: { allow_introspection_functions: '1' } }), { code: 164 })
 })
+
+t.test('counts the files that its disk can hold, as system.asynchronous_metrics of a server does', async (t) => {
+  const metrics = "SELECT metric, value > 0 FROM system.asynchronous_metrics WHERE metric LIKE '%INodes' ORDER BY metric"
+
+  t.equal(await ask(metrics), 'FilesystemMainPathTotalINodes\t1\nFilesystemMainPathUsedINodes\t1\n')
+  t.match(await server.ask(metrics, { user: 'analyst' }), { code: 497 })
+})

@@ -2,6 +2,7 @@
  * What only the server knows, and the engine would get wrong: who the user is, which queries run, what a user may do.
  * Statements about these are rewritten, so that the engine's answer is the truth, in any format.
  */
+import { statfsSync } from 'node:fs'
 import { quoteIdentifier, quoteString, type SqlToken } from '../../../../schema/clickhouse-sql.ts'
 import type { User } from '../request/authenticate.ts'
 import type { RunningQueries } from '../running-queries.ts'
@@ -51,9 +52,12 @@ function readCommand ({ tokens, format }: Statement): { words: string[], text: s
 
 /**
  * Puts the user's name in the place of `currentUser()`, and for the product the server's view in the place of
- * `system.processes`; an analyst's has its own already, and shows what runs for analysts.
+ * `system.processes`; an analyst's has its own already, and shows what runs for analysts. The engine has no
+ * `system.asynchronous_metrics`: the product asks it how many files the disk has room for.
+ *
+ * @param engineDir  The engine's folder.
  */
-export function fillServerFacts (statement: Statement, user: User): Statement {
+export function fillServerFacts (statement: Statement, user: User, engineDir: string): Statement {
   // A table or view may keep the call: it means who asks, not who made it.
   if (statement.kind !== 'select') return statement
   const { sql, tokens } = statement
@@ -66,9 +70,10 @@ export function fillServerFacts (statement: Statement, user: User): Statement {
       const alias = ENDS_COLUMN.has(next?.text ?? '') ? ` AS ${quoteIdentifier(name)}` : ''
       edits.push({ start: token.start, end: close.end, text: `(${quoteString(user)}${alias})` })
     }
-    if (user !== 'analyst' && isProcesses(sql, tokens, i)) {
-      edits.push({ start: token.start, end: tokens[i + 2]!.end, text: 'millrace_server.all_processes' })
-    }
+    if (user === 'analyst') return
+    const place = { start: token.start, end: tokens[i + 2]?.end ?? token.end }
+    if (isSystemTable('processes', sql, tokens, i)) edits.push({ ...place, text: 'millrace_server.all_processes' })
+    if (isSystemTable('asynchronous_metrics', sql, tokens, i)) edits.push({ ...place, text: selectMetrics(engineDir) })
   })
   return applyEdits(statement, edits)
 }
@@ -79,9 +84,16 @@ interface Edit {
   text: string
 }
 
-function isProcesses (sql: string, tokens: readonly SqlToken[], i: number): boolean {
+/** Those metrics of a server that the product reads, by the names and in the columns that a server gives them. */
+function selectMetrics (engineDir: string): string {
+  const { files, ffree } = statfsSync(engineDir)
+  return `(SELECT * FROM values('metric String, value Float64',
+    ('FilesystemMainPathTotalINodes', ${files}), ('FilesystemMainPathUsedINodes', ${files - ffree})))`
+}
+
+function isSystemTable (name: string, sql: string, tokens: readonly SqlToken[], i: number): boolean {
   const [database, point, table] = tokens.slice(i, i + 3)
-  const isName = nameOf(sql, database) === 'system' && point?.text === '.' && nameOf(sql, table) === 'processes'
+  const isName = nameOf(sql, database) === 'system' && point?.text === '.' && nameOf(sql, table) === name
   return isName && tokens[i - 1]?.text !== '.'
 }
 

@@ -1,0 +1,46 @@
+import { execFileSync } from 'node:child_process'
+import { rmSync, statfsSync } from 'node:fs'
+import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import t from 'tap'
+import { isRoot } from '../../deploy/local/services/postgres-cluster.ts'
+import { startTestServer, TEST_PASSWORDS } from '../../deploy/local/clickhouse-server/testing/start-test-server.ts'
+import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { createMetrics } from '../../platform/metrics.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { watchDisks } from '../../pipeline/health/watch-clickhouse.ts'
+
+t.test('a disk on which no more files can be made is not healthy, however many bytes are free', {
+  skip: isRoot() && process.platform === 'linux' ? false : 'only root on Linux can mount such a disk', timeout: 60_000
+}, async (t) => {
+  const disk = await mkdtemp(path.join(tmpdir(), 'millrace-test-inodes-'))
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'nr_inodes=2000', 'millrace-test', disk])
+  t.teardown(() => {
+    execFileSync('umount', ['--lazy', disk])
+    rmSync(disk, { recursive: true })
+  })
+  process.env.TMPDIR = disk
+  const server = await startTestServer(t)
+  const clickhouse = connectClickHouse({ url: `http://millrace:${encodeURIComponent(TEST_PASSWORDS.millrace)}@127.0.0.1:${server.port}/millrace` })
+  const metrics = createMetrics('pipeline')
+  const watch = watchDisks({ clickhouse, cluster: '', metrics })
+  t.teardown(async () => {
+    await watch.stop()
+    await clickhouse.close()
+  })
+
+  await waitFor(() => watch.parts().length === 1, { timeoutMs: 20_000 })
+  t.match(watch.parts(), [{ healthy: true, totalFiles: 2000 }])
+
+  const filler = path.join(disk, 'filler')
+  await mkdir(filler)
+  for (let i = statfsSync(disk).ffree - 100; i > 0; i--) await writeFile(path.join(filler, String(i)), '')
+  await waitFor(() => watch.parts()[0]?.healthy === false, { timeoutMs: 20_000 })
+  const [part] = watch.parts()
+  t.ok(Number(part?.freeFiles) <= 100 && Number(part?.freeBytes) > 50_000_000)
+  t.match(await metrics.registry.metrics(), /clickhouse_disk_free_files\{[^}]*\} \d{1,3}\n/)
+
+  rmSync(filler, { recursive: true })
+  await waitFor(() => watch.parts()[0]?.healthy === true, { timeoutMs: 20_000 })
+})
