@@ -133,14 +133,19 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     trustedProxies: config.trustedProxies,
     health: {
       registry: metrics.registry,
-      phase: () => phase,
+      // Until then every event would be answered with 503: the watermark does not wait for it.
+      phase: () => phase === 'running' && !publishing.presence.isRegistered ? 'starting' : phase,
       checks: {
         nats: async () => { if (!link.isUp() || !publishing.presence.isRegistered) throw new Error('not connected') },
         api: async () => await askApi(config.apiUrl)
       },
       // 503 when one is stuck, although events are taken as long as the spool has room.
       parts: () => [
-        { name: 'nats', healthy: link.isUp() && failures.stream === null, lastError: failures.stream },
+        {
+          name: 'nats',
+          healthy: link.isUp() && publishing.presence.isRegistered && failures.stream === null,
+          lastError: failures.stream
+        },
         {
           name: 'spool',
           healthy: spool.isEmpty && failures.spool === null,

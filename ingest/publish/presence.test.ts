@@ -1,8 +1,10 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { jetstreamManager } from '@nats-io/jetstream'
 import type { KV } from '@nats-io/kv'
+import type { HealthPart, HealthReport } from '../../platform/health-and-readiness.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import {
@@ -15,10 +17,14 @@ import { readRegistration, spoolFolderId, writeRegistration } from '../spool/spo
 import { type Ingest, startIngest } from '../start-ingest.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
 
+t.setTimeout(90_000)
+
 const ingest = await startTestIngest(t)
 const bucket = await openBucket(ingest.connection, INGEST_BUCKET, { replicas: 1, history: 1, allow_direct: false })
 const own = path.join(ingest.dataDir, 'spool', '0')
 const logger = createLogger({ component: 'ingest', level: 'silent' })
+const warnings: string[] = []
+logger.warn = (_facts: unknown, text?: string) => { warnings.push(text ?? '') }
 
 async function readEntry (from: KV, folder: string): Promise<IngestPresence | null> {
   const entry = await from.get(presenceKey(await spoolFolderId(folder)))
@@ -35,6 +41,17 @@ async function sendTo ({ port }: Pick<Ingest, 'port'>): Promise<number> {
   const response = await fetch(`http://127.0.0.1:${port}/capture/`, { method: 'POST', body })
   await response.text()
   return response.status
+}
+
+async function askReadiness ({ port }: Pick<Ingest, 'port'>): Promise<{ code: number, status: string, checks: object }> {
+  const response = await fetch(`http://127.0.0.1:${port}/_readiness`)
+  return { code: response.status, ...await response.json() as { status: string, checks: object } }
+}
+
+/** What a process says of NATS. */
+async function askHealth ({ port }: Pick<Ingest, 'port'>): Promise<HealthPart> {
+  const { parts } = await (await fetch(`http://127.0.0.1:${port}/_health`)).json() as HealthReport
+  return parts.find(({ name }) => name === 'nats')!
 }
 
 /** Another process with the same data directory. */
@@ -139,10 +156,12 @@ t.test('a process that never reached NATS takes no events, unless the entry of i
   await ingest.nats.kill('SIGKILL')
   const fresh = await startSecond()
   t.equal(await sendTo(fresh), 503)
+  t.match(await askReadiness(fresh), { code: 503, status: 'starting' }, 'a balancer sends nothing to it')
   await fresh.stop()
   await writeRegistration(folder, 'registered')
   const successor = await startSecond()
   t.equal(await sendTo(successor), 200)
+  t.match(await askReadiness(successor), { code: 200, status: 'degraded', checks: { nats: 'unavailable' } })
   await successor.stop()
   t.equal(await readRegistration(folder), 'registered', 'what it left is in the spool')
   await ingest.nats.restart()
@@ -150,4 +169,39 @@ t.test('a process that never reached NATS takes no events, unless the entry of i
   await waitFor(async () => (await readEntry(bucket, folder))?.spoolBytes === 0)
   await last.stop()
   t.equal(await readRegistration(folder), 'unregistered')
+})
+
+t.test('a process that is started before NATS is ready as soon as it has its entry, and stays ready', async (t) => {
+  await ingest.nats.stop()
+  const early = await startSecond()
+  t.match(await askReadiness(early), { code: 503, status: 'starting' })
+  t.match(await askHealth(early), { healthy: false })
+
+  await ingest.nats.restart()
+  // The order counts: a process that says it is ready takes events.
+  await waitFor(async () => (await askReadiness(early)).code === 200)
+  t.equal(await sendTo(early), 200)
+  await waitFor(async () => (await askHealth(early)).healthy)
+
+  await ingest.nats.stop()
+  await waitFor(async () => !(await askHealth(early)).healthy)
+  t.match(await askReadiness(early), { code: 200, status: 'degraded' })
+  await ingest.nats.restart()
+  await waitFor(async () => (await askHealth(early)).healthy)
+  await early.stop()
+})
+
+t.test('a start that reached NATS listens only when it has its entry', async (t) => {
+  // A bucket without room takes no entry, as that of a NATS that is too busy to answer in time.
+  const manager = await jetstreamManager(ingest.connection)
+  const config = (await manager.streams.info(`KV_${INGEST_BUCKET}`)).config
+  await manager.streams.update(config.name, { ...config, max_bytes: 1 })
+  const starting = startSecond()
+  await waitFor(() => warnings.some((text) => text.startsWith('this process cannot write its entry')))
+  t.equal(await Promise.race([starting.then(() => 'listens'), delay(1000, 'waits')]), 'waits')
+  await manager.streams.update(config.name, { ...config, max_bytes: -1 })
+
+  const second = await starting
+  t.match(await askReadiness(second), { code: 200 })
+  await second.stop()
 })

@@ -19,6 +19,9 @@ import type { StreamLink } from './stream-link.ts'
 /** Interval in which it is looked whether the entry is still right, in milliseconds. */
 const POLL_INTERVAL_MS = 500
 
+/** How long a start that reached NATS goes on trying to write its first entry, and how often, in milliseconds. */
+const [FIRST_ENTRY_WAIT_MS, FIRST_ENTRY_RETRY_MS] = [10_000, 100]
+
 /** While something waits in the spool, its entry says how much, so often: in milliseconds. */
 const SPOOLING_MS = 1000
 
@@ -81,18 +84,20 @@ export class Presence {
     return this.#isRegistered
   }
 
-  /** Writes the first entry, or leaves that to the next try. */
+  /** Writes the first entry: now, if NATS was reached, for then only the entry is waited for; else as soon as it is. */
   async start (): Promise<void> {
     const { folder } = this.#options.spool
     this.#folderId = await spoolFolderId(folder)
     this.#isRegistered = await readRegistration(folder) === 'registered'
-    await this.#write()
+    await this.#writeFirst()
     // The pipeline announces a moment ahead: rather than to give events that time of receipt, it is waited for. A clock
     // that is further behind is given what was announced.
     const earlyMs = this.#options.publishedThrough.receivedAt() - this.#options.clock.now()
     if (earlyMs > 0 && earlyMs <= ANNOUNCE_AHEAD_MS) await delay(earlyMs)
     this.#timer = setInterval(() => this.#poll(), POLL_INTERVAL_MS)
     this.#timer.unref()
+    // Safe to ignore: who opened the link says why it failed.
+    this.#options.link.opened.then(() => this.#poll(), () => {})
   }
 
   /** Removes the entry if nothing is left that it speaks for. To be called while the folder is still locked. */
@@ -113,6 +118,16 @@ export class Presence {
   async retire (folder: string): Promise<void> {
     if (await readRegistration(folder) === 'unregistered') return
     await removeEntry(await this.#openBucket(), folder, await spoolFolderId(folder))
+  }
+
+  /** A process that listens before it has an entry refuses events, also those of a process whose port it shares. */
+  async #writeFirst (): Promise<void> {
+    const startedAt = performance.now()
+    await this.#write()
+    while (!this.#isRegistered && this.#options.link.isUp() && performance.now() - startedAt < FIRST_ENTRY_WAIT_MS) {
+      await delay(FIRST_ENTRY_RETRY_MS)
+      await this.#write()
+    }
   }
 
   #poll (): void {
