@@ -53,6 +53,8 @@ export interface TierOptions {
   stopTimeoutMs: number
   signal: AbortSignal
   onSpawn: (child: ManagedProcess) => void
+  /** Takes `starting` for ready: a tier that waits for a service gains nothing by being killed and started again. */
+  mayBeStarting?: boolean
 }
 
 const ROOT = path.resolve(import.meta.dirname, '..', '..')
@@ -65,11 +67,15 @@ const LOCAL = '127.0.0.1'
 /** A tier may have to drain a full spool, or wait for the lease of a killed owner, before it is ready. */
 const READY_TIMEOUT_MS = 60_000
 
+/** How long a server of `NATS_URL` may take to accept the login before the start goes on, in milliseconds. */
+const NATS_LOGIN_WAIT_MS = 3000
+
 /** Starts the three services at once, except those that the operator runs (`NATS_URL` and the like). */
 export async function startServices (options: StartServicesOptions): Promise<ServiceUrls> {
   const { settings, credentials, parts, progress } = options
   const { dataDir, ports, external } = settings
 
+  if (external.natsUrl !== undefined) await checkNatsLogin(external.natsUrl)
   const [natsUrl, clickhouseUrl, databaseUrl] = await Promise.all([
     external.natsUrl ?? startKept(parts, 'nats-server', ports.nats, async (port, hooks) => await startNatsServer({
       ...hooks,
@@ -93,6 +99,25 @@ export async function startServices (options: StartServicesOptions): Promise<Ser
     }))
   ])
   return { natsUrl, clickhouseUrl, databaseUrl }
+}
+
+/**
+ * Tiers wait for a login that is accepted, without end; the operator who has just typed it wants to be told.
+ *
+ * @throws {NatsLoginRefusedError} when a server refuses it. One that does not answer is waited for by the tiers.
+ */
+async function checkNatsLogin (url: string): Promise<void> {
+  // Only here: a supervisor that runs for years otherwise needs no client of NATS in its memory.
+  const [{ connectNats, NatsLoginRefusedError }, { createLogger }] = await Promise.all([
+    import('../../platform/nats/connect-nats.ts'), import('../../platform/logger.ts')
+  ])
+  const logger = createLogger({ component: 'start', level: 'silent' })
+  try {
+    const connection = await connectNats({ url, name: 'millrace-start', logger, timeoutMs: NATS_LOGIN_WAIT_MS })
+    await connection.close()
+  } catch (error) {
+    if (error instanceof NatsLoginRefusedError) throw error
+  }
 }
 
 /**
@@ -123,9 +148,14 @@ export async function startTiers ({ settings, credentials, urls, parts }: StartT
   }
   const start = async (name: TierName, group: StopGroup, listenOn: string): Promise<void> => {
     const ownEnv = { ...env, ...secrets[name], MILLRACE_HOST: listenOn }
-    await parts.start(group, name, async (hooks) => await startTier({
-      ...hooks, name, port: ports[name], host: listenOn, env: ownEnv, dataDir
-    }))
+    let mayBeStarting = false
+    await parts.start(group, name, async (hooks) => {
+      const tier = await startTier({
+        ...hooks, name, port: ports[name], host: listenOn, env: ownEnv, dataDir, mayBeStarting
+      })
+      mayBeStarting = true
+      return tier
+    })
   }
   await Promise.all([
     start('pipeline', 'pipeline', LOCAL),
@@ -163,7 +193,7 @@ export async function startTier (options: TierOptions): Promise<ManagedProcess> 
     onSpawn: options.onSpawn
   })
   const url = `${toClientUrl(host, port)}/_readiness`
-  const isReady = async (): Promise<boolean> => await answersAs(url, child.pid)
+  const isReady = async (): Promise<boolean> => await answersAs(url, child.pid, options.mayBeStarting ?? false)
   await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
   return child
 }
@@ -182,10 +212,11 @@ async function startKept (
 }
 
 /** Whether this very process answers that it is ready: another one may answer on a port that both share. */
-async function answersAs (url: string, pid: number): Promise<boolean> {
-  const { status, body } = await askHttp(url)
-  if (status !== 200) return false
-  const { pid: answering } = JSON.parse(body) as { pid?: number }
+async function answersAs (url: string, pid: number, mayBeStarting: boolean): Promise<boolean> {
+  const { status: code, body } = await askHttp(url)
+  if (code !== 200 && !mayBeStarting) return false
+  const { pid: answering, status } = JSON.parse(body) as { pid?: number, status?: string }
+  if (code !== 200 && status !== 'starting') return false
   return answering === undefined || answering === pid
 }
 
