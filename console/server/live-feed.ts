@@ -106,8 +106,10 @@ export class LiveFeeds {
   async #follow (connection: NatsConnection): Promise<void> {
     for await (const { type } of connection.status()) {
       if (type !== 'disconnect' && type !== 'reconnect' && type !== 'close') continue
+      // The client tells of a reconnect once for each attempt that failed before.
+      const isBack = type === 'reconnect' && !this.#isConnected
       this.#isConnected = type === 'reconnect'
-      if (this.#isConnected) this.#renew()
+      if (isBack) this.#renew()
     }
   }
 

@@ -1,7 +1,6 @@
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
-import { MillraceError } from '../../platform/errors.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Metrics } from '../../platform/metrics.ts'
@@ -62,9 +61,7 @@ export async function openPublishing (
     url: config.natsUrl, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS, logger, onConnected
   })
   await Promise.race([link.opened, delay(STREAM_WAIT_MS)])
-  link.opened.catch((err: unknown) => logger.fatal({ err }, err instanceof MillraceError
-    ? 'a stream has settings that Millrace cannot use; ingest spools until it is repaired'
-    : 'NATS refused the connection, such as the login of NATS_URL; ingest spools until it is restarted'))
+  link.opened.catch((err: unknown) => logger.fatal({ err }, 'a stream has settings that Millrace cannot use; ingest spools until it is repaired'))
 
   const spools = { root: path.join(config.spool.dataDir, 'spool'), maxBytes: config.spool.maxBytes, logger }
   const spool = await openOwnSpool(spools)

@@ -132,14 +132,18 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
   }
 
   async function watch (connected: NatsConnection): Promise<void> {
+    let isLost = false
     for await (const { type } of connected.status()) {
       if (type === 'disconnect') {
+        isLost = true
         isUp = false
         reconnects++
         // Acknowledgements of the lost connection never come: publishes that wait for one are spooled now, not
         // after a timeout.
         publisher?.abandon(unavailable('the connection to NATS was lost'))
-      } else if (type === 'reconnect') {
+      } else if (type === 'reconnect' && isLost) {
+        // The client says it once for each attempt that failed before.
+        isLost = false
         comeBack(connected).catch((err: unknown) => logger.error({ err }, 'a stream has settings that Millrace cannot use; ingest spools until it is repaired'))
       }
     }

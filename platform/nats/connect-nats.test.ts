@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { freePort } from '../../test/support/local-ports.ts'
+import { startTestNats, type TestNats } from '../../test/support/test-processes.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import type { Logger } from '../logger.ts'
 import { connectNats, parseNatsUrl } from './connect-nats.ts'
@@ -29,14 +30,30 @@ t.test('refuses what is no address, without repeating a password', async (t) => 
 
 t.setTimeout(20_000)
 
-/** Keeps what is warned of, and when, in milliseconds from now. */
-function keepWarnings (): { logger: Logger, warnings: { atMs: number, msg: string, servers?: string[] }[] } {
+/** Keeps what is logged, and when, in milliseconds from now. */
+function keepLines (): { logger: Logger, lines: { atMs: number, msg: string, servers?: string[] }[] } {
   const startedAt = performance.now()
-  const warnings: ReturnType<typeof keepWarnings>['warnings'] = []
-  const warn = (facts: object, msg: string): void => {
-    warnings.push({ ...facts, msg, atMs: performance.now() - startedAt })
+  const lines: ReturnType<typeof keepLines>['lines'] = []
+  const keep = (facts: object, msg: string): void => {
+    lines.push({ ...facts, msg, atMs: performance.now() - startedAt })
   }
-  return { logger: { warn } as unknown as Logger, warnings }
+  return { logger: { warn: keep, error: keep } as unknown as Logger, lines }
+}
+
+/** A nats-server that asks for a login. */
+async function startGuardedNats (
+  t: Test, password: string
+): Promise<TestNats & { urlWith: (password: string) => string }> {
+  const nats = await startTestNats(t)
+  await nats.setPassword(password)
+  const urlWith = (password: string): string => nats.url.replace('//', `//tester:${password}@`)
+  const quiet = keepLines().logger
+  await waitFor(async () => {
+    await (await connectNats({ url: urlWith(password), name: 'test', logger: quiet })).close()
+    return await connectNats({ url: urlWith('wrong'), name: 'test', logger: quiet })
+      .then(async (open) => { await open.close() }, () => true)
+  })
+  return { ...nats, urlWith }
 }
 
 t.test('says soon, and without the password, that it waits for a server which does not answer', async (t) => {
@@ -47,28 +64,74 @@ t.test('says soon, and without the password, that it waits for a server which do
   t.teardown(() => { silent.close() })
   await once(silent, 'listening')
   const { port } = silent.address() as AddressInfo
-  const { logger, warnings } = keepWarnings()
+  const { logger, lines } = keepLines()
 
   await t.rejects(connectNats({ url: `nats://name:secret@127.0.0.1:${port}`, name: 'test', logger, timeoutMs: 1900 }))
 
-  t.match(warnings, [{ servers: [`127.0.0.1:${port}`], msg: /^waiting for NATS: no server of NATS_URL has answered/ }])
-  t.ok(warnings[0]!.atMs < 2000, 'within two seconds')
-  t.notMatch(JSON.stringify(warnings), /secret/)
+  t.match(lines, [{ servers: [`127.0.0.1:${port}`], msg: /^waiting for NATS: no server answers/ }])
+  t.ok(lines[0]!.atMs < 2000, 'within two seconds')
+  t.notMatch(JSON.stringify(lines), /secret/)
 })
 
 t.test('says so where nothing listens, too, and goes on waiting until a server is there', async (t) => {
   const port = await freePort()
-  const { logger, warnings } = keepWarnings()
+  const { logger, lines } = keepLines()
 
   const connecting = connectNats({ url: `nats://name:secret@127.0.0.1:${port}`, name: 'test', logger, waitForServer: true })
-  await waitFor(() => warnings.length > 0)
-  t.match(warnings, [{ servers: [`127.0.0.1:${port}`], msg: /trying on until one does$/ }])
-  t.notMatch(JSON.stringify(warnings), /secret/)
-  const refusing = createServer((socket) => {
-    socket.on('error', () => {}).write('INFO {"server_id":"x","version":"2.11.0","proto":1,"max_payload":1048576,"headers":true}\r\n')
-    socket.once('data', () => socket.end("-ERR 'Authorization Violation'\r\n"))
-  }).listen(port, '127.0.0.1')
-  t.teardown(() => { refusing.close() })
+  await waitFor(() => lines.length > 0)
+  t.match(lines, [{ servers: [`127.0.0.1:${port}`], msg: /^waiting for NATS: no server answers; trying on until it succeeds$/ }])
+  t.notMatch(JSON.stringify(lines), /secret/)
+  await startTestNats(t, { port })
 
-  await t.rejects(connecting, { name: 'AuthorizationError' }, 'a server that refuses the login is not waited for')
+  const connection = await connecting
+  await connection.flush()
+  await connection.close()
+})
+
+t.test('fails at once when a login is refused, and says so', async (t) => {
+  const nats = await startGuardedNats(t, 'right')
+  const { logger } = keepLines()
+
+  await t.rejects(connectNats({ url: nats.urlWith('secret'), name: 'test', logger }), {
+    code: 'MILLRACE_NATS_LOGIN_REFUSED', message: /^(?!.*secret)NATS refused the login of NATS_URL/
+  })
+})
+
+t.test('waits until the login is accepted when it was told to wait, and says why it waits', async (t) => {
+  const nats = await startGuardedNats(t, 'old')
+  const { logger, lines } = keepLines()
+
+  const connecting = connectNats({ url: nats.urlWith('secret'), name: 'test', logger, waitForServer: true })
+  await waitFor(() => lines.length > 0)
+  await nats.setPassword('secret')
+  const connection = await connecting
+
+  t.match(lines, [{ msg: /^waiting for NATS: the login of NATS_URL was refused; trying on until it succeeds$/ }])
+  t.notMatch(JSON.stringify(lines), /secret/)
+  await connection.flush()
+  await connection.close()
+})
+
+t.test('an open connection outlives a login that is refused again and again, and says it seldom', async (t) => {
+  const nats = await startGuardedNats(t, 'old')
+  const { logger, lines } = keepLines()
+  const connection = await connectNats({ url: nats.urlWith('old'), name: 'test', logger })
+  let attempts = 0
+  void (async () => {
+    for await (const { type } of connection.status()) if (type === 'error') attempts++
+  })()
+
+  await nats.setPassword('new')
+  await waitFor(() => attempts > 4)
+  t.notOk(connection.isClosed())
+  await nats.setPassword('old')
+  await waitFor(async () => { await connection.flush(); return true })
+  await waitFor(() => lines.length >= 3)
+  await connection.close()
+
+  t.same(lines.map(({ msg }) => msg).sort(), [
+    'NATS refused the login of NATS_URL; trying on until it is accepted',
+    'lost the connection to NATS; reconnecting',
+    'reconnected to NATS'
+  ])
 })

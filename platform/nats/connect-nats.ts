@@ -1,4 +1,8 @@
-import { connect, type NatsConnection } from '@nats-io/transport-node'
+import { setTimeout as delay } from 'node:timers/promises'
+import {
+  AuthorizationError, connect, type ConnectionOptions, type NatsConnection, UserAuthenticationExpiredError
+} from '@nats-io/transport-node'
+import { MillraceError } from '../errors.ts'
 import type { Logger } from '../logger.ts'
 
 export type { NatsConnection } from '@nats-io/transport-node'
@@ -6,13 +10,27 @@ export type { NatsConnection } from '@nats-io/transport-node'
 /** How long a first connection may take unsaid, in milliseconds, and how often it is said that it goes on. */
 const [SILENCE_MS, REPEAT_MS] = [1000, 5000]
 
+/** Pause between two attempts to connect, in milliseconds, and how much longer it may be, so that processes spread. */
+const [RETRY_MS, RETRY_JITTER_MS] = [250, 100]
+
+/** A server answered and did not accept the login of `NATS_URL`. */
+export class NatsLoginRefusedError extends MillraceError {
+  constructor (cause: Error) {
+    super('MILLRACE_NATS_LOGIN_REFUSED', 'NATS refused the login of NATS_URL; correct the user or the password ' +
+      `(${cause.message})`, { action: 'retry', cause })
+    this.name = 'NatsLoginRefusedError'
+  }
+}
+
 /**
- * Connects to NATS and keeps reconnecting indefinitely: an outage of the stream is waited out, never a reason to exit.
+ * Connects to NATS and keeps reconnecting indefinitely: neither an outage of the stream nor a login that is refused, as
+ * while a password is rotated, is a reason to exit.
  *
  * @param options.url   One or more servers, comma separated; login and TLS as `parseNatsUrl` says.
  * @param options.name  Shown by `nats server report connections`.
- * @param options.timeoutMs  How long the first connection may take. Default 20,000, the client's own.
- * @param options.waitForServer  Retry the first connection too instead of throwing when no server answers.
+ * @param options.timeoutMs  How long an attempt to connect may take. Default 20,000, the client's own.
+ * @param options.waitForServer  Retry the first connection too instead of throwing when no server accepts it.
+ * @throws {NatsLoginRefusedError} when the first login is refused, unless `waitForServer` is set.
  */
 export async function connectNats (options: {
   url: string
@@ -23,33 +41,77 @@ export async function connectNats (options: {
 }): Promise<NatsConnection> {
   const servers = parseNatsUrl(options.url)
   const isPatient = options.waitForServer ?? false
+  let why = 'no server answers'
+  let lastError: string | undefined
   // The client says nothing while it tries for the first time.
   let timer = setTimeout(function say () {
-    options.logger.warn({ servers: servers.servers }, `waiting for NATS: no server of NATS_URL has answered yet; ${isPatient ? 'trying on until one does' : 'trying on'}`)
+    options.logger.warn({ servers: servers.servers, lastError }, `waiting for NATS: ${why}; ${isPatient ? 'trying on until it succeeds' : 'trying on'}`)
     timer = setTimeout(say, REPEAT_MS)
   }, SILENCE_MS)
+  try {
+    for (;;) {
+      try {
+        const connection = await connectOnce({ ...options, servers })
+        void logStatus(connection, options.logger)
+        return connection
+      } catch (error) {
+        if (!isPatient) throw error
+        lastError = error instanceof Error ? error.message : String(error)
+        why = error instanceof NatsLoginRefusedError ? 'the login of NATS_URL was refused' : 'no server answers'
+      }
+      await delay(RETRY_MS + Math.random() * RETRY_JITTER_MS)
+    }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Tries each server once; what is connected reconnects until it is closed. */
+async function connectOnce (
+  { servers, name, timeoutMs }: { servers: NatsServers, name: string, timeoutMs?: number }
+): Promise<NatsConnection> {
+  // The client's own waiting for a first connection gives up at the second login that is refused.
   const connection = await connect({
     ...servers,
-    name: options.name,
+    name,
     maxReconnectAttempts: -1,
-    reconnectTimeWait: 250,
-    reconnectJitter: 100,
-    waitOnFirstConnect: isPatient,
-    ...(options.timeoutMs === undefined ? {} : { timeout: options.timeoutMs }),
+    reconnectTimeWait: RETRY_MS,
+    reconnectJitter: RETRY_JITTER_MS,
+    ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }),
     // Without a quick ping a silently dead server is noticed after two minutes only; so after six seconds.
     pingInterval: 2000,
     maxPingOut: 2
-  }).finally(() => { clearTimeout(timer) })
-  void logStatus(connection, options.logger)
+  }).catch((error: unknown) => { throw isRefusedLogin(error) ? new NatsLoginRefusedError(error) : error })
+  // Not from the start: servers of a cluster that name each other would then be tried for ever, without a pause.
+  const { options } = connection as NatsConnection & { options: ConnectionOptions }
+  options.ignoreAuthErrorAbort = true
   return connection
 }
 
+function isRefusedLogin (error: unknown): error is Error {
+  return error instanceof AuthorizationError || error instanceof UserAuthenticationExpiredError
+}
+
+/** The client tells of each attempt that fails as of a connection lost, and at the end of as many reconnects. */
 async function logStatus (connection: NatsConnection, logger: Logger): Promise<void> {
+  let isConnected = true
+  let saidRefusedAt = -Infinity
   for await (const status of connection.status()) {
     const server = connection.getServer()
-    if (status.type === 'disconnect') logger.warn({ server }, 'lost the connection to NATS; reconnecting')
-    else if (status.type === 'reconnect') logger.warn({ server }, 'reconnected to NATS')
-    else if (status.type === 'error') logger.error({ err: status.error }, 'the connection to NATS failed')
+    if (status.type === 'disconnect') {
+      if (isConnected) logger.warn({ server }, 'lost the connection to NATS; reconnecting')
+      isConnected = false
+    } else if (status.type === 'reconnect') {
+      if (!isConnected) logger.warn({ server }, 'reconnected to NATS')
+      isConnected = true
+    } else if (status.type === 'error') {
+      if (!isRefusedLogin(status.error)) {
+        logger.error({ err: status.error }, 'the connection to NATS failed')
+      } else if (performance.now() - saidRefusedAt >= REPEAT_MS) {
+        saidRefusedAt = performance.now()
+        logger.error({ server, err: status.error }, 'NATS refused the login of NATS_URL; trying on until it is accepted')
+      }
+    }
   }
 }
 

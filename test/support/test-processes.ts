@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -22,6 +22,13 @@ export interface TestNats {
   kill (signal: NodeJS.Signals): Promise<void>
   /** Starts it again, on the same port and the same files. */
   restart (): Promise<void>
+  /**
+   * Reloads it with this password for the user `tester`, without whom nobody gets in until `restart`; ends connections
+   * that have another login. The new one may take some milliseconds.
+   */
+  setPassword (password: string): Promise<void>
+  /** How many logins it has refused, by its log. */
+  refusedLogins (): Promise<number>
 }
 
 /**
@@ -51,6 +58,15 @@ export async function startTestNats (t: TestContext, options: { port?: number } 
     },
     async restart () {
       service = await startNatsServer({ dataDir, port: service.port, durable: false })
+    },
+    async setPassword (password) {
+      const file = path.join(dataDir, 'nats', 'nats-server.conf')
+      const config = (await readFile(file, 'utf8')).replace(/^authorization .*\n/m, '')
+      await writeFile(file, `${config.trimEnd()}\nauthorization { user: tester, password: ${JSON.stringify(password)} }\n`)
+      service.kill('SIGHUP')
+    },
+    async refusedLogins () {
+      return (await readFile(service.logFile, 'utf8')).split('authentication error').length - 1
     }
   }
 }
