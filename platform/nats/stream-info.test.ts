@@ -42,20 +42,21 @@ t.test('a server that was cut off speaks for no stream, as leader and later as a
     return await jetstreamManager(connection, { checkAPI: false, timeout: 1000 })
   }))
   await waitFor(async () => await managers[0]!.streams.add({ name: 'TEST', subjects: ['test'], num_replicas: 3 }).catch(() => null), { timeoutMs: 60_000 })
-  const before = await waitFor(async () => await readStreamInfo(managers[0]!, 'TEST').catch(() => null))
+  const [before] = await Promise.all([managers[0]!, managers[1]!].map(async (manager) =>
+    await waitFor(async () => await readStreamInfo(manager, 'TEST').catch(() => null), { timeoutMs: 30_000 })))
   // Nothing is published meanwhile: heartbeats are all that the servers hear of each other.
   for (let second = 0; second < 4; second += 0.2) {
     await readStreamInfo(managers[1]!, 'TEST')
     await delay(200)
   }
-  const leader = cluster.nodes.findIndex(({ name }) => name === before.cluster?.leader)
+  const leader = cluster.nodes.findIndex(({ name }) => name === before!.cluster?.leader)
   const others = managers.filter((_, index) => index !== leader)
 
   for (const route of cluster.nodes[leader]!.routes) route.set('refuse')
   await waitFor(async () => await readStreamInfo(managers[leader]!, 'TEST').then(() => false, (error) => error instanceof LeaderlessError))
-  t.equal((await managers[leader]!.streams.info('TEST')).cluster?.leader, before.cluster?.leader, 'it still answers as the leader')
+  t.equal((await managers[leader]!.streams.info('TEST')).cluster?.leader, before!.cluster?.leader, 'it still answers as the leader')
   const after = await waitFor(async () => await readStreamInfo(others[0]!, 'TEST').catch(() => null), { timeoutMs: 30_000 })
-  t.not(after.cluster?.leader, before.cluster?.leader)
+  t.not(after.cluster?.leader, before!.cluster?.leader)
 
   const alone = await waitFor(async () => {
     const info = await managers[leader]!.streams.info('TEST').catch(() => null)
