@@ -1,4 +1,4 @@
-import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { jetstream, JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
 import { personsPartition, type PersonsUpdate } from '../../schema/persons-update.ts'
 import { DEAD_LETTER_STREAM, HEADER, personsSubject } from '../../schema/streams.ts'
@@ -20,7 +20,7 @@ interface WorkOnDeadLettersOptions extends DeadLetterFilter {
 export interface ReplayResult {
   /** Letters that match. */
   matched: number
-  /** Letters whose body is in its stream again, and which were removed. */
+  /** Letters whose body is in its stream again, and which are removed, by this replay or by another one. */
   replayed: number
   /** Letters without the subject that they came from; they stay. */
   skipped: number
@@ -58,7 +58,7 @@ export async function replayDeadLetters (
   return result
 }
 
-/** Removes matching dead letters for good. */
+/** Removes matching dead letters for good. What somebody else removes meanwhile is matched and not purged. */
 export async function purgeDeadLetters (
   connection: NatsConnection, options: WorkOnDeadLettersOptions = {}
 ): Promise<PurgeResult> {
@@ -66,8 +66,7 @@ export async function purgeDeadLetters (
   for await (const { letter } of selectDeadLetters(connection, options)) {
     result.matched++
     if (options.dryRun === true) continue
-    await removeDeadLetter(connection, letter.id)
-    result.purged++
+    if (await removeDeadLetter(connection, letter.id)) result.purged++
     options.onProgress?.(result.matched)
   }
   return result
@@ -87,8 +86,16 @@ async function * selectDeadLetters (
   }
 }
 
-async function removeDeadLetter (connection: NatsConnection, id: number): Promise<void> {
-  await (await jetstreamManager(connection)).streams.deleteMessage(DEAD_LETTER_STREAM, id, false)
+/** False: another replay or purge has removed it since it was read. */
+async function removeDeadLetter (connection: NatsConnection, id: number): Promise<boolean> {
+  const { streams } = await jetstreamManager(connection, { checkAPI: false })
+  try {
+    return await streams.deleteMessage(DEAD_LETTER_STREAM, id, false)
+  } catch (error) {
+    // A server alone and a cluster refuse a message that is gone with different codes, also used for other failures.
+    if (error instanceof JetStreamApiError && await streams.getMessage(DEAD_LETTER_STREAM, { seq: id }) === null) return false
+    throw error
+  }
 }
 
 async function replay (connection: NatsConnection, scanned: ScannedDeadLetter): Promise<boolean> {
