@@ -14,7 +14,7 @@ t.test('names, types, what all events have, and the values of what has few', asy
   const events = Array.from({ length: 40 }, (_, index) => ({
     plan: index % 2 === 0 ? 'free' : 'pro', seats: index, share: index / 2, note: `${index}`, $lib: 'web',
     coupon: index % 2 === 0 ? null : 'X', list: [index], deep: { a: 1 }, ...index > 0 && { late: true },
-    ['__proto__']: 1, '': 1, ['n'.repeat(201)]: 1
+    ['__proto__']: 1, '': 1, ['n'.repeat(201)]: 1, 'nul\0': 1
   }))
 
   t.same(infer(events), {
@@ -51,6 +51,7 @@ t.test('a draft has no values that are rare, long, many or no texts', async (t) 
   t.same(of(Array(10).fill('x')), { a: { type: 'string', enum: ['x'] } })
   t.same(of(Array(10).fill('x'.repeat(101))), { a: { type: 'string' } })
   t.same(of([...Array(10).fill('x'), 1]), { a: { type: ['integer', 'string'] } })
+  t.same(of(Array(10).fill('nul\0')), { a: { type: 'string' } }, 'a schema with a NUL would be refused')
   t.same(of(Array(10).fill(null)), { a: { type: 'null' } })
   t.same(of(Array.from({ length: 1100 }, (_, index) => String(index % 11))), { a: { type: 'string' } })
 })

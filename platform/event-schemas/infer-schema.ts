@@ -1,5 +1,6 @@
 import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
 import { visitRows } from '../look-back.ts'
+import { isStorableText } from '../storable-text.ts'
 import { SCHEMA_LIMITS } from './schema-place.ts'
 
 /** Which stored events a draft is made from. */
@@ -81,7 +82,7 @@ const FROM = `FROM events
 interface Known {
   events: number
   types: Set<string>
-  /** Null: too many, too long, or not only texts. */
+  /** Null: too many, too long, not only texts, or with a NUL. */
   values: Set<string> | null
 }
 
@@ -135,12 +136,13 @@ export class Draft {
   }
 }
 
+/** Whether a schema can say something of a property. Stored names may hold NUL, which no schema that is put may. */
 function mayBeNamed (name: string): boolean {
-  return name !== '' && name !== '__proto__' && name.length <= SCHEMA_LIMITS.nameLength
+  return name !== '' && name !== '__proto__' && name.length <= SCHEMA_LIMITS.nameLength && isStorableText(name)
 }
 
 function addValue (values: Set<string>, value: unknown): Set<string> | null {
-  if (typeof value !== 'string' || value.length > MAX_VALUE_LENGTH) return null
+  if (typeof value !== 'string' || value.length > MAX_VALUE_LENGTH || !isStorableText(value)) return null
   return values.add(value).size > MAX_VALUES ? null : values
 }
 
