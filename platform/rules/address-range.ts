@@ -35,7 +35,8 @@ function addRange (ranges: BlockList, place: Place): void {
 
 /**
  * The address without what tells hosts apart: the first 24 bits of IPv4, 48 of IPv6, which is about a network; empty
- * for what is no address.
+ * for what is no address. An IPv4 address that is written as one of IPv6 (`::ffff:192.0.2.7`) is the one of IPv4, as
+ * ranges see it.
  */
 export function truncateAddress (address: string): string {
   const family = isIP(address)
@@ -43,6 +44,11 @@ export function truncateAddress (address: string): string {
   if (family === 4) return `${address.slice(0, address.lastIndexOf('.'))}.0`
   // The parser of addresses of URLs writes the groups out, but for one run of zeros.
   const text = new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname.slice(1, -1)
+  const mapped = /^::ffff:([\da-f]+):([\da-f]+)$/.exec(text)
+  if (mapped !== null) {
+    const [high, low] = mapped.slice(1).map((group) => parseInt(group, 16)) as [number, number]
+    return `${high >> 8}.${high & 255}.${low >> 8}.0`
+  }
   const [before = '', after] = text.split('::')
   const head = before === '' ? [] : before.split(':')
   const tail = after === undefined || after === '' ? [] : after.split(':')

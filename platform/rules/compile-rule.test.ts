@@ -112,6 +112,9 @@ t.test('properties are kept out of persons and groups, too', async (t) => {
   t.same(run([{ actions: [{ type: 'hash_property', property: 'email' }] }], { properties: { email: '' } }), null)
   t.match(after({ type: 'set_property', property: 'plan', value: { a: 1 } }), { plan: { a: 1 }, $set_once: { plan: 'x' } })
   t.match(after({ type: 'truncate_ip' }), { $ip: '192.0.2.0', $set: { $ip: '2001:db8:1::' } })
+  for (const $ip of ['::ffff:192.0.2.77', '::FFFF:c000:024d', '0:0:0:0:0:ffff:192.0.2.77']) {
+    t.match(run([{ actions: [{ type: 'truncate_ip' }] }], { properties: { $ip } }), { properties: { $ip: '192.0.2.0' } }, $ip)
+  }
   for (const $ip of ['me', 5, ['192.0.2.77'], { toString: 1, valueOf: null }, JSON.parse('{"__proto__":null}')]) {
     t.match(run([{ actions: [{ type: 'truncate_ip' }] }], { properties: { $ip } }), { properties: {}, editAddress: Function })
     t.notOk('$ip' in (run([{ actions: [{ type: 'truncate_ip' }] }], { properties: { $ip } }) as Extract<RuleOutcome, { kind: 'stored' }>).properties)
