@@ -28,7 +28,11 @@ t.test('names the part of a request that cannot be read', async (t) => {
   t.match(await post(''), { status: 400, body: { type: 'validation_error', attr: 'body' } })
   t.match(await post('"text"'), { status: 400, body: { attr: 'body' } })
   t.match(await post('null'), { status: 400, body: { attr: 'body' } })
-  t.match(await post('{"__proto__": {"a": 1}, "name": "n"}'), { status: 400, body: { code: 'malformed_request' } })
+  t.match(await post('{"__proto__": {"a": 1}, "name": "n"}'), { status: 400, body: { code: 'invalid_input', attr: '__proto__' } })
+  t.match(await post('{"name": "n", "filters": [{"constructor": {"prototype": 1}}]}'), {
+    status: 400, body: { detail: 'filters must not have the name prototype.', attr: 'filters__0__constructor__prototype' }
+  })
+  t.match(await post(`${'{"a":'.repeat(100_000)}{"__proto__": 1}${'}'.repeat(100_000)}`), { status: 400, body: { code: 'invalid_input' } })
   t.match(await post('a=b', 'application/x-www-form-urlencoded'), { status: 415, body: { type: 'invalid_request', code: 'unsupported_media_type', attr: 'content-type' } })
   t.match(await post(JSON.stringify({ name: 'n'.repeat(1_048_576) })), { status: 413, body: { type: 'validation_error', code: 'request_too_large', attr: 'body' } })
   t.match(await post(`{"name": "n", "feature_flag_key": "k", "filters": ${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}}`), { status: 400, body: { detail: /nested deeper/ } })
