@@ -23,7 +23,10 @@ export function readJsonBodies (app: FastifyInstance): void {
       done(null, undefined)
       return
     }
-    void parse(request, body as string, (error, value) => error === null ? done(null, value) : done(refusal(request, body as string)))
+    void parse(request, body as string, (error, value) => {
+      if (error === null) done(null, value)
+      else done(refusal(request, body as string))
+    })
   })
 }
 

@@ -93,7 +93,8 @@ async function removeDeadLetter (connection: NatsConnection, id: number): Promis
     return await streams.deleteMessage(DEAD_LETTER_STREAM, id, false)
   } catch (error) {
     // A server alone and a cluster refuse a message that is gone with different codes, also used for other failures.
-    if (error instanceof JetStreamApiError && await streams.getMessage(DEAD_LETTER_STREAM, { seq: id }) === null) return false
+    if (!(error instanceof JetStreamApiError)) throw error
+    if (await streams.getMessage(DEAD_LETTER_STREAM, { seq: id }) === null) return false
     throw error
   }
 }
