@@ -77,6 +77,10 @@ export const settings = {
     type: 'integer', minimum: 0, default: 0,
     description: 'Maximum memory of the embedded ClickHouse server, in bytes, 100,000,000 or more; a query that would exceed it fails. 0: 60 % of the memory of this machine or container.'
   },
+  MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS: {
+    type: 'integer', minimum: 1, maximum: 3600, default: 60,
+    description: 'How long a client of the embedded ClickHouse server may take nothing of its answer, in seconds, before its query is ended and its connection reset; http_send_timeout of a server.'
+  },
   MILLRACE_NATS_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 4222,
     description: 'Port of the embedded nats-server.'

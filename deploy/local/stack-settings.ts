@@ -18,6 +18,7 @@ export interface StackSettings {
   clickhouseCluster: string
   /** Of the embedded server; 0: a share of what there is. */
   clickhouseMemoryBytes: number
+  clickhouseSendTimeoutSeconds: number
   natsServer: string
   logLevel: string
   /** Of scheduled backups; `folder` is empty when there are none. */
@@ -68,6 +69,7 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
     },
     clickhouseCluster: values.MILLRACE_CLICKHOUSE_CLUSTER,
     clickhouseMemoryBytes: values.MILLRACE_CLICKHOUSE_MEMORY_BYTES,
+    clickhouseSendTimeoutSeconds: values.MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS,
     natsServer: values.MILLRACE_NATS_SERVER,
     logLevel: values.MILLRACE_LOG_LEVEL,
     backups: {

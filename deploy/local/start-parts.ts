@@ -92,6 +92,7 @@ export async function startServices (options: StartServicesOptions): Promise<Ser
       password: credentials.clickhousePassword,
       analystPassword: credentials.analystPassword,
       memoryBytes: settings.clickhouseMemoryBytes,
+      sendTimeoutSeconds: settings.clickhouseSendTimeoutSeconds,
       logLevel: settings.logLevel
     })),
     external.databaseUrl ?? startKept(parts, 'postgres', ports.postgres, async (port, hooks) => await startPostgres({

@@ -14,7 +14,8 @@ runProcess('the embedded ClickHouse server', async () => {
   ensureThreads()
   const settings = loadSettings(process.env, [
     'MILLRACE_DATA_DIR', 'MILLRACE_CLICKHOUSE_PORT', 'MILLRACE_CLICKHOUSE_HOST', 'MILLRACE_LOG_LEVEL',
-    'MILLRACE_CLICKHOUSE_PASSWORD', 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD', 'MILLRACE_CLICKHOUSE_MEMORY_BYTES'
+    'MILLRACE_CLICKHOUSE_PASSWORD', 'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD', 'MILLRACE_CLICKHOUSE_MEMORY_BYTES',
+    'MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS'
   ])
   const logger = createLogger({ component: 'clickhouse', level: settings.MILLRACE_LOG_LEVEL })
   const isOfStack = process.argv.includes('--logins-on-stdin')
@@ -41,6 +42,7 @@ runProcess('the embedded ClickHouse server', async () => {
     host,
     port: settings.MILLRACE_CLICKHOUSE_PORT,
     memoryBytes: settings.MILLRACE_CLICKHOUSE_MEMORY_BYTES,
+    sendTimeoutSeconds: settings.MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS,
     logins,
     logger
   })

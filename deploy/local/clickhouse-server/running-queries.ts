@@ -7,7 +7,7 @@ import { quoteString } from '../../../schema/clickhouse-sql.ts'
 
 /** How a running query can be stopped. One pair of controllers per query: composed signals would outlive it. */
 export interface Stops {
-  /** Nobody waits for the answer any more: the client has gone, the server stops, or the query was killed. */
+  /** Nobody waits for the answer: the client has gone or stopped reading, the server stops, or the query was killed. */
   unwanted: AbortController
   /** The query was killed by its id. */
   killed: AbortController

@@ -110,6 +110,13 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
   response.on('close', () => { if (!response.writableFinished) stops.unwanted.abort() })
   const answer = new Answer(request, response)
   const record = startRecord(user, request)
+  const { remoteAddress } = request.socket
+  parts.sendTimeout.watch(response, () => {
+    const { seconds } = parts.sendTimeout
+    stops.unwanted.abort(new QueryError(209, `Timeout exceeded while writing to socket (${remoteAddress}, ${seconds * 1000} ms)`))
+    parts.logger.warn({ user, queryId: record.queryId, remoteAddress, seconds, userAgent: record.userAgent },
+      'a client has stopped reading its answer: its query was ended and its connection reset, so that others need not wait')
+  })
   try {
     const boundary = formBoundary(request)
     if (boundary !== undefined) await readForm(request, boundary, url.searchParams)
@@ -127,6 +134,7 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
       const progress = params.progressEveryMs === 0 ? undefined : setInterval(tell, params.progressEveryMs)
       try {
         await runQuery(parts, { user, request: params, state, answer, stops, record }, request)
+        throwIfTimedOut(stops.unwanted.signal)
       } finally {
         clearInterval(progress)
       }
@@ -138,6 +146,11 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
     answer.fail(told)
   }
   parts.queryLog.add({ ...record, resultBytes: answer.bytes, durationMs: performance.now() - startedAt })
+}
+
+/** What is written for a client that has stopped reading goes nowhere, and fails nowhere. */
+function throwIfTimedOut ({ reason }: AbortSignal): void {
+  if (reason instanceof QueryError) throw reason
 }
 
 function startRecord (user: User, request: IncomingMessage): QueryRecord {

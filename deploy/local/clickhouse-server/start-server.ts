@@ -20,6 +20,7 @@ import { KillQuery, ProgressSampler, RunningQueries } from './running-queries.ts
 import { NamedSessions } from './engine/lend-session.ts'
 import { ANALYST_PROFILE, GUARD_PROFILE, POOL_SIZES, PRODUCT_PROFILE } from './engine/profiles.ts'
 import { ResultPipe } from './statement/run-select.ts'
+import { SendTimeout } from './send-timeout.ts'
 import { buildServer } from './server.ts'
 import { SessionPool } from './engine/session-pool.ts'
 import { openSpool, type Spool } from './engine/spool.ts'
@@ -37,6 +38,8 @@ export interface ServerOptions {
   memoryBytes?: number
   /** 0: any free port. */
   port: number
+  /** How long a client may take nothing of its answer. */
+  sendTimeoutSeconds: number
   logins: LoginDigests
   logger: Logger
 }
@@ -67,6 +70,7 @@ export interface ServerParts {
   processes: ProcessList
   queryLog: QueryLog
   progress: ProgressSampler
+  sendTimeout: SendTimeout
   allowList: AllowList
   guardAnalyst: GuardAnalyst
   displayName: string
@@ -129,6 +133,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     processes: await ProcessList.open(control, running),
     queryLog: new QueryLog(await engine.openSession({}, NO_SETTINGS), spool, logger),
     progress: new ProgressSampler(await engine.openSession({}, NO_SETTINGS), logger),
+    sendTimeout: new SendTimeout(options.sendTimeoutSeconds),
     allowList,
     guardAnalyst: createGuardAnalyst(pools.guard, engine, allowList),
     displayName: hostname(),

@@ -17,6 +17,8 @@ export interface ClickHouseOptions extends ServiceOptions {
   host?: string
   /** Maximum memory in bytes. Default 0: a share of what there is. */
   memoryBytes?: number
+  /** How long a client may take nothing of its answer. Default: that of the setting. */
+  sendTimeoutSeconds?: number
   /** Lowest level of the log. Default `info`. */
   logLevel?: string
 }
@@ -80,7 +82,8 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
       MILLRACE_CLICKHOUSE_HOST: options.host ?? LOCAL,
       MILLRACE_DATA_DIR: dataDir,
       MILLRACE_LOG_LEVEL: options.logLevel ?? 'info',
-      MILLRACE_CLICKHOUSE_MEMORY_BYTES: String(options.memoryBytes ?? 0)
+      MILLRACE_CLICKHOUSE_MEMORY_BYTES: String(options.memoryBytes ?? 0),
+      MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS: String(options.sendTimeoutSeconds ?? '')
     }
     const start = async (command: Command): Promise<ManagedProcess> =>
       await startServer(command, { ...options, dataDir, port }, env)

@@ -21,7 +21,7 @@ export interface SelectRun {
   rewrite: BodyTransform | undefined
   killQuery: KillQuery
   failedWrites: FailedWrites
-  /** Fires when the client has gone. */
+  /** Fires when the client has gone; with a {QueryError} as its reason, that is the query's error. */
   signal: AbortSignal
   waitEndOfQuery: boolean
   /** An error within so much of the result still gets its own status. */
@@ -39,7 +39,8 @@ const HOLD_IN_MEMORY_BYTES = 8_388_608
  *
  * When it resolves, the engine has ended the query, so that session and pipe are free again.
  *
- * @throws the engine's error, {QueryError} 394 for a query that was cancelled; `answer` may have begun by then.
+ * @throws the engine's error, {QueryError} 394 for a query that was cancelled, 209 for one whose client has stopped
+ *   reading; `answer` may have begun by then.
  */
 export async function runSelect (run: SelectRun): Promise<void> {
   const rows = run.pipe.open()
@@ -50,7 +51,7 @@ export async function runSelect (run: SelectRun): Promise<void> {
       run.killQuery.whenAborted(run.session, run.signal, query),
       passOn(rows, run, { held, query })
     ])
-    if (run.signal.aborted) throw new QueryError(394, 'Query was cancelled')
+    if (run.signal.aborted) throw run.signal.reason instanceof QueryError ? run.signal.reason : new QueryError(394, 'Query was cancelled')
     if (passedOn.status === 'rejected') throw passedOn.reason
     if (result.status === 'rejected') throw result.reason
     if (result.value.elapsedSeconds > SPILLS_AFTER_SECONDS) await run.failedWrites.check()
