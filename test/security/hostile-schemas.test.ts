@@ -66,10 +66,10 @@ const HOSTILE: Record<string, [schema: string, attr: RegExp]> = {
   'a repetition of a million': ['{"properties":{"a":{"pattern":"(a?){1000000}"}}}', /^schema__properties__a__pattern/],
   'classes of everything, repeated': ['{"properties":{"a":{"pattern":"([\\\\p{L}\\\\p{N}]{9}){300}"}}}', /^schema__properties__a__pattern/],
   'parentheses all the way': [`{"properties":{"a":{"pattern":"${'('.repeat(20_000)}"}}}`, /^schema__properties__a__pattern/],
-  '__proto__ as a property': ['{"properties":{"__proto__":{"type":"string"}}}', /^(schema__properties____proto__|body)$/],
-  '__proto__ as a definition': ['{"$defs":{"__proto__":{"type":"string"}}}', /^(schema__\$defs____proto__|body)$/],
+  '__proto__ as a property': ['{"properties":{"__proto__":{"type":"string"}}}', /^schema__properties____proto__$/],
+  '__proto__ as a definition': ['{"$defs":{"__proto__":{"type":"string"}}}', /^schema__\$defs____proto__$/],
   '__proto__ that is required': ['{"required":["__proto__"]}', /^schema__required__0/],
-  'constructor.prototype': ['{"constructor":{"prototype":{"type":"string"}}}', /^(schema__constructor|body)$/]
+  'constructor.prototype': ['{"constructor":{"prototype":{"type":"string"}}}', /^schema__constructor__prototype$/]
 }
 
 const properties = (count: number, each: (index: number) => object): object =>
