@@ -58,12 +58,13 @@ for (const list of LISTS) {
     const adding = keepAdding(writer, api.projectId)
 
     const names: string[] = []
-    let mostQueries = 0
+    let most: string[] = []
     for (let next: string | null = `~/${list}`; next !== null;) {
       queries.length = 0
       const { status, body } = await api.call('GET', next)
       if (status !== 200) throw new Error(`${status} ${JSON.stringify(body)}`)
-      mostQueries = Math.max(mostQueries, queries.filter(isAboutThePage).length)
+      const ofPage = queries.filter(isAboutThePage)
+      if (ofPage.length > most.length) most = ofPage
       names.push(...body.results.map(({ name }: { name: string }) => name))
       next = body.next?.replace(/^http:\/\/[^/]+/, '') ?? null
     }
@@ -72,7 +73,7 @@ for (const list of LISTS) {
     t.ok(added > 0, `${added} were added`)
     t.equal(new Set(names).size, names.length, 'none twice')
     t.equal(names.filter((name) => name.endsWith('old')).length, DEFINITIONS, 'none is missing')
-    t.equal(mostQueries, 2)
+    t.equal(most.length, 2, most.join('\n'))
   })
 }
 

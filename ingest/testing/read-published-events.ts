@@ -15,10 +15,11 @@ export async function takeMessages (connection: NatsConnection, stream: string):
   const consumer = await jetstream(connection).consumers.get(stream, name)
   const messages: JsMsg[] = []
   while (messages.length < state.messages) {
-    for await (const message of await consumer.fetch({ max_messages: 100, expires: 1000 })) {
-      messages.push(message)
-      await message.ackAck()
-    }
+    const fetched: JsMsg[] = []
+    // A fetch whose reader takes a second takes the server for gone, so nothing else is awaited meanwhile.
+    for await (const message of await consumer.fetch({ max_messages: 100, expires: 1000 })) fetched.push(message)
+    for (const message of fetched) await message.ackAck()
+    messages.push(...fetched)
   }
   await manager.consumers.delete(stream, name)
   return messages
