@@ -1,5 +1,5 @@
 import type { RefObject } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 
 /** Where the focus goes when what had it is gone: the content of the page. */
 export function focusContent (): void {
@@ -18,6 +18,20 @@ export function useFocusOnArrival (page: string): void {
     before.current = page
     if (!isFirst) focusContent()
   }, [page])
+}
+
+/**
+ * Keeps a button in the window while it has the focus, though an answer that is longer than the one before pushes it
+ * down: whoever uses the keyboard would not see where they are.
+ *
+ * @param isLoading  Whether an answer is awaited.
+ */
+export function useStaysInSight (isLoading: boolean): RefObject<HTMLButtonElement> {
+  const button = useRef<HTMLButtonElement>(null)
+  useLayoutEffect(() => {
+    if (button.current !== null && button.current === document.activeElement) button.current.scrollIntoView({ block: 'nearest' })
+  }, [isLoading])
+  return button
 }
 
 /**

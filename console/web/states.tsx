@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ApiError } from './api-client.ts'
-import { focusContent } from './keep-focus.ts'
+import { focusContent, useStaysInSight } from './keep-focus.ts'
 import type { Loaded } from './load.ts'
 
 /** Shown from so many milliseconds on: what comes sooner needs no notice. */
@@ -52,7 +52,8 @@ export function Show<T> (
  * loses the focus.
  */
 export function Again ({ of: { isLoading, reload }, children = 'Ask again' }: { of: Pick<Loaded<unknown>, 'isLoading' | 'reload'>, children?: ComponentChildren }) {
-  return <button type='button' aria-disabled={isLoading} onClick={() => { if (!isLoading) reload() }}>{children}</button>
+  const button = useStaysInSight(isLoading)
+  return <button ref={button} type='button' aria-disabled={isLoading} onClick={() => { if (!isLoading) reload() }}>{children}</button>
 }
 
 /** A dialog over the page: Escape closes it, and the focus returns to where it was. */

@@ -128,6 +128,28 @@ t.test('why an event is missing', async (t) => {
     await says('landed', /Events of this name came to Mars \(\d+\)/)
   })
 
+  await t.test('the button that asks again stays in the window for whoever is at it by keyboard', async (t) => {
+    const uuid = randomUUID()
+    await send(stack, [{ event: 'patient', uuid } as never])
+    const { page } = await open('/projects/1/find')
+    await page.setViewportSize({ width: 1000, height: 250 })
+    const answer = Promise.withResolvers<void>()
+    await page.route(`**/*${uuid}*`, async (route) => {
+      await answer.promise
+      await route.continue()
+    })
+    await page.getByRole('searchbox').fill(uuid)
+    await page.keyboard.press('Enter')
+    const again = page.getByRole('button', { name: 'Ask again' })
+    await again.focus()
+    answer.resolve()
+    await page.getByRole('heading', { name: 'As stored' }).waitFor()
+    t.equal(await again.evaluate((button: any) => button.getBoundingClientRect().top < button.ownerDocument.defaultView.innerHeight), true)
+    t.equal(await again.evaluate((button: any) => button.ownerDocument.activeElement === button), true)
+    await page.unrouteAll()
+    await page.close()
+  })
+
   await t.test('refused for what the project may send: a quota', async () => {
     await manage(stack, 'PATCH', 'projects/1/quota/', { events_per_second: 1, burst: 1 })
     await waitFor(async () => await post(stack, '/capture/', { event: 'too many' }) === 429, SLOW)
