@@ -26,7 +26,7 @@ export function useFocusOnArrival (page: string): void {
  *
  * @param isLoading  Whether an answer is awaited.
  */
-export function useStaysInSight (isLoading: boolean): RefObject<HTMLButtonElement> {
+export function useStaysInSight (isLoading: boolean): RefObject<HTMLButtonElement | null> {
   const button = useRef<HTMLButtonElement>(null)
   useLayoutEffect(() => {
     if (button.current !== null && button.current === document.activeElement) button.current.scrollIntoView({ block: 'nearest' })

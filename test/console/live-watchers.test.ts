@@ -127,7 +127,7 @@ t.test('a watcher that does not read, and one that is cut off, hold up nobody', 
   t.ok(matched! > 72 * LARGE.length, 'its count goes on')
   // Sockets and proxies in between hold some megabytes, each system its own number.
   t.ok(shown! < 0.9 * countsOf(reading).shown, `${shown} of ${matched} were shown to it, and ${countsOf(reading).shown} to the other`)
-  t.ok(bytes < 15_000_000, `${bytes} bytes waited for it`)
+  t.ok(bytes < 24_000_000, `${bytes} bytes waited for it`)
 })
 
 function median (times: number[]): number {

@@ -2,12 +2,12 @@
 import { readFile } from 'node:fs/promises'
 import { AxeBuilder } from '@axe-core/playwright'
 import type { BrowserContext, Page } from 'playwright-core'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { createPersonalKey } from '../../api/keys/personal-keys.ts'
-import { startStackOnSharedStores, type Stack } from '../start-stack.ts'
+import { startStackOnSharedStores } from '../start-stack.ts'
 import { openBrowser } from '../sdk/open-page.ts'
-import { createTestClickHouse } from '../support/test-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { withAnalyst } from './open-console.ts'
 
 const HOSTILE = '<img src=x onerror="globalThis.hacked=1">'
 
@@ -17,15 +17,9 @@ const SCREEN_BYTES = 25_000
 /** So long it takes if nobody ends it, a minute at least. */
 const LONG = 'SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(sipHash64(number))'
 
-const stack = await startStackWithAnalyst(t)
+const stack = await startStackOnSharedStores(t, await withAnalyst(t))
 const { browser, close } = await openBrowser()
 t.teardown(close)
-
-async function startStackWithAnalyst (t: Test): Promise<Stack> {
-  const { url } = await createTestClickHouse(t)
-  const analyst = Object.assign(new URL(url), { username: 'analyst', password: 'analyst' })
-  return await startStackOnSharedStores(t, { CLICKHOUSE_URL: url, MILLRACE_CLICKHOUSE_ANALYST_URL: analyst.href })
-}
 
 interface Watched { context: BrowserContext, page: Page, problems: string[] }
 

@@ -7,10 +7,9 @@ import { randomUUID } from 'node:crypto'
 import type { Locator, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import type { Stack } from '../start-stack.ts'
-import { createTestClickHouse } from '../support/test-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type Hand, takeKeyboard, takeMouse } from './hands.ts'
-import { openConsole, openPage, send } from './open-console.ts'
+import { openConsole, openPage, send, withAnalyst } from './open-console.ts'
 
 const SLOW = { timeoutMs: 60_000 }
 
@@ -199,10 +198,7 @@ const focused = async (page: Page): Promise<string | null> =>
   await page.evaluate(() => (globalThis as any).document.activeElement?.textContent)
 
 t.test('the whole story, by mouse and by keyboard', async (t) => {
-  const clickhouse = new URL((await createTestClickHouse(t)).url)
-  const analyst = Object.assign(new URL(clickhouse), { username: 'analyst', password: 'analyst' })
-  const env = { CLICKHOUSE_URL: clickhouse.href, MILLRACE_CLICKHOUSE_ANALYST_URL: analyst.href }
-  const { stack, browser } = await openConsole(t, env)
+  const { stack, browser } = await openConsole(t, await withAnalyst(t))
 
   const hands = [['by mouse', takeMouse], ['by keyboard alone, with the focus in sight at every stop', takeKeyboard]] as const
   for (const [way, take] of hands) {

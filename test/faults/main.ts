@@ -12,8 +12,8 @@
  * Logs are kept when something differs, or with `--logs`. A run of 5 minutes or more injects each fault at least once,
  * however long that takes, and so does one of named faults; in one of 8 minutes or more they last longer. `--tamper`
  * removes one stored event and repeats another before the comparison, which then has to end with 1;
- * `--tamper-watermark` has the watermark say `now` all the time, with the same end; `--no-flush` makes `power-cut` lose
- * events. `--nats 3` breaks a cluster of nats-servers, in ways of its own.
+ * `--tamper-watermark` has the watermark run ten seconds ahead all the time, with the same end; `--no-flush` makes
+ * `power-cut` lose events. `--nats 3` breaks a cluster of nats-servers, in ways of its own.
  *
  * In order: `system/` starts what is broken, `load/` sends to it and remembers what was acknowledged, `run-faults.ts`
  * breaks it in one of the ways in `kinds/` after the other, `audit/` compares and reports.

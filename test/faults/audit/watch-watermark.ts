@@ -160,12 +160,15 @@ async function compareSamples (
   return audit
 }
 
-/** Writes the present moment as the watermark, as a pipeline that proves nothing would. */
+/**
+ * Writes a watermark that is ten seconds ahead, as a pipeline that proves nothing might: something passes it for sure
+ * while those who repeat it are asked, however busy the machine is.
+ */
 export function tamperWithWatermark ({ command }: Pick<FaultSystem, 'command'>): { stop: () => Promise<void> } {
   const stopped = new AbortController()
   async function run (): Promise<void> {
     while (!stopped.signal.aborted) {
-      await command("INSERT INTO watermark_reached SELECT 0, now64(3), (now64(3), '')").catch(() => {})
+      await command("INSERT INTO watermark_reached SELECT 0, now64(3), (now64(3) + toIntervalSecond(10), '')").catch(() => {})
       await delay(SAMPLE_MS, undefined, { signal: stopped.signal }).catch(() => {})
     }
   }
