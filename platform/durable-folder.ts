@@ -1,5 +1,5 @@
 /** Folders with state (data directory, spool, backup): for one process at a time, and whole after a power failure. */
-import { open, readdir } from 'node:fs/promises'
+import { mkdir, open, readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
@@ -39,6 +39,32 @@ export function tryLockFile (file: string): FileLock | null {
     if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return null
     throw error
   }
+}
+
+/**
+ * Creates a folder, with those above it that are missing. For folders that a setting names: Node's own recursive
+ * `mkdir` never ends, at full load, where the system finds no file although the folder above is there, as in `/proc`
+ * (Node 26.10).
+ *
+ * @returns whether it was missing.
+ * @throws the system's error when it cannot be made, or is no folder.
+ */
+export async function makeFolder (folder: string, { mode = 0o777 }: { mode?: number } = {}): Promise<boolean> {
+  try {
+    await mkdir(folder, { mode })
+    return true
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST' && (await stat(folder)).isDirectory()) return false
+    const parent = path.dirname(folder)
+    if (code !== 'ENOENT' || parent === folder) throw error
+    await makeFolder(parent, { mode })
+  }
+  // Of two that make it at once, the slower one finds it.
+  return await mkdir(folder, { mode }).then(() => true, (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EEXIST') return false
+    throw error
+  })
 }
 
 /**

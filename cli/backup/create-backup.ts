@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs'
-import { mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { describeRoom, explainFailedStart, explainUnusable, readRoom, type Room } from '../../deploy/local/data-dir/check-data-dir.ts'
 import { findRunningStack, type StackAddresses } from '../../deploy/local/data-dir/stack-access.ts'
@@ -12,7 +12,7 @@ import { backUpPostgres } from './postgres-backup.ts'
 import { waitUntilStored, whileInsertsAreHeld } from './quiesce.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { readVersion } from '../../schema/version.ts'
-import { tryLockFile, type FileLock } from '../../platform/durable-folder.ts'
+import { type FileLock, makeFolder, tryLockFile } from '../../platform/durable-folder.ts'
 import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
 
@@ -166,7 +166,7 @@ async function findStack (dataDir: string): Promise<StackAddresses> {
 
 /** Creates the folder, readable only by its owner: it gets keys and personal data. */
 export async function makeEmptyFolder (folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
+  await makeFolder(path.resolve(folder), { mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
     throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} cannot be made (${cause.code}): choose one that the user ` +
       `${process.getuid?.() ?? ''} may write to. A service may write to few folders: after a change of MILLRACE_BACKUP_FOLDER run ` +
       '"millrace service install" again, and restart it', { cause })

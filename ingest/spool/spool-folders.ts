@@ -1,9 +1,9 @@
-import { mkdir, readdir } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { mkdirSync } from 'node:fs'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
-import { type FileLock, flushFolder, tryLockFile } from '../../platform/durable-folder.ts'
+import { type FileLock, flushFolder, makeFolder, tryLockFile } from '../../platform/durable-folder.ts'
 import { type Publish, publishOrSetAside } from '../publish/durable-publisher.ts'
 import type { StreamLink } from '../publish/stream-link.ts'
 import { listSegments } from './segment-writer.ts'
@@ -29,7 +29,7 @@ const ADOPT_INTERVAL_MS = 10_000
  * what it left is published by its successor.
  */
 export async function openOwnSpool ({ root, maxBytes, logger }: OpenSpoolsOptions): Promise<Spool> {
-  await mkdir(root, { recursive: true })
+  await makeFolder(path.resolve(root))
   for (let slot = 0; slot < MAX_SPOOLS; slot++) {
     const folder = path.join(root, String(slot))
     const lock = tryLockFolder(folder)

@@ -47,6 +47,10 @@ t.test('a data directory that is a file, or lies below one, is said to be one', 
   }
 })
 
+t.test('a data directory where no folder can be made is refused at once', { skip: process.platform === 'linux' ? false : 'Linux has /proc' }, async (t) => {
+  await t.rejects(lockDataDir('/proc/millrace/data'), { code: 'MILLRACE_DATA_DIR_UNUSABLE', message: /cannot write to the data directory \/proc\/millrace\/data: / })
+})
+
 t.test('a data directory of somebody else names the user that may not write to it', async (t) => {
   const folder = await makeDataDir(t)
   const dataDir = path.join(folder, 'data')

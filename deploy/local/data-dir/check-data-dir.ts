@@ -55,8 +55,10 @@ export async function explainUnusable (dataDir: string, cause: unknown): Promise
   if (code === 'EACCES' || code === 'EPERM') {
     return unusable(`the user ${process.getuid?.() ?? ''} may not write to ${found}: give the folder to that user, or ${remedy}`)
   }
-  const { bytes, files } = await readRoom(found)
   const text = cause instanceof Error ? cause.message : String(cause)
+  // The system makes no folders there, as in /proc, which has no room either.
+  if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return unusable(`${text}: ${remedy}`)
+  const { bytes, files } = await readRoom(found)
   if (DISK_FULL.test(text) || bytes < ROOM_OF_START.bytes || files < ROOM_OF_START.files) {
     return full(`the disk of the data directory ${dataDir} is full (${describeRoom({ bytes, files })} are free): ${MAKE_ROOM}`, cause)
   }

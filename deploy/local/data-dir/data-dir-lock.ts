@@ -1,8 +1,8 @@
-import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../../platform/errors.ts'
-import { tryLockFile, type FileLock } from '../../../platform/durable-folder.ts'
+import { type FileLock, makeFolder, tryLockFile } from '../../../platform/durable-folder.ts'
 import { explainUnusable } from './check-data-dir.ts'
 import { readProcessIdentity } from '../processes/recorded-processes.ts'
 
@@ -43,7 +43,7 @@ export async function lockDataDir (dataDir: string): Promise<DataDirLock> {
 
 async function takeLock (dataDir: string): Promise<DataDirLock> {
   // Others may enter, but not list it: started by root, Postgres runs as another user.
-  if (await mkdir(dataDir, { recursive: true }) !== undefined) await chmod(dataDir, 0o711)
+  if (await makeFolder(path.resolve(dataDir))) await chmod(dataDir, 0o711)
   const file = path.join(dataDir, 'lock')
   const mine = path.join(dataDir, `lock.${process.pid}`)
   try {
