@@ -41,6 +41,12 @@ const listQuery = {
   }
 }
 
+/**
+ * A schema has 64 KiB at most, six times as much when each character is escaped. Only a larger body takes the API so
+ * long to read that others wait for more than 50 ms, on a slow machine (`test/security/hostile-schemas.test.ts`).
+ */
+const MAX_BODY_BYTES = 524_288
+
 /** Management of the event schemas of a project. Ingest follows a change within a second. */
 export async function eventSchemaRoutes (
   app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, publicUrl: string, now: () => number }
@@ -60,6 +66,7 @@ export async function eventSchemaRoutes (
   })
 
   app.post<{ Body: NewEventSchema }>('/', {
+    bodyLimit: MAX_BODY_BYTES,
     config: write,
     schema: {
       tags, summary: 'Create an event schema', body: newEventSchemaSchema, response: { 201: one },
@@ -101,6 +108,7 @@ export async function eventSchemaRoutes (
   })
 
   app.patch<SchemaParams & { Body: EventSchemaChange }>('/:id', {
+    bodyLimit: MAX_BODY_BYTES,
     config: write,
     schema: {
       tags, summary: 'Update an event schema', params: idParams, body: eventSchemaChangesSchema, response: { 200: one },
@@ -111,6 +119,7 @@ export async function eventSchemaRoutes (
     await updateEventSchema(sql, keyOf(request), { fields: request.body, userId: accessOf(request).userId }))
 
   app.post<SchemaParams & { Body: CheckFields }>('/:id/check', {
+    bodyLimit: MAX_BODY_BYTES,
     // It shows values of stored events.
     config: { scope: 'event:read' },
     // No body means the newest version and the defaults.

@@ -79,5 +79,5 @@ for (const list of LISTS) {
 
 /** A connection that is opened asks for the server's types, and the caches of keys and projects are refreshed. */
 function isAboutThePage (query: string): boolean {
-  return !/pg_catalog|pg_type|personal_api_keys|FROM projects/.test(query)
+  return !/pg_catalog|pg_type|(personal|project)_api_keys|FROM projects/.test(query)
 }
