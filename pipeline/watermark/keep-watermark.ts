@@ -51,9 +51,10 @@ const STANDING_MS = 2000
 
 /**
  * So long a process that finds an empty table says nothing that may be lower than what was said before, in
- * milliseconds. Longer than ingest takes to answer again after a power failure; after that it has not come back.
+ * milliseconds. Longer than ingest takes to answer again after a power failure, which was 21 s on a slow machine; after
+ * that it has not come back.
  */
-const RECALL_MS = 10_000
+const RECALL_MS = 60_000
 
 export interface WatermarkDeps {
   connection: NatsConnection
@@ -68,7 +69,7 @@ export interface WatermarkDeps {
   batchMs?: number
   /** Shortest interval between two rows, in milliseconds. Default 0: in each round. */
   writeMs?: number
-  /** How long it waits to be where another process was, when the table does not say it. Default 10,000 ms. */
+  /** How long it waits to be where another process was, when the table does not say it. Default 60,000 ms. */
   recallMs?: number
   metrics: Metrics
   logger: Logger
