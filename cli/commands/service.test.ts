@@ -20,6 +20,16 @@ t.test('prints the unit of everything or of a tier, for this installation', asyn
   t.match((await runCaptured(['service', 'print', 'postgres'], {})).code, 2)
 })
 
+t.test('refuses what is no name of a user, before it reaches useradd and the unit', async (t) => {
+  for (const name of ['two words', '-x', 'a\nExecStartPre=/bin/true', '0', 'x'.repeat(32)]) {
+    const { code, out, err } = await runCaptured(['service', 'print', '--user', name], {})
+    t.equal(code, 2, name)
+    t.match(err, /Give a name of at most 31 letters/)
+    t.equal(out, '')
+  }
+  t.match(await runCaptured(['service', 'print', '--user', 'first.last-2_'], {}), { code: 0, out: /^User=first\.last-2_$/m })
+})
+
 t.test('writes the unit and the settings, whose values it never overwrites', async (t) => {
   const root = await mkdtemp(path.join(tmpdir(), 'millrace-service-'))
   t.teardown(async () => { await rm(root, { recursive: true, force: true }) })

@@ -3,7 +3,7 @@ import { mkdir, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { Argument, type Command, Option } from 'commander'
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { MillraceError } from '../../platform/errors.ts'
 import type { CliContext } from '../cli-context.ts'
 import { checkServiceFolders, readServiceFolders, type ServiceFolders } from './service-folders.ts'
@@ -31,7 +31,7 @@ const run = promisify(execFile)
 export function addServiceCommands (program: Command, context: CliContext): void {
   const service = program.command('service').description('run Millrace as a service of systemd, in a user of its own')
   const what = (): Argument => new Argument('[what]', 'everything, or one tier').choices(RUNS).default('start')
-  const user = (): Option => new Option('--user <name>', 'user that runs it').default(USER)
+  const user = (): Option => new Option('--user <name>', 'user that runs it').argParser(readUser).default(USER)
 
   service.command('print')
     .description('show the unit that "install" writes')
@@ -57,6 +57,14 @@ export function addServiceCommands (program: Command, context: CliContext): void
       const name = path.basename(unit, '.service')
       context.stdout.write(`wrote ${unit} and ${settings}\nStart it now and at each boot: systemctl enable --now ${name}\n`)
     })
+}
+
+/** A name that useradd cannot take for an option, nor systemd for more than a name. */
+function readUser (text: string): string {
+  if (!/^[A-Za-z_][\w.-]{0,30}$/.test(text)) {
+    throw new InvalidArgumentError('Give a name of at most 31 letters, digits, "_", "-" and ".", which begins with a letter or "_".')
+  }
+  return text
 }
 
 /** The unit, with what the process needs and nothing more. Why each line: docs/install.md. */
