@@ -14,7 +14,7 @@ export interface BackupRecord {
 
 /** What is known of all backups. */
 export interface BackupSummary {
-  /** The last complete one; null: there is none. */
+  /** The last complete one; null: there is none. Not one from the future: a clock was wrong, and its age is unknown. */
   last: Pick<BackupRecord, 'startedAt' | 'endedAt' | 'bytes' | 'sharedBytes'> | null
   failures: number
   /** Of the last one; empty: it is complete, or there is none. */
@@ -44,7 +44,7 @@ export async function readBackupSummary (sql: Sql): Promise<BackupSummary> {
       (SELECT count(*)::int FROM backups WHERE error <> '') AS failures,
       (SELECT error FROM backups ORDER BY id DESC LIMIT 1) AS "lastError"
     FROM (VALUES (1)) AS one LEFT JOIN LATERAL (
-      SELECT * FROM backups WHERE error = '' ORDER BY started_at DESC LIMIT 1
+      SELECT * FROM backups WHERE error = '' AND started_at <= now() ORDER BY started_at DESC LIMIT 1
     ) AS done ON true`
   const { startedAt, endedAt, bytes, sharedBytes, failures = 0, lastError } = row ?? {}
   return {

@@ -59,7 +59,7 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
     const refused = await cli(['backup', path.join(disk, 'backup')], stack.dataDir)
     t.equal(refused.code, 1)
     t.match(refused.err, /MB and \d+ files \(inodes\) are free, and the backup may need .* files \(inodes\): remove older backups/)
-    t.same(await readdir(path.join(disk, 'backup')), [])
+    t.same(await readdir(disk), [], 'not even the folder that it made')
   })
   const intoRunning = await cli(['restore', backup], stack.dataDir)
   t.equal(intoRunning.code, 1)

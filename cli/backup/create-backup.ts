@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs'
-import { readdir, rm, stat } from 'node:fs/promises'
+import { access, constants, readdir, rm, rmdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { describeRoom, explainFailedStart, explainUnusable, readRoom, type Room } from '../../deploy/local/data-dir/check-data-dir.ts'
 import { findRunningStack, type StackAddresses } from '../../deploy/local/data-dir/stack-access.ts'
@@ -51,9 +51,15 @@ export async function createBackup (context: CliContext, options: CreateBackupOp
   const base = options.base === undefined ? undefined : await openBase(options.base)
   const lock = await lockBackups(dataDir)
   try {
-    await makeEmptyFolder(folder)
-    await removeFrozenTables(path.join(dataDir, 'clickhouse'))
-    return await writeAll(context, addresses, { ...options, base })
+    const isNew = await makeEmptyFolder(folder)
+    try {
+      await removeFrozenTables(path.join(dataDir, 'clickhouse'))
+      return await writeAll(context, addresses, { ...options, base })
+    } catch (error) {
+      // Stays when somebody put something into it, or when its disk cannot be written to any more.
+      if (isNew) await rmdir(folder).catch(() => {})
+      throw error
+    }
   } catch (error) {
     // The snapshot is made of links in the data directory, for which its disk may have no room.
     throw error instanceof MillraceError ? error : await explainFailedStart(dataDir, error)
@@ -82,16 +88,19 @@ async function writeAll (context: CliContext, addresses: StackAddresses, options
   }
 }
 
-/** Replaces the error of a backup by one that says so when its disk ran full or went away. */
+/** Replaces the error of a backup by one that says so when its disk ran full, went away or became read-only. */
 async function explainFailedWrite (folder: string, cause: unknown): Promise<unknown> {
   const { code } = cause as NodeJS.ErrnoException
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     return new MillraceError('MILLRACE_BACKUP_NO_ROOM', `the disk of ${folder} ran full (${code}): what was written there is removed. ` +
       'Remove older backups, or choose another disk', { cause })
   }
-  if (await stat(folder).then(() => true, () => false)) return cause
-  return new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} went away while the backup was written (${code ?? 'removed'}): ` +
-    'is its disk still mounted?', { cause })
+  const refusal = await access(folder, constants.W_OK | constants.X_OK)
+    .then(() => undefined, (error: NodeJS.ErrnoException) => error.code)
+  if (refusal === undefined) return cause
+  const what = await stat(folder).then(() => 'could not be written to any more', () => 'went away')
+  return new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} ${what} while the backup was made ` +
+    `(${code ?? refusal}): is its disk still mounted, and writable?`, { cause })
 }
 
 /** Copies everything into the folder, and removes the snapshot. */
@@ -164,9 +173,13 @@ async function findStack (dataDir: string): Promise<StackAddresses> {
   return addresses
 }
 
-/** Creates the folder, readable only by its owner: it gets keys and personal data. */
-export async function makeEmptyFolder (folder: string): Promise<void> {
-  await makeFolder(path.resolve(folder), { mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
+/**
+ * Creates the folder, readable only by its owner: it gets keys and personal data.
+ *
+ * @returns whether it was missing.
+ */
+async function makeEmptyFolder (folder: string): Promise<boolean> {
+  const isNew = await makeFolder(path.resolve(folder), { mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
     throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} cannot be made (${cause.code}): choose one that the user ` +
       `${process.getuid?.() ?? ''} may write to. A service may write to few folders: after a change of MILLRACE_BACKUP_FOLDER run ` +
       '"millrace service install" again, and restart it', { cause })
@@ -174,6 +187,7 @@ export async function makeEmptyFolder (folder: string): Promise<void> {
   if ((await readdir(folder)).length > 0) {
     throw new MillraceError('MILLRACE_FOLDER_NOT_EMPTY', `${folder} is not empty: choose another folder`)
   }
+  return isNew
 }
 
 /** The data directory may be on the same disk, and must not run full. */

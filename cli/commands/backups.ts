@@ -32,14 +32,15 @@ export function addBackupsCommands (program: Command, context: CliContext): void
     .action(async ({ emptied = false, ...output }: Output & { emptied?: boolean }) => {
       const { root, keep } = readFolder(context)
       const made = await runBackup(context, { root, emptied })
-      printFields(context, { ...made, removed: await pruneBackups(root, keep) }, output)
+      const removed = await pruneBackups(root, { keep, now: context.now(), made: made.folder })
+      printFields(context, { ...made, removed }, output)
     })
 
   backups.command('list')
     .description('list them, the newest first')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
-      const found = await listBackups(readFolder(context).root)
+      const found = await listBackups(readFolder(context).root, context.now())
       const rows = await Promise.all(found.reverse().map(async ({ folder, startedAt, isComplete }) => ({
         folder,
         startedAt: new Date(startedAt),
@@ -70,7 +71,7 @@ export function addBackupsCommands (program: Command, context: CliContext): void
 /** Makes a backup in a new folder below `root`, and records it. A failed one leaves nothing but its record. */
 async function runBackup (
   context: CliContext, { root, emptied }: { root: string, emptied: boolean }
-): Promise<Record<string, unknown>> {
+): Promise<Record<string, unknown> & { folder: string }> {
   const startedAt = new Date(context.now())
   const folder = path.join(root, nameBackup(startedAt.getTime()))
   const record = async (outcome: Pick<BackupRecord, 'error' | 'bytes' | 'sharedBytes'>): Promise<void> => {
@@ -78,7 +79,7 @@ async function runBackup (
     await recordBackup(await context.postgres(), { startedAt, endedAt, folder, ...outcome })
   }
   try {
-    const base = await findBase(root)
+    const base = await findBase(root, context.now())
     if (!emptied) await refuseWhenLost(context, root)
     const manifest = await createBackup(context, { dataDir: findDataDir(context), folder, base, storeMs: STORE_MS })
     const summary = summarize(manifest)
@@ -90,14 +91,14 @@ async function runBackup (
     const text = error instanceof Error ? error.message : String(error)
     await record({ error: text, bytes: 0, sharedBytes: 0 }).catch(() => {})
     // Room for others, above all on a full disk.
-    await pruneBackups(root, Infinity).catch(() => {})
+    await pruneBackups(root, { keep: Infinity, now: context.now() }).catch(() => {})
     throw error
   }
 }
 
 /** The newest backup that can be read: a damaged one is no reason to make no more. */
-async function findBase (root: string): Promise<string | undefined> {
-  for (const { folder, isComplete } of (await listBackups(root)).reverse()) {
+async function findBase (root: string, now: number): Promise<string | undefined> {
+  for (const { folder, isComplete } of (await listBackups(root, now)).reverse()) {
     if (isComplete && await readManifest(folder).then(() => true, () => false)) return folder
   }
   return undefined
@@ -109,7 +110,7 @@ async function findBase (root: string): Promise<string | undefined> {
  * @throws {MillraceError} `MILLRACE_BACKUP_FOLDER_EMPTY` when the last backup was made here, and none is here.
  */
 async function refuseWhenLost (context: CliContext, root: string): Promise<void> {
-  if ((await listBackups(root)).some(({ isComplete }) => isComplete)) return
+  if ((await listBackups(root, context.now())).some(({ isComplete }) => isComplete)) return
   const last = await readLastFolder(await context.postgres())
   if (path.dirname(last) !== root) return
   throw new MillraceError('MILLRACE_BACKUP_FOLDER_EMPTY', `${root} has no backup any more, not even the last one, ${path.basename(last)}: ` +

@@ -26,9 +26,13 @@ const ROOT = path.resolve(import.meta.dirname, '..', '..')
 /**
  * When the next backup is due, in epoch milliseconds; at once when there is none yet. One that was missed while nothing
  * ran is due at once, too.
+ *
+ * @param lastAt  Of the last one. In the future when a clock was wrong: nobody knows then how old it is.
  */
-export function nextBackupAt (lastAt: number | undefined, { intervalMs, timeOfDayMs }: BackupTimes): number {
-  if (lastAt === undefined) return 0
+export function nextBackupAt (
+  lastAt: number | undefined, { intervalMs, timeOfDayMs, now }: BackupTimes & { now: number }
+): number {
+  if (lastAt === undefined || lastAt > now) return 0
   if (timeOfDayMs === null) return lastAt + intervalMs
   return timeOfDayMs + intervalMs * (Math.floor((lastAt - timeOfDayMs) / intervalMs) + 1)
 }
@@ -47,8 +51,9 @@ export function scheduleBackups ({ settings, progress, onSpawn }: {
 
   async function run (): Promise<void> {
     // Of a folder that cannot be read the process says why, and it is recorded.
-    const complete = (await listBackups(folder).catch(() => [])).filter(({ isComplete }) => isComplete)
-    if (Date.now() < nextBackupAt(complete.at(-1)?.startedAt, times)) return
+    const now = Date.now()
+    const complete = (await listBackups(folder, now).catch(() => [])).filter(({ isComplete }) => isComplete)
+    if (now < nextBackupAt(complete.at(-1)?.startedAt, { ...times, now })) return
     if (performance.now() - triedAt < RETRY_AFTER_MS) return
     triedAt = performance.now()
     running = await spawnProcess({

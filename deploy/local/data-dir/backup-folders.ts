@@ -18,8 +18,14 @@ export function nameBackup (startedAt: number): string {
   return `millrace-${new Date(startedAt).toISOString().replaceAll(/[-:]|\.\d+/g, '')}`
 }
 
-/** The backups in a folder, the oldest first; other names are passed over. Empty when there is no such folder. */
-export async function listBackups (root: string): Promise<ScheduledBackup[]> {
+/**
+ * The backups in a folder, the oldest first; other names are passed over. Empty when there is no such folder.
+ *
+ * Those from the future come before all others: a clock was wrong, then or now, and what is made now is newer.
+ *
+ * @param now  Epoch milliseconds.
+ */
+export async function listBackups (root: string, now: number): Promise<ScheduledBackup[]> {
   const names = await readdir(root).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return []
     throw error
@@ -31,17 +37,24 @@ export async function listBackups (root: string): Promise<ScheduledBackup[]> {
     const isComplete = await stat(path.join(folder, MANIFEST)).then(() => true, () => false)
     return [{ folder, isComplete, startedAt: Date.UTC(year, month! - 1, day, hour, minute, second) }]
   }))
-  return found.flat()
+  const backups = found.flat()
+  const isFromFuture = ({ startedAt }: ScheduledBackup): boolean => startedAt > now
+  return [...backups.filter(isFromFuture), ...backups.filter((backup) => !isFromFuture(backup))]
 }
 
 /**
  * Removes the backups that are older than the newest `keep` complete ones, and what killed or failed ones left.
  *
+ * @param options.made  Folder of the one that was just made, which is the newest whatever its name says.
  * @returns the removed folders.
  */
-export async function pruneBackups (root: string, keep: number): Promise<string[]> {
-  const backups = await listBackups(root)
-  const kept = new Set(backups.filter(({ isComplete }) => isComplete).slice(-keep))
+export async function pruneBackups (
+  root: string, { keep, now, made }: { keep: number, now: number, made?: string }
+): Promise<string[]> {
+  const backups = await listBackups(root, now)
+  const complete = backups.filter(({ isComplete }) => isComplete)
+  const isMade = ({ folder }: ScheduledBackup): boolean => folder === made
+  const kept = new Set([...complete.filter((backup) => !isMade(backup)), ...complete.filter(isMade)].slice(-keep))
   const removed = backups.filter((backup) => !kept.has(backup))
   for (const { folder } of removed) {
     // Without it the folder is no backup, at whatever file the removal is interrupted.

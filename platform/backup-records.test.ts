@@ -1,0 +1,25 @@
+import t from 'tap'
+import { createTestPostgres } from '../test/support/test-stores.ts'
+import { readBackupSummary, readLastFolder, recordBackup } from './backup-records.ts'
+
+const HOUR = 3_600_000
+
+t.test('the last backup is the one that began last, but for one from the future', async (t) => {
+  const { sql } = await createTestPostgres(t)
+  const record = async (startedAt: Date, folder: string, error = ''): Promise<void> => {
+    await recordBackup(sql, { startedAt, endedAt: startedAt, error, folder, bytes: 1, sharedBytes: 0 })
+  }
+  t.match(await readBackupSummary(sql), { last: null, failures: 0, lastError: '' })
+  const [yesterday, today] = [new Date(Date.now() - 24 * HOUR), new Date(Date.now() - HOUR)]
+  await record(today, 'today')
+  await record(yesterday, 'yesterday')
+
+  // As while a clock was wrong: its age would be negative for years, and the alert on it silent.
+  await record(new Date(Date.now() + 1000 * HOUR), 'future')
+  await record(today, '', 'the disk is full')
+
+  const { last, ...failures } = await readBackupSummary(sql)
+  t.equal(last?.startedAt.toISOString(), today.toISOString())
+  t.same(failures, { failures: 1, lastError: 'the disk is full' })
+  t.equal(await readLastFolder(sql), 'future')
+})
