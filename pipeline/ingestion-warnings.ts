@@ -24,8 +24,12 @@ const WAIT_MS = 1000
 /** Messages of one insert at most. */
 const MAX_MESSAGES = 1000
 
-/** A message of a process that died before it was acknowledged comes again after this long, in milliseconds. */
-const ACK_WAIT_MS = 90_000
+/**
+ * A message that was delivered and not acknowledged comes again after this long, in milliseconds: that of a process
+ * that died, or one that arrived after its fetch had ended. Short, as storing one twice changes nothing, and whoever
+ * asks for a dropped event waits for it.
+ */
+const ACK_WAIT_MS = 15_000
 
 /**
  * Stores warnings until stopped. All processes share one consumer: the totals of a message are the same, whichever
@@ -60,9 +64,9 @@ export async function storeWarnings ({ connection, clickhouse, logger }: Ingesti
   })
   const consumer = await jetstream(connection).consumers.get(WARNINGS_STREAM, WARNINGS_CONSUMER)
   const messages: JsMsg[] = []
-  const fetched = await consumer.fetch({ max_messages: MAX_MESSAGES, expires: WAIT_MS })
-  for await (const message of fetched) messages.push(message)
   try {
+    const fetched = await consumer.fetch({ max_messages: MAX_MESSAGES, expires: WAIT_MS })
+    for await (const message of fetched) messages.push(message)
     const read = messages.map((message) => readMessage(message, logger))
     await insert(TRACES_TABLE, read.flatMap(toTraces))
     await insert(WARNINGS_TABLE, mergeTotals(read.flatMap(toTotals)))

@@ -7,7 +7,7 @@ import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-in
 import { storeWarnings } from '../../pipeline/ingestion-warnings.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { INGESTION_WARNINGS, type WarningReason } from '../../schema/ingestion-warnings.ts'
-import { WARNINGS_STREAM, WARNINGS_SUBJECT } from '../../schema/streams.ts'
+import { WARNINGS_CONSUMER, WARNINGS_STREAM, WARNINGS_SUBJECT } from '../../schema/streams.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -251,6 +251,23 @@ t.test('counts are exact when messages come twice, and in another order', async 
 
   t.match(await read(), [{ reason: 'missing_event_name', count: 3 }])
   t.equal((await manager.streams.info(WARNINGS_STREAM)).state.messages, 0, 'what is stored leaves the stream')
+})
+
+t.test('what a process had taken when it died is stored within half a minute', async (t) => {
+  const { ingest, store, read } = await startSystem(t)
+  // Makes the consumer.
+  await store()
+  t.equal((await ingest.post('/capture/', { api_key: PROJECT_KEY, event: '', distinct_id: 'd' })).status, 200)
+  const consumer = await jetstream(ingest.connection).consumers.get(WARNINGS_STREAM, WARNINGS_CONSUMER)
+  const taken = await consumer.next({ expires: 10_000 })
+  t.ok(taken, 'a process takes it, and never acknowledges it')
+
+  await waitFor(async () => {
+    await store()
+    return (await read()).length > 0
+  }, { timeoutMs: 30_000 })
+
+  t.match(await read(), [{ reason: 'missing_event_name', count: 1 }])
 })
 
 t.test('a flood of bad requests makes few messages and one row', async (t) => {

@@ -33,7 +33,9 @@ export async function waitFor<T> (condition: () => T | Promise<T>, options: Wait
       lastError = error
     }
     if (performance.now() >= deadline) {
-      throw new Error(`waited ${timeoutMs} ms in vain for: ${String(condition)}`, { cause: lastError })
+      // In the message too: not every reporter shows causes.
+      const last = lastError === undefined ? '' : `; at last: ${String(lastError)}`
+      throw new Error(`waited ${timeoutMs} ms in vain for: ${String(condition)}${last}`, { cause: lastError })
     }
     await delay(pauseMs)
     if (everyMs === undefined) pauseMs = Math.min(pauseMs * 1.25, LONGEST_PAUSE_MS)
