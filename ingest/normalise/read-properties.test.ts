@@ -63,6 +63,16 @@ t.test('memory of shapes is bounded and never changes what is said', async (t) =
   t.pass()
 })
 
+t.test('memory of events with thousands of names is bounded, too', async (t) => {
+  const fresh = createPropertyReader(() => NOW)
+  const many = Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`${'x'.repeat(150)}${i}`, i]))
+  const before = process.memoryUsage().heapUsed
+  // Each is described by a text of 300 KB of its own: 300 MB together.
+  for (let i = 0; i < 1000; i++) fresh('e', { ...many, [`last ${i}`]: i })
+
+  t.ok(process.memoryUsage().heapUsed - before < 150e6, `${Math.round((process.memoryUsage().heapUsed - before) / 1e6)} MB`)
+})
+
 t.test('promoted properties are read whatever else there is, and only from the event itself', async (t) => {
   const properties = { x: 1, $browser: 'Firefox', $set: { $os: 'Linux' }, $browser_version: 129, $host: null, $lib: true }
   for (const event of ['e', '$groupidentify', '$$plugin_metrics']) {

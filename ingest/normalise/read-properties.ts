@@ -15,6 +15,9 @@ const MAX_NAME_BYTES = 200
 /** Nodes remembered before the memory starts over: a few thousand shapes, some megabytes. */
 const MAX_NODES = 30_000
 
+/** Characters of a remembered text that count as a node: events with thousands of names have one of a megabyte. */
+const CHARACTERS_PER_NODE = 200
+
 /** A promoted column holds at most this many characters; `properties` keeps the whole. */
 const MAX_PROMOTED_LENGTH = 8192
 
@@ -149,6 +152,16 @@ export function createPropertyReader (now: () => number): PropertyReader {
     return edge
   }
 
+  function textOf (shape: Shape): string {
+    if (shape.text !== null) return shape.text
+    if (shape.entries > MAX_ENTRIES) return ''
+    const entries: string[] = []
+    for (let at: Shape | null = shape; at !== null && at.parent !== null; at = at.parent) entries.push(at.entry)
+    shape.text = entries.reverse().join(PROPERTY_ENTRY_SEPARATOR)
+    nodes += shape.text.length / CHARACTERS_PER_NODE
+    return shape.text
+  }
+
   function createShape (parent: Shape | null, entry: string): Shape {
     nodes++
     return { parent, entry, entries: (parent?.entries ?? -1) + 1, text: null, edges: {} }
@@ -158,15 +171,6 @@ export function createPropertyReader (now: () => number): PropertyReader {
 function textOfPromoted (value: unknown): string {
   if (typeof value === 'string') return value
   return typeof value === 'number' || isExactNumber(value) ? JSON.stringify(value) : stringifyJson(value)
-}
-
-function textOf (shape: Shape): string {
-  if (shape.text !== null) return shape.text
-  if (shape.entries > MAX_ENTRIES) return ''
-  const entries: string[] = []
-  for (let at: Shape | null = shape; at !== null && at.parent !== null; at = at.parent) entries.push(at.entry)
-  shape.text = entries.reverse().join(PROPERTY_ENTRY_SEPARATOR)
-  return shape.text
 }
 
 /** The name as persons and groups have it, so without NUL. A group's must not hold the separator before it, either. */
