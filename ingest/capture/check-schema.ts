@@ -10,12 +10,12 @@ import type { NormalisedEvent } from '../normalise/normalise-event.ts'
  * @returns null when its properties meet the schema.
  */
 export function checkSchema (
-  { check, version }: ActiveSchema, { row, properties }: NormalisedEvent
+  { check, version }: ActiveSchema, { row, properties, listed }: NormalisedEvent
 ): SchemaFailure | null {
   // Lone surrogates are stored as this character: then what is stored is checked, as a later check of the table does.
   const failure = row.properties.includes(REPLACEMENT)
     ? check(JSON.parse(row.properties) as Record<string, unknown>, 'stored')
-    : check(properties, 'sent')
+    : check(properties, 'sent', listed)
   row.schemaVersion = failure === null ? version : -version
   return failure
 }

@@ -1,4 +1,5 @@
 import { stringifyJson } from '../../http-body/stringify-json.ts'
+import type { ListedProperties } from '../../platform/event-schemas/listed-properties.ts'
 import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../platform/identity.ts'
 import { type CookielessEvent, isCookieless, type TakeCookieless } from './cookieless.ts'
 import type { Enrich } from './enrich.ts'
@@ -27,6 +28,8 @@ export interface NormalisedEvent {
   row: EventRow
   /** The properties as stored, for the steps that follow. */
   properties: Record<string, unknown>
+  /** The same for the schemas of the project; until the next event is normalised. */
+  listed: ListedProperties | null
 }
 
 export interface NormaliseDeps {
@@ -86,8 +89,8 @@ export function createNormaliseEvent (
     }
     const sampled = sampleByQuota(event, distinctId, context)
     if (sampled === 0) return 'quota_sampled'
-    const read = readProperties(event, properties)
-    const { types, promoted } = read
+    const read = readProperties(event, properties, context.project.schemas !== undefined)
+    const { types, promoted, listed } = read
     if (promoted[PROMOTED_IP] === '' && !cookieless) {
       promoted[PROMOTED_IP] = ruled?.editAddress == null ? context.ip : ruled.editAddress(context.ip)
     }
@@ -108,7 +111,7 @@ export function createNormaliseEvent (
     }
     if (isTooLarge(row, maxEventBytes())) return 'event_too_large'
     noteChanges({ sent, properties, row, read, replaced, missing }, context)
-    return { row, properties }
+    return { row, properties, listed }
   }
 }
 

@@ -2,6 +2,7 @@ import { GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR, PROPERTY_TYPE_CODES } f
 import { isExactNumber } from '../../http-body/parse-json.ts'
 import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { toGroupType } from '../../platform/identity.ts'
+import type { ListedProperties } from '../../platform/event-schemas/listed-properties.ts'
 import { cutText, REPLACEMENT, toStorableText } from '../../platform/storable-text.ts'
 import { PROMOTED_PROPERTIES } from './event-row.ts'
 import { inferType, nameRuleOf, type NameRule, type PropertyType } from '../../platform/infer-property-type.ts'
@@ -17,6 +18,9 @@ const MAX_NODES = 30_000
 
 /** Characters of a remembered text that count as a node: events with thousands of names have one of a megabyte. */
 const CHARACTERS_PER_NODE = 200
+
+/** Events with more properties are not listed: lists of their names would take too much memory. */
+const MAX_LISTED = 100
 
 /** A promoted column holds at most this many characters; `properties` keeps the whole. */
 const MAX_PROMOTED_LENGTH = 8192
@@ -46,8 +50,13 @@ interface Edge {
 /** The properties read so far, as a place in the tree of all shapes seen. */
 interface Shape {
   parent: Shape | null
+  /** Name of the last one, as it was sent. */
+  name: string
+  /** What the text says of it; empty: nothing. */
   entry: string
   entries: number
+  /** All names, made when a list first ends here. */
+  names: readonly string[] | null
   /** The finished text, made when a row first ends here. */
   text: string | null
   edges: Partial<Record<Kind, Map<string, Edge>>>
@@ -64,9 +73,12 @@ export interface ReadProperties {
   replaced: string | null
   /** A property that is not described because its name is too long, or all are too many; null: none. */
   undescribed: string | null
+  /** The properties of the event itself; null when nobody asked, or they are too many. */
+  listed: ListedProperties | null
 }
 
-export type PropertyReader = (event: string, properties: Record<string, unknown>) => ReadProperties
+/** @param isListed  Whether a list is wanted, too. */
+export type PropertyReader = (event: string, properties: Record<string, unknown>, isListed?: boolean) => ReadProperties
 
 /** A name too long to be described; not remembered, or long names would fill the memory. */
 const OVERLONG: Edge = { rule: 'any', name: null, isReplaced: false, promotedIndex: -1, next: {} }
@@ -83,16 +95,22 @@ export function createPropertyReader (now: () => number): PropertyReader {
   let cut: string | null = null
   let replaced: string | null = null
   let undescribed: string | null = null
-  let root = createShape(null, '')
+  /** Values of the event that was listed last. */
+  const values: unknown[] = []
+  let root = createShape(null, '', '')
+  /** Lists of names by their JSON: events with the same names, of other types, are of other shapes. */
+  let lists = new Map<string, readonly string[]>()
 
-  return function readProperties (event, properties) {
+  return function readProperties (event, properties, isListed = false) {
     if (nodes > MAX_NODES) {
-      root = createShape(null, '')
+      root = createShape(null, '', '')
+      lists = new Map()
       nodes = 0
     }
     cut = replaced = undescribed = null
     const promoted = NOTHING_PROMOTED.slice()
-    let shape = walk(root, 'e', properties, { prefix: '', promoted })
+    let shape = walk(root, 'e', properties, { prefix: '', promoted, listTo: isListed ? values : null })
+    const listed = isListed ? listOf(shape) : null
     if (event === '$groupidentify') {
       const prefix = toGroupType(properties.$group_type) + GROUP_TYPE_SEPARATOR
       shape = walk(root, 'g', properties.$group_set, { prefix })
@@ -101,27 +119,66 @@ export function createPropertyReader (now: () => number): PropertyReader {
       if (properties.$set !== undefined) shape = walk(shape, 'p', properties.$set, { prefix: '' })
     }
     if (shape.entries > MAX_ENTRIES) undescribed = `${shape.entries} properties`
-    return { types: event === '$$plugin_metrics' ? '' : textOf(shape), promoted, cut, replaced, undescribed }
+    return { types: event === '$$plugin_metrics' ? '' : textOf(shape), promoted, cut, replaced, undescribed, listed }
   }
 
   function walk (
-    shape: Shape, kind: Kind, properties: unknown, { prefix, promoted }: { prefix: string, promoted?: string[] }
+    shape: Shape, kind: Kind, properties: unknown,
+    { prefix, promoted, listTo = null }: { prefix: string, promoted?: string[], listTo?: unknown[] | null }
   ): Shape {
     if (typeof properties !== 'object' || properties === null || Array.isArray(properties)) return shape
-    const values = properties as Record<string, unknown>
-    for (const name in values) {
+    const sent = properties as Record<string, unknown>
+    let listedValues = 0
+    for (const name in sent) {
       const edge = findEdge(shape, kind, prefix === '' ? name : prefix + name, name)
+      if (edge === OVERLONG) {
+        undescribed = name
+        continue
+      }
+      const value = sent[name]
+      if (listTo !== null && listedValues < MAX_LISTED) listTo[listedValues++] = value
       if (edge.name === null) {
-        if (edge === OVERLONG) undescribed = name
+        shape = edge.next.none ??= createShape(shape, '', name)
         continue
       }
       if (edge.isReplaced) replaced = name
-      const value = values[name]
       const type = inferType(edge.rule, value, now)
       if (edge.promotedIndex !== -1 && promoted !== undefined) promoted[edge.promotedIndex] = toPromoted(name, value)
-      shape = edge.next[type] ??= createShape(shape, kind + PROPERTY_TYPE_CODES[type] + edge.name)
+      shape = edge.next[type] ??= createShape(shape, kind + PROPERTY_TYPE_CODES[type] + edge.name, name)
     }
+    // Values of an earlier event would be kept in memory.
+    if (listTo !== null) while (listTo.length > listedValues) listTo.pop()
     return shape
+  }
+
+  /** Call it before the properties of persons are read. */
+  function listOf (shape: Shape): ListedProperties | null {
+    // A name too long to be described is in no shape.
+    if (values.length === MAX_LISTED || undescribed !== null) return null
+    if (shape.names === null) shape.names = namesOf(shape)
+    return { names: shape.names, values }
+  }
+
+  function namesOf (shape: Shape): readonly string[] {
+    const names: string[] = []
+    for (let at = shape; at.parent !== null; at = at.parent) names.push(at.name)
+    names.reverse()
+    const key = JSON.stringify(names)
+    const known = lists.get(key)
+    if (known !== undefined) return known
+    lists.set(key, names)
+    nodes += key.length / CHARACTERS_PER_NODE
+    return names
+  }
+
+  function textOf (shape: Shape): string {
+    if (shape.text !== null) return shape.text
+    if (shape.entries > MAX_ENTRIES) return ''
+    const entries: string[] = []
+    for (let at: Shape | null = shape; at !== null; at = at.parent) if (at.entry !== '') entries.push(at.entry)
+    shape.text = entries.reverse().join(PROPERTY_ENTRY_SEPARATOR)
+    nodes += shape.text.length / CHARACTERS_PER_NODE
+    return shape.text
   }
 
   function toPromoted (name: string, value: unknown): string {
@@ -152,19 +209,10 @@ export function createPropertyReader (now: () => number): PropertyReader {
     return edge
   }
 
-  function textOf (shape: Shape): string {
-    if (shape.text !== null) return shape.text
-    if (shape.entries > MAX_ENTRIES) return ''
-    const entries: string[] = []
-    for (let at: Shape | null = shape; at !== null && at.parent !== null; at = at.parent) entries.push(at.entry)
-    shape.text = entries.reverse().join(PROPERTY_ENTRY_SEPARATOR)
-    nodes += shape.text.length / CHARACTERS_PER_NODE
-    return shape.text
-  }
-
-  function createShape (parent: Shape | null, entry: string): Shape {
+  function createShape (parent: Shape | null, entry: string, name: string): Shape {
     nodes++
-    return { parent, entry, entries: (parent?.entries ?? -1) + 1, text: null, edges: {} }
+    const entries = (parent?.entries ?? 0) + (entry === '' ? 0 : 1)
+    return { parent, name, entry, entries, names: null, text: null, edges: {} }
   }
 }
 

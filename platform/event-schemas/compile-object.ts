@@ -16,6 +16,9 @@ export interface Checks {
   all: Check[]
   /** The same, each property by itself, to find out which do not hold. */
   each: Check[]
+  /** What `all` asks of properties by name, and the checks of `all` that do not. */
+  named: readonly NamedProperty[]
+  others: Check[]
 }
 
 /** Compiles the keywords of objects of a schema. */
@@ -30,7 +33,9 @@ export function compileObject (schema: Readonly<Record<string, unknown>>, place:
   ]
   return {
     all: [...properties.length === 0 ? [] : [compileNamed(properties)], ...others],
-    each: [...properties.map((property) => compileNamed([property])), ...others]
+    each: [...properties.map((property) => compileNamed([property])), ...others],
+    named: properties,
+    others
   }
 }
 
@@ -38,7 +43,7 @@ export function compileObject (schema: Readonly<Record<string, unknown>>, place:
 const STEPS_PER_NAME = 10
 
 /** What a schema says about a property by its name. Never changed: several schemas may have the same. */
-interface Property {
+export interface NamedProperty {
   name: string
   isRequired: boolean
   check: Check
@@ -48,7 +53,7 @@ interface Property {
   isInherited: boolean
 }
 
-function readProperties (schema: Readonly<Record<string, unknown>>, place: Place): Property[] {
+function readProperties (schema: Readonly<Record<string, unknown>>, place: Place): NamedProperty[] {
   const named = new Map(readEntries(schema.properties ?? {}, place.at('properties')).map(([sent, subschema]) => {
     const here = place.at('properties', sent)
     return [readName(sent, here), { subschema, check: here.compile(subschema) }]
@@ -70,14 +75,14 @@ const MAX_SHARED = 5000
 const MAX_SHARED_LENGTH = 300
 
 /** By name and by all that the schema asks of it. */
-let shared = new Map<string, Property>()
+let shared = new Map<string, NamedProperty>()
 
 /**
  * The same object for equal properties of all schemas. Ingest checks events of many names, each by its own schema, with
  * other work between: what it has to fetch from memory takes longer than the checks, and properties of one name are
  * mostly the same in all schemas of a project (docs/benchmarks.md).
  */
-function share (property: Property, subschema: unknown): Property {
+function share (property: NamedProperty, subschema: unknown): NamedProperty {
   const text = JSON.stringify(isObject(subschema) ? withoutAnnotations(subschema) : subschema)
   // A reference means what its own schema defines.
   if (text.length > MAX_SHARED_LENGTH || text.includes('$ref')) return property
@@ -93,7 +98,7 @@ function withoutAnnotations (subschema: Record<string, unknown>): Record<string,
   return Object.fromEntries(Object.entries(subschema).filter(([keyword]) => !ANNOTATIONS.has(keyword)))
 }
 
-function compileNamed (properties: readonly Property[]): Check {
+function compileNamed (properties: readonly NamedProperty[]): Check {
   return (value) => {
     if (!isObject(value)) return true
     for (const { name, isRequired, check, fastPath, isInherited } of properties) {

@@ -47,6 +47,11 @@ export function evaluate (check: Check, properties: unknown, origin: Origin): Sc
   return isMet ? null : { path, keyword, value: failedValue }
 }
 
+/** Whether the checks of this event took no more steps than it had. */
+export function hasStepsLeft (): boolean {
+  return steps >= 0
+}
+
 /** Takes steps of the event; false when none are left. */
 export function spend (count: number): boolean {
   return (steps -= count) >= 0

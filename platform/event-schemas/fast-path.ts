@@ -47,6 +47,7 @@ const KEYWORDS: ReadonlySet<string> = new Set([
  * @returns null when it has other keywords.
  */
 export function compileFastPath (subschema: unknown): FastPath | null {
+  if (subschema === true) return compileFastPath({})
   if (!isObject(subschema) || !Object.keys(subschema).every((keyword) => KEYWORDS.has(keyword))) return null
   const { type, enum: values, const: only, minimum, maximum, minLength, maxLength } = subschema
   if (values !== undefined && only !== undefined) return null
