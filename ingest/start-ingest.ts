@@ -62,11 +62,11 @@ const FINGERPRINT_KEY_WAIT_MS = 1000
 /**
  * Composes the tier and starts listening. The life of an event, a folder for each step:
  *
- * 1. `http/`: take the request, answer it
+ * 1. `server/`: take the request, answer it
  * 2. `capture/`: find its events and its key, take each event; `large/` does it in a thread for large bodies
  * 3. `platform/keys/`: which project is it; `capture/rate-limit.ts`, `capture/quotas.ts`: has it sent too much
  * 4. `normalise/`: from what was sent to a row, and to what it changes about persons
- * 5. `encode/`: from rows to a frame
+ * 5. `frames/`: from rows to a frame
  * 6. `publish/`: messages to the stream; `spool/` keeps them while it is unavailable
  *
  * Beside them, `browser-sdk/` serves the scripts that send the events of pages.
