@@ -5,6 +5,7 @@ import { readCount } from '../cli/read-arguments.ts'
 import { startStack } from '../test/start-stack.ts'
 import { compareResults, describeMachine, readBaseline, renderComparisons, writeResults } from './run-results.ts'
 import { type Figure, printFigures, type Question } from './question.ts'
+import { alone } from './questions/alone.bench.ts'
 import { batch } from './questions/batch.bench.ts'
 import { decide } from './questions/decide.bench.ts'
 import { definitions } from './questions/definitions.bench.ts'
@@ -32,7 +33,7 @@ import { watermark } from './questions/watermark.bench.ts'
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
   batch, floor, direct, flush, join, single, visible, large, growth, duplicates, decide, definitions, query, promote,
-  edge, hindsight, receipts, rest, soak, trickle, watch, live, watermark
+  edge, alone, hindsight, receipts, rest, soak, trickle, watch, live, watermark
 ]
 
 const program = new Command('npm run bench --')
