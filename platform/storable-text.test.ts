@@ -47,3 +47,12 @@ t.test('strings and names are made storable at any depth, numbers and names of t
   t.equal(JSON.stringify(stored), '{"a\ufffdb":["x\ufffd",{"__proto__":9007199254740993}],"n":1,"pair":"😀"}')
   t.equal(JSON.stringify(decodeBody(Buffer.from(text), {}, 1e6, true)), JSON.stringify(stored), 'for callers that ask for it')
 })
+
+t.test('the beginning of a text does not keep the rest in memory', async (t) => {
+  const before = process.memoryUsage().heapUsed
+  const kept = Array.from({ length: 200 }, (_, n) => cutText('é'.repeat(1_000_000) + n, 200))
+
+  // Views of the whole would keep 200 MB.
+  t.ok(process.memoryUsage().heapUsed - before < 100e6, `${process.memoryUsage().heapUsed - before} bytes`)
+  t.ok(kept.every((text) => text === 'é'.repeat(200)))
+})

@@ -1,6 +1,7 @@
 /** What a schema would have done with stored events, added up in bounded memory. */
 import { sdkKey, takeGroup } from '../look-back.ts'
 import { describeValue, generalise } from './describe-failure.ts'
+import { cutText } from '../storable-text.ts'
 import type { SchemaFailure } from './evaluation.ts'
 
 /** Counts are exact for the events that were checked. */
@@ -19,7 +20,7 @@ export interface SchemaPrediction {
 
 /** What is wrong with how many events; an event with several failures counts under each. */
 export interface PredictedFailure {
-  /** JSON pointer into the properties, `*` for the places in arrays. */
+  /** JSON pointer into the properties, its first 500 characters, `*` for the places in arrays. */
   path: string
   keyword: string
   events: number
@@ -103,6 +104,9 @@ function kindsOf (failures: readonly SchemaFailure[]): Set<string> {
   return new Set(failures.map(kindOf))
 }
 
+/** Characters of a path that tell kinds apart: names that a schema does not list may be as long as an event. */
+const MAX_PATH_LENGTH = 500
+
 function kindOf ({ path, keyword }: SchemaFailure): string {
-  return JSON.stringify([generalise(path), keyword])
+  return JSON.stringify([cutText(generalise(path), MAX_PATH_LENGTH), keyword])
 }
