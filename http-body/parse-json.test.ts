@@ -1,6 +1,7 @@
+import fc from 'fast-check'
 import t from 'tap'
 import { decodeBody } from './decode-body.ts'
-import { hasLongNumber, isExactNumber, parseStoredJson } from './parse-json.ts'
+import { hasLongNumber, isExactNumber, parseStoredJson, replaceOutsideStrings } from './parse-json.ts'
 
 const decode = (text: string): unknown => decodeBody(Buffer.from(text), {}, 1e6)
 
@@ -28,6 +29,31 @@ t.test('neither NaN beside them nor depth rounds long numbers, and strings stay 
       .replace('-0.1234567890123456789', '-0.12345678901234568').replace('1e30', '1e+30').replace('7'.repeat(20), '77777777777777770000')
     },"__proto__":18446744073709551615}`, extra.slice(0, 20))
   }
+})
+
+t.test('what is outside of strings is replaced, as patterns that match strings first do, and nothing behind one that is not closed', async (t) => {
+  const stringFirst = /"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?$)|-?Infinity|NaN/gs
+  const pieces = fc.array(fc.constantFrom('"', '\\', '\\"', '\n', 'NaN', '-Infinity', 'Na', 'x', '{', ':', ' ', '\ud83d'))
+  fc.assert(fc.property(pieces, (list) => {
+    const text = list.join('')
+    const expected = text.replace(stringFirst, (token) => token.startsWith('"') ? token : 'null')
+    return replaceOutsideStrings(text, /"|-?Infinity|NaN/g, () => 'null') === expected
+  }), { numRuns: 5000 })
+  for (const end of ['', '\\', 'NaN', '\n', '"', '"}}']) {
+    t.throws(() => decode(`{"a":NaN,"b":"${end}`), { status: 400, code: 'invalid_json' }, JSON.stringify(end))
+  }
+})
+
+t.test('a string of escapes takes no more than its length, closed or not', async (t) => {
+  const start = performance.now()
+  t.throws(() => decode(`{"a":NaN,"b":"${'\\"'.repeat(80_000)}`), { status: 400, code: 'invalid_json' })
+  const ms = performance.now() - start
+  t.ok(ms < 3000, `${ms} ms, where a try from every quote takes 40 s`)
+
+  const quotes = '\\"'.repeat(6_000_000)
+  const { a, b } = decodeBody(Buffer.from(`{"a":NaN,"b":"${quotes}"}`), {}, 2e7) as { a: unknown, b: string }
+  t.equal(a, null)
+  t.equal(b.length, 6_000_000)
 })
 
 t.test('equal numbers stay equal, however they are written', async (t) => {

@@ -36,6 +36,13 @@ t.test('whole numbers of more than 64 bits become strings of their digits, where
   t.equal(stringifyJson([1e20, -1e20, 1e21]), '["100000000000000000000","-100000000000000000000",1e+21]')
 })
 
+t.test('megabytes of text beside such a number stay as they are', async (t) => {
+  for (const text of ['x'.repeat(6_000_000), '"\\'.repeat(3_000_000)]) {
+    const whole = stringifyJson({ text, n: parseJson('1'.repeat(30), true) })
+    t.ok(whole === `{"text":${JSON.stringify(text)},"n":"${'1'.repeat(30)}"}`)
+  }
+})
+
 t.test('lone surrogates become U+FFFD, pairs and escaped backslashes stay', async (t) => {
   t.equal(stringifyJson({ '\ud800k': ['a\udc00', '😀', '\\ud800', '\\\ud800', '\\\\ud800'] }),
     '{"\ufffdk":["a\ufffd","😀","\\\\ud800","\\\\\ufffd","\\\\\\\\ud800"]}')

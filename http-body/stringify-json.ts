@@ -1,5 +1,5 @@
 import { replaceLoneSurrogates } from '../platform/storable-text.ts'
-import { isExactNumber } from './parse-json.ts'
+import { isExactNumber, replaceOutsideStrings } from './parse-json.ts'
 
 /**
  * The JSON text of a parsed JSON value, fit to be stored: any depth, and every character has a UTF-8 form.
@@ -35,14 +35,13 @@ function isDigit (text: string, at: number): boolean {
   return code >= 0x30 && code <= 0x39
 }
 
-/** Strings are matched first, so that their content is never changed. */
-const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/gs
+const QUOTE_OR_NUMBER = /"|-?\d[\d.eE+-]*/g
 
 const LARGEST = 2n ** 64n - 1n
 const SMALLEST = -(2n ** 63n)
 
 function quoteHugeNumbers (text: string): string {
-  return text.replace(STRING_OR_NUMBER, (token) => isHuge(token) ? `"${token}"` : token)
+  return replaceOutsideStrings(text, QUOTE_OR_NUMBER, (token) => isHuge(token) ? `"${token}"` : token)
 }
 
 function isHuge (token: string): boolean {
