@@ -125,11 +125,13 @@ export async function drainRequest (raw: IncomingMessage): Promise<void> {
   raw.off('data', count)
 }
 
-const MEDIA_TOKEN = "[\\w!#$%&'*+.^`|~-]+"
+const MEDIA_CHARACTER = "[\\w!#$%&'*+.^`|~-]"
+const MEDIA_TOKEN = `${MEDIA_CHARACTER}+`
 
 /** What the framework takes for a media type (RFC 9110, 8.3.1). */
 const MEDIA_TYPE = new RegExp(`^\\s*${MEDIA_TOKEN}/${MEDIA_TOKEN}\\s*(?:;|$)`)
-const FIRST_MEDIA_TYPE = new RegExp(`${MEDIA_TOKEN}/${MEDIA_TOKEN}`)
+/** Tried where a token begins: from each character of a long one without a slash, it takes the square of its length. */
+const FIRST_MEDIA_TYPE = new RegExp(`(?<!${MEDIA_CHARACTER})${MEDIA_TOKEN}/${MEDIA_TOKEN}`)
 
 /**
  * Makes a header `content-type` that is no media type one. Clients and proxies send `json`, an empty one, or the same
