@@ -1,6 +1,8 @@
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { pino } from 'pino'
 import t from 'tap'
 import { waitFor } from '../test/support/wait-for.ts'
@@ -35,6 +37,28 @@ t.test('reads files of cities, of countries and the flat form', async (t) => {
   t.same(locate('2001:db8::1'), { $geoip_country_code: 'JP' })
   for (const unknown of ['81.2.70.1', '6.1.1.1', '7.1.1.1', '127.0.0.1', '::1', '', 'text', '999.1.1.1']) t.equal(locate(unknown), null, unknown)
   t.equal(locate('81.2.69.142'), locate('81.2.69.142'), 'an answer is remembered')
+})
+
+t.test('a zone and the longest form do not matter; what is longer than an address is none, and is not kept', async (t) => {
+  const locate = openGeoip(buildMmdb({ '2001:db8:0:0:0:0:0:0/32': { country: { iso_code: 'JP' } } }))
+  for (const known of ['2001:db8::1%eth0', '2001:0db8:0000:0000:0000:ffff:255.255.255.255', `2001:0db8:0000:0000:0000:ffff:255.255.255.255%${'z'.repeat(15)}`]) {
+    t.same(locate(known), { $geoip_country_code: 'JP' }, known)
+  }
+  for (const none of [' 2001:db8::1', '2001:db8::1 ', '2001:db8::1%', `2001:db8::1%${'z'.repeat(60)}`]) t.equal(locate(none), null, JSON.stringify(none))
+
+  const start = performance.now()
+  t.equal(locate(`2001:db8::1%.${'1'.repeat(80_000)}`), null)
+  const ms = performance.now() - start
+  t.ok(ms < 1000, `${ms} ms, where the reader takes 7 s or more`)
+
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  collect()
+  const before = process.memoryUsage().heapUsed
+  for (let each = 0; each < 100; each++) locate(JSON.parse(`"${each}${'x'.repeat(1_000_000)}"`) as string)
+  collect()
+  const kept = process.memoryUsage().heapUsed - before
+  t.ok(kept < 10_000_000, `${kept} bytes of 100 MB are kept`)
 })
 
 t.test('a damaged file is refused, or its damaged records are unknown; it never throws later', async (t) => {

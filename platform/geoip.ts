@@ -12,6 +12,13 @@ export type LocateAddress = (address: string) => Place | null
 /** Addresses remembered twice over: a few megabytes with a file of cities. */
 const REMEMBERED = 5000
 
+/**
+ * Characters of an address at most: 45 of IPv6 that ends in the form of IPv4, and a zone (`%eth0`), whose name has up
+ * to 15 on Linux. Longer texts, which clients may send as `$ip`, are none, and are not even read: the reader takes time
+ * with the square of a zone of digits.
+ */
+const LONGEST_ADDRESS = 61
+
 /** Longer texts of a file are cut. */
 const MAX_LENGTH = 200
 
@@ -31,6 +38,7 @@ export function openGeoip (bytes: Buffer): LocateAddress {
   for (const probe of ['1.1.1.1', '81.2.69.142', '216.160.83.56']) reader.get(probe)
 
   return rememberRecent((address) => {
+    if (address.length > LONGEST_ADDRESS) return null
     const version = isIP(address)
     if (version === 0 || (version === 6 && !knowsIPv6)) return null
     try {
@@ -39,7 +47,7 @@ export function openGeoip (bytes: Buffer): LocateAddress {
       // A damaged record says nothing; the others are as good as before.
       return null
     }
-  }, REMEMBERED)
+  }, { size: REMEMBERED, longestKey: LONGEST_ADDRESS })
 }
 
 /** What of a place is less than a city: kept where addresses are not to be stored. */

@@ -16,6 +16,8 @@ const REMEMBERED = 1000
 export type IsBot = (userAgent: string) => boolean
 
 export function createIsBot (): IsBot {
-  const ask = rememberRecent((userAgent) => isbot(userAgent), REMEMBERED)
-  return (userAgent) => userAgent !== '' && ask(userAgent.length > MAX_LENGTH ? userAgent.slice(0, MAX_LENGTH) : userAgent)
+  const ask = rememberRecent((userAgent) => isbot(userAgent.slice(0, MAX_LENGTH)), {
+    size: REMEMBERED, longestKey: MAX_LENGTH
+  })
+  return (userAgent) => userAgent !== '' && ask(userAgent)
 }
