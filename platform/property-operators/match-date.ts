@@ -1,5 +1,6 @@
 import { isExactNumber } from '../../http-body/parse-json.ts'
-import { type CompileTest, NEVER } from './property-test.ts'
+import { readNumber } from './match-number.ts'
+import { type CompileTest, NEVER, rememberLongTexts } from './property-test.ts'
 
 export const compileDateExact = compileDate((actual, expected) => actual === expected)
 export const compileDateBefore = compileDate((actual, expected) => actual < expected)
@@ -8,7 +9,7 @@ export const compileDateAfter = compileDate((actual, expected) => actual > expec
 /** Unix times from this number on are in milliseconds, smaller ones in seconds (this one: the year 5138). */
 const MILLISECONDS_FROM = 1e11
 
-const NUMBER_TEXT = /^-?\d+(?:\.\d+)?$/
+const isUnixTime = rememberLongTexts((text) => /^-?\d+(?:\.\d+)?$/.test(text))
 
 function compileDate (compare: (actual: number, expected: number) => boolean): CompileTest {
   return (value, { timezone, invalid }) => {
@@ -35,9 +36,9 @@ function compileExpected (text: string, timezone: string): ((nowMs: number) => n
 /** A property may hold a Unix time (number or string), a date, or a relative date. */
 function readInstant (value: unknown, timezone: string, nowMs: number): number {
   if (typeof value === 'number') return fromUnixTime(value)
-  if (isExactNumber(value)) return fromUnixTime(Number(value.rawJSON))
+  if (isExactNumber(value)) return fromUnixTime(readNumber(value))
   if (typeof value !== 'string') return Number.NaN
-  if (NUMBER_TEXT.test(value)) return fromUnixTime(Number(value))
+  if (isUnixTime(value)) return fromUnixTime(readNumber(value))
   const instant = parseDate(value, timezone)
   return Number.isNaN(instant) ? compileRelativeDate(value, timezone)?.(nowMs) ?? Number.NaN : instant
 }
@@ -46,7 +47,11 @@ function fromUnixTime (value: number): number {
   return Math.abs(value) >= MILLISECONDS_FROM ? value : value * 1000
 }
 
-const RELATIVE = /^-?(\d+)([hdwmy])$/
+/** Number and unit. */
+const readRelative = rememberLongTexts((text): readonly [number, string] | null => {
+  const [, digits, unit = ''] = /^-?(\d+)([hdwmy])$/.exec(text) ?? []
+  return digits === undefined ? null : [Number(digits), unit]
+})
 
 /** SDKs read relative dates below this number only. */
 const MAX_NUMBER = 10_000
@@ -61,12 +66,11 @@ const DAY_MS = 24 * HOUR_MS
  * @returns null when the text is not a relative date.
  */
 function compileRelativeDate (text: string, timezone: string): ((nowMs: number) => number) | null {
-  const match = RELATIVE.exec(text)
-  if (match === null || Number(match[1]) >= MAX_NUMBER) return null
-  const count = Number(match[1])
+  const [count, unit] = readRelative(text) ?? [MAX_NUMBER]
+  if (count >= MAX_NUMBER) return null
   const onWallClock = (subtract: (wallMs: number) => number) =>
     (nowMs: number) => fromWallClock(subtract(toWallClock(nowMs, timezone)), timezone)
-  switch (match[2]) {
+  switch (unit) {
     case 'h': return (nowMs) => nowMs - count * HOUR_MS
     case 'd': return onWallClock((wallMs) => wallMs - count * DAY_MS)
     case 'w': return onWallClock((wallMs) => wallMs - count * 7 * DAY_MS)
@@ -107,20 +111,26 @@ const RFC_2822 = /^(?:[A-Z][a-z]{2}, )?((\d{1,2}) [A-Z][a-z]{2} \d{4}) \d{2}:\d{
  * @returns Unix milliseconds; NaN when the text is not a date.
  */
 function parseDate (text: string, timezone: string): number {
-  const match = DATE_TEXT.exec(text)
-  if (match === null) return parseRfc2822(text)
+  const date = readDate(text)
+  if (date === null) return parseRfc2822(text)
+  const { wall, milliseconds, offset } = date
+  return offset === null ? fromWallClock(wall, timezone) + milliseconds : wall + milliseconds - offset
+}
 
+/** What a text of `DATE_TEXT` says; the offset in milliseconds. A date that does not exist is NaN. */
+const readDate = rememberLongTexts((text): { wall: number, milliseconds: number, offset: number | null } | null => {
+  const match = DATE_TEXT.exec(text)
+  if (match === null) return null
   const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '0', offset] = match
   const wall = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second))
   const date = new Date(wall)
   // Date.UTC carries over what is out of range: 30 February would be March.
   const exists = date.getUTCMonth() === Number(month) - 1 && date.getUTCHours() === Number(hour) &&
     Number(minute) < 60 && Number(second) < 60
-  if (!exists) return Number.NaN
+  if (!exists) return { wall: Number.NaN, milliseconds: 0, offset: 0 }
   const milliseconds = Math.floor(Number(fraction) * 1000)
-  if (offset === undefined) return fromWallClock(wall, timezone) + milliseconds
-  return wall + milliseconds - parseOffset(offset)
-}
+  return { wall, milliseconds, offset: offset === undefined ? null : parseOffset(offset) }
+})
 
 function parseRfc2822 (text: string): number {
   const match = RFC_2822.exec(text)

@@ -1,5 +1,5 @@
 import { isExactNumber } from '../../http-body/parse-json.ts'
-import { type CompileTest, NEVER } from './property-test.ts'
+import { type CompileTest, NEVER, rememberLongTexts } from './property-test.ts'
 
 export const compileGreater = compileComparison((actual, bound) => actual > bound)
 export const compileGreaterOrEqual = compileComparison((actual, bound) => actual >= bound)
@@ -40,11 +40,14 @@ function compileRange (negated: boolean): CompileTest {
   }
 }
 
-const NUMBER_TEXT = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
+/** Digits can belong to one part only: where two may share them, every split is tried: the square of their number. */
+const NUMBER_TEXT = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/
+
+const readText = rememberLongTexts((text) => NUMBER_TEXT.test(text) ? Number(text) : Number.NaN)
 
 /** The value of a number or of a string that is a number; NaN for anything else. */
-function readNumber (value: unknown): number {
+export function readNumber (value: unknown): number {
   if (typeof value === 'number') return value
-  if (isExactNumber(value)) return Number(value.rawJSON)
-  return typeof value === 'string' && NUMBER_TEXT.test(value) ? Number(value) : Number.NaN
+  if (isExactNumber(value)) return readText(value.rawJSON)
+  return typeof value === 'string' ? readText(value) : Number.NaN
 }

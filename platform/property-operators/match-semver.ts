@@ -1,4 +1,4 @@
-import { type CompileTest, NEVER, propertyText } from './property-test.ts'
+import { type CompileTest, NEVER, propertyText, rememberLongTexts } from './property-test.ts'
 
 /** Major, minor, patch. */
 type Version = readonly [number, number, number]
@@ -28,7 +28,7 @@ export const compileSemverCaret = compileRange((text) => {
 
 /** `1.*` and `1.2.*`; a lone `*` matches every version. */
 export const compileSemverWildcard = compileRange((text) => {
-  const core = text.trim().replace(/^[vV]/, '').replace(/(?:\.?\*)+$/, '')
+  const core = withoutWildcards(text.trim().replace(/^[vV]/, ''))
   if (core === '') return text.includes('*') ? [[0, 0, 0], [Number.POSITIVE_INFINITY, 0, 0]] : null
   const parts = core.split('.').map(parsePart)
   const [major = null, minor] = parts
@@ -37,6 +37,13 @@ export const compileSemverWildcard = compileRange((text) => {
     ? [[major, 0, 0], [major + 1, 0, 0]]
     : [[major, minor, 0], [major, minor + 1, 0]]
 })
+
+/** The text without the `*` and `.*` at its end. From the end, as a pattern tries from the beginning of each run. */
+function withoutWildcards (text: string): string {
+  let end = text.length
+  while (text[end - 1] === '*') end -= text[end - 2] === '.' ? 2 : 1
+  return text.slice(0, end)
+}
 
 function compileComparison (passes: (order: number) => boolean): CompileTest {
   return (value, { invalid }) => {
@@ -73,13 +80,13 @@ function compileRange (parse: (text: string) => readonly [Version, Version] | nu
  * Reads a version as loosely as SDKs do: a leading v, pre-release, build and parts after the third are ignored, missing
  * parts are 0, leading zeros are allowed. Null when a part is not a number.
  */
-function parseVersion (text: string): Version | null {
+const parseVersion = rememberLongTexts((text): Version | null => {
   const core = text.trim().replace(/^[vV]/, '').split(/[-+]/, 1)[0]!
   if (core === '' || core.startsWith('.')) return null
   const [major, minor, patch] = core.split('.', 3).map((part) => (part === '' ? 0 : parsePart(part)))
   if (major === null || minor === null || patch === null) return null
   return [major ?? 0, minor ?? 0, patch ?? 0]
-}
+})
 
 function parsePart (part: string): number | null {
   return /^\d+$/.test(part) ? Number(part) : null

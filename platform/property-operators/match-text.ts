@@ -1,5 +1,6 @@
 import { RE2JS } from 're2js'
 import { isExactNumber } from '../../http-body/parse-json.ts'
+import { readNumber } from './match-number.ts'
 import { patternCost } from './pattern-cost.ts'
 import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, type ValueTest } from './property-test.ts'
 
@@ -20,7 +21,7 @@ function equals (expected: unknown): ValueTest {
   const test = equalsText(expected)
   const rounded = new Set((Array.isArray(expected) ? expected : [expected]).filter(mayBeRounded))
   if (rounded.size === 0) return test
-  return (actual, nowMs) => test(actual, nowMs) || (isExactNumber(actual) && rounded.has(Number(actual.rawJSON)))
+  return (actual, nowMs) => test(actual, nowMs) || (isExactNumber(actual) && rounded.has(readNumber(actual)))
 }
 
 /** Filters are stored with doubles, so a longer number in a filter has lost digits. */
@@ -31,22 +32,46 @@ function mayBeRounded (expected: unknown): boolean {
 function equalsText (expected: unknown): ValueTest {
   if (!Array.isArray(expected)) {
     const text = propertyText(expected).toLowerCase()
-    return (actual) => lowerText(actual) === text
+    return (actual) => lowerText(actual, text.length) === text
   }
   // As SDKs do: an empty list means "true".
-  if (expected.length === 0) return (actual) => isTruthy(actual)
+  if (expected.length === 0) return isTruthy
   const texts = new Set(expected.map((item) => propertyText(item).toLowerCase()))
-  return (actual) => texts.has(lowerText(actual))
+  const longest = [...texts].reduce((most, { length }) => Math.max(most, length), 0)
+  return (actual) => {
+    const text = lowerText(actual, longest)
+    return text !== null && texts.has(text)
+  }
 }
 
-function lowerText (value: unknown): string {
-  return propertyText(value).toLowerCase()
+/**
+ * The text of a value in lower case; null when it is longer than any that it is compared with. Lower case may have more
+ * characters than the text, and never fewer.
+ */
+function lowerText (value: unknown, longest: number): string | null {
+  const text = propertyText(value)
+  return text.length > longest ? null : text.toLowerCase()
 }
 
+/** Whether a value is `true` or its text, or all that is in a list and the lists in it, which may be of any depth. */
 function isTruthy (value: unknown): boolean {
-  if (Array.isArray(value)) return value.every(isTruthy)
-  return value === true || (typeof value === 'string' && value.toLowerCase() === 'true')
+  if (!Array.isArray(value)) return value === true || (typeof value === 'string' && lowerText(value, 4) === 'true')
+  let isAll = truths.get(value)
+  if (isAll !== undefined) return isAll
+  isAll = true
+  const lists: unknown[][] = [value]
+  for (let list = lists.pop(); list !== undefined && isAll; list = lists.pop()) {
+    for (const item of list) {
+      if (Array.isArray(item)) lists.push(item as unknown[])
+      else if (!isTruthy(item)) isAll = false
+    }
+  }
+  truths.set(value, isAll)
+  return isAll
 }
+
+/** Of lists, for all conditions that ask. */
+const truths = new WeakMap<object, boolean>()
 
 type CompareTexts = (actual: string, expected: string) => boolean
 

@@ -132,17 +132,11 @@ function compileRegex (
 /** Characters of a text that are compared for free. */
 const FREE_LENGTH = 64
 
-/** The texts of objects and lists, which several rules may ask for. */
-const texts = new WeakMap<object, string>()
-
 /** A value as it is compared: as a reader of the table has it; of objects and lists the JSON text. */
 function comparable (actual: unknown): unknown {
   if (typeof actual === 'string') return actual.isWellFormed() ? actual : actual.toWellFormed()
   const value = storedValue(actual)
-  if (typeof value !== 'object' || value === null) return value
-  let text = texts.get(value)
-  if (text === undefined) texts.set(value, text = propertyText(value))
-  return text
+  return typeof value === 'object' && value !== null ? propertyText(value) : value
 }
 
 function negateIf (place: Place, condition: CompiledCondition): CompiledCondition {
