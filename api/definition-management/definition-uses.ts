@@ -81,7 +81,8 @@ async function findSavedQueries (
 
 /** The query with the values of its parameters as literals, as the query log has it. */
 function fillParameters (query: string, parameters: Record<string, string>): string {
-  return query.replaceAll(/\{\s*(\w+)\s*:\s*(\w+)[^{}]*\}/g, (whole, name: string, type: string) => {
+  // The name of a type ends where it ends (`\b`): any shorter one would be tried for a brace that is not closed.
+  return query.replaceAll(/\{\s*(\w+)\s*:\s*(\w+)\b[^{}]*\}/g, (whole, name: string, type: string) => {
     const value = parameters[name]
     if (value === undefined) return whole
     return /^U?Int/.test(type) && /^\d+$/.test(value) ? value : `'${value.replaceAll(/['\\]/g, '\\$&')}'`
