@@ -1,9 +1,11 @@
 import t from 'tap'
-import { changeProperties, MAX_PROPERTIES_BYTES, measureProperties } from './change-properties.ts'
+import { parseStoredJson } from '../../http-body/parse-json.ts'
+import { changeProperties } from './change-properties.ts'
 import type { Properties, PropertyOwner } from './persons-state.ts'
+import { MAX_PROPERTIES_BYTES, measureOwner, measureProperties } from './properties-size.ts'
 
 function ownerOf (properties: Properties): PropertyOwner {
-  return { properties, sizeBound: measureProperties(properties), changed: false }
+  return { properties, sizeBound: measureProperties(properties), isMeasured: false, changed: false }
 }
 
 t.test('sets once what is absent, then sets, then unsets', async (t) => {
@@ -51,4 +53,29 @@ t.test('never underestimates the size of properties', async (t) => {
     changeProperties(owner, { set: { [`"${i}\u0002é`]: value } })
     t.ok(owner.sizeBound >= measureProperties(owner.properties))
   }
+})
+
+t.test('keeps the size exact once it is measured, from nothing and back to nothing', async (t) => {
+  const owner = ownerOf({})
+  const values = ['"\\\u0001\n', '😀é\ud800', -0, 1e21, true, null, { 'k"': ['é'] }, [], parseStoredJson('9007199254740993')]
+  measureOwner(owner)
+
+  for (const [i, value] of [...values, ...values.toReversed()].entries()) {
+    changeProperties(owner, { set: { [`"${i % 4}\u0002é`]: value, 7: i }, setOnce: { once: value }, unset: [`"${(i + 1) % 4}\u0002é`] })
+    t.equal(owner.sizeBound, measureProperties(owner.properties))
+  }
+  changeProperties(owner, { set: { gone: 1 }, unset: [...Object.keys(owner.properties), 'gone', 'gone'] })
+  t.same([owner.properties, owner.sizeBound], [{}, 2])
+})
+
+t.test('accepts properties of exactly the limit, and refuses one byte more', async (t) => {
+  const most = 'x'.repeat(MAX_PROPERTIES_BYTES - '{"k":""}'.length)
+
+  const owner = ownerOf({ k: '' })
+  t.equal(changeProperties(owner, { set: { k: `${most}x` } }), 'too_large')
+  t.equal(changeProperties(owner, { set: { k: most } }), 'done')
+  t.equal(changeProperties(owner, { setOnce: { j: 1 } }), 'too_large')
+  t.equal(changeProperties(owner, { set: { k: most } }), 'done', 'nothing is different')
+  t.equal(changeProperties(owner, { set: { j: 1 }, unset: ['j'] }), 'done')
+  t.equal(owner.sizeBound, MAX_PROPERTIES_BYTES)
 })

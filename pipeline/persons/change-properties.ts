@@ -1,11 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Properties, PropertyOwner } from './persons-state.ts'
-
-/**
- * Maximum bytes of the properties of one person or group, as JSON. Each change rewrites all of them, here and in
- * ClickHouse; PostHog's limit is near the same size.
- */
-export const MAX_PROPERTIES_BYTES = 524_288
+import { entriesSize, entrySize, MAX_PROPERTIES_BYTES, measureOwner, sizeOfEntries } from './properties-size.ts'
+import { type Properties, type PropertyOwner, putProperty } from './persons-state.ts'
 
 /** What an event does to properties. Within one event `setOnce` comes first, then `set`, then `unset`. */
 export interface PropertyChange {
@@ -14,64 +9,58 @@ export interface PropertyChange {
   unset?: readonly string[]
 }
 
-/** Makes a change, or none of it when the properties would become larger than `MAX_PROPERTIES_BYTES`. */
+/**
+ * Makes a change, or none of it when the properties would become larger than `MAX_PROPERTIES_BYTES`.
+ *
+ * Takes time by the size of the change, not of the properties: anybody with the public key can make them large once and
+ * then send thousands of small changes.
+ */
 export function changeProperties (owner: PropertyOwner, change: PropertyChange): 'done' | 'too_large' {
-  const sizeBound = owner.sizeBound + boundSize(change.set) + boundSize(change.setOnce)
-  if (sizeBound <= MAX_PROPERTIES_BYTES) {
-    if (applyChange(owner.properties, change)) owner.changed = true
-    owner.sizeBound = sizeBound
-    return 'done'
+  const differences = findDifferences(owner.properties, change)
+  if (differences.size === 0) return 'done'
+  let size = owner.sizeBound + boundSize(differences)
+  if (owner.isMeasured || size > MAX_PROPERTIES_BYTES) {
+    measureOwner(owner)
+    size = sizeWith(owner, differences)
+    if (size > MAX_PROPERTIES_BYTES) return 'too_large'
   }
-  const attempt = { ...owner.properties }
-  if (!applyChange(attempt, change)) return 'done'
-  const size = measureProperties(attempt)
-  if (size > MAX_PROPERTIES_BYTES) return 'too_large'
-  owner.properties = attempt
+  for (const [name, value] of differences) {
+    if (value === REMOVED) delete owner.properties[name]
+    else putProperty(owner.properties, name, value)
+  }
   owner.sizeBound = size
   owner.changed = true
   return 'done'
 }
 
-/** Exact size as JSON, in bytes. */
-export function measureProperties (properties: Properties): number {
-  return Buffer.byteLength(JSON.stringify(properties))
-}
+/** In place of the value of a name that is not there after the change. */
+const REMOVED = Symbol('removed')
 
-/** @returns whether anything is different now. */
-function applyChange (properties: Properties, { set, setOnce, unset }: PropertyChange): boolean {
-  let changed = false
+/** What names have after a change. It is known before anything is changed, so a refused change needs no undoing. */
+type Differences = Map<string, unknown>
+
+/** The names that the change touches, in the order in which they come into the properties. */
+function findDifferences (properties: Properties, { set, setOnce, unset }: PropertyChange): Differences {
+  const differences: Differences = new Map()
   if (setOnce !== undefined) {
     for (const name of Object.keys(setOnce)) {
-      if (Object.hasOwn(properties, name)) continue
-      putProperty(properties, name, setOnce[name])
-      changed = true
+      if (!Object.hasOwn(properties, name)) differences.set(name, setOnce[name])
     }
   }
   if (set !== undefined) {
     for (const name of Object.keys(set)) {
       const value = set[name]
-      if (Object.hasOwn(properties, name) && isSame(properties[name], value)) continue
-      putProperty(properties, name, value)
-      changed = true
+      const isThere = differences.has(name) || Object.hasOwn(properties, name)
+      if (isThere && isSame(differences.has(name) ? differences.get(name) : properties[name], value)) continue
+      differences.set(name, value)
     }
   }
   if (unset !== undefined) {
     for (const name of unset) {
-      if (!Object.hasOwn(properties, name)) continue
-      delete properties[name]
-      changed = true
+      if (differences.has(name) || Object.hasOwn(properties, name)) differences.set(name, REMOVED)
     }
   }
-  return changed
-}
-
-/** A plain assignment to `__proto__` would set the prototype instead of a property. */
-function putProperty (properties: Properties, name: string, value: unknown): void {
-  if (name === '__proto__') {
-    Object.defineProperty(properties, name, { value, writable: true, enumerable: true, configurable: true })
-  } else {
-    properties[name] = value
-  }
+  return differences
 }
 
 /** Ignores the order of keys: Postgres has its own. */
@@ -79,12 +68,21 @@ function isSame (a: unknown, b: unknown): boolean {
   return a === b || (typeof a === 'object' && typeof b === 'object' && isDeepStrictEqual(a, b))
 }
 
-/** An upper bound of the bytes that the properties add to the JSON. An escaped character takes six bytes. */
-function boundSize (properties: Properties | undefined): number {
-  if (properties === undefined) return 0
+/** Exact size of the properties after the change, from their exact size before it. */
+function sizeWith ({ properties, sizeBound }: PropertyOwner, differences: Differences): number {
+  let entries = entriesSize(sizeBound)
+  for (const [name, value] of differences) {
+    if (Object.hasOwn(properties, name)) entries -= entrySize(name, properties[name])
+    if (value !== REMOVED) entries += entrySize(name, value)
+  }
+  return sizeOfEntries(entries)
+}
+
+/** An upper bound of the bytes that a change adds to the JSON. An escaped character takes six bytes. */
+function boundSize (differences: Differences): number {
   let bytes = 0
-  for (const name of Object.keys(properties)) {
-    const value = properties[name]
+  for (const [name, value] of differences) {
+    if (value === REMOVED) continue
     bytes += name.length * 6 + 4
     if (typeof value === 'string') bytes += value.length * 6 + 2
     else if (typeof value === 'object' && value !== null) bytes += Buffer.byteLength(JSON.stringify(value))

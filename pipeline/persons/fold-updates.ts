@@ -1,10 +1,11 @@
 import type {
   GroupTypeUpdate, GroupUpdate, MergeUpdate, PersonsUpdate, PersonUpdate
 } from '../../schema/persons-update.ts'
-import { changeProperties, MAX_PROPERTIES_BYTES } from './change-properties.ts'
+import { changeProperties } from './change-properties.ts'
 import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
 import { mergePersons } from './merge-persons.ts'
 import { type PersonsOutcome, refuseUpdate } from './persons-outcome.ts'
+import { MAX_PROPERTIES_BYTES } from './properties-size.ts'
 
 /**
  * Applies updates to persons and groups in memory, one by one, in order.
@@ -64,7 +65,7 @@ function foldGroupUpdate (state: PersonsState, update: GroupUpdate, outcome: Per
   if (group === null) {
     group = {
       projectId, groupType, groupTypeIndex, groupKey, createdAt: Math.floor(update.timestamp),
-      properties: {}, sizeBound: 2, changed: true
+      properties: {}, sizeBound: 2, isMeasured: false, changed: true
     }
     state.addGroup(group)
   }

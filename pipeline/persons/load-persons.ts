@@ -65,6 +65,7 @@ async function loadPersons (
         createdAt: row.createdAt.getTime(),
         properties: parseStoredJson(row.properties) as Properties,
         sizeBound: row.properties.length * MAX_BYTES_PER_UNIT,
+        isMeasured: false,
         changed: false,
         mergedInto: null,
         absorbed: []
@@ -130,6 +131,7 @@ async function loadGroups (
       createdAt: row.createdAt.getTime(),
       properties: parseStoredJson(row.properties) as Properties,
       sizeBound: row.properties.length * MAX_BYTES_PER_UNIT,
+      isMeasured: false,
       changed: false
     })
   }

@@ -1,7 +1,7 @@
 import type { MergeUpdate } from '../../schema/persons-update.ts'
-import { MAX_PROPERTIES_BYTES, measureProperties } from './change-properties.ts'
 import { type MergeOutcome, type PersonsOutcome, refuseUpdate } from './persons-outcome.ts'
 import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
+import { MAX_PROPERTIES_BYTES, measureProperties } from './properties-size.ts'
 
 /** What clients send when they have no id, in any letter case: merging by one would make strangers one person. */
 const ILLEGAL_IN_ANY_CASE = new Set([
@@ -53,10 +53,12 @@ function mergeIds (state: PersonsState, update: MergeUpdate, outcome: PersonsOut
 function absorbPerson (target: PersonState, source: PersonState, update: MergeUpdate, outcome: PersonsOutcome): void {
   const united = { ...source.properties, ...target.properties }
   let sizeBound = target.sizeBound + source.sizeBound
-  if (sizeBound > MAX_PROPERTIES_BYTES) sizeBound = measureProperties(united)
+  const isMeasured = sizeBound > MAX_PROPERTIES_BYTES
+  if (isMeasured) sizeBound = measureProperties(united)
   if (sizeBound <= MAX_PROPERTIES_BYTES) {
     target.properties = united
     target.sizeBound = sizeBound
+    target.isMeasured = isMeasured
   } else {
     deadLetterProperties(source, update, outcome)
   }

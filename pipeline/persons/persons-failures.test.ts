@@ -10,7 +10,7 @@ import { PERSONS_STREAM } from '../../schema/streams.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { freePort } from '../../test/support/local-ports.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { MAX_PROPERTIES_BYTES } from './change-properties.ts'
+import { MAX_PROPERTIES_BYTES } from './properties-size.ts'
 import { compareCopies } from './testing/compare-copies.ts'
 import { noCopiesWait, origin, readPersons, startPersonsStores, type PersonsStores } from './testing/start-persons-stores.ts'
 

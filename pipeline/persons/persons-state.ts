@@ -7,8 +7,10 @@ export type Properties = Record<string, unknown>
 /** A person or a group. */
 export interface PropertyOwner {
   properties: Properties
-  /** Upper bound of the bytes of the properties as JSON; saves measuring them on each change. */
+  /** Bytes of the properties as JSON: an upper bound, which saves measuring them; exact once that was needed. */
   sizeBound: number
+  /** `sizeBound` is exact, and stays so; see `measureOwner`. */
+  isMeasured: boolean
   /** Differs from what is stored. */
   changed: boolean
 }
@@ -128,6 +130,15 @@ export class PersonsState {
   }
 }
 
+/** Sets a property. A plain assignment to `__proto__` would set the prototype instead. */
+export function putProperty (properties: Properties, name: string, value: unknown): void {
+  if (name === '__proto__') {
+    Object.defineProperty(properties, name, { value, writable: true, enumerable: true, configurable: true })
+  } else {
+    properties[name] = value
+  }
+}
+
 /** The person after all merges of the batch. */
 export function finalPerson (person: PersonState): PersonState {
   while (person.mergedInto !== null) person = person.mergedInto
@@ -138,7 +149,7 @@ export function finalPerson (person: PersonState): PersonState {
 export function createPerson (state: PersonsState, update: PersonUpdate | MergeUpdate): PersonState {
   const person: PersonState = {
     projectId: update.projectId, id: null, uuid: personUuid(update.projectId, update.distinctId),
-    properties: {}, sizeBound: 2, isIdentified: false, createdAt: Math.floor(update.timestamp),
+    properties: {}, sizeBound: 2, isMeasured: false, isIdentified: false, createdAt: Math.floor(update.timestamp),
     changed: true, mergedInto: null, absorbed: []
   }
   state.addPerson(person)
