@@ -66,6 +66,7 @@ async function loadPersons (
         properties: parseStoredJson(row.properties) as Properties,
         sizeBound: row.properties.length * MAX_BYTES_PER_UNIT,
         isMeasured: false,
+        leading: new Set(),
         changed: false,
         mergedInto: null,
         absorbed: []
@@ -132,6 +133,7 @@ async function loadGroups (
       properties: parseStoredJson(row.properties) as Properties,
       sizeBound: row.properties.length * MAX_BYTES_PER_UNIT,
       isMeasured: false,
+      leading: new Set(),
       changed: false
     })
   }

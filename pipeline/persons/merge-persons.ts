@@ -1,7 +1,8 @@
 import type { MergeUpdate } from '../../schema/persons-update.ts'
 import { type MergeOutcome, type PersonsOutcome, refuseUpdate } from './persons-outcome.ts'
 import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
-import { MAX_PROPERTIES_BYTES, measureProperties } from './properties-size.ts'
+import { MAX_PROPERTIES_BYTES } from './properties-size.ts'
+import { orderProperties, uniteProperties } from './unite-properties.ts'
 
 /** What clients send when they have no id, in any letter case: merging by one would make strangers one person. */
 const ILLEGAL_IN_ANY_CASE = new Set([
@@ -51,17 +52,7 @@ function mergeIds (state: PersonsState, update: MergeUpdate, outcome: PersonsOut
 
 /** The target keeps its id and its properties; the source's properties fill the gaps. */
 function absorbPerson (target: PersonState, source: PersonState, update: MergeUpdate, outcome: PersonsOutcome): void {
-  const united = { ...source.properties, ...target.properties }
-  let sizeBound = target.sizeBound + source.sizeBound
-  const isMeasured = sizeBound > MAX_PROPERTIES_BYTES
-  if (isMeasured) sizeBound = measureProperties(united)
-  if (sizeBound <= MAX_PROPERTIES_BYTES) {
-    target.properties = united
-    target.sizeBound = sizeBound
-    target.isMeasured = isMeasured
-  } else {
-    deadLetterProperties(source, update, outcome)
-  }
+  if (uniteProperties(target, source) === 'too_large') deadLetterProperties(source, update, outcome)
   target.createdAt = Math.min(target.createdAt, source.createdAt)
   target.changed = true
   target.absorbed.push(source, ...source.absorbed)
@@ -71,6 +62,7 @@ function absorbPerson (target: PersonState, source: PersonState, update: MergeUp
 /** Properties that do not fit do not stop the merge: they become a dead letter. */
 function deadLetterProperties (source: PersonState, update: MergeUpdate, outcome: PersonsOutcome): void {
   const { projectId, uuid, timestamp, distinctId } = update
+  orderProperties(source)
   const asUpdate = { kind: 'person', projectId, uuid, timestamp, distinctId, setOnce: source.properties } as const
   outcome.refused.push(refuseUpdate(asUpdate, 'properties_too_large',
     `the properties of the merged person would exceed ${MAX_PROPERTIES_BYTES} bytes: these are of the one merged into it`))

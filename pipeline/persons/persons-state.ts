@@ -11,6 +11,8 @@ export interface PropertyOwner {
   sizeBound: number
   /** `sizeBound` is exact, and stays so; see `measureOwner`. */
   isMeasured: boolean
+  /** Names that come before all others when the properties are written, in reverse; see `orderProperties`. */
+  leading: Set<string>
   /** Differs from what is stored. */
   changed: boolean
 }
@@ -149,8 +151,8 @@ export function finalPerson (person: PersonState): PersonState {
 export function createPerson (state: PersonsState, update: PersonUpdate | MergeUpdate): PersonState {
   const person: PersonState = {
     projectId: update.projectId, id: null, uuid: personUuid(update.projectId, update.distinctId),
-    properties: {}, sizeBound: 2, isMeasured: false, isIdentified: false, createdAt: Math.floor(update.timestamp),
-    changed: true, mergedInto: null, absorbed: []
+    properties: {}, sizeBound: 2, isMeasured: false, leading: new Set(), isIdentified: false,
+    createdAt: Math.floor(update.timestamp), changed: true, mergedInto: null, absorbed: []
   }
   state.addPerson(person)
   state.assignDistinctId(update.distinctId, person)
