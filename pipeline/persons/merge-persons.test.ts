@@ -1,8 +1,10 @@
+import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import type { MergeUpdate } from '../../schema/persons-update.ts'
+import { createRandom } from '../../test/support/random.ts'
 import { foldUpdates } from './fold-updates.ts'
 import { isIllegalDistinctId } from './merge-persons.ts'
-import { PersonsState } from './persons-state.ts'
+import { absorbedPersons, PersonsState, type PersonState } from './persons-state.ts'
 import { MAX_PROPERTIES_BYTES, measureProperties } from './properties-size.ts'
 import { largeProperties, loadStored, made } from './testing/large-persons.ts'
 
@@ -47,6 +49,43 @@ t.test('merges a large person on and on without copying it each time', async (t)
 
   t.ok(performance.now() - startedAt < COPYING_MS)
   t.match(state.findPerson(1, 'id-2000')?.properties, { k0000: 2000, k0001: 'x', last: 2000 })
+})
+
+t.test('remembers each merge once, in chains and trees of any depth', async (t) => {
+  const random = createRandom(3)
+  const count = 1000
+  const state = new PersonsState()
+  for (let i = 0; i <= 2 * count; i++) loadStored(state, `id-${i}`, {})
+  // A list of all, copied at each merge: it is in the order in which distinct ids are moved.
+  const lists = new Map(state.persons.map((person) => [person, [] as PersonState[]]))
+  const updates: MergeUpdate[] = []
+  for (let i = 0; i < count; i++) updates.push(force(i, `id-${i + 1}`, `id-${i}`))
+  for (let i = 0; i < count; i++) {
+    updates.push(force(count + i, `id-${count + Math.floor(random() * count)}`, `id-${Math.floor(random() * 2 * count)}`))
+  }
+  for (const update of updates) {
+    const target = state.findPerson(1, update.distinctId)!
+    const source = state.findPerson(1, update.otherDistinctId)!
+    foldUpdates(state, [update])
+    if (target !== source) lists.set(target, [...lists.get(target)!, source, ...lists.get(source)!])
+  }
+
+  const alive = state.persons.filter(({ mergedInto }) => mergedInto === null)
+  const remembered = state.persons.reduce((sum, { absorbed }) => sum + absorbed.length, 0)
+  t.equal(remembered, state.persons.length - alive.length)
+  t.same(alive.filter((person) => !isDeepStrictEqual([...absorbedPersons(person)], lists.get(person))), [])
+})
+
+t.test('follows a long chain of merges once', async (t) => {
+  const state = new PersonsState()
+  const count = 50_000
+  for (let i = 0; i <= count; i++) loadStored(state, `id-${i}`, {})
+  foldUpdates(state, Array.from({ length: count }, (_, i) => force(i, `id-${i + 1}`, `id-${i}`)))
+
+  const last = state.persons.at(-1)!
+  t.equal(state.findPerson(1, 'id-0'), last)
+  t.ok(state.persons.every(({ mergedInto }) => mergedInto === last || mergedInto === null))
+  t.equal([...absorbedPersons(last)].length, count)
 })
 
 function force (number: number, distinctId: string, otherDistinctId: string): MergeUpdate {

@@ -55,7 +55,7 @@ function absorbPerson (target: PersonState, source: PersonState, update: MergeUp
   if (uniteProperties(target, source) === 'too_large') deadLetterProperties(source, update, outcome)
   target.createdAt = Math.min(target.createdAt, source.createdAt)
   target.changed = true
-  target.absorbed.push(source, ...source.absorbed)
+  target.absorbed.push(source)
   source.mergedInto = target
 }
 

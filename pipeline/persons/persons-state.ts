@@ -28,9 +28,7 @@ export interface PersonState extends PropertyOwner {
   createdAt: number
   /** Set when the person was merged into another, which may be merged on in turn; see `finalPerson`. */
   mergedInto: PersonState | null
-  /**
-   * All persons merged into this one in this batch, also by way of others, in the order of the merges.
-   */
+  /** The persons merged into this one itself in this batch, in the order of the merges; see `absorbedPersons`. */
   absorbed: PersonState[]
 }
 
@@ -141,10 +139,30 @@ export function putProperty (properties: Properties, name: string, value: unknow
   }
 }
 
-/** The person after all merges of the batch. */
+/**
+ * The person after all merges of the batch.
+ *
+ * Leads all persons on the way straight to it: merges may make a chain of thousands, which each update of its first
+ * person would follow.
+ */
 export function finalPerson (person: PersonState): PersonState {
-  while (person.mergedInto !== null) person = person.mergedInto
-  return person
+  let final = person
+  while (final.mergedInto !== null) final = final.mergedInto
+  for (let next = person.mergedInto; next !== null && next !== final; next = person.mergedInto) {
+    person.mergedInto = final
+    person = next
+  }
+  return final
+}
+
+/** All persons merged into this one in this batch: each is followed by those that were merged into it before. */
+export function * absorbedPersons (person: PersonState): Generator<PersonState> {
+  // A list instead of recursion: a chain of merges is deeper than the stack.
+  const waiting = person.absorbed.toReversed()
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    yield next
+    for (let i = next.absorbed.length - 1; i >= 0; i--) waiting.push(next.absorbed[i] as PersonState)
+  }
 }
 
 /** Adds a new person whose first distinct id is the update's. */

@@ -2,7 +2,7 @@ import { personUuid } from '../../platform/persons/person-ids.ts'
 import type { PersonsCopies } from '../../platform/persons/persons-outbox.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { planEachTime } from './load-persons.ts'
-import { finalPerson, type PersonsState, type PersonState } from './persons-state.ts'
+import { absorbedPersons, finalPerson, type PersonsState, type PersonState } from './persons-state.ts'
 
 /** The version with which the changes of a project are stamped (see `lockPersons`). */
 export type VersionOf = (projectId: number) => number
@@ -45,7 +45,7 @@ export async function moveDistinctIds (
   for (const target of alive) {
     if (target.absorbed.length === 0) continue
     byTarget.set(target.id as number, target)
-    for (const source of target.absorbed) {
+    for (const source of absorbedPersons(target)) {
       if (source.id === null) continue
       moves.push({ from: source.id, into: target.id as number, v: versionOf(target.projectId) })
     }
