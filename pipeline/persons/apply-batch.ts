@@ -64,7 +64,7 @@ async function applyOnce (
     const { updates, deduplicated } = deduplicateUpdates(messages, recent)
 
     const { propertiesLength, ...outcome } = await apply(transaction, updates, maxGroupTypes)
-    outcome.refused.unshift(...messages.flatMap((message) => message.refused))
+    outcome.refused = [...messages.flatMap((message) => message.refused), ...outcome.refused]
     if (outcome.refused.length > 0) await deadLetterUpdates(batch, outcome.refused)
     await recordWarnings(transaction, batch.partition, outcome.warnings)
     const fingerprints = fingerprintAccepted(updates, outcome.refused)

@@ -24,6 +24,18 @@ t.test('reads updates, and refuses each bad one with the reason', async (t) => {
   }
 })
 
+t.test('splits a message once, however many items it refuses', async (t) => {
+  const items = Array.from({ length: 4000 }, (_, i) => ({ ...good, kind: `guess ${i}`, set: 'x'.repeat(500) }))
+  const payload = Buffer.from(JSON.stringify(items))
+
+  const startedAt = performance.now()
+  const { refused } = readPersonsMessage(payload, at)
+
+  // Some 30 ms on two cores; a split for each item took 25 s.
+  t.ok(performance.now() - startedAt < 2000)
+  t.same(refused.map(({ payload }) => JSON.parse(Buffer.from(payload).toString())), items.map((item) => [item]))
+})
+
 t.test('keeps the digits of long numbers and cleans strings, whatever else a message holds', async (t) => {
   const set = '{"long":9007199254740993,"timestamp":12345678901234567891,"a\\u0000":["\\ud800"]}'
   const text = JSON.stringify([{ ...good, set: 0 }, { ...good, set: 1 }]).replace('"set":0', `"set":${set}`).replace('"set":1', '"set":12345678901234567891')

@@ -48,17 +48,22 @@ export function readPersonsMessage (
   }
   // Postgres stores neither NUL nor lone surrogates.
   if (mayHoldUnstorableText(text)) items = toStorableJson(items)
+  // Split once, and only when an item is refused: that takes as long as parsing the message.
+  let ranges: readonly number[] | null = null
   for (const [i, item] of (items as unknown[]).entries()) {
     const problem = checkUpdate(item)
-    if (problem === null) message.updates.push(item as PersonsUpdate)
-    else message.refused.push({ reason: 'invalid_update', detail: problem, payload: sliceItem(payload, i) })
+    if (problem === null) {
+      message.updates.push(item as PersonsUpdate)
+      continue
+    }
+    ranges ??= splitJsonArray(payload, '').ranges ?? []
+    message.refused.push({ reason: 'invalid_update', detail: problem, payload: sliceItem(payload, ranges, i) })
   }
   return message
 }
 
 /** The bytes of one item as a message of its own. Not by `JSON.stringify`: it may be nested too deep for that. */
-function sliceItem (payload: Uint8Array, i: number): Uint8Array {
-  const ranges = splitJsonArray(payload, '').ranges ?? []
+function sliceItem (payload: Uint8Array, ranges: readonly number[], i: number): Uint8Array {
   return Buffer.concat([Buffer.from('['), payload.subarray(ranges[i * 2], ranges[i * 2 + 1]), Buffer.from(']')])
 }
 
