@@ -76,35 +76,50 @@ export function refuseUpdate (update: PersonsUpdate, reason: PersonsRefusal, det
 }
 
 /**
- * Dead-letters refused updates of a batch; resolves when the dead-letter stream has stored all of them.
+ * Letters on their way at a time. A batch may refuse 15,000 updates, and Postgres ends a transaction that waits longer
+ * than 30 s for their answers one by one, again and again.
+ */
+const LETTERS_AT_ONCE = 64
+
+/**
+ * Dead-letters refused updates of a batch, in their order; resolves when the dead-letter stream has stored all of them.
  *
  * The id of a dead letter is a hash of its content, so a repeated transaction does not store it twice.
  *
- * @throws when that stream is unavailable or full: the partition then waits, rather than lose a refused update.
+ * @throws when that stream is unavailable or full: the partition then waits, rather than lose a refused update. Some
+ *   letters may be stored.
  */
 export async function deadLetterUpdates (
   connection: NatsConnection, batch: PersonsBatch, refused: readonly RefusedUpdate[]
 ): Promise<void> {
-  for (const update of refused) {
-    const { reason, detail, code, payload, projectId, uuid } = update
-    await publishDeadLetter(connection, {
-      stage: 'persons',
-      reason,
-      error: detail,
-      ...(code !== undefined && { errorCode: code }),
-      subject: personsSubject(batch.partition),
-      sequence: findSequence(batch, update),
-      ...(projectId !== undefined && { project: projectId }),
-      ...(uuid !== undefined && { uuid }),
-      headers: {},
-      body: payload,
-      id: `persons:${reason}:${hash('sha1', payload)}`
-    })
+  const sequenceOf = findSequences(batch)
+  for (let at = 0; at < refused.length; at += LETTERS_AT_ONCE) {
+    await Promise.all(refused.slice(at, at + LETTERS_AT_ONCE).map(async (update) => {
+      const { reason, detail, code, payload, projectId, uuid } = update
+      await publishDeadLetter(connection, {
+        stage: 'persons',
+        reason,
+        error: detail,
+        ...(code !== undefined && { errorCode: code }),
+        subject: personsSubject(batch.partition),
+        sequence: sequenceOf(update),
+        ...(projectId !== undefined && { project: projectId }),
+        ...(uuid !== undefined && { uuid }),
+        headers: {},
+        body: payload,
+        id: `persons:${reason}:${hash('sha1', payload)}`
+      })
+    }))
   }
 }
 
-function findSequence ({ messages }: PersonsBatch, refused: RefusedUpdate): number {
-  const origin = messages.find((message) =>
-    message.refused.includes(refused) || message.updates.some((update) => update.uuid === refused.uuid))
-  return (origin ?? messages[0])?.sequence ?? 0
+/** Tells in which message an update came: the first that has its event, since an SDK may have sent it again. */
+function findSequences ({ messages }: PersonsBatch): (refused: RefusedUpdate) => number {
+  const byUuid = new Map<string, number>()
+  const byItem = new Map<RefusedUpdate, number>()
+  for (const { sequence, updates, refused } of messages) {
+    for (const item of refused) byItem.set(item, sequence)
+    for (const { uuid } of updates) if (!byUuid.has(uuid)) byUuid.set(uuid, sequence)
+  }
+  return (refused) => byItem.get(refused) ?? byUuid.get(refused.uuid ?? '') ?? messages[0]?.sequence ?? 0
 }
