@@ -100,6 +100,14 @@ t.test('names the field that is wrong', async (t) => {
     t.match(await create(api, body), { status: 400, body: { type: 'validation_error', attr, ...code && { code } } }, JSON.stringify(body))
   }
   t.match(await api.call('PATCH', `~/rules/${id}`, { tests: [{ event: { event: 'a' }, matches: false }] }), { status: 400, body: { attr: 'tests__0__matches' } })
+  for (const [rule, attr] of [
+    ['"actions":[{"type":"set_property","property":"seats","value":1e400}]', 'actions__0__value'],
+    ['"actions":[{"type":"set_property","property":"seats","value":{"all":[1e400]}}]', 'actions__0__value__all__0'],
+    ['"actions":[{"type":"drop"}],"condition":{"type":"property","key":"seats","value":[1,1e400]}', 'condition__value__1'],
+    ['"actions":[{"type":"drop"}],"tests":[{"event":{"event":"e","properties":{"seats":1e400}},"matches":true}]', 'tests__0__event__properties__seats']
+  ] as const) {
+    t.match(await api.call('POST', '~/rules/', `{"name":"n",${rule}}` as never), { status: 400, body: { code: 'invalid_rule', attr } }, rule)
+  }
   t.match(await api.call('GET', '~/rules/999999'), { status: 404 })
 })
 

@@ -172,6 +172,12 @@ t.test('names the field that is wrong', async (t) => {
     t.match(await create(api, body), { status: 400, body: { type: 'validation_error', attr, ...code && { code } } }, JSON.stringify(body))
   }
   t.match(await api.call('PATCH', `~/event_schemas/${id}`, { schema: { type: 'string' } }), { status: 400, body: { attr: 'schema__type' } })
+  for (const keyword of ['"const":1e400', '"enum":[1,-1e400]', '"minimum":1e400', '"examples":[1e400]']) {
+    const schema = `{"properties":{"seats":{${keyword}}}}`
+    const refused = { status: 400, body: { code: 'invalid_schema', attr: /^schema__properties__seats__(const|enum__1|minimum|examples__0)$/ } }
+    t.match(await api.call('POST', '~/event_schemas/', `{"event":"e","schema":${schema},"active_version":1}` as never), refused, keyword)
+    t.match(await api.call('PATCH', `~/event_schemas/${id}`, `{"schema":${schema}}` as never), refused, keyword)
+  }
   t.match(await api.call('GET', '~/event_schemas/999999'), { status: 404 })
   const hostile = '{"event":"e","schema":{"properties":{"__proto__":{"type":"string"}}}}'
   const answer = await shared.app.inject({

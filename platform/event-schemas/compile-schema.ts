@@ -4,6 +4,7 @@ import { createSurelyMeetsListed, type ListedProperties } from './listed-propert
 import { VALUE_KEYWORDS } from './compile-value.ts'
 import { type Check, evaluate, fail, isObject, MAX_STEPS, type Origin, type SchemaFailure } from './evaluation.ts'
 import { ANNOTATIONS, type CompileKeyword, type Place, SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
+import { findUnstorableNumber, UNSTORABLE_NUMBER } from '../storable-numbers.ts'
 
 /** The draft that schemas are read by. */
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
@@ -37,6 +38,9 @@ export interface CompiledSchema {
 export function compileSchema (sent: unknown): CompiledSchema {
   const text = stringifySchema(sent)
   if (!isObject(sent)) throw new SchemaError([], 'A schema is an object.')
+  // The text has null in its place, which is another schema than that of its author.
+  const unstorable = findUnstorableNumber(sent)
+  if (unstorable !== null) throw new SchemaError(unstorable, UNSTORABLE_NUMBER)
   // Numbers of the body keep their digits; here they are doubles, as in the table.
   const schema = JSON.parse(text) as Record<string, unknown>
   const { all, each, named, others, stepsPerByte } = compileRoot(schema)

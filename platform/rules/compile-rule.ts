@@ -1,3 +1,4 @@
+import { findUnstorableNumber, UNSTORABLE_NUMBER } from '../storable-numbers.ts'
 import { truncateAddress } from './address-range.ts'
 import { type Bounds, compileCondition, type RuledEvent } from './compile-condition.ts'
 import { createHashValue, type HashKey } from './keyed-hash.ts'
@@ -48,6 +49,9 @@ const MIN_RATE = 0.0001
 export function compileRule (definition: unknown, key: HashKey): CompiledRule {
   const field = new Place(definition, []).fields('condition', 'actions', 'tests')
   if (sizeOf(definition) > RULE_LIMITS.bytes) throw new RuleError([], `A rule has at most ${RULE_LIMITS.bytes} bytes.`)
+  // Stored as null, an action would set null, and a condition would be one that does not compile.
+  const unstorable = findUnstorableNumber(definition)
+  if (unstorable !== null) throw new RuleError(unstorable, UNSTORABLE_NUMBER)
   const condition = compileCondition(field('condition'))
   const places = field('actions').entries(RULE_LIMITS.actions)
   const actions = places.map(readAction)
