@@ -54,11 +54,12 @@ export interface NamedProperty {
 }
 
 function readProperties (schema: Readonly<Record<string, unknown>>, place: Place): NamedProperty[] {
-  const named = new Map(readEntries(schema.properties ?? {}, place.at('properties')).map(([sent, subschema]) => {
+  const { properties = {}, required = [] } = schema
+  const named = new Map(readEntries(properties, place.at('properties')).map(([sent, subschema]) => {
     const here = place.at('properties', sent)
     return [readName(sent, here), { subschema, check: here.compile(subschema) }]
   }))
-  const names = new Set(readNames(schema.required ?? [], place.at('required')))
+  const names = new Set(readNames(required, place.at('required')))
   for (const name of names) if (!named.has(name)) named.set(name, { subschema: true, check: () => true })
   return Array.from(named, ([name, { subschema, check }]) =>
     share({
@@ -118,8 +119,8 @@ function compileNamed (properties: readonly NamedProperty[]): Check {
 
 /** What holds for properties by a pattern of their name, or for those that nothing else names. */
 function compileUnnamed (schema: Readonly<Record<string, unknown>>, place: Place): Check[] {
-  const { properties, patternProperties, additionalProperties } = schema
-  const patterns = readEntries(patternProperties ?? {}, place.at('patternProperties')).map(([pattern, subschema]) => {
+  const { properties, patternProperties = {}, additionalProperties } = schema
+  const patterns = readEntries(patternProperties, place.at('patternProperties')).map(([pattern, subschema]) => {
     const here = place.at('patternProperties', pattern)
     return { test: readPattern(pattern, here), ...compileRepeated(subschema, here) }
   })

@@ -3,7 +3,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { parseJson } from '../../http-body/parse-json.ts'
+import { OBJECT_KEYWORDS } from './compile-object.ts'
 import { compileSchema } from './compile-schema.ts'
+import { VALUE_KEYWORDS } from './compile-value.ts'
 import { SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
 import { randomProperties, randomSchema } from './testing/random-schemas.ts'
 
@@ -123,6 +125,12 @@ t.test('refuses what cannot be enforced, and names the place', async (t) => {
     [{ required: ['__proto__'] }, /^required\/0: /],
     [{ required: 'a' }, /^required: /],
     [{ properties: [] }, /^properties: /],
+    [{ properties: null }, /^properties: An object is expected/],
+    [{ required: null }, /^required: A list/],
+    [{ patternProperties: null }, /^patternProperties: An object is expected/],
+    [{ properties: { a: { properties: null } } }, /^properties\/a\/properties: /],
+    [{ properties: { a: { items: { required: null } } } }, /^properties\/a\/items\/required: /],
+    [{ $defs: { a: { patternProperties: null } } }, /^\$defs\/a\/patternProperties: /],
     [{ then: {} }, /^: then and else need an if/],
     [{ $ref: 'https://example.com/schema' }, /^\$ref: /],
     [{ $ref: '#/properties/a' }, /^\$ref: /],
@@ -136,6 +144,16 @@ t.test('refuses what cannot be enforced, and names the place', async (t) => {
     [{ properties: { ['n'.repeat(201)]: true } }, /200 characters/]
   ]
   for (const [schema, refusal] of cases) t.match(refusalOf(schema), refusal)
+})
+
+t.test('null is the value of no keyword but const, at any level', async (t) => {
+  const keywords = [
+    ...OBJECT_KEYWORDS, ...Object.keys(VALUE_KEYWORDS), 'allOf', 'anyOf', 'oneOf', 'not', 'if', 'then', 'else', '$ref', '$defs', '$schema'
+  ].filter((keyword) => keyword !== 'const')
+  for (const keyword of keywords) {
+    t.match(refusalOf({ [keyword]: null }), `${keyword}: `, keyword)
+    t.match(refusalOf({ properties: { a: { items: { [keyword]: null } } } }), `properties/a/items/${keyword}: `, keyword)
+  }
 })
 
 t.test('an event that would take too many steps does not meet its schema', async (t) => {
