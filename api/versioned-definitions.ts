@@ -6,7 +6,7 @@
 import type { CountedDefinition } from '../platform/definition-counts.ts'
 import type { Sql, SqlTemplates, Statement } from '../platform/postgres/connect-postgres.ts'
 import { notFound } from './http/errors.ts'
-import { matchSearch } from './http/list-queries.ts'
+import { type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch } from './http/list-queries.ts'
 import type { PageContent, PageQuery } from './http/pagination.ts'
 import { selectCreatedBy } from './keys/users.ts'
 
@@ -22,8 +22,8 @@ export interface VersionedKind<Definition, Version> {
   contentColumn: string
   /** The column whose value is unique in a project. */
   nameColumn: string
-  /** The order of a list. */
-  orderBy: string
+  /** The order of a list: columns that are unique together, all ascending. */
+  order: readonly OrderColumn[]
   /** Columns of a definition besides the common ones. */
   definitionColumns: string
   /** Columns made of the content of a version. */
@@ -32,6 +32,15 @@ export interface VersionedKind<Definition, Version> {
   writable: readonly string[]
   /** Types of a row of each; never set. */
   rows?: { definition: Definition, version: Version }
+}
+
+/** A column that a list is ordered by. */
+export interface OrderColumn {
+  column: string
+  /** What answers call it. */
+  field: string
+  /** The type of its values in a cursor. */
+  kind: Extract<CursorKind, 'text' | 'integer'>
 }
 
 /** Any kind, where what answers show does not matter. */
@@ -68,28 +77,53 @@ export interface DefinitionQuery extends PageQuery {
   search?: string
   /** Whether a version is active; undefined: both. */
   active?: boolean
+  /** Cursor of a next link. */
+  after?: string
 }
 
 export interface VersionQuery extends PageQuery {
+  after?: string
   /** Also those of deleted definitions of this name. */
   deleted?: boolean
   /** Only this one; undefined: all. */
   version?: number
 }
 
+/** Name of the order of versions in cursors. */
+const NEWEST = 'newest version'
+
 /** Lists the definitions of a project with their newest version. */
 export async function listDefinitions<Definition extends object> (
   sql: Sql, kind: VersionedKind<Definition, unknown>, { projectId, ...query }: DefinitionQuery & { projectId: number }
 ): Promise<PageContent<Definition>> {
+  const kinds = kind.order.map((each) => each.kind)
+  const after = decodeCursor(query.after, kind.table, kinds)
   const matches = sql`d.project_id = ${projectId} AND NOT d.deleted
     AND (${query.active ?? null}::boolean IS NULL OR (d.active_version IS NOT NULL) = ${query.active ?? null})
     AND ${matchSearch(sql, sql`d.${sql.unsafe(kind.nameColumn)}`, query.search)}`
-  const [counted, results] = await Promise.all([
+  const [counted, found] = await Promise.all([
     sql<{ count: number }[]>`SELECT count(*)::integer AS count FROM ${sql.unsafe(kind.table)} AS d WHERE ${matches}`,
-    sql<Definition[]>`${selectDefinitions(sql, kind)} WHERE ${matches}
-      ORDER BY ${sql.unsafe(kind.orderBy)} LIMIT ${query.limit} OFFSET ${query.offset}`
+    sql<Definition[]>`${selectDefinitions(sql, kind)} WHERE ${matches} AND ${matchAfter(sql, kind, after)}
+      ORDER BY ${orderBy(sql, kind)} LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
   ])
-  return { results, count: counted[0]!.count }
+  const positionOf = (last: Definition): string[] =>
+    kind.order.map(({ field }) => String(last[field as keyof Definition]))
+  return cutPage(found, {
+    limit: query.limit, count: counted[0]!.count, cursorOf: (last) => encodeCursor(kind.table, positionOf(last))
+  })
+}
+
+function orderBy (sql: Sql, { order }: Kind): Statement {
+  return sql.unsafe(order.map(({ column }) => column).join(', '))
+}
+
+/** Matches what follows a cursor in the order of the list. */
+function matchAfter (sql: Sql, kind: Kind, after: readonly string[] | undefined): Statement {
+  if (after === undefined) return sql`true`
+  const values = kind.order.map((each, index) =>
+    each.kind === 'integer' ? sql`${after[index]!}::bigint` : sql`${after[index]!}::text`)
+  const [first, ...others] = values
+  return sql`(${orderBy(sql, kind)}) > (${others.reduce((list, value) => sql`${list}, ${value}`, first!)})`
 }
 
 /** What counting the events of definitions needs: of all of a project, without their content. */
@@ -98,7 +132,7 @@ export async function listCounted<Definition extends CountedDefinition> (
 ): Promise<(CountedDefinition & Pick<Definition, Extract<keyof Definition, 'event'>>)[]> {
   return await sql`
     SELECT d.id, d.first_version, d.created_at, ${sql.unsafe(kind.definitionColumns)} FROM ${sql.unsafe(kind.table)} AS d
-    WHERE d.project_id = ${projectId} AND NOT d.deleted ORDER BY ${sql.unsafe(kind.orderBy)}`
+    WHERE d.project_id = ${projectId} AND NOT d.deleted ORDER BY ${orderBy(sql, kind)}`
 }
 
 /**
@@ -119,24 +153,29 @@ export async function findDefinition<Definition extends object> (
  *
  * @throws {HttpError} 404 when the project has no such definition, or it has no such version.
  */
-export async function listVersions<Version extends object> (
+export async function listVersions<Version extends { version: number }> (
   sql: Sql, kind: VersionedKind<unknown, Version>, { limit, offset, ...query }: DefinitionKey & VersionQuery
 ): Promise<PageContent<Version>> {
   const { deleted = false, version = null } = query
+  const after = decodeCursor(query.after, NEWEST, ['integer'])
   const ofDefinition = sql`FROM ${sql.unsafe(kind.table)} AS d
     JOIN ${sql.unsafe(kind.versionsTable)} AS v ON v.${sql.unsafe(kind.parentColumn)} = d.id
     WHERE ${matchName(sql, kind, query)}
       AND (${deleted}::boolean OR (v.version >= d.first_version AND NOT d.deleted))
       AND (${version}::integer IS NULL OR v.version = ${version})`
-  const [counted, results] = await Promise.all([
+  const follows = after === undefined ? sql`true` : sql`v.version < ${after[0]!}::bigint`
+  const [counted, found] = await Promise.all([
     sql<{ count: number }[]>`SELECT count(*)::integer AS count ${ofDefinition}`,
     sql<Version[]>`
       SELECT v.version, ${sql.unsafe(kind.contentColumns)}, ${selectCreatedBy(sql, sql`v.created_by`)}, v.created_at
-      ${ofDefinition} ORDER BY v.version DESC LIMIT ${limit} OFFSET ${offset}`
+      ${ofDefinition} AND ${follows}
+      ORDER BY v.version DESC LIMIT ${limit + 1} OFFSET ${after === undefined ? offset : 0}`
   ])
   // Each definition has a version.
   if (counted[0]!.count === 0) throw notFound()
-  return { results, count: counted[0]!.count }
+  return cutPage(found, {
+    limit, count: counted[0]!.count, cursorOf: (last) => encodeCursor(NEWEST, [String(last.version)])
+  })
 }
 
 /** Definitions with their newest version, as `d` and `v`. */

@@ -78,6 +78,29 @@ t.test('lists in the order in which they run', async (t) => {
   t.same((await (await shared.inNewProject()).call('GET', '~/rules/')).body.results, [], 'other projects see nothing')
 })
 
+t.test('who follows next gets every rule and every version once, while others come and go', async (t) => {
+  const api = await shared.inNewProject()
+  const ids: number[] = []
+  for (const name of ['a', 'b', 'c', 'd', 'e']) ids.push((await create(api, { name, position: 5, actions: DROP })).body.id)
+  const follow = async (next: string): Promise<any> => (await api.call('GET', next.replace(/^https?:\/\/[^/]+/, ''))).body
+
+  const { body: first } = await api.call('GET', '~/rules/?limit=2')
+  t.match(first, { results: [{ name: 'a' }, { name: 'b' }] })
+  await api.call('DELETE', `~/rules/${ids[0]}`)
+  await create(api, { name: 'earlier', position: 1, actions: DROP })
+  await create(api, { name: 'later', position: 6, actions: DROP })
+  const second = await follow(first.next)
+  t.match(second, { results: [{ name: 'c' }, { name: 'd' }] }, 'of one position by id')
+  await api.call('DELETE', `~/rules/${ids[3]}`)
+  t.match(await follow(second.next), { results: [{ name: 'e' }, { name: 'later' }], next: null })
+
+  const path = `~/rules/${ids[4]}`
+  await api.call('PATCH', path, { condition: CONDITION })
+  const { body: newest } = await api.call('GET', `${path}/versions/?limit=1`)
+  await api.call('PATCH', path, { condition: null })
+  t.match(await follow(newest.next), { results: [{ version: 1 }], next: null })
+})
+
 t.test('names the field that is wrong', async (t) => {
   const api = await shared.inNewProject()
   const { body: { id } } = await create(api, { name: 'known', actions: DROP })

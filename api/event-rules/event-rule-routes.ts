@@ -5,7 +5,7 @@ import { checkStoredEventsByRule } from '../../platform/rules/check-stored-event
 import { readRuleCounts } from '../../platform/rules/read-rule-counts.ts'
 import { answerLookBack, LINES_DESCRIPTION } from '../http/answer-look-back.ts'
 import { answerInTime } from '../http/errors.ts'
-import { searchQueryProperties } from '../http/list-queries.ts'
+import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
 import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { deleteDefinition } from '../change-definitions.ts'
@@ -35,7 +35,8 @@ const listQuery = {
   properties: {
     ...pageQueryProperties,
     ...searchQueryProperties,
-    active: { type: 'boolean', description: 'true: only rules with an active version; false: only the others. Default: both.' }
+    active: { type: 'boolean', description: 'true: only rules with an active version; false: only the others. Default: both.' },
+    ...cursorQueryProperties
   }
 }
 
@@ -90,7 +91,7 @@ export async function eventRuleRoutes (
     config: read,
     schema: {
       tags, summary: 'List the versions of a rule', description: 'Newest first.', params: idParams,
-      querystring: { type: 'object', properties: { ...pageQueryProperties, ...versionQueryProperties } },
+      querystring: { type: 'object', properties: { ...pageQueryProperties, ...versionQueryProperties, ...cursorQueryProperties } },
       response: { 200: pageSchema(ruleVersionSchema) }
     }
   }, async (request) => {

@@ -58,7 +58,7 @@ export const EVENT_RULES: VersionedKind<EventRule, EventRuleVersion> = {
   parentColumn: 'rule_id',
   contentColumn: 'definition',
   nameColumn: 'name',
-  orderBy: 'd.position, d.id',
+  order: [{ column: 'd.position', field: 'position', kind: 'integer' }, { column: 'd.id', field: 'id', kind: 'integer' }],
   definitionColumns: 'd.name, d.description, d.position',
   contentColumns: `v.definition->'condition' AS condition, v.definition->'actions' AS actions,
     COALESCE(v.definition->'tests', '[]'::json) AS tests`,

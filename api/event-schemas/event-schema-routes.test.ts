@@ -149,6 +149,33 @@ t.test('lists by event, and by whether they are active', async (t) => {
   t.same((await (await shared.inNewProject()).call('GET', '~/event_schemas/')).body.results, [], 'other projects see nothing')
 })
 
+t.test('who follows next gets every schema and every version once, while others come and go', async (t) => {
+  const api = await shared.inNewProject()
+  const ids = new Map<string, number>()
+  for (const event of ['B', 'a', 'b', 'c', 'd']) ids.set(event, (await create(api, { event, schema: {} })).body.id)
+  const follow = async (next: string): Promise<any> => (await api.call('GET', next.replace(/^https?:\/\/[^/]+/, ''))).body
+
+  const { body: first } = await api.call('GET', '~/event_schemas/?limit=2&search=')
+  t.match(first, { count: 5, results: [{ event: 'B' }, { event: 'a' }], next: /offset=2.*after=/ }, 'by bytes')
+  await api.call('DELETE', `~/event_schemas/${ids.get('a')}`)
+  await create(api, { event: 'A', schema: {} })
+  const second = await follow(first.next)
+  t.match(second, { count: 5, results: [{ event: 'b' }, { event: 'c' }] })
+  await api.call('DELETE', `~/event_schemas/${ids.get('c')}`)
+  t.match(await follow(second.next), { results: [{ event: 'd' }], next: null })
+
+  const path = `~/event_schemas/${ids.get('d')}`
+  for (const name of ['1', '2', '3']) await api.call('PATCH', path, { schema: { required: [name] } })
+  const { body: newest } = await api.call('GET', `${path}/versions/?limit=2`)
+  t.match(newest, { count: 4, results: [{ version: 4 }, { version: 3 }] })
+  await api.call('PATCH', path, { schema: { required: ['4'] } })
+  t.match(await follow(newest.next), { count: 5, results: [{ version: 2 }, { version: 1 }], next: null })
+
+  for (const list of ['~/event_schemas/', `${path}/versions/`, '~/rules/']) {
+    t.match(await api.call('GET', `${list}?after=W10`), { status: 400, body: { attr: 'after' } }, list)
+  }
+})
+
 t.test('names the field that is wrong', async (t) => {
   const api = await shared.inNewProject()
   const { body: { id } } = await create(api, { event: 'known', schema: {} })

@@ -7,7 +7,7 @@ import { readSchemaCounts } from '../../platform/event-schemas/read-schema-count
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { answerLookBack, LINES_DESCRIPTION } from '../http/answer-look-back.ts'
 import { answerInTime } from '../http/errors.ts'
-import { searchQueryProperties } from '../http/list-queries.ts'
+import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
 import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { deleteDefinition } from '../change-definitions.ts'
@@ -37,7 +37,8 @@ const listQuery = {
   properties: {
     ...pageQueryProperties,
     ...searchQueryProperties,
-    active: { type: 'boolean', description: 'true: only schemas with an active version; false: only the others. Default: both.' }
+    active: { type: 'boolean', description: 'true: only schemas with an active version; false: only the others. Default: both.' },
+    ...cursorQueryProperties
   }
 }
 
@@ -99,7 +100,7 @@ export async function eventSchemaRoutes (
     config: read,
     schema: {
       tags, summary: 'List the versions of an event schema', description: 'Newest first.', params: idParams,
-      querystring: { type: 'object', properties: { ...pageQueryProperties, ...versionQueryProperties } },
+      querystring: { type: 'object', properties: { ...pageQueryProperties, ...versionQueryProperties, ...cursorQueryProperties } },
       response: { 200: pageSchema(versionSchema) }
     }
   }, async (request) => {

@@ -56,7 +56,7 @@ export const EVENT_SCHEMAS: VersionedKind<EventSchema, EventSchemaVersion> = {
   parentColumn: 'schema_id',
   contentColumn: 'schema',
   nameColumn: 'event',
-  orderBy: 'd.event',
+  order: [{ column: 'd.event COLLATE "C"', field: 'event', kind: 'text' }],
   definitionColumns: 'd.event, d.description, d.owner, d.mode',
   contentColumns: 'v.schema',
   writable: Object.keys(writable)
