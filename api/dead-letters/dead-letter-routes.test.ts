@@ -41,6 +41,25 @@ t.test('lists the dead letters of the project, filtered and in pages', async (t)
   t.match(await api.call('GET', '~/dead_letters?from=soon'), { status: 400, body: { attr: 'from' } })
 })
 
+t.test('who follows next misses no dead letter while others are purged', async (t) => {
+  const { url } = await plantDeadLetters(t, [
+    { project: 1 }, { project: 1 }, { project: 2 }, { project: 1 }, { project: 1, stage: 'persons' }, { project: 1 }
+  ])
+  const api = await createApiWith(t, url)
+  const follow = async (next: string): Promise<any> => (await api.call('GET', next.replace(/^https?:\/\/[^/]+/, ''))).body
+
+  const { body: first } = await api.call('GET', '~/dead_letters/?limit=2')
+  t.match(first, { count: 5, results: [{ id: 1 }, { id: 2 }] })
+  await api.call('DELETE', '~/dead_letters/1')
+  const second = await follow(first.next)
+  t.match(second, { count: 4, results: [{ id: 4 }, { id: 5 }] })
+  await api.call('DELETE', '~/dead_letters/5')
+  t.match(await follow(second.next), { count: 3, results: [{ id: 6 }], next: null })
+  const { body: filtered } = await api.call('GET', '~/dead_letters/?limit=1&stage=writer&from=2020-01-01')
+  t.match(await follow(filtered.next), { results: [{ id: 4 }] }, 'with the filters')
+  t.match(await api.call('GET', '~/dead_letters/?after=W10'), { status: 400, body: { attr: 'after' } })
+})
+
 t.test('groups the dead letters of the project, and replays one group', async (t) => {
   const { url } = await plantDeadLetters(t, [
     { project: 1, event: 'paid', errorCode: 469, error: 'first' }, { project: 2, event: 'paid', errorCode: 469 },

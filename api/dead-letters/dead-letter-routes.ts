@@ -6,6 +6,7 @@ import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../pla
 import { purgeDeadLetters, replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { notFound } from '../http/errors.ts'
+import { cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
 import { buildPage, pageSchema, type PageQuery } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
@@ -28,6 +29,9 @@ const NOTHING_PURGED = { matched: 0, purged: 0 }
 /** A dry run counts no further. */
 const MOST_PURGED = 10_000
 
+/** Name of the sort order in cursors. */
+const ORDER = 'oldest'
+
 interface Params {
   Params: { project_id: string, id: number }
 }
@@ -43,7 +47,7 @@ export async function deadLetterRoutes (
   const groupDeadLetters = createDeadLetterGroups()
   app.addSchema(deadLetterSchema)
 
-  app.get<{ Querystring: PageQuery & FilterFields }>('/', {
+  app.get<{ Querystring: PageQuery & FilterFields & { after?: string } }>('/', {
     config: read,
     schema: {
       tags, summary: 'List dead letters', description: 'Oldest first.', querystring: listQuerySchema,
@@ -52,11 +56,15 @@ export async function deadLetterRoutes (
   }, async (request) => {
     const filter = readFilter(request, request.query)
     const { limit, offset } = request.query
-    const [results, counts] = await askStream(nats, [[], []], async (connection) => [
-      await listDeadLetters(connection, { ...filter, limit, offset }), await countDeadLetters(connection, filter)
+    const [after] = decodeCursor(request.query.after, ORDER, ['integer']) ?? []
+    const begin = after === undefined ? { offset } : { fromId: Math.max(0, Number(after)) + 1 }
+    const [found, counts] = await askStream(nats, [[], []], async (connection) => [
+      await listDeadLetters(connection, { ...filter, ...begin, limit: limit + 1 }),
+      await countDeadLetters(connection, filter)
     ])
     const count = counts.reduce((sum, item) => sum + item.count, 0)
-    return buildPage(request, deps.publicUrl, { results: results.map(describe), count })
+    const page = cutPage(found, { limit, count, cursorOf: ({ id }) => encodeCursor(ORDER, [String(id)]) })
+    return buildPage(request, deps.publicUrl, { ...page, results: page.results.map(describe) })
   })
 
   app.get<{ Querystring: FilterFields }>('/groups', {

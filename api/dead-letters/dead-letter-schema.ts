@@ -1,4 +1,5 @@
 import { DEAD_LETTER_STAGES, type DeadLetterStage } from '../../schema/streams.ts'
+import { cursorQueryProperties } from '../http/list-queries.ts'
 import { pageQueryProperties } from '../http/pagination.ts'
 
 const nullableText = { type: ['string', 'null'] }
@@ -49,7 +50,7 @@ const filter = {
   to: { type: 'string', format: 'date-time', description: 'Dead-lettered before.' }
 } as const
 
-export const listQuerySchema = { type: 'object', properties: { ...pageQueryProperties, ...filter } } as const
+export const listQuerySchema = { type: 'object', properties: { ...pageQueryProperties, ...filter, ...cursorQueryProperties } } as const
 
 export const groupsQuerySchema = { type: 'object', properties: filter } as const
 

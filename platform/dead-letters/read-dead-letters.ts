@@ -26,6 +26,8 @@ export interface ScannedDeadLetter {
 }
 
 export interface ListOptions extends DeadLetterFilter {
+  /** Begin with this id. */
+  fromId?: number
   /** Maximum letters. */
   limit?: number
   /** Letters to skip first. */
