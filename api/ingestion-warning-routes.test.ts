@@ -47,6 +47,13 @@ t.test('lists the warnings of the project, newest first, by reason, effect and t
   t.strictSame(await counts(`to=${at(1)}`), [7])
   t.strictSame(await counts('limit=1&offset=1'), [7])
   t.strictSame(await counts('to=1000-01-01'), [])
+  const { body: newest } = await api.call('GET', '~/ingestion_warnings/?limit=1')
+  const more = [toWarningRow('a', total(2, 'uuid_invalid', 1)), toWarningRow('a', total(1, 'uuid_invalid', 4)), toWarningRow('a', total(1, 'event_too_large', 6))]
+  await client.insert({ table: WARNINGS_TABLE, values: more, format: 'JSONEachRow' })
+  t.match((await api.call('GET', newest.next.replace(/^https?:\/\/[^/]+/, ''))).body, { count: 5, results: [{ reason: 'uuid_invalid', count: 4 }] }, 'what follows in its minute')
+  const rest = newest.next.replace(/^https?:\/\/[^/]+/, '').replace('limit=1', 'limit=10')
+  t.match((await api.call('GET', rest)).body, { results: [{ minute: at(1) }, { minute: at(0), count: 7 }], next: null })
+  t.match(await api.call('GET', '~/ingestion_warnings?after=W10'), { status: 400, body: { attr: 'after' } })
   t.match(await api.call('GET', '~/ingestion_warnings?reason=bad'), { status: 400, body: { attr: 'reason' } })
   t.match(await api.call('GET', '~/ingestion_warnings?from=soon'), { status: 400, body: { attr: 'from' } })
 })

@@ -3,7 +3,8 @@ import { type ClickHouse, queryRows } from '../platform/clickhouse/connect-click
 import { HttpError } from '../platform/errors.ts'
 import { describeClickHouseError } from '../platform/clickhouse/describe-clickhouse-error.ts'
 import { INGESTION_WARNINGS, NO_PROJECT, type WarningEffect, type WarningReason } from '../schema/ingestion-warnings.ts'
-import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from './http/pagination.ts'
+import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from './http/list-queries.ts'
+import { buildPage, type PageContent, pageQueryProperties, pageSchema, type PageQuery } from './http/pagination.ts'
 import { accessOf } from './http/personal-key-access.ts'
 import { parseIsoDateTime } from './http/request-values.ts'
 
@@ -40,7 +41,8 @@ const querySchema = {
     reason: { type: 'string', enum: Object.keys(INGESTION_WARNINGS) },
     effect: { type: 'string', enum: effects },
     from: { type: 'string', format: 'date-time', description: 'Minutes that begin at or after.' },
-    to: { type: 'string', format: 'date-time', description: 'Minutes that begin before.' }
+    to: { type: 'string', format: 'date-time', description: 'Minutes that begin before.' },
+    ...cursorQueryProperties
   }
 } as const
 
@@ -84,6 +86,7 @@ interface WarningQuery extends PageQuery {
   effect?: WarningEffect
   from?: string
   to?: string
+  after?: string
 }
 
 interface WarningRow {
@@ -112,9 +115,9 @@ export async function ingestionWarningRoutes (
       response: { 200: pageSchema({ $ref: 'IngestionWarning#' }) }
     }
   }, async (request) => {
-    const { rows, count } = await readWarnings(deps.clickhouse, accessOf(request).projectId, request.query)
+    const page = await readWarnings(deps.clickhouse, accessOf(request).projectId, request.query)
       .catch((error: unknown) => { throw describeClickHouseError(error) })
-    return buildPage(request, deps.publicUrl, { results: rows.map(describe), count })
+    return buildPage(request, deps.publicUrl, { ...page, results: page.results.map(describe) })
   })
 
   app.get<{ Querystring: { hours: number, unassigned: boolean } }>('/summary', {
@@ -173,9 +176,14 @@ function notForOneProject (): HttpError {
     'Requests that belong to no project are about the whole installation, and this key is limited to some projects.')
 }
 
+/** Name of the sort order in cursors. */
+const ORDER = 'newest minute'
+
 async function readWarnings (
-  clickhouse: ClickHouse, project: number, { reason, effect, from, to, limit, offset }: WarningQuery
-): Promise<{ rows: WarningRow[], count: number }> {
+  clickhouse: ClickHouse, project: number, { reason, effect, from, to, limit, offset, after }: WarningQuery
+): Promise<PageContent<WarningRow>> {
+  const last = decodeCursor(after, ORDER, ['integer', 'text'])
+  const follows = last === undefined ? '' : 'AND (minute < toDateTime({last: UInt32}) OR (minute = toDateTime({last: UInt32}) AND reason > {lastReason: String}))'
   const conditions = [
     'project_id = {project: UInt32}',
     ...(reason === undefined ? [] : ['reason = {reason: String}']),
@@ -183,24 +191,33 @@ async function readWarnings (
     ...(from === undefined ? [] : ['minute >= toDateTime({from: UInt32})']),
     ...(to === undefined ? [] : ['minute < toDateTime({to: UInt32})'])
   ].join(' AND ')
-  const all = { project, reason, effect, from: toSeconds(from), to: toSeconds(to), limit, offset }
+  const all = {
+    project, reason, effect, from: toSeconds(from), to: toSeconds(to), limit: limit + 1,
+    offset: last === undefined ? offset : 0, last: last && limitSeconds(Number(last[0])), lastReason: last?.[1]
+  }
   const params = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
   const [rows, counts] = await Promise.all([
     queryRows<WarningRow>(clickhouse, `
       SELECT toUnixTimestamp(minute) AS minute, reason, effect, toUInt32(count) AS count,
         samples
-      FROM ingestion_warnings WHERE ${conditions}
+      FROM ingestion_warnings WHERE ${conditions} ${follows}
       ORDER BY ingestion_warnings.minute DESC, reason LIMIT {limit: UInt32} OFFSET {offset: UInt32}
       SETTINGS max_execution_time = ${MAX_SECONDS}`, params),
     queryRows<{ count: number }>(clickhouse, `SELECT toUInt32(count()) AS count FROM ingestion_warnings WHERE ${conditions}`, params)
   ])
-  return { rows, count: counts[0]?.count ?? 0 }
+  return cutPage(rows, {
+    limit, count: counts[0]?.count ?? 0, cursorOf: (row) => encodeCursor(ORDER, [String(row.minute), row.reason])
+  })
+}
+
+function toSeconds (text: string | undefined): number | undefined {
+  const time = text === undefined ? undefined : parseIsoDateTime(text)?.getTime()
+  return time === undefined ? undefined : limitSeconds(Math.floor(time / 1000))
 }
 
 /** ClickHouse has no years before 1970 here, and none after 2106. */
-function toSeconds (text: string | undefined): number | undefined {
-  const time = text === undefined ? undefined : parseIsoDateTime(text)?.getTime()
-  return time === undefined ? undefined : Math.min(Math.max(Math.floor(time / 1000), 0), 4_294_967_295)
+function limitSeconds (seconds: number): number {
+  return Math.min(Math.max(seconds, 0), 4_294_967_295)
 }
 
 function describe ({ minute, reason, effect, count, samples }: WarningRow): object {

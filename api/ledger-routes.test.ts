@@ -64,6 +64,11 @@ t.test('lists the books of the project by minute, newest first, beside what is s
   t.strictSame(await minutes(`to=${at(MINUTE + 1)}`), [at(MINUTE)])
   t.strictSame(await minutes('limit=1&offset=1'), [at(MINUTE)])
   t.strictSame(await minutes('to=1000-01-01'), [])
+  const { body: newest } = await api.call('GET', '~/ledger/?limit=1')
+  await client.insert({ table: LEDGER_TABLE, format: 'JSONEachRow', values: [toLedgerRow(ledgerKey(api.projectId, MINUTE + 2), entry)] })
+  const { body: next } = await api.call('GET', newest.next.replace(/^https?:\/\/[^/]+/, ''))
+  t.match(next, { count: 3, next: null, results: [{ minute: at(MINUTE), stored: 2 }] }, 'no minute twice when another one begins')
+  t.match(await api.call('GET', '~/ledger/?after=W10'), { status: 400, body: { attr: 'after' } })
   t.match(await api.call('GET', '~/ledger/?from=soon'), { status: 400, body: { attr: 'from' } })
 })
 

@@ -1,7 +1,8 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../platform/clickhouse/connect-clickhouse.ts'
 import { answerInTime } from './http/errors.ts'
-import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from './http/pagination.ts'
+import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from './http/list-queries.ts'
+import { buildPage, type PageContent, pageQueryProperties, pageSchema, type PageQuery } from './http/pagination.ts'
 import { accessOf } from './http/personal-key-access.ts'
 import { parseIsoDateTime } from './http/request-values.ts'
 
@@ -26,11 +27,13 @@ const querySchema = {
   properties: {
     ...pageQueryProperties,
     from: { type: 'string', format: 'date-time', description: 'Minutes that begin at or after.' },
-    to: { type: 'string', format: 'date-time', description: 'Minutes that begin before.' }
+    to: { type: 'string', format: 'date-time', description: 'Minutes that begin before.' },
+    ...cursorQueryProperties
   }
 } as const
 
 interface LedgerQuery extends PageQuery {
+  after?: string
   from?: string
   to?: string
 }
@@ -56,37 +59,47 @@ export async function ledgerRoutes (
     }
   }, async (request) => {
     const { projectId } = accessOf(request)
-    const { rows, count } = await answerInTime(readLedger(deps.clickhouse, projectId, request.query))
-    return buildPage(request, deps.publicUrl, { results: rows, count })
+    return buildPage(request, deps.publicUrl, await answerInTime(readLedger(deps.clickhouse, projectId, request.query)))
   })
 }
 
+/** Name of the sort order in cursors. */
+const ORDER = 'newest minute'
+
 async function readLedger (
-  clickhouse: ClickHouse, project: number, { from, to, limit, offset }: LedgerQuery
-): Promise<{ rows: object[], count: number }> {
+  clickhouse: ClickHouse, project: number, { from, to, limit, offset, after }: LedgerQuery
+): Promise<PageContent<object>> {
+  const last = decodeCursor(after, ORDER, ['integer'])
   const conditions = [
     'project_id = {project: UInt32}',
     ...(from === undefined ? [] : ['minute >= toDateTime({from: UInt32})']),
     ...(to === undefined ? [] : ['minute < toDateTime({to: UInt32})'])
   ].join(' AND ')
-  const all = { project, from: toSeconds(from), to: toSeconds(to), limit, offset }
+  const all = {
+    project, from: toSeconds(from), to: toSeconds(to), limit: limit + 1, offset: last === undefined ? offset : 0,
+    last: last && limitSeconds(Number(last[0]))
+  }
   const params = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
   const [rows, counts] = await Promise.all([
     queryRows<Record<string, string>>(clickhouse, `
       SELECT toUnixTimestamp(minute) AS minute, accepted, replayed, duplicates, dead_lettered, deleted, balance, dropped
-      FROM ledger WHERE ${conditions}
+      FROM ledger WHERE ${conditions} ${last === undefined ? '' : 'AND minute < toDateTime({last: UInt32})'}
       ORDER BY ledger.minute DESC LIMIT {limit: UInt32} OFFSET {offset: UInt32}
       SETTINGS max_execution_time = ${MAX_SECONDS}`, params),
     queryRows<{ count: string }>(clickhouse, `SELECT count() AS count FROM ledger WHERE ${conditions}`, params)
   ])
-  const minutes = rows.map((row) =>
+  const found = rows.map((row) =>
     Object.fromEntries(Object.entries(row).map(([name, value]) => [name, Number(value)])) as LedgerRow)
+  const page = cutPage(found, {
+    limit, count: Number(counts[0]?.count ?? 0), cursorOf: ({ minute }) => encodeCursor(ORDER, [String(minute)])
+  })
+  const minutes = page.results
   const stored = await countStored(clickhouse, project, minutes.map(({ minute }) => minute))
   return {
-    rows: minutes.map((row) => ({
+    ...page,
+    results: minutes.map((row) => ({
       ...row, minute: new Date(row.minute * 1000).toISOString(), stored: stored.get(row.minute) ?? 0
-    })),
-    count: Number(counts[0]?.count ?? 0)
+    }))
   }
 }
 
@@ -103,8 +116,12 @@ async function countStored (
   return new Map(rows.map(({ minute, count }) => [minute, Number(count)]))
 }
 
-/** ClickHouse has no years before 1970 here, and none after 2106. */
 function toSeconds (text: string | undefined): number | undefined {
   const time = text === undefined ? undefined : parseIsoDateTime(text)?.getTime()
-  return time === undefined ? undefined : Math.min(Math.max(Math.floor(time / 1000), 0), 4_294_967_295)
+  return time === undefined ? undefined : limitSeconds(Math.floor(time / 1000))
+}
+
+/** ClickHouse has no years before 1970 here, and none after 2106. */
+function limitSeconds (seconds: number): number {
+  return Math.min(Math.max(seconds, 0), 4_294_967_295)
 }

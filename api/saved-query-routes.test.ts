@@ -30,6 +30,16 @@ t.test('they are listed by name, in pages, and searched', async (t) => {
   t.match((await call('GET', '~/saved_queries?search=users+day')).body, { count: 1, results: [{ name: 'users by day' }] })
 })
 
+t.test('who follows next misses no saved query while others are deleted', async (t) => {
+  const { call } = await api.inNewProject()
+  const ids: number[] = []
+  for (const name of ['a', 'b', 'c', 'd']) ids.push((await call('POST', '~/saved_queries', { name, query: 'SELECT 1' })).body.id)
+  const { body: first } = await call('GET', '~/saved_queries?limit=2')
+  await call('DELETE', `~/saved_queries/${ids[0]}`)
+  t.match((await call('GET', first.next.replace(/^https?:\/\/[^/]+/, ''))).body, { count: 3, next: null, results: [{ name: 'c' }, { name: 'd' }] })
+  t.match(await call('GET', '~/saved_queries?after=W10'), { status: 400, body: { attr: 'after' } })
+})
+
 t.test('a name is unique in its project, and what is wrong is named', async (t) => {
   const one = await api.inNewProject()
   const other = await api.inNewProject()

@@ -3,7 +3,9 @@ import { HttpError } from '../platform/errors.ts'
 import { isUniqueViolation } from '../platform/postgres/postgres-errors.ts'
 import type { Sql, Statement } from '../platform/postgres/connect-postgres.ts'
 import { notFound } from './http/errors.ts'
-import { matchSearch, searchQueryProperties } from './http/list-queries.ts'
+import {
+  cursorQueryProperties, cutPage, decodeCursor, encodeCursor, matchSearch, searchQueryProperties
+} from './http/list-queries.ts'
 import { buildPage, type PageContent, pageQueryProperties, type PageQuery, pageSchema } from './http/pagination.ts'
 import { accessOf } from './http/personal-key-access.ts'
 import { selectCreatedBy, type UserSummary, userSummarySchema } from './keys/users.ts'
@@ -94,11 +96,12 @@ export async function savedQueryRoutes (
 ): Promise<void> {
   app.addSchema(savedQuerySchema)
 
-  app.get<{ Querystring: PageQuery & { search?: string } }>('/', {
+  app.get<{ Querystring: SavedQueryQuery }>('/', {
     config: read,
     schema: {
       tags, summary: 'List saved queries', description: 'By name.',
-      querystring: { type: 'object', properties: { ...pageQueryProperties, ...searchQueryProperties } }, response: { 200: pageSchema(one) }
+      querystring: { type: 'object', properties: { ...pageQueryProperties, ...searchQueryProperties, ...cursorQueryProperties } },
+      response: { 200: pageSchema(one) }
     }
   }, async (request) => buildPage(request, publicUrl, await list(sql, accessOf(request).projectId, request.query)))
 
@@ -140,16 +143,27 @@ function columns (sql: Sql): Statement {
     ${selectCreatedBy(sql, sql`q.created_by`)}, q.created_at, q.updated_at`
 }
 
-async function list (
-  sql: Sql, projectId: number, query: PageQuery & { search?: string }
-): Promise<PageContent<SavedQuery>> {
+interface SavedQueryQuery extends PageQuery {
+  search?: string
+  after?: string
+}
+
+/** Name of the sort order in cursors. */
+const ORDER = 'name'
+
+async function list (sql: Sql, projectId: number, query: SavedQueryQuery): Promise<PageContent<SavedQuery>> {
+  const after = decodeCursor(query.after, ORDER, ['text'])
   const matches = sql`q.project_id = ${projectId} AND ${matchSearch(sql, sql`q.name`, query.search)}`
-  const [counted, results] = await Promise.all([
+  const name = sql`q.name COLLATE "C"`
+  const follows = after === undefined ? sql`true` : sql`${name} > ${after[0]!}`
+  const [counted, found] = await Promise.all([
     sql<{ count: number }[]>`SELECT count(*)::integer AS count FROM saved_queries AS q WHERE ${matches}`,
-    sql<SavedQuery[]>`SELECT ${columns(sql)} FROM saved_queries AS q WHERE ${matches}
-      ORDER BY q.name COLLATE "C" LIMIT ${query.limit} OFFSET ${query.offset}`
+    sql<SavedQuery[]>`SELECT ${columns(sql)} FROM saved_queries AS q WHERE ${matches} AND ${follows}
+      ORDER BY ${name} LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
   ])
-  return { results, count: counted[0]!.count }
+  return cutPage(found, {
+    limit: query.limit, count: counted[0]!.count, cursorOf: (last) => encodeCursor(ORDER, [last.name])
+  })
 }
 
 /** @throws {HttpError} 404 when the project has no such query. */
