@@ -15,6 +15,12 @@ export interface StoredVersion extends VersionKey {
   first_version: number
 }
 
+/** A definition that a transaction holds. */
+export interface LockedDefinition extends StoredVersion {
+  /** What its name column has: the event of a schema. */
+  name: string
+}
+
 /**
  * Keeps other requests from adding definitions to the project until the transaction ends.
  *
@@ -28,11 +34,24 @@ export async function lockProject (tx: TransactionSql, projectId: number): Promi
 /** @throws {HttpError} 404 when the project has no such definition. */
 export async function lockDefinition (
   tx: TransactionSql, kind: Kind, key: DefinitionKey
-): Promise<StoredVersion> {
-  const [stored] = await tx<StoredVersion[]>`
-    SELECT d.id, d.version, d.first_version FROM ${tx.unsafe(kind.table)} AS d WHERE ${matchKey(tx, kind, key)} FOR UPDATE`
+): Promise<LockedDefinition> {
+  const [stored] = await tx<LockedDefinition[]>`
+    SELECT d.id, d.version, d.first_version, d.${tx.unsafe(kind.nameColumn)} AS name
+    FROM ${tx.unsafe(kind.table)} AS d WHERE ${matchKey(tx, kind, key)} FOR UPDATE`
   if (stored === undefined) throw notFound()
   return stored
+}
+
+/**
+ * Refuses another name: stored events and counts belong to the one that it has. The same one passes, because clients
+ * send a whole definition back.
+ *
+ * @param sent  Undefined: the change does not name it.
+ * @throws {HttpError} 400 naming the column.
+ */
+export function refuseRenamed (kind: Kind, { name }: LockedDefinition, sent: unknown): void {
+  if (sent === undefined || sent === name) return
+  throw invalidField(kind.nameColumn, `The ${kind.nameColumn} of a ${kind.noun} cannot be changed. Create another ${kind.noun}.`)
 }
 
 /**

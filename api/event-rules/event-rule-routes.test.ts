@@ -34,6 +34,8 @@ t.test('creates, retrieves, changes by versions, and deletes', async (t) => {
   t.match(changed, { version: 2, active_version: 1, condition: CONDITION, actions: [{ type: 'truncate_ip' }], tests })
   t.match(await api.call('PATCH', path, changed), { status: 200, body: { version: 2 } }, 'what was answered may be sent back')
   t.match(await api.call('GET', `${path}/versions/`), { body: { count: 2, results: [{ version: 2, actions: [{ type: 'truncate_ip' }] }, { version: 1, actions: DROP }] } })
+  t.match(await api.call('PATCH', path, { name: 'renamed', position: 3 }), { status: 400, body: { type: 'validation_error', code: 'invalid', attr: 'name' } })
+  t.match(await api.call('GET', path), { body: { name: 'no visits', position: 7 } }, 'nothing of it is written')
   t.match(await api.call('PATCH', path, { active_version: null }), { body: { active_version: null } })
   t.match(await api.call('PATCH', path, { condition: null }), { status: 200, body: { condition: null, version: 3 } })
 

@@ -85,8 +85,8 @@ const readOnly = {
 
 export type EventRuleFields = Partial<Pick<EventRule, keyof typeof writable>>
 
-/** Fields to change, and the newest version when the change was begun. */
-export type EventRuleChange = EventRuleFields & { version?: number }
+/** Fields to change, the newest version when the change was begun, and the name, which stays. */
+export type EventRuleChange = EventRuleFields & { version?: number, name?: unknown }
 
 export type NewEventRule = EventRuleFields & Pick<EventRule, 'name' | 'actions'>
 

@@ -4,7 +4,7 @@ import { type RuleDefinition, RuleError } from '../../platform/rules/rule-defini
 import { checkRule } from '../../platform/rules/run-rule-tests.ts'
 import {
   activateVersion, insertVersion, invalidField, lockDefinition, lockProject, readVersion, refuseOutdated,
-  type StoredVersion
+  refuseRenamed, type StoredVersion
 } from '../change-definitions.ts'
 import { type DefinitionKey, findDefinition } from '../versioned-definitions.ts'
 import { EVENT_RULES, type EventRule, type EventRuleChange, type NewEventRule } from './event-rule.ts'
@@ -63,6 +63,7 @@ export async function updateEventRule (
   const changes = ['condition', 'actions', 'tests'].some((name) => fields[name as keyof EventRuleChange] !== undefined)
   await sql.begin(async (tx) => {
     const stored = await lockDefinition(tx, EVENT_RULES, key)
+    refuseRenamed(EVENT_RULES, stored, fields.name)
     await refuseOutdated(tx, EVENT_RULES, stored, fields)
     let { version } = stored
     if (changes) {

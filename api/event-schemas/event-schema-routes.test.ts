@@ -34,6 +34,9 @@ t.test('creates, retrieves, changes by versions, and deletes', async (t) => {
   t.match(await api.call('PATCH', path, changed), { status: 200, body: { version: 2, active_version: 1 } }, 'what was answered may be sent back')
   t.match(await api.call('GET', `${path}/versions/`), { status: 200, body: { count: 2, results: [{ version: 2, schema: stricter }, { version: 1, schema: SCHEMA }] } })
   t.match(await api.call('GET', `${path}/versions/?limit=1`), { body: { results: [{ version: 2 }], next: /offset=1/ } })
+  t.match(await api.call('PATCH', path, { event: 'order sent', owner: 'me' }), { status: 400, body: { type: 'validation_error', code: 'invalid', attr: 'event' } })
+  t.match(await api.call('GET', path), { body: { event: 'order paid', owner: 'shop' } }, 'nothing of it is written')
+  t.match(await api.call('PATCH', path, { id: 99, created_at: 'x' }), { status: 200, body: { id: created.id } }, 'as with flags')
   t.match(await api.call('PATCH', path, { active_version: null }), { status: 200, body: { active_version: null } })
 
   t.match(await api.call('DELETE', path), { status: 204, body: undefined })

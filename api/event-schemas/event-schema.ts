@@ -83,8 +83,8 @@ const readOnly = {
 
 export type EventSchemaFields = Partial<Pick<EventSchema, keyof typeof writable>>
 
-/** Fields to change, and the newest version when the change was begun. */
-export type EventSchemaChange = EventSchemaFields & { version?: number }
+/** Fields to change, the newest version when the change was begun, and the event, which stays. */
+export type EventSchemaChange = EventSchemaFields & { version?: number, event?: unknown }
 
 export type NewEventSchema = EventSchemaFields & Pick<EventSchema, 'event' | 'schema'>
 

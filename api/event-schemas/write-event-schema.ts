@@ -3,8 +3,8 @@ import { SchemaError } from '../../platform/event-schemas/schema-place.ts'
 import { toEventName } from '../../platform/identity.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import {
-  activateVersion, insertVersion, invalidField, lockDefinition, lockProject, refuseOutdated, type StoredVersion,
-  type VersionKey
+  activateVersion, insertVersion, invalidField, lockDefinition, lockProject, refuseOutdated, refuseRenamed,
+  type StoredVersion, type VersionKey
 } from '../change-definitions.ts'
 import { type DefinitionKey, findDefinition } from '../versioned-definitions.ts'
 import { EVENT_SCHEMAS, type EventSchema, type EventSchemaChange, type NewEventSchema } from './event-schema.ts'
@@ -59,6 +59,7 @@ export async function updateEventSchema (
   if (schema !== undefined) compileDraft(schema)
   await sql.begin(async (tx) => {
     const stored = await lockDefinition(tx, EVENT_SCHEMAS, key)
+    refuseRenamed(EVENT_SCHEMAS, stored, fields.event)
     await refuseOutdated(tx, EVENT_SCHEMAS, stored, fields)
     let { version } = stored
     if (schema !== undefined && !(await isNewest(tx, stored, schema))) {
