@@ -93,7 +93,7 @@ function describeMonth ({ eventsPerMonth, usage }: StoredQuota, now: number): Re
  * The quota with some fields changed. A limit a second that changes takes its burst along, unless the burst is named.
  *
  * @returns null when no limit is left.
- * @throws {HttpError} 400 for a burst without a limit a second.
+ * @throws {HttpError} 400 for a burst without a limit a second, and for what becomes of events beyond no limit.
  */
 export function changeQuota (quota: ProjectQuota | undefined, changes: QuotaChanges): ProjectQuota | null {
   const before = quota ?? NONE
@@ -102,7 +102,11 @@ export function changeQuota (quota: ProjectQuota | undefined, changes: QuotaChan
   if (eventsPerSecond === null && typeof changes.burst === 'number') {
     throw new HttpError(400, 'validation_error', 'invalid_input', 'burst needs events_per_second.', { attr: 'burst' })
   }
-  if (eventsPerSecond === null && eventsPerMonth === null) return null
+  if (eventsPerSecond === null && eventsPerMonth === null) {
+    refuseWithoutLimit('beyond', changes.beyond, [before.beyond, NONE.beyond])
+    refuseWithoutLimit('sample_rate', changes.sample_rate, [before.sampleRate, NONE.sampleRate])
+    return null
+  }
   const keepsBurst = changes.burst === undefined && eventsPerSecond === before.eventsPerSecond
   return {
     eventsPerSecond,
@@ -111,6 +115,12 @@ export function changeQuota (quota: ProjectQuota | undefined, changes: QuotaChan
     beyond: changes.beyond ?? before.beyond,
     sampleRate: changes.sample_rate ?? before.sampleRate
   }
+}
+
+/** A quota without a limit is not stored: what a change says of it would be lost. What was answered is accepted. */
+function refuseWithoutLimit<T> (field: keyof QuotaChanges, sent: T | undefined, accepted: readonly T[]): void {
+  if (sent === undefined || accepted.includes(sent)) return
+  throw new HttpError(400, 'validation_error', 'invalid_input', `${field} needs events_per_second or events_per_month.`, { attr: field })
 }
 
 function defaultBurst (eventsPerSecond: number): number {

@@ -62,6 +62,10 @@ t.test('what cannot be is refused with the name of the field', async (t) => {
     [{ burst: 5 }, 'burst'],
     [{ events_per_second: null, burst: 5 }, 'burst'],
     [{ beyond: 'block' }, 'beyond'],
+    [{ beyond: 'sample' }, 'beyond'],
+    [{ beyond: 'sample', sample_rate: 0.5 }, 'beyond'],
+    [{ beyond: 'sample', events_per_month: null }, 'beyond'],
+    [{ sample_rate: 0.5 }, 'sample_rate'],
     [{ sample_rate: 0 }, 'sample_rate'],
     [{ sample_rate: 1 }, 'sample_rate'],
     [{ per_day: 1 }, 'per_day']
@@ -70,6 +74,13 @@ t.test('what cannot be is refused with the name of the field', async (t) => {
     t.match(await call('PATCH', '~/quota/', body), { status: 400, body: { type: 'validation_error', attr } }, JSON.stringify(body))
   }
   t.strictSame((await call('GET', '~/quota/')).body, NONE)
+
+  const { updated_at: _at, month: _month, ...fields } = NONE
+  t.match(await call('PATCH', '~/quota/', fields), { status: 200, body: NONE }, 'what was answered may be sent back')
+  await call('PATCH', '~/quota/', { events_per_month: 5, beyond: 'sample', sample_rate: 0.5 })
+  t.match(await call('PATCH', '~/quota/', { events_per_month: null, sample_rate: 0.25 }), { status: 400, body: { attr: 'sample_rate' } })
+  t.match((await call('GET', '~/quota/')).body, { events_per_month: 5, sample_rate: 0.5 }, 'nothing of it is written')
+  t.match(await call('PATCH', '~/quota/', { events_per_month: null, beyond: 'sample', sample_rate: 0.5 }), { status: 200, body: NONE })
 })
 
 t.test('usage by day adds up the books and the warnings of the project', async (t) => {

@@ -77,12 +77,14 @@ async function change (context: CliContext, projectId: number, changes: QuotaCha
     const before = (await readQuotas(tx, projectId)).get(projectId)
     const quota = naming(() => changeQuota(before, changes))
     if (quota === null && before === undefined) {
-      throw wrong('give --per-second or --per-month: the project has no quota yet')
+      throw wrong(WITHOUT_LIMIT)
     }
     if (quota === null) await clearQuota(tx, projectId)
     else await setQuota(tx, projectId, quota)
   })
 }
+
+const WITHOUT_LIMIT = 'give --per-second or --per-month: without a limit there is no quota'
 
 /** Says which option is wrong instead of which field. */
 function naming<T> (work: () => T): T {
@@ -90,6 +92,7 @@ function naming<T> (work: () => T): T {
     return work()
   } catch (error) {
     if (error instanceof HttpError && error.attr === 'burst') throw wrong('--burst needs --per-second')
+    if (error instanceof HttpError) throw wrong(WITHOUT_LIMIT)
     throw error
   }
 }
