@@ -38,8 +38,7 @@ t.test('makes a draft that the events meet it was made from', async (t) => {
   })
   t.match(await infer({ days: 1, include_sdk: true }), { events: 2, schema: { required: ['plan'], properties: { $lib: { type: 'string' } } } })
   const some = await infer({ limit: 2 })
-  t.match(some, { stored: 5 })
-  t.ok(some.events < 5)
+  t.match(some, { events: 2, stored: 5 })
   t.same(await infer({ limit: 2 }), some, 'the same events each time')
   t.match(await infer({ event: 'unknown' }), { events: 0, schema: { properties: {} } })
   t.match(await infer({ days: 0 }), { attr: 'days' })
@@ -109,4 +108,20 @@ t.test('reads each event where nearly each is of a class of its own', async (t) 
     t.ok(samples.length > 0)
     for (const { uuid, value } of samples) t.match([uuid, value], [/^[0-9a-f-]{36}$/, /\d/])
   }
+})
+
+t.test('a draft from few of many events reads as many as it may, the same ones each time', async (t) => {
+  const values = Array.from({ length: 20_000 }, (_, index) => row({ [`n${index % 100}`]: 1 }, { event: 'many', daysAgo: 1 }))
+  await clickhouse.client.insert({ table: 'events', format: 'JSONEachRow', values })
+  const infer = async (limit: number): Promise<any> =>
+    (await api.call('POST', '~/event_schemas/infer', { event: 'many', limit })).body
+
+  for (const limit of [1, 2, 7, 100, 1000]) {
+    const draft = await infer(limit)
+    t.match(draft, { events: limit, stored: 20_000 }, `${limit}`)
+    t.same(await infer(limit), draft)
+  }
+  const { events } = await infer(15_000)
+  t.ok(Math.abs(events - 15_000) < 1000, `${events}: about as many`)
+  t.match(await infer(20_000), { events: 20_000 })
 })
