@@ -136,14 +136,20 @@ t.test('refuses what cannot be enforced, and names the place', async (t) => {
     [{ $ref: '#/properties/a' }, /^\$ref: /],
     [{ $defs: { a: { properties: { a: { $ref: '#/$defs/a' } } } }, $ref: '#/$defs/a' }, /refers to itself/],
     [{ $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } }, /refers to itself/],
-    [{ $defs: doubled, $ref: '#/$defs/d0' }, /at most (1000 subschemas|16 levels)/],
-    [deep(SCHEMA_LIMITS.depth + 1), /levels deep/],
-    [JSON.parse(`${'{"not":'.repeat(8000)}{}${'}'.repeat(8000)}`), /levels deep/],
+    [{ $defs: doubled, $ref: '#/$defs/d0' }, /at most (1000 subschemas|32 steps)/],
+    [deep(SCHEMA_LIMITS.depth / 2 + 1), /^(properties\/a\/?){17}: A schema is at most 32 steps deep/],
+    [JSON.parse(`${'{"not":'.repeat(33)}{}${'}'.repeat(33)}`), /steps deep/],
+    [JSON.parse(`${'{"not":'.repeat(8000)}{}${'}'.repeat(8000)}`), /steps deep/],
     [{ description: 'x'.repeat(SCHEMA_LIMITS.bytes) }, /at most 65536 bytes/],
     [{ allOf: Array.from({ length: 1001 }, () => true) }, /at most 1000 subschemas/],
-    [{ properties: { ['n'.repeat(201)]: true } }, /200 characters/]
+    [{ properties: { ['n'.repeat(201)]: true } }, /200 characters/],
+    [{ properties: { '': true } }, /1 to 200 characters/],
+    [{ required: [''] }, /1 to 200 characters/]
   ]
   for (const [schema, refusal] of cases) t.match(refusalOf(schema), refusal)
+  for (const schema of [
+    deep(SCHEMA_LIMITS.depth / 2), JSON.parse(`${'{"not":'.repeat(32)}{}${'}'.repeat(32)}`), { properties: { ['n'.repeat(200)]: true } }
+  ]) t.equal(refusalOf(schema), '')
 })
 
 t.test('null is the value of no keyword but const, at any level', async (t) => {

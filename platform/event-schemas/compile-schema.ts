@@ -64,7 +64,7 @@ function stringifySchema (sent: unknown): string {
     }
   } catch {
     // The writer gives up some thousand levels down.
-    throw new SchemaError([], `A schema is at most ${SCHEMA_LIMITS.depth} levels deep.`)
+    throw new SchemaError([], `A schema is at most ${SCHEMA_LIMITS.depth} steps deep.`)
   }
   throw new SchemaError([], `A schema has at most ${SCHEMA_LIMITS.bytes} bytes.`)
 }
@@ -113,7 +113,7 @@ function compileRoot (root: Record<string, unknown>): Checks & { stepsPerByte: n
   }
 
   function compile (subschema: unknown, place: Place): Check {
-    if (place.path.length > 2 * SCHEMA_LIMITS.depth) throw place.error(`A schema is at most ${SCHEMA_LIMITS.depth} levels deep.`)
+    if (place.path.length > SCHEMA_LIMITS.depth) throw place.error(`A schema is at most ${SCHEMA_LIMITS.depth} steps deep.`)
     if (++subschemas > SCHEMA_LIMITS.subschemas) throw place.error(`A schema has at most ${SCHEMA_LIMITS.subschemas} subschemas, with those that $ref repeats.`)
     if (subschema === true) return () => true
     if (subschema === false) return (value) => fail('false', value)

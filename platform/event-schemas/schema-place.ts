@@ -5,7 +5,8 @@ import type { Check } from './evaluation.ts'
 export const SCHEMA_LIMITS = {
   /** Of its JSON text. */
   bytes: 65_536,
-  depth: 16,
+  /** Names on the way to a subschema: `properties` and the name of a property are two. */
+  depth: 32,
   /** Subschemas, those that references repeat included. */
   subschemas: 1000,
   /** Values of an `enum`, names of a list. */
