@@ -151,3 +151,12 @@ t.test('hides a deleted event, and reveals nothing about those of another projec
   t.match(await api.call('GET', `~/event_definitions/${id}`), { status: 404 })
   t.match(await api.call('DELETE', `~/event_definitions/${id}`), { status: 404 })
 })
+
+t.test('a language that types are not generated for is not found, and says so', async (t) => {
+  const api = await createTestApi(t)
+  t.match(await api.call('GET', '~/event_definitions/golang/'), {
+    status: 404, body: { type: 'invalid_request', code: 'not_found', detail: /No types are generated for golang: only typescript and json/, attr: null }
+  })
+  t.match(await api.call('GET', '~/event_definitions/no-uuid/'), { status: 400, body: { attr: 'id' } })
+  t.match(await api.call('GET', '~/event_definitions/typescript/'), { status: 200 })
+})

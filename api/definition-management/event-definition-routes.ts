@@ -1,5 +1,6 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { HttpError } from '../../platform/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
 import { pageQueryProperties } from '../http/pagination.ts'
@@ -56,6 +57,7 @@ export async function eventDefinitionRoutes (
 
   app.get<UuidParams>('/:id', {
     config: read,
+    preValidation: refuseLanguage,
     schema: { tags, summary: 'Retrieve an event definition', params: uuidParams, response: { 200: one } }
   }, async (request) => await findEventDefinition(sql, accessOf(request).projectId, request.params.id))
 
@@ -78,4 +80,16 @@ export async function eventDefinitionRoutes (
     await deleteEventDefinition(sql, accessOf(request).projectId, request.params.id)
     return await reply.code(204).send()
   })
+}
+
+/**
+ * A word in place of an id is a language that `posthog-cli schema pull` asks for: it shows what we say, and a UUID is
+ * not what is missing.
+ *
+ * @throws {HttpError} 404.
+ */
+async function refuseLanguage (request: FastifyRequest): Promise<void> {
+  const { id } = request.params as UuidParams['Params']
+  if (!/^[a-z]+$/i.test(id)) return
+  throw new HttpError(404, 'invalid_request', 'not_found', `No types are generated for ${id.slice(0, 50)}: only typescript and json.`)
 }
