@@ -96,10 +96,13 @@ async function runBackup (
   }
 }
 
-/** The newest backup that can be read: a damaged one is no reason to make no more. */
+/**
+ * The newest backup that can be read: a damaged one is no reason to make no more. Not a link, which leads to another
+ * disk as a rule: files cannot be shared with that.
+ */
 async function findBase (root: string, now: number): Promise<string | undefined> {
-  for (const { folder, isComplete } of (await listBackups(root, now)).reverse()) {
-    if (isComplete && await readManifest(folder).then(() => true, () => false)) return folder
+  for (const { folder, isComplete, isLink } of (await listBackups(root, now)).reverse()) {
+    if (isComplete && !isLink && await readManifest(folder).then(() => true, () => false)) return folder
   }
   return undefined
 }
@@ -110,7 +113,8 @@ async function findBase (root: string, now: number): Promise<string | undefined>
  * @throws {MillraceError} `MILLRACE_BACKUP_FOLDER_EMPTY` when the last backup was made here, and none is here.
  */
 async function refuseWhenLost (context: CliContext, root: string): Promise<void> {
-  if ((await listBackups(root, context.now())).some(({ isComplete }) => isComplete)) return
+  // A link is on the disk too, wherever it leads.
+  if ((await listBackups(root, context.now())).some(({ isComplete, isLink }) => isComplete || isLink)) return
   const last = await readLastFolder(await context.postgres())
   if (path.dirname(last) !== root) return
   throw new MillraceError('MILLRACE_BACKUP_FOLDER_EMPTY', `${root} has no backup any more, not even the last one, ${path.basename(last)}: ` +

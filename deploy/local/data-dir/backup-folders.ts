@@ -8,6 +8,8 @@ export interface ScheduledBackup {
   startedAt: number
   /** Whether it has its manifest, which is written last. */
   isComplete: boolean
+  /** A symbolic link, as to a backup that somebody moved to another disk: it can be read, and is not ours to remove. */
+  isLink: boolean
 }
 
 const MANIFEST = 'manifest.json'
@@ -26,16 +28,19 @@ export function nameBackup (startedAt: number): string {
  * @param now  Epoch milliseconds.
  */
 export async function listBackups (root: string, now: number): Promise<ScheduledBackup[]> {
-  const names = await readdir(root).catch((error: NodeJS.ErrnoException) => {
+  const entries = await readdir(root, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return []
     throw error
   })
-  const found = await Promise.all(names.sort().map(async (name) => {
-    const [, year, month, day, hour, minute, second] = NAME.exec(name)?.map(Number) ?? []
+  const candidates = entries.filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
+    .sort((one, other) => one.name < other.name ? -1 : 1)
+  const found = await Promise.all(candidates.map(async (entry) => {
+    const [, year, month, day, hour, minute, second] = NAME.exec(entry.name)?.map(Number) ?? []
     if (year === undefined) return []
-    const folder = path.join(root, name)
+    const folder = path.join(root, entry.name)
     const isComplete = await stat(path.join(folder, MANIFEST)).then(() => true, () => false)
-    return [{ folder, isComplete, startedAt: Date.UTC(year, month! - 1, day, hour, minute, second) }]
+    const startedAt = Date.UTC(year, month! - 1, day, hour, minute, second)
+    return [{ folder, startedAt, isComplete, isLink: entry.isSymbolicLink() }]
   }))
   const backups = found.flat()
   const isFromFuture = ({ startedAt }: ScheduledBackup): boolean => startedAt > now
@@ -44,6 +49,7 @@ export async function listBackups (root: string, now: number): Promise<Scheduled
 
 /**
  * Removes the backups that are older than the newest `keep` complete ones, and what killed or failed ones left.
+ * Symbolic links stay, are not counted, and what they lead to is not touched: somebody keeps that backup elsewhere.
  *
  * @param options.made  Folder of the one that was just made, which is the newest whatever its name says.
  * @returns the removed folders.
@@ -51,7 +57,7 @@ export async function listBackups (root: string, now: number): Promise<Scheduled
 export async function pruneBackups (
   root: string, { keep, now, made }: { keep: number, now: number, made?: string }
 ): Promise<string[]> {
-  const backups = await listBackups(root, now)
+  const backups = (await listBackups(root, now)).filter(({ isLink }) => !isLink)
   const complete = backups.filter(({ isComplete }) => isComplete)
   const isMade = ({ folder }: ScheduledBackup): boolean => folder === made
   const kept = new Set([...complete.filter((backup) => !isMade(backup)), ...complete.filter(isMade)].slice(-keep))
