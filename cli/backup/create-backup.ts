@@ -4,6 +4,7 @@ import path from 'node:path'
 import { describeRoom, explainFailedStart, explainUnusable, readRoom, type Room } from '../../deploy/local/data-dir/check-data-dir.ts'
 import { findRunningStack, type StackAddresses } from '../../deploy/local/data-dir/stack-access.ts'
 import { type BackupFile, type BackupManifest, refuseLostFiles, writeBackupFile, writeManifest } from './backup-folder.ts'
+import { giveFileToOwnerOfParent, giveToOwnerOfParent } from './backup-owner.ts'
 import { type BaseBackup, openBase } from './base-backup.ts'
 import { copyEvents, dropCopy, readBooksOfCopy } from './books.ts'
 import { freezeTables, removeFrozenTables } from './clickhouse-backup.ts'
@@ -25,6 +26,8 @@ export interface CreateBackupOptions {
   base?: string | undefined
   /** Maximum wait until the events acknowledged so far are stored, in milliseconds. */
   storeMs: number
+  /** Whether root gives it to the owner of the folder that it is in, as those of a schedule. Default: false. */
+  isForOwnerOfParent?: boolean
 }
 
 /** What stays free beside a backup. */
@@ -78,6 +81,7 @@ async function writeAll (context: CliContext, addresses: StackAddresses, options
     await refuseLostFiles(folder, manifest.files)
     // Last: if a later step failed, a failed backup would look complete.
     await writeManifest(folder, manifest)
+    if (options.isForOwnerOfParent === true) await giveToOwnerOfParent(folder)
     return manifest
   } catch (error) {
     const explained = await explainFailedWrite(folder, error)
@@ -153,6 +157,7 @@ async function lockBackups (dataDir: string): Promise<FileLock> {
   let lock: FileLock | null
   try {
     lock = tryLockFile(path.join(dataDir, 'backup.lock'))
+    await giveFileToOwnerOfParent(path.join(dataDir, 'backup.lock'))
   } catch (error) {
     throw await explainUnusable(dataDir, error)
   }
