@@ -119,12 +119,13 @@ function isBalanced ({ missing, extra }: NonNullable<Status['books']>): boolean 
 }
 
 /** Nothing where no backups are made. */
-function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed, lastError }: Status['backup']): Row[] {
+function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed, lastError, lastWarning }: Status['backup']): Row[] {
   if (ageSeconds === null && !failed && (intervalSeconds ?? 0) === 0) return []
   const isLate = ageSeconds !== null && (intervalSeconds ?? 0) > 0 && ageSeconds > 2 * intervalSeconds!
   return [row('backup', failed ? 'failed' : isLate ? 'late' : ageSeconds === null ? 'none yet' : 'ok', [
     ...ageSeconds === null ? [] : [`${(ageSeconds / 3600).toFixed(1)} h old`, `took ${seconds(durationSeconds)}`],
-    ...lastError === null ? [] : [oneLine(lastError)]
+    ...lastError === null ? [] : [oneLine(lastError)],
+    ...lastWarning === null ? [] : [oneLine(lastWarning)]
   ])]
 }
 

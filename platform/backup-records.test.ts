@@ -9,7 +9,7 @@ t.test('the last backup is the one that began last, but for one from the future'
   const record = async (startedAt: Date, folder: string, error = ''): Promise<void> => {
     await recordBackup(sql, { startedAt, endedAt: startedAt, error, folder, bytes: 1, sharedBytes: 0 })
   }
-  t.match(await readBackupSummary(sql), { last: null, failures: 0, lastError: '' })
+  t.match(await readBackupSummary(sql), { last: null, failures: 0, lastError: '', lastWarning: '' })
   const [yesterday, today] = [new Date(Date.now() - 24 * HOUR), new Date(Date.now() - HOUR)]
   await record(today, 'today')
   await record(yesterday, 'yesterday')
@@ -20,6 +20,13 @@ t.test('the last backup is the one that began last, but for one from the future'
 
   const { last, ...failures } = await readBackupSummary(sql)
   t.equal(last?.startedAt.toISOString(), today.toISOString())
-  t.same(failures, { failures: 1, lastError: 'the disk is full' })
+  t.same(failures, { failures: 1, lastError: 'the disk is full', lastWarning: '' })
   t.equal(await readLastFolder(sql), 'future')
+
+  await recordBackup(sql, {
+    startedAt: today, endedAt: today, error: '', warning: 'an old one is not readable', folder: 'today', bytes: 1, sharedBytes: 0
+  })
+  t.match(await readBackupSummary(sql), { failures: 1, lastError: '', lastWarning: 'an old one is not readable' })
+  await record(today, 'today')
+  t.match(await readBackupSummary(sql), { lastWarning: '' }, 'until the next one')
 })

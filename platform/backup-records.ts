@@ -6,6 +6,8 @@ export interface BackupRecord {
   endedAt: Date
   /** What it failed with; empty: it is complete. */
   error: string
+  /** Of a complete one: what somebody should do although it was made. Empty: nothing. */
+  warning?: string
   folder: string
   bytes: number
   /** Of files that it shares with an earlier backup. */
@@ -19,6 +21,8 @@ export interface BackupSummary {
   failures: number
   /** Of the last one; empty: it is complete, or there is none. */
   lastError: string
+  /** Of the last one; empty: it failed, or there is nothing to do. */
+  lastWarning: string
 }
 
 /** Older records are removed. */
@@ -28,31 +32,34 @@ const MAX_ERROR_LENGTH = 1000
 
 /** Records a backup in `backups`, whatever made it: health, metrics and status read it there. */
 export async function recordBackup (sql: Sql, record: BackupRecord): Promise<void> {
-  const { startedAt, endedAt, error, folder, bytes, sharedBytes } = record
-  await sql`INSERT INTO backups (started_at, ended_at, error, folder, bytes, shared_bytes)
-    VALUES (${startedAt}, ${endedAt}, ${error.slice(0, MAX_ERROR_LENGTH)}, ${folder}, ${bytes}, ${sharedBytes})`
+  const { startedAt, endedAt, folder, bytes, sharedBytes } = record
+  const [error, warning] = [record.error, record.warning ?? ''].map((text) => text.slice(0, MAX_ERROR_LENGTH)) as [string, string]
+  await sql`INSERT INTO backups (started_at, ended_at, error, warning, folder, bytes, shared_bytes)
+    VALUES (${startedAt}, ${endedAt}, ${error}, ${warning}, ${folder}, ${bytes}, ${sharedBytes})`
   await sql`DELETE FROM backups WHERE id <= (SELECT max(id) FROM backups) - ${KEPT_RECORDS}::bigint`
 }
 
 export async function readBackupSummary (sql: Sql): Promise<BackupSummary> {
   const [row] = await sql<{
     startedAt: Date | null, endedAt: Date | null, bytes: number | null, sharedBytes: number | null,
-    failures: number, lastError: string | null
+    failures: number, lastError: string | null, lastWarning: string | null
   }[]>`
     SELECT done.started_at AS "startedAt", done.ended_at AS "endedAt", done.bytes::float8 AS bytes,
       done.shared_bytes::float8 AS "sharedBytes",
       (SELECT count(*)::int FROM backups WHERE error <> '') AS failures,
-      (SELECT error FROM backups ORDER BY id DESC LIMIT 1) AS "lastError"
+      (SELECT error FROM backups ORDER BY id DESC LIMIT 1) AS "lastError",
+      (SELECT warning FROM backups ORDER BY id DESC LIMIT 1) AS "lastWarning"
     FROM (VALUES (1)) AS one LEFT JOIN LATERAL (
       SELECT * FROM backups WHERE error = '' AND started_at <= now() ORDER BY started_at DESC LIMIT 1
     ) AS done ON true`
-  const { startedAt, endedAt, bytes, sharedBytes, failures = 0, lastError } = row ?? {}
+  const { startedAt, endedAt, bytes, sharedBytes, failures = 0, lastError, lastWarning } = row ?? {}
   return {
     last: startedAt instanceof Date && endedAt instanceof Date
       ? { startedAt, endedAt, bytes: bytes ?? 0, sharedBytes: sharedBytes ?? 0 }
       : null,
     failures,
-    lastError: lastError ?? ''
+    lastError: lastError ?? '',
+    lastWarning: lastWarning ?? ''
   }
 }
 

@@ -1,10 +1,10 @@
 import path from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
-import { listBackups, nameBackup, pruneBackups } from '../../deploy/local/data-dir/backup-folders.ts'
+import { listBackups, nameBackup, pruneBackups, type ScheduledBackup } from '../../deploy/local/data-dir/backup-folders.ts'
 import { type BackupRecord, readLastFolder, recordBackup } from '../../platform/backup-records.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
-import { readManifest } from '../backup/backup-folder.ts'
+import { type BackupManifest, readManifest } from '../backup/backup-folder.ts'
 import { createBackup } from '../backup/create-backup.ts'
 import type { CliContext } from '../cli-context.ts'
 import { readInstant, readString } from '../read-arguments.ts'
@@ -31,9 +31,7 @@ export function addBackupsCommands (program: Command, context: CliContext): void
     .option(...JSON_OPTION)
     .action(async ({ emptied = false, ...output }: Output & { emptied?: boolean }) => {
       const { root, keep } = readFolder(context)
-      const made = await runBackup(context, { root, emptied })
-      const removed = await pruneBackups(root, { keep, now: context.now(), made: made.folder })
-      printFields(context, { ...made, removed }, output)
+      printFields(context, await runBackup(context, { root, keep, emptied }), output)
     })
 
   backups.command('list')
@@ -41,11 +39,8 @@ export function addBackupsCommands (program: Command, context: CliContext): void
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
       const found = await listBackups(readFolder(context).root, context.now())
-      const rows = await Promise.all(found.reverse().map(async ({ folder, startedAt, isComplete }) => ({
-        folder,
-        startedAt: new Date(startedAt),
-        ...isComplete ? await readManifest(folder).then(summarize, describeDamage) : {}
-      })))
+      const rows = await Promise.all(found.reverse().map(async (backup) =>
+        ({ folder: backup.folder, startedAt: new Date(backup.startedAt), ...await describe(backup) })))
       printRows<Record<string, unknown>>(context, rows, [
         ['folder', ({ folder }) => folder],
         ['version', ({ version, damage }) => version ?? damage ?? 'not complete'],
@@ -53,6 +48,7 @@ export function addBackupsCommands (program: Command, context: CliContext): void
         ['bytes', ({ bytes }) => bytes],
         ['shared bytes', (row) => row.shared_bytes]
       ], output)
+      for (const { unreadable } of found) if (unreadable !== undefined) context.stderr.write(`${unreadable}\n`)
     })
 
   backups.command('record')
@@ -68,32 +64,44 @@ export function addBackupsCommands (program: Command, context: CliContext): void
     })
 }
 
-/** Makes a backup in a new folder below `root`, and records it. A failed one leaves nothing but its record. */
+/**
+ * Makes a backup in a new folder below `root`, removes the old ones, and records it. A failed one leaves nothing but
+ * its record; old ones that have to be left are a warning of its record, which health, metrics and status show.
+ */
 async function runBackup (
-  context: CliContext, { root, emptied }: { root: string, emptied: boolean }
-): Promise<Record<string, unknown> & { folder: string }> {
+  context: CliContext, { root, keep, emptied }: { root: string, keep: number, emptied: boolean }
+): Promise<Record<string, unknown>> {
   const startedAt = new Date(context.now())
   const folder = path.join(root, nameBackup(startedAt.getTime()))
-  const record = async (outcome: Pick<BackupRecord, 'error' | 'bytes' | 'sharedBytes'>): Promise<void> => {
-    const endedAt = new Date(context.now())
+  type Outcome = Omit<BackupRecord, 'startedAt' | 'endedAt' | 'folder'>
+  const record = async (outcome: Outcome, endedAt: Date): Promise<void> => {
     await recordBackup(await context.postgres(), { startedAt, endedAt, folder, ...outcome })
   }
+  let manifest: BackupManifest
   try {
     const base = await findBase(root, context.now())
     if (!emptied) await refuseWhenLost(context, root)
-    const manifest = await createBackup(context, { dataDir: findDataDir(context), folder, base, storeMs: STORE_MS })
-    const summary = summarize(manifest)
-    await record({ error: '', bytes: Number(summary.bytes), sharedBytes: manifest.base?.sharedBytes ?? 0 })
-    return { folder, ...summary }
+    manifest = await createBackup(context, {
+      dataDir: findDataDir(context), folder, base, storeMs: STORE_MS, isForOwnerOfParent: true
+    })
   } catch (error) {
     // Another one is being made: it is neither ours to remove nor a failure.
     if (error instanceof MillraceError && error.code === 'MILLRACE_BACKUP_RUNNING') throw error
     const text = error instanceof Error ? error.message : String(error)
-    await record({ error: text, bytes: 0, sharedBytes: 0 }).catch(() => {})
+    await record({ error: text, bytes: 0, sharedBytes: 0 }, new Date(context.now())).catch(() => {})
     // Room for others, above all on a full disk.
     await pruneBackups(root, { keep: Infinity, now: context.now() }).catch(() => {})
     throw error
   }
+  const endedAt = new Date(context.now())
+  // Before the record, which says what became of it.
+  const { removed, left } = await pruneBackups(root, { keep, now: endedAt.getTime(), made: folder })
+    .catch((error: unknown) => ({ removed: [], left: [`no old backup was removed: ${String(error)}`] }))
+  const summary = summarize(manifest)
+  const warning = left.join('; ')
+  await record({ error: '', warning, bytes: Number(summary.bytes), sharedBytes: Number(summary.shared_bytes) }, endedAt)
+  if (warning !== '') context.stderr.write(`the backup is made, but ${warning}\n`)
+  return { folder, ...summary, removed, left }
 }
 
 /**
@@ -113,17 +121,19 @@ async function findBase (root: string, now: number): Promise<string | undefined>
  * @throws {MillraceError} `MILLRACE_BACKUP_FOLDER_EMPTY` when the last backup was made here, and none is here.
  */
 async function refuseWhenLost (context: CliContext, root: string): Promise<void> {
-  // A link is on the disk too, wherever it leads.
-  if ((await listBackups(root, context.now())).some(({ isComplete, isLink }) => isComplete || isLink)) return
+  const found = await listBackups(root, context.now())
+  // The disk is there, wherever a link leads, and although somebody else's backup cannot be read.
+  if (found.some(({ isComplete, isLink, unreadable }) => isComplete || isLink || unreadable !== undefined)) return
   const last = await readLastFolder(await context.postgres())
   if (path.dirname(last) !== root) return
   throw new MillraceError('MILLRACE_BACKUP_FOLDER_EMPTY', `${root} has no backup any more, not even the last one, ${path.basename(last)}: ` +
     'is its disk mounted? If they were removed on purpose, run "millrace backups run --emptied" once')
 }
 
-/** The row of a backup whose manifest cannot be read: the others are listed all the same. */
-function describeDamage (error: unknown): { damage: string } {
-  return { damage: error instanceof MillraceError && error.code === 'MILLRACE_BACKUP_UNREADABLE' ? 'not readable' : 'damaged' }
+/** The row of a backup. One whose manifest cannot be read is listed all the same. */
+async function describe ({ folder, isComplete, unreadable }: ScheduledBackup): Promise<Record<string, unknown>> {
+  if (unreadable !== undefined) return { damage: 'not readable' }
+  return isComplete ? await readManifest(folder).then(summarize, () => ({ damage: 'damaged' })) : {}
 }
 
 function readFolder ({ env }: CliContext): { root: string, keep: number } {

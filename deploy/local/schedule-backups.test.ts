@@ -56,9 +56,9 @@ t.test('the newest complete backups are kept, and nothing else that looks like o
   await make(at('18T02:30'), true)
   const made = path.join(root, kept[1]!)
   t.match((await listBackups(root, at('18T12:00'))).map(({ startedAt }) => startedAt), [at('19T02:30'), at('20T02:30'), at('18T02:30')])
-  t.same(await pruneBackups(root, { keep: 2, now: at('18T12:00'), made }), [path.join(root, kept[0]!)], 'they are the oldest')
-  t.same(await pruneBackups(root, { keep: 1, now: at('18T12:00'), made }), [path.join(root, nameBackup(at('18T02:30')))],
-    'but for one that was made a moment ago')
+  t.same(await pruneBackups(root, { keep: 2, now: at('18T12:00'), made }), { removed: [path.join(root, kept[0]!)], left: [] }, 'they are the oldest')
+  const { removed } = await pruneBackups(root, { keep: 1, now: at('18T12:00'), made })
+  t.same(removed, [path.join(root, nameBackup(at('18T02:30')))], 'but for one that was made a moment ago')
 })
 
 t.test('a stack makes its backups, whatever became of the one before', async (t) => {

@@ -25,7 +25,7 @@ export function watchBackups ({ sql, intervalMs, metrics, logger }: {
   sql: Sql, intervalMs: number, metrics: Metrics, logger: Logger
 }): BackupWatch {
   const startedAt = Date.now()
-  let known: BackupSummary = { last: null, failures: 0, lastError: '' }
+  let known: BackupSummary = { last: null, failures: 0, lastError: '', lastWarning: '' }
   // Without any backup the age is that of the process, so that an alert on the age fires.
   const ageMs = (): number => Date.now() - (known.last?.startedAt.getTime() ?? startedAt)
 
@@ -36,6 +36,8 @@ export function watchBackups ({ sql, intervalMs, metrics, logger }: {
     () => known.last === null ? 0 : (known.last.endedAt.getTime() - known.last.startedAt.getTime()) / 1000)
   metrics.gaugeFrom('backup_bytes', 'Size of the last complete backup.', () => known.last?.bytes ?? 0)
   metrics.gaugeFrom('backup_failed', '1 while the last backup is one that failed.', () => known.lastError === '' ? 0 : 1)
+  metrics.gaugeFrom('backup_warned', '1 while the last backup was made, with a warning: as when an older one can be neither read nor removed.',
+    () => known.lastWarning === '' ? 0 : 1)
   metrics.counterFrom('backup_failures_total', 'Backups that failed, of the last 1,000.', () => known.failures)
 
   const { stop } = runAtIntervals({
@@ -53,6 +55,7 @@ export function watchBackups ({ sql, intervalMs, metrics, logger }: {
         name: 'backup',
         healthy: !isLate && known.lastError === '',
         lastAt: known.last?.startedAt.toISOString() ?? null,
+        lastWarning: known.lastWarning === '' ? null : known.lastWarning,
         lastError: known.lastError === '' ? isLate ? 'the last backup is too old' : null : known.lastError
       }]
     }

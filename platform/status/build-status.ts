@@ -54,11 +54,12 @@ export interface Status {
   books: { missing: number, extra: number, ageSeconds: number } | null
   /**
    * Of the last complete one; null without one or a pipeline that knows. An interval of 0: none are scheduled.
-   * `lastError`: why there is none that is new enough; null while there is.
+   * `lastError`: why there is none that is new enough; null while there is. `lastWarning`: what is to be done although
+   * the last one was made; null: nothing.
    */
   backup: {
     ageSeconds: number | null, durationSeconds: number | null, intervalSeconds: number | null
-    failed: boolean, lastError: string | null
+    failed: boolean, lastError: string | null, lastWarning: string | null
   }
   api: { requestsPerSecond: number | null, flagEvaluationsPerSecond: number | null, requestMs: number | null }
   stores: StoresReading
@@ -175,7 +176,8 @@ export function buildStatus (before: Reading, now: Reading): Status {
     books,
     backup: {
       ...readBackup((name) => extreme(Math.max, values('pipeline', `${pipeline}_backup_${name}`))),
-      lastError: findBackupError(of(now, 'pipeline'))
+      lastError: findBackupText(of(now, 'pipeline'), 'lastError'),
+      lastWarning: findBackupText(of(now, 'pipeline'), 'lastWarning')
     },
     api: {
       requestsPerSecond: rate('api', 'millrace_api_request_duration_seconds_count'),
@@ -186,7 +188,7 @@ export function buildStatus (before: Reading, now: Reading): Status {
   }
 }
 
-function readBackup (figure: (name: string) => number | null): Omit<Status['backup'], 'lastError'> {
+function readBackup (figure: (name: string) => number | null): Omit<Status['backup'], 'lastError' | 'lastWarning'> {
   // Its size is 0 until a backup is complete.
   const has = (figure('bytes') ?? 0) > 0
   return {
@@ -198,10 +200,10 @@ function readBackup (figure: (name: string) => number | null): Omit<Status['back
 }
 
 /** Every pipeline process reads the same records; the text is only in their health. */
-function findBackupError (processes: readonly TierReading[]): string | null {
-  const errors = processes.flatMap(({ health }) => health?.parts ?? [])
-    .filter(({ name }) => name === 'backup').map(({ lastError }) => lastError)
-  return errors.find((error) => typeof error === 'string') ?? null
+function findBackupText (processes: readonly TierReading[], what: 'lastError' | 'lastWarning'): string | null {
+  const texts = processes.flatMap(({ health }) => health?.parts ?? [])
+    .filter(({ name }) => name === 'backup').map((part) => part[what])
+  return texts.find((text) => typeof text === 'string') ?? null
 }
 
 /** Processes follow a change within a second of each other: those that differ in both readings do not. */

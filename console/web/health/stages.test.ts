@@ -24,7 +24,9 @@ function build (changes: Partial<Status> = {}): Status {
       deadLetters: 5, deadLetterFill: 0.01, definitionsAgeSeconds: 1
     },
     books: { missing: 0, extra: 0, ageSeconds: 4 },
-    backup: { ageSeconds: null, durationSeconds: null, intervalSeconds: 0, failed: false, lastError: null },
+    backup: {
+      ageSeconds: null, durationSeconds: null, intervalSeconds: 0, failed: false, lastError: null, lastWarning: null
+    },
     api: { requestsPerSecond: 0, flagEvaluationsPerSecond: 0, requestMs: null },
     stores: {
       nats: { version: '2.14' },
@@ -101,6 +103,7 @@ t.test('says how old the last backup is, and why there is no newer one, where ba
   t.same(assure({}), [])
   t.match(assure({ ...daily }), [/^waiting: There is none yet/])
   t.match(assure({ ...daily, ageSeconds: 7200 }), [/^ok: Made 2/])
+  t.match(assure({ ...daily, ageSeconds: 7200, lastWarning: '/b/old cannot be read' }), [/^waiting: Made 2.* \/b\/old cannot be read\.$/])
   t.match(assure({ ...daily, ageSeconds: 180_000 }), [/^waiting: .*more than two intervals/])
   t.match(assure({ ...daily, ageSeconds: 7200, failed: true, lastError: 'no room' }), [/^stopped: Made .*failed: .*no room/])
 })

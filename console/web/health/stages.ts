@@ -136,7 +136,7 @@ export function describeAssurances ({ books, backup, stores }: Status): Assuranc
 const LATE_INTERVALS = 2
 
 /** Nothing where no backups are made. */
-function describeBackup ({ ageSeconds, intervalSeconds, failed, lastError }: Status['backup']): Assurance[] {
+function describeBackup ({ ageSeconds, intervalSeconds, failed, lastError, lastWarning }: Status['backup']): Assurance[] {
   const name = 'Last backup'
   const isScheduled = (intervalSeconds ?? 0) > 0
   if (ageSeconds === null && !failed && !isScheduled) return []
@@ -144,6 +144,7 @@ function describeBackup ({ ageSeconds, intervalSeconds, failed, lastError }: Sta
   if (failed) return [{ name, state: 'stopped', sentence: `${age}. The last one failed: ${showText(lastError ?? UNKNOWN)}.` }]
   const isLate = ageSeconds !== null && isScheduled && ageSeconds > LATE_INTERVALS * intervalSeconds!
   if (isLate) return [{ name, state: 'waiting', sentence: `${age}, which is more than two intervals.` }]
+  if (lastWarning !== null) return [{ name, state: 'waiting', sentence: `${age}. ${showText(lastWarning)}.` }]
   return [{ name, state: ageSeconds === null ? 'waiting' : 'ok', sentence: `${age}.` }]
 }
 
