@@ -1,8 +1,9 @@
-import { rm, truncate } from 'node:fs/promises'
+import { rm, truncate, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import t from 'tap'
-import { readManifest, refuseLostFiles, writeBackupFile } from './backup-folder.ts'
+import { refuseLostFiles, verifyBackupFiles, writeBackupFile } from './backup-files.ts'
+import { readManifest } from './backup-folder.ts'
 
 t.test('a backup is not completed when a file that it wrote is gone or shorter', async (t) => {
   const folder = path.join(t.testdir(), 'backup')
@@ -36,4 +37,26 @@ t.test('a manifest that lacks something is no backup', async (t) => {
     await t.rejects(read(manifest), { code: 'MILLRACE_BACKUP_INCOMPLETE', message: /manifest.json is damaged/ }, name)
   }
   await t.rejects(read({ ...whole, format: 2, version: '9.0.0' }), { message: /another version, 9\.0\.0/ })
+})
+
+t.test('a folder that is not there, or no folder, is not called a backup that is not complete', async (t) => {
+  const folder = t.testdir({ file: '', empty: {} })
+  const cases = {
+    missing: /^there is no folder .*missing: .*disk mounted/,
+    file: /file is a file, not/,
+    empty: /empty holds no complete backup/
+  }
+  for (const [name, message] of Object.entries(cases)) {
+    await t.rejects(readManifest(path.join(folder, name)), { message }, name)
+  }
+})
+
+t.test('a damaged file is named with its backup, and what to do', async (t) => {
+  const folder = path.join(t.testdir(), 'monday')
+  const file = await writeBackupFile(folder, 'clickhouse/data.bin', Readable.from([Buffer.from('twelve bytes')]))
+  await writeFile(path.join(folder, file.path), 'twelve Bytes')
+  await t.rejects(verifyBackupFiles(folder, [file], () => {}),
+    { code: 'MILLRACE_BACKUP_DAMAGED', message: /backup .*monday is damaged: its file clickhouse\/data\.bin .*checksum.*Use another backup/ })
+  await rm(path.join(folder, file.path))
+  await t.rejects(verifyBackupFiles(folder, [file], () => {}), { message: /monday is damaged: .* cannot be read \(ENOENT\)/ })
 })

@@ -1,22 +1,9 @@
-import { createHash, type Hash } from 'node:crypto'
-import { createReadStream, createWriteStream } from 'node:fs'
-import { mkdir, open, readFile, rename, stat } from 'node:fs/promises'
+import { open, readFile, rename, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { type Readable, Transform } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { MillraceError } from '../../platform/errors.ts'
-import type { BooksDay } from './books.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
-
-/** A file of a backup; its path is relative to the folder. */
-export interface BackupFile {
-  path: string
-  bytes: number
-  sha256: string
-}
-
-/** Called with the number of bytes read, for a progress bar. */
-export type OnBytes = (bytes: number) => void
+import { type BackupFile, unreadable } from './backup-files.ts'
+import type { BooksDay } from './books.ts'
 
 /** Contents of a backup. Written last: only a folder with a manifest is a complete backup. */
 export interface BackupManifest {
@@ -80,84 +67,6 @@ export interface Sequence {
 const FILE = 'manifest.json'
 
 /**
- * Writes one file of a backup, readable only by its owner, and flushes it to the disk.
- *
- * @param options.transforms  Applied to the bytes on the way to the file, such as compression.
- */
-export async function writeBackupFile (
-  folder: string, name: string, source: Readable, options: { transforms?: Transform[], onBytes?: OnBytes } = {}
-): Promise<BackupFile> {
-  const { transforms = [], onBytes } = options
-  const target = path.join(folder, name)
-  await mkdir(path.dirname(target), { recursive: true, mode: 0o700 })
-  const tap = new ByteTap()
-  const out = createWriteStream(target, { mode: 0o600, flags: 'wx', flush: true })
-  await pipeline([source, new ByteTap(onBytes), ...transforms, tap, out])
-  return { path: name, bytes: tap.bytes, sha256: tap.digest() }
-}
-
-/**
- * Verifies the checksum of every file.
- *
- * @throws {MillraceError} `MILLRACE_BACKUP_DAMAGED` naming the first file that is missing or differs.
- */
-export async function verifyBackupFiles (
-  folder: string, files: readonly BackupFile[], onBytes: OnBytes
-): Promise<void> {
-  for (const file of files) {
-    const tap = new ByteTap(onBytes)
-    try {
-      await pipeline(createReadStream(path.join(folder, file.path)), tap, async (chunks) => {
-        for await (const chunk of chunks) void chunk
-      })
-    } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code === 'EACCES') throw unreadable(path.join(folder, file.path), cause)
-      throw new MillraceError('MILLRACE_BACKUP_DAMAGED', `${file.path} of the backup cannot be read`, { cause })
-    }
-    if (tap.digest() !== file.sha256) {
-      throw new MillraceError('MILLRACE_BACKUP_DAMAGED', `${file.path} of the backup is not what was written (checksum)`)
-    }
-  }
-}
-
-/** Passes bytes on, and computes their number and checksum. */
-class ByteTap extends Transform {
-  bytes = 0
-  readonly #hash: Hash = createHash('sha256')
-  readonly #onBytes: OnBytes
-
-  constructor (onBytes: OnBytes = () => {}) {
-    super()
-    this.#onBytes = onBytes
-  }
-
-  override _transform (chunk: Buffer, _encoding: string, done: (error: null, chunk: Buffer) => void): void {
-    this.bytes += chunk.length
-    this.#hash.update(chunk)
-    this.#onBytes(chunk.length)
-    done(null, chunk)
-  }
-
-  digest (): string {
-    return this.#hash.digest('hex')
-  }
-}
-
-/**
- * Looks for every file once more: a disk that was taken away, or somebody who cleans up, leaves a part of them.
- *
- * @throws {MillraceError} `MILLRACE_FOLDER_UNUSABLE` naming the first that is missing or has another size.
- */
-export async function refuseLostFiles (folder: string, files: readonly BackupFile[]): Promise<void> {
-  for (const file of files) {
-    const bytes = await stat(path.join(folder, file.path)).then(({ size }) => size, () => -1)
-    if (bytes === file.bytes) continue
-    throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `${file.path} was written to ${folder}, and is not there any more as it was: ` +
-      'was its disk taken away, or does something else remove files there?')
-  }
-}
-
-/**
  * Completes a backup: flushes the folders of all its files to the disk, then writes the manifest under another name and
  * renames it, so that it is there as a whole or not at all.
  */
@@ -181,12 +90,13 @@ export async function writeManifest (folder: string, manifest: BackupManifest): 
 /**
  * Reads the manifest of a backup.
  *
- * @throws {MillraceError} `MILLRACE_BACKUP_INCOMPLETE` when the folder has no complete backup that this version reads,
- * `MILLRACE_BACKUP_UNREADABLE` when this user may not read it.
+ * @throws {MillraceError} `MILLRACE_BACKUP_NOT_FOUND` when there is no such folder, `MILLRACE_BACKUP_INCOMPLETE` when it
+ * has no complete backup that this version reads, `MILLRACE_BACKUP_UNREADABLE` when this user may not read it.
  */
 export async function readManifest (folder: string): Promise<BackupManifest> {
-  const text = await readFile(path.join(folder, FILE), 'utf8').catch((cause: NodeJS.ErrnoException) => {
+  const text = await readFile(path.join(folder, FILE), 'utf8').catch(async (cause: NodeJS.ErrnoException) => {
     if (cause.code === 'EACCES' || cause.code === 'EPERM') throw unreadable(folder, cause)
+    if (cause.code === 'ENOENT' || cause.code === 'ENOTDIR') await refuseMissingFolder(folder, cause)
     const why = `${folder} holds no complete backup: it has no ${FILE}, which is written last. Use another backup`
     throw new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why, { cause })
   })
@@ -202,12 +112,6 @@ export async function readManifest (folder: string): Promise<BackupManifest> {
   return manifest
 }
 
-/** A backup is readable by its owner alone, and may well be a good one. */
-function unreadable (file: string, cause: unknown): MillraceError {
-  return new MillraceError('MILLRACE_BACKUP_UNREADABLE', `the user ${process.getuid?.() ?? ''} may not read ${file}: run the command as ` +
-    'the user to whom it belongs, or give the whole folder to this one (chown --recursive)', { cause })
-}
-
 /** @returns undefined when the text is not a manifest of any version. */
 function parseManifest (text: string): BackupManifest | undefined {
   try {
@@ -219,4 +123,14 @@ function parseManifest (text: string): BackupManifest | undefined {
   } catch {
     return undefined
   }
+}
+
+/** A name with a mistake, or a disk that is not mounted: another backup would not help. */
+async function refuseMissingFolder (folder: string, cause: unknown): Promise<void> {
+  const isFolder = await stat(folder).then((found) => found.isDirectory(), () => undefined)
+  if (isFolder === true) return
+  const why = isFolder === false
+    ? `${folder} is a file, not the folder of a backup`
+    : `there is no folder ${folder}: is its name right, and its disk mounted?`
+  throw new MillraceError('MILLRACE_BACKUP_NOT_FOUND', why, { cause })
 }

@@ -18,7 +18,8 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { startStack, type Stack } from '../../test/start-stack.ts'
 import type { CliWorld } from '../cli-context.ts'
 import { runCli } from '../run-cli.ts'
-import { readManifest, verifyBackupFiles } from './backup-folder.ts'
+import { verifyBackupFiles } from './backup-files.ts'
+import { readManifest } from './backup-folder.ts'
 import { interruptBackups, interruptRestore } from './testing/interrupt-backup.ts'
 
 /** A campaign kills more often: `MILLRACE_TEST_KILLS=100 npx node cli/backup/backup.test.ts`. */

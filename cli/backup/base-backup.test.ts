@@ -2,7 +2,7 @@ import { mkdir, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import t from 'tap'
-import { type BackupFile, writeBackupFile } from './backup-folder.ts'
+import { type BackupFile, writeBackupFile } from './backup-files.ts'
 import { type BaseBackup, hasPart, linkFromBase } from './base-backup.ts'
 
 const PART = 'clickhouse/events/202611_1_1_0'

@@ -1,6 +1,7 @@
 import { link, mkdir, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { type BackupFile, readManifest } from './backup-folder.ts'
+import type { BackupFile } from './backup-files.ts'
+import { readManifest } from './backup-folder.ts'
 
 /** An earlier backup, whose files a new one shares as hard links: parts of ClickHouse never change. */
 export interface BaseBackup {

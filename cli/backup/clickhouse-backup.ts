@@ -5,7 +5,8 @@ import path from 'node:path'
 import { quoteString } from '../../schema/clickhouse-sql.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../platform/errors.ts'
-import { type BackedUpSchema, type BackupFile, type BackupManifest, type ClickHouseColumn, type ClickHouseTable, type OnBytes, writeBackupFile } from './backup-folder.ts'
+import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
+import type { BackedUpSchema, BackupManifest, ClickHouseColumn, ClickHouseTable } from './backup-folder.ts'
 import { type BaseBackup, CHECKSUMS, hasPart, linkFromBase } from './base-backup.ts'
 
 /** A snapshot of the parts of all tables: hard links, which cost no space and never change. */

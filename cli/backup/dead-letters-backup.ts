@@ -8,7 +8,7 @@ import { headers as createHeaders } from '@nats-io/transport-node'
 import { deadLetterSubject } from '../../schema/streams.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { scanDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
-import { type BackupFile, writeBackupFile } from './backup-folder.ts'
+import { type BackupFile, writeBackupFile } from './backup-files.ts'
 
 /** A line of the file: one dead letter as JSON. */
 interface StoredLetter {

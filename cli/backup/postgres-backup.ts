@@ -4,7 +4,8 @@ import { pipeline } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { MillraceError } from '../../platform/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { type BackedUpSchema, type BackupFile, type BackupManifest, type OnBytes, type Sequence, writeBackupFile } from './backup-folder.ts'
+import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
+import type { BackedUpSchema, BackupManifest, Sequence } from './backup-folder.ts'
 
 /** Tables that the migrations of a restore fill, and the salts of visitors without cookies, which nobody may keep. */
 const LEFT_OUT = ['schema_migrations', 'schema_migration_checksums', 'schema_versions', 'cookieless_salts']

@@ -1,0 +1,112 @@
+/** The files of a backup: written with a checksum, and looked at again. */
+import { createHash, type Hash } from 'node:crypto'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { mkdir, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { type Readable, Transform } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { MillraceError } from '../../platform/errors.ts'
+
+/** A file of a backup; its path is relative to the folder. */
+export interface BackupFile {
+  path: string
+  bytes: number
+  sha256: string
+}
+
+/** Called with the number of bytes read, for a progress bar. */
+export type OnBytes = (bytes: number) => void
+
+/**
+ * Writes one file of a backup, readable only by its owner, and flushes it to the disk.
+ *
+ * @param options.transforms  Applied to the bytes on the way to the file, such as compression.
+ */
+export async function writeBackupFile (
+  folder: string, name: string, source: Readable, options: { transforms?: Transform[], onBytes?: OnBytes } = {}
+): Promise<BackupFile> {
+  const { transforms = [], onBytes } = options
+  const target = path.join(folder, name)
+  await mkdir(path.dirname(target), { recursive: true, mode: 0o700 })
+  const tap = new ByteTap()
+  const out = createWriteStream(target, { mode: 0o600, flags: 'wx', flush: true })
+  await pipeline([source, new ByteTap(onBytes), ...transforms, tap, out])
+  return { path: name, bytes: tap.bytes, sha256: tap.digest() }
+}
+
+/**
+ * Verifies the checksum of every file.
+ *
+ * @throws {MillraceError} `MILLRACE_BACKUP_DAMAGED` naming the first file that is missing or differs.
+ */
+export async function verifyBackupFiles (
+  folder: string, files: readonly BackupFile[], onBytes: OnBytes
+): Promise<void> {
+  for (const file of files) {
+    const tap = new ByteTap(onBytes)
+    try {
+      await pipeline(createReadStream(path.join(folder, file.path)), tap, async (chunks) => {
+        for await (const chunk of chunks) void chunk
+      })
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === 'EACCES') throw unreadable(path.join(folder, file.path), cause)
+      throw damaged(folder, file, `cannot be read (${(cause as NodeJS.ErrnoException).code})`, cause)
+    }
+    if (tap.digest() !== file.sha256) throw damaged(folder, file, 'is not what was written (checksum)')
+  }
+}
+
+function damaged (folder: string, file: BackupFile, what: string, cause?: unknown): MillraceError {
+  return new MillraceError('MILLRACE_BACKUP_DAMAGED', `the backup ${folder} is damaged: its file ${file.path} ${what}. Use another ` +
+    'backup; one that shares the file with it (--base) has the same damage, one that was copied to another disk has not', { cause })
+}
+
+/** Passes bytes on, and computes their number and checksum. */
+class ByteTap extends Transform {
+  bytes = 0
+  readonly #hash: Hash = createHash('sha256')
+  readonly #onBytes: OnBytes
+
+  constructor (onBytes: OnBytes = () => {}) {
+    super()
+    this.#onBytes = onBytes
+  }
+
+  override _transform (chunk: Buffer, _encoding: string, done: (error: null, chunk: Buffer) => void): void {
+    this.bytes += chunk.length
+    this.#hash.update(chunk)
+    this.#onBytes(chunk.length)
+    done(null, chunk)
+  }
+
+  digest (): string {
+    return this.#hash.digest('hex')
+  }
+}
+
+/**
+ * Looks for every file once more: a disk that was taken away, or somebody who cleans up, leaves a part of them.
+ *
+ * @throws {MillraceError} `MILLRACE_FOLDER_UNUSABLE` naming the first that is missing or has another size.
+ */
+export async function refuseLostFiles (folder: string, files: readonly BackupFile[]): Promise<void> {
+  const lost = await findLostFile(folder, files)
+  if (lost === undefined) return
+  throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `${lost.path} was written to ${folder}, and is not there any more as it was: ` +
+    'was its disk taken away, or does something else remove files there?')
+}
+
+/** The first file that is missing or has another size. Reads none, so thousands of them take milliseconds. */
+export async function findLostFile (folder: string, files: readonly BackupFile[]): Promise<BackupFile | undefined> {
+  for (const file of files) {
+    const bytes = await stat(path.join(folder, file.path)).then(({ size }) => size, () => -1)
+    if (bytes !== file.bytes) return file
+  }
+  return undefined
+}
+
+/** A backup is readable by its owner alone, and may well be a good one. */
+export function unreadable (file: string, cause: unknown): MillraceError {
+  return new MillraceError('MILLRACE_BACKUP_UNREADABLE', `the user ${process.getuid?.() ?? ''} may not read ${file}: run the command as ` +
+    'the user to whom it belongs, or give the whole folder to this one (chown --recursive)', { cause })
+}
