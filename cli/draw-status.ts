@@ -103,7 +103,7 @@ function findings ({ behind, stuck, books, backup, pipeline }: Status): string[]
   const isFull = pipeline.deadLetterFill !== null && pipeline.deadLetterFill >= FULL_SOON
   const found = [
     ...(behind.length === 0 ? [] : [`BEHIND ${behind.map(({ part, lagSeconds }) => `${part} by ${seconds(lagSeconds)}`).join('; ')}`]),
-    ...(backup.failed ? ['BACKUP FAILED  see npx millrace backups'] : []),
+    ...(backup.failed ? ['BACKUP FAILED  see npx millrace backups list'] : []),
     ...(isFull ? ['DEAD LETTERS ARE FULL SOON  see npx millrace dead-letters stats'] : []),
     ...(stuck.length === 0 ? [] : [`STUCK  ${stuck.join('; ')}`]),
     // Events that are gone do not come back by waiting.
