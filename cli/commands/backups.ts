@@ -1,9 +1,11 @@
+import { stat } from 'node:fs/promises'
 import path from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import { listBackups, nameBackup, pruneBackups, type ScheduledBackup } from '../../deploy/local/data-dir/backup-folders.ts'
 import { type BackupRecord, readLastFolder, recordBackup } from '../../platform/backup-records.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
+import { findLostFile } from '../backup/backup-files.ts'
 import { type BackupManifest, readManifest } from '../backup/backup-folder.ts'
 import { createBackup } from '../backup/create-backup.ts'
 import type { CliContext } from '../cli-context.ts'
@@ -38,12 +40,14 @@ export function addBackupsCommands (program: Command, context: CliContext): void
     .description('list them, the newest first')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
-      const found = await listBackups(readFolder(context).root, context.now())
+      const { root } = readFolder(context)
+      const found = await listBackups(root, context.now())
+      if (found.length === 0) await explainNone(context, root)
       const rows = await Promise.all(found.reverse().map(async (backup) =>
         ({ folder: backup.folder, startedAt: new Date(backup.startedAt), ...await describe(backup) })))
       printRows<Record<string, unknown>>(context, rows, [
         ['folder', ({ folder }) => folder],
-        ['version', ({ version, damage }) => version ?? damage ?? 'not complete'],
+        ['version', ({ version, damage }) => damage ?? version ?? 'not complete'],
         ['events', ({ events }) => events],
         ['bytes', ({ bytes }) => bytes],
         ['shared bytes', (row) => row.shared_bytes]
@@ -133,7 +137,24 @@ async function refuseWhenLost (context: CliContext, root: string): Promise<void>
 /** The row of a backup. One whose manifest cannot be read is listed all the same. */
 async function describe ({ folder, isComplete, unreadable }: ScheduledBackup): Promise<Record<string, unknown>> {
   if (unreadable !== undefined) return { damage: 'not readable' }
-  return isComplete ? await readManifest(folder).then(summarize, () => ({ damage: 'damaged' })) : {}
+  if (!isComplete) return {}
+  const manifest = await readManifest(folder).catch(() => undefined)
+  if (manifest === undefined) return { damage: 'damaged' }
+  const lost = await findLostFile(folder, manifest.files)
+  return { ...summarize(manifest), ...lost === undefined ? {} : { damage: 'damaged', lost_file: lost.path } }
+}
+
+/**
+ * Says why the list is empty.
+ *
+ * @throws {MillraceError} `MILLRACE_BACKUP_NOT_FOUND` when there is no folder: its disk may not be mounted.
+ */
+async function explainNone ({ stderr }: CliContext, root: string): Promise<void> {
+  if (!await stat(root).then(() => true, () => false)) {
+    throw new MillraceError('MILLRACE_BACKUP_NOT_FOUND', `there is no folder ${root} (MILLRACE_BACKUP_FOLDER): no backup was made there yet, ` +
+      'or its disk is not mounted')
+  }
+  stderr.write(`${root} holds no backup\n`)
 }
 
 function readFolder ({ env }: CliContext): { root: string, keep: number } {

@@ -1,6 +1,7 @@
 /** The folder of scheduled backups: a folder for each, named after the moment in which it began. */
 import { lstat, open, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
+import { MillraceError } from '../../../platform/errors.ts'
 
 export interface ScheduledBackup {
   folder: string
@@ -40,6 +41,8 @@ export function nameBackup (startedAt: number): string {
 export async function listBackups (root: string, now: number): Promise<ScheduledBackup[]> {
   const entries = await readdir(root, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return []
+    if (error.code === 'ENOTDIR') throw unusable(`${root} is a file, not a folder`, error)
+    if (error.code === 'EACCES') throw unusable(`the user ${process.geteuid?.()} may not look into ${root}`, error)
     throw error
   })
   const candidates = entries.filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
@@ -54,6 +57,10 @@ export async function listBackups (root: string, now: number): Promise<Scheduled
   const backups = found.flat()
   const isFromFuture = ({ startedAt }: ScheduledBackup): boolean => startedAt > now
   return [...backups.filter(isFromFuture), ...backups.filter((backup) => !isFromFuture(backup))]
+}
+
+function unusable (why: string, cause: unknown): MillraceError {
+  return new MillraceError('MILLRACE_FOLDER_UNUSABLE', `${why}: set MILLRACE_BACKUP_FOLDER to a folder that this user may use`, { cause })
 }
 
 /** A backup is readable by its owner alone: whether one of somebody else is complete, this user does not know. */

@@ -1,0 +1,46 @@
+import { mkdir, rm, truncate, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { Readable } from 'node:stream'
+import t from 'tap'
+import { writeBackupFile } from '../backup/backup-files.ts'
+import { type Captured, runCaptured } from '../testing/run-captured.ts'
+
+t.test('the list says why there is nothing to list', async (t) => {
+  const folder = t.testdir({ empty: {}, file: '' })
+  const missing = await list(path.join(folder, 'missing'))
+  t.match(missing, { code: 1, out: '', err: /there is no folder .*missing \(MILLRACE_BACKUP_FOLDER\): .*disk is not mounted/ })
+  t.match(await list(path.join(folder, 'empty')), { code: 0, err: /empty holds no backup/ })
+  t.match(await list(path.join(folder, 'file')), { code: 1, err: /file is a file, not a folder: set MILLRACE_BACKUP_FOLDER/ })
+})
+
+t.test('the list shows a backup whose files are gone or shorter as damaged', async (t) => {
+  const root = t.testdir()
+  await makeBackup(path.join(root, 'millrace-20261101T000000Z'))
+  const cut = await makeBackup(path.join(root, 'millrace-20261102T000000Z'))
+  const gone = await makeBackup(path.join(root, 'millrace-20261103T000000Z'))
+  await mkdir(path.join(root, 'millrace-20261104T000000Z'))
+  await truncate(cut, 3)
+  await rm(gone)
+
+  const table = await list(root)
+
+  t.equal(table.code, 0, table.err)
+  t.match(table.out.split('\n').slice(1), [/04T0.*not complete/, /03T0.* damaged /, /02T0.* damaged /, /01T0.* 0\.1\.0 /])
+  t.match(JSON.parse((await list(root, '--json')).out), [{}, { damage: 'damaged', lost_file: 'clickhouse/data.bin' }])
+})
+
+async function list (root: string, ...options: string[]): Promise<Captured> {
+  return await runCaptured(['backups', 'list', ...options], { MILLRACE_BACKUP_FOLDER: root })
+}
+
+/** @returns one of its files. */
+async function makeBackup (folder: string): Promise<string> {
+  const write = async (name: string): ReturnType<typeof writeBackupFile> =>
+    await writeBackupFile(folder, name, Readable.from([Buffer.from('twelve bytes')]))
+  const files = [await write('credentials.json'), await write('clickhouse/data.bin')]
+  await writeFile(path.join(folder, 'manifest.json'), JSON.stringify({
+    format: 1, version: '0.1.0', startedAt: '2026-11-01T00:00:00Z', deadLetters: 0, files,
+    postgres: { migrations: [], tables: {} }, clickhouse: { migrations: [], tables: {} }
+  }))
+  return path.join(folder, files[1]!.path)
+}
