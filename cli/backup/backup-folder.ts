@@ -90,8 +90,8 @@ export async function writeManifest (folder: string, manifest: BackupManifest): 
 /**
  * Reads the manifest of a backup.
  *
- * @throws {MillraceError} `MILLRACE_BACKUP_NOT_FOUND` when there is no such folder, `MILLRACE_BACKUP_INCOMPLETE` when it
- * has no complete backup that this version reads, `MILLRACE_BACKUP_UNREADABLE` when this user may not read it.
+ * @throws {MillraceError} `MILLRACE_BACKUP_NOT_FOUND` when there is no such folder, `MILLRACE_BACKUP_INCOMPLETE` when
+ * it has no complete backup that this version reads, `MILLRACE_BACKUP_UNREADABLE` when this user may not read it.
  */
 export async function readManifest (folder: string): Promise<BackupManifest> {
   const text = await readFile(path.join(folder, FILE), 'utf8').catch(async (cause: NodeJS.ErrnoException) => {

@@ -12,6 +12,7 @@ import { freezeTables, removeFrozenTables } from './clickhouse-backup.ts'
 import { backUpDeadLetters } from './dead-letters-backup.ts'
 import { backUpPostgres } from './postgres-backup.ts'
 import { waitUntilStored, whileInsertsAreHeld } from './quiesce.ts'
+import { refuseNestedBackup } from './refuse-nesting.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { readVersion } from '../../schema/version.ts'
 import { type FileLock, makeFolder, tryLockFile } from '../../platform/durable-folder.ts'
@@ -52,6 +53,7 @@ export const DEAD_LETTER_FILES = ['dead-letters-1.jsonl.zst', 'dead-letters-2.js
 export async function createBackup (context: CliContext, options: CreateBackupOptions): Promise<BackupManifest> {
   const { dataDir, folder } = options
   const addresses = await findStack(dataDir)
+  await refuseNestedBackup(options)
   const base = options.base === undefined ? undefined : await openBase(options.base)
   const lock = await lockBackups(dataDir)
   try {

@@ -12,6 +12,7 @@ import { startServices } from '../../deploy/local/start-parts.ts'
 import { verifyBackupFiles } from './backup-files.ts'
 import { type BackupManifest, readManifest } from './backup-folder.ts'
 import { loadBackup, refuseUnknownSchema } from './load-backup.ts'
+import { refuseNestedRestore } from './refuse-nesting.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import { flushTree } from '../../platform/durable-folder.ts'
 import type { CliContext } from '../cli-context.ts'
@@ -38,6 +39,7 @@ export async function restoreBackup (
 ): Promise<RestoredBackup> {
   const manifest = await readManifest(folder)
   // Refuse before gigabytes are read.
+  await refuseNestedRestore({ dataDir, folder })
   await refuseUnlessEmpty(dataDir)
   await refuseUnknownSchema(manifest)
   const verifying = startProgressBar(context, 'verifying', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
