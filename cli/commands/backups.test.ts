@@ -2,6 +2,7 @@ import { mkdir, rm, truncate, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import t from 'tap'
+import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { writeBackupFile } from '../backup/backup-files.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
 
@@ -27,6 +28,20 @@ t.test('the list shows a backup whose files are gone or shorter as damaged', asy
   t.equal(table.code, 0, table.err)
   t.match(table.out.split('\n').slice(1), [/04T0.*not complete/, /03T0.* damaged /, /02T0.* damaged /, /01T0.* 0\.1\.0 /])
   t.match(JSON.parse((await list(root, '--json')).out), [{}, { damage: 'damaged', lost_file: 'clickhouse/data.bin' }])
+})
+
+t.test('a backup of other programs is recorded with where it is, or what it failed with', async (t) => {
+  const { sql, url } = await createTestPostgres(t)
+  const record = async (...options: string[]): Promise<Captured> =>
+    await runCaptured(['backups', 'record', ...options], { DATABASE_URL: url })
+
+  t.match(await record(), { code: 2, out: '', err: /say where the backup is \(--folder <text>\), or what it failed with/ })
+  t.same(await sql`SELECT FROM backups`, [], 'nothing that was not made is recorded')
+
+  t.match(await record('--folder', 's3://backups/monday'), { code: 0, out: /recorded +complete[^]*folder +s3:\/\/backups\/monday/ })
+  t.match(await record('--error', 'no room'), { code: 0, out: /recorded +failed[^]*error +no room/ })
+  t.same(await sql`SELECT folder, error FROM backups ORDER BY id`,
+    [{ folder: 's3://backups/monday', error: '' }, { folder: '', error: 'no room' }])
 })
 
 async function list (root: string, ...options: string[]): Promise<Captured> {

@@ -59,12 +59,19 @@ export function addBackupsCommands (program: Command, context: CliContext): void
     .description('record a backup that other programs made, for health, metrics and the alert: at the end of a timer of your own')
     .option('--started-at <time>', 'when it began; default: now', readInstant)
     .option('--error <text>', 'what it failed with; absent: it is complete', readString(1000), '')
-    .option('--folder <text>', 'where it is, for people', readString(1000), '')
-    .action(async ({ error, folder, startedAt }: RecordOptions) => {
+    .option('--folder <text>', 'where it is, for people; of a complete one', readString(1000), '')
+    .option(...JSON_OPTION)
+    .action(async ({ error, folder, startedAt, ...output }: RecordOptions & Output) => {
+      // Without either, a timer that made nothing, or a try by hand, would silence the alert on their age.
+      if (error === '' && folder === '') {
+        throw new InvalidArgumentError('say where the backup is (--folder <text>), or what it failed with (--error <text>): ' +
+          'this only records one that other programs made. "millrace backups run" makes one of the embedded stack')
+      }
       const now = new Date(context.now())
       if (startedAt !== undefined && startedAt > now) throw new InvalidArgumentError('--started-at is in the future')
       const times = { startedAt: startedAt ?? now, endedAt: now }
       await recordBackup(await context.postgres(), { ...times, error, folder, bytes: 0, sharedBytes: 0 })
+      printFields(context, { recorded: error === '' ? 'complete' : 'failed', ...times, folder, error }, output)
     })
 }
 

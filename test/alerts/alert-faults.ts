@@ -75,7 +75,7 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
     async begin ({ stack }) {
       await runCaptured(['backups', 'record', '--error', 'no room'], { DATABASE_URL: stack.databaseUrl })
     },
-    end: async ({ stack }) => { await runCaptured(['backups', 'record'], { DATABASE_URL: stack.databaseUrl }) }
+    end: async ({ stack }) => { await runCaptured(['backups', 'record', '--folder', 'of the test'], { DATABASE_URL: stack.databaseUrl }) }
   },
   {
     name: 'clients send events without a distinct id',
