@@ -28,8 +28,10 @@ t.test('backups of a service, and of root who makes one by hand', { skip: await 
   const asRoot = async (...args: string[]): Promise<Captured> =>
     await runCaptured(args, { PATH: process.env.PATH, ...settings })
   const asService = async (...args: string[]): Promise<Captured> => {
-    const env = { ...withoutSettings(process.env), ...settings, NODE_OPTIONS: '', HOME: dataDir }
-    return await promisify(execFile)(process.execPath, [CLI, ...args], { env, uid, gid: uid }).then(
+    const env = { ...withoutSettings(process.env), ...settings, HOME: dataDir }
+    // The test runner would instrument it, which that user cannot write down; see `test/support/run-uninstrumented.js`.
+    const command = ['-u', 'NODE_OPTIONS', process.execPath, CLI, ...args]
+    return await promisify(execFile)('env', command, { env, uid, gid: uid }).then(
       ({ stdout, stderr }) => ({ code: 0, out: stdout, err: stderr }),
       ({ code, stdout, stderr }: { code: number, stdout: string, stderr: string }) => ({
         code, out: stdout, err: stderr
