@@ -5,9 +5,9 @@ import { findStreamChanges, type StreamChange } from '../platform/nats/prepare-j
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { readTier, type TierName, type TierUrls } from '../platform/status/read-status.ts'
 import {
-  type AppliedMigration, nameNewerVersion, readMigrations, selectPending
+  type AppliedMigration, readAppliedOfPostgres, readMigrations, refuseToGoBack, selectPending
 } from '../schema/migrate/read-migrations.ts'
-import { changedFilesByHand, readSchemaVersion } from '../schema/migrate/schema-versions.ts'
+import { changedFilesByHand, type Query, readSchemaVersion } from '../schema/migrate/schema-versions.ts'
 import type { StreamLimits } from '../schema/streams.ts'
 import { compareVersions, readVersion } from '../schema/version.ts'
 
@@ -49,14 +49,15 @@ const ROW_WORK = /\b(MATERIALIZE|UPDATE|DELETE|INSERT|CREATE (UNIQUE )?INDEX|ALT
 /**
  * Finds out what an upgrade would do; changes nothing.
  *
- * @throws {MigrationError} `MILLRACE_MIGRATION_UNKNOWN` when a newer version migrated the databases.
+ * @throws {MigrationError} `MILLRACE_DATABASE_NEWER` or `MILLRACE_MIGRATION_UNKNOWN` when a newer version migrated
+ * the databases.
  */
 export async function checkUpgrade (connections: UpgradeConnections): Promise<UpgradePlan> {
   const { sql, clickhouse, nats, tiers, streams } = connections
   const version = readVersion()
-  const known = await readSchemaVersion(async (text) => ({ rows: await sql.unsafe(text) }))
+  const known = await readSchemaVersion(askWith(sql))
+  refuseToGoBack(known)
   const migrations = await Promise.all([findPendingOfPostgres(sql), findPendingOfClickHouse(clickhouse)])
-    .catch((error: unknown) => { throw nameNewerVersion(error, known?.version) })
   const readings = (['ingest', 'pipeline', 'api'] as const)
     .flatMap((tier) => tiers[tier].map(async (url) => await readTier(tier, url)))
   return {
@@ -72,15 +73,15 @@ export async function checkUpgrade (connections: UpgradeConnections): Promise<Up
   }
 }
 
+function askWith (sql: Sql): Query {
+  return async (text, parameters) => ({ rows: await sql.unsafe(text, parameters) })
+}
+
 async function findPendingOfPostgres (sql: Sql): Promise<PendingMigration[]> {
-  const [found] = await sql<{ there: boolean }[]>`SELECT to_regclass('schema_migration_checksums') IS NOT NULL AS there`
-  const applied = found?.there === true
-    ? await sql<AppliedMigration[]>`SELECT name, checksum FROM schema_migration_checksums`
-    : []
   const tables = await sql<{ table: string, rows: number }[]>`
     SELECT relname AS table, greatest(reltuples, 0)::float8 AS rows FROM pg_class
     WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'`
-  return await describePending('postgres', applied, tables)
+  return await describePending('postgres', await readAppliedOfPostgres(askWith(sql)), tables)
 }
 
 async function findPendingOfClickHouse (clickhouse: ClickHouse): Promise<PendingMigration[]> {

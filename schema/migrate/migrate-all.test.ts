@@ -7,6 +7,7 @@ import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { Client } from 'pg'
 import t, { type Test } from 'tap'
 import { askForService } from '../../test/support/shared-services.ts'
+import { readVersion } from '../version.ts'
 import { migrateAll, type MigrateOptions } from './migrate-all.ts'
 
 interface Databases extends MigrateOptions {
@@ -118,6 +119,20 @@ t.test('refuses a database of a newer version, and a released migration that was
   await t.rejects(migrateAll(databases), { code: 'MILLRACE_MIGRATION_UNKNOWN', message: /run a newer version/ })
 
   await databases.sql.query("DELETE FROM schema_migration_checksums WHERE name = '9999_add_future'")
+  // A newer run that was killed after its first migration has recorded nothing but the migration.
+  await databases.sql.query("INSERT INTO schema_migrations (name, run_on) VALUES ('9999_add_future', now())")
+  await t.rejects(migrateAll(databases), { code: 'MILLRACE_MIGRATION_UNKNOWN', message: /postgres has migration 9999_add_future/ })
+  await databases.sql.query("DELETE FROM schema_migrations WHERE name = '9999_add_future'")
+
+  // A newer release may have no migrations; its clock may have been behind.
+  for (const [oldest, works] of [['9.1.0', ', which works with 9.1.0 and newer'], ['0.0.1', '']]) {
+    await databases.sql.query("INSERT INTO schema_versions VALUES ('9.1.0', $1, '{}', '2020-01-01')", [oldest])
+    const message = `the database was migrated by Millrace 9.1.0${works}, and this is ${readVersion()}: run 9.1.0, or restore a backup of before the upgrade`
+    await t.rejects(migrateAll(databases), { code: 'MILLRACE_DATABASE_NEWER', message })
+    await databases.sql.query("DELETE FROM schema_versions WHERE version = '9.1.0'")
+  }
+  t.same(await migrateAll(databases), [])
+
   await databases.sql.query("UPDATE schema_migration_checksums SET checksum = 'x' WHERE name LIKE '0001%'")
   await t.rejects(migrateAll(databases), { code: 'MILLRACE_MIGRATION_CHANGED' })
 })

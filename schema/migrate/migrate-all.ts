@@ -3,8 +3,8 @@ import { runner } from 'node-pg-migrate'
 import { Client } from 'pg'
 import type { ClickHouseTopology } from './clickhouse-topology.ts'
 import { migrateClickHouse } from './migrate-clickhouse.ts'
-import { type AppliedMigration, nameNewerVersion, readMigrations, selectPending } from './read-migrations.ts'
-import { changedFilesByHand, readSchemaVersion, recordSchemaVersion } from './schema-versions.ts'
+import { readAppliedOfPostgres, readMigrations, refuseToGoBack, selectPending } from './read-migrations.ts'
+import { changedFilesByHand, type Query, readSchemaVersion, recordSchemaVersion } from './schema-versions.ts'
 
 /** Any number, the same in every version: the advisory lock that makes migrating processes take turns. */
 const MIGRATION_LOCK = 4_725_371
@@ -34,13 +34,12 @@ export async function migrateAll (options: MigrateOptions): Promise<string[]> {
   await client.connect()
   try {
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
-    const query = async (text: string, parameters?: unknown[]): Promise<{ rows: Record<string, unknown>[] }> =>
-      await client.query<Record<string, unknown>>(text, parameters)
+    const query = askWith(client)
     const newest = await readSchemaVersion(query)
-    const nameVersion = (error: unknown): never => { throw nameNewerVersion(error, newest?.version) }
-    const postgres = await migratePostgres(client, options.only?.postgres).catch(nameVersion)
+    refuseToGoBack(newest)
     const { clickhouseUrl, topology = {}, only } = options
-    const clickhouse = await migrateClickHouse(clickhouseUrl, topology, only?.clickhouse).catch(nameVersion)
+    const postgres = await migratePostgres(client, only?.postgres)
+    const clickhouse = await migrateClickHouse(clickhouseUrl, topology, only?.clickhouse)
     if (only === undefined) {
       const changed = newest === undefined ? [] : await changedFilesByHand(newest)
       await recordSchemaVersion(query)
@@ -52,6 +51,10 @@ export async function migrateAll (options: MigrateOptions): Promise<string[]> {
     // Ends the session and with it the lock.
     await client.end()
   }
+}
+
+function askWith (client: Client): Query {
+  return async (text, parameters) => await client.query<Record<string, unknown>>(text, parameters)
 }
 
 /**
@@ -68,9 +71,8 @@ export async function migratePostgres (client: Client, only?: readonly string[])
     checksum text NOT NULL
   )`)
   const migrations = await readMigrations(POSTGRES_FOLDER)
-  const { rows } = await client.query<AppliedMigration>('SELECT name, checksum FROM schema_migration_checksums')
   const isWanted = ({ name }: { name: string }): boolean => only?.includes(name) ?? true
-  const pending = selectPending('postgres', migrations, rows).filter(isWanted)
+  const pending = selectPending('postgres', migrations, await readAppliedOfPostgres(askWith(client))).filter(isWanted)
   if (pending.length === 0) return []
 
   const names: string[] = []

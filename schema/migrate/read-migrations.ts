@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { readVersion } from '../version.ts'
+import { describeNewerDatabase, type Query, type SchemaVersion } from './schema-versions.ts'
 
 /** One migration file: `NNNN_verb_noun.sql`, never edited once released. */
 export interface Migration {
@@ -26,12 +26,13 @@ export async function readMigrations (folder: string): Promise<Migration[]> {
 /** What a database remembers of a migration that it has. */
 export interface AppliedMigration {
   name: string
-  checksum: string
+  /** Null when the process that ran it died before it recorded the checksum. */
+  checksum: string | null
 }
 
 /** The database was migrated by a newer Millrace, or a released migration was edited. */
 export class MigrationError extends Error {
-  readonly code: 'MILLRACE_MIGRATION_UNKNOWN' | 'MILLRACE_MIGRATION_CHANGED'
+  readonly code: 'MILLRACE_DATABASE_NEWER' | 'MILLRACE_MIGRATION_UNKNOWN' | 'MILLRACE_MIGRATION_CHANGED'
 
   constructor (code: MigrationError['code'], message: string) {
     super(message)
@@ -40,10 +41,31 @@ export class MigrationError extends Error {
   }
 }
 
-/** A refusal of a database that a newer version migrated, with both versions; any other error as it is. */
-export function nameNewerVersion (error: unknown, newest: string | undefined): unknown {
-  if (!(error instanceof MigrationError) || error.code !== 'MILLRACE_MIGRATION_UNKNOWN' || newest === undefined) return error
-  return new MigrationError(error.code, `the databases were migrated by Millrace ${newest}, and this is ${readVersion()}: ${error.message}`)
+/**
+ * Refuses to migrate, or to plan a migration, where a later version did so, whether or not its migrations are among
+ * those that this version does not know: a release may have none.
+ *
+ * @throws {MigrationError} `MILLRACE_DATABASE_NEWER` naming both versions.
+ */
+export function refuseToGoBack (known: SchemaVersion | undefined): void {
+  const newer = describeNewerDatabase(known)
+  if (newer !== undefined) throw new MigrationError('MILLRACE_DATABASE_NEWER', newer.why)
+}
+
+/**
+ * Reads which migrations Postgres has, those included that a killed process left without a checksum: of a later
+ * version they are all that tells of it.
+ */
+export async function readAppliedOfPostgres (query: Query): Promise<AppliedMigration[]> {
+  const read = async (table: string): Promise<Record<string, unknown>[]> => {
+    const { rows: [found] } = await query('SELECT to_regclass($1) IS NOT NULL AS there', [table])
+    return found?.there === true ? (await query(`SELECT * FROM ${table}`)).rows : []
+  }
+  const recorded = (await read('schema_migration_checksums')).map(({ name, checksum }) => ({ name: String(name), checksum: String(checksum) }))
+  const names = new Set(recorded.map(({ name }) => name))
+  // Of the runner, which writes its row together with the migration.
+  const run = (await read('schema_migrations')).map(({ name }) => String(name))
+  return [...recorded, ...run.filter((name) => !names.has(name)).map((name) => ({ name, checksum: null }))]
 }
 
 /** What the same error means after a change of names before the first release. */
@@ -65,12 +87,12 @@ export function selectPending (
         `${database} has migration ${name}, which this version of Millrace does not know: run a newer version, ` +
         EARLIER_STATE)
     }
-    if (migration.checksum !== checksum) {
+    if (checksum !== null && migration.checksum !== checksum) {
       throw new MigrationError('MILLRACE_MIGRATION_CHANGED',
         `migration ${name} of ${database} is not the one that was applied: restore its file and add a new one, ` +
         EARLIER_STATE)
     }
   }
-  const done = new Set(applied.map(({ name }) => name))
+  const done = new Set(applied.filter(({ checksum }) => checksum !== null).map(({ name }) => name))
   return migrations.filter(({ name }) => !done.has(name))
 }

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { OLDEST_COMPATIBLE_VERSION, readVersion } from '../version.ts'
+import { compareVersions, OLDEST_COMPATIBLE_VERSION, readVersion } from '../version.ts'
 
-/** What `schema_versions` says of the version that migrated the databases last. */
+/** What `schema_versions` says of the newest version that migrated the databases. */
 export interface SchemaVersion {
   version: string
   oldestCompatible: string
@@ -18,20 +18,43 @@ export const FILES_BY_HAND = [
 ] as const
 
 /** Runs a query of Postgres with its parameters. */
-type Query = (text: string, parameters?: unknown[]) => Promise<{ rows: Record<string, unknown>[] }>
+export type Query = (text: string, parameters?: unknown[]) => Promise<{ rows: Record<string, unknown>[] }>
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
 
 /** Undefined when no version recorded itself: an empty database, or one of before `schema_versions`. */
 export async function readSchemaVersion (query: Query): Promise<SchemaVersion | undefined> {
   if (!await hasTable(query)) return undefined
-  const { rows: [row] } = await query('SELECT * FROM schema_versions ORDER BY migrated_at DESC, version DESC LIMIT 1')
+  const { rows } = await query('SELECT * FROM schema_versions')
+  // By version, not by time: the clock of a machine may have been wrong, and nothing goes back.
+  const [row] = rows.sort((one, other) => compareVersions(String(other.version), String(one.version)))
   if (row === undefined) return undefined
   return {
     version: String(row.version),
     oldestCompatible: String(row.oldest_compatible),
     files: row.files as Record<string, string>,
     migratedAt: new Date(row.migrated_at as string)
+  }
+}
+
+/** A database that a later version migrated, seen from this one. */
+export interface NewerDatabase {
+  /** Says both versions and what to do. */
+  why: string
+  /** Whether the processes of this version may go on beside those of the later one; migrate they never may. */
+  mayRun: boolean
+}
+
+/** Says whether a later version than this one migrated the databases; every program that refuses one asks here. */
+export function describeNewerDatabase (known: SchemaVersion | undefined): NewerDatabase | undefined {
+  const own = readVersion()
+  if (known === undefined || compareVersions(own, known.version) >= 0) return undefined
+  const { version, oldestCompatible } = known
+  const mayRun = compareVersions(own, oldestCompatible) >= 0
+  const works = mayRun ? '' : `, which works with ${oldestCompatible} and newer`
+  return {
+    mayRun,
+    why: `the database was migrated by Millrace ${version}${works}, and this is ${own}: run ${version}, or restore a backup of before the upgrade`
   }
 }
 

@@ -48,6 +48,14 @@ t.test('an upgrade says what it will do, does it, and refuses to go back', async
     t.same(told, ['deploy/nats/permissions.conf'], 'the migration, which records what is known, says it once')
   })
 
+  await t.test('what a newer version left is refused: a migration of a run that was killed, a record without migrations', async (t) => {
+    await sql`INSERT INTO schema_migrations (name, run_on) VALUES ('9000_of_a_later_version', now())`
+    t.match(await check(), { code: 1, out: '', err: /9000_of_a_later_version, which this version .* does not know: run a newer version/ })
+    await sql`DELETE FROM schema_migrations WHERE name = '9000_of_a_later_version'`
+    await sql`INSERT INTO schema_versions VALUES ('9.0.0', ${readVersion()}, '{}')`
+    t.match(await check(), { code: 1, out: '', err: `the database was migrated by Millrace 9.0.0, and this is ${readVersion()}: run 9.0.0` })
+  })
+
   await t.test('a newer database is refused by every program, with both versions', async (t) => {
     await sql`INSERT INTO schema_versions VALUES ('9.1.0', '9.0.0', '{}', now() + interval '1 minute')`
     for (const tier of ['ingest', 'pipeline', 'api']) {
@@ -59,8 +67,8 @@ t.test('an upgrade says what it will do, does it, and refuses to go back', async
     await sql`INSERT INTO schema_migration_checksums VALUES ('9000_of_a_later_version', '')`
     const refused = await check()
     t.equal(refused.code, 1)
-    t.match(refused.err, `the databases were migrated by Millrace 9.1.0, and this is ${readVersion()}`)
-    await t.rejects(migrateAll(urls), { code: 'MILLRACE_MIGRATION_UNKNOWN', message: /9\.1\.0.*run a newer version/ })
+    t.match(refused.err, `the database was migrated by Millrace 9.1.0, which works with 9.0.0 and newer, and this is ${readVersion()}`)
+    await t.rejects(migrateAll(urls), { code: 'MILLRACE_DATABASE_NEWER', message: /9\.1\.0.*run 9\.1\.0/ })
   })
 })
 
