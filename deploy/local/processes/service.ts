@@ -38,7 +38,7 @@ const POLL_MS = 50
 const LOG_TAIL_BYTES = 3000
 const ASK_TIMEOUT_MS = 2000
 
-/** A process of the stack ended or hung before it was ready. The message carries the last lines of its log. */
+/** A process of the stack ended or hung before it was ready. The message carries its last log lines. */
 export class ServiceStartError extends MillraceError {
   constructor (message: string, cause?: unknown) {
     super('MILLRACE_SERVICE_START_FAILED', message, cause === undefined ? {} : { cause })
@@ -72,8 +72,9 @@ export async function waitUntilReady (child: ManagedProcess, options: WaitUntilR
   }
   const what = outcome.ended ?? `was not ready within ${timeoutMs / 1000} s`
   await child.stop()
-  const tail = await readLogTail(child.logFile)
-  throw new ServiceStartError(`${child.name} ${what}. Last lines of its log ${child.logFile}:\n${tail}`, lastError)
+  const tail = await readLogTail(child)
+  const said = tail === '' ? `It wrote nothing to its log ${child.logFile}` : `Last lines of its log ${child.logFile}:\n${tail}`
+  throw new ServiceStartError(`${child.name} ${what}. ${said}`, lastError)
 }
 
 /**
@@ -96,14 +97,17 @@ export async function askHttp (url: string): Promise<{ status: number, body: str
   return { status: Number(status), body }
 }
 
-/** The last lines of a log file; empty when there is none. */
-async function readLogTail (file: string): Promise<string> {
+/** The last lines that this process wrote to its log, none of an earlier start; empty when there are none. */
+async function readLogTail ({ logFile, logStart }: ManagedProcess): Promise<string> {
   try {
-    await using log = await open(file)
+    await using log = await open(logFile)
     const { size } = await log.stat()
-    const start = Math.max(0, size - LOG_TAIL_BYTES)
+    // Emptied by the rotation meanwhile.
+    const own = size < logStart ? 0 : logStart
+    const start = Math.max(own, size - LOG_TAIL_BYTES)
     const { buffer, bytesRead } = await log.read(Buffer.alloc(LOG_TAIL_BYTES), 0, LOG_TAIL_BYTES, start)
-    return buffer.toString('utf8', 0, bytesRead)
+    const text = buffer.toString('utf8', 0, bytesRead)
+    return start === own ? text : text.slice(text.indexOf('\n') + 1)
   } catch {
     // The log only helps to explain another failure; that one must not be hidden by this.
     return ''

@@ -1,6 +1,6 @@
 /** Child processes that never outlive this one, whatever ends it. */
 import { spawn } from 'node:child_process'
-import { closeSync, mkdirSync, openSync } from 'node:fs'
+import { closeSync, fstatSync, mkdirSync, openSync } from 'node:fs'
 import path from 'node:path'
 
 /** How a process ended. */
@@ -16,6 +16,8 @@ export interface ManagedProcess {
   readonly name: string
   readonly pid: number
   readonly logFile: string
+  /** Where its own lines begin in the log file, in bytes: before it are those of earlier processes. */
+  readonly logStart: number
   /** The signal that asks it to end. */
   readonly stopSignal: NodeJS.Signals
   /** Resolves when the process is gone. Never rejects. */
@@ -67,6 +69,7 @@ export async function spawnProcess (options: SpawnProcessOptions): Promise<Manag
   const { name, logFile, stopSignal = 'SIGTERM', stopTimeoutMs = 8000 } = options
   mkdirSync(path.dirname(logFile), { recursive: true })
   const log = openSync(logFile, 'a', 0o600)
+  const logStart = fstatSync(log).size
   const child = spawn(options.command, options.args, {
     env: options.env,
     detached: true,
@@ -95,6 +98,7 @@ export async function spawnProcess (options: SpawnProcessOptions): Promise<Manag
     name,
     pid,
     logFile,
+    logStart,
     stopSignal,
     exited,
     async stop () {
