@@ -1,6 +1,6 @@
-/** Folders that the settings of a service name: systemd lets it write to no others, so its unit has to name them. */
+/** Folders of a service: where its programs are, and those that its settings name, which its unit has to name, too. */
 import { execFile } from 'node:child_process'
-import { readFile, stat } from 'node:fs/promises'
+import { readFile, realpath, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { MillraceError } from '../../platform/errors.ts'
@@ -20,6 +20,60 @@ const run = promisify(execFile)
 
 /** A service has these for itself: what it writes there nobody else sees, and it goes away with the service. */
 const PRIVATE = ['/tmp', '/var/tmp']
+
+/** systemd hides these folders from a service unless its unit says otherwise. */
+const HOMES = ['/home', '/root', '/run/user']
+
+/** The programs that a service runs, as absolute paths: the Node, and the entry point of the installation. */
+export interface ServicePrograms {
+  node: string
+  entry: string
+}
+
+/**
+ * Says why no service can run these programs, whoever its user is; undefined when one can.
+ *
+ * What is in /tmp is not there for a service, nor after the next boot.
+ */
+export async function findHiddenProgram ({ node, entry }: ServicePrograms): Promise<string | undefined> {
+  for (const file of [node, entry]) {
+    const hidden = await findFolder(file, PRIVATE)
+    if (hidden !== undefined) return `${file} cannot be run by a service, which does not see ${hidden} of the system: ${INSTALL_ELSEWHERE}`
+  }
+  return undefined
+}
+
+const INSTALL_ELSEWHERE = 'install Millrace in a folder such as /opt/millrace (docs/install.md), and the service from there'
+
+/**
+ * Refuses programs that the service could not run: systemd would try every two seconds, with nothing but 203/EXEC in
+ * the journal.
+ *
+ * @throws {MillraceError} `MILLRACE_SERVICE_REFUSED` naming the file, and where to install instead.
+ */
+export async function checkServicePrograms (programs: ServicePrograms, user: string): Promise<void> {
+  const refuse = (why: string): MillraceError => new MillraceError('MILLRACE_SERVICE_REFUSED', why)
+  const hidden = await findHiddenProgram(programs)
+  if (hidden !== undefined) throw refuse(hidden)
+  for (const [file, right] of [[programs.node, '-x'], [programs.entry, '-r']] as const) {
+    if (await isTrueFor(user, [right, file])) continue
+    throw refuse(`${file} cannot be run by the user ${user} of the service, who may not read it: ${INSTALL_ELSEWHERE}`)
+  }
+}
+
+/** Whether systemd hides this file from a service whose unit does not say `ProtectHome=read-only`. */
+export function isBelowHome (file: string): boolean {
+  return HOMES.some((home) => isBelow(file, home))
+}
+
+/** The first of the folders that has this file, symbolic links followed on both sides, as systemd does. */
+async function findFolder (file: string, folders: readonly string[]): Promise<string | undefined> {
+  const real = await realpath(file).catch(() => file)
+  for (const folder of folders) {
+    if (isBelow(real, await realpath(folder).catch(() => folder))) return folder
+  }
+  return undefined
+}
 
 /**
  * Reads which folders the settings name. Settings that would stop the service at its start are refused now.
@@ -53,18 +107,18 @@ export async function checkServiceFolders ({ dataDir, backups }: ServiceFolders,
     if (folder === undefined) continue
     const refuse = (why: string, remedy: string): MillraceError =>
       new MillraceError('MILLRACE_SERVICE_REFUSED', `${setting} is ${folder}, ${why}: ${remedy}; then install again`)
-    const hidden = PRIVATE.find((each) => isBelow(folder, each))
+    const hidden = await findFolder(folder, PRIVATE)
     if (hidden !== undefined) throw refuse(`and a service does not see ${hidden} of the system`, 'choose a folder elsewhere')
     const isFolder = await stat(folder).then((found) => found.isDirectory(), () => false)
     const own = `install --directory --owner=${user} --group=${user} --mode=700 ${quoteForShell(folder)}`
     if (!isFolder) throw refuse('which is no folder', `make it with "${own}"`)
-    if (!await mayWrite(folder, user)) throw refuse(`where the user ${user} may not write`, `give it to that user with "${own}", or mount it writable`)
+    if (!await isTrueFor(user, ['-w', folder, '-a', '-x', folder])) throw refuse(`where the user ${user} may not write`, `give it to that user with "${own}", or mount it writable`)
   }
 }
 
-/** Asks with the groups of the user, as systemd starts it. Needs root. */
-async function mayWrite (folder: string, user: string): Promise<boolean> {
-  const asUser = [`--reuid=${user}`, `--regid=${user}`, '--init-groups', 'test', '-w', folder, '-a', '-x', folder]
+/** Asks `test` with the groups of the user, as systemd starts it. Needs root. */
+async function isTrueFor (user: string, question: readonly string[]): Promise<boolean> {
+  const asUser = [`--reuid=${user}`, `--regid=${user}`, '--init-groups', 'test', ...question]
   return await run('setpriv', asUser).then(() => true, (error: { code?: unknown, stderr?: string }) => {
     if (error.code === 1 && error.stderr === '') return false
     throw error

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process'
-import { chmod, chown, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { runCaptured } from '../testing/run-captured.ts'
-import { checkServiceFolders, readServiceFolders } from './service-folders.ts'
+import { checkServiceFolders, checkServicePrograms, findHiddenProgram, readServiceFolders } from './service-folders.ts'
 import { renderUnit, writeService } from './service.ts'
 
 const run = promisify(execFile)
@@ -95,6 +95,33 @@ t.test('refuses a folder that the user of the service may not write to, with wha
   const { stdout: uid } = await run('id', ['--user', 'daemon'])
   await chown(backups, Number(uid), 0)
   await checkServiceFolders({ backups, dataDir: backups }, 'daemon')
+})
+
+t.test('refuses programs that a service does not see, or its user may not read, and says where to install', async (t) => {
+  const inTmp = await mkdtemp('/tmp/millrace-service-')
+  const elsewhere = await mkdtemp('/var/millrace-service-').catch(() => undefined)
+  t.teardown(async () => {
+    for (const each of [inTmp, elsewhere]) if (each !== undefined) await rm(each, { recursive: true })
+  })
+  const hidden = path.join(inTmp, 'main.js')
+  await writeFile(hidden, '')
+  const node = '/usr/bin/env'
+
+  t.match(await findHiddenProgram({ node, entry: hidden }), /does not see \/tmp of the system: install Millrace in a folder such as \/opt\/millrace/)
+  t.match(await findHiddenProgram({ node: '/var/tmp/node', entry: node }), /^\/var\/tmp\/node cannot be run .*does not see \/var\/tmp/)
+  t.equal(await findHiddenProgram({ node, entry: '/opt/tmp/main.js' }), undefined)
+  if (import.meta.dirname.startsWith('/tmp/')) t.match(await runCaptured(['service', 'print'], {}), { code: 0, err: /does not see \/tmp/ })
+
+  if (process.getuid?.() !== 0 || elsewhere === undefined) return t.comment('NOT RUN: only root can become another user')
+  const refused = (message: RegExp): { code: string, message: RegExp } => ({ code: 'MILLRACE_SERVICE_REFUSED', message })
+  const entry = path.join(elsewhere, 'main.js')
+  const link = path.join(elsewhere, 'link.js')
+  await Promise.all([writeFile(entry, ''), symlink(hidden, link)])
+  await t.rejects(checkServicePrograms({ node, entry: link }, 'daemon'), refused(/does not see \/tmp/))
+  await t.rejects(checkServicePrograms({ node, entry }, 'daemon'), refused(/main\.js cannot be run by the user daemon of the service, who may not read it: install/))
+  await chmod(elsewhere, 0o755)
+  await checkServicePrograms({ node, entry }, 'daemon')
+  await t.rejects(checkServicePrograms({ node: entry, entry }, 'daemon'), refused(/main\.js cannot be run/))
 })
 
 t.test('systemd accepts every line of the unit, and calls it safe, where there is systemd', async (t) => {

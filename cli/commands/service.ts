@@ -1,23 +1,23 @@
 import { execFile } from 'node:child_process'
-import { mkdir, stat, writeFile } from 'node:fs/promises'
+import { mkdir, realpath, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { MillraceError } from '../../platform/errors.ts'
 import type { CliContext } from '../cli-context.ts'
-import { checkServiceFolders, readServiceFolders, type ServiceFolders } from './service-folders.ts'
+import {
+  checkServiceFolders, checkServicePrograms, findHiddenProgram, isBelowHome, readServiceFolders, type ServiceFolders,
+  type ServicePrograms
+} from './service-folders.ts'
 
 const RUNS = ['start', 'ingest', 'pipeline', 'api'] as const
 type Run = typeof RUNS[number]
 
-export interface ServiceOptions {
+export interface ServiceOptions extends ServicePrograms {
   /** What it runs: everything, or one tier on servers of one's own. */
   run: Run
   user: string
-  /** Absolute path of the Node that runs it, and of the entry point of this installation. */
-  node: string
-  entry: string
   /** Folders that it may write to besides its state directory. */
   folders?: ServiceFolders
 }
@@ -39,7 +39,10 @@ export function addServiceCommands (program: Command, context: CliContext): void
     .addOption(user())
     .action(async (run: Run, { user }: { user: string }) => {
       const folders = await readServiceFolders(settingsOf('/', run), stateDirectoryOf(run))
-      context.stdout.write(renderUnit({ run, user, folders, ...ownPaths() }))
+      const programs = await ownPrograms()
+      context.stdout.write(renderUnit({ run, user, folders, ...programs }))
+      const hidden = await findHiddenProgram(programs)
+      if (hidden !== undefined) context.stderr.write(`millrace: ${hidden}\n`)
     })
 
   service.command('install')
@@ -49,10 +52,15 @@ export function addServiceCommands (program: Command, context: CliContext): void
     .addOption(user())
     .action(async (run: Run, { user }: { user: string }) => {
       if (process.getuid?.() !== 0) throw refused('only root can install a service: use sudo, or "millrace service print"')
+      const programs = await ownPrograms()
+      const hidden = await findHiddenProgram(programs)
+      // Before there is a user that nobody needs.
+      if (hidden !== undefined) throw refused(hidden)
       await createUser(user)
+      await checkServicePrograms(programs, user)
       const folders = await readServiceFolders(settingsOf('/', run), stateDirectoryOf(run))
       await checkServiceFolders(folders, user)
-      const { unit, settings } = await writeService('/', { run, user, folders, ...ownPaths() })
+      const { unit, settings } = await writeService('/', { run, user, folders, ...programs })
       await reloadSystemd()
       const name = path.basename(unit, '.service')
       context.stdout.write(`wrote ${unit} and ${settings}\nStart it now and at each boot: systemctl enable --now ${name}\n`)
@@ -175,14 +183,10 @@ function documentationOf (entry: string): string {
 }
 
 /** This installation, and the Node that runs it now. */
-function ownPaths (): { node: string, entry: string } {
+async function ownPrograms (): Promise<ServicePrograms> {
   const entry = path.join(import.meta.dirname, '..', `main${path.extname(import.meta.filename)}`)
-  return { node: process.execPath, entry }
-}
-
-/** systemd hides these folders from a service unless it is told otherwise. */
-function isBelowHome (file: string): boolean {
-  return /^\/(home|root|run\/user)\//.test(file)
+  // systemd follows the links itself, but tells by the name in the unit whether a home has it.
+  return { node: await realpath(process.execPath), entry: await realpath(entry) }
 }
 
 async function createUser (name: string): Promise<void> {
