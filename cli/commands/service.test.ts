@@ -27,6 +27,7 @@ t.test('refuses what is no name of a user, before it reaches useradd and the uni
     t.match(err, /Give a name of at most 31 letters/)
     t.equal(out, '')
   }
+  t.match(await runCaptured(['service', 'install', '--user', 'root'], {}), { code: 2, out: '', err: /Give another user than root: a service has none/ })
   t.match(await runCaptured(['service', 'print', '--user', 'first.last-2_'], {}), { code: 0, out: /^User=first\.last-2_$/m })
 })
 

@@ -57,6 +57,7 @@ export function addServiceCommands (program: Command, context: CliContext): void
       // Before there is a user that nobody needs.
       if (hidden !== undefined) throw refused(hidden)
       await createUser(user)
+      if (await isRoot(user)) throw refused(`the user ${user} is root by another name: ${NOT_ROOT}`)
       await checkServicePrograms(programs, user)
       const folders = await readServiceFolders(settingsOf('/', run), stateDirectoryOf(run))
       await checkServiceFolders(folders, user)
@@ -72,7 +73,16 @@ function readUser (text: string): string {
   if (!/^[A-Za-z_][\w.-]{0,30}$/.test(text)) {
     throw new InvalidArgumentError('Give a name of at most 31 letters, digits, "_", "-" and ".", which begins with a letter or "_".')
   }
+  if (text === 'root') throw new InvalidArgumentError(`Give another user than root: ${NOT_ROOT}.`)
   return text
+}
+
+/** Why: PostgreSQL does not run as root, and the unit takes away the rights with which another user would be chosen. */
+const NOT_ROOT = 'a service has none of root\'s rights, so it could not start Postgres in a user of its own'
+
+async function isRoot (name: string): Promise<boolean> {
+  const { stdout } = await run('id', ['--user', name])
+  return Number(stdout) === 0
 }
 
 /** The unit, with what the process needs and nothing more. Why each line: docs/install.md. */
