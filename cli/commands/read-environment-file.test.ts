@@ -48,11 +48,28 @@ t.test('reads every kind of value', async (t) => {
 t.test('says what systemd reads otherwise than it was meant', async (t) => {
   const problems = (text: string): string[] => readEnvironmentFile(text).problems
 
-  t.same(problems(FILE).map((each) => each.slice(0, 30)), ['line 4: systemd takes # and wh', 'line 5: systemd takes # and wh'])
+  t.same(problems(FILE).map((each) => each.replace(/,.*|: (put|write|close).*/, '')), [
+    'line 4: systemd takes # and what follows for part of the value', 'line 5: systemd takes # and what follows for part of the value',
+    'line 7: systemd takes what follows the closing quote for part of the value', 'line 8: the quote is not closed on the line',
+    'line 10: systemd joins the next line to one that ends with a backslash', 'line 13: the quote is not closed on the line',
+    'line 16: systemd takes away a backslash', 'line 17: systemd takes what follows the closing quote for part of the value',
+    'line 19: systemd takes away a backslash'
+  ])
   t.match(problems('A=1\n\nexport B=2\nA\n2C=1\n'), [/^line 3: systemd ignores it/, /^line 4: /, /^line 5: /])
   t.match(problems('A= # none\nB=#none\n'), [/^line 1: systemd takes #/])
   t.match(problems('# one \\\nA=1\n# two \\\\\nB="x # y"\n'), [/^line 1: the comment ends with a backslash/])
-  t.same(problems('A="1 # x"\nB=\'# y\'\nC=a\\ b\nURL=http://a/#b\n'), [])
+  t.same(problems('A="1 # x"\nB=\'# y\'\nC=a b\nURL=http://a/#b\nD=\'a\\b\'\nE="a\\nb \\"c\\""\r\nF=a"b\nG=it\'s\n'), [])
+})
+
+t.test('refuses a quote that is left open, and backslashes that go away, by the line where they begin', async (t) => {
+  const problems = (text: string): string[] => readEnvironmentFile(text).problems
+
+  for (const text of ['X="a b\nY=1\nZ="2"\n', "X='a b\nY=1\n", 'X="a b', 'X="a b\\"\n', 'X="', 'X="one"\'two\n']) {
+    t.match(problems(`A=1\n${text}`), [/^line 2: the quote is not closed/], text)
+  }
+  for (const text of ['X=a\\\nY=1\n', 'X=a\\\r\nY=1\n', 'X=a\\', 'X=\\\n']) t.match(problems(text), [/^line 1: systemd joins the next line/], text)
+  for (const text of ['X=a\\b\n', 'X=a\\\\b\n', 'X="a\\\\b"\n', 'X="a\\nb\\$c"\n', 'X=a\\ b\n']) t.match(problems(text), [/^line 1: systemd takes away a backslash/], text)
+  for (const text of ["X='x y' z\n", 'X="a"b\n', "X='a''b'\n"]) t.match(problems(text), [/^line 1: systemd takes what follows the closing quote/], text)
 })
 
 t.test('reads as systemd does, where there is systemd', async (t) => {

@@ -1,7 +1,8 @@
 /**
  * Reads a file of settings as systemd reads an `EnvironmentFile=`: a service is started with what systemd understood.
  * Other readers of such files take ` # text` behind a value for a comment and `export NAME=value` for a setting;
- * systemd makes the one part of the value, and ignores the other.
+ * systemd makes the one part of the value, and ignores the other. What is read otherwise than it stands there is a
+ * problem: a value that goes on in the next line, a backslash that goes away, text behind a quote.
  */
 
 export interface EnvironmentFile {
@@ -33,17 +34,12 @@ export function readEnvironmentFile (text: string): EnvironmentFile {
   }
 
   function takeValue (report: (why: string) => void): string {
-    let value = ''
-    let isAfterBlank = text[at - 1] !== '='
-    for (let piece = take(QUOTED); piece !== ''; piece = take(QUOTED)) {
-      value += readQuoted(piece.replace(/[ \t]+$/, ''))
-      isAfterBlank = true
-    }
+    const quoted: string[] = []
+    const isAfterBlank = text[at - 1] !== '='
+    for (let piece = take(QUOTED); piece !== ''; piece = take(QUOTED)) quoted.push(piece.replace(/[ \t]+$/, ''))
     const rest = take(UNQUOTED)
-    if ((isAfterBlank && rest.startsWith('#')) || /[ \t]#/.test(rest)) {
-      report('systemd takes # and what follows for part of the value: write a comment on a line of its own, or put the value into quotes')
-    }
-    return value + readUnquoted(rest)
+    findProblems(quoted, rest, isAfterBlank).forEach(report)
+    return quoted.map(readQuoted).join('') + readUnquoted(rest)
   }
 
   for (take(BLANKS); at < text.length; take(BLANKS)) {
@@ -63,10 +59,34 @@ export function readEnvironmentFile (text: string): EnvironmentFile {
   return { values, problems }
 }
 
+/** What of a value is read otherwise than it stands there. `isAfterBlank`: something is between `=` and the value. */
+function findProblems (quoted: readonly string[], rest: string, isAfterBlank: boolean): string[] {
+  const pieces = [...quoted, rest]
+  if (quoted.some((piece) => piece.includes('\n') || !isClosed(piece))) {
+    return ['the quote is not closed on the line, so systemd takes the lines after it for part of the value: close it']
+  }
+  if (pieces.some((piece) => /\\\r?(\n|$)/.test(piece))) {
+    return ['systemd joins the next line to one that ends with a backslash: write the whole value on one line, or put it into single quotes']
+  }
+  const problems: string[] = []
+  if (((quoted.length > 0 || isAfterBlank) && rest.startsWith('#')) || /[ \t]#/.test(rest)) {
+    problems.push('systemd takes # and what follows for part of the value: write a comment on a line of its own, or put the value into quotes')
+  } else if (quoted.length > 1 || (quoted.length === 1 && rest !== '')) {
+    problems.push('systemd takes what follows the closing quote for part of the value, without the blanks: put the whole value into one pair of quotes')
+  }
+  // An escaped quote is meant: a quote alone would close the value.
+  const isChanged = rest.includes('\\') || quoted.some((piece) => piece.startsWith('"') && /^(?:\\[^\\`$]|[^\\])*\\[\\`$]/.test(piece))
+  if (isChanged) problems.push('systemd takes away a backslash: put the value into single quotes')
+  return problems
+}
+
+function isClosed (piece: string): boolean {
+  return piece.length > 1 && piece.endsWith(piece[0]!) && !(piece.startsWith('"') && /^"(?:\\[^]|[^"\\])*$/.test(piece))
+}
+
 function readQuoted (piece: string): string {
   const quote = piece[0]!
-  const isClosed = piece.length > 1 && piece.endsWith(quote)
-  const inner = piece.slice(1, isClosed ? -1 : undefined)
+  const inner = piece.slice(1, isClosed(piece) ? -1 : undefined)
   return quote === "'" ? inner : inner.replaceAll(/\\([^])/g, (both, next: string) => next === '\n' ? '' : /["\\`$]/.test(next) ? next : both)
 }
 

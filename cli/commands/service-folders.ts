@@ -79,8 +79,9 @@ async function findFolder (file: string, folders: readonly string[]): Promise<st
  * Reads which folders the settings name. Settings that would stop the service at its start are refused now.
  *
  * @param file            Of the settings, which may be missing.
- * @param stateDirectory  What the service may write to anyway; relative paths are relative to it.
- * @throws {MillraceError} `MILLRACE_SERVICE_REFUSED` naming the lines that systemd reads otherwise than was meant.
+ * @param stateDirectory  What the service may write to anyway.
+ * @throws {MillraceError} `MILLRACE_SERVICE_REFUSED` naming the lines that systemd reads otherwise than was meant, or
+ * the settings whose folder is a relative path.
  * @throws {SettingsError} listing every unknown name, and every value that its setting does not take.
  */
 export async function readServiceFolders (file: string, stateDirectory: string): Promise<ServiceFolders> {
@@ -90,6 +91,12 @@ export async function readServiceFolders (file: string, stateDirectory: string):
   })
   const { values: given, problems } = readEnvironmentFile(text)
   if (problems.length > 0) throw new MillraceError('MILLRACE_SERVICE_REFUSED', `the settings ${file} are not what they look like; ${problems.join('; ')}`)
+  const relative = (['MILLRACE_DATA_DIR', 'MILLRACE_BACKUP_FOLDER'] as const)
+    .filter((name) => (given[name] ?? '') !== '' && !path.isAbsolute(given[name]!))
+  if (relative.length > 0) {
+    throw new MillraceError('MILLRACE_SERVICE_REFUSED', `${relative.map((name) => `${name} is ${given[name]}`).join(' and ')} in the settings ${file}: ` +
+      'give a path that begins with /, which means the same to the service and to those who look for its files')
+  }
   const values = loadSettings(given, Object.keys(settings) as SettingName[])
   const outside = (folder: string): string | undefined => {
     const absolute = path.resolve(stateDirectory, folder)

@@ -65,7 +65,7 @@ t.test('the unit names the folders that the settings name', async (t) => {
   t.match(unit, 'ReadWritePaths="/srv/50%% of it" -/home/backups\nProtectHome=read-only\n')
   t.match(unit, 'RequiresMountsFor="/srv/50%% of it"\n')
 
-  await writeFile(settings, 'MILLRACE_DATA_DIR=/var/lib/millrace\nMILLRACE_BACKUP_FOLDER=backups\n')
+  await writeFile(settings, 'MILLRACE_DATA_DIR=/var/lib/millrace\nMILLRACE_BACKUP_FOLDER=/var/lib/millrace/backups\n')
   t.same(await readServiceFolders(settings, '/var/lib/millrace'), { dataDir: undefined, backups: undefined }, 'below the state directory')
   t.same(await readServiceFolders(`${settings}.missing`, '/var/lib/millrace'), { dataDir: undefined, backups: undefined })
   t.notMatch(renderUnit(options), /ReadWritePaths|RequiresMountsFor/)
@@ -73,6 +73,9 @@ t.test('the unit names the folders that the settings name', async (t) => {
   t.same(await readServiceFolders(settings, '/var/lib/millrace'), { dataDir: undefined, backups: undefined })
   await writeFile(settings, 'MILLRACE_BACKUP_FOLDER=/srv/backups # on the second disk\n')
   await t.rejects(readServiceFolders(settings, '/var/lib/millrace'), { code: 'MILLRACE_SERVICE_REFUSED', message: /line 1: systemd takes #/ })
+  await writeFile(settings, 'MILLRACE_DATA_DIR=data\nMILLRACE_BACKUP_FOLDER=~/backups\n')
+  await t.rejects(readServiceFolders(settings, '/var/lib/millrace'),
+    { code: 'MILLRACE_SERVICE_REFUSED', message: /MILLRACE_DATA_DIR is data and MILLRACE_BACKUP_FOLDER is ~\/backups in .* begins with \// })
   await writeFile(settings, 'MILLRACE_BACKUP_KEEP=none\n')
   await t.rejects(readServiceFolders(settings, '/var/lib/millrace'), { message: /MILLRACE_BACKUP_KEEP must be/ })
   await writeFile(settings, 'MILLRACE_BACKUP_FOLDR=/backups\n')
