@@ -8,6 +8,7 @@ import { createReadKeys } from '../platform/keys/read-keys.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { createTestPostgres } from '../test/support/test-stores.ts'
 import type { TestContext } from '../test/support/test-context.ts'
+import { findTiers } from './commands/status.ts'
 import { runCaptured, type Captured } from './testing/run-captured.ts'
 
 const NOW = Date.parse('2030-01-01T00:00:00Z')
@@ -137,6 +138,15 @@ t.test('finds the services of the stack that runs on the data directory', async 
   await lock.release()
   const killed = await runIn({ MILLRACE_DATA_DIR: dataDir }, ['projects', 'list'])
   t.match(killed, { code: 1, out: '', err: /was killed .* nothing of it runs any more: start it/ })
+})
+
+t.test('asks the tiers at the ports of the settings, where no stack was ever started', async (t) => {
+  const ports = { MILLRACE_DATA_DIR: path.join(t.testdir(), 'none'), MILLRACE_PORT: '29700', MILLRACE_API_PORT: '29701', MILLRACE_PIPELINE_PORT: '29702' }
+  const local = (port: number): string[] => [`http://127.0.0.1:${port}`]
+
+  t.same(await findTiers(ports, {}), { ingest: local(29700), api: local(29701), pipeline: local(29702) })
+  t.match(await findTiers({ ...ports, MILLRACE_API_URL: 'http://api.internal' }, {}), { api: ['http://api.internal'] })
+  t.match(await findTiers({ ...ports, MILLRACE_API_PORT: '' }, {}), { api: local(8001) })
 })
 
 t.test('asks no other stack when the one on the data directory is stopped', async (t) => {

@@ -77,14 +77,17 @@ async function explainStack (env: NodeJS.ProcessEnv): Promise<string> {
  * where none was ever started, those at the ports of the settings.
  */
 export async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls>): Promise<TierUrls> {
-  const settings = loadSettings(env, ['MILLRACE_DATA_DIR', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_PIPELINE_PORT'])
+  const settings = loadSettings(env, [
+    'MILLRACE_DATA_DIR', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_API_PORT', 'MILLRACE_PIPELINE_PORT'
+  ])
   // Not the ports of the settings: a stack that is stopped is down, whatever else answers there.
   const stopped = { baseUrl: NOT_RUNNING, apiUrl: NOT_RUNNING, pipelineUrl: NOT_RUNNING }
   const state = await readStackState(settings.MILLRACE_DATA_DIR)
   const stack = state.kind === 'none' ? undefined : state.kind === 'stopped' ? stopped : state.addresses
   const found = stack ?? {
     baseUrl: `http://127.0.0.1:${settings.MILLRACE_PORT}`,
-    apiUrl: settings.MILLRACE_API_URL,
+    // Its default has the default of the port: with another port it would be the API of somebody else.
+    apiUrl: (env.MILLRACE_API_URL ?? '') === '' ? `http://127.0.0.1:${settings.MILLRACE_API_PORT}` : settings.MILLRACE_API_URL,
     pipelineUrl: `http://127.0.0.1:${settings.MILLRACE_PIPELINE_PORT}`
   }
   return { ingest: [found.baseUrl], pipeline: [found.pipelineUrl], api: [found.apiUrl], ...given }
