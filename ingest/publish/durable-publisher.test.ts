@@ -1,4 +1,5 @@
-import { readdir } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
 import { jetstreamManager } from '@nats-io/jetstream'
@@ -10,6 +11,13 @@ import { loadIngestConfig } from '../config.ts'
 import { startIngest } from '../start-ingest.ts'
 import { type StoredEvent, takePersonsUpdates, takePublishedEvents } from '../testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest, type TestIngest } from '../testing/start-test-ingest.ts'
+import type { FileLock } from '../../platform/durable-folder.ts'
+import { Spool } from '../spool/spool.ts'
+import { tryLockFolder } from '../spool/spool-folders.ts'
+import { createDurablePublisher } from './durable-publisher.ts'
+import { openStreamLink } from './stream-link.ts'
+
+const silent = createLogger({ component: 'test', level: 'silent' })
 
 const [ingest, clickhouse] = await Promise.all([startTestIngest(t), createTestClickHouse(t)])
 
@@ -156,4 +164,32 @@ t.test('/_health names the stream and the spool from the first refused event unt
   await ingest.nats.kill('SIGCONT')
   await waitFor(async () => await send() === 200)
   t.same(await health(), [200, []])
+})
+
+t.test('a message that the server finds too large is kept in a file, and others go on to the stream', async (t) => {
+  const link = openStreamLink({
+    url: ingest.nats.url, ackTimeoutMs: 3000, logger: silent,
+    limits: { replicas: 1, eventsMaxBytes: 1e9, deadLetterMaxBytes: 1e8 }
+  })
+  await link.opened
+  const folder = await mkdtemp(path.join(tmpdir(), 'millrace-test-spool-'))
+  t.teardown(async () => await rm(folder, { recursive: true, force: true }))
+  const spool = await Spool.open({ folder, lock: tryLockFolder(folder) as FileLock, maxBytes: 1e9, logger: silent })
+  const counts: Parameters<typeof createDurablePublisher>[1] = {
+    published: 0, spooled: 0, drained: 0, refused: 0, inFlightBytes: 0, observeAckMs: () => {}
+  }
+  const publisher = createDurablePublisher({ link, spool, logger: silent }, counts)
+  t.teardown(async () => { await publisher.close(); await spool.close(); await link.close() })
+  const send = async (id: string, bytes: number): Promise<void> =>
+    await publisher.publishEvents({ subject: 'events.live.0', id, headers: {}, payload: Buffer.alloc(bytes) })
+
+  const large = send('large', 40_000_000)
+  await Promise.all([large, send('beside', 10)])
+  await send('after', 10)
+
+  t.match(counts, { published: 2, spooled: 1, refused: 0 })
+  t.equal(publisher.failures.stream, null)
+  await waitFor(() => spool.isEmpty)
+  t.same((await readdir(folder)).filter((name) => name.startsWith('refused')), ['refused-large.record'])
+  t.ok(spool.refusedBytes > 40_000_000)
 })

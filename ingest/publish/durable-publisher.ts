@@ -38,6 +38,9 @@ export interface DurablePublisherOptions {
  *   503: the client keeps the events
  * ```
  *
+ * A message that is larger than the server takes says nothing about the stream: it alone goes to the spool, and from
+ * there into a file of its own.
+ *
  * After a failure everything goes to the spool, without trying the stream first, until a spooled message arrived
  * there. Persons updates follow the spool until it is empty, because their order matters.
  */
@@ -115,6 +118,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
         counts.refused++
         throw lettersFull(error)
       }
+      if (isTooLarge(error)) return await keep(message)
       if (!isSuspect) logger.warn({ err: error, subject: message.subject }, 'publishing to the stream failed; messages go to the spool')
       isSuspect = true
       failures.stream = codeOf(error)
@@ -178,17 +182,24 @@ export async function publishOrSetAside (
   message: OutgoingMessage, { link, spool }: { link: StreamLink, spool: Spool }
 ): Promise<boolean> {
   try {
-    if (message.payload.length > link.maxPayloadBytes()) {
-      await spool.writeRefusedRecord(message, 'it is larger than max_payload of NATS')
-      return false
-    }
     await link.publish(message)
     return true
   } catch (error) {
-    if (!isFullOfLetters(message, error)) throw error
-    await spool.writeRefusedRecord(message, 'the dead-letter stream is full')
+    const why = whySetAside(message, error)
+    if (why === null) throw error
+    await spool.writeRefusedRecord(message, why)
     return false
   }
+}
+
+/** @returns null for an error that passes when the stream takes messages again. */
+function whySetAside (message: OutgoingMessage, error: unknown): string | null {
+  if (isTooLarge(error)) return 'it is larger than max_payload of NATS'
+  return isFullOfLetters(message, error) ? 'the dead-letter stream is full' : null
+}
+
+function isTooLarge (error: unknown): boolean {
+  return error instanceof MillraceError && error.code === 'MILLRACE_MESSAGE_TOO_LARGE'
 }
 
 /** Whether the stream of dead letters has no room for a message. */
@@ -207,7 +218,7 @@ function codeOf (error: unknown): string {
   return typeof code === 'string' ? code : String(name)
 }
 
-export function createPublishCounts (metrics: Metrics, spool: Pick<Spool, 'bytes'>): PublishCounts {
+export function createPublishCounts (metrics: Metrics, spool: Pick<Spool, 'bytes' | 'refusedBytes'>): PublishCounts {
   const ackSeconds = metrics.histogram('publish_seconds', 'Time from publishing a message to the acknowledgement of the stream.',
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5])
   const counts: PublishCounts = {
@@ -218,5 +229,6 @@ export function createPublishCounts (metrics: Metrics, spool: Pick<Spool, 'bytes
     () => (['published', 'spooled', 'drained', 'refused'] as const).map((outcome) => [{ outcome }, counts[outcome]] as const))
   metrics.gaugeFrom('in_flight_bytes', 'Bytes published and not yet acknowledged by the stream.', () => counts.inFlightBytes)
   metrics.gaugeFrom('spool_bytes', 'Bytes in the spool that wait to be published.', () => spool.bytes)
+  metrics.gaugeFrom('spool_refused_bytes', 'Bytes in files of the spool folder whose messages the stream refuses while it takes others. They count against the maximum.', () => spool.refusedBytes)
   return counts
 }

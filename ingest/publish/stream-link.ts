@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { createInbox, type Msg, type MsgHdrs } from '@nats-io/transport-node'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { awaitLeaders } from '../../platform/nats/await-leaders.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { EVENTS_STREAM, MAX_MESSAGE_BYTES, PERSONS_STREAM, type StreamLimits } from '../../schema/streams.ts'
+import { type AcknowledgedPublisher, createAcknowledgedPublisher } from './acknowledged-publisher.ts'
 import type { OutgoingMessage } from './durable-publisher.ts'
 
 export interface StreamLinkOptions {
@@ -32,7 +32,7 @@ export interface StreamLink {
   opened: Promise<void>
   /** Bytes of the largest payload that the server takes. */
   maxPayloadBytes (): number
-  /** @throws when the message is not known to be in the stream. */
+  /** @throws when the message is not known to be in the stream; `MILLRACE_MESSAGE_TOO_LARGE` when it never will be. */
   publish (message: OutgoingMessage): Promise<void>
   /**
    * Waits until the streams have leaders, and creates those that are missing, as after a server came back empty. Never
@@ -40,14 +40,6 @@ export interface StreamLink {
    */
   repair (signal: AbortSignal): Promise<void>
   close (): Promise<void>
-}
-
-/** Publishes on one connection and waits for the stream's acknowledgements. */
-interface AcknowledgedPublisher {
-  /** @throws {MillraceError} `MILLRACE_STREAM_REFUSED`, `MILLRACE_STREAM_MISSING`, `MILLRACE_STREAM_TIMEOUT`. */
-  publish (message: OutgoingMessage): Promise<void>
-  /** Rejects everything that waits: its acknowledgements will never come. */
-  abandon (error: Error): void
 }
 
 /** Room for subject, headers and the protocol within the server's largest message. */
@@ -169,85 +161,4 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
 
 function unavailable (why: string): MillraceError {
   return new MillraceError('MILLRACE_STREAM_UNAVAILABLE', why, { action: 'retry' })
-}
-
-interface Waiting {
-  resolve: () => void
-  reject: (error: Error) => void
-  timer: NodeJS.Timeout
-  subject: string
-}
-
-/**
- * The publish call of the JetStream client does the same, for any kind of publish, with a stack trace, a race of
- * promises and five checked header objects a message. Single events make small messages, where that is most of the
- * cost; this one knows its headers.
- *
- * @param ackTimeoutMs  How long to wait for an acknowledgement.
- */
-function createAcknowledgedPublisher (connection: NatsConnection, ackTimeoutMs: number): AcknowledgedPublisher {
-  const inbox = `${createInbox()}.`
-  const waiting = new Map<string, Waiting>()
-  let messages = 0
-  connection.subscribe(`${inbox}*`, { callback: onAnswer })
-
-  return {
-    publish: async (message) => await new Promise((resolve, reject) => {
-      const token = (messages++).toString(36)
-      const timer = setTimeout(() => complete(token, silent(ackTimeoutMs)), ackTimeoutMs)
-      waiting.set(token, { resolve, reject, timer, subject: message.subject })
-      try {
-        connection.publish(message.subject, message.payload, { reply: inbox + token, headers: encodeHeaders(message) })
-      } catch (error) {
-        complete(token, error as Error)
-      }
-    }),
-    abandon (error) {
-      for (const token of [...waiting.keys()]) complete(token, error)
-    }
-  }
-
-  function onAnswer (error: Error | null, answer: Msg): void {
-    // Errors of the subscription itself have no answer; anyone who waits finds out by the timeout.
-    if (error !== null) return
-    const token = answer.subject.slice(inbox.length)
-    complete(token, answer.data.length === 0 ? missingStream(waiting.get(token)?.subject) : readRefusal(answer))
-  }
-
-  function complete (token: string, error: Error | null): void {
-    const waiter = waiting.get(token)
-    if (waiter === undefined) return
-    waiting.delete(token)
-    clearTimeout(waiter.timer)
-    if (error === null) waiter.resolve()
-    else waiter.reject(error)
-  }
-}
-
-/** All the client asks of headers is their bytes. Names and values are our own and have no line breaks. */
-function encodeHeaders ({ id, headers }: OutgoingMessage): MsgHdrs {
-  let text = `NATS/1.0\r\nNats-Msg-Id: ${id}\r\n`
-  for (const name in headers) text += `${name}: ${headers[name]}\r\n`
-  const bytes = Buffer.from(`${text}\r\n`)
-  return { encode: () => bytes } as unknown as MsgHdrs
-}
-
-/** For an answer without content: nobody listens on the subject. */
-function missingStream (subject = ''): MillraceError {
-  return new MillraceError('MILLRACE_STREAM_MISSING', `no stream has the subject ${subject}`, { action: 'retry' })
-}
-
-/** Null when the stream has the message, be it as a duplicate. */
-function readRefusal (answer: Msg): Error | null {
-  const { error } = answer.json<{ error?: { err_code: number, description: string } }>()
-  if (error === undefined) return null
-  return new MillraceError('MILLRACE_STREAM_REFUSED', `the stream refused a message: ${error.description}`, {
-    action: 'retry', details: { errCode: error.err_code }
-  })
-}
-
-function silent (timeoutMs: number): MillraceError {
-  return new MillraceError('MILLRACE_STREAM_TIMEOUT', `the stream did not acknowledge within ${timeoutMs} ms`, {
-    action: 'retry', details: { timeoutMs }
-  })
 }

@@ -18,10 +18,10 @@ async function createRoot (t: { teardown (run: () => unknown): unknown }): Promi
   return root
 }
 
-async function openSpool (folder: string): Promise<Spool> {
+async function openSpool (folder: string, maxBytes = 1e9): Promise<Spool> {
   const lock = tryLockFolder(folder)
   if (lock === null) throw new Error('locked')
-  return await Spool.open({ folder, lock, maxBytes: 1e9, logger })
+  return await Spool.open({ folder, lock, maxBytes, logger })
 }
 
 function buildMessage (id: string, bytes = 100): OutgoingMessage {
@@ -145,6 +145,28 @@ t.test('a message that no stream takes is moved to a file of its own', async (t)
   const bytes = await readFile(path.join(root, 'refused-huge.record'))
   t.match(decodeSpoolRecord(bytes, 0), { kind: 'message', message })
   t.ok(spool.isEmpty && !spool.isSettled, 'the watermark does not pass it')
+})
+
+t.test('messages that no stream takes take room from the others, also in the next process', async (t) => {
+  const root = await createRoot(t)
+  const first = await openSpool(root, 10_000)
+  await first.append(buildMessage('huge', 7000))
+  await first.drainSome(async (message) => await first.writeRefusedRecord(message, 'too large'))
+  await first.drainSome(async () => {})
+  // A second try, as after a failure in between, is the same file.
+  await first.writeRefusedRecord(buildMessage('huge', 7000), 'too large')
+
+  t.equal(first.bytes, 0)
+  t.ok(first.refusedBytes > 7000 && first.refusedBytes < 7200, `${first.refusedBytes} bytes`)
+  await t.rejects(first.append(buildMessage('other', 4000)), { code: 'MILLRACE_SPOOL_FULL' })
+  await first.append(buildMessage('small', 2000))
+  await first.close()
+  await writeFile(path.join(root, 'refused-broken.record'), 'no record')
+
+  const second = await openSpool(root, 10_000)
+
+  t.equal(second.refusedBytes, 9)
+  t.same(await drainIds(second), ['small', 'huge'])
 })
 
 t.test('a message that no stream took is tried again by the process that opens the folder next', async (t) => {

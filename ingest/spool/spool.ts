@@ -1,6 +1,6 @@
 import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import type { FileLock } from '../../platform/durable-folder.ts'
+import { type FileLock, flushFolder } from '../../platform/durable-folder.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import type { OutgoingMessage, Publish } from '../publish/durable-publisher.ts'
@@ -12,7 +12,7 @@ import { decodeSpoolRecord, encodeSpoolRecord } from './spool-record.ts'
 export interface SpoolOptions {
   folder: string
   lock: FileLock
-  /** Maximum bytes of the folder; an append beyond is refused. */
+  /** Maximum bytes of the folder, refused records included; an append beyond is refused. */
   maxBytes: number
   logger: Logger
 }
@@ -28,6 +28,7 @@ export class Spool {
   #appending = 0
   #appends = 0
   #refused = 0
+  #refusedBytes = 0
 
   private constructor (options: SpoolOptions, reader: SegmentReader, left: { lastSegment: number, bytes: number }) {
     this.#options = options
@@ -58,6 +59,11 @@ export class Spool {
     return this.#bytes
   }
 
+  /** Bytes in files of messages that the stream refused. They take room from the others until somebody sees to them. */
+  get refusedBytes (): number {
+    return this.#refusedBytes
+  }
+
   get isEmpty (): boolean {
     return this.#bytes === 0 && this.#appending === 0
   }
@@ -74,7 +80,7 @@ export class Spool {
    */
   async append (message: OutgoingMessage): Promise<void> {
     const bytes = message.payload.length
-    if (this.#bytes + this.#appending + bytes > this.#options.maxBytes) {
+    if (this.#bytes + this.#refusedBytes + this.#appending + bytes > this.#options.maxBytes) {
       throw new MillraceError('MILLRACE_SPOOL_FULL', 'the spool is full', { action: 'retry' })
     }
     this.#appending += bytes
@@ -111,12 +117,20 @@ export class Spool {
    * so that it does not block the others and is not lost. Who opens the folder next tries it again: a server with
    * a larger `max_payload` takes it, or a stream with room.
    *
+   * There is always room for it, as its bytes only move within the folder; they count against the maximum as before.
+   *
    * @param why  For the log.
    */
   async writeRefusedRecord (message: OutgoingMessage, why: string): Promise<void> {
     const file = path.join(this.#options.folder, `refused-${message.id.replaceAll(':', '-')}.record`)
-    await writeFile(file, Buffer.concat(encodeSpoolRecord(message)), { flush: true })
-    this.#refused++
+    const record = Buffer.concat(encodeSpoolRecord(message))
+    // One that is written again after a failure replaces itself.
+    const before = await sizeOf(file)
+    await writeFile(file, record, { flush: true })
+    // Its segment is removed next: the name must outlast a power failure by then, too.
+    await flushFolder(this.#options.folder)
+    if (before === 0) this.#refused++
+    this.#refusedBytes += record.length - before
     this.#options.logger.error({ file, bytes: message.payload.length, why }, 'moved a spooled message to a file, because its stream does not take it; repair that and restart ingest to publish its events')
   }
 
@@ -135,6 +149,7 @@ export class Spool {
       const decoded = decodeSpoolRecord(await readFile(file), 0)
       if (decoded.kind !== 'message') {
         this.#refused++
+        this.#refusedBytes += await sizeOf(file)
         logger.error({ file }, 'a refused message cannot be read; its file stays where it is')
         continue
       }
@@ -152,6 +167,11 @@ export class Spool {
     const left = await this.#reader.read(this.#writer.position)
     if (left === null && this.#appends === appends) this.#bytes = 0
   }
+}
+
+/** 0 for a file that is not there. */
+async function sizeOf (file: string): Promise<number> {
+  return (await stat(file, { throwIfNoEntry: false }))?.size ?? 0
 }
 
 const REFUSED_RECORD = /^refused-.*\.record$/
