@@ -105,7 +105,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const geoip = await openGeoipFile(config.geoipPath, logger)
   const enrich = createEnrich({ isBot: createIsBot(), locate: geoip.locate })
   const normaliseEvent = createNormaliseEvent({ readProperties, takeCookieless, enrich, maxEventBytes })
-  const takeEvent = createTakeEvent(normaliseEvent, onUnexpected)
+  const takeEvent = createTakeEvent(normaliseEvent, { maxPayloadBytes: link.maxPayloadBytes, onUnexpected })
   const pool = createLargeBodyPool({ threads: largeBodyThreads(), logger, onUnexpected })
   const budget = new BodyBudget(LARGE_BODIES)
   const rateLimit = createRateLimit(config.eventsPerSecond, { metrics, now: Date.now })
@@ -150,6 +150,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
           name: 'spool',
           healthy: spool.isEmpty && failures.spool === null,
           bytes: spool.bytes,
+          refusedBytes: spool.refusedBytes,
           maxBytes: config.spool.maxBytes,
           lastError: failures.spool
         },

@@ -49,7 +49,9 @@ export function takeBodiesInTurns (turns: number): Record<Watching, number[]> {
   const next = createEventSource(1)
   const bodies = Array.from({ length: BODIES }, () =>
     JSON.stringify({ api_key: 'phc_bench', batch: Array.from({ length: EVENTS_PER_BODY }, next) }))
-  const takeEvent = createTakeEvent(createPlainNormaliser(), (error) => { throw error })
+  const takeEvent = createTakeEvent(createPlainNormaliser(), {
+    maxPayloadBytes: () => 1e6, onUnexpected: (error) => { throw error }
+  })
   const cases = Object.entries(WATCHES).map(([name, watches]) => {
     const collector = new ArrivalCollector(() => key)
     collector.setWatches(watches)

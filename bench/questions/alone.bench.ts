@@ -100,7 +100,9 @@ function createTakeRound (): (project: Project, bodies: readonly Buffer[]) => nu
     quarantine: () => { throw new Error('no schema of this question quarantines') },
     isAnnounced: () => true
   }
-  const takeEvent = createTakeEvent(createPlainNormaliser(), (error) => { throw error })
+  const takeEvent = createTakeEvent(createPlainNormaliser(), {
+    maxPayloadBytes: () => 1e6, onUnexpected: (error) => { throw error }
+  })
   const visitor = { address: '127.0.0.1', userAgent: '', host: '' }
 
   return function takeRound (project, bodies) {

@@ -10,7 +10,9 @@ import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 
 const KEY = createFingerprintKey(randomBytes(16))
 
-const takeEvent = createTakeEvent(createPlainNormaliser(), (error) => { throw error })
+const takeEvent = createTakeEvent(createPlainNormaliser(), {
+  maxPayloadBytes: () => 1e6, onUnexpected: (error) => { throw error }
+})
 
 const everything: Watch = { id: 'w', project: 1, event: '', distinctId: '' }
 

@@ -3,13 +3,14 @@ import validate from '../../schema/validate-event.generated.js'
 import type { ActiveSchema } from '../../platform/event-schemas/active-schemas.ts'
 import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
 import type { EventRow } from '../normalise/event-row.ts'
-import { derivePersonsUpdates, type IsAnnounced } from '../normalise/persons-updates.ts'
+import { derivePersonsUpdates, type IsAnnounced, withoutProperties } from '../normalise/persons-updates.ts'
 import type { NormaliseEvent } from '../normalise/normalise-event.ts'
+import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import { type EncodedUpdate, encodeUpdate } from '../publish/persons-partitions.ts'
 import { checkSchema } from './check-schema.ts'
 import type { DropReason } from './ingest-counts.ts'
 import type { RequestContext } from './envelope.ts'
-import { noteSchema } from './request-warnings.ts'
+import { noteSchema, noteWarning } from './request-warnings.ts'
 
 /** Where rows and persons updates go: the open messages of their partitions. */
 export interface EventSink {
@@ -39,14 +40,25 @@ export interface SentEvent {
   $unset?: unknown
 }
 
+export interface TakeEventOptions {
+  /** Bytes of the largest message that the server takes. */
+  maxPayloadBytes: () => number
+  /** Called with an unexpected error; its event counts as `not_storable`, its neighbours go on. */
+  onUnexpected: (error: unknown) => void
+}
+
+/** Room for the brackets around an update, and for the headers of the dead letter that it may become. */
+const UPDATE_ENVELOPE_BYTES = 4096
+
 /**
  * The life of one event through ingest: validate, normalise, hold it against the schema of its name, encode, derive
  * what it changes about persons and groups. A bad event is dropped with its reason and leaves its neighbours alone.
  *
- * @param onUnexpected  Called with an unexpected error; its event counts as `not_storable`, its neighbours go on.
  * @returns null when the event was taken.
  */
-export function createTakeEvent (normaliseEvent: NormaliseEvent, onUnexpected: (error: unknown) => void): TakeEvent {
+export function createTakeEvent (
+  normaliseEvent: NormaliseEvent, { maxPayloadBytes, onUnexpected }: TakeEventOptions
+): TakeEvent {
   return function takeEvent (value, context, sink) {
     context.ruled = false
     const reason = validateEvent(value)
@@ -64,7 +76,8 @@ export function createTakeEvent (normaliseEvent: NormaliseEvent, onUnexpected: (
         return 'schema_rejected'
       }
       // All that can fail comes before the first of it is handed over.
-      const updates = derivePersonsUpdates(row, properties, sink.isAnnounced).map(encodeUpdate)
+      const updates = derivePersonsUpdates(row, properties, sink.isAnnounced)
+        .map((update) => encode(update, value, context))
       if (mode === 'quarantine') {
         sink.quarantine(row, failure as SchemaFailure, context)
         context.quarantined = (context.quarantined ?? 0) + 1
@@ -79,6 +92,18 @@ export function createTakeEvent (normaliseEvent: NormaliseEvent, onUnexpected: (
       onUnexpected(error)
       return 'not_storable'
     }
+  }
+
+  /**
+   * An update has some values of the event twice, so one may not fit a message although its event does. What it changes
+   * is left out then, as the pipeline leaves a change out that is too large (docs/persons.md); who is merged with whom,
+   * and identified, counts.
+   */
+  function encode (update: PersonsUpdate, sent: unknown, context: RequestContext): EncodedUpdate {
+    const encoded = encodeUpdate(update)
+    if (encoded.bytes + UPDATE_ENVELOPE_BYTES <= maxPayloadBytes()) return encoded
+    noteWarning(context, 'properties_too_large', sent, () => `a change of ${encoded.bytes} bytes does not fit a message`)
+    return encodeUpdate(withoutProperties(update))
   }
 }
 

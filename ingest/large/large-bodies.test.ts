@@ -1,3 +1,5 @@
+import { readdir } from 'node:fs/promises'
+import path from 'node:path'
 import zlib from 'node:zlib'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
@@ -77,4 +79,18 @@ t.test('one event larger than a message is dropped with its reason, its neighbou
   t.equal(answer.status, 200)
   t.same((await takePublishedEvents(ingest.connection, clickhouse)).map(({ event }) => event), ['one', 'two'])
   t.equal(await ingest.metric('millrace_ingest_events_dropped_total{reason="event_too_large"}'), 1)
+})
+
+t.test('an event whose persons update is larger than a message is stored, and nothing else is touched by it', async (t) => {
+  const large = { event: 'large', distinct_id: 'a', $set: { a: 1 }, properties: { $current_url: 'x'.repeat(20_000_000) } }
+  const spooledBefore = await ingest.metric('millrace_ingest_messages_total{outcome="spooled"}')
+
+  const answer = await ingest.post('/e', zlib.gzipSync(JSON.stringify({ ...large, api_key: PROJECT_KEY })))
+  const other = await ingest.post('/e', { api_key: PROJECT_KEY, event: 'other', distinct_id: 'b' })
+
+  t.same([answer.status, other.status], [200, 200])
+  t.same((await takePublishedEvents(ingest.connection, clickhouse)).map(({ event }) => event), ['large', 'other'])
+  t.strictSame((await takePersonsUpdates(ingest.connection)).map((update) => [update.kind, 'set' in update]), [['person', false]])
+  t.equal(await ingest.metric('millrace_ingest_messages_total{outcome="spooled"}'), spooledBefore)
+  t.notOk((await readdir(path.join(ingest.dataDir, 'spool', '0'))).some((name) => name.startsWith('refused')))
 })

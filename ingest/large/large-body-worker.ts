@@ -110,7 +110,9 @@ function createTakeEventOf (
   const normaliseEvent = createNormaliseEvent({
     readProperties, takeCookieless, enrich, maxEventBytes: () => maxEventBytes
   })
-  return createTakeEvent(normaliseEvent, (error) => send({ kind: 'unexpected', error }))
+  return createTakeEvent(normaliseEvent, {
+    maxPayloadBytes: () => maxEventBytes, onUnexpected: (error) => send({ kind: 'unexpected', error })
+  })
 }
 
 /** Collects the events of one body into frames of their own, which are published when all of the body proved good. */

@@ -3,8 +3,8 @@ import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { PERSONS_PARTITIONS, personsSubject } from '../../schema/streams.ts'
 import type { Publish } from './durable-publisher.ts'
 
-/** A message of updates is closed at this size; the pipeline reads it as a whole. */
-const MAX_UPDATE_CHARACTERS = 524_288
+/** Bytes at which a message of updates is closed: the pipeline reads it as a whole, and every server takes it. */
+const MAX_UPDATES_BYTES = 524_288
 
 export interface PersonsPartitionsOptions {
   publish: Publish
@@ -14,6 +14,8 @@ export interface PersonsPartitionsOptions {
 /** An update as it is published: its JSON, and what publishing needs to know. */
 export interface EncodedUpdate {
   text: string
+  /** Of the text in UTF-8. */
+  bytes: number
   partition: number
   projectId: number
   /** The group type that it gives an index; null for other updates. */
@@ -21,8 +23,10 @@ export interface EncodedUpdate {
 }
 
 export function encodeUpdate (update: PersonsUpdate): EncodedUpdate {
+  const text = stringifyJson(update)
   return {
-    text: stringifyJson(update),
+    text,
+    bytes: Buffer.byteLength(text),
     partition: personsPartition(update),
     projectId: update.projectId,
     announces: update.kind === 'groupType' ? update.groupType : null
@@ -40,7 +44,7 @@ export interface PersonsPartitions {
 /** A message that still takes updates, or waits for its turn. */
 interface Group {
   updates: string[]
-  characters: number
+  bytes: number
   done: Promise<void>
   resolve: () => void
   reject: (error: unknown) => void
@@ -60,8 +64,8 @@ export function createPersonsPartitions (options: PersonsPartitionsOptions): Per
 
   return {
     append (update) {
-      const { text, partition, projectId, announces } = update
-      const done = (partitions[partition] as (text: string) => Promise<void>)(text)
+      const { partition, projectId, announces } = update
+      const done = (partitions[partition] as (update: EncodedUpdate) => Promise<void>)(update)
       if (announces !== null) {
         // A failure reaches the request through `done` itself.
         done.then(() => remember(projectId, announces), () => {})
@@ -81,18 +85,19 @@ function createPartition (subject: string, { publish, nextMessageId }: PersonsPa
   const waiting: Group[] = []
   let isSending = false
 
-  return function append (text: string): Promise<void> {
+  return function append ({ text, bytes }: EncodedUpdate): Promise<void> {
     let group = waiting.at(-1)
-    if (group === undefined || group.characters + text.length > MAX_UPDATE_CHARACTERS) {
+    if (group === undefined || group.bytes + bytes > MAX_UPDATES_BYTES) {
       const { promise: done, resolve, reject } = Promise.withResolvers<void>()
       // Anyone who appended awaits it; a request that failed for another reason does not, and that is no error of its
       // own.
       done.catch(() => {})
-      group = { updates: [], characters: 0, done, resolve, reject }
+      group = { updates: [], bytes: 0, done, resolve, reject }
       waiting.push(group)
     }
     group.updates.push(text)
-    group.characters += text.length
+    // And the comma.
+    group.bytes += bytes + 1
     if (!isSending) {
       isSending = true
       // At the end of the turn, so that updates of requests that came together travel together.

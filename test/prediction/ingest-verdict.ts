@@ -39,7 +39,7 @@ export function createIngest (): Ingest {
     const result = normalise(sent, context)
     if (typeof result !== 'string') normalised = result
     return result
-  }, (error) => { throw error })
+  }, { maxPayloadBytes: () => MAX_EVENT_BYTES, onUnexpected: (error) => { throw error } })
 
   return function ingest ({ body, ip }, project) {
     normalised = null
