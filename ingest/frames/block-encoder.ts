@@ -22,7 +22,8 @@ const FIXED_ROW_BYTES = 80
  */
 export class BlockEncoder {
   #rows = 0
-  #plainText = 0
+  /** Of dictionaries and of promoted columns that have none. */
+  #textBytes = 0
   readonly #out = new ColumnBuffer()
   readonly #projectId = new ColumnBuffer()
   readonly #uuid = new ColumnBuffer()
@@ -43,13 +44,24 @@ export class BlockEncoder {
   readonly #promoted = this.#promotedColumns.map((column) =>
     column.type === 'LowCardinality(String)' ? new LowCardinalityColumn() : new ColumnBuffer())
 
+  readonly #fixed = [this.#projectId, this.#uuid, this.#event, this.#distinctId, this.#timestamp, this.#receivedAt,
+    this.#groupOffsets, this.#groupKeys, this.#groupValues, this.#properties, this.#propertyTypes,
+    this.#schemaVersion, this.#isBot, this.#sampleWeight]
+
   get rows (): number {
     return this.#rows
   }
 
-  /** About the size of the block before compression; without the dictionaries, which are small. */
+  /** About the size of the block before compression: the bytes of all texts, and so much for each row. */
   get bytes (): number {
-    return this.#properties.length + this.#plainText + this.#rows * FIXED_ROW_BYTES
+    return this.#properties.length + this.#distinctId.length + this.#groupKeys.length + this.#groupValues.length +
+      this.#textBytes + this.#rows * FIXED_ROW_BYTES
+  }
+
+  /** Bytes of memory that is kept from frame to frame. */
+  get capacity (): number {
+    return [...this.#fixed, ...this.#promoted].reduce((sum, column) =>
+      sum + (column instanceof ColumnBuffer ? column.capacity : 0), this.#out.capacity)
   }
 
   /** The uuid column as the block holds it, 16 bytes a row: what fingerprints are computed from. */
@@ -74,22 +86,21 @@ export class BlockEncoder {
   append (row: EventRow): void {
     this.#projectId.writeUInt32(row.projectId)
     this.#appendUuid(row)
-    this.#event.append(row.event)
+    this.#textBytes += this.#event.append(row.event)
     this.#distinctId.writeString(row.distinctId)
     this.#timestamp.writeInt64(row.timestamp)
     this.#receivedAt.writeInt64(row.receivedAt)
     this.#appendGroups(row.groups)
     this.#properties.writeString(row.properties)
-    this.#propertyTypes.append(row.propertyTypes)
+    this.#textBytes += this.#propertyTypes.append(row.propertyTypes)
     this.#appendPromoted(row.promoted)
     this.#schemaVersion.writeInt32(row.schemaVersion)
     this.#isBot.writeUInt8(row.isBot ? 1 : 0)
     this.#sampleWeight.writeFloat64(row.sampleWeight)
     this.#rows++
-    this.#plainText += row.distinctId.length
   }
 
-  /** The finished block, valid until the next append. */
+  /** The finished block, valid until the next append or reset. */
   finish (): Buffer {
     const out = this.#out
     out.reset()
@@ -106,13 +117,11 @@ export class BlockEncoder {
 
   reset (): void {
     this.#rows = 0
-    this.#plainText = 0
+    this.#textBytes = 0
     this.#groups = 0
-    const fixed = [this.#projectId, this.#uuid, this.#event, this.#distinctId, this.#timestamp, this.#receivedAt,
-      this.#groupOffsets, this.#groupKeys, this.#groupValues, this.#properties, this.#propertyTypes,
-      this.#schemaVersion, this.#isBot, this.#sampleWeight]
-    for (const column of fixed) column.reset()
+    for (const column of this.#fixed) column.reset()
     for (const column of this.#promoted) column.reset()
+    this.#out.reset()
   }
 
   #appendUuid ({ uuid }: EventRow): void {
@@ -142,10 +151,12 @@ export class BlockEncoder {
       const column = columns[i] as ColumnBuffer | LowCardinalityColumn
       const value = values[i] as string
       if (column instanceof LowCardinalityColumn) {
-        column.append(value)
+        this.#textBytes += column.append(value)
       } else {
+        const before = column.length
         column.writeString(value)
-        this.#plainText += value.length
+        // The length of an empty one is among the fixed bytes of the row.
+        this.#textBytes += column.length - before - 1
       }
     }
   }

@@ -4,7 +4,13 @@ const FIRST_BYTES = 1024
 const MAX_BYTES_PER_UNIT = 3
 const MAX_VARINT_BYTES = 5
 
-/** The bytes of one column, growing as rows are appended. Keeps its memory when it is reset. */
+/** Bytes that a column keeps for the next frame: twice what an ordinary one has, which doubles until it fits. */
+const MAX_KEPT_BYTES = 2_097_152
+
+/**
+ * The bytes of one column, growing as rows are appended. Keeps its memory when it is reset, unless one large row has
+ * made it much larger than others need it: there is one for each column of each partition.
+ */
 export class ColumnBuffer {
   #bytes: Buffer = Buffer.allocUnsafeSlow(FIRST_BYTES)
   #view = new DataView(this.#bytes.buffer)
@@ -12,6 +18,12 @@ export class ColumnBuffer {
 
   reset (): void {
     this.length = 0
+    if (this.#bytes.length > MAX_KEPT_BYTES) this.#replace(Buffer.allocUnsafeSlow(FIRST_BYTES))
+  }
+
+  /** Bytes of memory, used or not. */
+  get capacity (): number {
+    return this.#bytes.length
   }
 
   /** The written bytes, valid until the next write. */
@@ -29,8 +41,12 @@ export class ColumnBuffer {
     if (needed <= this.#bytes.length) return
     const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.#bytes.length * 2))
     this.#bytes.copy(grown, 0, 0, this.length)
-    this.#bytes = grown
-    this.#view = new DataView(grown.buffer)
+    this.#replace(grown)
+  }
+
+  #replace (bytes: Buffer): void {
+    this.#bytes = bytes
+    this.#view = new DataView(bytes.buffer)
   }
 
   writeUInt32 (value: number): void {
@@ -126,19 +142,23 @@ export class LowCardinalityColumn {
   #keys: string[] = ['']
   #rows: number[] = []
 
-  append (value: string): void {
+  /** @returns the bytes that it adds to the dictionary: 0 for a value that is in it. */
+  append (value: string): number {
     // The empty string is by far the most common value of the optional columns.
     if (value === '') {
       this.#rows.push(0)
-      return
+      return 0
     }
-    let index = this.#indexes.get(value)
-    if (index === undefined) {
-      index = this.#keys.length
-      this.#indexes.set(value, index)
-      this.#keys.push(value)
+    const known = this.#indexes.get(value)
+    if (known !== undefined) {
+      this.#rows.push(known)
+      return 0
     }
+    const index = this.#keys.length
+    this.#indexes.set(value, index)
+    this.#keys.push(value)
     this.#rows.push(index)
+    return Buffer.byteLength(value)
   }
 
   valueAt (row: number): string {

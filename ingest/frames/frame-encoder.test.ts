@@ -7,7 +7,7 @@ import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse
 import { decodeNativeBlock } from '../../platform/clickhouse/frame-codec.ts'
 import { type EventRow, PROMOTED_PROPERTIES } from '../normalise/event-row.ts'
 import { createUuidV7 } from '../normalise/uuid.ts'
-import { FrameEncoder } from './frame-encoder.ts'
+import { FrameEncoder, isFull, needsNewMessage } from './frame-encoder.ts'
 
 const PROMOTED_COLUMNS = EVENT_COLUMNS.flatMap((column) => 'promotes' in column ? [column.name] : [])
 
@@ -205,4 +205,42 @@ t.test('tells the oldest time that an uuid of version 7 carries', async (t) => {
 
   encoder.append(buildRow({ ordinal: 1, uuid: { a: 0x0193a5b2, b: 0x7c1d4e8f, c: 0x9abcdef0, d: 0x12345678 } }))
   t.equal(encoder.take().oldestUuidAt, Infinity)
+})
+
+t.test('every text counts towards a full frame, in bytes, once for each value of a dictionary', async (t) => {
+  const rows = (text: (ordinal: number) => Partial<EventRow>): number => {
+    const encoder = new FrameEncoder(() => null)
+    while (!isFull(encoder)) encoder.append(buildRow({ ordinal: encoder.rows, ...text(encoder.rows) }))
+    const { payload, rows } = encoder.take()
+    const block = zlib.zstdDecompressSync(frameOf(payload, rows))
+    t.ok(block.length < 1_000_000, `${block.length} bytes`)
+    t.equal(decodeNativeBlock(block).rows, rows)
+    return rows
+  }
+  const long = (ordinal: number): string => `${ordinal}${'日'.repeat(5000)}`
+  const promote = (name: string, ordinal: number): Partial<EventRow> =>
+    ({ promoted: PROMOTED_PROPERTIES.map((each) => each === name ? long(ordinal) : '') })
+
+  t.equal(rows(() => ({})), 1000)
+  t.equal(rows(() => ({ propertyTypes: long(0) })), 1000, 'one value is in the dictionary once')
+  t.equal(rows((ordinal) => ({ propertyTypes: long(ordinal) })), 53)
+  t.equal(rows((ordinal) => ({ event: long(ordinal) })), 53)
+  t.equal(rows((ordinal) => ({ groups: ['g', long(ordinal)] })), 53)
+  t.equal(rows((ordinal) => promote('$current_url', ordinal)), 53)
+  t.equal(rows((ordinal) => promote('$browser', ordinal)), 53)
+  t.ok(needsNewMessage(buildRow({ ordinal: 1, propertyTypes: 'x'.repeat(140_000) })), 'a long description travels alone')
+})
+
+t.test('the memory of a large row is given back with its frame', async (t) => {
+  const encoder = new FrameEncoder(() => null)
+  const fill = (fields: Partial<EventRow>): number => {
+    encoder.append(buildRow({ ordinal: 1, ...fields }))
+    encoder.take()
+    return encoder.capacity
+  }
+  const ordinary = fill({})
+
+  t.equal(fill({ properties: JSON.stringify('x'.repeat(10_000_000)) }), ordinary)
+  t.equal(fill({ propertyTypes: '日'.repeat(5_000_000) }), ordinary)
+  t.ok(fill({ properties: JSON.stringify('x'.repeat(200_000)) }) > ordinary, 'what is needed each time is kept')
 })

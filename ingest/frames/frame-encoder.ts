@@ -46,6 +46,11 @@ export class FrameEncoder {
     return this.#block.bytes
   }
 
+  /** Bytes of memory that is kept from frame to frame. */
+  get capacity (): number {
+    return this.#block.capacity
+  }
+
   append (row: EventRow): void {
     if (this.#block.rows === 0) this.#receivedAt = row.receivedAt
     this.#block.append(row)
@@ -109,7 +114,7 @@ export function isFull (encoder: FrameEncoder): boolean {
 
 /** Whether the open message should leave before this row is added. */
 export function needsNewMessage (row: EventRow): boolean {
-  return row.properties.length > LARGE_ROW_BYTES
+  return row.properties.length + row.propertyTypes.length > LARGE_ROW_BYTES
 }
 
 /** Reads the time of each uuid of version 7: its first 48 bits. A column keeps both halves of an uuid reversed. */

@@ -54,6 +54,20 @@ t.test('names are made harmless, overlong ones and odd events are skipped', asyn
     ['eN__proto__', 'eSconstructor', 'eBhasOwnProperty'])
 })
 
+t.test('a group whose type would be repeated too often is not described, its promoted values are read', async (t) => {
+  const group = (type: string, names: number): ReturnType<typeof read> => read('$groupidentify', {
+    $group_type: type, $os: 'Linux', $group_set: Object.fromEntries(Array.from({ length: names }, (_, i) => [`k${i}`, i]))
+  })
+  const described = (type: string, names: number): number => group(type, names).types.split('\0').filter(Boolean).length
+
+  t.equal(described('organization', 600), 600)
+  t.equal(described('日'.repeat(200), 13), 13)
+  const long = group('日'.repeat(200), 590)
+  t.match(long, { types: '', undescribed: '590 properties of a group' })
+  t.equal(long.promoted[PROMOTED_PROPERTIES.indexOf('$os')], 'Linux')
+  t.equal(group('organization', 600).undescribed, null)
+})
+
 t.test('memory of shapes is bounded and never changes what is said', async (t) => {
   const fresh = createPropertyReader(() => NOW)
   for (let i = 0; i < 50_000; i++) {

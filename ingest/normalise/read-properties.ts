@@ -13,6 +13,12 @@ const MAX_ENTRIES = 10_000
 /** Longer names are not described, in bytes. */
 const MAX_NAME_BYTES = 200
 
+/**
+ * Bytes that the type of a group takes at most, repeated before the name of each property: else a description could
+ * be many times as long as what it describes. Enough for 600 properties of an `organization`.
+ */
+const MAX_REPEATED_TYPE_BYTES = 8192
+
 /** Nodes remembered before the memory starts over: a few thousand shapes, some megabytes. */
 const MAX_NODES = 30_000
 
@@ -71,7 +77,7 @@ export interface ReadProperties {
   cut: string | null
   /** A property whose name is described with U+FFFD in it, for what cannot be stored; null: none. */
   replaced: string | null
-  /** A property that is not described because its name is too long, or all are too many; null: none. */
+  /** What is not described: a property whose name is too long, or all because they are too many; null: nothing. */
   undescribed: string | null
   /** The properties of the event itself; null when nobody asked, or they are too many. */
   listed: ListedProperties | null
@@ -113,7 +119,10 @@ export function createPropertyReader (now: () => number): PropertyReader {
     const listed = isListed ? listOf(shape) : null
     if (event === '$groupidentify') {
       const prefix = toGroupType(properties.$group_type) + GROUP_TYPE_SEPARATOR
-      shape = walk(root, 'g', properties.$group_set, { prefix })
+      const names = countNames(properties.$group_set)
+      const isDescribed = names * Buffer.byteLength(prefix) <= MAX_REPEATED_TYPE_BYTES
+      if (!isDescribed) undescribed = `${names} properties of a group`
+      shape = isDescribed ? walk(root, 'g', properties.$group_set, { prefix }) : root
     } else {
       if (properties.$set_once !== undefined) shape = walk(shape, 'p', properties.$set_once, { prefix: '' })
       if (properties.$set !== undefined) shape = walk(shape, 'p', properties.$set, { prefix: '' })
@@ -214,6 +223,10 @@ export function createPropertyReader (now: () => number): PropertyReader {
     const entries = (parent?.entries ?? 0) + (entry === '' ? 0 : 1)
     return { parent, name, entry, entries, names: null, text: null, edges: {} }
   }
+}
+
+function countNames (properties: unknown): number {
+  return typeof properties === 'object' && properties !== null ? Object.keys(properties).length : 0
 }
 
 function textOfPromoted (value: unknown): string {
