@@ -50,6 +50,12 @@ export interface Ingest {
 /** Memory for six of the largest bodies; further requests wait for some seconds. */
 const LARGE_BODIES = { maxBytes: 120_000_000, maxWaiting: 64, maxWaitMs: 30_000 }
 
+/**
+ * Memory for two bodies of the largest size, inflated; the threads take no more at a time. Those that wait for it have
+ * 256 KiB each, or a share of the memory above.
+ */
+const INFLATED_BODIES = { maxBytes: 240_000_000, maxWaiting: 256, maxWaitMs: 30_000 }
+
 /** Maximum wait for Postgres, in milliseconds: of the start, and of a request with an unknown key. */
 const KEY_WAIT_MS = 5000
 
@@ -108,11 +114,14 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const takeEvent = createTakeEvent(normaliseEvent, { maxPayloadBytes: link.maxPayloadBytes, onUnexpected })
   const pool = createLargeBodyPool({ threads: largeBodyThreads(), logger, onUnexpected })
   const budget = new BodyBudget(LARGE_BODIES)
+  const inflated = new BodyBudget(INFLATED_BODIES)
   const rateLimit = createRateLimit(config.eventsPerSecond, { metrics, now: Date.now })
   const quotas = createQuotas({ metrics, now: Date.now })
   metrics.gaugeFrom('large_body_bytes', 'Bytes reserved for large request bodies in memory.', () => budget.used)
+  metrics.gaugeFrom('inflated_body_bytes', 'Bytes reserved for large request bodies without their compression, and for their messages until they are published.', () => inflated.used)
   const capture = createCapture({
-    keys, rateLimit, quotas, counts, takeEvent, partitions, persons, quarantine, warnings, pool, budget, publishFrames,
+    keys, rateLimit, quotas, counts, takeEvent, partitions, persons, quarantine, warnings, pool, budget, inflated,
+    publishFrames,
     arrivals, geoip,
     fingerprintKey: () => fingerprintKey.current,
     cookielessSalts: () => cookielessSalts.current,

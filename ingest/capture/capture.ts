@@ -10,6 +10,7 @@ import { CAPTURE_SCOPE } from '../../platform/scopes.ts'
 import type { DialectRequest } from '../dialects/dialect.ts'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { BodyBudget, BodyLease } from '../large/body-budget.ts'
+import { createCaptureLarge } from '../large/capture-large.ts'
 import type { LargeBodyPool } from '../large/large-body-pool.ts'
 import type { ArrivalFeed } from '../publish/arrival-feed.ts'
 import type { EventPartitions, PublishFrames } from '../publish/event-partitions.ts'
@@ -38,7 +39,10 @@ export interface CaptureDeps {
   warnings: WarningTotals
   /** The threads that take large bodies, off the event loop. */
   pool: LargeBodyPool
+  /** Memory of large bodies as they come. */
   budget: BodyBudget
+  /** Memory of large bodies inflated, and of what comes of them. */
+  inflated: BodyBudget
   publishFrames: PublishFrames
   /** Shows events to those who watch. */
   arrivals: Pick<ArrivalFeed, 'collector'>
@@ -105,7 +109,8 @@ const SMALL_INFLATED_BYTES = 1_048_576
  * 4. publish, and wait until every message with one of its events, or with a warning about one, is durable
  */
 export function createCapture (deps: CaptureDeps): Capture {
-  const { counts, takeEvent, partitions, persons, quarantine, warnings, pool, budget, limits, publishedThrough } = deps
+  const { counts, takeEvent, partitions, persons, quarantine, warnings, budget, limits, publishedThrough } = deps
+  const captureLarge = createCaptureLarge(deps)
 
   return function capture (request) {
     if (!deps.isRegistered()) throw notRegistered()
@@ -132,7 +137,12 @@ export function createCapture (deps: CaptureDeps): Capture {
     const bodyRequest: BodyRequest = { requestId, query, isEngage, dialect, receivedAt: publishedThrough.receivedAt() }
     const body = decodeSmallBody(chunks, hintsOf(request))
     if (body !== null) return captureSmall(request, bodyRequest, body)
-    return holding(bodyRequest.receivedAt, captureLarge(request, bodyRequest, chunks))
+    const taken = captureLarge(chunks, { ...bodyRequest, hints: hintsOf(request) }, {
+      admit: (credentials) => admit(credentials, request), count
+    })
+    return holding(bodyRequest.receivedAt, taken.then((results) => {
+      if (results !== undefined) request.results = results.map((result) => ({ ...result, isLost: false }))
+    }))
   }
 
   function captureSmall (request: CaptureRequest, bodyRequest: BodyRequest, body: SentBody): Promise<unknown> {
@@ -156,29 +166,6 @@ export function createCapture (deps: CaptureDeps): Capture {
   function holding (receivedAt: number, work: Promise<unknown>): Promise<unknown> {
     const inFlight = publishedThrough.begin(receivedAt)
     return work.finally(() => publishedThrough.end(inFlight))
-  }
-
-  async function captureLarge (request: CaptureRequest, bodyRequest: BodyRequest, chunks: Buffer[]): Promise<void> {
-    const { taken, frames, updates, letters, unknownVisitors, arrivals } = await pool.run({
-      ...bodyRequest,
-      chunks: chunks.map(ownMemory),
-      hints: hintsOf(request),
-      maxDecompressedBytes: limits.maxDecompressedBytes,
-      maxEventBytes: limits.maxEventBytes(),
-      partitions: limits.partitions,
-      fingerprintKey: deps.fingerprintKey(),
-      cookielessSalts: deps.cookielessSalts(),
-      geoip: deps.geoip.data,
-      watches: deps.arrivals.collector?.watches ?? []
-    }, (credentials) => admit(credentials, request))
-    count(taken)
-    counts.unknownVisitors += unknownVisitors
-    deps.arrivals.collector?.add(arrivals)
-    const appended = updates.map(async (update) => await persons.append(update))
-    for (const letter of letters) appended.push(quarantine.publish(letter))
-    if (taken.warnings !== null) appended.push(warnings.add(taken.projectId, taken.warnings))
-    await Promise.all([deps.publishFrames(frames, bodyRequest.requestId), ...appended])
-    if (taken.results !== undefined) request.results = taken.results.map((result) => ({ ...result, isLost: false }))
   }
 
   /** Which project is it, and has it sent too much? A known key is answered at once, others by a promise. */
@@ -248,12 +235,4 @@ function hintsOf ({ raw, query }: CaptureRequest): BodyHints {
     contentEncoding: raw.headers['content-encoding'],
     compression: typeof query.compression === 'string' ? query.compression : undefined
   }
-}
-
-/** Bytes in memory that nothing else uses, as must be to hand them to another thread. */
-function ownMemory (bytes: Buffer): Uint8Array {
-  if (bytes.byteLength === bytes.buffer.byteLength) return bytes
-  const copy = Buffer.allocUnsafeSlow(bytes.length)
-  copy.set(bytes)
-  return copy
 }

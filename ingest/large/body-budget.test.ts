@@ -52,3 +52,25 @@ t.test('refuses who waited too long, and lets the next one have the room', async
   t.equal(budget.used, 100)
   for (const held of [lease, next]) held.release()
 })
+
+t.test('a lease that turns out smaller gives back, one that turns out larger makes the next ones wait', async (t) => {
+  const budget = new BodyBudget({ maxBytes: 100, maxWaiting: 10, maxWaitMs: 60_000 })
+  const first = await budget.acquire(100)
+  const second = budget.acquire(60)
+
+  first.resize(30)
+  const lease = await second
+  t.equal(budget.used, 90)
+  first.resize(500)
+  t.equal(budget.used, 560)
+  let third: Awaited<typeof second> | null = null
+  const waiting = budget.acquire(10).then((granted) => { third = granted })
+  lease.release()
+  lease.resize(1000)
+  t.equal(budget.used, 500)
+  t.equal(third, null)
+  first.release()
+  await waiting
+
+  t.equal(budget.used, 10)
+})

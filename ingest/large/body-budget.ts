@@ -1,7 +1,7 @@
 import { HttpError } from '../../platform/errors.ts'
 
 export interface BodyBudgetOptions {
-  /** Maximum bytes of large bodies in memory. */
+  /** Maximum bytes of large bodies in memory, as far as they are known beforehand. */
   maxBytes: number
   /** Maximum requests that wait; further ones are refused at once. */
   maxWaiting: number
@@ -11,6 +11,11 @@ export interface BodyBudgetOptions {
 
 /** Room for one large body. */
 export interface BodyLease {
+  /**
+   * Says how many bytes there are, once it is known. They are there already, so nothing waits when they are more: who
+   * comes next does.
+   */
+  resize (bytes: number): void
   release (): void
 }
 
@@ -65,14 +70,20 @@ export class BodyBudget {
     })
   }
 
-  #createLease (bytes: number): BodyLease {
+  #createLease (granted: number): BodyLease {
+    let held = granted
     let isHeld = true
+    const resize = (bytes: number): void => {
+      if (!isHeld) return
+      this.#used += bytes - held
+      held = bytes
+      this.#grant()
+    }
     return {
-      release: () => {
-        if (!isHeld) return
+      resize,
+      release () {
+        resize(0)
         isHeld = false
-        this.#used -= bytes
-        this.#grant()
       }
     }
   }

@@ -3,6 +3,7 @@ import path from 'node:path'
 import zlib from 'node:zlib'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import { discardPublished, takeMessages, takePersonsUpdates, takePublishedEvents } from '../testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
@@ -93,4 +94,21 @@ t.test('an event whose persons update is larger than a message is stored, and no
   t.strictSame((await takePersonsUpdates(ingest.connection)).map((update) => [update.kind, 'set' in update]), [['person', false]])
   t.equal(await ingest.metric('millrace_ingest_messages_total{outcome="spooled"}'), spooledBefore)
   t.notOk((await readdir(path.join(ingest.dataDir, 'spool', '0'))).some((name) => name.startsWith('refused')))
+})
+
+t.test('a small body that inflates to a large one has its share of the memory until its events are published', async (t) => {
+  const reserved = async (): Promise<number> => await ingest.metric('millrace_ingest_inflated_body_bytes')
+  const body = zlib.gzipSync(JSON.stringify({ api_key: PROJECT_KEY, batch: buildBatch(3000, 1000) }))
+  t.ok(body.length < 262_144)
+  t.equal(await reserved(), 0)
+
+  await ingest.nats.kill('SIGSTOP')
+  const answer = ingest.post('/batch', body)
+  await waitFor(async () => await reserved() > 0)
+  await ingest.nats.kill('SIGCONT')
+
+  t.equal((await answer).status, 200)
+  t.equal(await reserved(), 0)
+  await waitFor(async () => await ingest.metric('millrace_ingest_spool_bytes') === 0)
+  t.equal((await takePublishedEvents(ingest.connection, clickhouse)).length, 3000)
 })

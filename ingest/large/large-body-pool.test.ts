@@ -1,3 +1,4 @@
+import zlib from 'node:zlib'
 import t, { type Test } from 'tap'
 import { createLogger } from '../../platform/logger.ts'
 import { HttpError } from '../../platform/errors.ts'
@@ -17,7 +18,7 @@ function createPool (t: Test): LargeBodyPool {
 }
 
 function buildJob (body: unknown, changes: Partial<LargeBodyJob> = {}): LargeBodyJob {
-  const text = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
+  const text = body instanceof Uint8Array ? body : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
   const chunk = Buffer.allocUnsafeSlow(text.length)
   chunk.set(text)
   return {
@@ -37,7 +38,9 @@ t.test('a thread that dies costs its request a 503, and the next one gets a new 
   // No request makes such a job: it stands for a bug in the thread.
   const deadly = { ...buildJob(good), hints: null as unknown as LargeBodyJob['hints'] }
 
-  const [died, next] = await Promise.allSettled([pool.run(deadly, allow), pool.run(buildJob(good), allow)])
+  const [died, next] = await Promise.allSettled([
+    pool.run(deadly, { admit: allow }), pool.run(buildJob(good), { admit: allow })
+  ])
 
   t.match(died, { status: 'rejected', reason: { status: 503, code: 'overloaded' } })
   t.match(next, { status: 'fulfilled', value: { taken: { projectId: 1, received: 1, dropped: {} } } })
@@ -47,19 +50,19 @@ t.test('what is wrong with a body or its key ends its job, and the thread goes o
   const pool = createPool(t)
   const unknownKey = new HttpError(401, 'authentication_error', 'invalid_api_key', 'no')
 
-  await t.rejects(pool.run(buildJob(good), async () => { throw unknownKey }), unknownKey)
-  await t.rejects(pool.run(buildJob('{"batch":[1,'), allow), { status: 400, code: 'invalid_json' })
-  await t.rejects(pool.run(buildJob({ batch: 5 }), allow), { status: 400, code: 'invalid_batch', attr: 'batch' })
+  await t.rejects(pool.run(buildJob(good), { admit: async () => { throw unknownKey } }), unknownKey)
+  await t.rejects(pool.run(buildJob('{"batch":[1,'), { admit: allow }), { status: 400, code: 'invalid_json' })
+  await t.rejects(pool.run(buildJob({ batch: 5 }), { admit: allow }), { status: 400, code: 'invalid_batch', attr: 'batch' })
 
-  t.match(await pool.run(buildJob(good), allow), { taken: { received: 1 } })
+  t.match(await pool.run(buildJob(good), { admit: allow }), { taken: { received: 1 } })
 })
 
 t.test('bad events of a large body are dropped by their reasons, under engage they are named', async (t) => {
   const pool = createPool(t)
   const body = { api_key: 'k', batch: [{ distinct_id: 'd' }, 'no event', { event: 'e' }] }
 
-  const { taken: { received, dropped } } = await pool.run(buildJob(body), allow)
-  const { taken: engaged } = await pool.run(buildJob(body, { isEngage: true }), allow)
+  const { taken: { received, dropped } } = await pool.run(buildJob(body), { admit: allow })
+  const { taken: engaged } = await pool.run(buildJob(body, { isEngage: true }), { admit: allow })
 
   t.equal(received, 3)
   t.same(dropped, { missing_event_name: 1, not_an_object: 1, missing_distinct_id: 1 })
@@ -67,7 +70,28 @@ t.test('bad events of a large body are dropped by their reasons, under engage th
 })
 
 t.test('a batch without events is taken, and publishes nothing', async (t) => {
-  const { frames, updates, taken } = await createPool(t).run(buildJob({ api_key: 'k', batch: [] }), allow)
+  const { frames, updates, taken } = await createPool(t).run(buildJob({ api_key: 'k', batch: [] }), { admit: allow })
 
   t.same({ frames, updates, received: taken.received }, { frames: [], updates: [], received: 0 })
+})
+
+t.test('updates come joined into messages, in their order, and the size of the body is told', async (t) => {
+  const batch = Array.from({ length: 12_000 }, (_, n) => ({
+    event: 'e', distinct_id: `é${n}`, $set: { n }, properties: n % 2000 === 0 ? { $groups: { [`g${n}`]: 'k' } } : {}
+  }))
+  const body = zlib.gzipSync(JSON.stringify({ api_key: 'k', batch }))
+  const inflated: number[] = []
+
+  const { updates } = await createPool(t).run(buildJob(body, { maxDecompressedBytes: 1e7 }), {
+    admit: allow, onInflated: (bytes) => inflated.push(bytes)
+  })
+
+  t.same(inflated, [Buffer.byteLength(JSON.stringify({ api_key: 'k', batch }))])
+  t.ok(updates.length > 1 && updates.length < 10, `${updates.length} messages`)
+  t.ok(updates.every(({ payload }) => payload.length <= 524_289 && payload.buffer.byteLength === payload.length))
+  const read = updates.flatMap(({ payload }) =>
+    JSON.parse(Buffer.from(payload).toString()) as Record<string, unknown>[])
+  t.same(read.flatMap(({ set }) => set === undefined ? [] : [(set as { n: number }).n]), batch.map((_, n) => n))
+  t.same(updates.flatMap(({ announces }) => announces),
+    [0, 2000, 4000, 6000, 8000, 10_000].map((n) => ({ projectId: 1, groupType: `g${n}` })))
 })

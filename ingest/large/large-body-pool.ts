@@ -14,7 +14,7 @@ import type { EncodedFrame } from '../frames/frame-encoder.ts'
 import { definitionsOf, type ProjectSchemas, type SchemaDefinition } from '../../platform/event-schemas/active-schemas.ts'
 import { definitionsOfRules, type KeyedRules, type RuleDefinitions } from '../../platform/rules/active-rules.ts'
 import type { OutgoingMessage } from '../publish/durable-publisher.ts'
-import type { EncodedUpdate } from '../publish/persons-partitions.ts'
+import type { JoinedUpdates } from '../publish/persons-partitions.ts'
 
 export interface LargeBodyPoolOptions {
   /** Maximum bodies processed at a time. */
@@ -29,11 +29,18 @@ export interface LargeBodyPool {
   /**
    * Takes a body through all steps but publishing; waits for a free thread. Its chunks are gone afterwards.
    *
-   * @param admit  Called in this thread, which has the keys.
+   * @param hooks.admit       Called in this thread, which has the keys.
+   * @param hooks.onInflated  Told how many bytes the body has when nothing is wrapped any more.
    * @throws {HttpError} what is wrong with the body or its key; 503 when the thread died on it.
    */
-  run (job: LargeBodyJob, admit: Admit): Promise<LargeBodyResult>
+  run (job: LargeBodyJob, hooks: LargeBodyHooks): Promise<LargeBodyResult>
   close (): Promise<void>
+}
+
+/** What happens here while a thread takes a body. */
+export interface LargeBodyHooks {
+  admit: Admit
+  onInflated?: (bytes: number) => void
 }
 
 /** What a worker thread needs to take a large body. */
@@ -57,7 +64,7 @@ export interface LargeBodyJob extends BodyRequest {
 export interface LargeBodyResult {
   taken: TakenBody
   frames: RoutedFrame[]
-  updates: EncodedUpdate[]
+  updates: JoinedUpdates[]
   /** Events that do not meet their schema, as dead letters. */
   letters: OutgoingMessage[]
   /** Events of visitors without cookies that could not be told apart. */
@@ -88,6 +95,7 @@ export type ToWorker =
 
 /** Worker to main thread. */
 export type FromWorker =
+  | { kind: 'inflated', bytes: number }
   | { kind: 'admit', credentials: Credentials }
   | { kind: 'done', result: LargeBodyResult }
   | { kind: 'refused', error: RefusedBody }
@@ -110,7 +118,7 @@ const MAX_HEAP_MB = 512
 
 interface Task {
   job: LargeBodyJob
-  admit: Admit
+  hooks: LargeBodyHooks
   resolve: (result: LargeBodyResult) => void
   reject: (error: unknown) => void
 }
@@ -130,8 +138,8 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
   const waiting: Task[] = []
 
   return {
-    run: async (job, admit) => await new Promise((resolve, reject) => {
-      waiting.push({ job, admit, resolve, reject })
+    run: async (job, hooks) => await new Promise((resolve, reject) => {
+      waiting.push({ job, hooks, resolve, reject })
       startNext()
     }),
     async close () {
@@ -173,6 +181,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
 
   function onMessage (thread: Thread, message: FromWorker): void {
     switch (message.kind) {
+      case 'inflated': return thread.task?.hooks.onInflated?.(message.bytes)
       case 'admit':
         void answerAdmission(thread, message.credentials)
         return
@@ -188,7 +197,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     const task = thread.task
     if (task === null) return
     try {
-      send(thread, { kind: 'admitted', ...withoutChecks(thread, await task.admit(credentials)) })
+      send(thread, { kind: 'admitted', ...withoutChecks(thread, await task.hooks.admit(credentials)) })
     } catch (error) {
       task.reject(error)
       send(thread, { kind: 'rejected' })

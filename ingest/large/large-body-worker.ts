@@ -22,10 +22,10 @@ import { createNormaliseEvent } from '../normalise/normalise-event.ts'
 import { createPropertyReader } from '../normalise/read-properties.ts'
 import { routeRow } from '../publish/event-partitions.ts'
 import type { OutgoingMessage } from '../publish/durable-publisher.ts'
-import type { EncodedUpdate } from '../publish/persons-partitions.ts'
+import { type EncodedUpdate, UpdateJoiner } from '../publish/persons-partitions.ts'
 import { type BuildLetter, createBuildLetter } from '../publish/quarantine.ts'
 import type {
-  FromWorker, LargeBodyJob, LargeBodyResult, RefusedBody, RoutedFrame, ToWorker
+  FromWorker, LargeBodyJob, RefusedBody, RoutedFrame, ToWorker
 } from './large-body-pool.ts'
 
 /**
@@ -33,7 +33,7 @@ import type {
  * conversation:
  *
  * ```
- * main: job --> worker: admit --> main: admitted | rejected --> worker: done | refused | ended
+ * main: job --> worker: inflated, admit --> main: admitted | rejected --> worker: done | refused | ended
  * ```
  */
 const port = parentPort as MessagePort
@@ -65,6 +65,7 @@ class RejectedError extends Error {}
 async function run (job: LargeBodyJob): Promise<void> {
   try {
     const json = unwrapBody(Buffer.concat(job.chunks.splice(0)), job.hints, job.maxDecompressedBytes)
+    send({ kind: 'inflated', bytes: json.length })
     const sink = new FrameSink(job)
     let unknownVisitors = 0
     const takeEvent = createTakeEventOf(job, () => { unknownVisitors++ })
@@ -72,8 +73,9 @@ async function run (job: LargeBodyJob): Promise<void> {
     arrivals.setWatches(job.watches)
     const taken = await takeBody(findEventsUnparsed(json), job, { admit, takeEvent, sink, arrivals })
     const frames = sink.finish()
-    const { updates, letters } = sink
-    send({ kind: 'done', result: { taken, frames, updates, letters, unknownVisitors, arrivals: arrivals.take() } }, transferable(frames))
+    const updates = sink.updates.finish()
+    const result = { taken, frames, updates, letters: sink.letters, unknownVisitors, arrivals: arrivals.take() }
+    send({ kind: 'done', result }, transferable([...frames, ...updates]))
   } catch (error) {
     if (error instanceof RejectedError) send({ kind: 'ended' })
     else if (error instanceof HttpError) send({ kind: 'refused', error: toRefusal(error) })
@@ -115,9 +117,12 @@ function createTakeEventOf (
   })
 }
 
+/** The most that `MILLRACE_MAX_GROUP_TYPES` may be. */
+const MAX_GROUP_TYPES = 10_000
+
 /** Collects the events of one body into frames of their own, which are published when all of the body proved good. */
 class FrameSink implements EventSink {
-  readonly updates: EncodedUpdate[] = []
+  readonly updates = new UpdateJoiner()
   readonly letters: OutgoingMessage[] = []
   readonly #buildLetter: BuildLetter
   readonly #frames: RoutedFrame[] = []
@@ -150,13 +155,14 @@ class FrameSink implements EventSink {
   }
 
   appendUpdate (update: EncodedUpdate): void {
-    this.updates.push(update)
+    this.updates.append(update)
   }
 
   /** Once per body is enough: the main thread knows what was announced before, but asking it for each event is slow. */
   isAnnounced = (projectId: number, groupType: string): boolean => {
     const key = `${projectId}:${groupType}`
-    if (this.#announced.has(key)) return true
+    // A project has no more: those that the body names further on would get no index.
+    if (this.#announced.has(key) || this.#announced.size === MAX_GROUP_TYPES) return true
     this.#announced.add(key)
     return false
   }
@@ -180,8 +186,8 @@ function send (message: FromWorker, transfer: ArrayBuffer[] = []): void {
   port.postMessage(message, transfer)
 }
 
-function transferable (frames: LargeBodyResult['frames']): ArrayBuffer[] {
-  return frames.map(({ payload }) => payload.buffer as ArrayBuffer)
+function transferable (messages: readonly { payload: Uint8Array }[]): ArrayBuffer[] {
+  return messages.map(({ payload }) => payload.buffer as ArrayBuffer)
 }
 
 function toRefusal ({ status, type, code, detail, attr }: HttpError): RefusedBody {

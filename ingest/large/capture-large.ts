@@ -1,0 +1,89 @@
+import type { BodyHints } from '../../http-body/decode-body.ts'
+import type { CaptureDeps } from '../capture/capture.ts'
+import type { Admit, BodyRequest, EventResult, TakenBody } from '../capture/take-parsed-body.ts'
+import type { LargeBodyResult } from './large-body-pool.ts'
+
+export interface CaptureLargeHooks {
+  admit: Admit
+  /** Counts what became of the events, when all of the body proved good. */
+  count (taken: TakenBody): void
+}
+
+/**
+ * Takes a large body in a thread, and publishes what came of it.
+ *
+ * @returns resolves when everything is durable, with what became of each event if the client is told.
+ * @throws {HttpError} as `Capture`; 503 `overloaded` when there is no room for it.
+ */
+export type CaptureLarge = (
+  chunks: readonly Buffer[], request: BodyRequest & { hints: BodyHints }, hooks: CaptureLargeHooks
+) => Promise<EventResult[] | undefined>
+
+/** Dead letters of a body in flight at a time: a body may have a million, and each is a message. */
+const MAX_LETTERS_IN_FLIGHT = 64
+
+/**
+ * How large a body is without its compression, only inflating tells: 175 KB may be 60 MB. So each takes room for the
+ * largest, gives back what it turns out not to need, and keeps the rest until all is published.
+ */
+export function createCaptureLarge (deps: CaptureDeps): CaptureLarge {
+  const { counts, persons, quarantine, warnings, pool, inflated, limits } = deps
+
+  return async function captureLarge (chunks, request, { admit, count }) {
+    const owned = chunks.map(ownMemory)
+    const lease = await inflated.acquire(limits.maxDecompressedBytes)
+    try {
+      const result = await pool.run({
+        ...request,
+        chunks: owned,
+        maxDecompressedBytes: limits.maxDecompressedBytes,
+        maxEventBytes: limits.maxEventBytes(),
+        partitions: limits.partitions,
+        fingerprintKey: deps.fingerprintKey(),
+        cookielessSalts: deps.cookielessSalts(),
+        geoip: deps.geoip.data,
+        watches: deps.arrivals.collector?.watches ?? []
+      }, { admit, onInflated: (bytes) => lease.resize(bytes) })
+      lease.resize(bytesOf(result))
+      count(result.taken)
+      counts.unknownVisitors += result.unknownVisitors
+      deps.arrivals.collector?.add(result.arrivals)
+      await publish(result, request.requestId)
+      return result.taken.results
+    } finally {
+      lease.release()
+    }
+  }
+
+  async function publish ({ taken, frames, updates, letters }: LargeBodyResult, requestId: string): Promise<void> {
+    await Promise.all([
+      deps.publishFrames(frames, requestId),
+      ...updates.map(async (joined) => await persons.appendJoined(joined)),
+      publishLetters(letters),
+      ...taken.warnings === null ? [] : [warnings.add(taken.projectId, taken.warnings)]
+    ])
+  }
+
+  async function publishLetters (letters: LargeBodyResult['letters']): Promise<void> {
+    for (let at = 0; at < letters.length; at += MAX_LETTERS_IN_FLIGHT) {
+      await Promise.all(letters.slice(at, at + MAX_LETTERS_IN_FLIGHT).map(quarantine.publish))
+    }
+  }
+}
+
+/** Memory of what came of a body. */
+function bytesOf ({ frames, updates, letters }: LargeBodyResult): number {
+  let bytes = 0
+  for (const messages of [frames, updates, letters]) {
+    for (const { payload } of messages) bytes += payload.length
+  }
+  return bytes
+}
+
+/** Bytes in memory that nothing else uses, as must be to hand them to another thread. */
+function ownMemory (bytes: Buffer): Uint8Array {
+  if (bytes.byteLength === bytes.buffer.byteLength) return bytes
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  copy.set(bytes)
+  return copy
+}
