@@ -1,6 +1,6 @@
 import { type Checks, compileObject, OBJECT_KEYWORDS } from './compile-object.ts'
 import { createCompilePattern } from './compile-text.ts'
-import { createSurelyMeetsListed, type ListedProperties } from './listed-properties.ts'
+import { ListedCheck, type ListedProperties } from './listed-properties.ts'
 import { VALUE_KEYWORDS } from './compile-value.ts'
 import { type Check, evaluate, fail, isObject, MAX_STEPS, type Origin, type SchemaFailure } from './evaluation.ts'
 import { ANNOTATIONS, type CompileKeyword, type Place, SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
@@ -45,12 +45,12 @@ export function compileSchema (sent: unknown): CompiledSchema {
   const schema = JSON.parse(text) as Record<string, unknown>
   const { all, each, named, others, stepsPerByte } = compileRoot(schema)
   const whole = join(all)
-  const surelyMeets = createSurelyMeetsListed(named, join(others))
+  const listedCheck = new ListedCheck(named, others.length === 0 ? null : join(others))
   return {
     schema,
     maxBytes: Math.floor(MAX_STEPS / Math.max(1, stepsPerByte)),
     check: (properties, origin, listed = null) =>
-      listed !== null && surelyMeets(listed, properties) ? null : evaluate(whole, properties, origin),
+      listed !== null && listedCheck.surelyMeets(listed, properties) ? null : evaluate(whole, properties, origin),
     failuresOf: (properties, origin) => each.flatMap((check) => evaluate(check, properties, origin) ?? [])
   }
 }

@@ -6,7 +6,7 @@
  */
 import type { NamedProperty } from './compile-object.ts'
 import { begin, type Check, hasStepsLeft, storedValue } from './evaluation.ts'
-import { type FastPath, surelyMeets } from './fast-path.ts'
+import { surelyMeets } from './fast-path.ts'
 
 /** The properties of an event as ingest has normalised them. */
 export interface ListedProperties {
@@ -18,59 +18,61 @@ export interface ListedProperties {
 /** Lists of names that a schema remembers: SDKs on several platforms, with and without some of the properties. */
 const MAX_PLANS = 32
 
-/** Where in the lists of certain names the properties of a schema stand. */
-interface Plan {
-  positions: readonly number[]
-  /** What is asked of the value at each position; null: its check decides. */
-  fastPaths: readonly (FastPath | null)[]
-  checks: readonly Check[]
-}
+/**
+ * Where in the lists of certain names the properties of a schema stand: a position, the property, the next position,
+ * and so on. One array, as with 500 schemas in turns most of the time goes into fetching what each has of its own.
+ */
+type Plan = readonly (number | NamedProperty)[]
 
 /**
  * Tells whether listed properties meet a schema for sure. Where it says no, the checks by name decide, and say what is
  * wrong.
- *
- * @param others  What the schema asks besides, of the properties as a whole.
  */
-export function createSurelyMeetsListed (
-  named: readonly NamedProperty[], others: Check
-): (listed: ListedProperties, properties: unknown) => boolean {
-  const plans = new Map<readonly string[], Plan | null>()
+export class ListedCheck {
+  #last: readonly string[] | null = null
+  /** Of the last names; null: events with them cannot meet the schema. */
+  #plan: Plan | null = null
+  readonly #others: Check | null
+  readonly #named: readonly NamedProperty[]
+  readonly #plans = new Map<readonly string[], Plan | null>()
   /** The names for which there was no plan. */
-  let missed: readonly string[] | null = null
-  let last: readonly string[] | null = null
-  /** Null: events with the last names cannot meet the schema. */
-  let lastPlan: Plan | null = null
+  #missed: readonly string[] | null = null
 
-  return function surelyMeetsListed ({ names, values }, properties) {
-    if (names !== last && !find(names)) return false
-    if (lastPlan === null) return false
-    const { positions, fastPaths, checks } = lastPlan
+  /** @param others  What the schema asks besides, of the properties as a whole; null: nothing. */
+  constructor (named: readonly NamedProperty[], others: Check | null) {
+    this.#named = named
+    this.#others = others
+  }
+
+  surelyMeets ({ names, values }: ListedProperties, properties: unknown): boolean {
+    if (names !== this.#last && !this.#find(names)) return false
+    const plan = this.#plan
+    if (plan === null) return false
     begin('sent')
-    for (let at = 0; at < positions.length; at++) {
-      const value = values[positions[at]!]
+    for (let at = 0; at < plan.length; at += 2) {
+      const value = values[plan[at] as number]
       if (value === undefined) return false
+      const { fastPath, check } = plan[at + 1] as NamedProperty
       const stored = typeof value === 'string' ? value : storedValue(value)
-      const fastPath = fastPaths[at]!
-      if (fastPath !== null ? !surelyMeets(fastPath, stored) : !checks[at]!(stored)) return false
+      if (fastPath !== null ? !surelyMeets(fastPath, stored) : !check(stored)) return false
     }
-    return others(properties) && hasStepsLeft()
+    return (this.#others === null || this.#others(properties)) && hasStepsLeft()
   }
 
   /** Makes the plan for these names the last one; false when there is none yet. */
-  function find (names: readonly string[]): boolean {
-    let plan = plans.get(names)
+  #find (names: readonly string[]): boolean {
+    let plan = this.#plans.get(names)
     if (plan === undefined) {
       // Of names that do not come again, a plan would cost more than it saves.
-      if (missed !== names) {
-        missed = names
+      if (this.#missed !== names) {
+        this.#missed = names
         return false
       }
-      if (plans.size === MAX_PLANS) plans.clear()
-      plans.set(names, plan = buildPlan(named, names))
+      if (this.#plans.size === MAX_PLANS) this.#plans.clear()
+      this.#plans.set(names, plan = buildPlan(this.#named, names))
     }
-    last = names
-    lastPlan = plan
+    this.#last = names
+    this.#plan = plan
     return true
   }
 }
@@ -78,10 +80,5 @@ export function createSurelyMeetsListed (
 /** Null when a property is missing that is required. */
 function buildPlan (named: readonly NamedProperty[], names: readonly string[]): Plan | null {
   if (named.some(({ name, isRequired }) => isRequired && !names.includes(name))) return null
-  const present = named.filter(({ name }) => names.includes(name))
-  return {
-    positions: present.map(({ name }) => names.indexOf(name)),
-    fastPaths: present.map(({ fastPath }) => fastPath),
-    checks: present.map(({ check }) => check)
-  }
+  return named.filter(({ name }) => names.includes(name)).flatMap((property) => [names.indexOf(property.name), property])
 }
