@@ -7,7 +7,7 @@ import { withoutSettings } from '../../test/support/environments.ts'
 import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { runCli } from '../run-cli.ts'
-import { runCaptured } from '../testing/run-captured.ts'
+import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
 const line = (component: string, second: number, msg: string): string =>
   `${JSON.stringify({ level: 30, time: Date.UTC(2026, 0, 2, 14, 3, second), component, pid: 1, msg })}\n`
@@ -31,6 +31,24 @@ t.test('shows the lines of all processes in order of time, as they were written'
   t.same(out.trim().split('\n').map((text) => /first|second|third|its detail|fourth/.exec(text)?.[0]), ['first', 'second', 'third', 'its detail', 'fourth'])
   t.equal((await runCaptured(['logs', 'pipeline'], { MILLRACE_DATA_DIR })).out, line('pipeline', 2, 'second'))
   t.equal((await runCaptured(['logs', '--lines', '1'], { MILLRACE_DATA_DIR })).out, line('ingest', 5, 'fourth'))
+})
+
+t.test('shows as many lines as asked, whole ones, however far back they begin', async (t) => {
+  const { MILLRACE_DATA_DIR, folder } = await makeLogs(t)
+  const all = Array.from({ length: 30_000 }, (_, index) => line('ingest', index % 60, `number ${index}`))
+  await writeFile(path.join(folder, 'ingest.log'), `${all.join('')}{"level":30,"a line that is being wri`)
+  const show = async (lines: number): Promise<Captured> => await runCaptured(['logs', 'ingest', '--lines', String(lines)], { MILLRACE_DATA_DIR })
+
+  for (const lines of [1, 9_000, 25_000, 30_000, 100_000]) {
+    const { out, err } = await show(lines)
+    t.equal(err, '')
+    const shown = out.split('\n').slice(0, -1).map((text) => (JSON.parse(text) as { msg: string }).msg)
+    t.same(new Set(shown), new Set(all.slice(-lines).map((text) => (JSON.parse(text) as { msg: string }).msg)), `${lines} lines`)
+  }
+
+  await writeFile(path.join(folder, 'ingest.log'), `${'x'.repeat(64 * 1_048_576)}\n${all.slice(-3).join('')}`)
+  t.match(await show(10), { out: all.slice(-3).join(''), err: /ingest\.log only the last 3 lines are shown, because .* 64 MiB/ })
+  t.match(await show(3), { out: all.slice(-3).join(''), err: '' })
 })
 
 t.test('says what is wrong: no such process, no logs', async (t) => {

@@ -1,4 +1,4 @@
-import { open, readdir, stat } from 'node:fs/promises'
+import { type FileHandle, open, readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Command, InvalidArgumentError } from 'commander'
@@ -11,8 +11,10 @@ import { readCount } from '../read-arguments.ts'
 
 const SOURCES = ['ingest', 'pipeline', 'api', 'clickhouse', 'postgres', 'nats-server', 'backup']
 const POLL_MS = 300
-/** Of the end of a file: some thousand lines. */
-const TAIL_BYTES = 1_048_576
+/** Read at once while looking for the first line: some thousand lines. */
+const CHUNK_BYTES = 1_048_576
+/** At most so much of the end of a file is read; a log is emptied when it is as large. */
+const MOST_BYTES = 64 * CHUNK_BYTES
 
 interface LogsOptions {
   follow?: boolean
@@ -41,7 +43,7 @@ export function addLogsCommands (program: Command, context: CliContext): void {
     .option('--lines <count>', 'how many lines to show first', readCount, 50)
     .option('--json', 'show lines as they were written, on a terminal, too')
     .action(async (source: string | undefined, { follow, json, lines }: LogsOptions) => {
-      const files = await findLogs(context, source)
+      const files = await findLogs(context, { source, lines })
       const isTerminal = (context.stdout as { isTTY?: boolean }).isTTY === true
       const show = ({ source, text }: SourceLine): void => {
         const shown = json === true || !isTerminal ? text : formatLogLine(text, { source, isColored: true })
@@ -63,7 +65,9 @@ function readSource (text: string): string {
   return text
 }
 
-async function findLogs ({ env }: CliContext, source: string | undefined): Promise<LogFile[]> {
+async function findLogs (
+  { env, stderr }: CliContext, { source, lines }: { source: string | undefined, lines: number }
+): Promise<LogFile[]> {
   const dataDir = path.resolve(loadSettings(env, ['MILLRACE_DATA_DIR']).MILLRACE_DATA_DIR)
   const folder = path.join(dataDir, 'logs')
   const names = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
@@ -74,9 +78,40 @@ async function findLogs ({ env }: CliContext, source: string | undefined): Promi
   const sources = source === undefined ? SOURCES.filter((each) => names.includes(`${each}.log`)) : [source]
   return await Promise.all(sources.map(async (each) => {
     const file = path.join(folder, `${each}.log`)
-    const size = await stat(file).then((info) => info.size, () => 0)
-    return { source: each, file, position: Math.max(0, size - TAIL_BYTES) }
+    const handle = await open(file).catch(() => undefined)
+    if (handle === undefined) return { source: each, file, position: 0 }
+    try {
+      const { position, found } = await findLastLines(handle, lines)
+      if (found < lines && position > 0) {
+        stderr.write(`millrace: of ${file} only the last ${found} lines are shown, because no more than its last ${MOST_BYTES / CHUNK_BYTES} MiB are read\n`)
+      }
+      return { source: each, file, position }
+    } finally {
+      await handle.close()
+    }
   }))
+}
+
+/** Where the last lines of a file begin, in bytes, and how many whole ones there are from there to its end. */
+async function findLastLines (file: FileHandle, lines: number): Promise<{ position: number, found: number }> {
+  const { size } = await file.stat()
+  const end = Math.max(0, size - MOST_BYTES)
+  const chunk = Buffer.alloc(Math.min(CHUNK_BYTES, size))
+  // Ends of lines, from the last one back; the line behind the one that is read last is whole.
+  let ends = 0
+  let position = size
+  for (let before = size; before > end;) {
+    const start = Math.max(end, before - CHUNK_BYTES)
+    const { bytesRead } = await file.read(chunk, 0, before - start, start)
+    const read = chunk.subarray(0, bytesRead)
+    for (let at = read.lastIndexOf(0x0a); at >= 0; at = at === 0 ? -1 : read.lastIndexOf(0x0a, at - 1)) {
+      position = start + at + 1
+      if (ends === lines) return { position, found: lines }
+      ends += 1
+    }
+    before = start
+  }
+  return end === 0 ? { position: 0, found: ends } : { position, found: Math.max(0, ends - 1) }
 }
 
 /** Reads the whole lines that came since the last reading. */
