@@ -6,6 +6,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { constants } from 'node:os'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
@@ -32,7 +33,8 @@ if (Number(process.versions.node.split('.')[0]) >= NEEDED_MAJOR) {
     process.stderr.write(`millrace: ${node} could not be run: ${error.message}\n`)
     process.exit(1)
   })
-  child.on('exit', (code, signal) => process.exit(code ?? (signal === null ? 1 : 128)))
+  // As shells do: 130 for SIGINT, 143 for SIGTERM.
+  child.on('exit', (code, signal) => process.exit(code ?? 128 + constants.signals[signal]))
 }
 
 /** The runtime is an optional package for this platform, wherever npm has put it. */

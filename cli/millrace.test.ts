@@ -1,8 +1,11 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
+import { constants } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { waitFor } from '../test/support/wait-for.ts'
 
 const run = promisify(execFile)
 const BIN = path.join(import.meta.dirname, 'millrace.js')
@@ -24,5 +27,23 @@ for (const node of [process.execPath, ...otherNodes()]) {
 
     for (const group of ['projects', 'users', 'keys', 'dead-letters']) t.match(help.stdout, new RegExp(`^ +${group} `, 'm'))
     await t.rejects(run(node, [BIN, 'nonsense'], { env }), { code: 2, stderr: /unknown command/ })
+  })
+
+  t.test('ends as its command does at a signal', async (t) => {
+    const dataDir = t.testdir({ logs: { 'ingest.log': 'a line\n' } })
+    for (const [signal, args, expected] of [
+      ['SIGINT', ['logs', '--follow'], 0], ['SIGTERM', ['logs', '--follow'], 143], ['SIGHUP', ['logs', '--follow'], 129]
+    ] as const) {
+      // With the terminal's Ctrl-C, the signal comes to the whole group.
+      const child = spawn(node, [BIN, ...args], { env: { ...env, MILLRACE_DATA_DIR: dataDir }, detached: true, stdio: ['ignore', 'pipe', 'ignore'] })
+      t.teardown(() => { child.kill('SIGKILL') })
+      const out: Buffer[] = []
+      child.stdout.on('data', (chunk: Buffer) => out.push(chunk))
+      await waitFor(() => out.length > 0, { timeoutMs: 20_000 })
+      process.kill(-child.pid!, signal)
+      const [code, by] = await once(child, 'close') as [number | null, NodeJS.Signals | null]
+      // A Node that is new enough runs the command itself, and shells make the same number of its signal.
+      t.equal(code ?? 128 + constants.signals[by!], expected, `${args.join(' ')} at ${signal}`)
+    }
   })
 }

@@ -54,6 +54,7 @@ export function addEventsCommands (program: Command, context: CliContext): void 
 }
 
 async function tail (context: CliContext, options: TailOptions): Promise<void> {
+  context.endAtInterrupt()
   const clickhouse = await context.clickhouse()
   let left = options.limit ?? Infinity
   const { rows: newest, place: start } = await readNewest(clickhouse, options)

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { appendFile, mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -78,6 +79,9 @@ t.test('follows: new lines, whole ones only, also after the file was emptied', a
   await appendFile(file, line('ingest', 7, 'sixth'))
   await waitFor(() => out.endsWith(line('ingest', 7, 'sixth')))
   t.equal(out.trim().split('\n').length, 4)
+
+  child.kill('SIGINT')
+  t.same(await once(child, 'close'), [0, null], 'Ctrl-C is how it is left')
 })
 
 t.test('is readable on a terminal', async (t) => {

@@ -43,6 +43,7 @@ export function addLogsCommands (program: Command, context: CliContext): void {
     .option('--lines <count>', 'how many lines to show first', readCount, 50)
     .option('--json', 'show lines as they were written, on a terminal, too')
     .action(async (source: string | undefined, { follow, json, lines }: LogsOptions) => {
+      if (follow === true) context.endAtInterrupt()
       const files = await findLogs(context, { source, lines })
       const isTerminal = (context.stdout as { isTTY?: boolean }).isTTY === true
       const show = ({ source, text }: SourceLine): void => {
