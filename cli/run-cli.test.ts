@@ -100,6 +100,9 @@ t.test('exits with 2 for a command line that is wrong', async (t) => {
     t.equal(code, 2, line)
     t.match(err, /error: /)
   }
+  for (const line of ['retention set', 'retention set --days 10 --forever', 'retention clear --project 1 --dead-letters', 'event', 'projects quota set 1']) {
+    t.match(await run(line), { code: 2, out: '' }, line)
+  }
   t.equal((await run('--help')).code, 0)
   t.match((await run('projects --help')).out, /rotate-key/)
 })

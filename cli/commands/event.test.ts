@@ -36,5 +36,5 @@ t.test('says what became of an event of a project, and of the events of a distin
     new RegExp(`^RECEIVED +FATE +UUID +EVENT\n\\S+ +waiting +${waiting} +order paid\n\\S+ +stored +${stored} +paid\n$`))
   t.match(await runJson('--distinct-id', 'jo', '--project', '2', '--limit', '1'), [{ uuid: waiting }])
   t.match(await run('none'), { code: 2, err: /Give a uuid/ })
-  t.match(await run(), { code: 1, err: /give the uuid of an event, or --distinct-id/ })
+  t.match(await run(), { code: 2, err: /give the uuid of an event, or --distinct-id/ })
 })

@@ -5,7 +5,6 @@ import { listReceipts } from '../../platform/receipts/list-receipts.ts'
 import { readSentUuid } from '../../platform/receipts/stored-events.ts'
 import type { CliContext } from '../cli-context.ts'
 import { requireProject } from '../optional-services.ts'
-import { MillraceError } from '../../platform/errors.ts'
 import { toDistinctId } from '../../platform/identity.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readId, readInstant } from '../read-arguments.ts'
@@ -28,6 +27,7 @@ export function addEventCommands (program: Command, context: CliContext): void {
     .option('--timestamp <time>', 'when the event happened (ISO 8601), if its uuid is not version 7', readInstant)
     .option(...JSON_OPTION)
     .action(async (uuid: string | undefined, options: EventOptions) => {
+      if (uuid === undefined && options.distinctId === undefined) throw new InvalidArgumentError('give the uuid of an event, or --distinct-id')
       const deps: FindReceiptDeps = {
         clickhouse: await context.clickhouse(), nats: async (ask) => await ask(await context.nats()),
         sql: async () => await context.postgres(), now: context.now
@@ -47,9 +47,8 @@ async function printOne (
 }
 
 async function printList (
-  context: CliContext, deps: FindReceiptDeps, { project, distinctId, limit, ...output }: EventOptions
+  context: CliContext, deps: FindReceiptDeps, { project, distinctId = '', limit, ...output }: EventOptions
 ): Promise<void> {
-  if (distinctId === undefined || distinctId === '') throw new MillraceError('MILLRACE_EVENT_NOT_NAMED', 'give the uuid of an event, or --distinct-id')
   const query = { projectId: project, distinctId: toDistinctId(distinctId), limit }
   const { receipts, searched } = await listReceipts(query, deps)
   if (receipts.length === 0) await requireProject(context, project)

@@ -35,7 +35,7 @@ export function addQuotaCommands (projects: Command, context: CliContext): void 
       const given = { events_per_second: perSecond, burst, events_per_month: perMonth, beyond, sample_rate: sampleRate }
       const changes = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)
         .map(([name, value]) => [name, value === 'none' ? null : value])) as QuotaChanges
-      if (Object.keys(changes).length === 0) throw wrong('give at least one of --per-second, --per-month, --burst, --beyond, --sample-rate')
+      if (Object.keys(changes).length === 0) throw new InvalidArgumentError('give at least one of --per-second, --per-month, --burst, --beyond, --sample-rate')
       await change(context, projectId, changes)
       await show(context, projectId, output)
     })
@@ -97,7 +97,7 @@ function naming<T> (work: () => T): T {
   }
 }
 
-/** An error about several options together; commander checks each alone. */
+/** An error about options and the quota that the project has: the command line alone is not wrong. */
 function wrong (message: string): MillraceError {
   return new MillraceError('MILLRACE_OPTIONS_INVALID', message)
 }

@@ -1,5 +1,4 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { MillraceError } from '../../platform/errors.ts'
 import { applyRetention, clearRetention, listRetention, setRetention } from '../../platform/retention.ts'
 import type { CliContext } from '../cli-context.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
@@ -63,8 +62,8 @@ function readSubject ({ project, deadLetters }: RuleOptions): { what: 'events' |
 }
 
 /** An error about several options together; commander checks each alone. */
-function wrong (message: string): MillraceError {
-  return new MillraceError('MILLRACE_OPTIONS_INVALID', message)
+function wrong (message: string): InvalidArgumentError {
+  return new InvalidArgumentError(message)
 }
 
 function readDays (text: string): number {
