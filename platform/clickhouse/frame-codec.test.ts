@@ -31,7 +31,7 @@ t.test('keeps the picked rows as they are', async (t) => {
   const picked = decodeNativeBlock(encodeNativeBlock(pickRows(block, [0, 2])))
 
   t.match(describeRows(picked), [
-    { project_id: 1, event: 'e1', timestamp: '1970-01-01T00:00:00.001Z', groups: { company: 'c1' } },
+    { project_id: 1, event: 'e1', is_bot: false, timestamp: '1970-01-01T00:00:00.001Z', groups: { company: 'c1' } },
     { project_id: 3, event: 'e3', groups: { company: 'c3' } }
   ])
 })

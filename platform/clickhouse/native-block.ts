@@ -69,6 +69,7 @@ function describeCell (column: NativeColumn, row: number): unknown {
   }
   const bytes = Buffer.from(column.cells[row]!)
   switch (column.type) {
+    case 'Bool': return bytes[0] !== 0
     case 'UInt32': return bytes.readUInt32LE()
     case 'Int32': return bytes.readInt32LE()
     case 'Float64': return bytes.readDoubleLE()
