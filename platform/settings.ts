@@ -120,7 +120,7 @@ export const settings = {
     description: 'Hours from one scheduled backup to the next. One that was missed is made at the next start.'
   },
   MILLRACE_BACKUP_TIME: {
-    type: 'string', pattern: '^(([01][0-9]|2[0-3]):[0-5][0-9])?$', default: '',
+    type: 'string', format: 'time-of-day', default: '',
     description: 'Time of day in UTC at which an interval of backups begins, such as 02:30. Empty: after the last backup.'
   },
   MILLRACE_BACKUP_KEEP: {

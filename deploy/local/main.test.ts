@@ -225,3 +225,11 @@ async function filterRunning (pids: readonly number[]): Promise<number[]> {
   const identities = await Promise.all(pids.map(readProcessIdentity))
   return pids.filter((_, index) => identities[index] !== undefined)
 }
+
+t.test('in a folder that was deleted, says so without a stack', async (t) => {
+  const folder = await makeDataDir(t)
+  const main = path.join(import.meta.dirname, 'main.ts')
+  const script = 'cd "$1" && rmdir "$1" && exec env -u NODE_OPTIONS "$2" "$3"'
+  await t.rejects(run('sh', ['-c', script, 'sh', folder, process.execPath, main]),
+    { code: 1, stderr: '\nMillrace could not start: the folder in which it was started no longer exists: change to one that does\n' })
+})

@@ -29,7 +29,10 @@ try {
   })
 } catch (error) {
   const { MillraceError } = await import('../../platform/errors.ts')
-  const text = error instanceof MillraceError ? error.message : error instanceof Error ? error.stack : String(error)
+  const isGone = (error as NodeJS.ErrnoException).syscall === 'uv_cwd' || (error as Error).message.includes('uv_cwd')
+  const text = isGone
+    ? 'the folder in which it was started no longer exists: change to one that does'
+    : error instanceof MillraceError ? error.message : error instanceof Error ? error.stack : String(error)
   process.stderr.write(`\nMillrace could not start: ${text}\n`)
   process.exit(1)
 }

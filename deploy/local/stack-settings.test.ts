@@ -1,6 +1,11 @@
 import t from 'tap'
 import { loadStackSettings } from './stack-settings.ts'
 
+t.test('says how a time of day is written', async (t) => {
+  t.throws(() => loadStackSettings({ MILLRACE_BACKUP_TIME: '2:30' }),
+    { message: /MILLRACE_BACKUP_TIME must be a time of day in UTC with four digits, such as 02:30, but is "2:30"/ })
+})
+
 t.test('replaces an embedded part only by a URL that is set', async (t) => {
   const settings = loadStackSettings({ NATS_URL: '', DATABASE_URL: 'postgres://db.example/millrace' })
 
