@@ -35,6 +35,23 @@ export function checkOptions (command: Command): void {
   for (const each of command.commands) checkOptions(each)
 }
 
+/**
+ * Makes `help` of every group refuse a name that it does not have, as the group does; Commander's own shows the general
+ * help for it, as if it were what was asked for.
+ *
+ * Call it after all commands are added.
+ */
+export function checkHelp (group: Command): void {
+  if (group.commands.length === 0) return
+  for (const each of group.commands) checkHelp(each)
+  group.helpCommand(false)
+  group.command('help').description('display help for command').argument('[command]', 'name of a command').action((name?: string) => {
+    const found = name === undefined ? group : group.commands.find((each) => each.name() === name)
+    if (found === undefined) group.error(`error: unknown command '${name}'`, { code: 'commander.unknownCommand' })
+    found.help()
+  })
+}
+
 function refuseEmpty (text: string): void {
   if (text.trim() === '') throw new InvalidArgumentError('It is empty; give a value.')
 }

@@ -103,6 +103,12 @@ t.test('exits with 2 for a command line that is wrong', async (t) => {
   for (const line of ['retention set', 'retention set --days 10 --forever', 'retention clear --project 1 --dead-letters', 'event', 'projects quota set 1']) {
     t.match(await run(line), { code: 2, out: '' }, line)
   }
+  for (const line of ['help nope', 'projects help nope', 'projects quota help nope']) {
+    t.match(await run(line), { code: 2, out: '', err: /unknown command 'nope'/ }, line)
+  }
+  t.match(await run('help projects'), { code: 0, out: /rotate-key/ })
+  t.match(await run('projects help list'), { code: 0, out: /Usage: millrace projects list/ })
+  t.match(await run('help'), { code: 0, out: /dead-letters/ })
   t.equal((await run('--help')).code, 0)
   t.match((await run('projects --help')).out, /rotate-key/)
 })

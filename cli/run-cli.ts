@@ -4,7 +4,7 @@ import { MillraceError } from '../platform/errors.ts'
 import { classifyPostgresError } from '../platform/postgres/postgres-errors.ts'
 import { isUnavailable } from '../platform/store-errors.ts'
 import { readVersion } from '../schema/version.ts'
-import { checkOptions } from './check-options.ts'
+import { checkHelp, checkOptions } from './check-options.ts'
 import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceTimeoutError, type CliContext, type CliWorld, type ServiceName } from './cli-context.ts'
 import { addAuditCommands } from './commands/audit.ts'
 import { addBackupCommands } from './commands/backup.ts'
@@ -93,6 +93,7 @@ function buildProgram (context: CliContext): Command {
       writeErr: (text) => { context.stderr.write(text) }
     })
   for (const add of GROUPS) add(program, context)
+  checkHelp(program)
   checkOptions(program)
   return program
 }
