@@ -80,5 +80,6 @@ export class ListedCheck {
 /** Null when a property is missing that is required. */
 function buildPlan (named: readonly NamedProperty[], names: readonly string[]): Plan | null {
   if (named.some(({ name, isRequired }) => isRequired && !names.includes(name))) return null
-  return named.filter(({ name }) => names.includes(name)).flatMap((property) => [names.indexOf(property.name), property])
+  return named.filter(({ name }) => names.includes(name))
+    .flatMap((property) => [names.indexOf(property.name), property])
 }
