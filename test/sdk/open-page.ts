@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -6,6 +7,7 @@ import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { existsSync } from 'node:fs'
+import { promisify } from 'node:util'
 import chromium from '@sparticuz/chromium'
 import { type Browser, chromium as browserType, type Page } from 'playwright-core'
 
@@ -133,6 +135,11 @@ function findFile (file: string): string {
   return path.join(path.dirname(require.resolve(`${name}/package.json`)), rest)
 }
 
+const run = promisify(execFile)
+
+/** The package unpacks into the folder for temporary files. */
+const UNPACK = "await (await import('@sparticuz/chromium')).default.executablePath()"
+
 /** Among the leftovers of test runs, which git ignores; by version, so that an update is unpacked again. */
 const FOLDER = path.join(import.meta.dirname, '..', '..', '.tap', `chromium-${readVersion()}`)
 
@@ -150,18 +157,16 @@ async function unpackBrowser (): Promise<string> {
 async function unpackInto (folder: string): Promise<void> {
   await mkdir(path.dirname(folder), { recursive: true })
   const unfinished = await mkdtemp(`${folder}-`)
-  const { TMPDIR } = process.env
-  process.env.TMPDIR = unfinished
   try {
-    await chromium.executablePath()
+    // In a process of its own: what starts meanwhile in this one would put its files into a folder that is renamed.
+    await run(process.execPath, ['--input-type=module', '--eval', UNPACK], {
+      cwd: import.meta.dirname, env: { ...process.env, TMPDIR: unfinished }
+    })
     await rename(unfinished, folder)
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true })
     // Another test was faster.
     if (!existsSync(folder)) throw error
-  } finally {
-    if (TMPDIR === undefined) delete process.env.TMPDIR
-    else process.env.TMPDIR = TMPDIR
   }
 }
 
