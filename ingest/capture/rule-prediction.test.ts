@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { hasLongNumber, parseJson } from '../../http-body/parse-json.ts'
 import { stringifyJson } from '../../http-body/stringify-json.ts'
+import { activateSchema } from '../../platform/event-schemas/active-schemas.ts'
 import { compileSchema } from '../../platform/event-schemas/compile-schema.ts'
 import { randomProperties, randomSchema } from '../../platform/event-schemas/testing/random-schemas.ts'
 import { compileRules, type KeyedRules } from '../../platform/rules/active-rules.ts'
@@ -77,9 +78,9 @@ t.test('what a check of the table predicts is what rules and schemas do, on ever
         }
         counts[predicted === null ? 'untouched' : 'changed']++
         // Rules come first, so schemas are held against what is left.
-        const { check } = schemas[counts.events % schemas.length]!
-        const failure = checkSchema({ id: 1, event: name, version: 1, mode: 'observe', text: '', check }, enforced)
-        const again = check(JSON.parse(enforced.row.properties) as Record<string, unknown>, 'stored')
+        const compiled = schemas[counts.events % schemas.length]!
+        const failure = checkSchema(activateSchema({ id: 1, event: name, version: 1, mode: 'observe', text: '' }, compiled), enforced)
+        const again = compiled.check(JSON.parse(enforced.row.properties) as Record<string, unknown>, 'stored')
         if (failure !== null) counts.failed++
         if (failure?.path !== again?.path || failure?.keyword !== again?.keyword) throw new Error(`${body}: ${JSON.stringify([failure, again])}`)
         const { uuid, event, distinctId, timestamp } = enforced.row

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import type { ActiveSchema } from '../../platform/event-schemas/active-schemas.ts'
+import { activateSchema } from '../../platform/event-schemas/active-schemas.ts'
 import { compileSchema } from '../../platform/event-schemas/compile-schema.ts'
 import { randomProperties, randomSchema } from '../../platform/event-schemas/testing/random-schemas.ts'
 import { parseJson } from '../../http-body/parse-json.ts'
@@ -33,7 +33,7 @@ t.test('what a check of the table predicts is what ingest does, on every event',
   const several = fc.array(sent, { minLength: EVENTS_PER_SCHEMA, maxLength: EVENTS_PER_SCHEMA })
   fc.assert(fc.property(randomSchema, several, (schema, bodies) => {
     const compiled = compileSchema(schema)
-    const active: ActiveSchema = { id: 1, event: 'e', version: 3, mode: 'observe', text: '', check: compiled.check }
+    const active = activateSchema({ id: 1, event: 'e', version: 3, mode: 'observe', text: '' }, compiled)
     for (const body of bodies) {
       const event = parseJson(`{"event":"e","distinct_id":"d","timestamp":"soon","properties":${body}}`, true) as SentEvent
       const normalised = normalise(event, context)

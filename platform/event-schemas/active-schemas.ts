@@ -15,22 +15,24 @@ export const SCHEMA_MODES = ['observe', 'quarantine', 'reject'] as const
 
 export type SchemaMode = (typeof SCHEMA_MODES)[number]
 
-/** A schema that is enforced. Crosses threads without `check`. */
-export interface ActiveSchema {
+/** What is made of the text of a schema. */
+type Checks = Pick<CompiledSchema, 'check' | 'listedCheck'>
+
+/** A schema that is enforced. Crosses threads without its checks. */
+export interface ActiveSchema extends Checks {
   id: number
   event: string
   version: number
   mode: SchemaMode
   /** The JSON text of the schema. */
   text: string
-  check: CompiledSchema['check']
 }
 
 /** The active schemas of a project, by event; never changed: another set takes its place. */
 export type ProjectSchemas = ReadonlyMap<string, ActiveSchema>
 
 /** What another thread needs to make the same set. */
-export type SchemaDefinition = Omit<ActiveSchema, 'check'>
+export type SchemaDefinition = Omit<ActiveSchema, keyof Checks>
 
 export function definitionsOf (schemas: ProjectSchemas): SchemaDefinition[] {
   return [...schemas.values()].map(({ id, event, version, mode, text }) => ({ id, event, version, mode, text }))
@@ -38,9 +40,20 @@ export function definitionsOf (schemas: ProjectSchemas): SchemaDefinition[] {
 
 /** @throws {SchemaError} */
 export function compileDefinitions (definitions: readonly SchemaDefinition[]): ProjectSchemas {
-  return new Map(definitions.map((definition) => [
-    definition.event, { ...definition, check: compileSchema(JSON.parse(definition.text)).check }
-  ]))
+  return new Map(definitions.map((definition) =>
+    [definition.event, activateSchema(definition, compileChecks(definition.text))]))
+}
+
+function compileChecks (text: string): Checks {
+  const { check, listedCheck } = compileSchema(JSON.parse(text))
+  return { check, listedCheck }
+}
+
+/** The schema that a definition was compiled to. What nearly every event needs comes first: it is fetched at once. */
+export function activateSchema (
+  { id, event, version, mode, text }: SchemaDefinition, { check, listedCheck }: Checks
+): ActiveSchema {
+  return { listedCheck, version, mode, check, id, event, text }
 }
 
 interface ActiveRow extends ActiveVersion {
@@ -50,7 +63,7 @@ interface ActiveRow extends ActiveVersion {
 
 /** Returns a function that reads the active schemas of all projects; see {@link createReadActive}. */
 export function createReadActiveSchemas (sql: Sql, logger: Logger): () => Promise<ReadonlyMap<number, ProjectSchemas>> {
-  return createReadActive<ActiveRow, CompiledSchema['check'], ProjectSchemas>({
+  return createReadActive<ActiveRow, Checks, ProjectSchemas>({
     what: 'an event schema',
     read: (known) => sql<ActiveRow[]>`
       SELECT s.project_id, s.id AS schema_id, s.event AS name, s.mode, v.version, v.id::text AS id,
@@ -58,9 +71,9 @@ export function createReadActiveSchemas (sql: Sql, logger: Logger): () => Promis
       FROM event_schemas AS s
       JOIN event_schema_versions AS v ON v.schema_id = s.id AND v.version = s.active_version
       ORDER BY s.project_id, s.event`,
-    compile: (text) => compileSchema(JSON.parse(text)).check,
-    toDefinitions: (versions) => new Map(versions.map(({ schema_id: id, name: event, compiled: check, ...version }) =>
-      [event, { id, event, version: version.version, mode: version.mode, text: version.text, check }])),
+    compile: compileChecks,
+    toDefinitions: (versions) => new Map(versions.map(({ schema_id: id, name: event, version, mode, text, compiled }) =>
+      [event, activateSchema({ id, event, version, mode, text }, compiled)])),
     isSame: (schemas, before) => schemas.size === before.size && [...schemas].every(([event, { check, mode }]) => {
       const old = before.get(event)
       return old?.check === check && old.mode === mode

@@ -47,8 +47,8 @@ export interface NamedProperty {
   name: string
   isRequired: boolean
   check: Check
-  /** Decides most values; null: only the check does. */
-  fastPath: FastPath | null
+  /** Decides most values. */
+  fastPath: FastPath
   /** Every object inherits some names: only a look at its own properties tells. */
   isInherited: boolean
 }
@@ -66,7 +66,7 @@ function readProperties (schema: Readonly<Record<string, unknown>>, place: Place
       name,
       isRequired: names.has(name),
       check,
-      fastPath: compileFastPath(subschema),
+      fastPath: compileFastPath(subschema, check),
       isInherited: name in Object.prototype
     }, subschema))
 }
@@ -110,7 +110,7 @@ function compileNamed (properties: readonly NamedProperty[]): Check {
         continue
       }
       const stored = typeof property === 'string' ? property : storedValue(property)
-      if (fastPath !== null && surelyMeets(fastPath, stored)) continue
+      if (surelyMeets(fastPath, stored)) continue
       if (!check(stored)) return failBelow(name)
     }
     return true

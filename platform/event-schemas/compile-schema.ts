@@ -1,6 +1,6 @@
 import { type Checks, compileObject, OBJECT_KEYWORDS } from './compile-object.ts'
 import { createCompilePattern } from './compile-text.ts'
-import { ListedCheck, type ListedProperties } from './listed-properties.ts'
+import { ListedCheck } from './listed-properties.ts'
 import { VALUE_KEYWORDS } from './compile-value.ts'
 import { type Check, evaluate, fail, isObject, MAX_STEPS, type Origin, type SchemaFailure } from './evaluation.ts'
 import { ANNOTATIONS, type CompileKeyword, type Place, SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
@@ -15,10 +15,11 @@ type Properties = Readonly<Record<string, unknown>>
 export interface CompiledSchema {
   /**
    * @param properties  As ingest has normalised them (`sent`), or as `JSON.parse` reads them from the table (`stored`).
-   * @param listed  The same ones as a list, which is faster; only of `sent` ones.
    * @returns the first failure; null when the properties meet the schema.
    */
-  check: (properties: Properties, origin: Origin, listed?: ListedProperties | null) => SchemaFailure | null
+  check: (properties: Properties, origin: Origin) => SchemaFailure | null
+  /** The same for `sent` ones that are listed, faster; what it does not pass, `check` decides. */
+  listedCheck: ListedCheck
   /** The first failure of each property, and of the keywords of the whole. */
   failuresOf: (properties: Properties, origin: Origin) => SchemaFailure[]
   /** What it was compiled from. */
@@ -45,12 +46,11 @@ export function compileSchema (sent: unknown): CompiledSchema {
   const schema = JSON.parse(text) as Record<string, unknown>
   const { all, each, named, others, stepsPerByte } = compileRoot(schema)
   const whole = join(all)
-  const listedCheck = new ListedCheck(named, others.length === 0 ? null : join(others))
   return {
     schema,
     maxBytes: Math.floor(MAX_STEPS / Math.max(1, stepsPerByte)),
-    check: (properties, origin, listed = null) =>
-      listed !== null && listedCheck.surelyMeets(listed, properties) ? null : evaluate(whole, properties, origin),
+    check: (properties, origin) => evaluate(whole, properties, origin),
+    listedCheck: new ListedCheck(named, others.length === 0 ? null : join(others)),
     failuresOf: (properties, origin) => each.flatMap((check) => evaluate(check, properties, origin) ?? [])
   }
 }

@@ -1,5 +1,6 @@
 /** The keywords of texts: `minLength`, `maxLength`, `pattern`, `format`. */
 import { RE2JS } from 're2js'
+import { compileOnePass } from '../property-operators/one-pass-pattern.ts'
 import { patternCost, patternSize } from '../property-operators/pattern-cost.ts'
 import { type Check, fail, spend } from './evaluation.ts'
 
@@ -78,7 +79,8 @@ function compilePattern (pattern: string, onPattern: (stepsPerCharacter: number)
     const size = compiled.programSize()
     if (size > MAX_PATTERN_SIZE) return `The pattern has ${size} instructions, more than ${MAX_PATTERN_SIZE}.`
     onPattern(size)
-    return (value) => spend(value.length * size) && compiled.test(value)
+    const test = compileOnePass(pattern) ?? ((value: string) => compiled.test(value))
+    return (value) => spend(value.length * size) && test(value)
   } catch {
     return 'The pattern is not a regular expression of RE2, which has no look-around and no back-references.'
   }

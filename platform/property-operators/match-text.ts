@@ -1,6 +1,7 @@
 import { RE2JS } from 're2js'
 import { isExactNumber } from '../../http-body/parse-json.ts'
 import { readNumber } from './match-number.ts'
+import { compileOnePass } from './one-pass-pattern.ts'
 import { patternCost } from './pattern-cost.ts'
 import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, type ValueTest } from './property-test.ts'
 
@@ -118,9 +119,12 @@ export const compileNotRegex = compilePattern(true)
  */
 const MAX_REGEX_TEXT = 16_384
 
+/** Whether a pattern is anywhere in a text. */
+type TextTest = (text: string) => boolean
+
 /** Compiled patterns, shared by all projects; the oldest is removed when there are too many. */
 const MAX_COMPILED = 2000
-const compiled = new Map<string, RE2JS | null>()
+const compiled = new Map<string, TextTest | null>()
 
 /** Searches anywhere in the text. A pattern that does not compile never passes, positive or negated. */
 function compilePattern (negated: boolean): CompileTest {
@@ -132,7 +136,7 @@ function compilePattern (negated: boolean): CompileTest {
     }
     const test = (actual: unknown): boolean => {
       const text = propertyText(actual)
-      return text.length <= MAX_REGEX_TEXT && pattern.test(text) !== negated
+      return text.length <= MAX_REGEX_TEXT && pattern(text) !== negated
     }
     return { test, whenAbsent: negated }
   }
@@ -146,7 +150,7 @@ export function isRegex (pattern: string): boolean {
   return compileOrNull(pattern) !== null
 }
 
-function compileCached (pattern: string): RE2JS | null {
+function compileCached (pattern: string): TextTest | null {
   const known = compiled.get(pattern)
   if (known !== undefined) return known
   const fresh = compileOrNull(pattern)
@@ -155,10 +159,11 @@ function compileCached (pattern: string): RE2JS | null {
   return fresh
 }
 
-function compileOrNull (pattern: string): RE2JS | null {
+function compileOrNull (pattern: string): TextTest | null {
   if (patternCost(pattern) > MAX_REGEX_COST) return null
   try {
-    return RE2JS.compile(pattern)
+    const engine = RE2JS.compile(pattern)
+    return compileOnePass(pattern) ?? ((text) => engine.test(text))
   } catch {
     // The engine refuses the pattern; the caller reports it.
     return null

@@ -4,7 +4,7 @@ import type { NormalisedEvent } from '../../ingest/normalise/normalise-event.ts'
 import { hasLongNumber, parseJson } from '../../http-body/parse-json.ts'
 import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { ProjectSchemas, SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
+import { activateSchema, type ProjectSchemas, type SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
 import type { CompiledSchema } from '../../platform/event-schemas/compile-schema.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
 import { compileRules, type KeyedRules } from '../../platform/rules/active-rules.ts'
@@ -136,7 +136,7 @@ export function createEnforcement (
 
 function activate (schemas: readonly SchemaUnderTest[], mode: SchemaMode | null): ProjectSchemas {
   return new Map(schemas.map(({ event, text, compiled, mode: own }, index) =>
-    [event, { id: index + 1, event, text, version: index + 1, mode: mode ?? own, check: compiled.check }]))
+    [event, activateSchema({ id: index + 1, event, text, version: index + 1, mode: mode ?? own }, compiled)]))
 }
 
 /** Compiles rules as ingest does, in this order. */

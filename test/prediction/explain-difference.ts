@@ -2,6 +2,7 @@
 import { BlockEncoder } from '../../ingest/frames/block-encoder.ts'
 import type { EventRow } from '../../ingest/normalise/event-row.ts'
 import { formatUuid } from '../../ingest/normalise/uuid.ts'
+import { activateSchema } from '../../platform/event-schemas/active-schemas.ts'
 import { checkStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
 import type { TestClickHouse } from '../support/test-stores.ts'
 import { SchemaCounts } from './enforced-counts.ts'
@@ -56,7 +57,7 @@ function judge (
   { event: name, text, mode, compiled }: SchemaUnderTest, traffic: Parameters<typeof makeEvents>[0]
 ): Judged[] {
   const ingest = createIngest()
-  const schemas = new Map([[name, { id: 1, event: name, text, mode, version: 1, check: compiled.check }]])
+  const schemas = new Map([[name, activateSchema({ id: 1, event: name, text, mode, version: 1 }, compiled)]])
   const judged: Judged[] = []
   for (const events of makeEvents(traffic)) {
     for (const event of events.filter((each) => each.name === name)) {
