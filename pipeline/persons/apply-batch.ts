@@ -22,8 +22,8 @@ export interface AppliedBatch extends PersonsOutcome {
   applied: Record<PersonsUpdate['kind'], number>
   /** Updates that were not applied because the same ones were applied before. */
   deduplicated: number
-  /** Characters of properties read from Postgres. */
-  propertiesLength: number
+  /** Bytes of properties read from Postgres. */
+  propertiesBytes: number
 }
 
 export interface ApplyBatchDeps {
@@ -63,13 +63,13 @@ async function applyOnce (
     const messages = batch.messages.filter((message) => isUnapplied(message, progress, batch.streamCreated))
     const { updates, deduplicated } = deduplicateUpdates(messages, recent)
 
-    const { propertiesLength, ...outcome } = await apply(transaction, updates, maxGroupTypes)
+    const { propertiesBytes, ...outcome } = await apply(transaction, updates, maxGroupTypes)
     outcome.refused = [...messages.flatMap((message) => message.refused), ...outcome.refused]
     if (outcome.refused.length > 0) await deadLetterUpdates(batch, outcome.refused)
     await recordWarnings(transaction, batch.partition, outcome.warnings)
     const fingerprints = fingerprintAccepted(updates, outcome.refused)
     await recordProgress(transaction, batch, messages, fingerprints)
-    const result: AppliedBatch = { ...outcome, applied: countKinds(updates), deduplicated, propertiesLength }
+    const result: AppliedBatch = { ...outcome, applied: countKinds(updates), deduplicated, propertiesBytes }
     return { result, fingerprints, lastSequence: messages.at(-1)?.sequence ?? progress.lastSequence }
   })
   recent.add(fingerprints)

@@ -10,8 +10,8 @@ import { writePersons } from './write-persons.ts'
 
 /** What became of some updates, and how much was read for them. */
 interface AppliedUpdates extends PersonsOutcome {
-  /** Characters of properties read from Postgres. */
-  propertiesLength: number
+  /** Bytes of properties read from Postgres. */
+  propertiesBytes: number
 }
 
 /**
@@ -23,9 +23,12 @@ interface AppliedUpdates extends PersonsOutcome {
  */
 export type PersonsFailure = 'retry' | 'isolate'
 
+/** Updates that are looked at again, at least, when those before them did not fit into memory. */
+const MIN_LOOK_AHEAD = 64
+
 /**
  * Applies updates in the given transaction: loads the persons and groups they name, changes them in memory in order,
- * and writes the result.
+ * and writes the result; where these are too large to be in memory together, some updates at a time.
  *
  * Takes the persons lock of their projects, which the transaction keeps to its end.
  *
@@ -34,16 +37,35 @@ export type PersonsFailure = 'retry' | 'isolate'
 export async function applyUpdates (
   transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number
 ): Promise<AppliedUpdates> {
-  if (updates.length === 0) return { merges: [], refused: [], warnings: [], propertiesLength: 0 }
-  const versions = await lockPersons(transaction, [...new Set(updates.map((update) => update.projectId))])
-  const known = updates.filter((update) => versions.has(update.projectId))
-  const unknown = updates.filter((update) => !versions.has(update.projectId))
+  const all: AppliedUpdates = { merges: [], refused: [], warnings: [], propertiesBytes: 0 }
+  let lookAhead = updates.length
+  for (let at = 0; at < updates.length;) {
+    const next = updates.slice(at, at + lookAhead)
+    const { taken, ...applied } = await applyFirst(transaction, next, maxGroupTypes)
+    for (const merge of applied.merges) all.merges.push(merge)
+    for (const update of applied.refused) all.refused.push(update)
+    for (const warning of applied.warnings) all.warnings.push(warning)
+    all.propertiesBytes += applied.propertiesBytes
+    at += taken
+    lookAhead = taken < next.length ? Math.max(MIN_LOOK_AHEAD, taken) : 2 * lookAhead
+  }
+  return all
+}
 
-  const { state, propertiesLength } = await loadAll(transaction, known, maxGroupTypes)
-  const outcome = foldUpdates(state, known)
+/** Applies the first updates, as many as there is memory for; says how many. */
+async function applyFirst (
+  transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number
+): Promise<AppliedUpdates & { taken: number }> {
+  const versions = await lockPersons(transaction, [...new Set(updates.map((update) => update.projectId))])
+  const isKnown = (update: PersonsUpdate): boolean => versions.has(update.projectId)
+  const known = updates.filter(isKnown)
+  const { state, taken: takenOfKnown, propertiesBytes } = await loadAll(transaction, known, maxGroupTypes)
+  const taken = takenOfKnown === known.length ? updates.length : updates.indexOf(known[takenOfKnown] as PersonsUpdate)
+  const outcome = foldUpdates(state, known.slice(0, takenOfKnown))
   await writePersons(transaction, state, versions)
-  const refused = unknown.map((update) => refuseUpdate(update, 'unknown_project', `there is no project ${update.projectId}`))
-  return { ...outcome, refused: [...refused, ...outcome.refused], propertiesLength }
+  const refused = updates.slice(0, taken).filter((update) => !isKnown(update))
+    .map((update) => refuseUpdate(update, 'unknown_project', `there is no project ${update.projectId}`))
+  return { ...outcome, refused: [...refused, ...outcome.refused], propertiesBytes, taken }
 }
 
 /**
@@ -61,7 +83,7 @@ export async function isolateUpdates (
     if (classifyFailure(error) === 'retry') throw error
     const [only] = updates
     if (updates.length === 1 && only !== undefined) {
-      return { merges: [], refused: [refuse(only, error)], warnings: [], propertiesLength: 0 }
+      return { merges: [], refused: [refuse(only, error)], warnings: [], propertiesBytes: 0 }
     }
   }
   const middle = updates.length >>> 1
@@ -71,7 +93,7 @@ export async function isolateUpdates (
     merges: [...first.merges, ...second.merges],
     refused: [...first.refused, ...second.refused],
     warnings: [...first.warnings, ...second.warnings],
-    propertiesLength: Math.max(first.propertiesLength, second.propertiesLength)
+    propertiesBytes: first.propertiesBytes + second.propertiesBytes
   }
 }
 

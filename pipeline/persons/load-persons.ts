@@ -1,106 +1,142 @@
 import { parseStoredJson } from '../../http-body/parse-json.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import type { PersonsUpdate } from '../../schema/persons-update.ts'
-import { PersonsState, type PersonState, type Properties } from './persons-state.ts'
+import { PersonsState, type Properties, type PropertyOwner } from './persons-state.ts'
 
 /** UTF-8 needs at most this many bytes for a UTF-16 unit. */
 const MAX_BYTES_PER_UNIT = 3
 
+/** Properties with no more bytes are read together with what has them: nearly all are. */
+const SMALL_BYTES = 4096
+
 /**
- * Loads the persons, groups and group types that updates name, in a fixed number of queries.
+ * Bytes of larger properties that are in memory at a time. Anybody with the public key can store large persons, and
+ * then name thousands of them in one batch.
+ */
+const MAX_LARGE_BYTES = 16_777_216
+
+/** What was loaded for the first of some updates. */
+interface Loaded {
+  state: PersonsState
+  /** How many updates have all that they name in the state; at least one. */
+  taken: number
+  /** Bytes of properties that were read. */
+  propertiesBytes: number
+}
+
+/**
+ * Loads the persons, groups and group types that updates name, in a fixed number of queries: of all updates, or of the
+ * first ones, as many as there is memory for.
  *
  * The caller has the persons lock of their projects, so what is loaded stays true until its transaction ends.
  *
- * @returns the state, and how many characters of properties were read for it.
+ * @param maxLargeBytes  Of larger properties, unless the first update needs more.
  */
 export async function loadAll (
-  transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number
-): Promise<{ state: PersonsState, propertiesLength: number }> {
+  transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number, maxLargeBytes = MAX_LARGE_BYTES
+): Promise<Loaded> {
   const state = new PersonsState(maxGroupTypes)
-  const [personsLength, groupsLength] = await planEachTime(transaction, async () => await Promise.all([
-    loadPersons(transaction, state, updates),
-    loadGroups(transaction, state, updates)
-  ]))
-  return { state, propertiesLength: personsLength + groupsLength }
+  return await planEachTime(transaction, async () => {
+    const [persons, groups] = await Promise.all([
+      findPersons(transaction, updates),
+      findGroups(transaction, state, updates)
+    ])
+    const { taken, large } = takeUpdates(updates, { persons, groups }, maxLargeBytes)
+    await Promise.all([
+      readLargePersons(transaction, large.filter((row) => 'uuid' in row)),
+      readLargeGroups(transaction, large.filter((row) => 'groupKey' in row))
+    ])
+    return { state, taken, propertiesBytes: addPersons(state, persons) + addGroups(state, groups) }
+  })
 }
 
-interface PersonRow {
-  distinctId: string
-  id: number
+/** A person or a group as it is stored. */
+interface StoredRow {
   projectId: number
-  uuid: string
-  properties: string
-  isIdentified: boolean
+  /** JSON; null: large, and not read yet. */
+  properties: string | null
+  /** Of the JSON. */
+  bytes: number
   createdAt: Date
 }
 
-async function loadPersons (
-  transaction: TransactionSql, state: PersonsState, updates: readonly PersonsUpdate[]
-): Promise<number> {
-  const named = new Map<string, { p: number, d: string }>()
-  for (const update of updates) {
-    if (update.kind !== 'person' && update.kind !== 'merge') continue
-    named.set(`${update.projectId}:${update.distinctId}`, { p: update.projectId, d: update.distinctId })
-    if (update.kind === 'person') continue
-    named.set(`${update.projectId}:${update.otherDistinctId}`, { p: update.projectId, d: update.otherDistinctId })
-  }
-  if (named.size === 0) return 0
-
-  const rows = await transaction<PersonRow[]>`
-    SELECT d AS "distinctId", id, project_id AS "projectId", uuid, properties::text AS properties,
-      is_identified AS "isIdentified", created_at AS "createdAt"
-    FROM json_to_recordset(${JSON.stringify([...named.values()])}::text::json) AS named (p integer, d text)
-    CROSS JOIN LATERAL (
-      SELECT persons.* FROM person_distinct_ids AS ids JOIN persons ON persons.id = ids.person_id
-      WHERE ids.project_id = p AND ids.distinct_id = d LIMIT 1
-    ) AS person`
-  const byId = new Map<number, PersonState>()
-  let length = 0
-  for (const { distinctId, ...row } of rows) {
-    let person = byId.get(row.id)
-    if (person === undefined) {
-      length += row.properties.length
-      person = {
-        ...row,
-        createdAt: row.createdAt.getTime(),
-        properties: parseStoredJson(row.properties) as Properties,
-        sizeBound: row.properties.length * MAX_BYTES_PER_UNIT,
-        isMeasured: false,
-        leading: new Set(),
-        changed: false,
-        mergedInto: null,
-        absorbed: []
-      }
-      byId.set(row.id, person)
-      state.addPerson(person)
-    }
-    state.loadPerson(distinctId, person)
-  }
-  return length
+interface PersonRow extends StoredRow {
+  id: number
+  /** Those of its ids that updates name. */
+  distinctIds: string[]
+  uuid: string
+  isIdentified: boolean
 }
 
-interface GroupRow {
-  projectId: number
+interface GroupRow extends StoredRow {
   groupType: string
   groupTypeIndex: number
   groupKey: string
-  properties: string
-  createdAt: Date
 }
 
-async function loadGroups (
+/** What updates name, by `personName` or `groupName`. */
+interface FoundRows {
+  /** All ids of a person have the same row. */
+  persons: ReadonlyMap<string, PersonRow>
+  groups: ReadonlyMap<string, GroupRow>
+}
+
+function personName (projectId: number, distinctId: string): string {
+  return `${projectId}:${distinctId}`
+}
+
+/** NUL cannot occur in either text, so the name is unique. */
+function groupName (projectId: number, groupType: string, groupKey: string): string {
+  return `${projectId}:${groupType}\0${groupKey}`
+}
+
+async function findPersons (
+  transaction: TransactionSql, updates: readonly PersonsUpdate[]
+): Promise<FoundRows['persons']> {
+  const named = new Map<string, { p: number, d: string }>()
+  const name = (p: number, d: string): void => { named.set(personName(p, d), { p, d }) }
+  for (const update of updates) {
+    if (update.kind !== 'person' && update.kind !== 'merge') continue
+    name(update.projectId, update.distinctId)
+    if (update.kind === 'merge') name(update.projectId, update.otherDistinctId)
+  }
+  const found = new Map<string, PersonRow>()
+  if (named.size === 0) return found
+
+  // LIMIT makes the text once, however often it is named.
+  const rows = await transaction<(Omit<PersonRow, 'distinctIds'> & { distinctId: string })[]>`
+    SELECT d AS "distinctId", id, project_id AS "projectId", uuid, is_identified AS "isIdentified",
+      created_at AS "createdAt", octet_length(text) AS bytes,
+      CASE WHEN octet_length(text) <= ${SMALL_BYTES} THEN text END AS properties
+    FROM json_to_recordset(${JSON.stringify([...named.values()])}::text::json) AS named (p integer, d text)
+    CROSS JOIN LATERAL (
+      SELECT persons.*, properties::text AS text
+      FROM person_distinct_ids AS ids JOIN persons ON persons.id = ids.person_id
+      WHERE ids.project_id = p AND ids.distinct_id = d LIMIT 1
+    ) AS person`
+  const byId = new Map<number, PersonRow>()
+  for (const { distinctId, ...row } of rows) {
+    const person = byId.get(row.id) ?? { ...row, distinctIds: [] }
+    person.distinctIds.push(distinctId)
+    byId.set(row.id, person)
+    found.set(personName(row.projectId, distinctId), person)
+  }
+  return found
+}
+
+/** Finds groups, and adds their types to the state. */
+async function findGroups (
   transaction: TransactionSql, state: PersonsState, updates: readonly PersonsUpdate[]
-): Promise<number> {
+): Promise<FoundRows['groups']> {
   const types = new Map<string, { p: number, t: string }>()
   const groups = new Map<string, { p: number, t: string, k: string }>()
   for (const update of updates) {
     if (update.kind !== 'group' && update.kind !== 'groupType') continue
     const { projectId: p, groupType: t } = update
     types.set(`${p}:${t}`, { p, t })
-    // NUL cannot occur in either, so the key is unique.
-    if (update.kind === 'group') groups.set(`${p}:${t}\0${update.groupKey}`, { p, t, k: update.groupKey })
+    if (update.kind === 'group') groups.set(groupName(p, t, update.groupKey), { p, t, k: update.groupKey })
   }
-  if (types.size === 0) return 0
+  if (types.size === 0) return new Map()
 
   const [typeRows, counts] = await Promise.all([
     transaction<{ projectId: number, groupType: string, index: number }[]>`
@@ -114,30 +150,104 @@ async function loadGroups (
   for (const { projectId, groupType, index } of typeRows) state.loadGroupType(projectId, groupType, index)
   for (const { projectId, count } of counts) state.loadGroupTypeCount(projectId, count)
   // The planner estimates a hundred rows for any list: LATERAL makes it use the index for each item.
-  const groupRows = await transaction<GroupRow[]>`
-    SELECT p AS "projectId", t AS "groupType", i AS "groupTypeIndex", k AS "groupKey", properties::text AS properties,
-      created_at AS "createdAt"
+  const rows = await transaction<GroupRow[]>`
+    SELECT p AS "projectId", t AS "groupType", i AS "groupTypeIndex", k AS "groupKey", created_at AS "createdAt",
+      octet_length(text) AS bytes, CASE WHEN octet_length(text) <= ${SMALL_BYTES} THEN text END AS properties
     FROM json_to_recordset(${JSON.stringify([...groups.values()])}::text::json) AS named (p integer, t text, k text)
     CROSS JOIN LATERAL (
       SELECT group_type_index AS i FROM group_types WHERE project_id = p AND group_type = t LIMIT 1
     ) AS type
     CROSS JOIN LATERAL (
-      SELECT properties, created_at FROM groups WHERE project_id = p AND group_type_index = i AND group_key = k LIMIT 1
+      SELECT properties::text AS text, created_at FROM groups
+      WHERE project_id = p AND group_type_index = i AND group_key = k LIMIT 1
     ) AS "group"`
-  let length = 0
-  for (const row of groupRows) {
-    length += row.properties.length
-    state.addGroup({
-      ...row,
-      createdAt: row.createdAt.getTime(),
-      properties: parseStoredJson(row.properties) as Properties,
-      sizeBound: row.properties.length * MAX_BYTES_PER_UNIT,
-      isMeasured: false,
-      leading: new Set(),
-      changed: false
-    })
+  return new Map(rows.map((row) => [groupName(row.projectId, row.groupType, row.groupKey), row]))
+}
+
+/** Takes updates, from the first on, as long as their large properties fit into memory; there is always one. */
+function takeUpdates (
+  updates: readonly PersonsUpdate[], { persons, groups }: FoundRows, maxLargeBytes: number
+): { taken: number, large: (PersonRow | GroupRow)[] } {
+  const large = new Set<PersonRow | GroupRow>()
+  let bytes = 0
+  for (const [taken, update] of updates.entries()) {
+    const before = large.size
+    for (const row of rowsOf(update, { persons, groups })) {
+      if (row === undefined || row.properties !== null || large.has(row)) continue
+      bytes += row.bytes
+      large.add(row)
+    }
+    const needsMore = large.size > before && bytes > maxLargeBytes
+    if (needsMore && taken > 0) return { taken, large: [...large].slice(0, before) }
   }
-  return length
+  return { taken: updates.length, large: [...large] }
+}
+
+/** What an update names; undefined: it is not stored. */
+function rowsOf (update: PersonsUpdate, { persons, groups }: FoundRows): (PersonRow | GroupRow | undefined)[] {
+  const { projectId, kind } = update
+  if (kind === 'groupType') return []
+  if (kind === 'group') return [groups.get(groupName(projectId, update.groupType, update.groupKey))]
+  const person = persons.get(personName(projectId, update.distinctId))
+  return kind === 'merge' ? [person, persons.get(personName(projectId, update.otherDistinctId))] : [person]
+}
+
+async function readLargePersons (transaction: TransactionSql, persons: readonly PersonRow[]): Promise<void> {
+  if (persons.length === 0) return
+  const rows = await transaction<{ id: number, properties: string }[]>`
+    SELECT id, properties::text AS properties FROM persons WHERE id = ANY (${persons.map(({ id }) => id)}::bigint[])`
+  const read = new Map(rows.map(({ id, properties }) => [id, properties]))
+  for (const person of persons) person.properties = read.get(person.id) as string
+}
+
+async function readLargeGroups (transaction: TransactionSql, groups: readonly GroupRow[]): Promise<void> {
+  if (groups.length === 0) return
+  const named = groups.map(({ projectId, groupTypeIndex, groupKey }, n) =>
+    ({ n, p: projectId, i: groupTypeIndex, k: groupKey }))
+  const rows = await transaction<{ n: number, properties: string }[]>`
+    SELECT n, properties
+    FROM json_to_recordset(${JSON.stringify(named)}::text::json) AS named (n integer, p integer, i integer, k text)
+    CROSS JOIN LATERAL (
+      SELECT properties::text AS properties FROM groups
+      WHERE project_id = p AND group_type_index = i AND group_key = k LIMIT 1
+    ) AS "group"`
+  for (const { n, properties } of rows) (groups[n] as GroupRow).properties = properties
+}
+
+/** Adds the persons whose properties were read. Returns the bytes of these. */
+function addPersons (state: PersonsState, persons: FoundRows['persons']): number {
+  let read = 0
+  for (const { distinctIds, bytes, properties, createdAt, ...row } of new Set(persons.values())) {
+    if (properties === null) continue
+    const person = {
+      ...row, ...toOwner(properties), createdAt: createdAt.getTime(), mergedInto: null, absorbed: []
+    }
+    state.addPerson(person)
+    for (const distinctId of distinctIds) state.loadPerson(distinctId, person)
+    read += bytes
+  }
+  return read
+}
+
+/** Adds the groups whose properties were read. Returns the bytes of these. */
+function addGroups (state: PersonsState, groups: FoundRows['groups']): number {
+  let read = 0
+  for (const { bytes, properties, createdAt, ...row } of groups.values()) {
+    if (properties === null) continue
+    state.addGroup({ ...row, ...toOwner(properties), createdAt: createdAt.getTime() })
+    read += bytes
+  }
+  return read
+}
+
+function toOwner (properties: string): PropertyOwner {
+  return {
+    properties: parseStoredJson(properties) as Properties,
+    sizeBound: properties.length * MAX_BYTES_PER_UNIT,
+    isMeasured: false,
+    leading: new Set(),
+    changed: false
+  }
 }
 
 /**

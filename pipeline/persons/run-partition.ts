@@ -12,8 +12,8 @@ import { loadRecentUpdates, openProgress, type RecentUpdates } from './persons-p
 /** Lower limit of the bytes of messages in one transaction, however large the persons are. */
 const MIN_BATCH_BYTES = 16_384
 
-/** A transaction that reads more characters of stored properties makes the next ones smaller: persons may be large. */
-const MAX_PROPERTIES_LENGTH = 33_554_432
+/** A transaction that reads more bytes of stored properties makes the next ones smaller: persons may be large. */
+const MAX_READ_BYTES = 33_554_432
 
 /** How long the first message of a batch waits for more, in milliseconds: each transaction has a fixed cost. */
 const LINGER_MS = 50
@@ -65,9 +65,9 @@ async function runSession (deps: PersonsPartitionDeps): Promise<void> {
       if (reader.waitingBytes < maxBytes) await pause(LINGER_MS, stop)
       await waitForRoom(deps)
       if (stop.aborted) return
-      const propertiesLength = await applyNext(deps, reader, recent, maxBytes)
+      const propertiesBytes = await applyNext(deps, reader, recent, maxBytes)
       state.recover()
-      if (propertiesLength > MAX_PROPERTIES_LENGTH) maxBytes = Math.max(MIN_BATCH_BYTES, maxBytes >>> 2)
+      if (propertiesBytes > MAX_READ_BYTES) maxBytes = Math.max(MIN_BATCH_BYTES, maxBytes >>> 2)
       else maxBytes = Math.min(maxBatchBytes, maxBytes * 2)
     }
   } finally {
@@ -98,5 +98,5 @@ async function applyNext (
   metrics.pendingMessages.set({ partition }, state.pendingMessages)
   metrics.countBatch(applied, (performance.now() - startedAt) / 1000)
   onCopies()
-  return applied.propertiesLength
+  return applied.propertiesBytes
 }
