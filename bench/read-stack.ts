@@ -132,6 +132,18 @@ function readThreadCpu (folder: string, name: string): number {
   }
 }
 
+/**
+ * CPU time of the threads that a process has now, in microseconds. More exact than the ticks of a hundredth of a second
+ * that its CPU time is counted in elsewhere.
+ *
+ * @throws when it has ended.
+ */
+export function readThreadsCpu (pid: number): number {
+  const threads = `/proc/${pid}/task`
+  return readdirSync(threads).reduce((sum, thread) =>
+    sum + Number(readFileSync(`${threads}/${thread}/schedstat`, 'utf8').split(' ')[0]) / 1000, 0)
+}
+
 /** CPU time of one process since its start, in microseconds; 0 when there is none. */
 export function readProcessCpu (pid: number): number {
   return readProcess(String(pid))[0]?.cpuUs ?? 0
