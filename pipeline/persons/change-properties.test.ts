@@ -55,6 +55,17 @@ t.test('never underestimates the size of properties', async (t) => {
   }
 })
 
+t.test('counts the digits that Postgres writes of a number with an exponent, and none of a text', async (t) => {
+  const plain = measureProperties({ a: 'x1e300', b: [5] })
+  t.equal(plain, '{"a":"x1e300","b":[5]}'.length)
+  t.equal(measureProperties({ a: '\\"1e300', b: [5e300, { c: -1.5e-7 }] }), '{"a":"\\\\\\"1e300","b":[5e+300,{"c":-1.5e-7}]}'.length + 307)
+
+  const owner = ownerOf({})
+  t.equal(changeProperties(owner, { set: { a: Array(1800).fill(1e300) } }), 'too_large')
+  t.equal(changeProperties(owner, { set: { a: Array(1600).fill(1e300) } }), 'done')
+  t.equal(changeProperties(owner, { set: { b: 1e300, c: Array(200).fill(1e300) } }), 'too_large')
+})
+
 t.test('keeps the size exact once it is measured, from nothing and back to nothing', async (t) => {
   const owner = ownerOf({})
   const values = ['"\\\u0001\n', '😀é\ud800', -0, 1e21, true, null, { 'k"': ['é'] }, [], parseStoredJson('9007199254740993')]

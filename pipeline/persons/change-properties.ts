@@ -89,10 +89,7 @@ function boundSize (differences: Differences): number {
   let bytes = 0
   for (const [name, value] of differences) {
     if (value === REMOVED) continue
-    bytes += name.length * 6 + 4
-    if (typeof value === 'string') bytes += value.length * 6 + 2
-    else if (typeof value === 'object' && value !== null) bytes += Buffer.byteLength(JSON.stringify(value))
-    else bytes += 25
+    bytes += typeof value === 'string' ? (name.length + value.length) * 6 + 6 : entrySize(name, value)
   }
   return bytes
 }

@@ -5,6 +5,7 @@ import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { applyUpdates } from './apply-updates.ts'
 import { loadAll } from './load-persons.ts'
+import { measureProperties } from './properties-size.ts'
 import { made } from './testing/large-persons.ts'
 
 /** Near the largest that there may be. */
@@ -54,6 +55,16 @@ t.test('reads large persons and groups only as far as they fit into memory', asy
       t.match(await loadAll(transaction, [toUpdate(0), toUpdate(900), toUpdate(0)], 5, 0), { taken: 3 })
     }
   })
+})
+
+t.test('what Postgres returns is no larger than was counted, but for a blank behind colons and commas', async (t) => {
+  const { sql } = await createTestPostgres(t)
+  for (const value of [1e300, -1.5e-300, 5e-324, 1.7976931348623157e308, 1e21, 123456789012345680000, 1e-7, 0.1, -0, '1e300"\n\u0001é']) {
+    const properties = { a: value, b: [value, { c: value }] }
+    const [{ bytes }] = await sql<[{ bytes: number }]>`SELECT octet_length(${JSON.stringify(properties)}::text::jsonb::text) AS bytes`
+    const blanks = 4
+    t.ok(bytes <= measureProperties(properties) + blanks, `${JSON.stringify(value)}: ${bytes} bytes`)
+  }
 })
 
 t.test('a batch that names more than fits into memory ends as if all of it did', async (t) => {
