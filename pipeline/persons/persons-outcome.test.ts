@@ -1,5 +1,5 @@
 import t from 'tap'
-import { listDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
+import { listDeadLetters, readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import type { PersonUpdate } from '../../schema/persons-update.ts'
@@ -39,4 +39,22 @@ t.test('dead-letters many updates at once, in their order, each with the sequenc
   t.same(letters.map(({ uuid, sequence }) => [uuid, sequence]),
     [[null, 9], ...updates.map(({ uuid }, i) => [uuid, i < 100 ? 5 : 9])])
   t.ok(mostWaiting >= 32, `${mostWaiting} on their way at once`)
+})
+
+t.test('changes that are too large leave room for others, and wait for nobody when there is none', async (t) => {
+  const nats = await startTestNats(t)
+  const connection = await connectNats({ url: nats.url, name: 'test', logger: testLogger })
+  t.teardown(() => connection.close())
+  await ensureStreams(connection, { replicas: 1, eventsMaxBytes: 1e8, deadLetterMaxBytes: 2e6 })
+  const tooLarge = Array.from({ length: 400 }, (_, i) => refuseUpdate(
+    { ...made(i), kind: 'person', distinctId: `id-${i}`, set: { fill: 'x'.repeat(10_000) } }, 'properties_too_large', 'too large'))
+  const batch = { partition: 1, streamCreated: 'monday', messages: [] }
+
+  await deadLetterUpdates(connection, batch, tooLarge)
+  const { letters, ratio } = await readDeadLetterFill(connection)
+  t.ok(ratio > 0.85 && ratio < 0.95, `${letters} letters fill ${ratio} of it`)
+  const other: RefusedUpdate = { reason: 'invalid_update', detail: 'not an object', payload: Buffer.alloc(5000, 1) }
+  await deadLetterUpdates(connection, batch, [tooLarge[399]!, other])
+  t.match(await listDeadLetters(connection, { reason: 'invalid_update' }), [{ reason: 'invalid_update' }])
+  t.equal((await readDeadLetterFill(connection)).letters, letters + 1)
 })

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { PersonsUpdate } from '../../schema/persons-update.ts'
@@ -82,7 +83,14 @@ export function refuseUpdate (update: PersonsUpdate, reason: PersonsRefusal, det
 const LETTERS_AT_ONCE = 64
 
 /**
+ * Anybody with the public key can have changes refused that are too large. Of a dead-letter stream that is as full as
+ * this they get no more, or all persons would wait for somebody who empties it. The alert about it fires before.
+ */
+const MAX_FILL_BY_TOO_LARGE = 0.9
+
+/**
  * Dead-letters refused updates of a batch, in their order; resolves when the dead-letter stream has stored all of them.
+ * Those that are too large are left out while it is nearly full: the ingestion warning about each is all that remains.
  *
  * The id of a dead letter is a hash of its content, so a repeated transaction does not store it twice.
  *
@@ -94,7 +102,8 @@ export async function deadLetterUpdates (
 ): Promise<void> {
   const sequenceOf = findSequences(batch)
   for (let at = 0; at < refused.length; at += LETTERS_AT_ONCE) {
-    await Promise.all(refused.slice(at, at + LETTERS_AT_ONCE).map(async (update) => {
+    const letters = await chooseLetters(connection, refused.slice(at, at + LETTERS_AT_ONCE))
+    await Promise.all(letters.map(async (update) => {
       const { reason, detail, code, payload, projectId, uuid } = update
       await publishDeadLetter(connection, {
         stage: 'persons',
@@ -111,6 +120,15 @@ export async function deadLetterUpdates (
       })
     }))
   }
+}
+
+async function chooseLetters (
+  connection: NatsConnection, refused: readonly RefusedUpdate[]
+): Promise<readonly RefusedUpdate[]> {
+  if (refused.every(({ reason }) => reason !== 'properties_too_large')) return refused
+  const { bytes, maxBytes } = await readDeadLetterFill(connection)
+  let room = maxBytes * MAX_FILL_BY_TOO_LARGE - bytes
+  return refused.filter(({ reason, payload }) => reason !== 'properties_too_large' || (room -= payload.length) >= 0)
 }
 
 /** Tells in which message an update came: the first that has its event, since an SDK may have sent it again. */
