@@ -30,7 +30,7 @@ import { testFlagRoutes } from './flag-management/test-flag-routes.ts'
 import { answerUnknownRoutes, errorHandler } from './http/errors.ts'
 import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, type AuthenticateOptions, limitRate } from './http/personal-key-access.ts'
-import { createRequestValidation, readJsonBodies, refuseUnstorableText } from './http/request-validation.ts'
+import { createRequestValidation, readJsonBodies, refuseUnstorableValues } from './http/request-validation.ts'
 import { ingestionWarningRoutes } from './ingestion-warning-routes.ts'
 import { personalKeyRoutes } from './keys/personal-key-routes.ts'
 import { quotaRoutes } from './keys/quota-routes.ts'
@@ -165,7 +165,7 @@ async function managementRoutes (
 ): Promise<void> {
   readJsonBodies(app)
   await app.register(authenticatePersonalKey, deps)
-  app.addHook('preValidation', refuseUnstorableText)
+  app.addHook('preValidation', refuseUnstorableValues)
   await app.register(limitRate, { maxPerMinute: deps.managementRateLimit })
 
   await app.register(accountRoutes, { prefix: '/api', ...deps })

@@ -131,7 +131,7 @@ t.test('names the field that is wrong', async (t) => {
     ['"actions":[{"type":"drop"}],"condition":{"type":"property","key":"seats","value":[1,1e400]}', 'condition__value__1'],
     ['"actions":[{"type":"drop"}],"tests":[{"event":{"event":"e","properties":{"seats":1e400}},"matches":true}]', 'tests__0__event__properties__seats']
   ] as const) {
-    t.match(await api.call('POST', '~/rules/', `{"name":"n",${rule}}` as never), { status: 400, body: { code: 'invalid_rule', attr } }, rule)
+    t.match(await api.call('POST', '~/rules/', `{"name":"n",${rule}}` as never), { status: 400, body: { code: 'invalid_input', attr } }, rule)
   }
   t.match(await api.call('GET', '~/rules/999999'), { status: 404 })
 })

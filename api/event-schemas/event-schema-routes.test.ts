@@ -204,7 +204,7 @@ t.test('names the field that is wrong', async (t) => {
   t.match(await api.call('PATCH', `~/event_schemas/${id}`, { schema: { type: 'string' } }), { status: 400, body: { attr: 'schema__type' } })
   for (const keyword of ['"const":1e400', '"enum":[1,-1e400]', '"minimum":1e400', '"examples":[1e400]']) {
     const schema = `{"properties":{"seats":{${keyword}}}}`
-    const refused = { status: 400, body: { code: 'invalid_schema', attr: /^schema__properties__seats__(const|enum__1|minimum|examples__0)$/ } }
+    const refused = { status: 400, body: { code: 'invalid_input', attr: /^schema__properties__seats__(const|enum__1|minimum|examples__0)$/ } }
     t.match(await api.call('POST', '~/event_schemas/', `{"event":"e","schema":${schema},"active_version":1}` as never), refused, keyword)
     t.match(await api.call('PATCH', `~/event_schemas/${id}`, `{"schema":${schema}}` as never), refused, keyword)
   }

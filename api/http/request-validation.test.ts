@@ -136,3 +136,17 @@ t.test('no text in a path or query brings a route down', async (t) => {
   t.same(faults, [])
   t.ok(asked > 1000, `${asked} requests`)
 })
+
+t.test('every route that takes a body refuses a number that no double holds, by its place', async (t) => {
+  const writing = operations.filter(({ method, isManagement }) => isManagement && (method === 'POST' || method === 'PATCH'))
+  for (const operation of writing) {
+    const { status, body } = await send(api.app, {
+      method: operation.method, url: buildUrl(operation, { name: '', in: 'path', schema: {} }, ''),
+      headers: { authorization: `Bearer ${api.key}`, 'content-type': 'application/json' },
+      payload: '{"filters":{"groups":[{"rollout_percentage":-1e400}]}}'
+    })
+    const name = `${operation.method} ${operation.template}`
+    t.match({ status, body }, { status: 400, body: { code: 'invalid_input', attr: 'filters__groups__0__rollout_percentage' } }, name)
+  }
+  t.ok(writing.length > 10, `${writing.length} routes`)
+})

@@ -71,10 +71,10 @@ function findForbiddenName (body: string): string[] | undefined {
 const MAX_DEPTH = 64
 
 /**
- * Refuses strings that cannot be stored (NUL, lone surrogates) and deeply nested bodies, with the name of the field,
- * before they become an error of the database. A `preValidation` hook.
+ * Refuses strings that cannot be stored (NUL, lone surrogates), numbers that would be stored as null, and deeply nested
+ * bodies, with the name of the field, before they become an error of the database. A `preValidation` hook.
  */
-export async function refuseUnstorableText (request: FastifyRequest): Promise<void> {
+export async function refuseUnstorableValues (request: FastifyRequest): Promise<void> {
   check(request.query, [])
   check(request.params, [])
   check(request.body, [])
@@ -83,6 +83,7 @@ export async function refuseUnstorableText (request: FastifyRequest): Promise<vo
 /** One list of names for the whole walk: a copy for each value takes four times as long in a body of a megabyte. */
 function check (value: unknown, path: (string | number)[]): void {
   if (typeof value === 'string' && !isStorableText(value)) throw unstorable(path, 'must not contain NUL characters or lone surrogates')
+  if (typeof value === 'number' && !Number.isFinite(value)) throw unstorable(path, 'must not have a number that no double holds')
   if (typeof value !== 'object' || value === null) return
   if (path.length >= MAX_DEPTH) throw unstorable(path, `must not be nested deeper than ${MAX_DEPTH} levels`)
   // The keys of a list are its indexes, and no text is made of each.
