@@ -1,6 +1,4 @@
 import type { IncomingMessage } from 'node:http'
-import type { CookielessSalts } from '../../platform/cookieless-salts.ts'
-import type { GeoipFile } from '../../platform/geoip-file.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { type BodyHints, decodeBody } from '../../http-body/decode-body.ts'
 import { readArrivedBody, readBody } from '../../http-body/read-body.ts'
@@ -8,65 +6,31 @@ import type { KeyDirectory } from '../../platform/keys/key-directory.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
 import { CAPTURE_SCOPE } from '../../platform/scopes.ts'
 import type { DialectRequest } from '../dialects/dialect.ts'
-import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { BodyBudget, BodyLease } from '../large/body-budget.ts'
-import { createCaptureLarge } from '../large/capture-large.ts'
-import type { LargeBodyPool } from '../large/large-body-pool.ts'
-import type { ArrivalFeed } from '../publish/arrival-feed.ts'
-import type { EventPartitions, PublishFrames } from '../publish/event-partitions.ts'
-import type { PersonsPartitions } from '../publish/persons-partitions.ts'
+import { type CaptureLargeDeps, createCaptureLarge } from '../large/capture-large.ts'
+import type { EventPartitions } from '../publish/event-partitions.ts'
 import type { PublishedThrough } from '../publish/published-through.ts'
-import type { WarningTotals } from '../publish/warning-totals.ts'
 import { addressOf, type Sender, storedAddress } from './envelope.ts'
-import type { DropReason, IngestCounts } from './ingest-counts.ts'
+import type { DropReason } from './ingest-counts.ts'
 import type { Quotas } from './quotas.ts'
 import type { RateLimit } from './rate-limit.ts'
-import { type CapturedEvent, type Quarantine, RequestSink } from './request-sink.ts'
+import { type CapturedEvent, RequestSink } from './request-sink.ts'
 import { findEvents, type SentBody } from './find-events.ts'
 import { type Admission, type BodyRequest, type Credentials, takeBody, type TakenBody } from './take-parsed-body.ts'
 import type { TakeEvent } from './take-event.ts'
 
-export interface CaptureDeps {
+export interface CaptureDeps extends CaptureLargeDeps {
   keys: KeyDirectory
   rateLimit: RateLimit
   quotas: Quotas
-  counts: IngestCounts
   takeEvent: TakeEvent
   partitions: EventPartitions
-  persons: PersonsPartitions
-  /** Publishes events that do not meet their schema as dead letters. */
-  quarantine: Quarantine
-  warnings: WarningTotals
-  /** The threads that take large bodies, off the event loop. */
-  pool: LargeBodyPool
   /** Memory of large bodies as they come. */
   budget: BodyBudget
-  /** Memory of large bodies inflated, and of what comes of them. */
-  inflated: BodyBudget
-  publishFrames: PublishFrames
-  /** Shows events to those who watch. */
-  arrivals: Pick<ArrivalFeed, 'collector'>
-  /** The secret of fingerprints, null until it is known. */
-  fingerprintKey: () => FingerprintKey | null
-  /** The salts of visitors without cookies that are known. */
-  cookielessSalts: () => CookielessSalts
-  /** The file of places. */
-  geoip: Pick<GeoipFile, 'data'>
-  limits: CaptureLimits
   /** Gives each request its time of receipt. */
   publishedThrough: PublishedThrough
   /** False: nobody would wait for the events of this process, so it must not acknowledge any. */
   isRegistered: () => boolean
-}
-
-export interface CaptureLimits {
-  /** Largest body on the wire, and after decompression. */
-  maxBodyBytes: number
-  maxDecompressedBytes: number
-  /** Largest row that fits a message; depends on the server. */
-  maxEventBytes: () => number
-  /** Partitions of events. */
-  partitions: number
 }
 
 export interface CaptureRequest {

@@ -1,7 +1,48 @@
 import type { BodyHints } from '../../http-body/decode-body.ts'
-import type { CaptureDeps } from '../capture/capture.ts'
+import type { CookielessSalts } from '../../platform/cookieless-salts.ts'
+import type { GeoipFile } from '../../platform/geoip-file.ts'
+import type { FingerprintKey } from '../../schema/frame-message.ts'
+import type { IngestCounts } from '../capture/ingest-counts.ts'
+import type { Quarantine } from '../capture/request-sink.ts'
 import type { Admit, BodyRequest, EventResult, TakenBody } from '../capture/take-parsed-body.ts'
-import type { LargeBodyResult } from './large-body-pool.ts'
+import type { ArrivalFeed } from '../publish/arrival-feed.ts'
+import type { PublishFrames } from '../publish/event-partitions.ts'
+import type { PersonsPartitions } from '../publish/persons-partitions.ts'
+import type { WarningTotals } from '../publish/warning-totals.ts'
+import type { BodyBudget } from './body-budget.ts'
+import type { LargeBodyPool, LargeBodyResult } from './large-body-pool.ts'
+
+export interface CaptureLargeDeps {
+  counts: IngestCounts
+  persons: PersonsPartitions
+  /** Publishes events that do not meet their schema as dead letters. */
+  quarantine: Quarantine
+  warnings: WarningTotals
+  /** The threads that take large bodies, off the event loop. */
+  pool: LargeBodyPool
+  /** Memory of large bodies inflated, and of what comes of them. */
+  inflated: BodyBudget
+  publishFrames: PublishFrames
+  /** Shows events to those who watch. */
+  arrivals: Pick<ArrivalFeed, 'collector'>
+  /** The secret of fingerprints, null until it is known. */
+  fingerprintKey: () => FingerprintKey | null
+  /** The salts of visitors without cookies that are known. */
+  cookielessSalts: () => CookielessSalts
+  /** The file of places. */
+  geoip: Pick<GeoipFile, 'data'>
+  limits: CaptureLimits
+}
+
+interface CaptureLimits {
+  /** Largest body on the wire, and after decompression. */
+  maxBodyBytes: number
+  maxDecompressedBytes: number
+  /** Largest row that fits a message; depends on the server. */
+  maxEventBytes: () => number
+  /** Partitions of events. */
+  partitions: number
+}
 
 export interface CaptureLargeHooks {
   admit: Admit
@@ -26,7 +67,7 @@ const MAX_LETTERS_IN_FLIGHT = 64
  * How large a body is without its compression, only inflating tells: 175 KB may be 60 MB. So each takes room for the
  * largest, gives back what it turns out not to need, and keeps the rest until all is published.
  */
-export function createCaptureLarge (deps: CaptureDeps): CaptureLarge {
+export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
   const { counts, persons, quarantine, warnings, pool, inflated, limits } = deps
 
   return async function captureLarge (chunks, request, { admit, count }) {
