@@ -192,8 +192,8 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
     }
   },
   {
-    name: 'a real scrape of the pipeline with other figures: a full disk, broken parts, missing messages, no check of the books, no backup',
-    alerts: ['MillraceDiskFills', 'MillracePartsBroken', 'MillraceMessagesMissing', 'MillraceLedgerUnchecked', 'MillraceBackupOld'],
+    name: 'a real scrape of the pipeline with other figures: a full disk, broken parts, missing messages, no check of the books, no backup, one with a warning',
+    alerts: ['MillraceDiskFills', 'MillracePartsBroken', 'MillraceMessagesMissing', 'MillraceLedgerUnchecked', 'MillraceBackupOld', 'MillraceBackupWarned'],
     timeoutMs: 60_000,
     begin: async ({ pretend }) => {
       pretend({
@@ -202,6 +202,7 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
         millrace_pipeline_stream_missing_messages: 1,
         millrace_ledger_check_age_seconds: 1000,
         millrace_pipeline_backup_age_seconds: 200_000,
+        millrace_pipeline_backup_warned: 1,
         millrace_pipeline_backup_interval_seconds: 86_400
       })
     },
