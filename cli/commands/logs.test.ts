@@ -52,6 +52,21 @@ t.test('shows as many lines as asked, whole ones, however far back they begin', 
   t.match(await show(3), { out: all.slice(-3).join(''), err: '' })
 })
 
+t.test('goes on in the file that was copied when the log was emptied', async (t) => {
+  const { MILLRACE_DATA_DIR, folder } = await makeLogs(t)
+  const older = Array.from({ length: 20 }, (_, index) => line('ingest', 0, `older ${index}`))
+  await writeFile(path.join(folder, 'ingest.log.1'), older.join(''))
+  const own = line('ingest', 1, 'first') + line('ingest', 5, 'fourth')
+  const show = async (...args: string[]): Promise<Captured> => await runCaptured(['logs', ...args], { MILLRACE_DATA_DIR })
+
+  t.match(await show('ingest', '--lines', '2'), { out: own, err: '' })
+  t.match(await show('ingest', '--lines', '5'), { out: older.slice(-3).join('') + own, err: '' })
+  t.match(await show('ingest', '--lines', '90'), { out: older.join('') + own, err: '' })
+  await truncate(path.join(folder, 'ingest.log'))
+  t.match(await show('ingest', '--lines', '1'), { out: older.at(-1), err: '' })
+  t.match(await show('--lines', '2'), { out: / third\n\tits detail\n$/ }, 'in order of time')
+})
+
 t.test('says what is wrong: no such process, no logs', async (t) => {
   const { MILLRACE_DATA_DIR } = await makeLogs(t)
 

@@ -27,6 +27,8 @@ interface LogFile {
   file: string
   /** Where the next reading starts, in bytes. */
   position: number
+  /** It has more lines than are read of it. */
+  isCut: boolean
 }
 
 interface SourceLine {
@@ -51,7 +53,7 @@ export function addLogsCommands (program: Command, context: CliContext): void {
         context.stdout.write(`${shown}\n`)
       }
       // Of what has no time, as a line of Postgres, only the place in its own file is known.
-      const first = (await Promise.all(files.map(readNew))).map((each) => each.slice(-lines))
+      const first = await Promise.all(files.map(async (log) => await readFirst(log, lines)))
       sortByTime(first).slice(-lines).forEach(show)
       for (;;) {
         if (follow !== true) return
@@ -80,17 +82,33 @@ async function findLogs (
   return await Promise.all(sources.map(async (each) => {
     const file = path.join(folder, `${each}.log`)
     const handle = await open(file).catch(() => undefined)
-    if (handle === undefined) return { source: each, file, position: 0 }
+    if (handle === undefined) return { source: each, file, position: 0, isCut: false }
     try {
       const { position, found } = await findLastLines(handle, lines)
-      if (found < lines && position > 0) {
+      const isCut = found < lines && position > 0
+      if (isCut) {
         stderr.write(`millrace: of ${file} only the last ${found} lines are shown, because no more than its last ${MOST_BYTES / CHUNK_BYTES} MiB are read\n`)
       }
-      return { source: each, file, position }
+      return { source: each, file, position, isCut }
     } finally {
       await handle.close()
     }
   }))
+}
+
+/** The last lines, also those from before the file was emptied. */
+async function readFirst (log: LogFile, lines: number): Promise<SourceLine[]> {
+  const read = (await readNew(log)).slice(-lines)
+  if (read.length === lines || log.isCut) return read
+  const rotated: LogFile = { ...log, file: `${log.file}.1`, position: 0 }
+  const handle = await open(rotated.file).catch(() => undefined)
+  if (handle === undefined) return read
+  try {
+    rotated.position = (await findLastLines(handle, lines - read.length)).position
+  } finally {
+    await handle.close()
+  }
+  return [...await readNew(rotated), ...read].slice(-lines)
 }
 
 /** Where the last lines of a file begin, in bytes, and how many whole ones there are from there to its end. */
