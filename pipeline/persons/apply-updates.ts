@@ -3,8 +3,9 @@ import { lockPersons } from '../../platform/persons/lock-persons.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'
 import type { PersonsUpdate } from '../../schema/persons-update.ts'
+import { divideUpdates, type FittingUpdates, takeFitting } from './fit-updates.ts'
 import { foldUpdates } from './fold-updates.ts'
-import { loadAll } from './load-persons.ts'
+import { findRows, type FoundRows, loadRows } from './load-persons.ts'
 import { type PersonsOutcome, type RefusedUpdate, refuseUpdate } from './persons-outcome.ts'
 import { writePersons } from './write-persons.ts'
 
@@ -23,12 +24,9 @@ interface AppliedUpdates extends PersonsOutcome {
  */
 export type PersonsFailure = 'retry' | 'isolate'
 
-/** Updates that are looked at again, at least, when those before them did not fit into memory. */
-const MIN_LOOK_AHEAD = 64
-
 /**
  * Applies updates in the given transaction: loads the persons and groups they name, changes them in memory in order,
- * and writes the result; where these are too large to be in memory together, some updates at a time.
+ * and writes the result; in parts, where these are too large to be in memory together.
  *
  * Takes the persons lock of their projects, which the transaction keeps to its end.
  *
@@ -38,34 +36,63 @@ export async function applyUpdates (
   transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number
 ): Promise<AppliedUpdates> {
   const all: AppliedUpdates = { merges: [], refused: [], warnings: [], propertiesBytes: 0 }
+  if (updates.length === 0) return all
+  const versions = await lockPersons(transaction, [...new Set(updates.map((update) => update.projectId))])
+  const known: PersonsUpdate[] = []
+  for (const update of updates) {
+    if (versions.has(update.projectId)) known.push(update)
+    else all.refused.push(refuseUpdate(update, 'unknown_project', `there is no project ${update.projectId}`))
+  }
+
+  const found = await findRows(transaction, known, maxGroupTypes)
+  const fitting = takeFitting(known, found)
+  if (fitting.updates.length === known.length) {
+    append(all, await applyFitting(transaction, fitting, { found, versions }))
+    return all
+  }
+  for (const update of known) if ('groupType' in update) found.state.indexGroupType(update.projectId, update.groupType)
+  await writePersons(transaction, found.state, versions)
+  for (const part of divideUpdates(known, found)) append(all, await applyPart(transaction, part, maxGroupTypes))
+  return all
+}
+
+/** Updates that are looked at again, at least, when those before them did not fit into memory. */
+const MIN_LOOK_AHEAD = 64
+
+/** Applies a part; if one person alone, of the many that are merged into it, does not fit: some updates at a time. */
+async function applyPart (
+  transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number
+): Promise<AppliedUpdates> {
+  const all: AppliedUpdates = { merges: [], refused: [], warnings: [], propertiesBytes: 0 }
   let lookAhead = updates.length
   for (let at = 0; at < updates.length;) {
     const next = updates.slice(at, at + lookAhead)
-    const { taken, ...applied } = await applyFirst(transaction, next, maxGroupTypes)
-    for (const merge of applied.merges) all.merges.push(merge)
-    for (const update of applied.refused) all.refused.push(update)
-    for (const warning of applied.warnings) all.warnings.push(warning)
-    all.propertiesBytes += applied.propertiesBytes
-    at += taken
-    lookAhead = taken < next.length ? Math.max(MIN_LOOK_AHEAD, taken) : 2 * lookAhead
+    // Each time, as a version is of one state of a person.
+    const versions = await lockPersons(transaction, [...new Set(next.map((update) => update.projectId))])
+    const found = await findRows(transaction, next, maxGroupTypes)
+    const fitting = takeFitting(next, found)
+    append(all, await applyFitting(transaction, fitting, { found, versions }))
+    at += fitting.updates.length
+    lookAhead = fitting.updates.length < next.length ? Math.max(MIN_LOOK_AHEAD, fitting.updates.length) : 2 * lookAhead
   }
   return all
 }
 
-/** Applies the first updates, as many as there is memory for; says how many. */
-async function applyFirst (
-  transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number
-): Promise<AppliedUpdates & { taken: number }> {
-  const versions = await lockPersons(transaction, [...new Set(updates.map((update) => update.projectId))])
-  const isKnown = (update: PersonsUpdate): boolean => versions.has(update.projectId)
-  const known = updates.filter(isKnown)
-  const { state, taken: takenOfKnown, propertiesBytes } = await loadAll(transaction, known, maxGroupTypes)
-  const taken = takenOfKnown === known.length ? updates.length : updates.indexOf(known[takenOfKnown] as PersonsUpdate)
-  const outcome = foldUpdates(state, known.slice(0, takenOfKnown))
-  await writePersons(transaction, state, versions)
-  const refused = updates.slice(0, taken).filter((update) => !isKnown(update))
-    .map((update) => refuseUpdate(update, 'unknown_project', `there is no project ${update.projectId}`))
-  return { ...outcome, refused: [...refused, ...outcome.refused], propertiesBytes, taken }
+async function applyFitting (
+  transaction: TransactionSql, { updates, large }: FittingUpdates,
+  { found, versions }: { found: FoundRows, versions: ReadonlyMap<number, number> }
+): Promise<AppliedUpdates> {
+  const propertiesBytes = await loadRows(transaction, found, large)
+  const outcome = foldUpdates(found.state, updates)
+  await writePersons(transaction, found.state, versions)
+  return { ...outcome, propertiesBytes }
+}
+
+function append (all: AppliedUpdates, { merges, refused, warnings, propertiesBytes }: AppliedUpdates): void {
+  for (const merge of merges) all.merges.push(merge)
+  for (const update of refused) all.refused.push(update)
+  for (const warning of warnings) all.warnings.push(warning)
+  all.propertiesBytes += propertiesBytes
 }
 
 /**

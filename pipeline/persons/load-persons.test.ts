@@ -4,15 +4,12 @@ import { lockPersons } from '../../platform/persons/lock-persons.ts'
 import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { applyUpdates } from './apply-updates.ts'
-import { loadAll } from './load-persons.ts'
+import { findRows, loadRows, type OwnerRow, rowsOf } from './load-persons.ts'
 import { measureProperties } from './properties-size.ts'
 import { made } from './testing/large-persons.ts'
 
 /** Near the largest that there may be. */
 const LARGE_BYTES = 500_000
-
-/** What is read at a time. */
-const MAX_LARGE_BYTES = 16_777_216
 
 const OWNERS = 60
 
@@ -37,22 +34,25 @@ const setOfGroup = (number: number): PersonsUpdate =>
 
 const numbers = Array.from({ length: OWNERS }, (_, i) => i + 1)
 
-t.test('reads large persons and groups only as far as they fit into memory', async (t) => {
+t.test('reads large persons and groups only when they are asked for', async (t) => {
   const { sql } = await createTestPostgres(t)
   await storeOwners(sql)
   await sql.begin(async (transaction) => {
     await lockPersons(transaction, [1])
     for (const [name, toUpdate] of Object.entries({ setOfPerson, setOfGroup })) {
-      const updates = [toUpdate(0), ...numbers.map(toUpdate)]
-      const { taken, propertiesBytes } = await loadAll(transaction, updates, 5)
-      t.ok(taken > 30 && taken < 40, `${name}: ${taken} of ${updates.length}`)
-      t.ok(propertiesBytes > 15e6 && propertiesBytes < MAX_LARGE_BYTES, `${name}: ${propertiesBytes} bytes`)
-      // One that is larger than the memory for all is read alone.
-      t.match(await loadAll(transaction, updates.slice(1), 5, 1000), { taken: 1 })
-      // Ids of a person that was counted need no more memory.
-      t.match(await loadAll(transaction, Array.from({ length: 100 }, () => toUpdate(7)), 5, 1000), { taken: 100 })
-      // What is small, or not stored, is read however little memory there is.
-      t.match(await loadAll(transaction, [toUpdate(0), toUpdate(900), toUpdate(0)], 5, 0), { taken: 3 })
+      const updates = [toUpdate(0), ...numbers.map(toUpdate), toUpdate(900)]
+      const found = await findRows(transaction, updates, 5)
+      const rows = updates.map((update) => rowsOf(update, found)[0])
+      t.match(rows[0], { properties: '{"fill": "x"}', bytes: 13 }, name)
+      t.ok(rows.slice(1, -1).every((row) => row?.properties === null && row.bytes > LARGE_BYTES), name)
+      t.equal(rows.at(-1), undefined, name)
+
+      const large = rows.slice(1, 3) as OwnerRow[]
+      const bytes = await loadRows(transaction, found, large)
+      t.ok(bytes > 2 * LARGE_BYTES && bytes < 2.1 * LARGE_BYTES, `${name}: ${bytes} bytes`)
+      const { persons, groups } = found.state
+      const sizes = [...persons, ...groups].map(({ properties }) => String(properties.fill).length)
+      t.same(sizes.sort(), [1, LARGE_BYTES, LARGE_BYTES], name)
     }
   })
 })
@@ -64,6 +64,30 @@ t.test('what Postgres returns is no larger than was counted, but for a blank beh
     const [{ bytes }] = await sql<[{ bytes: number }]>`SELECT octet_length(${JSON.stringify(properties)}::text::jsonb::text) AS bytes`
     const blanks = 5
     t.ok(bytes <= measureProperties(properties) + blanks, `${JSON.stringify(value)}: ${bytes} bytes`)
+  }
+})
+
+t.test('a batch writes each large person and group once, however its updates alternate', async (t) => {
+  const { sql } = await createTestPostgres(t)
+  await storeOwners(sql)
+  const updates = Array.from({ length: 20 }, (_, round) => numbers.flatMap((number): PersonsUpdate[] => [
+    { ...setOfPerson(number), uuid: made(1000 * round + number).uuid, set: { number, [`round ${round}`]: round } } as PersonsUpdate,
+    { ...setOfGroup(number), uuid: made(1000 * round + number).uuid, set: { number, [`round ${round}`]: round } } as PersonsUpdate,
+    // Refused, as the other one is identified: that does not make them one.
+    { ...made(5000 * round + number), kind: 'merge', distinctId: `person ${number}`, otherDistinctId: `person ${number % OWNERS + 1}`, how: 'identify' }
+  ])).flat()
+  await sql`UPDATE persons SET is_identified = true`
+
+  const { propertiesBytes } = await sql.begin(async (transaction) => await applyUpdates(transaction, updates, 5))
+  t.ok(propertiesBytes < 6 * OWNERS * LARGE_BYTES, `${propertiesBytes} bytes were read of ${2 * OWNERS * LARGE_BYTES}`)
+  const [copies] = await sql`SELECT sum(row_count)::int AS rows FROM persons_outbox WHERE target IN ('persons', 'groups')`
+  t.equal(copies?.rows, 2 * OWNERS, 'each is written once')
+  for (const owners of [
+    await sql`SELECT properties FROM persons WHERE id > 0`,
+    await sql`SELECT properties FROM groups WHERE group_key <> 'group 0'`
+  ]) {
+    t.equal(owners.length, OWNERS)
+    t.ok(owners.every(({ properties }) => properties.number > 0 && Object.keys(properties).length === 22))
   }
 })
 

@@ -9,47 +9,6 @@ const MAX_BYTES_PER_UNIT = 3
 /** Properties with no more bytes are read together with what has them: nearly all are. */
 const SMALL_BYTES = 4096
 
-/**
- * Bytes of larger properties that are in memory at a time. Anybody with the public key can store large persons, and
- * then name thousands of them in one batch.
- */
-const MAX_LARGE_BYTES = 16_777_216
-
-/** What was loaded for the first of some updates. */
-interface Loaded {
-  state: PersonsState
-  /** How many updates have all that they name in the state; at least one. */
-  taken: number
-  /** Bytes of properties that were read. */
-  propertiesBytes: number
-}
-
-/**
- * Loads the persons, groups and group types that updates name, in a fixed number of queries: of all updates, or of the
- * first ones, as many as there is memory for.
- *
- * The caller has the persons lock of their projects, so what is loaded stays true until its transaction ends.
- *
- * @param maxLargeBytes  Of larger properties, unless the first update needs more.
- */
-export async function loadAll (
-  transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number, maxLargeBytes = MAX_LARGE_BYTES
-): Promise<Loaded> {
-  const state = new PersonsState(maxGroupTypes)
-  return await planEachTime(transaction, async () => {
-    const [persons, groups] = await Promise.all([
-      findPersons(transaction, updates),
-      findGroups(transaction, state, updates)
-    ])
-    const { taken, large } = takeUpdates(updates, { persons, groups }, maxLargeBytes)
-    await Promise.all([
-      readLargePersons(transaction, large.filter((row) => 'uuid' in row)),
-      readLargeGroups(transaction, large.filter((row) => 'groupKey' in row))
-    ])
-    return { state, taken, propertiesBytes: addPersons(state, persons) + addGroups(state, groups) }
-  })
-}
-
 /** A person or a group as it is stored. */
 interface StoredRow {
   projectId: number
@@ -60,7 +19,7 @@ interface StoredRow {
   createdAt: Date
 }
 
-interface PersonRow extends StoredRow {
+export interface PersonRow extends StoredRow {
   id: number
   /** Those of its ids that updates name. */
   distinctIds: string[]
@@ -74,19 +33,69 @@ interface GroupRow extends StoredRow {
   groupKey: string
 }
 
-/** What updates name, by `personName` or `groupName`. */
-interface FoundRows {
-  /** All ids of a person have the same row. */
+export type OwnerRow = PersonRow | GroupRow
+
+/** What updates name, as far as it is stored; of large properties the size only. */
+export interface FoundRows {
+  /** Has the group types, and nothing else. */
+  state: PersonsState
+  /** By `personName`. All ids of a person have the same row. */
   persons: ReadonlyMap<string, PersonRow>
+  /** By `groupName`. */
   groups: ReadonlyMap<string, GroupRow>
 }
 
-function personName (projectId: number, distinctId: string): string {
+/**
+ * Finds the persons, groups and group types that updates name, in a fixed number of queries.
+ *
+ * The caller has the persons lock of their projects, so what is found stays true until its transaction ends, or it
+ * changes it.
+ */
+export async function findRows (
+  transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number
+): Promise<FoundRows> {
+  const state = new PersonsState(maxGroupTypes)
+  return await planEachTime(transaction, async () => {
+    const [persons, groups] = await Promise.all([
+      findPersons(transaction, updates),
+      findGroups(transaction, state, updates)
+    ])
+    return { state, persons, groups }
+  })
+}
+
+/**
+ * Reads the properties of large rows, and adds all rows whose properties are known to their state.
+ *
+ * @returns the bytes of properties in the state.
+ */
+export async function loadRows (
+  transaction: TransactionSql, { state, persons, groups }: FoundRows, large: readonly OwnerRow[]
+): Promise<number> {
+  await planEachTime(transaction, async () => await Promise.all([
+    readLargePersons(transaction, large.filter((row) => 'uuid' in row)),
+    readLargeGroups(transaction, large.filter((row) => 'groupKey' in row))
+  ]))
+  return addPersons(state, persons) + addGroups(state, groups)
+}
+
+/** What an update names; undefined: it is not stored. */
+export function rowsOf (
+  update: PersonsUpdate, { persons, groups }: FoundRows
+): (OwnerRow | undefined)[] {
+  const { projectId, kind } = update
+  if (kind === 'groupType') return []
+  if (kind === 'group') return [groups.get(groupName(projectId, update.groupType, update.groupKey))]
+  const person = persons.get(personName(projectId, update.distinctId))
+  return kind === 'merge' ? [person, persons.get(personName(projectId, update.otherDistinctId))] : [person]
+}
+
+export function personName (projectId: number, distinctId: string): string {
   return `${projectId}:${distinctId}`
 }
 
 /** NUL cannot occur in either text, so the name is unique. */
-function groupName (projectId: number, groupType: string, groupKey: string): string {
+export function groupName (projectId: number, groupType: string, groupKey: string): string {
   return `${projectId}:${groupType}\0${groupKey}`
 }
 
@@ -162,34 +171,6 @@ async function findGroups (
       WHERE project_id = p AND group_type_index = i AND group_key = k LIMIT 1
     ) AS "group"`
   return new Map(rows.map((row) => [groupName(row.projectId, row.groupType, row.groupKey), row]))
-}
-
-/** Takes updates, from the first on, as long as their large properties fit into memory; there is always one. */
-function takeUpdates (
-  updates: readonly PersonsUpdate[], { persons, groups }: FoundRows, maxLargeBytes: number
-): { taken: number, large: (PersonRow | GroupRow)[] } {
-  const large = new Set<PersonRow | GroupRow>()
-  let bytes = 0
-  for (const [taken, update] of updates.entries()) {
-    const before = large.size
-    for (const row of rowsOf(update, { persons, groups })) {
-      if (row === undefined || row.properties !== null || large.has(row)) continue
-      bytes += row.bytes
-      large.add(row)
-    }
-    const needsMore = large.size > before && bytes > maxLargeBytes
-    if (needsMore && taken > 0) return { taken, large: [...large].slice(0, before) }
-  }
-  return { taken: updates.length, large: [...large] }
-}
-
-/** What an update names; undefined: it is not stored. */
-function rowsOf (update: PersonsUpdate, { persons, groups }: FoundRows): (PersonRow | GroupRow | undefined)[] {
-  const { projectId, kind } = update
-  if (kind === 'groupType') return []
-  if (kind === 'group') return [groups.get(groupName(projectId, update.groupType, update.groupKey))]
-  const person = persons.get(personName(projectId, update.distinctId))
-  return kind === 'merge' ? [person, persons.get(personName(projectId, update.otherDistinctId))] : [person]
 }
 
 async function readLargePersons (transaction: TransactionSql, persons: readonly PersonRow[]): Promise<void> {

@@ -58,7 +58,8 @@ async function runSession (deps: PersonsPartitionDeps): Promise<void> {
   try {
     const recent = await loadRecentUpdates(sql, partition)
     state.phase = 'running'
-    let maxBytes = maxBatchBytes
+    // A process that died of a batch comes further with less.
+    let maxBytes = MIN_BATCH_BYTES
     while (!stop.aborted) {
       await reader.waitForMessages(IDLE_WAIT_MS, stop)
       if (reader.waitingBytes === 0) continue

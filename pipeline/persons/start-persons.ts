@@ -52,7 +52,8 @@ export interface PersonApplier {
  * 3. decode and check each update                         persons-message.ts
  * 4. begin a transaction, lock the partition              run-partition.ts, apply-batch.ts
  * 5. skip what was applied before                         persons-progress.ts, fingerprints.ts
- * 6. load the persons and groups that the updates name    apply-updates.ts, load-persons.ts
+ * 6. load the persons and groups that the updates name,   apply-updates.ts, load-persons.ts,
+ *    as many at a time as fit into memory                 fit-updates.ts
  * 7. change them in memory, in order                      fold-updates.ts, merge-persons.ts, change-properties.ts
  * 8. write the changes and the copies, and commit         write-persons.ts, write-distinct-ids.ts
  * 9. acknowledge                                          run-partition.ts
