@@ -93,6 +93,28 @@ t.test('formats and lengths', async (t) => {
   }
 })
 
+t.test('a date is a day that there is', async (t) => {
+  const { check } = compileSchema({ properties: { date: { format: 'date' }, time: { format: 'date-time' } } })
+  const isMet = (date: string): boolean => check({ date }, 'sent') === null
+  const wrong: string[] = []
+  const two = (number: number): string => String(number).padStart(2, '0')
+  for (const year of [0, 4, 100, 400, 1896, 1900, 1999, 2000, 2023, 2024, 2100, 9996, 9999]) {
+    for (let month = 0; month <= 13; month++) {
+      for (let day = 0; day <= 32; day++) {
+        const date = `${String(year).padStart(4, '0')}-${two(month)}-${two(day)}`
+        const time = Date.parse(`${date}T00:00:00Z`)
+        // The engine takes 31 February for a day of March.
+        const isDay = !Number.isNaN(time) && new Date(time).toISOString().slice(0, 10) === date
+        if (isMet(date) !== isDay || (check({ time: `${date}T10:00:00Z` }, 'sent') === null) !== isDay) wrong.push(date)
+      }
+    }
+  }
+  t.same(wrong, [])
+  const isTime = (time: string): boolean => check({ time: `2016-12-31${time}` }, 'sent') === null
+  t.same(['T23:59:60Z', 't15:59:60-08:00', 'T05:29:60+05:30', 'T00:00:00.5z'].filter(isTime).length, 4)
+  t.same(['T12:30:60Z', 'T24:00:00Z', 'T12:00:61Z', ' 12:00:00Z', 'T12:00:00', 'T12:00:00+24:00'].filter(isTime), [])
+})
+
 t.test('refuses what cannot be enforced, and names the place', async (t) => {
   const deep = (levels: number): object => levels === 0 ? {} : { properties: { a: deep(levels - 1) } }
   const doubled = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`d${n}`, n === 29 ? {} : { allOf: [{ $ref: `#/$defs/d${n + 1}` }, { $ref: `#/$defs/d${n + 1}` }] }]))
