@@ -12,8 +12,11 @@ import { loadRecentUpdates, openProgress, type RecentUpdates } from './persons-p
 /** Lower limit of the bytes of messages in one transaction, however large the persons are. */
 const MIN_BATCH_BYTES = 16_384
 
-/** A transaction that reads more bytes of stored properties makes the next ones smaller: persons may be large. */
-const MAX_READ_BYTES = 33_554_432
+/**
+ * A transaction that reads more bytes of stored properties makes the next ones smaller, as it takes some ten seconds and
+ * others wait for the lock. Not before: each batch writes the persons that it names once, however often it names them.
+ */
+const MAX_READ_BYTES = 268_435_456
 
 /** How long the first message of a batch waits for more, in milliseconds: each transaction has a fixed cost. */
 const LINGER_MS = 50
