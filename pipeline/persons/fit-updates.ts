@@ -8,7 +8,7 @@ import { type FoundRows, groupName, type OwnerRow, personName, rowsOf } from './
 import { PersonsState, type PersonState } from './persons-state.ts'
 
 /** Bytes of large properties that are in memory at a time. */
-export const MAX_LARGE_BYTES = 16_777_216
+const MAX_LARGE_BYTES = 16_777_216
 
 /** Updates that can be applied at a time, and the large rows among what they name. */
 export interface FittingUpdates {

@@ -72,10 +72,12 @@ export async function findRows (
 export async function loadRows (
   transaction: TransactionSql, { state, persons, groups }: FoundRows, large: readonly OwnerRow[]
 ): Promise<number> {
-  await planEachTime(transaction, async () => await Promise.all([
-    readLargePersons(transaction, large.filter((row) => 'uuid' in row)),
-    readLargeGroups(transaction, large.filter((row) => 'groupKey' in row))
-  ]))
+  if (large.length > 0) {
+    await planEachTime(transaction, async () => await Promise.all([
+      readLargePersons(transaction, large.filter((row) => 'uuid' in row)),
+      readLargeGroups(transaction, large.filter((row) => 'groupKey' in row))
+    ]))
+  }
   return addPersons(state, persons) + addGroups(state, groups)
 }
 

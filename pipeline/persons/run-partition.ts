@@ -13,8 +13,9 @@ import { loadRecentUpdates, openProgress, type RecentUpdates } from './persons-p
 const MIN_BATCH_BYTES = 16_384
 
 /**
- * A transaction that reads more bytes of stored properties makes the next ones smaller, as it takes some ten seconds and
- * others wait for the lock. Not before: each batch writes the persons that it names once, however often it names them.
+ * A transaction that reads more bytes of stored properties makes the next ones smaller, as it takes some ten seconds
+ * and others wait for the lock. Not before: each batch writes the persons that it names once, however often it names
+ * them.
  */
 const MAX_READ_BYTES = 268_435_456
 
