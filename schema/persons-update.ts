@@ -67,3 +67,11 @@ export interface GroupTypeUpdate extends UpdateOrigin {
 export function personsPartition (update: PersonsUpdate): number {
   return update.projectId % PERSONS_PARTITIONS
 }
+
+/** What an update says beside properties: whom it creates, merges or identifies. */
+export function withoutProperties (update: PersonsUpdate): PersonsUpdate {
+  if (update.kind === 'groupType') return update
+  if (update.kind === 'group') return { ...update, set: {} }
+  const { set: _, setOnce: __, unset: ___, ...rest } = update
+  return rest
+}

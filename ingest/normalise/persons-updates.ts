@@ -66,14 +66,6 @@ function toPersonUpdate (row: EventRow, properties: Properties): PersonsUpdate {
   }
 }
 
-/** What is left of an update whose properties are too large: whom it creates, merges or identifies. */
-export function withoutProperties (update: PersonsUpdate): PersonsUpdate {
-  if (update.kind === 'groupType') return update
-  if (update.kind === 'group') return { ...update, set: {} }
-  const { set: _, setOnce: __, unset: ___, ...rest } = update
-  return rest
-}
-
 function pushGroupUpdate (updates: PersonsUpdate[], row: EventRow, properties: Properties): void {
   const groupType = toGroupType(properties.$group_type)
   const groupKey = toGroupKey(properties.$group_key)

@@ -2,7 +2,7 @@
  * Divides updates so that the persons and groups that they name fit into memory: anybody with the public key can store
  * large persons, and then name thousands of them in one batch.
  */
-import type { MergeUpdate, PersonsUpdate, PersonUpdate } from '../../schema/persons-update.ts'
+import { type PersonsUpdate, withoutProperties } from '../../schema/persons-update.ts'
 import { foldUpdates } from './fold-updates.ts'
 import { type FoundRows, groupName, type OwnerRow, personName, rowsOf } from './load-persons.ts'
 import { PersonsState, type PersonState } from './persons-state.ts'
@@ -117,8 +117,4 @@ function foldIdentities (updates: readonly PersonsUpdate[], { persons }: FoundRo
     if (one !== null && other !== null && one !== other) other.mergedInto = one
   }
   return state
-}
-
-function withoutProperties ({ set: _, setOnce: __, unset: ___, ...update }: PersonUpdate | MergeUpdate): PersonsUpdate {
-  return update as PersonUpdate | MergeUpdate
 }
