@@ -1,7 +1,6 @@
 import path from 'node:path'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import t from 'tap'
+import { collectGarbage } from '../test/support/collect-garbage.ts'
 import { tryLockFile } from './durable-folder.ts'
 
 t.test('a file has one lock, until that is released', async (t) => {
@@ -18,8 +17,6 @@ t.test('a file has one lock, until that is released', async (t) => {
 })
 
 t.test('a lock that nobody refers to any more is still held', async (t) => {
-  setFlagsFromString('--expose-gc')
-  const collectGarbage = runInNewContext('gc') as () => void
   const folder = t.testdir()
   const files = Array.from({ length: 20 }, (_, i) => path.join(folder, String(i)))
 

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
+import { glob } from 'node:fs/promises'
 import path from 'node:path'
 
 const ROOT = path.join(import.meta.dirname, '..')
@@ -18,6 +19,9 @@ export const SYSTEMS: readonly string[] = [
   'test/start-stack.ts', 'test/cluster/cluster-system.ts', 'test/faults/system/fault-system.ts',
   'deploy/local/testing/run-main.ts', 'test/package/installed-package.ts'
 ]
+
+/** Runs every unit test in one process. */
+export const UNIT_TESTS = 'test/unit.ts'
 
 /** Modules that start a service are in this folder, load the engine, or name the entry of a process that they start. */
 export const SERVICES = 'deploy/local/services/'
@@ -50,12 +54,21 @@ export function createTestKinds (root: string = ROOT): { kindOf: (file: string) 
 
   return {
     kindOf (file) {
+      if (file === UNIT_TESTS) return 'unit'
       const reached = new Set([file])
       for (const each of reached) for (const imported of load(each).imports) reached.add(imported)
       if (SYSTEMS.some((system) => reached.has(system))) return 'whole path'
       return [...reached].some((each) => load(each).startsService) ? 'service' : 'unit'
     }
   }
+}
+
+/** Every file of tests of the tree, relative to its root, in order. */
+export async function listTests (): Promise<string[]> {
+  const files = await Array.fromAsync(glob('**/*.test.ts', {
+    cwd: ROOT, exclude: (name) => name === 'node_modules' || name.startsWith('.')
+  }))
+  return files.sort()
 }
 
 function listImports (root: string, file: string, text: string): string[] {

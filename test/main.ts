@@ -3,19 +3,19 @@
  *
  *     npm test               every test, and beside them lint, types and generated files
  *     npm test -- FILE...    these tests alone; arguments are those of `tap run`
- *     npm run test:unit      the tests that need no service (`kinds.ts` tells them from their imports)
+ *     npm run test:unit      the tests that need no service (`kinds.ts` tells them from their imports), in one process
  *
  * Exits with 1 when a test or a check failed. In CI a few files that failed run a second time, alone; what passes then
  * is named as unsteady and does not fail the run (docs/decisions/0022-unsteady-tests-run-twice-in-ci.md).
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { glob, readFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { createTestKinds } from './kinds.ts'
+import { createTestKinds, listTests, UNIT_TESTS } from './kinds.ts'
 import { tapEnvironment } from './support/environments.ts'
 import { type CheckTime, inSeconds, readTestTimes, renderTimes } from './times.ts'
 
@@ -36,13 +36,15 @@ const startedAt = Date.now()
 const { kindOf } = createTestKinds()
 const [first, ...others] = process.argv.slice(2)
 const isUnit = first === '--unit'
-const args = isUnit ? [...await listUnitTests(), ...others] : process.argv.slice(2)
-const isWholeSuite = args.length === 0
+const isWholeSuite = first === undefined
+const files = isUnit
+  ? [UNIT_TESTS, ...others]
+  : isWholeSuite ? [UNIT_TESTS, ...(await listTests()).filter((file) => kindOf(file) !== 'unit')] : process.argv.slice(2)
 // The runner's reporters for people take a third of the time of the unit tests: for many files one line each will do.
-const isBrief = (isWholeSuite || isUnit) && !args.some((arg) => arg.startsWith('--reporter'))
+const isBrief = (isWholeSuite || isUnit) && !files.some((arg) => arg.startsWith('--reporter'))
 
 await buildRunner()
-const tap = spawn('tap', ['run', ...args, ...isBrief ? ['--reporter=tap'] : []], {
+const tap = spawn('tap', ['run', ...files, ...isBrief ? ['--reporter=tap'] : []], {
   cwd: ROOT,
   stdio: ['inherit', isBrief ? 'pipe' : 'inherit', 'inherit'],
   env: { ...tapEnvironment(), ...isUnit ? { MILLRACE_TEST_NO_SERVICES: '1' } : {} }
@@ -58,13 +60,6 @@ const code = firstCode !== 0 && mayRepeat ? await repeatAlone(failed) : firstCod
 process.stdout.write(`\n${renderTimes(await readTestTimes(path.join(ROOT, '.tap', 'test-results'), startedAt), kindOf, checks)}`)
 for (const { name, output, code } of checks) if (code !== 0) process.stdout.write(`\nnpm run ${name} failed:\n${output}`)
 process.exitCode = code === 0 && checks.every((check) => check.code === 0) ? 0 : code || 1
-
-async function listUnitTests (): Promise<string[]> {
-  const files = await Array.fromAsync(glob('**/*.test.ts', {
-    cwd: ROOT, exclude: (name) => name === 'node_modules' || name.startsWith('.')
-  }))
-  return files.filter((file) => kindOf(file) === 'unit')
-}
 
 /** Once for an installation, the runner is built with the plugins that package.json names. */
 async function buildRunner (): Promise<void> {

@@ -10,9 +10,6 @@ const MOST = 126
 const LOOKS = 20
 const PERSONS_PER_LOOK = 100
 
-// Two seconds of computing, which take longer while other tests run.
-t.setTimeout(120_000)
-
 interface Look {
   pValue: number | null
   sequential: number

@@ -8,9 +8,6 @@ import type { VariantStatistics } from './variant-statistics.ts'
 const EXPERIMENTS = 500
 const PEOPLE = 2_000
 
-// Five seconds of computing, which take longer while other tests run.
-t.setTimeout(120_000)
-
 for (const [seed, scenario] of Object.values(scenarios).entries()) {
   t.test(`A/B, ${scenario.name}: a planted lift of 10 % lies in 92 to 98 % of the intervals, and in half of the inner ones`, async (t) => {
     const random = createRandom(seed + 101)

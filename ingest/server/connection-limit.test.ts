@@ -22,8 +22,6 @@ async function limit (t: Test, options: { maxConnections: number, openFiles: num
   return { server, warnings, metrics }
 }
 
-t.setTimeout(20_000)
-
 t.test('fewer connections than the setting says when the process may not open as many files, with a warning', async (t) => {
   const few = await limit(t, { maxConnections: 10_000, openFiles: 256 })
   t.equal(few.server.maxConnections, 96)
