@@ -99,17 +99,21 @@ const COPIED = [
   'utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_name', 'utm_term',
   'gclid', 'gad_source', 'gclsrc', 'dclid', 'gbraid', 'wbraid', 'fbclid', 'msclkid', 'twclid', 'li_fat_id', 'mc_cid',
   'igshid', 'ttclid', 'rdt_cid', 'irclid', '_kx', 'epik', 'qclid', 'sccid'
-].map((name) => ({ name, initial: `$initial_${name.replace(/^\$/, '')}` }))
+].map((name) => ({ name, initial: `$initial_${name.replace(/^\$/, '')}`, isOfHost: name.startsWith('$os') }))
 
-/** What an event says about its person by the way: the latest as `set`, the first as `setOnce` of `$initial_...`. */
+/**
+ * What an event says about its person by the way: the latest as `set`, the first as `setOnce` of `$initial_...`. The
+ * operating system of an event with `$is_server` is that of the server, and says nothing about the person.
+ */
 function automaticPersonProperties (
   properties: Record<string, unknown>
 ): { set: Record<string, unknown>, setOnce: Record<string, unknown> } {
   const set: Record<string, unknown> = {}
   const setOnce: Record<string, unknown> = {}
-  for (const { name, initial } of COPIED) {
+  const isServer = properties.$is_server === true
+  for (const { name, initial, isOfHost } of COPIED) {
     const value = properties[name]
-    if (value === undefined || value === null) continue
+    if (value === undefined || value === null || (isServer && isOfHost)) continue
     set[name] = value
     setOnce[initial] = value
   }

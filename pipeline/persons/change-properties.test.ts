@@ -17,6 +17,19 @@ t.test('sets once what is absent, then sets, then unsets', async (t) => {
   t.ok(owner.changed)
 })
 
+t.test('a first value of nothing does not stand in the way of the real one, and never replaces it', async (t) => {
+  const owner = ownerOf({ $initial_gclid: null, $initial_utm_term: '', note: null })
+  const once = (value: unknown): string => changeProperties(owner, {
+    setOnce: { $initial_gclid: value, $initial_utm_term: value, $initial_referrer: value, note: value }
+  })
+
+  for (const value of [null, '', 'ad', null, '', 'later']) t.equal(once(value), 'done')
+
+  t.strictSame(owner.properties, { $initial_gclid: 'ad', $initial_utm_term: 'ad', note: null, $initial_referrer: 'ad' })
+  changeProperties(owner, { set: { $initial_gclid: '' }, setOnce: { $initial_flag: false, $initial_count: 0 } })
+  t.match(owner.properties, { $initial_gclid: '', $initial_flag: false, $initial_count: 0 }, 'what is set is set, and 0 and false are values')
+})
+
 t.test('recognises that nothing changes, whatever the order of keys', async (t) => {
   const owner = ownerOf({ a: null, n: { x: 1, y: [1, { z: 2 }] } })
 

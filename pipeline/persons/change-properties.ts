@@ -44,7 +44,8 @@ function findDifferences (properties: Properties, { set, setOnce, unset }: Prope
   const differences: Differences = new Map()
   if (setOnce !== undefined) {
     for (const name of Object.keys(setOnce)) {
-      if (!Object.hasOwn(properties, name)) differences.set(name, setOnce[name])
+      if (Object.hasOwn(properties, name) && !isBlankInitial(name, properties[name])) continue
+      if (!isBlankInitial(name, setOnce[name])) differences.set(name, setOnce[name])
     }
   }
   if (set !== undefined) {
@@ -61,6 +62,14 @@ function findDifferences (properties: Properties, { set, setOnce, unset }: Prope
     }
   }
   return differences
+}
+
+/**
+ * A first value that says nothing: posthog-js sends `null` or an empty text for each campaign parameter that a page does
+ * not have. Kept as the first one, it would stand in the way of the campaign that comes later.
+ */
+function isBlankInitial (name: string, value: unknown): boolean {
+  return (value === null || value === '') && name.startsWith('$initial_')
 }
 
 /** A name that comes again comes last. */

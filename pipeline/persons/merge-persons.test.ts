@@ -14,13 +14,15 @@ const COPYING_MS = 5000
 t.test('recognises what clients send when they have no id', async (t) => {
   const illegal = [
     'anonymous', 'GUEST', 'distinctId', 'distinct_id', 'ID', 'not_authenticated', 'Email', 'undefined', 'TRUE', 'false',
-    '[object Object]', 'NaN', 'None', 'none', 'null', '0', '"null"', "'Anonymous'", '', '  ', '""', ' "0" ', '\t'
+    '[object Object]', 'NaN', 'None', 'none', 'null', '0', '"null"', "'Anonymous'", '', '  ', '""', ' "0" ', '\t',
+    '00000000-0000-0000-0000-000000000000', '0'.repeat(32), '{00000000-0000-0000-0000-000000000000}', `"${'0'.repeat(32)}"`
   ]
   t.same(illegal.filter((id) => !isIllegalDistinctId(id)), [])
 })
 
 t.test('accepts ids that only resemble those', async (t) => {
-  const legal = ['user_1', 'NULL', 'nan', '[object object]', 'NONE', '00', 'anonymous-1', '"', 'id1', "'null\"", '$device:0']
+  const legal = ['user_1', 'NULL', 'nan', '[object object]', 'NONE', '00', 'anonymous-1', '"', 'id1', "'null\"", '$device:0',
+    '00000000-0000-0000-0000-000000000001', '0'.repeat(31), '00000000-0000-0000-0000-0000000000000']
   t.same(legal.filter((id) => isIllegalDistinctId(id)), [])
 })
 

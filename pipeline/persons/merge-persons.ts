@@ -12,6 +12,9 @@ const ILLEGAL_IN_ANY_CASE = new Set([
 /** The same, in exactly this letter case. */
 const ILLEGAL = new Set(['[object Object]', 'NaN', 'None', 'none', 'null', '0', 'undefined'])
 
+/** Thirty-two zeros, which stand for a device or a session that is unknown. */
+const NIL_UUID = /^\{?0{8}(-?)0{4}\1(?:0{4}\1){2}0{12}\}?$/
+
 /**
  * Merges the persons of two distinct ids into one, if the rules of docs/persons.md allow it. The caller applies the
  * properties of the update itself.
@@ -69,10 +72,10 @@ function deadLetterProperties (source: PersonState, update: MergeUpdate, outcome
   outcome.warnings.push({ projectId, reason: 'properties_too_large', example: { uuid, distinctId } })
 }
 
-/** Whether a distinct id must never be part of a merge: one of the above, also in quotes, or blank. */
+/** Whether a distinct id must never be part of a merge: one of the above, also in quotes, blank, or the nil uuid. */
 export function isIllegalDistinctId (distinctId: string): boolean {
   const bare = unquote(distinctId.trim())
-  return bare.trim() === '' || ILLEGAL.has(bare) || ILLEGAL_IN_ANY_CASE.has(bare.toLowerCase())
+  return bare.trim() === '' || ILLEGAL.has(bare) || ILLEGAL_IN_ANY_CASE.has(bare.toLowerCase()) || NIL_UUID.test(bare)
 }
 
 function unquote (text: string): string {

@@ -5,7 +5,7 @@
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { createTestApi } from '../../api/testing/create-test-api.ts'
-import { type StoredEvent, takePublishedEvents } from '../../ingest/testing/read-published-events.ts'
+import { type StoredEvent, takePersonsUpdates, takePublishedEvents } from '../../ingest/testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -98,6 +98,13 @@ function compareStored (
     }
   }
 }
+
+t.test('no SDK of a server writes the system of the server over that of a person', async (t) => {
+  const updates = JSON.stringify(await takePersonsUpdates(connection))
+  t.ok(rows.some(({ properties }) => properties.includes('"$os":"Linux"')), 'some send it')
+  t.match(updates, '"plan":"pro"')
+  t.notMatch(updates, /"\$(?:initial_)?os/)
+})
 
 t.test('nothing else was stored, and no event dropped', async (t) => {
   t.equal(rows.length, outcomes.reduce((sum, { request }) => sum + request.stored.length, 0))

@@ -1,8 +1,8 @@
 import type { MergeUpdate, PersonUpdate } from '../../../schema/persons-update.ts'
 import { pickOne, type Random } from '../../../test/support/random.ts'
 
-const ILLEGAL_IDS = ['null', 'Anonymous', '"guest"', ' ']
-const NAMES = ['plan', 'name', '__proto__', 'nested', 'nul\0', 'utm "source"', 'ünïcode', 'constructor']
+const ILLEGAL_IDS = ['null', 'Anonymous', '"guest"', ' ', '00000000-0000-0000-0000-000000000000']
+const NAMES = ['plan', 'name', '__proto__', 'nested', 'nul\0', 'utm "source"', 'ünïcode', 'constructor', '$initial_utm_source']
 const VALUES: unknown[] = [1, -0.5, 'x', 'lone \ud800', '', true, null, [], { a: { b: [1, 2] } }, ['q', { z: 1, a: 2 }]]
 
 /**

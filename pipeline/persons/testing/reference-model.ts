@@ -28,7 +28,9 @@ export function applyToModel (updates: readonly (PersonUpdate | MergeUpdate)[]):
     if (update.kind === 'merge') merge(update)
     const person = find(update.distinctId) ?? create(update, [update.distinctId])
     if (update.kind === 'person' && update.identify === true) person.isIdentified = true
-    const remaining = Object.entries({ ...update.setOnce, ...person.properties, ...update.set })
+    const first = withoutBlankInitials(update.setOnce)
+    const before = Object.entries(person.properties).filter(([name]) => !isBlankInitial(name, person.properties[name]) || !Object.hasOwn(first, name))
+    const remaining = Object.entries({ ...first, ...Object.fromEntries(before), ...update.set })
       .filter(([name]) => !(update.unset ?? []).includes(name))
     person.properties = Object.fromEntries(remaining)
   }
@@ -57,5 +59,13 @@ export function applyToModel (updates: readonly (PersonUpdate | MergeUpdate)[]):
 
 /** The illegal ids that the tests use. */
 function isIllegal (id: string): boolean {
-  return ['null', 'Anonymous', '"guest"', ' '].includes(id)
+  return ['null', 'Anonymous', '"guest"', ' ', '00000000-0000-0000-0000-000000000000'].includes(id)
+}
+
+function withoutBlankInitials (properties: Record<string, unknown> = {}): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(properties).filter(([name, value]) => !isBlankInitial(name, value)))
+}
+
+function isBlankInitial (name: string, value: unknown): boolean {
+  return name.startsWith('$initial_') && (value === null || value === '')
 }
