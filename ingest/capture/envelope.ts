@@ -21,8 +21,10 @@ export interface Envelope {
   sentAt: number | null
   /** An import rather than events as they happen. */
   historical: boolean
-  /** `sentAt` is that of this attempt: any delay is an error of the clock. */
+  /** `sentAt` is that of this attempt and not of the first one. */
   isAttemptTime: boolean
+  /** How many attempts went before this one, as posthog-js says. */
+  retryCount: number
 }
 
 /** What the events of one request have in common. */
@@ -41,8 +43,10 @@ export interface RequestContext {
   visitor: Visitor
   /** What is not stored as it was sent; null while there is nothing to say. */
   warnings: RequestWarnings | null
-  /** `sentAt` is that of this attempt and not of the first one: any delay is an error of the clock. */
+  /** `sentAt` is that of this attempt and not of the first one. */
   isAttemptTime: boolean
+  /** How many attempts went before this one, as posthog-js says; absent: none that is known of. */
+  retryCount?: number
   /** Events that were dead-lettered because they do not meet their schema. */
   quarantined?: number
   /** Of the last event that was rejected. */
@@ -72,6 +76,8 @@ export interface Sender {
   readonly socket: { readonly remoteAddress?: string | undefined }
 }
 
+const RETRY_COUNT = /^\d{1,3}$/
+
 /** Times of a query before 2021 are no times (docs/contract/sdks.md 1.5). */
 const EARLIEST_SENT_AT_MS = 1_609_459_200_000
 
@@ -92,7 +98,8 @@ export function readEnvelope ({ fields, pieces }: SentBody, query: Fields): Enve
     projectId: fields.project_id ?? query.project_id ?? fieldsOf(events[0])?.project_id,
     sentAt: readSentAt(fields.sent_at, query),
     historical: fields.historical_migration === true,
-    isAttemptTime: false
+    isAttemptTime: false,
+    retryCount: typeof query.retry_count === 'string' && RETRY_COUNT.test(query.retry_count) ? Number(query.retry_count) : 0
   }
 }
 
@@ -107,7 +114,8 @@ export function readDialectEnvelope ({ fields, pieces }: SentBody, dialect: Dial
     projectId: undefined,
     sentAt: dialect.attemptSentAt ?? parseTimestamp(fields.sentAt),
     historical: fields.historical_migration === true,
-    isAttemptTime: dialect.attemptSentAt !== null
+    isAttemptTime: dialect.attemptSentAt !== null,
+    retryCount: 0
   }
 }
 

@@ -35,6 +35,8 @@ export interface SentEvent {
   uuid?: unknown
   timestamp?: unknown
   offset?: unknown
+  /** When it was sent, if the request does not say that for all of its events. */
+  sent_at?: unknown
   $set?: unknown
   $set_once?: unknown
   $unset?: unknown

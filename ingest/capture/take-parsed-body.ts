@@ -94,9 +94,9 @@ export function takeBody (
 
   function takeEvents ({ project, ip, visitor, sampleRate = 1 }: Admission): TakenBody {
     const { requestId, receivedAt, isEngage } = request
-    const { sentAt, historical, isAttemptTime } = envelope
+    const { sentAt, historical, isAttemptTime, retryCount } = envelope
     const context: RequestContext = {
-      project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime, quarantined: 0,
+      project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime, retryCount, quarantined: 0,
       schemaFailure: null, failedSchema: null, sampleRate
     }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, quarantined: 0, warnings: null }

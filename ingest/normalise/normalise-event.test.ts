@@ -122,6 +122,19 @@ t.test('$ignore_sent_at switches the correction of the clock off', async (t) => 
   t.equal(rowOf({ ...sent, properties: { $ignore_sent_at: true } }, { sentAt }).timestamp, NOW - 6 * 3_600_000)
 })
 
+t.test('an uuid that the server makes tells nothing about the time', async (t) => {
+  const sentAt = NOW - 60_000
+  t.equal(rowOf({ timestamp: new Date(sentAt).toISOString() }, { sentAt }).timestamp, NOW)
+  t.equal(rowOf({ offset: 2500 }, { sentAt }).timestamp, NOW - 2500)
+})
+
+t.test('an event may say by itself when it was sent, if its request does not', async (t) => {
+  const sent = { timestamp: '2026-11-21T06:00:00Z', sent_at: '2026-11-21T06:00:05Z' }
+  t.equal(rowOf(sent).timestamp, NOW - 5000)
+  t.equal(rowOf({ ...sent, sent_at: 'soon' }).timestamp, NOW - 6 * 3_600_000)
+  t.equal(rowOf(sent, { sentAt: NOW }).timestamp, NOW - 6 * 3_600_000)
+})
+
 t.test('a row larger than a message is dropped', async (t) => {
   const properties = { text: 'é'.repeat(2_300_000) }
   t.equal(normalise({ event: 'e', distinct_id: 'u', properties }, context), 'event_too_large')

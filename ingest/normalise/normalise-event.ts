@@ -10,7 +10,7 @@ import type { SentEvent } from '../capture/take-event.ts'
 import { mergePersonProperties, toObject } from './persons-updates.ts'
 import type { PropertyReader } from './read-properties.ts'
 import { noteChanges } from './note-changes.ts'
-import { resolveTimestamp } from './timestamps.ts'
+import { parseTimestamp, resolveTimestamp } from './timestamps.ts'
 import { shareOf } from '../../platform/rules/apply-rules.ts'
 import { IDENTITY_EVENTS } from '../../platform/rules/compile-rule.ts'
 import { runRules } from './run-rules.ts'
@@ -61,13 +61,16 @@ export function createNormaliseEvent (
     let distinctId = toDistinctId(sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id)
     if (isBlank(distinctId)) return 'missing_distinct_id'
 
-    const uuid = resolveUuid(sent.uuid, context)
+    const sentUuid = readUuid(sent.uuid, context.project.id)
+    const uuid = sentUuid ?? createUuidV7(context.receivedAt)
     const { time, replaced } = resolveTimestamp({
       timestamp: sent.timestamp,
       offset: sent.offset,
-      uuidTime: timeOfUuid(uuid),
-      sentAt: properties.$ignore_sent_at === true ? null : context.sentAt,
+      uuidTime: sentUuid === null ? null : timeOfUuid(sentUuid),
+      sentAt: properties.$ignore_sent_at === true ? null : context.sentAt ?? readSentAt(sent.sent_at),
       receivedAt: context.receivedAt,
+      lib: properties.$lib,
+      retryCount: context.retryCount,
       isAttemptTime: context.isAttemptTime
     })
     const { $ip: sentIp } = properties
@@ -131,13 +134,19 @@ function isBlank (text: string): boolean {
   return text.trim() === ''
 }
 
-function resolveUuid (value: unknown, { project, receivedAt }: RequestContext): UuidWords {
-  if (value === undefined || value === null || value === '') return createUuidV7(receivedAt)
+/** The uuid of an event; null when it has none. */
+function readUuid (value: unknown, projectId: number): UuidWords | null {
+  if (value === undefined || value === null || value === '') return null
   const text = typeof value === 'string' ? value : stringifyJson(value)
   const uuid = parseUuid(text)
   if (uuid !== null) return uuid
   // The nil uuid is what clients without an uuid send: as identity it would make all their events one.
-  return /^[{]?[0-]+[}]?$/.test(text) ? createUuidV7(receivedAt) : createUuidV5(project.id, text)
+  return /^[{]?[0-]+[}]?$/.test(text) ? null : createUuidV5(projectId, text)
+}
+
+/** When an event says by itself that it was sent. */
+function readSentAt (value: unknown): number | null {
+  return value === undefined || value === null ? null : parseTimestamp(value)
 }
 
 function withoutIp ({ $ip: _, ...properties }: Record<string, unknown>): Record<string, unknown> {

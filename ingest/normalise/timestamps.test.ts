@@ -13,7 +13,14 @@ const cases: [string, Partial<TimestampFacts>, number, boolean?][] = [
   ['wrong clock of a v7 client, ahead: corrected', { timestamp: iso(NOW + HOUR), sentAt: NOW + HOUR, uuidTime: NOW + HOUR }, NOW],
   ['clock of a v7 client days behind: corrected', { timestamp: iso(NOW - 72 * HOUR), sentAt: NOW - 72 * HOUR, uuidTime: NOW - 72 * HOUR }, NOW],
   ['retry after 6 s: true time, not moved', { timestamp: iso(NOW - 7 * SECOND), sentAt: NOW - 6 * SECOND, uuidTime: NOW - 7 * SECOND }, NOW - 7 * SECOND],
-  ['retry after 2 h: true time', { timestamp: iso(NOW - 2 * HOUR), sentAt: NOW - 2 * HOUR, uuidTime: NOW - 2 * HOUR }, NOW - 2 * HOUR],
+  ['clock of a v7 client an hour behind, first attempt: corrected', { timestamp: iso(NOW - HOUR), sentAt: NOW - HOUR + SECOND, uuidTime: NOW - HOUR }, NOW - SECOND],
+  ['a minute behind, of an SDK that renews sent_at: corrected', { timestamp: iso(NOW - 61 * SECOND), sentAt: NOW - 60 * SECOND, uuidTime: NOW - 61 * SECOND, lib: 'web' }, NOW - SECOND],
+  ['the way of a request is no error of the clock', { timestamp: iso(NOW - 5 * SECOND), sentAt: NOW - 2 * SECOND, uuidTime: NOW - 5 * SECOND, lib: 'web' }, NOW - 5 * SECOND],
+  ['an hour behind, third attempt with a new sent_at: corrected', { timestamp: iso(NOW - HOUR - 10 * SECOND), sentAt: NOW - HOUR, uuidTime: NOW - HOUR - 10 * SECOND, lib: 'web', retryCount: 2 }, NOW - 10 * SECOND],
+  ['the same with an offset, which is that of the first attempt', { offset: 1500, sentAt: NOW - HOUR, uuidTime: NOW - HOUR - 10 * SECOND, lib: 'web', retryCount: 2 }, NOW - 10 * SECOND],
+  ['offset of an SDK that tells retries, first attempt without sent_at', { offset: 2500, uuidTime: NOW - HOUR, lib: 'web' }, NOW - 2500],
+  ['offset without sent_at, told retry: time of the uuid', { offset: 2500, uuidTime: NOW - HOUR, lib: 'web', retryCount: 7 }, NOW - HOUR],
+  ['retry after 2 h that tells it, with the first sent_at: true time', { retryCount: 9, timestamp: iso(NOW - 2 * HOUR), sentAt: NOW - 2 * HOUR, uuidTime: NOW - 2 * HOUR }, NOW - 2 * HOUR],
   ['back-dated by the caller, retried: as the caller says', { timestamp: iso(NOW - 500 * HOUR), sentAt: NOW - SECOND, uuidTime: NOW - SECOND }, NOW - 500 * HOUR],
   ['offset, first try', { offset: 2500, sentAt: NOW, uuidTime: NOW - 2500 }, NOW - 2500],
   ['offset, retried after a minute: time of the uuid', { offset: 2500, sentAt: NOW - 60 * SECOND, uuidTime: NOW - 62_500 }, NOW - 62_500],
@@ -42,8 +49,8 @@ t.test('the time of an event of an SDK does not depend on the try that arrives',
   const happened = NOW - 30 * SECOND
   for (const shape of [{ timestamp: iso(happened) }, { offset: 1000 }]) {
     const facts = { timestamp: undefined, offset: undefined, uuidTime: happened, sentAt: happened + SECOND, ...shape }
-    const times = [0, 3, 6, 9, 600, 3600].map((seconds) =>
-      resolveTimestamp({ ...facts, receivedAt: happened + SECOND + seconds * SECOND }).time)
+    const times = [[0, 0], [3, 0], [6, 0], [9, 0], [240, 0], [600, 7], [3600, 10]].map(([seconds = 0, retryCount = 0]) =>
+      resolveTimestamp({ ...facts, retryCount, receivedAt: happened + SECOND + seconds * SECOND }).time)
     t.same(new Set(times), new Set([happened]))
   }
 })

@@ -3,8 +3,23 @@ const HOUR_MS = 3_600_000
 /** Events from further ahead are a wrong clock (docs/contract/sdks.md 1.8: 23 h, because time zones reach 14 h). */
 const MAX_FUTURE_MS = 23 * HOUR_MS
 
-/** A delay between sending and receiving up to this long is taken for waiting and retrying, not for a wrong clock. */
-const MAX_RETRY_DELAY_MS = 2 * HOUR_MS
+/** Longest way of a request that the clock of its device is not blamed for. */
+const MAX_LATENCY_MS = 2000
+
+/**
+ * How long SDKs repeat a request with its first `sent_at` and without a word about it: posthog-node 50 s (3 retries), posthog-go and
+ * posthog-ruby up to 3 min (10 retries).
+ */
+const MAX_SILENT_RETRIES_MS = 300_000
+
+/** The same for requests that tell by `retry_count` that they are repeated: posthog-js goes on for an hour. */
+const MAX_TOLD_RETRIES_MS = 2 * HOUR_MS
+
+/** `$lib` of the SDKs that make `sent_at` anew for each attempt; of these posthog-js tells the attempt by `retry_count`. */
+const RENEWING_SDKS: ReadonlySet<unknown> = new Set(['web', 'posthog-ios', 'posthog-android', 'posthog-flutter'])
+
+/** posthog-js waits 3 s, doubled with each retry, less a quarter at most. */
+const FIRST_RETRY_MS = 2250
 
 /** 2000-01-01: older times come from clocks that were never set. ClickHouse would make a partition for each month. */
 export const EARLIEST_MS = 946_684_800_000
@@ -14,12 +29,16 @@ export interface TimestampFacts {
   timestamp: unknown
   /** Age of the event when it was sent, in milliseconds, as posthog-js gives it instead of a timestamp. */
   offset: unknown
-  /** Time inside the event's UUIDv7, epoch milliseconds; null for other uuids. */
+  /** Time inside the UUIDv7 that the event came with, epoch milliseconds; null for other uuids. */
   uuidTime: number | null
   /** When the SDK says it sent the request, epoch milliseconds; null when unknown or to be ignored. */
   sentAt: number | null
   receivedAt: number
-  /** `sentAt` is that of this attempt and not of the first one: any delay is an error of the clock. */
+  /** `$lib` of the event. */
+  lib?: unknown
+  /** How many attempts the request says went before it. */
+  retryCount?: number
+  /** `sentAt` is that of this attempt and not of the first one, whoever sends it. */
   isAttemptTime?: boolean
 }
 
@@ -33,13 +52,13 @@ export interface ResolvedTimestamp {
 /**
  * Decides when an event happened.
  *
- * SDKs write `sent_at` and `offset` once and repeat them on each retry, so "received minus sent" is the error of the
- * device's clock only on the first try; later it is mostly waiting. A UUIDv7 was made when the event happened and
- * tells the two apart, and so the time does not depend on which try arrived:
+ * "Received minus sent" is the error of the device's clock when `sent_at` is that of the attempt that arrived. Some SDKs write
+ * `sent_at` and `offset` once and repeat them on each retry: then it is mostly waiting, and a device of right time would be
+ * corrected by it. How long a delay may be waiting is known of the SDKs that send UUIDv7 (`longestWait`); those that do not are
+ * corrected for any but the way of the request:
  *
- * - uuid v7 and a delay of 0 to 2 h: the event's own timestamp, or the uuid's time when it came with an offset;
- * - also then, when `sent_at` is that of the attempt: as below;
- * - else with an offset: received minus offset;
+ * - a delay that may be waiting: the event's own timestamp, or the time of its uuid v7 when it came with an offset;
+ * - else with an offset: received minus offset; on a retry the uuid's time, corrected as below;
  * - else with a timestamp: corrected by (received minus sent) when the latter is known;
  * - else: the time of receipt.
  */
@@ -62,22 +81,28 @@ export function whyReplaced (
   return isUnreadable ? 'timestamp_unreadable' : 'timestamp_in_future'
 }
 
-function chooseTime (
-  { offset, uuidTime, sentAt, receivedAt, isAttemptTime }: TimestampFacts, sent: number | null
-): number {
+function chooseTime (facts: TimestampFacts, sent: number | null): number {
+  const { offset, uuidTime, sentAt, receivedAt, retryCount = 0 } = facts
   const hasOffset = typeof offset === 'number' && Number.isFinite(offset)
   // Without sent_at, what the offset does not explain of the uuid's age is the delay.
   const delay = sentAt !== null
     ? receivedAt - sentAt
     : hasOffset && uuidTime !== null ? receivedAt - offset - uuidTime : null
-  const isRetryDelay = delay !== null && delay >= 0 && delay <= MAX_RETRY_DELAY_MS
-  if (uuidTime !== null && isRetryDelay && isAttemptTime !== true) {
-    if (hasOffset) return uuidTime
-    if (sent !== null) return sent
-  }
-  if (hasOffset) return receivedAt - offset
-  if (sent === null) return receivedAt
-  return sentAt === null ? sent : sent + (receivedAt - sentAt)
+  const own = hasOffset ? uuidTime : sent
+  if (own !== null && delay !== null && delay >= 0 && delay <= longestWait(facts)) return own
+  const isOffsetOutdated = retryCount > 0 && own !== null && sentAt !== null
+  if (hasOffset && !isOffsetOutdated) return receivedAt - offset
+  if (own === null) return receivedAt
+  return sentAt === null ? own : own + (receivedAt - sentAt)
+}
+
+/** The longest delay between sending and receiving that is not an error of the clock, in milliseconds. */
+function longestWait ({ uuidTime, sentAt, lib, retryCount = 0, isAttemptTime = false }: TimestampFacts): number {
+  if (isAttemptTime || uuidTime === null) return MAX_LATENCY_MS
+  if (retryCount === 0) return RENEWING_SDKS.has(lib) ? MAX_LATENCY_MS : MAX_SILENT_RETRIES_MS
+  // By the device's own clock: was it sent when the event was new, or after the waiting that the retries took?
+  const age = sentAt === null ? 0 : sentAt - uuidTime
+  return age >= FIRST_RETRY_MS * (2 ** retryCount - 1) ? MAX_LATENCY_MS : MAX_TOLD_RETRIES_MS
 }
 
 /**

@@ -124,6 +124,38 @@ for (const [name, options] of Object.entries({
   })
 }
 
+/** Puts the clock of a page back by an hour, before anything else of it runs. */
+const HOUR_BEHIND = `<script>{
+  const { now } = Date
+  const behind = () => now() - 3_600_000
+  globalThis.Date = class extends Date {
+    constructor (...parts) { super(...(parts.length === 0 ? [behind()] : parts)) }
+    static now () { return behind() }
+  }
+}</script>`
+
+t.test('a clock that is an hour behind: events have their true time, at the first attempt and after a retry', async (t) => {
+  const opened = await open(t, { head: HOUR_BEHIND + await readSnippet({}) })
+  await identify(opened, 'hour behind')
+  const attempts: string[] = []
+  await opened.page.route((url) => url.pathname.endsWith('/e/'), async (route) => {
+    const isFirst = attempts.push(route.request().url()) === 1
+    if (isFirst) await route.fulfill({ status: 503 })
+    else await route.continue()
+  })
+  const happenedAt = Date.now()
+  await call(opened, 'capture', 'retried')
+
+  await storedEvents('hour behind', { $pageview: 1, $identify: 1, $set: 1, retried: 1 })
+  const rows = await stack.select<{ event: string, ms: number }>(
+    "SELECT event, toFloat64(toUnixTimestamp64Milli(timestamp)) AS ms FROM events WHERE distinct_id = 'hour behind' AND event IN ('$identify', 'retried')")
+  const times = Object.fromEntries(rows.map(({ event, ms }) => [event, ms - happenedAt]))
+
+  t.match(attempts[1], /retry_count=1/)
+  t.ok(Math.abs(times.retried ?? NaN) < 5000, `the event that was sent twice: ${times.retried} ms`)
+  t.ok(Math.abs(times.$identify ?? NaN) < 60_000, `the one sent at once: ${times.$identify} ms`)
+})
+
 t.test('what a page switches on by itself is loaded and stored', async (t) => {
   const options = { capture_exceptions: true, capture_dead_clicks: true, capture_performance: { web_vitals: true } }
   const opened = await open(t, { head: await readSnippet(options) })
