@@ -2,6 +2,9 @@ import { fieldsOf } from './dialect.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
+/** The type of all groups: messages name none. */
+export const SEGMENT_GROUP_TYPE = 'group'
+
 /** Where a value of Segment's `context` goes: its path, and the property that PostHog's SDKs use for the same. */
 const PROPERTIES: readonly [section: string, name: string, property: string][] = [
   ['library', 'name', '$lib'],
@@ -41,8 +44,8 @@ const OWN: readonly [name: string, property: string][] = [
  * The properties that the `context` of a message stands for. What has no property of its own is kept as it was sent, in
  * `$segment_context`: nothing is lost.
  */
-export function readContext (context: Fields): Record<string, unknown> {
-  const properties: Record<string, unknown> = {}
+export function readContext ({ groupId, ...context }: Fields): Record<string, unknown> {
+  const properties: Record<string, unknown> = isGiven(groupId) ? { $groups: { [SEGMENT_GROUP_TYPE]: groupId } } : {}
   const rest: Record<string, unknown> = { ...context }
   for (const [name, property] of OWN) {
     if (context[name] !== undefined && context[name] !== null) properties[property] = context[name]
@@ -60,4 +63,8 @@ export function readContext (context: Fields): Record<string, unknown> {
   }
   if (Object.keys(rest).length > 0) properties.$segment_context = rest
   return properties
+}
+
+export function isGiven (value: unknown): boolean {
+  return value !== undefined && value !== null && value !== ''
 }

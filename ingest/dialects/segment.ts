@@ -1,11 +1,8 @@
 import { parseUuid } from '../normalise/uuid.ts'
 import { type Dialect, type DialectRequest, fieldsOf, type Translated } from './dialect.ts'
-import { readContext } from './segment-context.ts'
+import { isGiven, readContext, SEGMENT_GROUP_TYPE } from './segment-context.ts'
 
 type Fields = Readonly<Record<string, unknown>>
-
-/** Of `group` messages, which name no type of their own. */
-export const SEGMENT_GROUP_TYPE = 'group'
 
 /**
  * The messages of Segment's SDKs (docs/segment.md): `track`, `identify`, `page`, `screen`, `group` and `alias`, each a
@@ -23,16 +20,18 @@ export function createSegment ({ eventType }: DialectRequest): Dialect {
 }
 
 function translate (type: string, message: Fields): Translated {
+  const { traits: _, ...untaken } = fieldsOf(message.context)
   const made = toEvent(type, message)
   if (made === null) return { event: null, drop: 'unknown_message_type', uuid: '' }
-  const { userId, anonymousId, messageId, timestamp, originalTimestamp } = message
+  const { userId, anonymousId, messageId, timestamp, originalTimestamp, sentAt } = message
   const event = {
     distinct_id: isGiven(userId) ? userId : anonymousId,
     uuid: typeof messageId === 'string' ? uuidOf(messageId) : undefined,
     timestamp: timestamp ?? originalTimestamp,
+    sent_at: sentAt,
     ...made,
     properties: {
-      ...readContext(fieldsOf(message.context)),
+      ...readContext(type === 'identify' ? untaken : fieldsOf(message.context)),
       ...(isGiven(anonymousId) && { $device_id: anonymousId }),
       ...made.properties
     }
@@ -61,9 +60,13 @@ function toEvent (type: string, message: Fields): MadeEvent | null {
         properties: { ...namesOf(name, category), ...(isGiven(name) && { $screen_name: name }), ...properties }
       }
     case 'identify':
+      // RudderStack's SDKs for pages and phones have them in the context alone.
       return {
         event: '$identify',
-        properties: { $set: traits, ...(isGiven(userId) && isGiven(anonymousId) && { $anon_distinct_id: anonymousId }) }
+        properties: {
+          $set: { ...fieldsOf(fieldsOf(message.context).traits), ...traits },
+          ...(isGiven(userId) && isGiven(anonymousId) && { $anon_distinct_id: anonymousId })
+        }
       }
     case 'group':
       return {
@@ -94,10 +97,6 @@ function pageOf ({ url, path, referrer, title }: Fields): Fields {
     ...(isGiven(referrer) && { $referrer: referrer }),
     ...(isGiven(title) && { $title: title })
   }
-}
-
-function isGiven (value: unknown): boolean {
-  return value !== undefined && value !== null && value !== ''
 }
 
 /** Segment's SDKs put a prefix before the uuid of a message. Any other text is an id of its own. */

@@ -1,4 +1,4 @@
-/** Random devices with random clocks and bad connections, against the only thing that is to hold: the time when it happened. */
+/** Random devices with random clocks and bad connections, against the time when their events happened. */
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
@@ -8,7 +8,10 @@ import { createTakeEvent, type EventSink } from '../capture/take-event.ts'
 import { takeBody } from '../capture/take-parsed-body.ts'
 import { createUuidV7, formatUuid } from './uuid.ts'
 
-/** A script runs a million: `MILLRACE_TEST_EVENTS=1000000 MILLRACE_TEST_SEED=5 npx node ingest/normalise/device-clocks.test.ts`. */
+/**
+ * A script runs a million, with another seed:
+ * `MILLRACE_TEST_EVENTS=1000000 MILLRACE_TEST_SEED=5 npx node ingest/normalise/device-clocks.test.ts`.
+ */
 const EVENTS = Number(process.env.MILLRACE_TEST_EVENTS ?? 20_000)
 const SEED = Number(process.env.MILLRACE_TEST_SEED ?? 39)
 
@@ -98,9 +101,12 @@ const SDKS: Record<string, (device: Device) => Sending> = {
   },
   'a script without an uuid': (device) => {
     const { flushDelay, latency, skew } = device
-    const { uuid: _, ...event } = batchOf(device, 'made', { timestamp: iso(HAPPENED + skew) }).batch[0] as { uuid: string }
+    const timestamp = iso(HAPPENED + skew)
     return {
-      query: {}, body: { ...event, sent_at: iso(HAPPENED + flushDelay + skew) }, receivedAt: HAPPENED + flushDelay + latency, tolerance: latency + 2 * SECOND
+      query: {},
+      body: { event: 'e', distinct_id: 'd', timestamp, sent_at: iso(HAPPENED + flushDelay + skew) },
+      receivedAt: HAPPENED + flushDelay + latency,
+      tolerance: latency + 2 * SECOND
     }
   },
   'a script that says nothing but the age': ({ flushDelay, latency }) => ({
@@ -125,7 +131,8 @@ function randomDevice (random: Random): Device {
 
 /** How long posthog-js waits until it tries for the n-th time again: 3 s, doubled each time, a quarter more or less. */
 function backoffOf ({ random, retries }: Device): number {
-  return Math.ceil(Array.from({ length: retries }, (_, i) => 3 * SECOND * 2 ** i * (0.75 + random() / 2)).reduce((sum, ms) => sum + ms, 0))
+  const waits = Array.from({ length: retries }, (_, i) => 3 * SECOND * 2 ** i * (0.75 + random() / 2))
+  return Math.ceil(waits.reduce((sum, ms) => sum + ms, 0))
 }
 
 function batchOf ({ skew, isVersion7 }: Device, lib: string, time: object): { batch: object[] } {
@@ -137,7 +144,9 @@ function iso (time: number): string {
   return new Date(time).toISOString()
 }
 
-const takeEvent = createTakeEvent(createPlainNormaliser(), { maxPayloadBytes: () => 1e6, onUnexpected: (error) => { throw error } })
+const takeEvent = createTakeEvent(createPlainNormaliser(), {
+  maxPayloadBytes: () => 1e6, onUnexpected: (error) => { throw error }
+})
 
 /** The time that is stored of the only event of a request. */
 async function storedTime ({ query, body, receivedAt }: Sending): Promise<number> {

@@ -9,8 +9,8 @@ const row: EventRow = {
 const HOST = { $os: 'Linux', $os_version: '6.12', $os_name: 'Debian' }
 
 function changeOf (properties: Record<string, unknown>): unknown {
-  const [{ set, setOnce } = {}] = derivePersonsUpdates(row, { $set: { plan: 'pro' }, ...properties }, () => true) as { set?: unknown, setOnce?: unknown }[]
-  return { set, setOnce }
+  const [update] = derivePersonsUpdates(row, { $set: { plan: 'pro' }, ...properties }, () => true)
+  return update?.kind === 'person' ? { set: update.set, setOnce: update.setOnce } : update
 }
 
 t.test('the operating system of a server is not the person\'s, the page that it reports is', async (t) => {

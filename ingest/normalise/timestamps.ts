@@ -7,15 +7,15 @@ const MAX_FUTURE_MS = 23 * HOUR_MS
 const MAX_LATENCY_MS = 2000
 
 /**
- * How long SDKs repeat a request with its first `sent_at` and without a word about it: posthog-node 50 s (3 retries), posthog-go and
- * posthog-ruby up to 3 min (10 retries).
+ * How long SDKs repeat a request with its first `sent_at` and without a word about it: posthog-node 50 s (3 retries),
+ * posthog-go and posthog-ruby up to 3 min (10 retries).
  */
 const MAX_SILENT_RETRIES_MS = 300_000
 
 /** The same for requests that tell by `retry_count` that they are repeated: posthog-js goes on for an hour. */
 const MAX_TOLD_RETRIES_MS = 2 * HOUR_MS
 
-/** `$lib` of the SDKs that make `sent_at` anew for each attempt; of these posthog-js tells the attempt by `retry_count`. */
+/** `$lib` of the SDKs that make `sent_at` anew for each attempt; posthog-js also counts them, in `retry_count`. */
 const RENEWING_SDKS: ReadonlySet<unknown> = new Set(['web', 'posthog-ios', 'posthog-android', 'posthog-flutter'])
 
 /** posthog-js waits 3 s, doubled with each retry, less a quarter at most. */
@@ -37,7 +37,7 @@ export interface TimestampFacts {
   /** `$lib` of the event. */
   lib?: unknown
   /** How many attempts the request says went before it. */
-  retryCount?: number
+  retryCount?: number | undefined
   /** `sentAt` is that of this attempt and not of the first one, whoever sends it. */
   isAttemptTime?: boolean
 }
@@ -52,10 +52,10 @@ export interface ResolvedTimestamp {
 /**
  * Decides when an event happened.
  *
- * "Received minus sent" is the error of the device's clock when `sent_at` is that of the attempt that arrived. Some SDKs write
- * `sent_at` and `offset` once and repeat them on each retry: then it is mostly waiting, and a device of right time would be
- * corrected by it. How long a delay may be waiting is known of the SDKs that send UUIDv7 (`longestWait`); those that do not are
- * corrected for any but the way of the request:
+ * "Received minus sent" is the error of the device's clock when `sent_at` is that of the attempt that arrived. Some
+ * SDKs write `sent_at` and `offset` once and repeat them on each retry: then it is mostly waiting, and a right clock
+ * would be corrected by it. How long a delay may be waiting is known of the SDKs that send UUIDv7 (`longestWait`); for
+ * those that do not, it is the way of the request:
  *
  * - a delay that may be waiting: the event's own timestamp, or the time of its uuid v7 when it came with an offset;
  * - else with an offset: received minus offset; on a retry the uuid's time, corrected as below;

@@ -1,4 +1,5 @@
 /** The stock SDKs of Segment and RudderStack for Node, and what their messages become (docs/segment.md). */
+import { randomUUID } from 'node:crypto'
 import { Analytics } from '@segment/analytics-node'
 import RudderAnalytics from '@rudderstack/rudder-sdk-node'
 import t from 'tap'
@@ -106,6 +107,42 @@ t.test('the context is kept: as the properties of other SDKs, and what has none 
     $os_version: '26',
     $segment_context: { campaign: { vendor: 'x' }, network: { wifi: true } }
   })
+})
+
+t.test('traits of a user in the context, and the group that a message belongs to', async (t) => {
+  const context = { traits: { plan: 'free', seats: 2 }, groupId: 'acme' }
+  const batch = [
+    { type: 'identify', userId: 'ann', context, traits: { plan: 'pro' } },
+    { type: 'track', event: 'in the group', userId: 'ann', context },
+    { type: 'track', event: 'in another', userId: 'ann', context, properties: { $groups: { team: 'red' } } },
+    { type: 'group', userId: 'ann', groupId: 'globex', context }
+  ]
+  await post('/v1/batch', { writeKey: PROJECT_KEY, batch })
+  const stored = byName(await takePublishedEvents(connection, clickhouse))
+
+  t.same(stored.$identify?.sent, { $set: { plan: 'pro', seats: 2 }, $groups: { group: 'acme' } })
+  t.same(stored['in the group']?.sent, { $groups: { group: 'acme' }, $segment_context: { traits: context.traits } })
+  t.same(stored['in the group']?.groups, { group: 'acme' })
+  t.same(stored['in another']?.groups, { team: 'red' })
+  t.match(stored.$groupidentify, { groups: { group: 'globex' }, sent: { $group_key: 'globex', $group_set: {} } })
+  await takePersonsUpdates(connection)
+})
+
+t.test('the time of sending is that of the body or of each message, and corrects the clock of the device', async (t) => {
+  const behind = Date.now() - 60 * 60_000
+  const message = (event: string, more: object = {}): object =>
+    ({ type: 'track', event, userId: 'ann', originalTimestamp: new Date(behind - 10_000).toISOString(), ...more })
+  const sentAt = new Date(behind).toISOString()
+
+  await post('/v1/track', { writeKey: PROJECT_KEY, ...message('single', { sentAt }) })
+  await post('/v1/track', { writeKey: PROJECT_KEY, ...message('with an id', { sentAt, messageId: `node-${randomUUID()}` }) })
+  await post('/v1/batch', { writeKey: PROJECT_KEY, batch: [message('by itself', { sentAt }), message('unknown')] })
+  await post('/v1/batch', { writeKey: PROJECT_KEY, sentAt, batch: [message('by its batch')] })
+  const stored = await takePublishedEvents(connection, clickhouse)
+
+  const happenedAt = behind + 60 * 60_000 - 10_000
+  const minutes = stored.map(({ event, time_ms: time }) => [event, Math.round((Number(time) - happenedAt) / 60_000)])
+  t.same(Object.fromEntries(minutes), { single: 0, 'with an id': 0, 'by itself': 0, 'by its batch': 0, unknown: -60 })
 })
 
 t.test('what is wrong is said, or dropped and counted', async (t) => {

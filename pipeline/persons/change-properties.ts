@@ -65,8 +65,8 @@ function findDifferences (properties: Properties, { set, setOnce, unset }: Prope
 }
 
 /**
- * A first value that says nothing: posthog-js sends `null` or an empty text for each campaign parameter that a page does
- * not have. Kept as the first one, it would stand in the way of the campaign that comes later.
+ * A first value that says nothing: posthog-js sends `null` or an empty text for each campaign parameter that a page
+ * does not have. Kept as the first one, it would stand in the way of the campaign that comes later.
  */
 function isBlankInitial (name: string, value: unknown): boolean {
   return (value === null || value === '') && name.startsWith('$initial_')

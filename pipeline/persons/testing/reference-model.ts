@@ -29,7 +29,8 @@ export function applyToModel (updates: readonly (PersonUpdate | MergeUpdate)[]):
     const person = find(update.distinctId) ?? create(update, [update.distinctId])
     if (update.kind === 'person' && update.identify === true) person.isIdentified = true
     const first = withoutBlankInitials(update.setOnce)
-    const before = Object.entries(person.properties).filter(([name]) => !isBlankInitial(name, person.properties[name]) || !Object.hasOwn(first, name))
+    const before = Object.entries(person.properties).filter(([name, value]) =>
+      !(isBlankInitial(name, value) && Object.hasOwn(first, name)))
     const remaining = Object.entries({ ...first, ...Object.fromEntries(before), ...update.set })
       .filter(([name]) => !(update.unset ?? []).includes(name))
     person.properties = Object.fromEntries(remaining)
