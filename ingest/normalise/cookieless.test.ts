@@ -47,6 +47,29 @@ t.test('a visitor has one id a day, and another has another', async (t) => {
   t.equal(unknown, 0)
 })
 
+t.test('a visitor is the same on every host and port of a site', async (t) => {
+  const sites = [
+    ['shop.example', 'www.shop.example', 'WWW.Shop.example:8443', 'pay.eu.shop.example', 'shop.example:3000', 'shop.example.'],
+    ['shop.co.uk', 'www.shop.co.uk'], ['other.co.uk'], ['203.0.113.1', '203.0.113.1:8080'], ['203.0.113.2'],
+    ['localhost', 'localhost:3000'], ['[2001:db8::1]', '[2001:db8::1]:8080'], ['co.uk'], ['']
+  ]
+  const ids = sites.map((hosts) => [...new Set(hosts.map(($host) => visitorOf({ $host })))])
+
+  t.same(ids.filter(({ length }) => length !== 1), [])
+  t.equal(new Set(ids.flat()).size, sites.length)
+})
+
+t.test('what a page adds tells visitors apart, and is not stored', async (t) => {
+  const of = (extra: unknown): string => visitorOf({ $cookieless_extra: extra })
+  const { properties } = take({ distinctId: COOKIELESS_ID, properties: { $cookieless_extra: 'room 5', plan: 'pro' } }, NOON, context)
+
+  t.equal(of('room 5'), of('room 5'))
+  t.equal(new Set([of('room 5'), of('room 6'), visitorOf()]).size, 3)
+  t.equal(of('x'.repeat(101)), of('x'.repeat(100)))
+  for (const nothing of ['', null, { room: 5 }]) t.equal(of(nothing), visitorOf())
+  t.same(properties, { plan: 'pro' })
+})
+
 t.test('the day is that of the visitor', async (t) => {
   const inAuckland = { $timezone_offset: -13 * 60 }
   const midnightThere = NOON - HOUR_MS

@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import { parse } from 'tldts-icann'
 import type { CookielessSalts } from '../../platform/cookieless-salts.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 
@@ -29,6 +30,9 @@ export function isCookieless (distinctId: string, properties: Properties): boole
   return distinctId === COOKIELESS_ID || properties.$cookieless_mode === true
 }
 
+/** Characters of `$cookieless_extra` at most, as of the reference. */
+const MAX_EXTRA_LENGTH = 100
+
 const DAY_MS = 86_400_000
 const MINUTE_MS = 60_000
 
@@ -38,18 +42,22 @@ const LATEST_OFFSET = 12 * 60
 
 /**
  * Gives a visitor without cookies an id for the day: `cookieless_` and 128 bits of HMAC-SHA-256, under the random salt
- * of the day in the visitor's time zone, over project, address, host of the page and user agent. When the salt is
- * destroyed, 72 h after its day began, nobody can find out any more whose id it was.
+ * of the day in the visitor's time zone, over project, address, site of the page and user agent, and what the page
+ * adds as `$cookieless_extra`. When the salt is destroyed, 72 h after its day began, nobody can find out any more whose
+ * id it was.
  *
- * Address and user agent are not stored. The host is what tells the sites of one project apart. An event that carries
- * an id of its own keeps it. An `$identify` names today's visitor as the one that the user was.
+ * Address, user agent and what is added are not stored. The site, as far as a cookie would reach, tells those of one
+ * project apart. An event that carries an id of its own keeps it. An `$identify` names today's visitor as the one that
+ * the user was.
  *
  * Without the salt (the event is too old, or Postgres was never there), the address or the user agent, the event is
  * stored under `$posthog_cookieless`, as it was sent: such visitors cannot be told apart. It is an ingestion warning.
  */
 export function createTakeCookieless ({ salts, onUnknownVisitor }: CookielessDeps): TakeCookieless {
   return function takeCookieless ({ distinctId, properties }, time, context) {
-    const { $ip: sentAddress, $raw_user_agent: sentUserAgent, ...stored } = properties
+    const {
+      $ip: sentAddress, $raw_user_agent: sentUserAgent, $cookieless_extra: sentExtra, ...stored
+    } = properties
     const isAnonymous = distinctId === COOKIELESS_ID
     if (!isAnonymous && stored.$anon_distinct_id !== COOKIELESS_ID) return { distinctId, properties: stored }
 
@@ -64,13 +72,21 @@ export function createTakeCookieless ({ salts, onUnknownVisitor }: CookielessDep
       const missing = address === '' ? 'address' : userAgent === '' ? 'user agent' : 'salt of the day'
       return { distinctId, properties: anonymousId === COOKIELESS_ID ? others : stored, missing }
     }
-    const parts = [String(context.project.id), address, textOr(properties.$host, ''), userAgent]
+    const parts = [String(context.project.id), address, siteOf(textOr(properties.$host, '')), userAgent]
+    const extra = textOr(sentExtra, '').slice(0, MAX_EXTRA_LENGTH)
+    if (extra !== '') parts.push(extra)
     const visitor = `cookieless_${createHmac('sha256', salt).update(JSON.stringify(parts)).digest('base64url').slice(0, 22)}`
     return {
       distinctId: isAnonymous ? visitor : distinctId,
       properties: stored.$anon_distinct_id === COOKIELESS_ID ? { ...stored, $anon_distinct_id: visitor } : stored
     }
   }
+}
+
+/** The registrable domain of a host, so with and without `www` and on any port the same; an address is itself. */
+function siteOf (host: string): string {
+  const { domain, hostname } = parse(host)
+  return domain ?? hostname ?? host
 }
 
 /** @param offset  Minutes by which the visitor's time is behind UTC, as `getTimezoneOffset` of JavaScript says. */
