@@ -50,6 +50,14 @@ export const MATRIX: readonly MatrixRow[] = [
   },
   {
     client: 'posthog-js',
+    use: 'a clock that is an hour behind',
+    shown: 'true times, at the first attempt and after a retry',
+    endpoints: ['/e/'],
+    file: BROWSER,
+    titles: ['a clock that is an hour behind: events have their true time, at the first attempt and after a retry']
+  },
+  {
+    client: 'posthog-js',
     use: '`cookieless_mode`',
     shown: 'visitors are told apart, the browser keeps nothing',
     endpoints: ['/e/'],
