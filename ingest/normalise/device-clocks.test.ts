@@ -96,7 +96,7 @@ const SDKS: Record<string, (device: Device) => Sending> = {
       body: { ...batchOf(device, 'posthog-react-native', { timestamp: iso(HAPPENED + skew) }), sent_at: iso(HAPPENED + flushDelay + skew) },
       receivedAt: HAPPENED + flushDelay + latency,
       // Nothing tells a clock that is some minutes behind from waiting.
-      tolerance: latency + (isVersion7 && skew < latency && skew >= latency - 5 * MINUTE ? Math.abs(skew) : 2 * SECOND)
+      tolerance: latency + (isVersion7 && skew < latency && skew >= latency - 2 * MINUTE ? Math.abs(skew) : 2 * SECOND)
     }
   },
   'a script without an uuid': (device) => {

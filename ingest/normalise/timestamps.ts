@@ -7,10 +7,10 @@ const MAX_FUTURE_MS = 23 * HOUR_MS
 const MAX_LATENCY_MS = 2000
 
 /**
- * How long SDKs repeat a request with its first `sent_at` and without a word about it: posthog-node 50 s (3 retries),
- * posthog-go and posthog-ruby up to 3 min (10 retries).
+ * How long SDKs repeat a request with its first `sent_at` and without a word about it: posthog-node, posthog-js-lite
+ * and posthog-react-native 50 s (3 retries 3 s apart, each attempt 10 s at most), longer with other settings.
  */
-const MAX_SILENT_RETRIES_MS = 300_000
+const MAX_SILENT_RETRIES_MS = 120_000
 
 /** The same for requests that tell by `retry_count` that they are repeated: posthog-js goes on for an hour. */
 const MAX_TOLD_RETRIES_MS = 2 * HOUR_MS
