@@ -4,6 +4,7 @@ import { evaluateFlags, type Evaluation, type FlagSet } from '../flag-evaluation
 import { NO_FACTS, type Properties, type StoredFacts, type Subject } from '../flag-evaluation/subject.ts'
 import type { EvaluationCounter, FindCounter } from '../flag-evaluation/flag-outcome.ts'
 import type { CircuitBreaker } from './circuit-breaker.ts'
+import type { Runtime } from './detect-runtime.ts'
 import type { FlagRequest } from './flag-request.ts'
 import type { PersonReader } from './person-reader.ts'
 
@@ -73,17 +74,17 @@ function byIndex<T> (set: FlagSet, byName: ReadonlyMap<string, T>): T[] {
 }
 
 /** The positions of the flags for each runtime; computed once for each set. */
-const positionsBySet = new WeakMap<FlagSet, Record<FlagRequest['runtime'], readonly number[]>>()
+const positionsBySet = new WeakMap<FlagSet, Record<Runtime, readonly number[]>>()
 
 /** Positions of the flags that a request asks for. */
 export function selectFlags (set: FlagSet, { flagKeys, runtime }: FlagRequest): readonly number[] {
   let positions = positionsBySet.get(set)
   if (positions === undefined) {
-    const select = (runtime: FlagRequest['runtime']): number[] => set.flags.flatMap(({ definition }, position) => {
+    const select = (runtime: Runtime): number[] => set.flags.flatMap(({ definition }, position) => {
       const { evaluationRuntime } = definition
       return runtime === 'all' || evaluationRuntime === 'all' || evaluationRuntime === runtime ? [position] : []
     })
-    positions = { all: select('all'), server: select('server'), client: select('client') }
+    positions = { all: select('all'), server: select('server'), client: select('client'), unknown: select('unknown') }
     positionsBySet.set(set, positions)
   }
   const selected = positions[runtime]

@@ -8,6 +8,7 @@ import { SUPPORTED_COMPRESSION } from '../../platform/remote-config.ts'
 import { chooseAnswer } from './flag-answers.ts'
 import { createCircuitBreaker } from './circuit-breaker.ts'
 import { computeFlags, type ComputeFlagsDeps } from './compute-flags.ts'
+import { detectRuntime } from './detect-runtime.ts'
 import { describeFlagEndpoint } from './flag-answer-schemas.ts'
 import { addPlace, readBodyObject, readFlagRequest, readToken } from './flag-request.ts'
 import { localEvaluationRoutes } from './local-evaluation-routes.ts'
@@ -96,7 +97,7 @@ async function answerFlags (
   const body = readBodyObject(decode(request, query))
   const token = readToken(body, query)
   const projectId = await resolveProject(token, body.project_id ?? query.project_id, deps)
-  const flagRequest = readFlagRequest(body)
+  const flagRequest = readFlagRequest(body, detectRuntime(body.evaluation_runtime, request.headers))
   const evaluation = await computeFlags({
     projectId,
     set: deps.definitions.get(projectId),

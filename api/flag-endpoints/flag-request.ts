@@ -5,6 +5,7 @@ import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity.t
 import { senderDevice } from '../../platform/sender-device.ts'
 import { cutText } from '../../platform/storable-text.ts'
 import type { Properties } from '../flag-evaluation/subject.ts'
+import type { Runtime } from './detect-runtime.ts'
 
 /** The checked fields of a request for flags. */
 export interface FlagRequest {
@@ -22,8 +23,8 @@ export interface FlagRequest {
   disableFlags: boolean
   /** Whether the place of the user may be told by the address. */
   mayLocate: boolean
-  /** Where the SDK runs. Flags for the other side are not answered. */
-  runtime: 'server' | 'client' | 'all'
+  /** Where the SDK runs. Flags for another runtime are not answered. */
+  runtime: Runtime
 }
 
 type Body = Readonly<Record<string, unknown>>
@@ -46,16 +47,18 @@ export function readToken (body: Body, query: Body): string | null {
  * so that flags are computed for the same person and group as their events. The strings of the body are storable
  * already (`decodeBody`).
  *
+ * @param runtime  Where the request comes from (`detect-runtime.ts`).
  * @throws {HttpError} 400 with the field in `attr`.
  */
-export function readFlagRequest (body: Body): FlagRequest {
+export function readFlagRequest (body: Body, runtime: Runtime): FlagRequest {
   const disableFlags = body.disable_flags === true
   const personProperties = readProperties(body.person_properties ?? body.$properties, 'person_properties')
   const distinctId = readId(body.distinct_id ?? body.$distinct_id, 'distinct_id')
   if (distinctId === null && !disableFlags) {
     throw new HttpError(400, 'validation_error', 'required', 'This field is required.', { attr: 'distinct_id' })
   }
-  const anonDistinctId = readId(body.$anon_distinct_id ?? body.anon_distinct_id, '$anon_distinct_id')
+  const anonDistinctId =
+    readId(body.$anon_distinct_id ?? body.anon_distinct_id ?? readAnonymousProperty(personProperties), '$anon_distinct_id')
   return {
     distinctId: distinctId ?? '',
     anonDistinctId: anonDistinctId === '' || anonDistinctId === distinctId ? null : anonDistinctId,
@@ -66,7 +69,7 @@ export function readFlagRequest (body: Body): FlagRequest {
     flagKeys: readFlagKeys(body.flag_keys_to_evaluate ?? body.flag_keys),
     disableFlags,
     mayLocate: body.geoip_disable !== true && body.$geoip_disable !== true,
-    runtime: body.evaluation_runtime === 'server' || body.evaluation_runtime === 'client' ? body.evaluation_runtime : 'all'
+    runtime
   }
 }
 
@@ -85,6 +88,12 @@ export function addPlace (
   const isDevice = request.runtime !== 'server' && senderDevice(properties, sender.userAgent) !== 'other'
   const place = locate(typeof properties.$ip === 'string' ? properties.$ip : isDevice ? sender.address : '')
   return place === null ? request : { ...request, personProperties: { ...place, ...properties } }
+}
+
+/** Server SDKs have no field of their own for the anonymous id. A property may be anything: only a text is an id. */
+function readAnonymousProperty (properties: Properties | null): string | null {
+  const id = properties?.$anon_distinct_id
+  return typeof id === 'string' ? id : null
 }
 
 /** An id is a string or a number. Absent, null and numbers beyond the range of doubles are null. */

@@ -5,6 +5,7 @@ import { HttpError } from '../../platform/errors.ts'
 import { decodeBody } from '../../http-body/decode-body.ts'
 import type { Outcome } from '../flag-evaluation/flag-outcome.ts'
 import { computeFlags, type ComputeFlagsDeps } from './compute-flags.ts'
+import { detectRuntime } from './detect-runtime.ts'
 import { readBodyObject, readFlagRequest } from './flag-request.ts'
 import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
 
@@ -22,8 +23,8 @@ type ErrorCode = 'PARSE_ERROR' | 'TARGETING_KEY_MISSING' | 'FLAG_NOT_FOUND' | 'G
 
 /**
  * The OpenFeature Remote Evaluation Protocol (docs/contract/sdks.md 2.13), for providers of any language: one flag, or
- * all of them. The project key is the bearer token or `X-API-Key`; `targetingKey` is the distinct id, `groups` and
- * `group_properties` are those of other SDKs, and everything else of the context is a property of the person.
+ * all of them. The project key is the bearer token or `X-API-Key`; `targetingKey` is the distinct id, `groups`,
+ * `group_properties` and `evaluation_runtime` are those of other SDKs, and everything else of the context is a property of the person.
  */
 export async function ofrepRoutes (app: FastifyInstance, deps: ComputeFlagsDeps & ResolveProjectDeps): Promise<void> {
   for (const url of [PATH, `${PATH}/:key`]) {
@@ -64,7 +65,7 @@ async function evaluate (
     if (!(error instanceof HttpError)) throw error
     return { errorCode: 'PARSE_ERROR', errorDetails: error.detail }
   }
-  const { targetingKey, groups, group_properties: groupProperties, ...properties } = context
+  const { targetingKey, groups, group_properties: groupProperties, evaluation_runtime: runtime, ...properties } = context
   if (typeof targetingKey !== 'string' || targetingKey === '') {
     return { errorCode: 'TARGETING_KEY_MISSING', errorDetails: 'context.targetingKey must be a string that is not empty.' }
   }
@@ -72,7 +73,7 @@ async function evaluate (
   try {
     flagRequest = readFlagRequest({
       distinct_id: targetingKey, groups, group_properties: groupProperties, person_properties: properties
-    })
+    }, detectRuntime(runtime, request.headers))
   } catch (error) {
     if (!(error instanceof HttpError)) throw error
     return { errorCode: 'PARSE_ERROR', errorDetails: `${error.attr}: ${error.detail}` }

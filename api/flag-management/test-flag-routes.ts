@@ -88,7 +88,7 @@ export async function testFlagRoutes (
     const definitions = await loadDefinitions(sql, projectId)
     if (definitions === null) throw notFound()
     const set = compileFlagSet(draft === undefined ? definitions : withDraft(definitions, draft))
-    return { results: await testFlags({ set, request: readFlagRequest({ ...asked }), scopes }, { persons, now }) }
+    return { results: await testFlags({ set, request: readFlagRequest({ ...asked }, 'all'), scopes }, { persons, now }) }
   })
 }
 
