@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { hasEntityTag } from '../../platform/entity-tag.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { requireScope } from '../../platform/scopes.ts'
 import { readPersonalKey } from '../http/personal-key-access.ts'
@@ -23,7 +24,7 @@ export async function localEvaluationRoutes (app: FastifyInstance, deps: Resolve
     const withCohorts = 'send_cohorts' in query && query.send_cohorts !== 'false' && query.send_cohorts !== '0'
     const { json, etag } = renderLocalEvaluation(deps.definitions.get(projectId), withCohorts)
     reply.header('etag', etag).header('cache-control', 'private, must-revalidate')
-    if (isKnown(request.headers['if-none-match'], etag)) return await reply.code(304).send()
+    if (hasEntityTag(request.headers['if-none-match'], etag)) return await reply.code(304).send()
     return await reply.header('content-type', 'application/json; charset=utf-8').send(json)
   }
   const schema = {
@@ -80,13 +81,6 @@ async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Pr
     throw new HttpError(403, 'authentication_error', 'permission_denied', 'The API key may not read this project.')
   }
   return found
-}
-
-/** Weak comparison: proxies may add or remove the W. */
-function isKnown (header: string | undefined, etag: string): boolean {
-  if (header === undefined) return false
-  const bare = etag.replace(/^W\//, '')
-  return header.split(',').some((candidate) => candidate.trim() === '*' || candidate.trim().replace(/^W\//, '') === bare)
 }
 
 /**

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { allowPreflight } from '../../platform/cross-origin.ts'
+import { hasEntityTag } from '../../platform/entity-tag.ts'
 import { HttpError } from '../../platform/errors.ts'
 import { decodeBody } from '../../http-body/decode-body.ts'
+import { isExactNumber } from '../../http-body/parse-json.ts'
 import type { Outcome } from '../flag-evaluation/flag-outcome.ts'
 import { computeFlags, type ComputeFlagsDeps } from './compute-flags.ts'
 import { detectRuntime } from './detect-runtime.ts'
@@ -23,8 +25,8 @@ type ErrorCode = 'PARSE_ERROR' | 'TARGETING_KEY_MISSING' | 'FLAG_NOT_FOUND' | 'G
 
 /**
  * The OpenFeature Remote Evaluation Protocol (docs/contract/sdks.md 2.13), for providers of any language: one flag, or
- * all of them. The project key is the bearer token or `X-API-Key`; `targetingKey` is the distinct id, `groups`,
- * `group_properties` and `evaluation_runtime` are those of other SDKs, and everything else of the context is a property of the person.
+ * all of them. The project key is the bearer token or `X-API-Key`; `targetingKey` is the distinct id; the objects `groups`
+ * and `group_properties`, and `evaluation_runtime`, are those of other SDKs; everything else of the context is a property of the person.
  */
 export async function ofrepRoutes (app: FastifyInstance, deps: ComputeFlagsDeps & ResolveProjectDeps): Promise<void> {
   for (const url of [PATH, `${PATH}/:key`]) {
@@ -65,14 +67,14 @@ async function evaluate (
     if (!(error instanceof HttpError)) throw error
     return { errorCode: 'PARSE_ERROR', errorDetails: error.detail }
   }
-  const { targetingKey, groups, group_properties: groupProperties, evaluation_runtime: runtime, ...properties } = context
+  const { targetingKey, evaluation_runtime: runtime, ...attributes } = context
   if (typeof targetingKey !== 'string' || targetingKey === '') {
     return { errorCode: 'TARGETING_KEY_MISSING', errorDetails: 'context.targetingKey must be a string that is not empty.' }
   }
   let flagRequest: ReturnType<typeof readFlagRequest>
   try {
     flagRequest = readFlagRequest({
-      distinct_id: targetingKey, groups, group_properties: groupProperties, person_properties: properties
+      distinct_id: targetingKey, ...divideAttributes(attributes)
     }, detectRuntime(runtime, request.headers))
   } catch (error) {
     if (!(error instanceof HttpError)) throw error
@@ -80,6 +82,17 @@ async function evaluate (
   }
   const set = deps.definitions.get(projectId)
   return await computeFlags({ projectId, set, request: { ...flagRequest, flagKeys }, onlyOverrides: false }, deps)
+}
+
+/** Applications have attributes of these names, too, such as a list of roles: what is not an object describes the person. */
+function divideAttributes (attributes: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const isOurs = ([name, value]: [string, unknown]): boolean =>
+    (name === 'groups' || name === 'group_properties') && typeof value === 'object' && !Array.isArray(value) && !isExactNumber(value)
+  const entries = Object.entries(attributes)
+  return {
+    ...Object.fromEntries(entries.filter(isOurs)),
+    person_properties: Object.fromEntries(entries.filter((entry) => !isOurs(entry)))
+  }
 }
 
 function readKey ({ headers }: FastifyRequest): string {
@@ -119,6 +132,6 @@ async function sendWithTag (request: FastifyRequest, reply: FastifyReply, answer
   const etag = `"${createHash('sha256').update(answer).digest('base64url').slice(0, 22)}"`
   // So that providers in pages can read it and send it back.
   reply.header('etag', etag).header('access-control-expose-headers', 'ETag')
-  if (request.headers['if-none-match'] === etag) return await reply.code(304).send()
+  if (hasEntityTag(request.headers['if-none-match'], etag)) return await reply.code(304).send()
   return await reply.header('content-type', JSON_TYPE).send(answer)
 }

@@ -10,7 +10,8 @@ await addFlags(decide, [
   { key: 'on', filters: { groups: [{}], payloads: { true: '{"max":5}' } } },
   { key: 'off', filters: { groups: [] } },
   { key: 'split', filters: { groups: [{}], multivariate: { variants } } },
-  { key: 'pro', filters: { groups: [{ properties: [{ key: 'plan', value: 'pro', type: 'person' }] }] } }
+  { key: 'pro', filters: { groups: [{ properties: [{ key: 'plan', value: 'pro', type: 'person' }] }] } },
+  { key: 'staff', filters: { groups: [{ properties: [{ key: 'groups', value: 'staff', operator: 'icontains', type: 'person' }] }] } }
 ])
 
 async function post (
@@ -56,9 +57,28 @@ t.test('all flags at once, and 304 while nothing changed', async (t) => {
   const again = await post('', { context }, { 'if-none-match': first.etag })
   const other = await post('', { context: { ...context, plan: 'free' } }, { 'if-none-match': first.etag })
 
-  t.same(first.body.flags.map(({ key }: { key: string }) => key).sort(), ['off', 'on', 'pro', 'split'])
+  t.same(first.body.flags.map(({ key }: { key: string }) => key).sort(), ['off', 'on', 'pro', 'split', 'staff'])
   t.match(again, { status: 304, exposed: 'ETag', body: null }, 'pages can read the tag')
   t.equal(other.status, 200)
+  for (const known of [`W/${first.etag}`, `"other", ${first.etag}`, `W/"other",W/${first.etag} , "more"`, '*']) {
+    t.equal((await post('', { context }, { 'if-none-match': known })).status, 304, known)
+  }
+  for (const unknown of ['"other"', 'W/"other", "more"', first.etag.slice(1, -1), '']) {
+    t.equal((await post('', { context }, { 'if-none-match': unknown })).status, 200, unknown)
+  }
+})
+
+t.test('groups that are not an object are an attribute of the application', async (t) => {
+  const staff = async (context: object): Promise<unknown> => (await post('/staff', { context: { targetingKey: 'ann', ...context } })).body.value
+
+  t.equal(await staff({ groups: ['admin', 'staff'] }), true)
+  t.equal(await staff({ groups: 'Staff' }), true)
+  for (const groups of [5, true, [], null, 'admin', undefined]) t.equal(await staff({ groups }), false, JSON.stringify(groups))
+  t.equal(await staff({ groups: { company: 'staff' } }), false, 'an object is the groups of other SDKs')
+  t.equal(await staff({ groups: ['staff'], group_properties: ['x'] }), true)
+  const long = '{"context":{"targetingKey":"ann","groups":12345678901234567890}}'
+  const answer = await fetch(`${decide.url}/ofrep/v1/evaluate/flags/on`, { method: 'POST', body: long, headers: { 'x-api-key': decide.projectKey } })
+  t.equal(answer.status, 200, 'a long number is no object')
 })
 
 t.test('providers in pages may ask from any origin', async (t) => {
@@ -74,7 +94,8 @@ t.test('providers in pages may ask from any origin', async (t) => {
 t.test('bad requests are told in the words of the protocol', async (t) => {
   t.match(await post('/on', { context: 5 }), { status: 400, body: { key: 'on', errorCode: 'PARSE_ERROR' } })
   t.match(await post('/on', 5), { status: 400, body: { errorCode: 'PARSE_ERROR' } })
-  t.match(await post('/on', { context: { targetingKey: 'a', groups: 5 } }), { status: 400, body: { errorCode: 'PARSE_ERROR' } })
+  t.match(await post('/on', { context: { targetingKey: 'a', groups: { company: {} } } }),
+    { status: 400, body: { errorCode: 'PARSE_ERROR', errorDetails: /groups__company/ } })
   t.match(await post('', {}), { status: 400, body: { errorCode: 'TARGETING_KEY_MISSING' } })
   t.match(await post('/on', {}, { authorization: 'Bearer phc_nobody' }), { status: 401, body: { code: 'invalid_api_key' } })
 })

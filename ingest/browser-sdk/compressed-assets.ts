@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { hasEntityTag } from '../../platform/entity-tag.ts'
 
 /** What is sent under one name. */
 export interface Asset {
@@ -53,7 +54,7 @@ export function createSendAsset (maxAssets: number): SendAsset {
       .header('cache-control', asset.cacheControl)
       .header('vary', addTo(reply.getHeader('vary'), 'Accept-Encoding'))
       .header('x-content-type-options', 'nosniff')
-    if (hasTag(request.headers['if-none-match'], etag)) return await reply.code(304).send()
+    if (hasEntityTag(request.headers['if-none-match'], etag)) return await reply.code(304).send()
     if (encoding !== 'identity') reply.header('content-encoding', encoding)
     return await reply.type(asset.contentType).send(bytes)
   }
@@ -87,11 +88,6 @@ export function chooseEncoding (accepted: string | string[] | undefined): Encodi
     if (!parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))) named.add(name)
   }
   return ENCODINGS.find((encoding) => named.has(encoding)) ?? 'identity'
-}
-
-function hasTag (sent: string | undefined, etag: string): boolean {
-  // Proxies that compress again mark a tag as weak; what it names is the same.
-  return sent !== undefined && sent.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
 }
 
 function addTo (vary: unknown, name: string): string {
