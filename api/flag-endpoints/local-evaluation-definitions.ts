@@ -1,4 +1,6 @@
 import type { FlagSet } from '../flag-evaluation/evaluate-flags.ts'
+import type { FlagDefinition } from '../flag-evaluation/flag-definition.ts'
+import { type ParsedCondition, type ParsedProperty, parseFilters } from '../flag-evaluation/parse-filters.ts'
 
 type Json = Record<string, unknown>
 
@@ -6,8 +8,8 @@ type Json = Record<string, unknown>
 const PROPERTY_MATCHING_VERSION = 2
 
 /**
- * The definitions of a project for SDKs that evaluate locally. Flags with malformed filters are omitted, so that SDKs
- * request them from the server, which answers them as failed.
+ * The definitions of a project for SDKs that evaluate locally. Flags with malformed filters, and those that SDKs would
+ * decide otherwise, are omitted, so that SDKs request them from the server, which answers the former as failed.
  *
  * @param withCohorts  False: cohorts that are simple lists of properties are inlined into the filters instead.
  */
@@ -16,7 +18,7 @@ export function describeForSdk (set: FlagSet, withCohorts: boolean): Json {
   const dynamic = new Map(cohorts.filter(({ isStatic }) => !isStatic).map(({ id, filters }) => [id, filters]))
   const expand = (property: Json): Json[] => (withCohorts ? null : expandCohort(property, dynamic)) ?? [property]
   return {
-    flags: flags.filter(({ key }) => !set.malformed.has(key)).map((flag) => ({
+    flags: flags.filter((flag) => !set.malformed.has(flag.key) && isDecidedAlike(flag)).map((flag) => ({
       id: flag.id,
       team_id: projectId,
       name: flag.name,
@@ -34,6 +36,24 @@ export function describeForSdk (set: FlagSet, withCohorts: boolean): Json {
     cohorts: withCohorts ? describeCohorts(dynamic, set) : {},
     property_matching_version: PROPERTY_MATCHING_VERSION
   }
+}
+
+/**
+ * Whether SDKs decide an active flag as the server does. They know nothing of early access, and read the properties and
+ * the identifier of each condition from one subject: that of the flag if it is a group, else that of the condition.
+ */
+function isDecidedAlike ({ active, filters }: FlagDefinition): boolean {
+  if (!active) return true
+  const { aggregation, conditions, enrollment, superCondition } = parseFilters(filters)
+  if (enrollment || (superCondition !== null && superCondition.properties.length > 0)) return false
+  return conditions.every((condition) =>
+    (aggregation === null || condition.aggregation !== null) && condition.properties.every((property) => isOfSubject(property, condition)))
+}
+
+/** Whether a filter is about what its condition counts by. Members of cohorts are persons. */
+function isOfSubject ({ type, groupTypeIndex }: ParsedProperty, { aggregation }: ParsedCondition): boolean {
+  if (type === 'flag') return true
+  return aggregation === (type === 'person' || type === 'cohort' ? null : groupTypeIndex ?? aggregation)
 }
 
 /** Rewrites the properties of each condition. Filters that are not an object (of inactive flags) stay unchanged. */

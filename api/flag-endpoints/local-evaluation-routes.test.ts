@@ -51,6 +51,29 @@ t.test('serves what SDKs need to evaluate locally', async (t) => {
   t.same(older.body, body)
 })
 
+t.test('leaves out what SDKs would decide otherwise: early access, and conditions about somebody else than they count by', async (t) => {
+  const decide = await createTestDecide(t)
+  await decide.sql`INSERT INTO group_types (project_id, group_type, group_type_index) VALUES (${decide.projectId}, 'company', 0)`
+  const optedIn = { key: '$feature_enrollment/older', value: ['true'], operator: 'exact', type: 'person' }
+  const plan = { key: 'plan', value: 'pro', type: 'person' }
+  const size = { key: 'size', value: 5, operator: 'gt', type: 'group', group_type_index: 0 }
+  const byGroup = { aggregation_group_type_index: 0 }
+  await addFlags(decide, [
+    { key: 'enrolled', filters: { groups: [], feature_enrollment: true } },
+    { key: 'older', filters: { groups: [], super_groups: [{ properties: [optedIn] }] } },
+    { key: 'mixed', filters: { ...byGroup, groups: [{ aggregation_group_type_index: null }] } },
+    { key: 'person-of-group', filters: { ...byGroup, groups: [{ properties: [plan] }] } },
+    { key: 'group-of-person', filters: { groups: [{ properties: [size] }] } },
+    { key: 'plain', filters: { groups: [{ properties: [plan] }, { ...byGroup, properties: [size] }], super_groups: [], feature_enrollment: false } },
+    { key: 'by-group', filters: { ...byGroup, groups: [{ properties: [size, { ...plan, type: 'group', group_type_index: 0 }] }] } },
+    { key: 'off', active: false, filters: { groups: [], feature_enrollment: true } }
+  ])
+
+  const { body } = await getDefinitions(decide)
+
+  t.same(body.flags.map(({ key }: { key: string }) => key), ['plain', 'by-group', 'off'])
+})
+
 t.test('answers 304 until something changes', async (t) => {
   const decide = await createTestDecide(t)
   await addFlags(decide, [{ key: 'a' }])

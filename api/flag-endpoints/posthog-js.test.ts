@@ -9,6 +9,7 @@ const VARIANTS = { variants: [{ key: 'control', rollout_percentage: 50 }, { key:
 const FLAGS = [
   { key: 'on', filters: { groups: [{}], payloads: { true: '{"max":5}' } } },
   { key: 'off', filters: { groups: [] } },
+  { key: 'of-servers', evaluation_runtime: 'server', filters: { groups: [{}], payloads: { true: '"secret"' } } },
   { key: 'pro', filters: { groups: [{ properties: [{ key: 'plan', value: 'pro', type: 'person' }] }] } },
   { key: 'sticky', filters: { groups: [{}], multivariate: VARIANTS }, ensure_experience_continuity: true },
   { key: 'fleeting', filters: { groups: [{}], multivariate: VARIANTS } }
@@ -46,6 +47,7 @@ t.test('the page gets values, payloads and a notification', async (t) => {
   t.equal(await read(page, 'on'), true)
   t.equal(await read(page, 'off'), false)
   t.equal(await read(page, 'nobody'), undefined)
+  t.equal(await read(page, 'of-servers'), undefined)
   t.same(await page.evaluate(() => (globalThis as any).posthog.getFeatureFlagPayload('on')), { max: 5 })
 })
 

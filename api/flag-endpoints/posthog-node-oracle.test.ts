@@ -6,7 +6,7 @@ import { PostHog } from 'posthog-node'
 import t from 'tap'
 import { createRandom } from '../../test/support/random.ts'
 import { addFlags, ask, createTestDecide, type TestDecide, type TestFlag } from '../testing/create-test-decide.ts'
-import { buildRandomCohort, buildRandomFlag, buildRandomUser, type RandomUser } from '../testing/random-flags.ts'
+import { buildRandomCohort, buildRandomFlag, buildRandomUser, GROUP_TYPES, type RandomUser } from '../testing/random-flags.ts'
 
 const SEED = 20_260_615
 const FLAGS = 300
@@ -33,7 +33,7 @@ t.test('decide and flags agree with what posthog-node computes from our definiti
   const excuse = createExcuse(flags, cohorts)
   const counts: Record<string, number> = {}
   for (let i = 0; i < USERS; i++) {
-    const user = buildRandomUser(random, i)
+    const user = buildRandomUser(random, i, flags.map(({ key }) => key))
     const local = await sdk.getAllFlagsAndPayloads(user.distinctId, { ...user, onlyEvaluateLocally: true })
     const { details, legacy } = await askOurs(decide, user)
     for (const { key } of flags) {
@@ -59,7 +59,9 @@ t.test('decide and flags agree with what posthog-node computes from our definiti
 
 async function addCohorts (decide: TestDecide, filters: Json[]): Promise<Map<number, Json>> {
   const { sql, projectId } = decide
-  await sql`INSERT INTO group_types (project_id, group_type, group_type_index) VALUES (${projectId}, 'company', 0)`
+  for (const [index, type] of GROUP_TYPES.entries()) {
+    await sql`INSERT INTO group_types (project_id, group_type, group_type_index) VALUES (${projectId}, ${type}, ${index})`
+  }
   const cohorts = new Map<number, Json>()
   for (const filter of filters) {
     const [row] = await sql<Array<{ id: number }>>`
@@ -74,7 +76,8 @@ async function askOurs (decide: TestDecide, user: RandomUser): Promise<{ details
     distinct_id: user.distinctId,
     groups: user.groups,
     person_properties: user.personProperties,
-    group_properties: user.groupProperties
+    group_properties: user.groupProperties,
+    evaluation_runtime: 'all'
   }
   const [flags, legacy] = await Promise.all([ask(decide, '/flags/?v=2', body), ask(decide, '/decide/?v=3', body)])
   if (flags.body.errorsWhileComputingFlags !== false) throw new Error('our answer is not complete')
@@ -123,7 +126,8 @@ function createExcuse (flags: readonly TestFlag[], cohorts: ReadonlyMap<number, 
 }
 
 function valueOf (leaf: Json, user: RandomUser): unknown {
-  return (leaf.type === 'group' ? user.groupProperties.company ?? {} : user.personProperties)[leaf.key]
+  const groupType = GROUP_TYPES[leaf.group_type_index] ?? ''
+  return (leaf.type === 'group' ? user.groupProperties[groupType] ?? {} : user.personProperties)[leaf.key]
 }
 
 function isNoNumber (leaf: Json, user: RandomUser): boolean {

@@ -56,3 +56,19 @@ t.test('posthog-node evaluates locally, and requests what it cannot decide', asy
   t.equal(await client.getFeatureFlag('pro', 'u1', { onlyEvaluateLocally: true }), undefined)
   t.equal(await client.getFeatureFlag('pro', 'u1'), true)
 })
+
+t.test('posthog-node asks the server for flags with early access, and gets those for servers', async (t) => {
+  const decide = await createTestDecide(t)
+  await addPerson(decide, ['u1'], { '$feature_enrollment/beta': 'true' })
+  await addFlags(decide, [
+    { key: 'beta', filters: { groups: [], feature_enrollment: true } },
+    { key: 'of-servers', evaluation_runtime: 'server' }, { key: 'of-clients', evaluation_runtime: 'client' }
+  ])
+  const client = connect(t, decide, decide.personalKey)
+  await client.reloadFeatureFlags()
+
+  t.equal(await client.getFeatureFlag('beta', 'u1', { onlyEvaluateLocally: true }), undefined)
+  t.equal(await client.getFeatureFlag('beta', 'u1'), true)
+  t.equal(await client.getFeatureFlag('beta', 'u2'), false)
+  t.same(await connect(t, decide).getAllFlags('u1'), { beta: true, 'of-servers': true })
+})

@@ -75,31 +75,33 @@ const SERVER_ONLY: Array<[string, string, unknown]> = [
 
 const VARIANT_KEYS = ['control', 'test', 'other']
 
-export function buildRandomUser (random: Random, index: number): RandomUser {
+/** Group types by index. */
+export const GROUP_TYPES = ['company', 'team']
+
+/** @param flags  Keys of flags, for some of which the user opted in or out. */
+export function buildRandomUser (random: Random, index: number, flags: readonly string[]): RandomUser {
   const someOf = (share: number): Json => Object.fromEntries(PROPERTIES
     .filter(() => random() < share)
     .map(({ key, values }) => [key, pickOne(values, random)]))
-  const groups = random() < 0.6 ? { company: `company-${Math.floor(random() * 20)}` } : {}
+  const enrolled = flags.filter(() => random() < 0.3).map((key) => [`$feature_enrollment/${key}`, pickOne(['true', 'false', true, false], random)])
+  const groupTypes = GROUP_TYPES.filter(() => random() < 0.6)
   return {
     distinctId: `user-${index}`,
-    personProperties: { ...someOf(0.85), ...(random() < 0.5 ? { $device_id: `device-${index}` } : {}) },
-    groups,
-    groupProperties: 'company' in groups ? { company: someOf(0.85) } : {}
+    personProperties: { ...someOf(0.85), ...Object.fromEntries(enrolled), ...(random() < 0.5 ? { $device_id: `device-${index}` } : {}) },
+    groups: Object.fromEntries(groupTypes.map((type) => [type, `${type}-${Math.floor(random() * 20)}`])),
+    groupProperties: Object.fromEntries(groupTypes.map((type) => [type, someOf(0.85)]))
   }
 }
 
 /** Property groups of dynamic cohorts. */
 export function buildRandomCohort (random: Random): Json {
-  const leaf = (): Json => ({ ...buildProperty(random, 'person'), ...(random() < 0.25 ? { negation: true } : {}) })
+  const leaf = (): Json => ({ ...buildProperty(random, null), ...(random() < 0.25 ? { negation: true } : {}) })
   const inner = (): Json => ({ type: pickOne(['AND', 'OR'], random), values: [leaf(), ...(random() < 0.5 ? [leaf()] : [])] })
   return { type: pickOne(['AND', 'OR'], random), values: random() < 0.5 ? [inner(), inner()] : [leaf(), leaf()] }
 }
 
 /**
- * One flag of a row of them.
- *
- * Persons and groups are not mixed under a flag that counts by groups, because the SDK then takes a group's key and
- * properties for conditions that count by persons.
+ * One flag of a row of them, with every field of the reference that decides a value.
  *
  * @param earlier    Flags it may ask for.
  * @param cohortIds  Cohorts it may ask for.
@@ -107,21 +109,17 @@ export function buildRandomCohort (random: Random): Json {
 export function buildRandomFlag (
   random: Random, index: number, { earlier, cohortIds }: { earlier: readonly TestFlag[], cohortIds: readonly number[] }
 ): TestFlag {
+  const key = `flag-${index}`
   const isServerOnly = random() < 0.04
-  const byGroup = !isServerOnly && random() < 0.2
+  const ofFlag = !isServerOnly && random() < 0.2 ? pickOne([0, 1], random) : undefined
   const variants = random() < 0.4 ? pickOne([[50, 50], [33, 33, 34], [20, 30], [0, 100]], random) : []
   const buildCondition = (): Json => {
-    const aggregation = byGroup ? undefined : random() < 0.1 ? 0 : undefined
-    const type = byGroup || aggregation === 0 ? 'group' : 'person'
-    const properties = Array.from({ length: Math.floor(random() * 3.5) }, () => {
-      if (earlier.length > 0 && random() < 0.12) return buildDependency(random, earlier)
-      if (type === 'person' && random() < 0.12) return { key: 'id', type: 'cohort', value: pickOne(cohortIds, random), operator: 'in' }
-      return buildProperty(random, type)
-    })
+    const aggregation = random() < 0.12 ? pickOne([0, 1, null], random) : undefined
+    const groupType = aggregation === undefined ? ofFlag ?? null : aggregation
     return {
-      properties,
-      ...(random() < 0.2 ? {} : { rollout_percentage: pickOne([0, 10, 33.3, 50, 75, 100, 100, 100], random) }),
-      ...(random() < 0.2 ? { variant: pickOne(VARIANT_KEYS, random) } : {}),
+      properties: Array.from({ length: Math.floor(random() * 3.5) }, () => buildFilter(random, groupType, { earlier, cohortIds })),
+      ...(random() < 0.2 ? {} : { rollout_percentage: pickOne([0, 10, 33.3, 50, 75, 100, 100, 100, null], random) }),
+      ...(random() < 0.2 ? { variant: pickOne([...VARIANT_KEYS, null], random) } : {}),
       ...(aggregation === undefined ? {} : { aggregation_group_type_index: aggregation })
     }
   }
@@ -130,34 +128,61 @@ export function buildRandomFlag (
     ? [{ properties: [{ key: serverKey, operator: serverOperator, value: serverValue, type: 'person' }] }]
     : Array.from({ length: 1 + Math.floor(random() * 3) }, buildCondition)
   return {
-    key: `flag-${index}`,
+    key,
     active: random() > 0.03,
     ensure_experience_continuity: random() < 0.03,
+    evaluation_runtime: pickOne(['all', 'all', 'server', 'client'], random),
     ...(random() < 0.05 ? { bucketing_identifier: 'device_id' } : {}),
     filters: {
       groups,
       ...(variants.length > 0 ? { multivariate: { variants: variants.map(asVariant) } } : {}),
-      ...(byGroup ? { aggregation_group_type_index: 0 } : {}),
+      ...(ofFlag === undefined ? {} : { aggregation_group_type_index: ofFlag }),
       ...(random() < 0.3 ? { payloads: { true: '{"on":1}', control: '"c"', test: '[1,2]' } } : {}),
       ...(random() < 0.08 ? { early_exit: true } : {}),
-      ...(random() < 0.06 ? { holdout: { id: 3, exclusion_percentage: pickOne([0, 20, 100], random) } } : {})
+      ...buildHoldout(random),
+      ...buildEarlyAccess(random, key)
     }
   }
+}
+
+function buildHoldout (random: Random): Json {
+  const share = pickOne([0, 20, 100], random)
+  const at = random()
+  if (at < 0.06) return { holdout: { id: 3, exclusion_percentage: share } }
+  return at < 0.1 ? { holdout_groups: [{ properties: [], rollout_percentage: share, variant: 'holdout-4' }] } : {}
+}
+
+function buildEarlyAccess (random: Random, key: string): Json {
+  const optedIn = { key: `$feature_enrollment/${key}`, value: ['true'], operator: 'exact', type: 'person' }
+  const at = random()
+  if (at < 0.05) return { feature_enrollment: true }
+  if (at < 0.08) return { super_groups: [{ properties: [optedIn], rollout_percentage: 100 }] }
+  return at < 0.1 ? { feature_enrollment: false, super_groups: [] } : {}
+}
+
+/** A filter of a condition, mostly about what the condition counts by. */
+function buildFilter (
+  random: Random, groupType: number | null, { earlier, cohortIds }: { earlier: readonly TestFlag[], cohortIds: readonly number[] }
+): Json {
+  if (earlier.length > 0 && random() < 0.12) return buildDependency(random, earlier)
+  if (random() < (groupType === null ? 0.12 : 0.03)) {
+    return { key: 'id', type: 'cohort', value: pickOne(cohortIds, random), operator: pickOne(['in', 'in', 'not_in'], random) }
+  }
+  return buildProperty(random, random() < 0.04 ? pickOne([null, 0, 1], random) : groupType)
 }
 
 function asVariant (percentage: number, index: number): Json {
   return { key: VARIANT_KEYS[index], name: '', rollout_percentage: percentage }
 }
 
-function buildProperty (random: Random, type: 'person' | 'group'): Json {
+function buildProperty (random: Random, groupType: number | null): Json {
   const { key, filters } = pickOne(PROPERTIES, random)
   const [operator, values] = pickOne(filters, random)
   return {
     key,
     operator,
     value: pickOne(values, random),
-    type,
-    ...(type === 'group' ? { group_type_index: 0 } : {})
+    ...(groupType === null ? { type: 'person' } : { type: 'group', group_type_index: groupType })
   }
 }
 
