@@ -1,2 +1,3 @@
--- The value of the property `key` of an event as text; NULL when it is absent or null.
-if(JSONType(properties, key) = 'String', JSONExtractString(properties, key), nullIf(nullIf(JSONExtractRaw(properties, key), ''), 'null'))
+-- The value of the property `key` of an event as text, as feature flags compare it: a null is the text null, and only an
+-- absent property is NULL.
+if(JSONType(properties, key) = 'String', JSONExtractString(properties, key), nullIf(JSONExtractRaw(properties, key), ''))

@@ -1,9 +1,11 @@
-import { isRegex } from '../../platform/property-operators/match-text.ts'
+import { OPERATORS_WITHOUT_VALUE, findOperator } from '../../platform/property-operators/property-operators.ts'
+import { lowerAscii, propertyText } from '../../platform/property-operators/property-test.ts'
 import { invalidExperiment } from '../experiments/experiment-body.ts'
 
-/** Operators of conditions, as in feature flags. */
+/** Operators of conditions: those of feature flags that `step-mask.sql` has as well, with the same meaning. */
 const OPERATORS = [
-  'exact', 'is_not', 'icontains', 'not_icontains', 'regex', 'not_regex', 'gt', 'gte', 'lt', 'lte', 'is_set', 'is_not_set'
+  'exact', 'is_not', 'icontains', 'not_icontains', 'icontains_multi', 'not_icontains_multi', 'starts_with', 'not_starts_with',
+  'ends_with', 'not_ends_with', 'regex', 'not_regex', 'gt', 'gte', 'lt', 'lte', 'between', 'not_between', 'is_set', 'is_not_set'
 ] as const
 
 type Operator = typeof OPERATORS[number]
@@ -12,7 +14,7 @@ type Operator = typeof OPERATORS[number]
 export interface PropertyCondition {
   key: string
   operator: Operator
-  /** Texts to compare with, one of which must fit; empty for `is_set` and `is_not_set`. */
+  /** Texts as `step-mask.sql` compares them: in lower case, a pattern, or bounds; empty for `is_set` and `is_not_set`. */
   values: string[]
 }
 
@@ -35,32 +37,44 @@ function readCondition (path: string, condition: unknown): PropertyCondition {
   if (!isOperator(operator)) {
     throw invalidExperiment(`${path}__operator`, `operator of a condition must be one of ${OPERATORS.join(', ')}.`)
   }
-  if (operator === 'is_set' || operator === 'is_not_set') return { key, operator, values: [] }
-
-  const values = [value].flat().map((item) => readText(`${path}__value`, item))
-  if (values.length === 0) throw invalidExperiment(`${path}__value`, 'value of a condition must not be empty.')
-  if (['gt', 'gte', 'lt', 'lte'].includes(operator) && (values.length > 1 || !isNumber(values[0] ?? ''))) {
-    throw invalidExperiment(`${path}__value`, `value of a condition with ${operator} must be a number.`)
-  }
-  if (operator === 'regex' || operator === 'not_regex') {
-    if (values.length > 1 || !isRegex(values[0] ?? '')) {
-      throw invalidExperiment(`${path}__value`, 'value of a condition with regex must be one regular expression (RE2).')
-    }
-  }
-  return { key, operator, values }
+  if (OPERATORS_WITHOUT_VALUE.has(operator)) return { key, operator, values: [] }
+  return { key, ...readValue(`${path}__value`, operator, value) }
 }
 
 function isOperator (value: unknown): value is Operator {
   return OPERATORS.some((operator) => operator === value)
 }
 
-/** Values compare as texts: numbers and booleans as JSON writes them. */
-function readText (path: string, value: unknown): string {
-  if (typeof value === 'string') return value
-  if (typeof value === 'number' || typeof value === 'boolean') return JSON.stringify(value)
-  throw invalidExperiment(path, 'value of a condition must be a string, a number, a boolean, or an array of these.')
+/** `icontains` with several values has always meant any of them here, for which flags have an operator of its own. */
+const OF_SEVERAL: Partial<Record<Operator, Operator>> = { icontains: 'icontains_multi', not_icontains: 'not_icontains_multi' }
+
+const OF_LISTS: ReadonlySet<Operator> = new Set([
+  'exact', 'is_not', 'icontains_multi', 'not_icontains_multi', 'between', 'not_between'
+])
+
+function readValue (path: string, asked: Operator, value: unknown): Omit<PropertyCondition, 'key'> {
+  const items = [value].flat()
+  const texts = items.map((item) => readText(path, item))
+  if (items.length === 0) throw invalidExperiment(path, 'value of a condition must not be empty.')
+  const operator = items.length > 1 ? OF_SEVERAL[asked] ?? asked : asked
+  if (items.length > 1 && !OF_LISTS.has(operator)) throw invalidExperiment(path, `value of a condition with ${operator} must be one value.`)
+  findOperator(operator)?.(OF_LISTS.has(operator) ? items : items[0], {
+    timezone: 'UTC',
+    invalid: (message) => { throw invalidExperiment(path, `value of a condition with ${operator} is not valid. ${message}`) }
+  })
+  return { operator, values: texts.map((text) => asCompared(operator, text)) }
 }
 
-function isNumber (text: string): boolean {
-  return text.trim() !== '' && Number.isFinite(Number(text))
+function asCompared (operator: Operator, text: string): string {
+  // ClickHouse lets a dot match the end of a line, unless the pattern says otherwise.
+  if (operator === 'regex' || operator === 'not_regex') return `(?-s)${text}`
+  return operator === 'exact' || operator === 'is_not' ? text.toLowerCase() : lowerAscii(text)
+}
+
+/** Values compare as texts: numbers, booleans and null as JSON writes them. */
+function readText (path: string, value: unknown): string {
+  if (value !== null && !['string', 'number', 'boolean'].includes(typeof value)) {
+    throw invalidExperiment(path, 'value of a condition must be a string, a number, a boolean, null, or an array of these.')
+  }
+  return propertyText(value)
 }

@@ -1,19 +1,29 @@
 -- Which steps an event is: bit 0 for the first one, and so on. A step is an event name (empty: any) and conditions on
--- properties, which come as columns of one table: the step they belong to, key, operator, wanted values, pattern.
+-- properties, which come as columns of one table: the step they belong to, key, operator, wanted values, pattern. The
+-- operators have the meaning of those of feature flags: `conditions-like-flags.test.ts`.
 arraySum(arrayMap(
     (name, step) -> if(
         (name = '' OR event = name) AND arrayAll(
             (filter_step, text, operator, wanted, pattern) -> filter_step != step OR multiIf(
-                operator = 'exact', text IS NOT NULL AND has(wanted, assumeNotNull(text)),
-                operator = 'is_not', text IS NULL OR NOT has(wanted, assumeNotNull(text)),
-                operator = 'icontains', text IS NOT NULL AND arrayExists(part -> positionCaseInsensitiveUTF8(assumeNotNull(text), part) > 0, wanted),
-                operator = 'not_icontains', text IS NULL OR NOT arrayExists(part -> positionCaseInsensitiveUTF8(assumeNotNull(text), part) > 0, wanted),
-                operator = 'regex', text IS NOT NULL AND match(assumeNotNull(text), pattern),
-                operator = 'not_regex', text IS NULL OR NOT match(assumeNotNull(text), pattern),
-                operator = 'gt', ifNull(toFloat64OrNull(text) > toFloat64OrNull(wanted[1]), false),
-                operator = 'gte', ifNull(toFloat64OrNull(text) >= toFloat64OrNull(wanted[1]), false),
-                operator = 'lt', ifNull(toFloat64OrNull(text) < toFloat64OrNull(wanted[1]), false),
-                operator = 'lte', ifNull(toFloat64OrNull(text) <= toFloat64OrNull(wanted[1]), false),
+                operator = 'exact', text IS NOT NULL AND has(wanted, lowerUTF8(assumeNotNull(text))),
+                operator = 'is_not', text IS NULL OR NOT has(wanted, lowerUTF8(assumeNotNull(text))),
+                operator IN ('icontains', 'icontains_multi'),
+                    text IS NOT NULL AND arrayExists(part -> position(lower(assumeNotNull(text)), part) > 0, wanted),
+                operator IN ('not_icontains', 'not_icontains_multi'),
+                    text IS NULL OR NOT arrayExists(part -> position(lower(assumeNotNull(text)), part) > 0, wanted),
+                operator = 'starts_with', text IS NOT NULL AND startsWith(lower(assumeNotNull(text)), wanted[1]),
+                operator = 'not_starts_with', text IS NULL OR NOT startsWith(lower(assumeNotNull(text)), wanted[1]),
+                operator = 'ends_with', text IS NOT NULL AND endsWith(lower(assumeNotNull(text)), wanted[1]),
+                operator = 'not_ends_with', text IS NULL OR NOT endsWith(lower(assumeNotNull(text)), wanted[1]),
+                operator = 'regex', text IS NOT NULL AND lengthUTF8(assumeNotNull(text)) <= 16384 AND match(assumeNotNull(text), pattern),
+                operator = 'not_regex', text IS NULL OR (lengthUTF8(assumeNotNull(text)) <= 16384 AND NOT match(assumeNotNull(text), pattern)),
+                operator = 'gt', ifNull({{text_as_number}} > toFloat64OrNull(wanted[1]), false),
+                operator = 'gte', ifNull({{text_as_number}} >= toFloat64OrNull(wanted[1]), false),
+                operator = 'lt', ifNull({{text_as_number}} < toFloat64OrNull(wanted[1]), false),
+                operator = 'lte', ifNull({{text_as_number}} <= toFloat64OrNull(wanted[1]), false),
+                operator = 'between', ifNull({{text_as_number}} BETWEEN toFloat64OrNull(wanted[1]) AND toFloat64OrNull(wanted[2]), false),
+                operator = 'not_between', text IS NULL OR
+                    ifNull({{text_as_number}} NOT BETWEEN toFloat64OrNull(wanted[1]) AND toFloat64OrNull(wanted[2]), false),
                 operator = 'is_set', text IS NOT NULL,
                 operator = 'is_not_set', text IS NULL,
                 false),
