@@ -42,7 +42,7 @@ const writable = {
   ensure_experience_continuity: {
     type: 'boolean', description: 'Users keep their value when they are identified.'
   },
-  evaluation_runtime: { type: 'string', enum: ['all', 'server', 'client'], description: 'Which SDKs get the flag.' },
+  evaluation_runtime: { type: 'string', enum: ['all', 'server', 'client'], description: 'Which SDKs get the flag: those of servers, of clients (browsers and apps), or all.' },
   bucketing_identifier: {
     type: 'string', enum: ['distinct_id', 'device_id'], description: 'Which id is hashed for rollouts and variants.'
   }

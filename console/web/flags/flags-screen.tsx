@@ -42,7 +42,7 @@ function FlagList () {
   return (
     <section>
       <h1>Flags</h1>
-      <p class='hint'>SDKs follow a change within a second.</p>
+      <p class='hint'>The next request for flags is answered with a change within a second; browsers ask every few minutes, local evaluation every 30 s.</p>
       <div class='toolbar'>
         <Search value={search} label='Search flags' />
         <label class='choice'>
