@@ -84,7 +84,7 @@ async function compare (t: Test, asked: ReadonlyArray<Omit<Case, 'value'>>, valu
       if (found[at]?.[index] !== expected) differences.push(show({ operator, wanted, value, expected }))
     }))
   }
-    t.same(differences.slice(0, 20), [], `${asked.length * values.length} comparisons`)
+  t.same(differences.slice(0, 20), [], `${asked.length * values.length} comparisons`)
 }
 
 t.test('an operator means in the conditions of experiments what it means in flags', async (t) => {
@@ -118,7 +118,13 @@ t.test('values that an operator cannot have are refused by the name of the field
     ['exact', {}], ['exact', [['a']]], ['icontains', undefined]
   ]
   for (const [operator, value] of wrong) {
-    t.throws(() => readConditions('where', [{ key: 'k', operator, value }]), { attr: 'where__0__value' }, `${operator} ${JSON.stringify(value)}`)
+    let attr
+    try {
+      readConditions('where', [{ key: 'k', operator, value }])
+    } catch (error) {
+      attr = error instanceof HttpError ? error.attr : error
+    }
+    t.equal(attr, 'where__0__value', `${operator} ${JSON.stringify(value)}`)
   }
   t.throws(() => readConditions('where', [{ key: 'k', operator: 'semver_gt', value: '1.0' }]), HttpError)
   t.same(readConditions('where', [{ key: 'k', operator: 'gt', value: [5] }])[0]?.values, ['5'], 'a list of one is its value')

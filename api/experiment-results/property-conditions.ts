@@ -14,7 +14,7 @@ type Operator = typeof OPERATORS[number]
 export interface PropertyCondition {
   key: string
   operator: Operator
-  /** Texts as `step-mask.sql` compares them: in lower case, a pattern, or bounds; empty for `is_set` and `is_not_set`. */
+  /** Texts as `step-mask.sql` compares them: lower case, a pattern, or bounds. Empty for `is_set` and `is_not_set`. */
   values: string[]
 }
 

@@ -167,20 +167,21 @@ t.test('an identified user keeps the value of the anonymous one, also on devices
 t.test('a server passes the anonymous id on as a property of the person, below a field of its own', async (t) => {
   const decide = await shared.inNewProject()
   await addFlags(decide, [STICKY])
-  const ask2 = async (body: object): Promise<unknown> => (await ask(decide, '/flags/?v=2', body)).body.flags.sticky.enabled
+  const askWith = async (fields: object, anonymous: unknown): Promise<unknown> => (await ask(decide, '/flags/?v=2', {
+    ...fields, person_properties: { $anon_distinct_id: anonymous, plan: 'pro' }
+  })).body.flags.sticky.enabled
   const [first, second] = [await findPair(decide, 'a'), await findPair(decide, 'b')]
-  const asProperty = { $anon_distinct_id: first.anonymous, plan: 'pro' }
 
-  t.equal(await ask2({ distinct_id: first.user, person_properties: asProperty }), first.value)
+  t.equal(await askWith({ distinct_id: first.user }, first.anonymous), first.value)
   t.equal(await valueOf(decide, first.user), first.value, 'it is kept')
-  t.equal(await ask2({ distinct_id: second.user, $anon_distinct_id: second.anonymous, person_properties: asProperty }), second.value)
+  const ownField = { distinct_id: second.user, $anon_distinct_id: second.anonymous }
+  t.equal(await askWith(ownField, first.anonymous), second.value)
   for (const nothing of [5, null, '', {}, [first.anonymous]]) {
-    const body = { distinct_id: 'c', person_properties: { $anon_distinct_id: nothing } }
-    t.equal(await ask2(body), await valueOf(decide, 'c'), `${JSON.stringify(nothing)} is no id`)
+    t.equal(await askWith({ distinct_id: 'c' }, nothing), await valueOf(decide, 'c'), `${JSON.stringify(nothing)} is no id`)
   }
   const kept = await decide.sql`
     SELECT distinct_id, hash_key FROM flag_hash_keys WHERE project_id = ${decide.projectId} ORDER BY distinct_id`
-  t.same(kept, [{ distinct_id: first.user, hash_key: first.anonymous }, { distinct_id: second.user, hash_key: second.anonymous }])
+  t.same(kept, [first, second].map(({ user, anonymous }) => ({ distinct_id: user, hash_key: anonymous })))
 })
 
 t.test('the hash key is written once', async (t) => {

@@ -24,17 +24,24 @@ const ALL = 'any of-clients of-servers'
 type Headers = Record<string, string>
 
 /** Sends these headers and no others: `fetch` adds some of a browser. */
-async function post (path: string, headers: Headers, body: object): Promise<{ status: number, answer: any, raw: string }> {
-  const request = http.request(decide.url + path, { method: 'POST', headers: { 'content-type': 'application/json', ...headers } })
+async function post (
+  path: string, headers: Headers, body: object
+): Promise<{ status: number, answer: any, raw: string }> {
+  const request = http.request(decide.url + path, {
+    method: 'POST', headers: { 'content-type': 'application/json', ...headers }
+  })
   request.end(JSON.stringify(body))
-  const response = await new Promise<http.IncomingMessage>((resolve, reject) => request.on('response', resolve).on('error', reject))
+  const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
+    request.on('response', resolve).on('error', reject)
+  })
   const raw = await text(response)
   return { status: response.statusCode ?? 0, answer: JSON.parse(raw), raw }
 }
 
 async function keysOf (path: string, headers: Headers, body: object = {}): Promise<string> {
   const { answer, raw } = await post(path, headers, { token: decide.projectKey, distinct_id: 'u', ...body })
-  const keys = Array.isArray(answer.featureFlags) ? answer.featureFlags : Object.keys(answer.flags ?? answer.featureFlags)
+  const { flags, featureFlags } = answer
+  const keys = Array.isArray(featureFlags) ? featureFlags : Object.keys(flags ?? featureFlags)
   if (!keys.includes('of-servers') && raw.includes('secret')) throw new Error('the payload without its flag')
   return keys.join(' ')
 }

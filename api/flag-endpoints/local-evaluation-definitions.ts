@@ -46,8 +46,8 @@ function isDecidedAlike ({ active, filters }: FlagDefinition): boolean {
   if (!active) return true
   const { aggregation, conditions, enrollment, superCondition } = parseFilters(filters)
   if (enrollment || (superCondition !== null && superCondition.properties.length > 0)) return false
-  return conditions.every((condition) =>
-    (aggregation === null || condition.aggregation !== null) && condition.properties.every((property) => isOfSubject(property, condition)))
+  return conditions.every((condition) => (aggregation === null || condition.aggregation !== null) &&
+    condition.properties.every((property) => isOfSubject(property, condition)))
 }
 
 /** Whether a filter is about what its condition counts by. Members of cohorts are persons. */

@@ -25,8 +25,9 @@ type ErrorCode = 'PARSE_ERROR' | 'TARGETING_KEY_MISSING' | 'FLAG_NOT_FOUND' | 'G
 
 /**
  * The OpenFeature Remote Evaluation Protocol (docs/contract/sdks.md 2.13), for providers of any language: one flag, or
- * all of them. The project key is the bearer token or `X-API-Key`; `targetingKey` is the distinct id; the objects `groups`
- * and `group_properties`, and `evaluation_runtime`, are those of other SDKs; everything else of the context is a property of the person.
+ * all of them. The project key is the bearer token or `X-API-Key`. Of the context, `targetingKey` is the distinct id;
+ * `evaluation_runtime` and the objects `groups` and `group_properties` are those of other SDKs; everything else is a
+ * property of the person.
  */
 export async function ofrepRoutes (app: FastifyInstance, deps: ComputeFlagsDeps & ResolveProjectDeps): Promise<void> {
   for (const url of [PATH, `${PATH}/:key`]) {
@@ -84,10 +85,10 @@ async function evaluate (
   return await computeFlags({ projectId, set, request: { ...flagRequest, flagKeys }, onlyOverrides: false }, deps)
 }
 
-/** Applications have attributes of these names, too, such as a list of roles: what is not an object describes the person. */
+/** Applications have attributes called `groups`, too, such as a list of roles: only an object is that of other SDKs. */
 function divideAttributes (attributes: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const isOurs = ([name, value]: [string, unknown]): boolean =>
-    (name === 'groups' || name === 'group_properties') && typeof value === 'object' && !Array.isArray(value) && !isExactNumber(value)
+  const isOurs = ([name, value]: [string, unknown]): boolean => (name === 'groups' || name === 'group_properties') &&
+    typeof value === 'object' && !Array.isArray(value) && !isExactNumber(value)
   const entries = Object.entries(attributes)
   return {
     ...Object.fromEntries(entries.filter(isOurs)),

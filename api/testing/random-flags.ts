@@ -100,15 +100,14 @@ export function buildRandomCohort (random: Random): Json {
   return { type: pickOne(['AND', 'OR'], random), values: random() < 0.5 ? [inner(), inner()] : [leaf(), leaf()] }
 }
 
-/**
- * One flag of a row of them, with every field of the reference that decides a value.
- *
- * @param earlier    Flags it may ask for.
- * @param cohortIds  Cohorts it may ask for.
- */
-export function buildRandomFlag (
-  random: Random, index: number, { earlier, cohortIds }: { earlier: readonly TestFlag[], cohortIds: readonly number[] }
-): TestFlag {
+/** What a flag may ask for. */
+interface Others {
+  earlier: readonly TestFlag[]
+  cohortIds: readonly number[]
+}
+
+/** One flag of a row of them, with every field of the reference that decides a value. */
+export function buildRandomFlag (random: Random, index: number, others: Others): TestFlag {
   const key = `flag-${index}`
   const isServerOnly = random() < 0.04
   const ofFlag = !isServerOnly && random() < 0.2 ? pickOne([0, 1], random) : undefined
@@ -117,7 +116,7 @@ export function buildRandomFlag (
     const aggregation = random() < 0.12 ? pickOne([0, 1, null], random) : undefined
     const groupType = aggregation === undefined ? ofFlag ?? null : aggregation
     return {
-      properties: Array.from({ length: Math.floor(random() * 3.5) }, () => buildFilter(random, groupType, { earlier, cohortIds })),
+      properties: Array.from({ length: Math.floor(random() * 3.5) }, () => buildFilter(random, groupType, others)),
       ...(random() < 0.2 ? {} : { rollout_percentage: pickOne([0, 10, 33.3, 50, 75, 100, 100, 100, null], random) }),
       ...(random() < 0.2 ? { variant: pickOne([...VARIANT_KEYS, null], random) } : {}),
       ...(aggregation === undefined ? {} : { aggregation_group_type_index: aggregation })
@@ -161,9 +160,7 @@ function buildEarlyAccess (random: Random, key: string): Json {
 }
 
 /** A filter of a condition, mostly about what the condition counts by. */
-function buildFilter (
-  random: Random, groupType: number | null, { earlier, cohortIds }: { earlier: readonly TestFlag[], cohortIds: readonly number[] }
-): Json {
+function buildFilter (random: Random, groupType: number | null, { earlier, cohortIds }: Others): Json {
   if (earlier.length > 0 && random() < 0.12) return buildDependency(random, earlier)
   if (random() < (groupType === null ? 0.12 : 0.03)) {
     return { key: 'id', type: 'cohort', value: pickOne(cohortIds, random), operator: pickOne(['in', 'in', 'not_in'], random) }
