@@ -115,7 +115,7 @@ t.test('values that an operator cannot have are refused by the name of the field
   const wrong: Array<[string, unknown]> = [
     ['gt', 'many'], ['gt', ''], ['gt', '0x10'], ['gt', [1, 2]], ['lte', true], ['between', 5], ['between', [5]], ['between', [5, 1]],
     ['not_between', ['a', 'b']], ['regex', '('], ['regex', ['a', 'b']], ['not_regex', '(?=a)'], ['starts_with', ['a', 'b']], ['exact', []],
-    ['exact', {}], ['exact', [['a']]], ['icontains', undefined]
+    ['exact', {}], ['exact', [['a']]], ['exact', 2 ** 53], ['is_not', [1, -1e17]], ['icontains', undefined]
   ]
   for (const [operator, value] of wrong) {
     let attr
@@ -126,6 +126,7 @@ t.test('values that an operator cannot have are refused by the name of the field
     }
     t.equal(attr, 'where__0__value', `${operator} ${JSON.stringify(value)}`)
   }
+  t.same(readConditions('where', [{ key: 'k', value: '9007199254740993' }])[0]?.values, ['9007199254740993'])
   t.throws(() => readConditions('where', [{ key: 'k', operator: 'semver_gt', value: '1.0' }]), HttpError)
   t.same(readConditions('where', [{ key: 'k', operator: 'gt', value: [5] }])[0]?.values, ['5'], 'a list of one is its value')
 })

@@ -58,6 +58,10 @@ function readValue (path: string, asked: Operator, value: unknown): Omit<Propert
   if (items.length === 0) throw invalidExperiment(path, 'value of a condition must not be empty.')
   const operator = items.length > 1 ? OF_SEVERAL[asked] ?? asked : asked
   if (items.length > 1 && !OF_LISTS.has(operator)) throw invalidExperiment(path, `value of a condition with ${operator} must be one value.`)
+  // Flags compare such a number with the rounded one of the event, which SQL does not see.
+  if ((operator === 'exact' || operator === 'is_not') && items.some((item) => Number.isInteger(item) && !Number.isSafeInteger(item))) {
+    throw invalidExperiment(path, 'A whole number beyond 2^53 has lost digits as value of a condition: write it as a string.')
+  }
   findOperator(operator)?.(OF_LISTS.has(operator) ? items : items[0], {
     timezone: 'UTC',
     invalid: (message) => { throw invalidExperiment(path, `value of a condition with ${operator} is not valid. ${message}`) }

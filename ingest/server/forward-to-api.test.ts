@@ -78,6 +78,26 @@ t.test('a body is passed on byte by byte, whatever its type', async (t) => {
   }
 })
 
+t.test('the headers by which flags tell a browser from a server are passed on, and none is added', async (t) => {
+  const api = fastify()
+  t.teardown(async () => await api.close())
+  api.post('/flags/', async ({ headers }) => headers)
+  await api.listen({ port: 0, host: '127.0.0.1' })
+  const origin = await startOrigin(t, (api.server.address() as AddressInfo).port)
+  const ofPages = {
+    'user-agent': 'Mozilla/5.0', origin: 'https://shop.example', referer: 'https://shop.example/', 'sec-fetch-mode': 'cors', 'sec-fetch-site': 'cross-site'
+  }
+  const seen = async (headers: Record<string, string>): Promise<object> => {
+    const lines = Object.entries({ host: 'x', connection: 'close', 'content-length': '0', ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
+    const answer = await sendRaw(origin, `POST /flags/ HTTP/1.1\r\n${lines.join('')}\r\n`)
+    const all = JSON.parse(answer.slice(answer.indexOf('{'), answer.lastIndexOf('}') + 1)) as Record<string, string>
+    return Object.fromEntries(Object.entries(all).filter(([name]) => name in ofPages))
+  }
+
+  t.same(await seen(ofPages), ofPages)
+  t.same(await seen({}), {})
+})
+
 t.test('a connection is closed after the answer when the client asked for it, whatever the API does with its own', async (t) => {
   const api = fastify()
   t.teardown(async () => await api.close())
