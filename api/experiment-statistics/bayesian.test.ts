@@ -1,8 +1,11 @@
 import t from 'tap'
-import { logGamma, normalCumulative, normalDensity } from './distributions.ts'
+import { betaCumulative, logGamma, normalCumulative, normalDensity } from './distributions.ts'
 import { assertNear } from './testing/assert-near.ts'
 import { buildBetaPosterior, buildGammaPosterior, buildNormalPosterior, credibleInterval, INNER_LEVEL } from './posterior.ts'
 import { buildIntegrationNodes, comparePosteriors, rankPosteriors } from './bayesian.ts'
+
+/** Shape `events` + 1, which has closed forms. */
+const buildFlatGamma = (events: number, size: number) => buildGammaPosterior(events + 2 / 3, size)
 
 t.test('the chance of one conversion rate to beat another is Evan Miller\'s closed form', async (t) => {
   const cases = [[100, 1000, 130, 1000], [1, 20, 5, 21], [0, 50, 0, 60], [500, 1000, 480, 990], [3, 100_000, 9, 90_000]]
@@ -15,7 +18,7 @@ t.test('the chance of one conversion rate to beat another is Evan Miller\'s clos
 
 t.test('the chance of one event rate to beat another is Evan Miller\'s closed form for counts', async (t) => {
   for (const [a, sizeA, b, sizeB] of [[400, 900, 480, 1000], [0, 10, 3, 10], [20, 3, 22, 4]] as const) {
-    const [, second] = rankPosteriors([buildGammaPosterior(a, sizeA), buildGammaPosterior(b, sizeB)])
+    const [, second] = rankPosteriors([buildFlatGamma(a, sizeA), buildFlatGamma(b, sizeB)])
 
     assertNear(t, second?.probability ?? null, closedFormForCounts(a, sizeA, b, sizeB), 1e-8)
   }
@@ -113,7 +116,7 @@ t.test('the difference of two hardly known rates agrees with R', async (t) => {
 t.test('the ratio of two event rates is the F distribution', async (t) => {
   // R 4.2: qf(c(0.025, 0.975), 962, 802) * (481 / 1000) / (401 / 900) - 1
   // and 1 - pf((401 / 900) / (481 / 1000), 962, 802)
-  const comparison = comparePosteriors(buildGammaPosterior(480, 1000), buildGammaPosterior(400, 900), 0.95)
+  const comparison = comparePosteriors(buildFlatGamma(480, 1000), buildFlatGamma(400, 900), 0.95)
 
   assertNear(t, comparison.relativeInterval, [-0.0541530512101668, 0.2331522291977843], 1e-8)
   assertNear(t, comparison.chanceToBeatBaseline, 0.871781138147276)
@@ -153,7 +156,7 @@ t.test('there is no ratio to a mean that may be zero', async (t) => {
 t.test('the inner interval of one variant has a quarter of its posterior on each side', async (t) => {
   // scipy 1.17: stats.beta.ppf([0.25, 0.75], 131, 871) and stats.gamma.ppf([0.25, 0.75], 481) / 1000
   assertNear(t, credibleInterval(buildBetaPosterior(130, 1000), INNER_LEVEL), [0.123426772815855, 0.13778261783478])
-  assertNear(t, credibleInterval(buildGammaPosterior(480, 1000), INNER_LEVEL), [0.466031220213841, 0.495605466709428])
+  assertNear(t, credibleInterval(buildFlatGamma(480, 1000), INNER_LEVEL), [0.466031220213841, 0.495605466709428])
 })
 
 t.test('swapping the two mirrors the difference', async (t) => {
@@ -173,17 +176,34 @@ t.test('counts that vary twice as much carry half the information', async (t) =>
 })
 
 t.test('eight points integrate a polynomial of degree 15 exactly', async (t) => {
-  const { points, widths } = buildIntegrationNodes([0, 2])
+  const { points, widths } = buildIntegrationNodes([1, 3])
 
   const integral = points.reduce((sum, x, i) => sum + x ** 15 * (widths[i] as number), 0)
 
-  assertNear(t, integral, 2 ** 16 / 16, 1e-13)
+  assertNear(t, integral, (3 ** 16 - 1) / 16, 1e-13)
 })
 
 t.test('breakpoints may come in any order and repeat', async (t) => {
-  const { points, widths } = buildIntegrationNodes([3, 0, 1, 3, 0])
+  const { points, widths } = buildIntegrationNodes([4, 1, 2, 4, 1])
 
   t.equal(points.length, 16)
   assertNear(t, widths.reduce((sum, width) => sum + width, 0), 3, 1e-14)
-  assertNear(t, points.reduce((sum, x, i) => sum + Math.exp(x) * (widths[i] as number), 0), Math.exp(3) - 1, 1e-12)
+  assertNear(t, points.reduce((sum, x, i) => sum + Math.exp(x) * (widths[i] as number), 0), Math.exp(4) - Math.E, 1e-12)
+})
+
+t.test('a density with a pole at zero is integrated as one without', async (t) => {
+  const { points, widths } = buildIntegrationNodes([0, 2])
+  const integrate = (f: (x: number) => number): number => points.reduce((sum, x, i) => sum + f(x) * (widths[i] as number), 0)
+
+  assertNear(t, integrate((x) => x ** (-2 / 3)), 3 * Math.cbrt(2), 1e-5)
+  assertNear(t, integrate((x) => x ** 15), 2 ** 16 / 16, 1e-8)
+})
+
+t.test('the chance of a rate without any event to be best is that of the F distribution', async (t) => {
+  // Ratios of gamma variables: shapes 1/3 (no event among 40 people) and 5 + 1/3 (of 60), by the incomplete beta function.
+  const [none, some] = [buildGammaPosterior(0, 40), buildGammaPosterior(5, 60)]
+  const expected = betaCumulative(60 / 100, 5 + 1 / 3, 1 / 3)
+
+  assertNear(t, rankPosteriors([none, some])[0]?.probability ?? null, expected, 1e-5)
+  assertNear(t, comparePosteriors(none, some, 0.95).chanceToBeatBaseline, expected, 1e-5)
 })

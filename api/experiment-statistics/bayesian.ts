@@ -164,16 +164,22 @@ const POINTS_PER_PANEL = 8
 
 const legendre = buildLegendreRule(POINTS_PER_PANEL)
 
-/** Gauss-Legendre quadrature over the panels between breakpoints, which may come in any order and repeat. */
+/**
+ * Gauss-Legendre quadrature over the panels between breakpoints, which may come in any order and repeat. A panel that
+ * begins at zero is cut where a density with a pole is steep; in its first part x is the cube of what is integrated
+ * over, which takes away the pole of x^(-2/3).
+ */
 export function buildIntegrationNodes (breakpoints: readonly number[]): IntegrationNodes {
   const ends = [...new Set(breakpoints)].sort((a, b) => a - b)
+  if (ends[0] === 0 && ends[1] !== undefined) ends.splice(1, 0, ends[1] / 64, ends[1] / 8)
   const nodes: IntegrationNodes = { points: [], widths: [] }
   for (let i = 1; i < ends.length; i++) {
     const low = ends[i - 1] as number
     const half = ((ends[i] as number) - low) / 2
     for (const { point, weight } of legendre) {
-      nodes.points.push(low + half * (1 + point))
-      nodes.widths.push(half * weight)
+      const share = (1 + point) / 2
+      nodes.points.push(low === 0 ? 2 * half * share ** 3 : low + half * (1 + point))
+      nodes.widths.push(half * weight * (low === 0 ? 3 * share ** 2 : 1))
     }
   }
   return nodes

@@ -1,4 +1,6 @@
 import t from 'tap'
+import { rankPosteriors } from './bayesian.ts'
+import { buildGammaPosterior } from './posterior.ts'
 import { buildSamples, type Sample, type VariantStatistics } from './variant-statistics.ts'
 import { compareSequentially } from './sequential.ts'
 import { createRandom, expose, type Random, runFixedTest, type Scenario, scenarios } from './testing/simulate-people.ts'
@@ -31,6 +33,23 @@ for (const [seed, scenario] of Object.values(scenarios).entries()) {
     // The simulation can tell: watching the fixed-horizon p-value daily gives false alarms several times as often.
     if (scenario.kind === 'count') return
     t.ok(alarms.atAnyLook > 0.15 * EXPERIMENTS, `${alarms.atAnyLook} of 2,000 when watched without correction`)
+  })
+}
+
+for (const [seed, scenario] of [scenarios.rareCounts, scenarios.unevenCounts, scenarios.evenCounts].entries()) {
+  t.test(`A/A split 900 to 100, ${scenario.name}: the chance to be best is as seldom above 0.95 as below 0.05`, async (t) => {
+    const random = createRandom(seed + 201)
+    const times = { above: 0, below: 0 }
+    for (let experiment = 0; experiment < EXPERIMENTS; experiment++) {
+      const variants = Object.entries({ control: 900, test: 100 }).map(([key, people]) =>
+        expose({ key, exposed: 0, sum: 0 }, people, () => scenario.value(random, scenario.mean)))
+      const { samples, dispersion } = buildSamples(scenario.kind, variants, 'estimated')
+      const [, test] = rankPosteriors((samples as Sample[]).map(({ sum, size }) => buildGammaPosterior(sum, size, dispersion)))
+      if ((test?.probability ?? 0.5) > 0.95) times.above++
+      if ((test?.probability ?? 0.5) < 0.05) times.below++
+    }
+
+    for (const [side, count] of Object.entries(times)) t.ok(count >= FEWEST && count <= MOST, `${side} in ${count} of 2,000`)
   })
 }
 

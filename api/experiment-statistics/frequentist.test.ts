@@ -120,5 +120,6 @@ t.test('one side may be constant', async (t) => {
 })
 
 function mean (exposed: number, sum: number, sumOfSquares: number): Sample {
-  return buildSamples('mean', [{ key: 'a', exposed, sum, sumOfSquares }], 'estimated').samples[0] as Sample
+  const squaredDeviations = sumOfSquares - sum * sum / exposed
+  return buildSamples('mean', [{ key: 'a', exposed, sum, squaredDeviations }], 'estimated').samples[0] as Sample
 }

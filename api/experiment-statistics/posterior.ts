@@ -8,7 +8,7 @@ export interface Posterior {
   standardDeviation: number
   lowest: number
   highest: number
-  /** Density up to a constant factor (1 at the mode), which keeps all digits at a billion observations. */
+  /** Density up to a constant factor (1 at the mode, if there is one), which keeps all digits at a billion observations. */
   density: (x: number) => number
   cumulative: (x: number) => number
   /** Ends of panels that hold all but 1e-12 of the probability, narrow where it is. */
@@ -39,21 +39,30 @@ export function buildBetaPosterior (conversions: number, size: number): Posterio
 }
 
 /**
- * Events per person after `events` of `size` people, from the flat prior. Counts that vary `dispersion` times more
+ * Shape of the neutral prior, whose posterior has its median where the data have their rate (Kerman, "Neutral
+ * noninformative and informative conjugate beta and gamma prior distributions", Electronic Journal of Statistics 2011).
+ * A flat one (shape 1) adds an event, or `dispersion` events, to each variant: much for a small one, little for a large.
+ */
+const NEUTRAL_SHAPE = 1 / 3
+
+/**
+ * Events per person after `events` of `size` people, from the neutral prior. Counts that vary `dispersion` times more
  * than Poisson carry that much less information, so both are divided by it (a quasi-likelihood).
  */
 export function buildGammaPosterior (events: number, size: number, dispersion = 1): Posterior {
-  const information = events / dispersion
   const rate = size / dispersion
-  const shape = information + 1
-  const mode = information / rate
+  const shape = events / dispersion + NEUTRAL_SHAPE
+  // Below shape 1 there is none: the density has a pole at zero.
+  const mode = (shape - 1) / rate
   return {
     family: 'gamma',
     mean: shape / rate,
     standardDeviation: Math.sqrt(shape) / rate,
     lowest: 0,
     highest: Infinity,
-    density: (x) => Math.exp(logRatio(information, x - mode, mode) - rate * (x - mode)),
+    density: shape < 1
+      ? (x) => Math.exp((shape - 1) * Math.log(rate * x) - rate * x)
+      : (x) => Math.exp(logRatio(shape - 1, x - mode, mode) - rate * (x - mode)),
     cumulative: (x) => gammaCumulative(rate * x, shape),
     breakpoints: spread(shape / rate, Math.sqrt(shape) / rate, SKEWED_STEPS, 0, Infinity)
   }

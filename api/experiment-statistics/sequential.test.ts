@@ -65,6 +65,6 @@ function averageLikelihoodRatio (difference: number, squaredError: number, peopl
 
 /** A sample of `size` people with exactly this mean and (unbiased) variance. */
 function mean (size: number, value: number, variance: number): Sample {
-  const sumOfSquares = (size - 1) * variance + size * value * value
-  return buildSamples('mean', [{ key: 'a', exposed: size, sum: size * value, sumOfSquares }], 'estimated').samples[0] as Sample
+  const squaredDeviations = (size - 1) * variance
+  return buildSamples('mean', [{ key: 'a', exposed: size, sum: size * value, squaredDeviations }], 'estimated').samples[0] as Sample
 }

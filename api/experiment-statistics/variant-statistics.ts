@@ -7,7 +7,7 @@
  */
 export type MetricKind = 'funnel' | 'count' | 'sum' | 'mean'
 
-/** All that the methods need to know of one variant: sums over its exposed people (or groups). */
+/** All that the methods need to know of one variant, over its exposed people (or groups). */
 export interface VariantStatistics {
   key: string
   /** People (or groups) exposed to the variant. */
@@ -19,14 +19,12 @@ export interface VariantStatistics {
   /** Sum of the per-person values. For a `funnel` this is the number of people who converted. */
   sum: number
   /**
-   * Sum of the squared per-person values. Not read for a `funnel`. Without it a `count` is taken for Poisson, which
-   * makes intervals too narrow when some people send many events. `sum` and `mean` need it.
+   * Sum of the squared differences between the per-person values and their mean, as Welford's algorithm keeps it: a sum
+   * of squares loses the spread of values that are large beside it. Not read for a `funnel`. Without it a `count` is
+   * taken for Poisson, which makes intervals too narrow when some people send many events. `sum` and `mean` need it.
    */
-  sumOfSquares?: number
+  squaredDeviations?: number
 }
-
-// Sums of many doubles differ in their last digits with the order of addition; more than this is no rounding.
-const ROUNDING = 1e-6
 
 /**
  * Refuses numbers that no data can give.
@@ -44,16 +42,15 @@ export function checkVariants (kind: MetricKind, variants: readonly VariantStati
 }
 
 function findProblem (kind: MetricKind, variant: VariantStatistics): string | undefined {
-  const { exposed, measured = exposed, sum, sumOfSquares } = variant
+  const { exposed, measured = exposed, sum, squaredDeviations } = variant
   if (!isCount(exposed)) return 'exposed must be a whole number from 0'
   if (!isCount(measured) || measured > exposed) return 'measured must be a whole number from 0 to exposed'
   if (!Number.isFinite(sum)) return 'sum must be a finite number'
   if (measured === 0 && sum !== 0) return 'sum must be 0 when nobody was measured'
   if (kind === 'funnel') return isCount(sum) && sum <= measured ? undefined : 'sum must be a whole number from 0 to exposed'
   if (kind === 'count' && sum < 0) return 'sum must be 0 or more'
-  if (sumOfSquares === undefined) return kind === 'count' ? undefined : 'sumOfSquares is needed'
-  if (!Number.isFinite(sumOfSquares) || sumOfSquares < 0) return 'sumOfSquares must be a finite number from 0'
-  if (sumOfSquares * measured < sum * sum * (1 - ROUNDING)) return 'sumOfSquares is smaller than its sum allows'
+  if (squaredDeviations === undefined) return kind === 'count' ? undefined : 'squaredDeviations is needed'
+  if (!Number.isFinite(squaredDeviations) || squaredDeviations < 0) return 'squaredDeviations must be a finite number from 0'
 }
 
 function isCount (value: number): boolean {
@@ -86,8 +83,9 @@ export interface Samples {
   dispersion: number
 }
 
-// The difference of two nearly equal sums keeps no digit below this: such data is constant, not slightly varying.
-const CANCELLATION = 1e-13
+// Means of equal values differ in their last digits with the order of addition. A standard deviation that is a smaller
+// share of the mean is rounding, not spread.
+const ROUNDING = 1e-13
 
 /** Turns sums into means and their errors. */
 export function buildSamples (
@@ -111,14 +109,15 @@ function buildSample (kind: MetricKind, variant: VariantStatistics, dispersion: 
     const perEvent = dispersion / size / size
     return { size, sum, mean, squaredError: sum * perEvent, cautiousSquaredError: (sum + 1) * perEvent }
   }
-  const squaredError = variance(variant) / size
+  const squaredError = sampleVariance(variant) / size
   return { size, sum, mean, squaredError, cautiousSquaredError: squaredError }
 }
 
 /** Unbiased sample variance; 0 when there are fewer than two values. */
-function variance ({ exposed, measured: size = exposed, sum, sumOfSquares = 0 }: VariantStatistics): number {
-  const deviations = sumOfSquares - sum / size * sum
-  return size < 2 || deviations < CANCELLATION * sumOfSquares ? 0 : deviations / (size - 1)
+export function sampleVariance ({ exposed, measured: size = exposed, sum, squaredDeviations = 0 }: VariantStatistics): number {
+  if (size < 2) return 0
+  const variance = squaredDeviations / (size - 1)
+  return Math.sqrt(variance) < ROUNDING * Math.abs(sum / size) ? 0 : variance
 }
 
 /** Pooled within-variant variance over what Poisson counts of the same means would have. */
@@ -127,8 +126,8 @@ function estimateDispersion (variants: readonly VariantStatistics[]): number {
   let poisson = 0
   for (const variant of variants) {
     const size = variant.measured ?? variant.exposed
-    if (variant.sumOfSquares === undefined || size < 2) continue
-    observed += (size - 1) * variance(variant)
+    if (variant.squaredDeviations === undefined || size < 2) continue
+    observed += (size - 1) * sampleVariance(variant)
     poisson += (size - 1) * variant.sum / size
   }
   return poisson > 0 ? Math.max(1, observed / poisson) : 1

@@ -48,24 +48,28 @@ const poissonEvents: PersonValue = (random, mean) => {
 /** Events of busy and quiet people: Poisson at exponential rates, that is geometric; variance = mean (1 + mean). */
 const unevenEvents: PersonValue = (random, mean) => Math.floor(Math.log(random()) / Math.log(mean / (1 + mean)))
 
+/** Events of which nine people in ten send none, and the tenth sends as many as above: variance = mean (1 + 19 mean). */
+const rareEvents: PersonValue = (random, mean) => random() < 0.1 ? unevenEvents(random, 10 * mean) : 0
+
 /** Money: log-normal with a long tail (sigma 1, so a coefficient of variation of 1.3). */
 const spends: PersonValue = (random, mean) => {
   const normal = Math.sqrt(-2 * Math.log(random())) * Math.cos(2 * Math.PI * random())
   return mean * Math.exp(normal - 0.5)
 }
 
-/** Adds people to a variant's sums. */
+/** Adds people to a variant's sums (Welford's algorithm). */
 export function expose (
   variant: VariantStatistics, people: number, value: () => number
-): VariantStatistics & { sumOfSquares: number } {
-  let { exposed, sum, sumOfSquares = 0 } = variant
+): VariantStatistics & { squaredDeviations: number } {
+  let { exposed, sum, squaredDeviations = 0 } = variant
   for (let i = 0; i < people; i++) {
     const x = value()
+    const difference = exposed === 0 ? 0 : x - sum / exposed
     exposed++
     sum += x
-    sumOfSquares += x * x
+    squaredDeviations += difference * difference * (exposed - 1) / exposed
   }
-  return { key: variant.key, exposed, sum, sumOfSquares }
+  return { key: variant.key, exposed, sum, squaredDeviations }
 }
 
 /** A metric as the simulations see it. */
@@ -82,6 +86,7 @@ export const scenarios = {
   conversions: { name: 'conversions', kind: 'funnel', value: converts, mean: 0.1 },
   evenCounts: { name: 'Poisson counts', kind: 'count', value: poissonEvents, mean: 0.4 },
   unevenCounts: { name: 'uneven counts', kind: 'count', value: unevenEvents, mean: 1.5 },
+  rareCounts: { name: 'counts of a busy tenth', kind: 'count', value: rareEvents, mean: 1 },
   sums: { name: 'skewed sums', kind: 'sum', value: spends, mean: 20 }
 } satisfies Record<string, Scenario>
 
