@@ -166,8 +166,8 @@ const legendre = buildLegendreRule(POINTS_PER_PANEL)
 
 /**
  * Gauss-Legendre quadrature over the panels between breakpoints, which may come in any order and repeat. A panel that
- * begins at zero is cut where a density with a pole is steep; in its first part x is the cube of what is integrated
- * over, which takes away the pole of x^(-2/3).
+ * begins at zero is cut where a density with a pole is steep; in its first part x is the square of what is integrated
+ * over, which takes away the pole of 1 / sqrt(x).
  */
 export function buildIntegrationNodes (breakpoints: readonly number[]): IntegrationNodes {
   const ends = [...new Set(breakpoints)].sort((a, b) => a - b)
@@ -178,8 +178,8 @@ export function buildIntegrationNodes (breakpoints: readonly number[]): Integrat
     const half = ((ends[i] as number) - low) / 2
     for (const { point, weight } of legendre) {
       const share = (1 + point) / 2
-      nodes.points.push(low === 0 ? 2 * half * share ** 3 : low + half * (1 + point))
-      nodes.widths.push(half * weight * (low === 0 ? 3 * share ** 2 : 1))
+      nodes.points.push(low === 0 ? 2 * half * share ** 2 : low + half * (1 + point))
+      nodes.widths.push(half * weight * (low === 0 ? 2 * share : 1))
     }
   }
   return nodes

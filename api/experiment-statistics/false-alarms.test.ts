@@ -9,8 +9,15 @@ import { createRandom, expose, type Random, runFixedTest, type Scenario, scenari
 const EXPERIMENTS = 2_000
 const FEWEST = 76
 const MOST = 126
+// The same of 6,000, which tell 4 % from 5 %: qbinom(c(0.005, 0.995), 6000, 0.05).
+const UNEVEN_SPLITS = 6_000
+const FEWEST_OF_SPLITS = 257
+const MOST_OF_SPLITS = 344
 const LOOKS = 20
 const PERSONS_PER_LOOK = 100
+
+// Ten seconds of computing, which take longer while other tests run.
+t.setTimeout(120_000)
 
 interface Look {
   pValue: number | null
@@ -40,7 +47,7 @@ for (const [seed, scenario] of [scenarios.rareCounts, scenarios.unevenCounts, sc
   t.test(`A/A split 900 to 100, ${scenario.name}: the chance to be best is as seldom above 0.95 as below 0.05`, async (t) => {
     const random = createRandom(seed + 201)
     const times = { above: 0, below: 0 }
-    for (let experiment = 0; experiment < EXPERIMENTS; experiment++) {
+    for (let experiment = 0; experiment < UNEVEN_SPLITS; experiment++) {
       const variants = Object.entries({ control: 900, test: 100 }).map(([key, people]) =>
         expose({ key, exposed: 0, sum: 0 }, people, () => scenario.value(random, scenario.mean)))
       const { samples, dispersion } = buildSamples(scenario.kind, variants, 'estimated')
@@ -49,7 +56,9 @@ for (const [seed, scenario] of [scenarios.rareCounts, scenarios.unevenCounts, sc
       if ((test?.probability ?? 0.5) < 0.05) times.below++
     }
 
-    for (const [side, count] of Object.entries(times)) t.ok(count >= FEWEST && count <= MOST, `${side} in ${count} of 2,000`)
+    for (const [side, count] of Object.entries(times)) {
+      t.ok(count >= FEWEST_OF_SPLITS && count <= MOST_OF_SPLITS, `${side} in ${count} of 6,000`)
+    }
   })
 }
 

@@ -39,19 +39,19 @@ export function buildBetaPosterior (conversions: number, size: number): Posterio
 }
 
 /**
- * Shape of the neutral prior, whose posterior has its median where the data have their rate (Kerman, "Neutral
- * noninformative and informative conjugate beta and gamma prior distributions", Electronic Journal of Statistics 2011).
- * A flat one (shape 1) adds an event, or `dispersion` events, to each variant: much for a small one, little for a large.
+ * Shape of Jeffreys' prior of a Poisson rate (Gelman et al., "Bayesian Data Analysis", third edition, 2.8), whose
+ * one-sided chances are about as frequent as they say. A flat one (shape 1) adds `dispersion` events to each variant:
+ * much for a small one and little for a large, so that the small one looks best too often.
  */
-const NEUTRAL_SHAPE = 1 / 3
+const JEFFREYS_SHAPE = 1 / 2
 
 /**
- * Events per person after `events` of `size` people, from the neutral prior. Counts that vary `dispersion` times more
+ * Events per person after `events` of `size` people, from Jeffreys' prior. Counts that vary `dispersion` times more
  * than Poisson carry that much less information, so both are divided by it (a quasi-likelihood).
  */
 export function buildGammaPosterior (events: number, size: number, dispersion = 1): Posterior {
   const rate = size / dispersion
-  const shape = events / dispersion + NEUTRAL_SHAPE
+  const shape = events / dispersion + JEFFREYS_SHAPE
   // Below shape 1 there is none: the density has a pole at zero.
   const mode = (shape - 1) / rate
   return {
