@@ -5,12 +5,14 @@ import type { Experiment } from '../experiments/experiment.ts'
 import { checkSampleRatio, type SampleRatioCheck } from '../experiment-statistics/sample-ratio.ts'
 import { invalidExperiment } from '../experiments/experiment-body.ts'
 import { readGroupTypeIndex } from '../experiments/experiment-flag.ts'
+import { findKeptFlag } from '../experiments/experiment-versions.ts'
 import { estimateSampleSize, type MetricExpectation } from '../experiment-statistics/sample-size.ts'
-import type { MetricKind } from '../experiment-statistics/variant-statistics.ts'
+import { type MetricKind, sampleVariance } from '../experiment-statistics/variant-statistics.ts'
 import { accumulateDays, analyseDays, MULTIPLE, type VariantState } from './daily-series.ts'
 import type { Metric } from './read-metric.ts'
 import type { MetricResults } from './metric-results.ts'
-import { type MetricScope, queryMetric } from './query-metric.ts'
+import { findMetricWarnings } from './metric-warnings.ts'
+import { type Measurement, type MetricScope, queryMetric } from './query-metric.ts'
 
 /** An experiment that has begun. */
 export type LaunchedExperiment = Experiment & { start_date: Date }
@@ -27,19 +29,20 @@ export function requireLaunched (experiment: Experiment, now: Date): LaunchedExp
 }
 
 /**
- * Where and when to look for the events of an experiment.
+ * Where and when to look for the events of an experiment: by the flag as it was kept, whatever became of it since.
  *
  * @throws {HttpError} 400 for a flag that lost its variants, and for a group type nobody has sent.
  */
 export async function findScope (
   sql: Sql, projectId: number, experiment: LaunchedExperiment, now: Date
 ): Promise<{ scope: MetricScope, variants: Variant[] }> {
-  const { key, filters } = experiment.feature_flag
+  // Launched by a process of the version before, perhaps, which keeps nothing.
+  const { key, filters } = await findKeptFlag(sql, experiment.id) ?? experiment.feature_flag
   const variants = variantsOfFlag(filters)
   if (variants.length < 2) {
     throw invalidExperiment('feature_flag', 'Feature flag must have at least 2 variants (control and at least one test variant)')
   }
-  const index = readGroupTypeIndex(experiment.parameters) ?? readGroupTypeIndex(filters)
+  const index = readGroupTypeIndex(experiment.parameters) ?? readGroupTypeIndex(Object(filters))
   const [row] = await sql<{ timezone: string, group_type: string | null }[]>`
     SELECT p.timezone, g.group_type
     FROM projects p LEFT JOIN group_types g ON g.project_id = p.id AND g.group_type_index = ${index ?? null}
@@ -54,7 +57,8 @@ export async function findScope (
       flagKey: key,
       variants: variants.map((variant) => variant.key),
       groupType: row?.group_type ?? null,
-      since: experiment.start_date,
+      // What ClickHouse has is younger, and its dates begin not much before.
+      since: new Date(Math.max(0, experiment.start_date.getTime())),
       until: experiment.end_date !== null && experiment.end_date < now ? experiment.end_date : now,
       timezone: row?.timezone ?? 'UTC'
     }
@@ -74,18 +78,19 @@ export interface ComputeOptions {
 /**
  * Measures one metric of an experiment and says what it means:
  *
- * 1. one query: what changed on which day, by variant   query-metric.ts
- * 2. add the days up to how things stood on each        daily-series.ts
- * 3. judge each day; the last one is the result         daily-series.ts, ../statistics/analyse-metric.ts
- * 4. check the split, and say how long it has to run    ../statistics/sample-ratio.ts, ../statistics/sample-size.ts
+ * 1. one query: who was new when, and the values, by variant   query-metric.ts
+ * 2. put together how things stood on each day                 daily-series.ts
+ * 3. judge each day; the last one is the result                daily-series.ts, ../experiment-statistics/analyse-metric.ts
+ * 4. where nobody has a value: were there such events at all?  metric-warnings.ts
+ * 5. check the split, and say how long it has to run           ../experiment-statistics/sample-ratio.ts, sample-size.ts
  *
  * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
 export async function computeResults (clickhouse: ClickHouse, options: ComputeOptions): Promise<MetricResults> {
   const { experiment, metric, scope, variants } = options
-  const changes = await queryMetric(clickhouse, scope, metric)
+  const measurement = await queryMetric(clickhouse, scope, metric)
 
-  const days = accumulateDays(changes, scope.variants, localDay(scope.until, scope.timezone))
+  const days = accumulateDays(metric.kind, measurement, scope.variants)
   const baseline = scope.variants.includes('control') ? 'control' : scope.variants[0] ?? ''
   const { result, series } = await analyseDays(days, {
     kind: metric.kind, baseline, plannedSampleSize: readPlannedSize(experiment.parameters)
@@ -99,7 +104,7 @@ export async function computeResults (clickhouse: ClickHouse, options: ComputeOp
     variants: result.variants.map((variant, index) => ({ ...variant, steps: states[index]?.steps ?? [] })),
     exposures: {
       total: exposed,
-      multipleVariants: changes
+      multipleVariants: measurement.changes
         .filter(({ variant }) => variant === MULTIPLE)
         .reduce((total, change) => total + change.exposed, 0),
       sampleRatio: checkSplit(states, variants)
@@ -112,8 +117,15 @@ export async function computeResults (clickhouse: ClickHouse, options: ComputeOp
       exposed,
       daysRunning: (scope.until.getTime() - scope.since.getTime()) / DAY_MS
     }),
+    warnings: await findMetricWarnings(clickhouse, { scope, metric, reached: countReached(metric, measurement, states) }),
     series
   }
+}
+
+/** People who reached each step, over all variants; who has any value is all that the other kinds tell. */
+function countReached ({ kind, steps }: Metric, { blocks }: Measurement, states: readonly VariantState[]): number[] {
+  if (kind !== 'funnel') return [blocks.reduce((total, { people }) => total + people, 0)]
+  return steps.map((_, index) => states.reduce((total, state) => total + (state.steps[index] ?? 0), 0))
 }
 
 function checkSplit (states: readonly VariantState[], variants: readonly Variant[]): SampleRatioCheck | null {
@@ -130,11 +142,6 @@ function weightOf ({ rollout_percentage: percentage }: Variant): number {
 /** The sequential method must be tuned by the plan, never by the data. */
 function readPlannedSize ({ recommended_sample_size: size }: Record<string, unknown>): number | undefined {
   return typeof size === 'number' && size >= 1 && Number.isFinite(size) ? size : undefined
-}
-
-/** The day of an instant in a time zone, as `YYYY-MM-DD`. */
-function localDay (instant: Date, timeZone: string): string {
-  return new Intl.DateTimeFormat('en-CA', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' }).format(instant)
 }
 
 /** In percent of the baseline, when the experiment names none. */
@@ -172,12 +179,13 @@ function planSampleSize (options: PlanOptions): MetricResults['sampleSize'] {
   return { ...size, minimumDetectableEffect }
 }
 
-function describeBaseline (kind: MetricKind, { measured, sum, sumOfSquares }: VariantState): MetricExpectation | null {
+function describeBaseline (kind: MetricKind, state: VariantState): MetricExpectation | null {
+  const { measured, sum } = state
   if (measured === 0) return null
   const mean = sum / measured
   if (kind === 'funnel') return { kind, baseline: mean }
   if (measured < 2) return null
-  const variance = Math.max(0, (sumOfSquares - sum / measured * sum) / (measured - 1))
+  const variance = sampleVariance(state)
   if (kind === 'count') return mean > 0 ? { kind, baseline: mean, dispersion: Math.max(1, variance / mean) } : null
   return { kind, baseline: mean, standardDeviation: Math.sqrt(variance) }
 }

@@ -1,20 +1,31 @@
 import t from 'tap'
 import { accumulateDays, analyseDays } from './daily-series.ts'
-import type { DailyChange } from './query-metric.ts'
+import type { Measurement } from './query-metric.ts'
 
 const SETTINGS = { kind: 'mean', baseline: 'control', plannedSampleSize: undefined } as const
 
-function change (variant: string, day: string, values: number[]): DailyChange {
-  const sum = values.reduce((total, value) => total + value, 0)
-  const sumOfSquares = values.reduce((total, value) => total + value * value, 0)
-  return { variant, day, exposed: values.length, measured: values.length, sum, sumOfSquares, steps: [] }
+const DAY_MS = 86_400_000
+
+/** Values by variant, all of the first day and held until the last one. */
+function measured (values: Record<string, number[]>, firstDay: string, lastDay: string): Measurement {
+  const days = { first: Date.parse(firstDay) / DAY_MS, last: Date.parse(lastDay) / DAY_MS }
+  const groups = Object.entries(values).filter(([, { length }]) => length > 0)
+  return {
+    days,
+    changes: groups.map(([variant, { length }]) => ({ variant, day: 0, exposed: length, steps: [] })),
+    blocks: groups.map(([variant, group]) => {
+      const sum = group.reduce((total, value) => total + value, 0)
+      const deviations = group.reduce((total, value) => total + (value - sum / group.length) ** 2, 0)
+      return { variant, level: 20, block: 0, people: group.length, sum, deviations }
+    })
+  }
 }
 
 t.test('of a long experiment at most 60 days are analysed, the last one always', async (t) => {
   for (const [lastDay, points, first] of [
     ['2026-03-01', 60, '2026-01-01'], ['2026-03-02', 31, '2026-01-01'], ['2026-03-03', 31, '2026-01-02'], ['2027-02-04', 58, '2026-01-01']
   ] as const) {
-    const days = accumulateDays([change('control', '2026-01-01', [1, 2, 3])], ['control', 'test'], lastDay)
+    const days = accumulateDays('mean', measured({ control: [1, 2, 3] }, '2026-01-01', lastDay), ['control', 'test'])
 
     const { series } = await analyseDays(days, SETTINGS)
 
@@ -25,7 +36,7 @@ t.test('of a long experiment at most 60 days are analysed, the last one always',
 })
 
 t.test('other requests get their turn between two days', async (t) => {
-  const days = accumulateDays([change('control', '2026-01-01', [1, 2, 3])], ['control', 'test'], '2026-01-20')
+  const days = accumulateDays('mean', measured({ control: [1, 2, 3] }, '2026-01-01', '2026-01-20'), ['control', 'test'])
   let turns = 0
 
   const analysed = analyseDays(days, SETTINGS)
@@ -37,8 +48,7 @@ t.test('other requests get their turn between two days', async (t) => {
 
 t.test('values of too few people, or all the same, have no interval, and the day says so', async (t) => {
   const reasonsOf = async (values: number[]): Promise<unknown> => {
-    const days = accumulateDays(
-      [change('control', '2026-01-01', [5, 5, 5]), change('test', '2026-01-01', values)], ['control', 'test'], '2026-01-01')
+    const days = accumulateDays('mean', measured({ control: [5, 5, 5], test: values }, '2026-01-01', '2026-01-01'), ['control', 'test'])
     const { series } = await analyseDays(days, SETTINGS)
     return series[0]?.variants.map(({ missingInterval }) => missingInterval)
   }

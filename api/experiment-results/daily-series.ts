@@ -2,7 +2,8 @@ import type { MetricKind, VariantStatistics } from '../experiment-statistics/var
 import { analyseMetric } from '../experiment-statistics/analyse-metric.ts'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { MetricAnalysis, VariantAnalysis } from '../experiment-statistics/metric-analysis.ts'
-import type { DailyChange } from './query-metric.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { formatDay, type Measurement, type Spread } from './query-metric.ts'
 import type { MissingInterval, SeriesPoint } from './metric-results.ts'
 
 /** The variant of people who saw several, in the answers of the queries. */
@@ -11,13 +12,13 @@ export const MULTIPLE = '$multiple'
 /** What is known of a variant up to the end of a day. */
 export interface VariantState extends VariantStatistics {
   measured: number
-  sumOfSquares: number
+  squaredDeviations: number
   /** People who reached each step of a funnel. */
   steps: number[]
 }
 
 /** The state of all variants at the end of a day. */
-interface DayState {
+export interface DayState {
   day: string
   variants: VariantState[]
 }
@@ -26,51 +27,60 @@ interface DayState {
 const MAX_POINTS = 60
 
 /**
- * Adds changes up to how things stood at the end of each day, from the first exposure to `lastDay`, without gaps.
+ * Puts together how things stood at the end of each day, from the first exposure to the last day, without gaps.
  *
- * @param keys     All variants, in the flag's order; the ones nobody saw stay at zero.
- * @param lastDay  `YYYY-MM-DD`.
+ * @param keys  All variants, in the flag's order; the ones nobody saw stay at zero.
  */
-export function accumulateDays (changes: readonly DailyChange[], keys: readonly string[], lastDay: string): DayState[] {
-  const changesByDay = Map.groupBy(changes.filter(({ variant }) => variant !== MULTIPLE), ({ day }) => day)
+export function accumulateDays (kind: MetricKind, { days, changes, blocks }: Measurement, keys: readonly string[]): DayState[] {
+  const changesByKey = Map.groupBy(changes, ({ variant, day }) => `${day} ${variant}`)
+  const blocksByKey = new Map(blocks.map((block) => [`${block.level} ${block.block} ${block.variant}`, block]))
+  const levels = [...new Set(blocks.map(({ level }) => level))]
   const stepCount = Math.max(0, ...changes.map(({ steps }) => steps.length))
-  let variants = keys.map((key): VariantState => ({
-    key, exposed: 0, measured: 0, sum: 0, sumOfSquares: 0, steps: Array.from({ length: stepCount }, () => 0)
-  }))
+  const seen = keys.map((key) => ({ key, exposed: 0, steps: Array.from({ length: stepCount }, () => 0) }))
+  const last = days.last - days.first
+  const first = changes.reduce((earliest, { variant, day }) => variant === MULTIPLE ? earliest : Math.min(earliest, day), last)
   const states: DayState[] = []
-  for (const day of listDays([...changesByDay.keys()].sort()[0] ?? lastDay, lastDay)) {
-    const today = changesByDay.get(day)
+  for (let day = first; day <= last; day++) {
+    const variants = seen.map((state): VariantState => {
+      for (const { exposed, steps } of changesByKey.get(`${day} ${state.key}`) ?? []) {
+        state.exposed += exposed
+        state.steps = state.steps.map((people, index) => people + (steps[index] ?? 0))
+      }
+      const spread = levels.flatMap((level) => blocksByKey.get(`${level} ${day >> level} ${state.key}`) ?? []).reduce(combine, NOBODY)
+      return describeState(kind, state, spread)
+    })
     // A day on which nothing happened shares the state of the day before, so that it is analysed once.
-    if (today !== undefined) {
-      variants = variants.map((state) => add(state, today.find(({ variant }) => variant === state.key)))
-    }
-    states.push({ day, variants })
+    const before = states.at(-1)?.variants
+    states.push({ day: formatDay(days.first + day), variants: isDeepStrictEqual(variants, before) && before !== undefined ? before : variants })
   }
   return states
 }
 
-function add (state: VariantState, change: DailyChange | undefined): VariantState {
-  if (change === undefined) return state
+const NOBODY: Spread = { people: 0, sum: 0, deviations: 0 }
+
+/**
+ * Two groups of people as one (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+ * variances", 1979). Nothing cancels: squares are taken of differences between means only.
+ */
+function combine (some: Spread, others: Spread): Spread {
+  if (some.people === 0) return others
+  if (others.people === 0) return some
+  const people = some.people + others.people
+  const difference = some.sum / some.people - others.sum / others.people
   return {
-    key: state.key,
-    exposed: state.exposed + change.exposed,
-    measured: state.measured + change.measured,
-    sum: state.sum + change.sum,
-    sumOfSquares: Math.max(0, state.sumOfSquares + change.sumOfSquares),
-    steps: state.steps.map((people, index) => people + (change.steps[index] ?? 0))
+    people,
+    sum: some.sum + others.sum,
+    deviations: some.deviations + others.deviations + difference * difference * some.people * (others.people / people)
   }
 }
 
-function listDays (first: string, last: string): string[] {
-  const days: string[] = []
-  for (let day = first; day <= last; day = nextDay(day)) days.push(day)
-  return days.length === 0 ? [first] : days
-}
-
-function nextDay (day: string): string {
-  const date = new Date(`${day}T00:00:00Z`)
-  date.setUTCDate(date.getUTCDate() + 1)
-  return date.toISOString().slice(0, 10)
+function describeState (
+  kind: MetricKind, { key, exposed, steps }: { key: string, exposed: number, steps: number[] }, spread: Spread
+): VariantState {
+  if (kind === 'funnel') return { key, exposed, measured: exposed, sum: steps.at(-1) ?? 0, squaredDeviations: 0, steps }
+  // Who sent nothing counts with zero, but has no mean.
+  const { people, sum, deviations } = kind === 'mean' ? spread : combine(spread, { ...NOBODY, people: exposed - spread.people })
+  return { key, exposed, measured: people, sum, squaredDeviations: deviations, steps }
 }
 
 /** The days of a series that are shown: all of them, or every n-th, counted back from the last. */

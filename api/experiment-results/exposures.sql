@@ -1,4 +1,4 @@
--- Who was exposed: the first time each entity saw a variant of the flag, and which one.
+-- Who was exposed: the first time each entity that is no bot saw a variant of the flag, and which one.
 SELECT
     entity,
     if(uniqExact(shown) > 1, '$multiple', any(shown)) AS variant,
@@ -15,6 +15,7 @@ FROM
         AND timestamp >= {since:DateTime64(3, 'UTC')} AND timestamp < {until:DateTime64(3, 'UTC')}
         AND feature_flag = {flag:String}
         AND has({variants:Array(String)}, feature_flag_response)
+        AND NOT is_bot
 )
 WHERE entity != ''
 GROUP BY entity

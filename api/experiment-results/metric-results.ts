@@ -2,6 +2,7 @@ import type { MetricAnalysis } from '../experiment-statistics/metric-analysis.ts
 import type { SampleRatioCheck } from '../experiment-statistics/sample-ratio.ts'
 import type { SampleSize } from '../experiment-statistics/sample-size.ts'
 import { experimentProperties } from '../experiments/experiment.ts'
+import { type MetricWarning, metricWarningSchema } from './metric-warnings.ts'
 import type { Metric } from './read-metric.ts'
 
 /** Everything the API tells about one metric of an experiment; field names turn to snake_case in the answer. */
@@ -23,6 +24,8 @@ export interface MetricResults extends Omit<MetricAnalysis, 'variants'> {
   }
   /** People needed to see the minimum detectable effect; null until the baseline has a value. */
   sampleSize: SampleSize & { /** In percent of the baseline. */ minimumDetectableEffect: number } | null
+  /** What may be wrong with the metric's definition. */
+  warnings: MetricWarning[]
   /** One point a day, as things stood at its end; of a long experiment every n-th day, at most 60 points. */
   series: SeriesPoint[]
 }
@@ -127,7 +130,7 @@ export const metricResultsSchema = {
   ...open,
   required: [
     'insight', 'metric', 'kind', 'baseline', 'leader', 'significant', 'significance_code', 'expected_loss', 'p_value',
-    'probability', 'credible_intervals', 'variants', 'exposures', 'sample_size', 'series'
+    'probability', 'credible_intervals', 'variants', 'exposures', 'sample_size', 'warnings', 'series'
   ],
   properties: {
     insight: { type: 'string', enum: ['FUNNELS', 'TRENDS'] },
@@ -161,6 +164,10 @@ export const metricResultsSchema = {
       type: ['object', 'null'], additionalProperties: true,
       description: 'People and days needed to see minimum_detectable_effect (in percent), judged by the baseline so far.'
     },
+    warnings: {
+      type: 'array', items: metricWarningSchema,
+      description: 'Where nobody has a value: events of the metric that nobody sent, and properties that no event had a number in.'
+    },
     series: {
       type: 'array', maxItems: 60,
       description: 'How things stood at the end of each day, for plotting; beyond 60 days of every n-th, counted back from the last.',
@@ -178,8 +185,30 @@ const refreshed = {
   }
 }
 
+const measured = {
+  type: 'object',
+  description: 'What the results are computed from: the flag as it was when the experiment ended, or is while it runs.',
+  required: ['feature_flag_key', 'feature_flag_variants', 'changes'],
+  properties: {
+    feature_flag_key: { type: 'string' },
+    feature_flag_variants: { type: 'array', items: open, description: 'With the shares that people were given.' },
+    changes: {
+      type: 'array',
+      description: 'When what is measured was changed, newest first; the last one is the launch. 20 at most.',
+      items: {
+        type: 'object',
+        required: ['at', 'fields'],
+        properties: {
+          at: { type: 'string', format: 'date-time' },
+          fields: { type: 'array', items: { type: 'string', enum: ['feature_flag', 'parameters', 'filters', 'secondary_metrics'] } }
+        }
+      }
+    }
+  }
+}
+
 function withExperiment (properties: object): object {
-  const all = { ...experimentProperties, ...properties }
+  const all = { ...experimentProperties, ...properties, measured }
   return { type: 'object', required: Object.keys(all), properties: all }
 }
 

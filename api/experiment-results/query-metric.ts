@@ -17,21 +17,43 @@ export interface MetricScope {
   timezone: string
 }
 
-/** What changed for a variant on a day; the sums of all days are those of the whole experiment. */
+/** The days of an experiment, in the project's time zone, as days since 1970. */
+export interface DaySpan {
+  first: number
+  last: number
+}
+
+/** What was measured, by days since the first one of the experiment. */
+export interface Measurement {
+  days: DaySpan
+  changes: DailyChange[]
+  /** What all kinds but funnels have beside the exposures. */
+  blocks: ValueBlock[]
+}
+
+/** Who was new on a day. */
 export interface DailyChange {
   /** `$multiple` for people who saw several. */
   variant: string
-  /** `YYYY-MM-DD`. */
-  day: string
+  day: number
   /** People first exposed that day. */
   exposed: number
-  /** People whose value was first known that day; equal to `exposed` for all kinds but `mean`. */
-  measured: number
-  /** Change of the sum of the values per person. */
-  sum: number
-  sumOfSquares: number
   /** People who reached each step of a funnel that day; empty for the other kinds. */
   steps: number[]
+}
+
+/** Values of people: how many, their sum, and their squared deviations from their mean. */
+export interface Spread {
+  people: number
+  sum: number
+  deviations: number
+}
+
+/** People whose value did not change for 2^level days, from day `block` * 2^level on. */
+export interface ValueBlock extends Spread {
+  variant: string
+  level: number
+  block: number
 }
 
 const FUNNEL = loadQuery('funnel-metric')
@@ -45,28 +67,48 @@ const MAX_SECONDS = 60
  *
  * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
-export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, metric: Metric): Promise<DailyChange[]> {
-  const parameters = buildParameters(scope, metric)
+export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, metric: Metric): Promise<Measurement> {
+  const days = { first: dayOf(scope.since, scope.timezone), last: dayOf(scope.until, scope.timezone) }
   try {
     const result = await clickhouse.query({
       query: metric.kind === 'funnel' ? FUNNEL : VALUE,
-      query_params: parameters,
+      query_params: buildParameters(scope, metric, days),
       format: 'JSONEachRow',
       // final: an event counts once, whatever lies beyond the memory of the writer. Numbers arrive as numbers.
       clickhouse_settings: { final: 1, output_format_json_quote_64bit_integers: 0, max_execution_time: MAX_SECONDS }
     })
-    return metric.kind === 'funnel'
-      ? foldSteps(await result.json<StepRow>(), metric.steps.length)
-      : (await result.json<ValueRow>()).map((row) => readValueRow(metric, row))
+    if (metric.kind === 'funnel') {
+      return { days, changes: foldSteps(await result.json<StepRow>(), metric.steps.length), blocks: [] }
+    }
+    const rows = await result.json<ValueBlock & { exposed: number }>()
+    return {
+      days,
+      changes: rows.filter(({ level }) => level === 0).map(({ variant, block: day, exposed }) => ({ variant, day, exposed, steps: [] })),
+      blocks: rows.filter(({ people }) => people > 0)
+    }
   } catch (error) {
     throw describeClickHouseError(error)
   }
 }
 
-function buildParameters (scope: MetricScope, metric: Metric): Record<string, unknown> {
+const DAY_MS = 86_400_000
+
+/** The day of an instant in a time zone, as days since 1970. */
+function dayOf (instant: Date, timeZone: string): number {
+  const day = new Intl.DateTimeFormat('en-CA', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' }).format(instant)
+  return Date.parse(day) / DAY_MS
+}
+
+/** A day since 1970 as `YYYY-MM-DD`. */
+export function formatDay (day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10)
+}
+
+function buildParameters (scope: MetricScope, metric: Metric, days: DaySpan): Record<string, unknown> {
   const conditions = metric.steps.flatMap(({ where }, index) =>
     where.map((condition) => ({ ...condition, step: index + 1 })))
   const events = metric.steps.flatMap(({ event }) => event ?? [])
+  const dayCount = days.last - days.first + 1
   return {
     project_id: scope.projectId,
     flag: scope.flagKey,
@@ -75,6 +117,10 @@ function buildParameters (scope: MetricScope, metric: Metric): Record<string, un
     since: formatInstant(scope.since),
     until: formatInstant(scope.until),
     timezone: scope.timezone,
+    first_day: formatDay(days.first),
+    days: dayCount,
+    levels: dayCount.toString(2).length,
+    step_count: metric.steps.length,
     kind: metric.kind,
     property: metric.property ?? '',
     window_seconds: metric.windowSeconds,
@@ -90,30 +136,20 @@ function buildParameters (scope: MetricScope, metric: Metric): Record<string, un
 }
 
 /** As ClickHouse reads a DateTime64(3, 'UTC') parameter. */
-function formatInstant (instant: Date): string {
+export function formatInstant (instant: Date): string {
   return instant.toISOString().replace('T', ' ').replace('Z', '')
 }
 
-interface StepRow { variant: string, day: string, step: number, people: number }
-interface ValueRow {
-  variant: string, day: string, exposed: number, measured: number, sum: number, sum_of_squares: number
-}
+interface StepRow { variant: string, day: number, step: number, people: number }
 
 function foldSteps (rows: StepRow[], stepCount: number): DailyChange[] {
   const days = Map.groupBy(rows, ({ variant, day }) => `${day} ${variant}`)
   return [...days.values()].map((group) => {
     const people = (step: number): number => group.find((row) => row.step === step)?.people ?? 0
     const steps = Array.from({ length: stepCount }, (_, index) => people(index + 1))
-    const converted = steps.at(-1) ?? 0
     const { variant, day } = group[0] as StepRow
-    return { variant, day, exposed: people(0), measured: people(0), sum: converted, sumOfSquares: converted, steps }
+    return { variant, day, exposed: people(0), steps }
   })
-}
-
-function readValueRow (metric: Metric, row: ValueRow): DailyChange {
-  const { variant, day, exposed, measured, sum, sum_of_squares: sumOfSquares } = row
-  // Who sent nothing counts with zero, but has no mean.
-  return { variant, day, exposed, measured: metric.kind === 'mean' ? measured : exposed, sum, sumOfSquares, steps: [] }
 }
 
 /**

@@ -165,6 +165,101 @@ t.test('answers the secondary metrics, one or all', async (t) => {
   t.match(await ask(), { status: 400, body: { detail: 'Experiment has no secondary metrics', attr: 'secondary_metrics' } })
 })
 
+t.test('what becomes of the flag after the end changes no result', async (t) => {
+  const api = await shared.inNewProject()
+  await plant(api.projectId, {
+    people: 400, variant: (person) => person % 4 === 0 ? 'control' : 'test', converts: (person) => person % 8 < 2
+  })
+  const shares = (keys: Record<string, number>): object[] => Object.entries(keys).map(([key, percentage]) => ({ key, rollout_percentage: percentage }))
+  const variants = shares({ control: 25, test: 75 })
+  const { body: experiment } = await api.call('POST', '~/experiments', { ...EXPERIMENT, parameters: { feature_flag_variants: variants } })
+  const flag = `~/feature_flags/${experiment.feature_flag.id}`
+  const ask = async (): Promise<any> => {
+    const [{ status, body }, { body: secondary }] = await Promise.all(['results', 'secondary_results']
+      .map(async (name) => await api.call('GET', `~/experiments/${experiment.id}/${name}?refresh=true`))) as [any, any]
+    const { feature_flag_key: key, feature_flag_variants: kept } = body.measured ?? {}
+    return { status, result: body.result, analysis: secondary.analysis, key, kept }
+  }
+  t.match(await api.call('PATCH', `~/experiments/${experiment.id}`, { end_date: '2026-01-09' }), { status: 200 })
+  const before = await ask()
+  t.match(before, {
+    status: 200, key: 'checkout', kept: variants, analysis: [{ variants: [{ exposed: 100 }, { exposed: 300 }] }, {}],
+    result: { variants: [{ key: 'control', exposed: 100 }, { key: 'test', exposed: 300 }], exposures: { sample_ratio: { mismatch: false } } }
+  })
+  const edit = (keys: Record<string, number>): object => ({ filters: { groups: [{ properties: [], rollout_percentage: 100 }], multivariate: { variants: shares(keys) } } })
+  const next = { name: 'Next', feature_flag_key: 'checkout', start_date: '2026-01-09', parameters: { feature_flag_variants: shares({ control: 50, other: 50 }) } }
+
+  for (const [what, act] of Object.entries({
+    'new shares': async () => await api.call('PATCH', flag, edit({ control: 90, test: 10 })),
+    'removed variants': async () => await api.call('PATCH', flag, edit({ control: 50, other: 50 })),
+    'the next experiment': async () => await api.call('POST', '~/experiments', next),
+    'no variants at all': async () => await api.call('PATCH', flag, { filters: { groups: [] } }),
+    'another key': async () => await api.call('PATCH', flag, { key: 'renamed' }),
+    'no flag': async () => await api.call('DELETE', flag)
+  })) {
+    if (what === 'no variants at all') {
+      const { body: { results: [{ id }] } } = await api.call('GET', '~/experiments')
+      await api.call('DELETE', `~/experiments/${id}`)
+    }
+    t.match(await act(), { status: /^20/ }, what)
+    t.same(await ask(), before, what)
+  }
+})
+
+t.test('says when what it measures was changed', async (t) => {
+  const api = await shared.inNewProject()
+  const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)
+  await api.call('PATCH', `~/feature_flags/${experiment.feature_flag.id}`, { active: false })
+  await api.call('PATCH', `~/experiments/${experiment.id}`, { filters: { insight: 'FUNNELS', events: [{ id: 'bought' }] } })
+
+  const { body } = await api.call('GET', `~/experiments/${experiment.id}/results`)
+
+  t.match(body.measured, { feature_flag_key: 'checkout', changes: [{ fields: ['filters'] }, { fields: ['feature_flag'] }, { fields: [] }] })
+  t.equal(body.measured.changes.length, 3)
+})
+
+t.test('tells a misspelt event or property from one that nobody reached', async (t) => {
+  const api = await shared.inNewProject()
+  await plant(api.projectId, { people: 40, variant: (person) => person % 2 === 0 ? 'control' : 'test', converts: () => true })
+  const warningsOf = async (metric: object): Promise<unknown> => {
+    const { body: experiment } = await api.call('POST', '~/experiments', { ...EXPERIMENT, filters: { metric } })
+    return (await api.call('GET', `~/experiments/${experiment.id}/results`)).body.result.warnings
+  }
+  const unseen = (event: string): object => ({ code: 'event_not_seen', event, property: null })
+
+  t.same(await warningsOf({ kind: 'funnel', event: 'paid' }), [])
+  t.match(await warningsOf({ kind: 'funnel', event: 'payd' }), [unseen('payd')])
+  t.match(await warningsOf({ kind: 'funnel', steps: ['paid', 'Paid', 'paid'] }), [unseen('Paid')])
+  t.same(await warningsOf({ kind: 'funnel', event: 'paid', where: [{ key: 'amount', value: 11 }] }), [])
+  t.same(await warningsOf({ kind: 'mean', event: 'paid', property: 'amount' }), [])
+  t.match(await warningsOf({ kind: 'mean', event: 'paid', property: 'amuont' }), [{ code: 'property_without_numbers', event: 'paid', property: 'amuont' }])
+  t.match(await warningsOf({ kind: 'sum', event: 'payd', property: 'amount' }), [unseen('payd')])
+  t.match(await warningsOf({ kind: 'count', event: '__proto__' }), [unseen('__proto__')])
+})
+
+t.test('whatever amounts were sent, whenever it began, there are results', async (t) => {
+  const api = await shared.inNewProject()
+  await plant(api.projectId, { people: 400, variant: (person) => person % 2 === 0 ? 'control' : 'test', converts: () => true })
+  const send = async (person: number, day: number, amount: unknown): Promise<void> => {
+    const at = START + day * DAY
+    const row = {
+      project_id: api.projectId, uuid: randomUUID(), event: 'paid', distinct_id: `person ${person}`, timestamp: at, received_at: at, properties: JSON.stringify({ amount })
+    }
+    await client.insert({ table: 'events', values: [row], format: 'JSONEachRow' })
+  }
+  const { body: experiment } = await api.call('POST', '~/experiments', { ...EXPERIMENT, filters: EXPERIMENT.secondary_metrics[0]!.filters, start_date: '0001-01-01' })
+  const ask = async (): Promise<any> => await api.call('GET', `~/experiments/${experiment.id}/results?refresh=true`)
+  const { body: before } = await ask()
+
+  await send(2, 2, 1e15)
+  await send(2, 5, -1e15)
+  t.same((await ask()).body.result.variants, before.result.variants, 'nothing is left of what was taken back')
+  for (const amount of [1e60, -1e60, '1e300', 'NaN', 'inf', '-Infinity', '9'.repeat(400), {}, [1]]) await send(3, 3, amount)
+  t.match(await ask(), { status: 200, body: { result: { variants: [{ sum: 2000 }, { sum: 2000 }] } } })
+  await send(4, 4, 1e60)
+  t.match(await ask(), { status: 200, body: { result: { variants: [{ sum: 1e60 }, { sum: 2000 }] } } })
+})
+
 t.test('answers before anybody was exposed', async (t) => {
   const api = await shared.inNewProject()
   const { body: experiment } = await api.call('POST', '~/experiments', EXPERIMENT)

@@ -7,6 +7,8 @@ import { parseInteger } from '../http/request-values.ts'
 import { experimentIdParams, type ExperimentParams } from '../experiments/experiment-routes.ts'
 import { invalidExperiment } from '../experiments/experiment-body.ts'
 import { findExperiment } from '../experiments/experiment.ts'
+import { findKeptFlag, listKeptChanges } from '../experiments/experiment-versions.ts'
+import { variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
 import { computeResults, findScope, type LaunchedExperiment, requireLaunched } from './compute-results.ts'
 import { type Metric, readMetric, readSecondaryMetrics } from './read-metric.ts'
 import { type MetricResults, metricResultsSchema, resultsSchema, secondaryResultsSchema, toSnakeCase } from './metric-results.ts'
@@ -68,7 +70,7 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     const { results, completeThrough } = value
     return {
       ...experiment, last_refresh: lastRefresh, is_cached: isCached, complete_through: completeThrough,
-      result: describe(results)
+      result: describe(results), measured: await describeMeasured(deps.sql, experiment)
     }
   })
 
@@ -100,7 +102,8 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
       is_cached: results.every(({ isCached }) => isCached),
       complete_through: earliest(results.map(({ value }) => value.completeThrough)),
       result: one ? values[0] : values,
-      analysis: one ? analyses[0] : analyses
+      analysis: one ? analyses[0] : analyses,
+      measured: await describeMeasured(deps.sql, experiment)
     }
   })
 }
@@ -113,6 +116,12 @@ function chooseMetrics (metrics: Metric[], id: string | undefined): Metric[] {
   const metric = metrics[index]
   if (metric === undefined) throw invalidExperiment('id', 'Invalid metric ID')
   return [metric]
+}
+
+/** What the results are computed from, whatever became of the flag since. */
+async function describeMeasured (sql: Sql, { id, feature_flag: flag }: LaunchedExperiment): Promise<object> {
+  const [kept = flag, changes] = await Promise.all([findKeptFlag(sql, id), listKeptChanges(sql, id)])
+  return { feature_flag_key: kept.key, feature_flag_variants: variantsOfFlag(kept.filters), changes }
 }
 
 /** In the names of the API, with the maps by variant that the reference's clients read. */

@@ -1,9 +1,8 @@
--- Which steps an event is: bit 0 for the first one, and so on. A step is an event name (empty: any) and conditions on
--- properties, which come as columns of one table: the step they belong to, key, operator, wanted values, pattern. The
--- operators have the meaning of those of feature flags: `conditions-like-flags.test.ts`.
+-- Which steps an event is: bit 0 for the first one, and so on. A step is an event name (empty: any that is no exposure
+-- to a flag, which SDKs send by themselves) and conditions on properties, which come as columns of one table: the step they belong to, key, operator, wanted values, pattern.
 arraySum(arrayMap(
     (name, step) -> if(
-        (name = '' OR event = name) AND arrayAll(
+        (event = name OR (name = '' AND event != '$feature_flag_called')) AND arrayAll(
             (filter_step, text, operator, wanted, pattern) -> filter_step != step OR multiIf(
                 operator = 'exact', text IS NOT NULL AND has(wanted, lowerUTF8(assumeNotNull(text))),
                 operator = 'is_not', text IS NULL OR NOT has(wanted, lowerUTF8(assumeNotNull(text))),

@@ -12,6 +12,7 @@ import {
   linkOrCreateFlag, readVariants, setFlagVariants, switchOffFlag, switchOnFlag, writeExperiment
 } from './experiment-flag.ts'
 import { type Experiment, findExperiment, MAX_ID } from './experiment.ts'
+import { findKeptFlag, forgetVersions, keepVersions, type KeptFlag } from './experiment-versions.ts'
 
 interface Period {
   start_date: Date | null
@@ -24,6 +25,8 @@ interface Stored extends Period {
   feature_flag_id: number
   flag_key: string
   flag_filters: unknown
+  /** The flag as the launched experiment has it, whatever became of it since the end; undefined for a draft. */
+  kept: KeptFlag | undefined
 }
 
 /** Who changes which experiment. */
@@ -59,6 +62,7 @@ export async function createExperiment (
         ${tx.json((body.filters ?? {}) as never)}, ${body.archived ?? false}, ${who.userId})
       RETURNING id`
     if (row === undefined) throw new Error('the insert returned no row')
+    await keepVersions(tx, { experimentId: row.id })
     return row.id
   })
   return await findExperiment(sql, who.projectId, id)
@@ -85,6 +89,7 @@ export async function updateExperiment (sql: Sql, change: Change, body: Experime
     if (Object.keys(body).length === 0) return
     const columns = { ...toColumns(tx, body, start, end), feature_flag_id: flagId }
     await tx`UPDATE experiments SET ${tx(columns as never)}, updated_at = now() WHERE id = ${id}`
+    await (start === null ? forgetVersions(tx, id) : keepVersions(tx, { experimentId: id }))
   })
   return await findExperiment(sql, change.projectId, id)
 }
@@ -103,13 +108,13 @@ export async function deleteExperiment (sql: Sql, projectId: number, id: number)
 }
 
 async function lockExperiment (tx: TransactionSql, id: number): Promise<Stored> {
-  const [stored] = await tx<Stored[]>`
+  const [stored] = await tx<Omit<Stored, 'kept'>[]>`
     SELECT e.name, e.start_date, e.end_date, e.parameters, e.feature_flag_id, f.key AS flag_key, f.filters AS flag_filters
     FROM experiments e JOIN feature_flags f ON f.id = e.feature_flag_id
     WHERE e.id = ${id} AND NOT e.deleted
     FOR UPDATE OF e`
   if (stored === undefined) throw notFound()
-  return stored
+  return { ...stored, kept: await findKeptFlag(tx, id) }
 }
 
 interface Follow {
@@ -131,14 +136,16 @@ interface Follow {
  * | a draft gets another flag | the new one is linked; the old one stays as it is |
  * | it ends, is archived or deleted | stays as it is |
  *
- * A launched experiment can change neither its variants nor its flag.
+ * A launched experiment can change neither its variants nor its flag. One that has ended goes on only while the flag has
+ * the key and the variants that it had: people who see others cannot be compared with those before.
  *
  * @returns the id of the experiment's flag from now on.
  */
 async function followFlag (flags: FlagWriter, { change, stored, body, period }: Follow): Promise<number> {
+  const { kept } = stored
   const launched = stored.start_date !== null
   const key = body.feature_flag_key ?? stored.flag_key
-  if (key !== stored.flag_key) {
+  if (key !== stored.flag_key && key !== kept?.key) {
     if (launched) throw invalidExperiment('feature_flag_key', "Can't update feature_flag_key on Experiment")
     return await linkOrCreateFlag(flags, {
       key, experimentName: body.name ?? stored.name, active: period.start_date !== null,
@@ -147,7 +154,7 @@ async function followFlag (flags: FlagWriter, { change, stored, body, period }: 
   }
 
   const flagId = stored.feature_flag_id
-  const before = variantsOfFlag(stored.flag_filters)
+  const before = variantsOfFlag(kept?.filters ?? stored.flag_filters)
   const requested = readVariants(body.parameters) ?? before
   if (!sameVariants(requested, before)) {
     if (launched) {
@@ -159,8 +166,15 @@ async function followFlag (flags: FlagWriter, { change, stored, body, period }: 
     if (launched) await switchOffFlag(flags, flagId, change.id)
   } else if (!launched || (hasEnded(stored) && !hasEnded(period))) {
     await switchOnFlag(flags, flagId, requested)
+    if (kept !== undefined) requireSameFlag(stored, kept)
   }
   return flagId
+}
+
+function requireSameFlag ({ flag_key: key, flag_filters: filters }: Stored, kept: KeptFlag): void {
+  if (key === kept.key && sameVariants(variantsOfFlag(filters), variantsOfFlag(kept.filters))) return
+  throw invalidExperiment('feature_flag_key',
+    'The feature flag has another key or other variants than when the experiment ended. Put them back, or make a new experiment.', 'flag_changed')
 }
 
 function hasEnded ({ end_date: end }: Period): boolean {

@@ -95,7 +95,7 @@ t.test('an experiment that goes on after its end finds its flag on, or is refuse
 
   await api.call('PATCH', first, { end_date: '2026-02-01' })
   await api.call('PATCH', flag, { filters: { groups: [{}] } })
-  t.match(await api.call('PATCH', first, { end_date: null }), { status: 400, body: { attr: 'feature_flag_key' } }, 'it lost its variants')
+  t.match(await api.call('PATCH', first, { end_date: null }), { status: 400, body: { code: 'flag_changed', attr: 'feature_flag_key' } }, 'it lost its variants')
   await api.call('DELETE', flag)
   t.match(await api.call('PATCH', first, { end_date: '2999-01-01' }), { status: 400, body: { code: 'flag_deleted' } })
 })

@@ -3,6 +3,7 @@ import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgr
 import { HttpError } from '../../platform/errors.ts'
 import { cutText } from '../../platform/storable-text.ts'
 import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions, sameVariants, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
+import { keepVersions } from '../experiments/experiment-versions.ts'
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound } from '../http/errors.ts'
 import { duplicateKey, findDependents, validateFlag } from './validate-flag.ts'
@@ -23,7 +24,8 @@ export interface FlagWriter {
    */
   insert: (fields: NewFeatureFlag) => Promise<number>
   /**
-   * Changes the given fields and no others, raises the version, and keeps what the flag was before.
+   * Changes the given fields and no others, raises the version, and keeps what the flag was before, and what the
+   * experiments that run on it measure from now on.
    *
    * @throws {MalformedFlagError} naming the invalid field; {HttpError} 404 when the project has no such flag.
    */
@@ -120,7 +122,7 @@ async function refuseUnderExperiment (
   const running = await flags.findRunning(stored.id)
   if (running.length === 0) return
   throw new HttpError(400, 'validation_error', 'flag_in_use',
-    `${describeRunning(running)} End it first: until then the flag cannot be deleted or renamed, nor its variants changed.`, { attr })
+    `${describeRunning(running)} End it first: until then the flag cannot be deleted or renamed, nor its variants changed, nor whom it counts.`, { attr })
 }
 
 /** The field of a change that would invalidate a running experiment; undefined when there is none. */
@@ -128,7 +130,13 @@ function findBreakingField (stored: FlagDefinition, { deleted, key, filters }: F
   if (deleted === true) return 'deleted'
   if (key !== undefined && key !== stored.key) return 'key'
   const changes = filters !== undefined && !sameVariants(variantsOfFlag(filters), variantsOfFlag(stored.filters))
-  return changes ? 'filters__multivariate__variants' : undefined
+  if (changes) return 'filters__multivariate__variants'
+  const regroups = filters !== undefined && groupTypeOf(filters) !== groupTypeOf(stored.filters)
+  return regroups ? 'filters__aggregation_group_type_index' : undefined
+}
+
+function groupTypeOf (filters: unknown): unknown {
+  return (Object(filters) as { aggregation_group_type_index?: unknown }).aggregation_group_type_index ?? null
 }
 
 /** Ids begin at 1, so no stored flag has this one. */
@@ -164,6 +172,7 @@ export async function openFlagWriter (tx: TransactionSql, actor: FlagActor): Pro
       if (isChecked) validateFlag(toFlagDefinition(id, { ...toFields(stored), ...fields }), definitions)
       await recordChange(tx, actor, { flagId: id, columns: tx({ ...toColumns(tx, fields), updated_at: new Date() }) })
         .catch(translate)
+      await keepVersions(tx, { flagId: id })
     },
     findRunning: async (id) => await tx<RunningExperiment[]>`
       SELECT id, name FROM experiments

@@ -61,7 +61,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
 -- Everything that management and decide work with; the progress of the pipeline stays its own.
 GRANT SELECT, INSERT, UPDATE, DELETE ON
   projects, project_api_keys, users, personal_api_keys, retention,
-  feature_flags, feature_flag_changes, flag_revisions, flag_hash_keys, cohorts, cohort_members, experiments,
+  feature_flags, feature_flag_changes, flag_revisions, flag_hash_keys, cohorts, cohort_members, experiments, experiment_versions,
   event_definitions, property_definitions, event_properties,
   persons, person_distinct_ids, group_types, groups, person_deletions, event_removals, persons_outbox, persons_projects, persons_warnings,
   persons_warning_minutes, console_sessions, console_login_links, saved_queries, event_schemas, event_schema_versions, event_rules,
