@@ -169,7 +169,7 @@ function planSampleSize (options: PlanOptions): MetricResults['sampleSize'] {
   const expectation = describeBaseline(kind, baseline)
   if (expectation === null || !((weights[0] ?? 0) > 0) || !weights.slice(1).some((weight) => weight > 0)) return null
   const { minimum_detectable_effect: requested } = options.parameters
-  const minimumDetectableEffect = typeof requested === 'number' && Number.isFinite(requested) ? requested : DEFAULT_EFFECT
+  const minimumDetectableEffect = typeof requested === 'number' && requested > 0 ? requested : DEFAULT_EFFECT
   const size = estimateSampleSize(expectation, {
     minimumDetectableEffect: minimumDetectableEffect / 100,
     weights,

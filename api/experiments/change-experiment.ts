@@ -6,7 +6,7 @@ import type { FlagWriter } from '../flag-management/write-feature-flag.ts'
 import { sameVariants, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
 import {
   type ExperimentFields, invalidExperiment, type NewExperiment, refuseEndBeforeStart, refuseGlobalProperties,
-  refuseUnknownFields
+  refuseUnknownFields, refuseUnreadableParameters
 } from './experiment-body.ts'
 import {
   linkOrCreateFlag, readVariants, setFlagVariants, switchOffFlag, switchOnFlag, writeExperiment
@@ -46,6 +46,7 @@ export async function createExperiment (
   const end = readDate(body.end_date)
   refuseEndBeforeStart(start, end)
   refuseGlobalProperties(body.filters)
+  refuseUnreadableParameters(body.parameters)
 
   const id = await writeExperiment(sql, { ...who, experiment: body.name }, async ({ tx, flags }) => {
     const flagId = await linkOrCreateFlag(flags, {
@@ -77,6 +78,7 @@ export async function createExperiment (
 export async function updateExperiment (sql: Sql, change: Change, body: ExperimentFields): Promise<Experiment> {
   refuseUnknownFields(body)
   refuseGlobalProperties(body.filters)
+  refuseUnreadableParameters(body.parameters)
   const { id, name } = await findExperiment(sql, change.projectId, change.id)
 
   await writeExperiment(sql, { ...change, experiment: name }, async ({ tx, flags }) => {

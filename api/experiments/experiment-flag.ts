@@ -85,9 +85,8 @@ function buildFilters (parameters: Record<string, unknown>, variants: Variant[])
   }
 }
 
-function readRollout ({ rollout_percentage: percentage = 100 }: Record<string, unknown>): number {
-  if (typeof percentage === 'number' && percentage >= 0 && percentage <= 100) return percentage
-  throw invalidExperiment('parameters__rollout_percentage', 'rollout_percentage must be a number from 0 to 100.')
+function readRollout ({ rollout_percentage: percentage }: Record<string, unknown>): number {
+  return typeof percentage === 'number' ? percentage : 100
 }
 
 /** The group type that people are counted by; undefined for persons. */

@@ -110,6 +110,31 @@ t.test('refuses variants in the words that clients know', async (t) => {
   t.match(await create('control'), { attr: 'parameters__feature_flag_variants' })
 })
 
+t.test('refuses parameters that would be ignored, and keeps those that are nobody\'s', async (t) => {
+  const api = await shared.inNewProject()
+  const { body: { id } } = await api.call('POST', '~/experiments', { name: 'P', feature_flag_key: 'parameters' })
+  const refused: Record<string, unknown[]> = {
+    minimum_detectable_effect: ['5', 0, -20, true, [5], {}],
+    recommended_sample_size: ['1000', 0, -1, 0.5, false],
+    rollout_percentage: ['50', -1, 101, []],
+    aggregation_group_type_index: ['0', -1, 0.5],
+    ensure_experience_continuity: ['true', 1, 0]
+  }
+  for (const [name, values] of Object.entries(refused)) {
+    for (const value of values) {
+      const parameters = { [name]: value }
+      const error = { status: 400, body: { type: 'validation_error', attr: `parameters__${name}`, detail: new RegExp(`^${name} must be `) } }
+      t.match(await api.call('POST', '~/experiments', { name: 'Q', feature_flag_key: 'new', parameters }), error, `${name}: ${JSON.stringify(value)}`)
+      t.match(await api.call('PATCH', `~/experiments/${id}`, { parameters }), error)
+    }
+  }
+  const kept = {
+    minimum_detectable_effect: 0.5, recommended_sample_size: 1000, rollout_percentage: null, ensure_experience_continuity: null, recommended_running_time: '14', anything: ['0']
+  }
+  t.match(await api.call('PATCH', `~/experiments/${id}`, { parameters: kept }), { status: 200, body: { parameters: kept } })
+  t.match(await api.call('PATCH', `~/experiments/${id}`, { parameters: null }), { status: 200, body: { parameters: {} } })
+})
+
 t.test('refuses what makes no sense, naming the field', async (t) => {
   const api = await shared.inNewProject()
   const cases: [object, object][] = [
