@@ -80,9 +80,9 @@ export interface ComputeOptions {
  *
  * 1. one query: who was new when, and the values, by variant   query-metric.ts
  * 2. put together how things stood on each day                 daily-series.ts
- * 3. judge each day; the last one is the result                daily-series.ts, ../experiment-statistics/analyse-metric.ts
+ * 3. judge each day; the last one is the result                daily-series.ts, ../experiment-statistics/
  * 4. where nobody has a value: were there such events at all?  metric-warnings.ts
- * 5. check the split, and say how long it has to run           ../experiment-statistics/sample-ratio.ts, sample-size.ts
+ * 5. check the split, and say how long it has to run           ../experiment-statistics/
  *
  * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
@@ -117,7 +117,9 @@ export async function computeResults (clickhouse: ClickHouse, options: ComputeOp
       exposed,
       daysRunning: (scope.until.getTime() - scope.since.getTime()) / DAY_MS
     }),
-    warnings: await findMetricWarnings(clickhouse, { scope, metric, reached: countReached(metric, measurement, states) }),
+    warnings: await findMetricWarnings(clickhouse, {
+      scope, metric, reached: countReached(metric, measurement, states)
+    }),
     series
   }
 }

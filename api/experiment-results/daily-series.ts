@@ -31,14 +31,17 @@ const MAX_POINTS = 60
  *
  * @param keys  All variants, in the flag's order; the ones nobody saw stay at zero.
  */
-export function accumulateDays (kind: MetricKind, { days, changes, blocks }: Measurement, keys: readonly string[]): DayState[] {
+export function accumulateDays (
+  kind: MetricKind, { days, changes, blocks }: Measurement, keys: readonly string[]
+): DayState[] {
   const changesByKey = Map.groupBy(changes, ({ variant, day }) => `${day} ${variant}`)
   const blocksByKey = new Map(blocks.map((block) => [`${block.level} ${block.block} ${block.variant}`, block]))
   const levels = [...new Set(blocks.map(({ level }) => level))]
   const stepCount = Math.max(0, ...changes.map(({ steps }) => steps.length))
   const seen = keys.map((key) => ({ key, exposed: 0, steps: Array.from({ length: stepCount }, () => 0) }))
   const last = days.last - days.first
-  const first = changes.reduce((earliest, { variant, day }) => variant === MULTIPLE ? earliest : Math.min(earliest, day), last)
+  const first = changes.filter(({ variant }) => variant !== MULTIPLE)
+    .reduce((earliest, { day }) => Math.min(earliest, day), last)
   const states: DayState[] = []
   for (let day = first; day <= last; day++) {
     const variants = seen.map((state): VariantState => {
@@ -46,12 +49,13 @@ export function accumulateDays (kind: MetricKind, { days, changes, blocks }: Mea
         state.exposed += exposed
         state.steps = state.steps.map((people, index) => people + (steps[index] ?? 0))
       }
-      const spread = levels.flatMap((level) => blocksByKey.get(`${level} ${day >> level} ${state.key}`) ?? []).reduce(combine, NOBODY)
-      return describeState(kind, state, spread)
+      const spreads = levels.flatMap((level) => blocksByKey.get(`${level} ${day >> level} ${state.key}`) ?? [])
+      return describeState(kind, state, spreads.reduce(combine, NOBODY))
     })
     // A day on which nothing happened shares the state of the day before, so that it is analysed once.
     const before = states.at(-1)?.variants
-    states.push({ day: formatDay(days.first + day), variants: isDeepStrictEqual(variants, before) && before !== undefined ? before : variants })
+    const isSame = before !== undefined && isDeepStrictEqual(variants, before)
+    states.push({ day: formatDay(days.first + day), variants: isSame ? before : variants })
   }
   return states
 }
@@ -79,7 +83,8 @@ function describeState (
 ): VariantState {
   if (kind === 'funnel') return { key, exposed, measured: exposed, sum: steps.at(-1) ?? 0, squaredDeviations: 0, steps }
   // Who sent nothing counts with zero, but has no mean.
-  const { people, sum, deviations } = kind === 'mean' ? spread : combine(spread, { ...NOBODY, people: exposed - spread.people })
+  const rest = kind === 'mean' ? NOBODY : { ...NOBODY, people: exposed - spread.people }
+  const { people, sum, deviations } = combine(spread, rest)
   return { key, exposed, measured: people, sum, squaredDeviations: deviations, steps }
 }
 

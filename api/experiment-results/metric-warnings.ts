@@ -34,7 +34,8 @@ const QUERY = loadQuery('seen-events')
 export async function findMetricWarnings (
   clickhouse: ClickHouse, { scope, metric, reached }: { scope: MetricScope, metric: Metric, reached: readonly number[] }
 ): Promise<MetricWarning[]> {
-  const names = [...new Set(metric.steps.flatMap(({ event }, index) => event === null || (reached[index] ?? 0) > 0 ? [] : event))]
+  const unreached = metric.steps.filter((_, index) => (reached[index] ?? 0) === 0)
+  const names = [...new Set(unreached.flatMap(({ event }) => event ?? []))]
   if (names.length === 0) return []
   const seen = await querySeen(clickhouse, scope, { names, property: metric.property ?? '' })
   return names.flatMap((event): MetricWarning[] => {
@@ -57,7 +58,8 @@ async function querySeen (
     const result = await clickhouse.query({
       query: QUERY,
       query_params: {
-        project_id: scope.projectId, events: names, property, since: formatInstant(scope.since), until: formatInstant(scope.until)
+        project_id: scope.projectId, events: names, property,
+        since: formatInstant(scope.since), until: formatInstant(scope.until)
       },
       format: 'JSONEachRow',
       clickhouse_settings: { max_execution_time: 30 }

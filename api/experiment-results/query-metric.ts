@@ -83,7 +83,8 @@ export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, m
     const rows = await result.json<ValueBlock & { exposed: number }>()
     return {
       days,
-      changes: rows.filter(({ level }) => level === 0).map(({ variant, block: day, exposed }) => ({ variant, day, exposed, steps: [] })),
+      changes: rows.filter(({ level }) => level === 0)
+        .map(({ variant, block: day, exposed }) => ({ variant, day, exposed, steps: [] })),
       blocks: rows.filter(({ people }) => people > 0)
     }
   } catch (error) {

@@ -170,7 +170,8 @@ t.test('what becomes of the flag after the end changes no result', async (t) => 
   await plant(api.projectId, {
     people: 400, variant: (person) => person % 4 === 0 ? 'control' : 'test', converts: (person) => person % 8 < 2
   })
-  const shares = (keys: Record<string, number>): object[] => Object.entries(keys).map(([key, percentage]) => ({ key, rollout_percentage: percentage }))
+  const shares = (keys: Record<string, number>): object[] =>
+    Object.entries(keys).map(([key, percentage]) => ({ key, rollout_percentage: percentage }))
   const variants = shares({ control: 25, test: 75 })
   const { body: experiment } = await api.call('POST', '~/experiments', { ...EXPERIMENT, parameters: { feature_flag_variants: variants } })
   const flag = `~/feature_flags/${experiment.feature_flag.id}`
@@ -185,7 +186,8 @@ t.test('what becomes of the flag after the end changes no result', async (t) => 
     status: 200, key: 'checkout', kept: variants,
     result: { variants: [{ key: 'control', exposed: 100 }, { key: 'test', exposed: 300 }], exposures: { sample_ratio: { mismatch: false } } }
   })
-  const edit = (keys: Record<string, number>): object => ({ filters: { groups: [{ properties: [], rollout_percentage: 100 }], multivariate: { variants: shares(keys) } } })
+  const edit = (keys: Record<string, number>): object =>
+    ({ filters: { groups: [{ properties: [], rollout_percentage: 100 }], multivariate: { variants: shares(keys) } } })
   const next = { name: 'Next', feature_flag_key: 'checkout', start_date: '2026-01-09', parameters: { feature_flag_variants: shares({ control: 50, other: 50 }) } }
 
   for (const [what, act] of Object.entries({

@@ -193,14 +193,15 @@ t.test('breakpoints may come in any order and repeat', async (t) => {
 
 t.test('a density with a pole at zero is integrated as one without', async (t) => {
   const { points, widths } = buildIntegrationNodes([0, 2])
-  const integrate = (f: (x: number) => number): number => points.reduce((sum, x, i) => sum + f(x) * (widths[i] as number), 0)
+  const integrate = (f: (x: number) => number): number =>
+    points.reduce((sum, x, i) => sum + f(x) * (widths[i] as number), 0)
 
   assertNear(t, integrate((x) => 1 / Math.sqrt(x)), 2 * Math.SQRT2, 1e-5)
   assertNear(t, integrate((x) => x ** 15), 2 ** 16 / 16, 1e-8)
 })
 
 t.test('the chance of a rate without any event to be best is that of the F distribution', async (t) => {
-  // Ratios of gamma variables: shapes 1/2 (no event among 40 people) and 5 + 1/2 (of 60), by the incomplete beta function.
+  // Gamma variables of shapes 1/2 (no event among 40 people) and 5 + 1/2 (of 60), by the incomplete beta function.
   const [none, some] = [buildGammaPosterior(0, 40), buildGammaPosterior(5, 60)]
   const expected = betaCumulative(60 / 100, 5 + 1 / 2, 1 / 2)
 

@@ -51,7 +51,8 @@ for (const [seed, scenario] of [scenarios.rareCounts, scenarios.unevenCounts, sc
       const variants = Object.entries({ control: 900, test: 100 }).map(([key, people]) =>
         expose({ key, exposed: 0, sum: 0 }, people, () => scenario.value(random, scenario.mean)))
       const { samples, dispersion } = buildSamples(scenario.kind, variants, 'estimated')
-      const [, test] = rankPosteriors((samples as Sample[]).map(({ sum, size }) => buildGammaPosterior(sum, size, dispersion)))
+      const posteriors = (samples as Sample[]).map(({ sum, size }) => buildGammaPosterior(sum, size, dispersion))
+      const [, test] = rankPosteriors(posteriors)
       if ((test?.probability ?? 0.5) > 0.95) times.above++
       if ((test?.probability ?? 0.5) < 0.05) times.below++
     }

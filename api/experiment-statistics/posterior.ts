@@ -8,7 +8,7 @@ export interface Posterior {
   standardDeviation: number
   lowest: number
   highest: number
-  /** Density up to a constant factor (1 at the mode, if there is one), which keeps all digits at a billion observations. */
+  /** Density up to a constant factor (1 at a mode), which keeps all digits at a billion observations. */
   density: (x: number) => number
   cumulative: (x: number) => number
   /** Ends of panels that hold all but 1e-12 of the probability, narrow where it is. */

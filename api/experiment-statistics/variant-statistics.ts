@@ -114,7 +114,8 @@ function buildSample (kind: MetricKind, variant: VariantStatistics, dispersion: 
 }
 
 /** Unbiased sample variance; 0 when there are fewer than two values. */
-export function sampleVariance ({ exposed, measured: size = exposed, sum, squaredDeviations = 0 }: VariantStatistics): number {
+export function sampleVariance (variant: VariantStatistics): number {
+  const { exposed, measured: size = exposed, sum, squaredDeviations = 0 } = variant
   if (size < 2) return 0
   const variance = squaredDeviations / (size - 1)
   return Math.sqrt(variance) < ROUNDING * Math.abs(sum / size) ? 0 : variance

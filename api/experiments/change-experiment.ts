@@ -138,8 +138,8 @@ interface Follow {
  * | a draft gets another flag | the new one is linked; the old one stays as it is |
  * | it ends, is archived or deleted | stays as it is |
  *
- * A launched experiment can change neither its variants nor its flag. One that has ended goes on only while the flag has
- * the key and the variants that it had: people who see others cannot be compared with those before.
+ * A launched experiment can change neither its variants nor its flag. One that has ended goes on only while the flag
+ * has the key and the variants that it had: people who see others cannot be compared with those before.
  *
  * @returns the id of the experiment's flag from now on.
  */

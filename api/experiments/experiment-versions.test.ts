@@ -9,7 +9,15 @@ const shared = await createTestApi(t)
 const HALVES = ['control', 'test'].map((key) => ({ key, rollout_percentage: 50 }))
 const OTHERS = [{ key: 'control', rollout_percentage: 90 }, { key: 'new', rollout_percentage: 10 }]
 
-interface Version { version: number, key: string, active: boolean, rollout: number, variants: string[], parameters: object, filters: object }
+interface Version {
+  version: number
+  key: string
+  active: boolean
+  rollout: number
+  variants: string[]
+  parameters: object
+  filters: object
+}
 
 async function versionsOf (api: TestApi, id: number): Promise<Version[]> {
   return await api.sql<Version[]>`
@@ -23,7 +31,8 @@ t.test('keeps what is measured at the launch, and with each change until the end
   const { body: { id, feature_flag: flag } } = await api.call('POST', '~/experiments', { name: 'Kept', feature_flag_key: 'kept' })
   const patch = async (body: object): Promise<unknown> => await api.call('PATCH', `~/experiments/${id}`, body)
   const patchFlag = async (body: object): Promise<unknown> => await api.call('PATCH', `~/feature_flags/${flag.id}`, body)
-  const withRollout = (percentage: number, variants = HALVES): object => ({ filters: { groups: [{ properties: [], rollout_percentage: percentage }], multivariate: { variants } } })
+  const withRollout = (percentage: number, variants = HALVES): object =>
+    ({ filters: { groups: [{ properties: [], rollout_percentage: percentage }], multivariate: { variants } } })
   t.same(await versionsOf(api, id), [], 'nothing of a draft')
 
   await patch({ start_date: '2026-01-01' })
@@ -87,7 +96,9 @@ t.test('experiments of before have what the history of their flag says of their 
   const api = await createTestApi(t)
   const flagOf = (key: string, rollout: number, variants: object[] = HALVES): object =>
     ({ key, active: true, name: '', filters: { groups: [{ rollout_percentage: rollout }], multivariate: { variants } } })
-  async function plant (period: [string | null, string | null], changes: [at: string, before: object | null, after: object][]): Promise<number> {
+  async function plant (
+    period: [string | null, string | null], changes: [at: string, before: object | null, after: object][]
+  ): Promise<number> {
     const key = `flag ${period.join()} ${changes.length}`
     const { filters } = flagOf(key, 100, OTHERS) as { filters: object }
     const [flag] = await api.sql`INSERT INTO feature_flags (project_id, key, filters, active) VALUES (${api.projectId}, ${key}, ${api.sql.json(filters as never)}, true) RETURNING id`

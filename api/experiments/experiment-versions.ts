@@ -32,7 +32,9 @@ function selectNewest (sql: SqlTemplates, id: Statement): Statement {
  *
  * @param which  One experiment, or all on a flag.
  */
-export async function keepVersions (tx: TransactionSql, which: { experimentId: number } | { flagId: number }): Promise<void> {
+export async function keepVersions (
+  tx: TransactionSql, which: { experimentId: number } | { flagId: number }
+): Promise<void> {
   const chosen = 'flagId' in which ? tx`e.feature_flag_id = ${which.flagId}` : tx`e.id = ${which.experimentId}`
   await tx`
     INSERT INTO experiment_versions (experiment_id, version, flag, parameters, filters, secondary_metrics)

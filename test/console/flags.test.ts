@@ -66,20 +66,34 @@ t.test('flags and experiments in the console', async (t) => {
     await page.getByRole('button', { name: 'Launch' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Launch' }).click()
     await page.getByText('Nobody was exposed yet').waitFor()
+    await page.getByText('No event "bought" was received in the time of the experiment. Is its name right?').waitFor()
 
     // Every second person of `control` buys, three of four of `test`.
     await send(stack, Array.from({ length: 400 }, (_, index) => {
       const variant = index % 2 === 0 ? 'control' : 'test'
       const shown = { event: '$feature_flag_called', distinct_id: `p${index}`, properties: { $feature_flag: 'checkout', $feature_flag_response: variant } }
-      return index % 8 < (variant === 'test' ? 6 : 4) ? [shown, { event: 'bought', distinct_id: `p${index}` }] : [shown]
+      return index % 8 < (variant === 'test' ? 6 : 4) ? [shown, { event: 'bought', distinct_id: `p${index}`, properties: { amount: 10 } }] : [shown]
     }).flat())
+    const changed = await fetch(`${stack.url}/api/projects/1/experiments/${page.url().split('/').at(-1)}/`, {
+      method: 'PATCH',
+      headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ secondary_metrics: [{ name: 'Revenue', kind: 'sum', event: 'bought', property: 'amount' }, { kind: 'count', event: 'boughd' }] })
+    })
+    t.equal(changed.status, 200)
+    await page.reload()
     const refresh = page.getByRole('button', { name: 'Compute again' })
     await waitFor(async () => {
       await refresh.click()
       await page.getByText('There is a difference. The best is most likely test.').waitFor({ timeout: 2000 })
       return true
     }, { timeoutMs: 30_000 })
-    t.match(await page.getByRole('img', { name: /^Change against control: test \+50\.0 %/ }).count(), 1)
+    await page.getByText(/The best is most likely test\. test against control: \+50\.0 % \(\+25\.0 points\); with 95 % probability \+/).waitFor()
+    t.match(await page.getByText(/Changed since the launch: secondary metrics at /).count(), 1)
+    const revenue = page.getByRole('region', { name: 'Revenue' })
+    await revenue.getByText(/test against control: \+50\.0 % \(\+2\.5\)/).waitFor()
+    t.match(await revenue.getByRole('row', { name: /^test/ }).innerText(), /200[\s\S]*7\.5[\s\S]*\+50\.0 %/)
+    await page.getByRole('region', { name: 'count of boughd' }).getByText('No event "boughd" was received').waitFor()
+    t.match(await page.getByRole('img', { name: /^Change against control: test \+50\.0 %/ }).first().count(), 1)
     t.match(await page.getByRole('row', { name: /^test/ }).first().innerText(), /200[\s\S]*75\.0 %[\s\S]*\+50\.0 %/)
     t.equal(await page.getByRole('img', { name: /^test over 1 day; at the end \+50\.0 %, from \+/ }).count(), 1)
     await page.getByText(/^test: who looked every day could stop at the end of [\d-]+ and conclude: more than control \(\+50\.0 % up to then\)/).waitFor()

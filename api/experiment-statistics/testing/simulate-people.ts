@@ -48,7 +48,7 @@ const poissonEvents: PersonValue = (random, mean) => {
 /** Events of busy and quiet people: Poisson at exponential rates, that is geometric; variance = mean (1 + mean). */
 const unevenEvents: PersonValue = (random, mean) => Math.floor(Math.log(random()) / Math.log(mean / (1 + mean)))
 
-/** Events of which nine people in ten send none, and the tenth sends as many as above: variance = mean (1 + 19 mean). */
+/** The same of one person in ten; the others send none: variance = mean (1 + 19 mean). */
 const rareEvents: PersonValue = (random, mean) => random() < 0.1 ? unevenEvents(random, 10 * mean) : 0
 
 /** Money: log-normal with a long tail (sigma 1, so a coefficient of variation of 1.3). */

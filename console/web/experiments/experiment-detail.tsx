@@ -7,6 +7,7 @@ import { may } from '../session.ts'
 import { Again, Dialog, Failed, Show } from '../states.tsx'
 import { describeMetric, type Experiment, type ExperimentResults, statusOf } from './experiment.ts'
 import { ResultsPicture } from './results-picture.tsx'
+import { ShownSecondary } from './secondary-results.tsx'
 
 const pathOf = (id: number | string): string => `/api/projects/${projectId.value}/experiments/${id}`
 
@@ -76,6 +77,7 @@ function ShownResults ({ experiment }: { experiment: Experiment }) {
   return (
     <>
       <Show of={results} what='Results'>{(value) => <ResultsPicture results={value} />}</Show>
+      <ShownSecondary experiment={experiment} refresh={refresh} />
       <p><Again of={{ isLoading: results.isLoading, reload: () => setRefresh((before) => before + 1) }}>Compute again</Again></p>
     </>
   )

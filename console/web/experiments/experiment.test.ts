@@ -1,10 +1,14 @@
 import t from 'tap'
-import { describeMetric, describeProgress, describeVerdict, type Experiment, formatMetric, formatPercent, layOutBars, type Results, statusOf } from './experiment.ts'
+import {
+  countSecondaryMetrics, describeChanges, describeMetric, describeProgress, describeVerdict, type Experiment,
+  formatMetric, formatPercent, layOutBars, nameOfMetric, type Results, statusOf
+} from './experiment.ts'
 
 const NOW = Date.parse('2026-11-22T12:00:00Z')
 
 function build (changes: Partial<Results> = {}): Results {
   return {
+    metric: { name: '', kind: 'funnel', steps: [{ event: 'paid' }], property: null },
     kind: 'funnel',
     baseline: 'control',
     leader: 'test',
@@ -22,6 +26,7 @@ function build (changes: Partial<Results> = {}): Results {
       total: 2000, multiple_variants: 0, sample_ratio: { mismatch: false, sequential_p_value: 1, variants: [] }
     },
     sample_size: { total: 8000, remaining_days: 12, minimum_detectable_effect: 5, reason: null },
+    warnings: [],
     series: [],
     ...changes
   }
@@ -51,7 +56,35 @@ t.test('what is to be doubted comes before the verdict', async (t) => {
   const mismatch = { mismatch: true, sequential_p_value: 0, variants: [] }
   t.match(describeVerdict(build({ exposures: { total: 9, multiple_variants: 0, sample_ratio: mismatch } })), { text: /split/, isDoubtful: true })
   t.match(describeVerdict(build({ exposures: { total: 0, multiple_variants: 0, sample_ratio: null } })), { text: /Nobody/, isDoubtful: true })
-  t.equal(describeVerdict(build({ significant: false, significance_code: 'of_later' })).text, 'of_later')
+  t.equal(describeVerdict(build({ significant: false, significance_code: 'of_later' })).text.split(' ')[0], 'of_later')
+})
+
+t.test('the verdict says how large the effect is', async (t) => {
+  t.equal(describeVerdict(build()).text,
+    'There is a difference. The best is most likely test. test against control: +20.0 % (+2.00 points); with 95 % probability +10.0 to +30.0 %.')
+  t.match(describeVerdict(build({ leader: 'control' })).text, /most likely control\. test against control: \+20\.0 %/, 'the baseline leads')
+  t.match(describeVerdict(build({ significant: false, significance_code: 'low_win_probability' })).text, /90 % is asked for\. test against control: \+20/)
+  t.notMatch(describeVerdict(build({ significant: false, significance_code: 'not_enough_exposure' })).text, /against/)
+  const bayesian = { chance_to_beat_baseline: 1, relative_interval: null, inner_relative_interval: null }
+  const variants = [variant('control', null), variant('test', { relative_lift: null, absolute_lift: 3, bayesian })]
+  t.match(describeVerdict(build({ kind: 'sum', variants })).text, /test against control: \+3\.$/, 'no ratio to a baseline near zero')
+})
+
+t.test('tells what was changed since the launch', async (t) => {
+  const describe = (...changes: [string, string[]][]): string =>
+    describeChanges({ measured: { feature_flag_key: 'k', changes: changes.map(([at, fields]) => ({ at, fields })) } }, (at) => at)
+
+  t.equal(describe(['launch', []]), '')
+  t.equal(describe(['noon', ['filters', 'parameters']], ['dawn', ['feature_flag']], ['launch', []]), 'the metric, parameters at noon UTC; conditions of the flag at dawn UTC')
+  t.equal(describe(), '', 'nothing was kept')
+})
+
+t.test('secondary metrics are counted and named in every form', async (t) => {
+  t.same([[], {}, null, [{}, {}], { metrics: [{}] }, { a: {}, b: {} }].map(countSecondaryMetrics), [0, 0, 0, 2, 1, 2])
+  const steps = [{ event: 'a' }, { event: null }]
+  t.equal(nameOfMetric({ name: '', kind: 'funnel', steps, property: null }), 'a then any event')
+  t.equal(nameOfMetric({ name: '', kind: 'sum', steps: [{ event: 'a' }], property: 'p' }), 'sum of a by p')
+  t.equal(nameOfMetric({ name: 'Revenue', kind: 'sum', steps, property: 'p' }), 'Revenue')
 })
 
 t.test('says how far it is, or why that is not known', async (t) => {

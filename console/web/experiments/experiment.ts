@@ -11,6 +11,8 @@ export interface Experiment {
   feature_flag_key: string
   feature_flag: { id: number, active: boolean }
   filters: Record<string, unknown>
+  /** An array, `{ metrics: [...] }`, or an object of metrics by name. */
+  secondary_metrics: unknown
   updated_at: string
 }
 
@@ -39,7 +41,16 @@ export interface VariantResult {
   } | null
 }
 
+/** A metric as the API understood it. */
+export interface MeasuredMetric {
+  name: string
+  kind: Results['kind']
+  steps: { event: string | null }[]
+  property: string | null
+}
+
 export interface Results {
+  metric: MeasuredMetric
   kind: 'funnel' | 'count' | 'sum' | 'mean'
   baseline: string
   leader: string
@@ -61,6 +72,8 @@ export interface Results {
     minimum_detectable_effect: number
     reason: string | null
   } | null
+  /** What may be wrong with the metric's definition. */
+  warnings: { detail: string }[]
   series: { day: string, variants: VariantOfDay[] }[]
 }
 
@@ -84,7 +97,17 @@ export interface ExperimentResults extends Experiment {
   is_cached: boolean
   /** Events received before are all counted; null while that is not known. Absent before it was told. */
   complete_through?: string | null
+  /** What the results are computed from. */
+  measured: {
+    feature_flag_key: string
+    /** Newest first; the last one is the launch. */
+    changes: { at: string, fields: string[] }[]
+  }
   result: Results
+}
+
+export interface SecondaryResults {
+  analysis: Results[]
 }
 
 /** Where an experiment is in its life. */
@@ -111,7 +134,45 @@ export function describeVerdict (result: Results): { text: string, isDoubtful: b
     return { text: 'The split is not the one that the flag gives. Trust no number below before that is explained.', isDoubtful: true }
   }
   const verdict = VERDICTS[code] ?? code
-  return { text: significant ? `${verdict} The best is most likely ${leader}.` : verdict, isDoubtful: false }
+  const size = code === 'not_enough_exposure' ? '' : ` ${describeSize(result)}`
+  return { text: `${significant ? `${verdict} The best is most likely ${leader}.` : verdict}${size}`.trimEnd(), isDoubtful: false }
+}
+
+/** How large the effect is: of the leader, or of the most likely one of the others when the baseline leads. */
+function describeSize ({ kind, baseline, leader, variants }: Results): string {
+  const [best] = variants.filter(({ key }) => key !== baseline).sort((a, b) => b.probability - a.probability)
+  const shown = variants.find(({ key }) => key === leader && key !== baseline) ?? best
+  if (shown === undefined || shown.comparison === null) return ''
+  const { absolute_lift: lift, relative_lift: relative, bayesian } = shown.comparison
+  const amount = `${lift > 0 ? '+' : ''}${formatMetric(kind, lift)}`
+  const absolute = kind === 'funnel' ? amount.replace(' %', ' points') : amount
+  const range = bayesian.relative_interval === null ? '' : `; with 95 % probability ${formatInterval(bayesian.relative_interval)}`
+  return `${shown.key} against ${baseline}: ${relative === null ? absolute : `${formatPercent(relative, true)} (${absolute})`}${range}.`
+}
+
+/** When what is measured was changed since the launch; empty when it was not. */
+export function describeChanges (
+  { measured: { changes } }: Pick<ExperimentResults, 'measured'>, formatTime: (at: string) => string
+): string {
+  return changes.slice(0, -1).map(({ at, fields }) => `${fields.map((field) => FIELDS[field] ?? field).join(', ')} at ${formatTime(at)} UTC`).join('; ')
+}
+
+const FIELDS: Record<string, string> = {
+  feature_flag: 'conditions of the flag', parameters: 'parameters', filters: 'the metric', secondary_metrics: 'secondary metrics'
+}
+
+/** How many secondary metrics an experiment has, in any of the forms that the API takes. */
+export function countSecondaryMetrics (value: unknown): number {
+  const { metrics } = Object(value) as { metrics?: unknown }
+  if (Array.isArray(value)) return value.length
+  return Array.isArray(metrics) ? metrics.length : Object.keys(Object(value)).length
+}
+
+/** The name of a metric, or what it measures when it has none. */
+export function nameOfMetric ({ name, kind, steps, property }: MeasuredMetric): string {
+  if (name !== '') return name
+  const events = steps.map(({ event }) => event ?? 'any event').join(' then ')
+  return kind === 'funnel' ? events : `${kind} of ${events}${property === null ? '' : ` by ${property}`}`
 }
 
 /** How many are still needed, or why that is not known. */

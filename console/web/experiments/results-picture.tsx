@@ -1,23 +1,25 @@
 import { formatCount, formatTime, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
-import { type Bar, describeProgress, describeVerdict, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './experiment.ts'
+import { type Bar, describeChanges, describeProgress, describeVerdict, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, nameOfMetric, type Results } from './experiment.ts'
 import { IntervalOverTime } from './interval-over-time.tsx'
 
 const ROW = 38
 
 /** The results of an experiment: what to doubt, the verdict, one row a variant, and how it went day by day. */
 export function ResultsPicture ({ results }: { results: ExperimentResults }) {
-  const { result, last_refresh: at, complete_through: through } = results
-  const { text, isDoubtful } = describeVerdict(result)
+  const { result, last_refresh: at, complete_through: through, measured, feature_flag_key: key } = results
   const ratio = result.exposures.sample_ratio
+  const changes = describeChanges(results, formatTime)
   return (
     <>
-      <p class={isDoubtful ? 'verdict stopped' : 'verdict'} role='status'>{text}</p>
+      <Verdict result={result} />
       <p class='hint'>
         {describeProgress(result)} Computed at {formatTime(at)} UTC
         {typeof through === 'string' && <>; every event accepted before {formatTime(through)} UTC is counted</>}.
+        {measured.feature_flag_key !== key && <> Measured is the flag as it was, with the key {showText(measured.feature_flag_key, 60)}.</>}
+        {changes !== '' && <> Changed since the launch: {changes}.</>}
       </p>
-      <VariantTable result={result} />
+      <VariantTable result={result} label='Variants' />
       <LiftPicture result={result} />
       <IntervalOverTime result={result} />
       <h3>Split</h3>
@@ -31,9 +33,30 @@ export function ResultsPicture ({ results }: { results: ExperimentResults }) {
   )
 }
 
-function VariantTable ({ result }: { result: Results }) {
+/** One metric by itself: the verdict, its variants and their intervals. */
+export function MetricPicture ({ result }: { result: Results }) {
   return (
-    <div class='scroll' role='region' aria-label='Variants' tabIndex={0}>
+    <>
+      <Verdict result={result} />
+      <VariantTable result={result} label={`Variants: ${showText(nameOfMetric(result.metric), 100)}`} />
+      <LiftPicture result={result} />
+    </>
+  )
+}
+
+function Verdict ({ result }: { result: Results }) {
+  const { text, isDoubtful } = describeVerdict(result)
+  return (
+    <>
+      <p class={isDoubtful ? 'verdict stopped' : 'verdict'} role='status'>{showText(text, 1000)}</p>
+      {result.warnings.map(({ detail }) => <p key={detail} class='verdict waiting' role='status'>{showText(detail, 600)}</p>)}
+    </>
+  )
+}
+
+function VariantTable ({ result, label }: { result: Results, label: string }) {
+  return (
+    <div class='scroll' role='region' aria-label={label} tabIndex={0}>
       <table class='dense'>
         <thead>
           <tr>
