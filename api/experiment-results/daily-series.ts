@@ -63,8 +63,8 @@ export function accumulateDays (
 const NOBODY: Spread = { people: 0, sum: 0, deviations: 0 }
 
 /**
- * Two groups of people as one (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
- * variances", 1979). Nothing cancels: squares are taken of differences between means only.
+ * Two groups of people as one (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
+ * sample variances", 1979). Nothing cancels: squares are taken of differences between means only.
  */
 function combine (some: Spread, others: Spread): Spread {
   if (some.people === 0) return others
