@@ -50,6 +50,9 @@ export async function findScope (
   if (index !== undefined && row?.group_type === null) {
     throw invalidExperiment('parameters__aggregation_group_type_index', `The project has no group type ${index}.`)
   }
+  // Of ClickHouse's dates none is older.
+  const since = new Date(Math.max(0, experiment.start_date.getTime()))
+  const until = experiment.end_date !== null && experiment.end_date < now ? experiment.end_date : now
   return {
     variants,
     scope: {
@@ -57,9 +60,8 @@ export async function findScope (
       flagKey: key,
       variants: variants.map((variant) => variant.key),
       groupType: row?.group_type ?? null,
-      // What ClickHouse has is younger, and its dates begin not much before.
-      since: new Date(Math.max(0, experiment.start_date.getTime())),
-      until: experiment.end_date !== null && experiment.end_date < now ? experiment.end_date : now,
+      since,
+      until: until < since ? since : until,
       timezone: row?.timezone ?? 'UTC'
     }
   }

@@ -262,6 +262,8 @@ t.test('whatever amounts were sent, whenever it began, there are results', async
   t.match(await ask(), { status: 200, body: { result: { variants: [{ sum: 2000 }, { sum: 2000 }] } } })
   await send(4, 4, 1e60)
   t.match(await ask(), { status: 200, body: { result: { variants: [{ sum: 1e60 }, { sum: 2000 }] } } })
+  await api.call('PATCH', `~/experiments/${experiment.id}`, { end_date: '1900-01-01' })
+  t.match(await ask(), { status: 200, body: { result: { exposures: { total: 0 } } } })
 })
 
 t.test('answers before anybody was exposed', async (t) => {
