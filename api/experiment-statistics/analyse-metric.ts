@@ -22,7 +22,7 @@ export interface AnalysisOptions extends SignificanceLimits {
    * must not be chosen from the data. Default 5,000.
    */
   sequentialTunedFor: number
-  /** Whether counts may vary more than Poisson (`estimated`, from the squared deviations) or are taken at their word. */
+  /** Whether counts may vary more than Poisson (`estimated`, from their deviations) or are taken at their word. */
   dispersion: 'estimated' | 'poisson'
 }
 
