@@ -1,7 +1,8 @@
 import t from 'tap'
+import { countSecondaryMetrics, describeMetric, nameOfMetric } from './describe-metric.ts'
 import {
-  countSecondaryMetrics, describeChanges, describeMetric, describeProgress, describeVerdict, type Experiment,
-  formatMetric, formatPercent, layOutBars, nameOfMetric, type Results, statusOf
+  describeChanges, describeProgress, describeVerdict, type Experiment,
+  formatMetric, formatPercent, layOutBars, type Results, statusOf
 } from './experiment.ts'
 
 const NOW = Date.parse('2026-11-22T12:00:00Z')

@@ -1,4 +1,5 @@
 /** Experiments as the API answers them, and what they say in words. */
+import type { MeasuredMetric, MetricKind } from './describe-metric.ts'
 import { formatCount, formatCounted, UNKNOWN } from '../format.ts'
 
 export interface Experiment {
@@ -41,17 +42,9 @@ export interface VariantResult {
   } | null
 }
 
-/** A metric as the API understood it. */
-export interface MeasuredMetric {
-  name: string
-  kind: Results['kind']
-  steps: { event: string | null }[]
-  property: string | null
-}
-
 export interface Results {
   metric: MeasuredMetric
-  kind: 'funnel' | 'count' | 'sum' | 'mean'
+  kind: MetricKind
   baseline: string
   leader: string
   significant: boolean
@@ -161,20 +154,6 @@ const FIELDS: Record<string, string> = {
   feature_flag: 'conditions of the flag', parameters: 'parameters', filters: 'the metric', secondary_metrics: 'secondary metrics'
 }
 
-/** How many secondary metrics an experiment has, in any of the forms that the API takes. */
-export function countSecondaryMetrics (value: unknown): number {
-  const { metrics } = Object(value) as { metrics?: unknown }
-  if (Array.isArray(value)) return value.length
-  return Array.isArray(metrics) ? metrics.length : Object.keys(Object(value)).length
-}
-
-/** The name of a metric, or what it measures when it has none. */
-export function nameOfMetric ({ name, kind, steps, property }: MeasuredMetric): string {
-  if (name !== '') return name
-  const events = steps.map(({ event }) => event ?? 'any event').join(' then ')
-  return kind === 'funnel' ? events : `${kind} of ${events}${property === null ? '' : ` by ${property}`}`
-}
-
 /** How many are still needed, or why that is not known. */
 export function describeProgress ({ sample_size: size, exposures }: Results): string {
   if (size === null) return 'How many people it needs is not known until the baseline has a value.'
@@ -186,7 +165,7 @@ export function describeProgress ({ sample_size: size, exposures }: Results): st
 }
 
 /** A value of the metric: a share for funnels, else a number. */
-export function formatMetric (kind: Results['kind'], value: number | null): string {
+export function formatMetric (kind: MetricKind, value: number | null): string {
   if (value === null) return UNKNOWN
   return kind === 'funnel' ? formatPercent(value) : String(Number(value.toPrecision(4)))
 }
@@ -202,28 +181,6 @@ export function formatPercent (share: number | null, isSigned = false): string {
 /** `+2.00 to +12.0 %`. */
 export function formatInterval (interval: Interval | null): string {
   return interval === null ? UNKNOWN : `${formatPercent(interval[0], true).replace(' %', '')} to ${formatPercent(interval[1], true)}`
-}
-
-/** `A then B`, `number of A`: what is measured. */
-export function describeMetric (filters: Record<string, unknown>): string {
-  const metric = Object(filters.metric) as { kind?: string, steps?: unknown[], event?: unknown, property?: unknown }
-  if (metric.kind === 'funnel') return (metric.steps ?? []).map(nameOf).join(' then ')
-  if (metric.kind !== undefined) {
-    return `${metric.kind} of ${nameOf(metric.event)}${typeof metric.property === 'string' ? ` by ${metric.property}` : ''}`
-  }
-  const events = (Array.isArray(filters.events) ? filters.events : []) as EventOfInsight[]
-  if (events.length === 0) return 'nothing yet'
-  if (filters.insight === 'FUNNELS') return events.map(({ id }) => nameOf(id)).join(' then ')
-  const [first] = events
-  return `${first?.math ?? 'total'} of ${nameOf(first?.id)}${first?.math_property === undefined ? '' : ` by ${first.math_property}`}`
-}
-
-interface EventOfInsight { id?: unknown, math?: string, math_property?: string }
-
-function nameOf (step: unknown): string {
-  if (typeof step === 'string') return step
-  const { event, id } = Object(step) as { event?: unknown, id?: unknown }
-  return String(event ?? id ?? '?')
 }
 
 /** What is drawn of a variant against the baseline, in shares of the baseline. */

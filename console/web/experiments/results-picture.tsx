@@ -1,6 +1,7 @@
 import { formatCount, formatTime, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
-import { type Bar, describeChanges, describeProgress, describeVerdict, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, nameOfMetric, type Results } from './experiment.ts'
+import { nameOfMetric } from './describe-metric.ts'
+import { type Bar, describeChanges, describeProgress, describeVerdict, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './experiment.ts'
 import { IntervalOverTime } from './interval-over-time.tsx'
 
 const ROW = 38

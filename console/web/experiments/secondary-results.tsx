@@ -3,7 +3,8 @@ import { request } from '../api-client.ts'
 import { useLoaded } from '../load.ts'
 import { projectId } from '../router.ts'
 import { Show } from '../states.tsx'
-import { countSecondaryMetrics, type Experiment, nameOfMetric, type SecondaryResults } from './experiment.ts'
+import { countSecondaryMetrics, nameOfMetric } from './describe-metric.ts'
+import type { Experiment, SecondaryResults } from './experiment.ts'
 import { MetricPicture } from './results-picture.tsx'
 
 /** The further metrics of an experiment, each as the primary one but for the course of time. */
