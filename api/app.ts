@@ -6,7 +6,7 @@ import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { allowUnserved } from '../platform/cross-origin.ts'
 import type { ShownSetting } from '../platform/describe-settings.ts'
 import { checkServices, type HealthOptions, healthRoutes, pingClickHouse } from '../platform/health-and-readiness.ts'
-import { answerClientError, answerHalfClosed, endWithClient, MAX_HEADER_BYTES } from '../platform/http-server.ts'
+import { answerClientError, answerHalfClosed, discardRest, discardRests, endWithClient, MAX_HEADER_BYTES } from '../platform/http-server.ts'
 import type { LocateAddress } from '../platform/geoip.ts'
 import type { KeyDirectory } from '../platform/keys/key-directory.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -111,6 +111,7 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     schemaController: { compilersFactory: { buildValidator: createRequestValidation as never } },
     // Errors before a route is found, such as a path that cannot be decoded.
     frameworkErrors: (error, request, reply) => {
+      discardRest(request.raw)
       if (!allowUnserved(request, reply as FastifyReply)) void errorHandler(error, request, reply as FastifyReply)
     },
     genReqId: () => crypto.randomUUID()
@@ -126,6 +127,7 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     if (request.routeOptions.config.isEndless === true) endWithClient(reply.raw)
     done()
   })
+  discardRests(app)
   await describeApi(app)
 
   await app.register(healthRoutes, describeHealth(deps))

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
-import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from './http-server.ts'
+import { answerClientError, answerHalfClosed, discardRest, MAX_HEADER_BYTES } from './http-server.ts'
 
 t.test('answers what is no request, or too large or too slow, in the shape of the contract', async (t) => {
   const server = createServer({
@@ -67,4 +67,31 @@ t.test('requests that arrived whole are answered before the bytes behind them', 
   t.same(await send('POST /slow HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nnonsense\r\n'), ['400'],
     'the broken request itself is not waited for')
   t.same(await send(`${get('/b')}POST /slow HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n`), ['200 /b', '400'])
+})
+
+t.test('what a client sends after its answer is read up to a limit, in bytes and in time', async (t) => {
+  let limits = { bytes: 1e6, ms: 60_000 }
+  const server = createServer((request, response) => {
+    discardRest(request, limits)
+    response.end('no')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const send = async (head: string, bytes: number): Promise<string> => {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    const closed = new Promise((resolve) => socket.on('error', () => {}).once('close', resolve))
+    socket.write(`POST / HTTP/1.1\r\nhost: x\r\n${head}\r\ncontent-length: 100000000\r\n\r\n`)
+    const [answer] = await once(socket, 'data') as [Buffer]
+    socket.write(Buffer.alloc(bytes))
+    await closed
+    return answer.toString()
+  }
+
+  for (const connection of ['close', 'keep-alive']) {
+    limits = { bytes: 1e6, ms: 60_000 }
+    t.match(await send(`connection: ${connection}`, 50e6), /^HTTP\/1\.1 200 /, `${connection}, too many bytes`)
+    limits = { bytes: 1e9, ms: 50 }
+    t.match(await send(`connection: ${connection}`, 1e6), /^HTTP\/1\.1 200 /, `${connection}, too slow`)
+  }
 })

@@ -1,5 +1,7 @@
-import { type Server, type ServerResponse, STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
+import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import { Socket } from 'node:net'
+import type { Readable } from 'node:stream'
+import type { FastifyInstance } from 'fastify'
 import { HttpError, toHttpErrorBody } from './errors.ts'
 
 /**
@@ -40,7 +42,10 @@ function answerInTurn (known: HttpError, socket: ServedSocket): void {
     socket.end(`HTTP/1.1 ${known.status} ${STATUS_CODES[known.status] ?? ''}\r\nconnection: close\r\n` +
       `content-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
   }
-  socket.destroySoon()
+  if (known.status !== 431) return socket.destroySoon()
+  // A request that is too large only in its head: its body may follow.
+  readAtMost(MAX_REST, socket, socket)
+  socket.once('end', () => socket.destroySoon())
 }
 
 /**
@@ -66,6 +71,50 @@ export function endWithClient (response: ServerResponse): void {
   const leave = (): void => { response.destroy() }
   socket?.once('end', leave)
   response.once('close', () => { socket?.off('end', leave) })
+}
+
+/** What a client may send after its answer; uploads of 100 MB end by then. The time is nginx's `lingering_time`. */
+const MAX_REST = { bytes: 134_217_728, ms: 30_000 }
+
+/**
+ * Reads the rest of a request whose answer does not wait for it, and forgets it. Many clients send all of a request
+ * before they read the answer: a connection that ends meanwhile is a broken pipe to them, and a server that is gone to
+ * a proxy. The answer itself is sent at once, for clients that stop when they see it. Beyond the limits the connection
+ * is closed.
+ *
+ * Call it before the answer. Nothing happens when the request has arrived already.
+ */
+export function discardRest (request: IncomingMessage, max = MAX_REST): void {
+  const { socket } = request
+  if (request.complete || socket.destroyed) return
+  // Whoever was reading may have paused it.
+  readAtMost(max, socket, request.unpipe().resume())
+  // Node calls it with the answer, for a connection that is not kept: unread bytes would reset it.
+  const { destroySoon } = Socket.prototype
+  socket.destroySoon = () => {
+    if (request.complete) return destroySoon.call(socket)
+    socket.end()
+    request.once('end', () => destroySoon.call(socket))
+  }
+}
+
+/** Has all answers of an app that are sent by the framework read the rest of their request. */
+export function discardRests (app: FastifyInstance): void {
+  app.addHook('onSend', (request, _reply, payload, done) => {
+    discardRest(request.raw)
+    done(null, payload)
+  })
+}
+
+function readAtMost (max: typeof MAX_REST, socket: Socket, rest: Readable): void {
+  let bytes = 0
+  const timer = setTimeout(() => socket.destroy(), max.ms)
+  const done = (): void => {
+    clearTimeout(timer)
+    socket.off('close', done)
+  }
+  socket.once('close', done)
+  rest.on('data', (chunk: Buffer) => { if ((bytes += chunk.length) > max.bytes) socket.destroy() }).once('end', done)
 }
 
 function toHttpError (code: string | undefined): HttpError {

@@ -2,7 +2,6 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, Fasti
 import { describeClickHouseError, tookTooLong } from '../../platform/clickhouse/describe-clickhouse-error.ts'
 import { allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
-import { drainRequest } from '../../http-body/read-body.ts'
 import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'
 
 declare module 'fastify' {
@@ -21,7 +20,6 @@ declare module 'fastify' {
  * An unexpected error is answered with 500 and no details, and logged with the request id.
  */
 export async function errorHandler (error: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  await drainRequest(request.raw)
   const known = toHttpError(error)
   if (known === undefined) {
     request.log.error({ err: error, reqId: request.id }, 'request failed')

@@ -2,7 +2,7 @@ import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { type HealthOptions, healthRoutes } from '../../platform/health-and-readiness.ts'
-import { answerClientError, answerHalfClosed, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
+import { answerClientError, answerHalfClosed, discardRest, discardRests, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
 import { normaliseContentType } from '../../http-body/read-body.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NoteUnknownPath } from '../capture/request-warnings.ts'
@@ -50,6 +50,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     clientErrorHandler: answerClientError,
     // What goes wrong before a route is found, such as a path that does not decode.
     frameworkErrors: ({ statusCode = 400 }, request, reply) => {
+      discardRest(request.raw)
       if (allowUnserved(request, reply as FastifyReply)) return
       const known = new HttpError(statusCode, 'invalid_request', 'invalid_request', 'The request could not be read.')
       answerError(known, request, reply as FastifyReply)
@@ -71,6 +72,8 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     normaliseContentType(request.raw.headers)
     done()
   })
+  // A capture that succeeds has read its body, and is answered past the framework.
+  discardRests(app)
   // Requests that neither a route nor the API takes, such as uncommon methods.
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0]?.replace(/\/+/g, '/').replace(/\/$/, '')

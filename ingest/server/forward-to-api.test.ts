@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib'
 import { fastify } from 'fastify'
 import t, { type Test } from 'tap'
 import { freePort, sendRaw } from '../../test/support/local-ports.ts'
-import { answerHalfClosed } from '../../platform/http-server.ts'
+import { answerHalfClosed, discardRests } from '../../platform/http-server.ts'
 import { forwardToApi } from './forward-to-api.ts'
 
 /** More than the buffers of two sockets can take. */
@@ -16,6 +16,7 @@ async function startOrigin (t: Test, apiPort: number, noteUnknownPath = (_path: 
   const app = fastify({ forceCloseConnections: true })
   t.teardown(async () => await app.close())
   answerHalfClosed(app.server)
+  discardRests(app)
   await app.register(forwardToApi, { apiUrl: `http://127.0.0.1:${apiPort}`, noteUnknownPath })
   await app.listen({ port: 0, host: '127.0.0.1' })
   return (app.server.address() as AddressInfo).port

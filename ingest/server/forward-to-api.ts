@@ -5,7 +5,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { allowOrigin, allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
 import { endWithClient } from '../../platform/http-server.ts'
-import { drainRequest } from '../../http-body/read-body.ts'
 import type { NoteUnknownPath } from '../capture/request-warnings.ts'
 import { CAPTURE_PATHS } from './capture-routes.ts'
 
@@ -58,7 +57,8 @@ export async function forwardToApi (
     replyOptions: {
       // The API builds absolute links, which must lead here, and believes what we say of the client. What the request
       // says itself was believed only if it came from a trusted proxy.
-      rewriteRequestHeaders: (request, headers) => ({
+      rewriteRequestHeaders: (request, { expect: _, ...headers }) => ({
+        // The client was told to continue by this server; the HTTP client refuses to ask for it.
         ...headers,
         'x-forwarded-for': request.ip,
         'x-forwarded-host': request.host,
@@ -79,7 +79,6 @@ export async function forwardToApi (
         reply.send(stream)
       },
       async onError (reply, { error }) {
-        await drainRequest(reply.request.raw as IncomingMessage)
         const unavailable = new HttpError(503, 'server_error', 'api_unavailable', 'The API is unavailable. Try again.', { cause: error })
         // A page reads why its flags did not come; the answer says nothing else.
         allowOrigin(reply.request as FastifyRequest, reply as FastifyReply)
