@@ -104,7 +104,9 @@ export function createCapture (deps: CaptureDeps): Capture {
     const taken = captureLarge(chunks, { ...bodyRequest, hints: hintsOf(request) }, {
       admit: (credentials) => admit(credentials, request), count
     })
-    return holding(bodyRequest.receivedAt, taken.then((results) => {
+    return holding(bodyRequest.receivedAt, taken.then((taken) => {
+      const { results } = taken
+      refuseTooLarge(taken)
       if (results !== undefined) request.results = results.map((result) => ({ ...result, isLost: false }))
     }))
   }
@@ -120,7 +122,8 @@ export function createCapture (deps: CaptureDeps): Capture {
       const kept = results === undefined
         ? sink.durable()
         : sink.keptEvents(results).then((events) => { request.results = events })
-      return noted === null ? kept : Promise.all([kept, warnings.add(taken.projectId, noted)])
+      if (noted === null) return kept
+      return Promise.all([kept, warnings.add(taken.projectId, noted)]).then(() => refuseTooLarge(taken))
     }
     // The rows of a body that is taken at once are in open messages by now, and those are in flight.
     return taken instanceof Promise ? holding(bodyRequest.receivedAt, taken.then(countAndWait)) : countAndWait(taken)
@@ -179,6 +182,15 @@ export function createCapture (deps: CaptureDeps): Capture {
       throw error
     }
   }
+}
+
+/**
+ * When nothing else was in the body, its client is told: SDKs halve a batch down to such an event, and report it.
+ * Clients that are told of each event know it already.
+ */
+function refuseTooLarge ({ received, dropped, results }: TakenBody): void {
+  if (results !== undefined || dropped.event_too_large !== received) return
+  throw new HttpError(413, 'validation_error', 'event_too_large', 'The event is larger than a message may be.')
 }
 
 function notRegistered (): HttpError {

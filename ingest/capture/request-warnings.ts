@@ -158,7 +158,7 @@ export function createNoteRefusal (warnings: Pick<WarningTotals, 'addRefused'>, 
   return function noteRefusal (error, { credentials }) {
     if (!(error instanceof HttpError)) return
     const { projectId } = error.details
-    if (error.status === 413) {
+    if (error.code === 'body_too_large') {
       warnings.addRefused(NO_PROJECT, 'body_too_large', () => describeRefusal(now(), error.detail))
     } else if (typeof projectId === 'number') {
       const reason = error.code === 'quota_exceeded' ? 'quota_exceeded' : 'rate_limited'

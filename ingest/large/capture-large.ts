@@ -4,7 +4,7 @@ import type { GeoipFile } from '../../platform/geoip-file.ts'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
 import type { IngestCounts } from '../capture/ingest-counts.ts'
 import type { Quarantine } from '../capture/request-sink.ts'
-import type { Admit, BodyRequest, EventResult, TakenBody } from '../capture/take-parsed-body.ts'
+import type { Admit, BodyRequest, TakenBody } from '../capture/take-parsed-body.ts'
 import type { ArrivalFeed } from '../publish/arrival-feed.ts'
 import type { PublishFrames } from '../publish/event-partitions.ts'
 import type { PersonsPartitions } from '../publish/persons-partitions.ts'
@@ -53,12 +53,12 @@ export interface CaptureLargeHooks {
 /**
  * Takes a large body in a thread, and publishes what came of it.
  *
- * @returns resolves when everything is durable, with what became of each event if the client is told.
+ * @returns resolves when everything is durable, with what became of the events.
  * @throws {HttpError} as `Capture`; 503 `overloaded` when there is no room for it.
  */
 export type CaptureLarge = (
   chunks: readonly Buffer[], request: BodyRequest & { hints: BodyHints }, hooks: CaptureLargeHooks
-) => Promise<EventResult[] | undefined>
+) => Promise<TakenBody>
 
 /** Dead letters of a body in flight at a time: a body may have a million, and each is a message. */
 const MAX_LETTERS_IN_FLIGHT = 64
@@ -90,7 +90,7 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
       counts.unknownVisitors += result.unknownVisitors
       deps.arrivals.collector?.add(result.arrivals)
       await publish(result, request.requestId)
-      return result.taken.results
+      return result.taken
     } finally {
       lease.release()
     }

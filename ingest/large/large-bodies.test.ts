@@ -82,6 +82,18 @@ t.test('one event larger than a message is dropped with its reason, its neighbou
   t.equal(await ingest.metric('millrace_ingest_events_dropped_total{reason="event_too_large"}'), 1)
 })
 
+t.test('one event larger than a message, alone, is refused with 413', async (t) => {
+  const before = await ingest.metric('millrace_ingest_events_dropped_total{reason="event_too_large"}')
+  const huge = { event: 'huge', distinct_id: 'a', properties: { text: 'x'.repeat(35_000_000) }, api_key: PROJECT_KEY }
+
+  const answer = await ingest.post('/capture/', zlib.gzipSync(JSON.stringify(huge), { level: 1 }))
+
+  t.equal(answer.status, 413)
+  t.match(await answer.json(), { type: 'validation_error', code: 'event_too_large', detail: String })
+  t.equal((await takeMessages(ingest.connection, EVENTS_STREAM)).length, 0)
+  t.equal(await ingest.metric('millrace_ingest_events_dropped_total{reason="event_too_large"}') - before, 1)
+})
+
 t.test('an event whose persons update is larger than a message is stored, and nothing else is touched by it', async (t) => {
   const large = { event: 'large', distinct_id: 'a', $set: { a: 1 }, properties: { $current_url: 'x'.repeat(20_000_000) } }
   const spooledBefore = await ingest.metric('millrace_ingest_messages_total{outcome="spooled"}')

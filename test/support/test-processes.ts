@@ -36,9 +36,11 @@ export interface TestNats {
  *
  * @param options.port  Default: a free one.
  */
-export async function startTestNats (t: TestContext, options: { port?: number } = {}): Promise<TestNats> {
+export async function startTestNats (
+  t: TestContext, { port = 0, extraConfig = '' }: { port?: number, extraConfig?: string } = {}
+): Promise<TestNats> {
   const dataDir = await mkdtemp(path.join(storesFolder(), 'millrace-test-nats-'))
-  let service: Service = await startNatsServer({ dataDir, port: options.port ?? 0, durable: false })
+  let service: Service = await startNatsServer({ dataDir, port, extraConfig, durable: false })
   t.teardown(async () => {
     // A paused process would not hear the request to end.
     service.kill('SIGCONT')
@@ -57,7 +59,7 @@ export async function startTestNats (t: TestContext, options: { port?: number } 
       if (signal === 'SIGSTOP') await waitUntilPaused(service.pid)
     },
     async restart () {
-      service = await startNatsServer({ dataDir, port: service.port, durable: false })
+      service = await startNatsServer({ dataDir, port: service.port, extraConfig, durable: false })
     },
     async setPassword (password) {
       const file = path.join(dataDir, 'nats', 'nats-server.conf')
