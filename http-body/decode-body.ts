@@ -1,5 +1,5 @@
 import { mayHoldUnstorableText, toStorableJson } from '../platform/storable-text.ts'
-import { hasLongNumber, parseJson } from './parse-json.ts'
+import { hasLongNumber, parseJson, roundFields } from './parse-json.ts'
 import { multipartBoundary, readMultipartEvent } from './multipart-event.ts'
 import { bodyError, type BodyErrorCode } from './read-body.ts'
 import { type ContentEncoding, inflateEncoded, inflateGzip, inflateLz64, isGzip } from './decompress.ts'
@@ -27,7 +27,9 @@ export interface BodyHints {
 export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number, asStored = false): unknown {
   const json = unwrapBody(bytes, hints, maxBytes)
   // Bytes that are not UTF-8 become U+FFFD.
-  const value = parseJson(json.toString(), hasLongNumber(json))
+  const keepsDigits = hasLongNumber(json)
+  const value = parseJson(json.toString(), keepsDigits)
+  if (keepsDigits) roundFields(value)
   return asStored && mayHoldUnstorableText(json) ? toStorableJson(value) : value
 }
 

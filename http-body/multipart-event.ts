@@ -1,4 +1,4 @@
-import { parseJson, hasLongNumber } from './parse-json.ts'
+import { parseJson, hasLongNumber, isExactNumber, roundFields } from './parse-json.ts'
 import { stringifyJson } from './stringify-json.ts'
 import { bodyError } from './read-body.ts'
 import { inflateGzip, isGzip } from './decompress.ts'
@@ -34,6 +34,7 @@ export function readMultipartEvent (body: Buffer, boundary: string, maxBytes: nu
   const parts = readParts(body, boundary)
   const event = readObject(parts, 'event')
   if (event === undefined) throw invalid('The form has no part event.')
+  roundFields(event)
   const { properties: ownProperties = {}, ...fields } = event
   const properties = readObject(parts, PROPERTIES) ?? ownProperties
   const leftOut: string[] = []
@@ -105,7 +106,7 @@ function readObject (parts: Map<string, Part>, name: string): Record<string, unk
   const part = parts.get(name)
   if (part === undefined) return undefined
   const value = toValue('application/json', part.bytes)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid(`The part ${name} must be a JSON object.`)
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || isExactNumber(value)) throw invalid(`The part ${name} must be a JSON object.`)
   return value as Record<string, unknown>
 }
 

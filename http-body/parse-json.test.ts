@@ -15,8 +15,32 @@ t.test('whole numbers beyond 2^53 keep their digits, all others are what they we
     t.equal(exact, /e\d|\./.test(text) ? JSON.stringify(JSON.parse(`{"properties":{"id":${text}}}`)) : `{"properties":{"id":${text}}}`, text)
   }
   t.equal(isExactNumber((decode('{"id":9007199254740993}') as { id: unknown }).id), true)
-  const plain = Number('12345678901234567891')
-  t.same(decode('{"timestamp":12345678901234567891,"properties":12345678901234567891}'), { timestamp: plain, properties: plain })
+})
+
+const PLAIN_FIELDS = ['timestamp', 'sent_at', 'offset', 'project_id', 'properties', '$set', '$set_once', '$unset', 'options', 'context', 'traits']
+const NAMES = [...PLAIN_FIELDS, 'batch', '$groups', '$group_set']
+
+t.test('names of fields are names like any other within properties', async (t) => {
+  for (const name of NAMES) {
+    const inside = `{"order":{"${name}":9007199254740993},"list":[{"${name}":9007199254740995}]}`
+    const own = name.startsWith('$') ? inside : `{"${name}":9007199254740993,"order":${inside}}`
+    for (const body of [`{"event":"e","properties":${own}}`, `[{"properties":${own}}]`, `{"batch":[{"properties":${own}}],"x":[]}`]) {
+      t.equal(JSON.stringify(decode(body)), body)
+    }
+  }
+})
+
+t.test('a long number in the place of an object or a time is a plain one, which is neither', async (t) => {
+  const long = '12345678901234567891'
+  for (const name of PLAIN_FIELDS) {
+    for (const body of [`{"${name}":${long}}`, `[{"${name}":${long}}]`, `{"batch":[{"${name}":${long}}]}`]) {
+      t.equal(JSON.stringify(decode(body)), body.replace(long, '12345678901234567000'))
+    }
+  }
+  for (const name of NAMES.filter((name) => name.startsWith('$'))) {
+    t.same(decode(`[{"properties":{"${name}":${long}}}]`), [{ properties: { [name]: Number(long) } }])
+  }
+  t.same(decode(`{"batch":${long}}`), { batch: Number(long) })
 })
 
 t.test('neither NaN beside them nor depth rounds long numbers, and strings stay what they are', async (t) => {

@@ -6,8 +6,6 @@ export interface ExactNumber {
   readonly rawJSON: string
 }
 
-type Reviver = (key: string, value: unknown, context: { source?: string }) => unknown
-
 interface ExactJson {
   isRawJSON: (value: unknown) => boolean
   rawJSON: (text: string) => ExactNumber
@@ -108,13 +106,39 @@ function isDigit (byte: number | undefined): boolean {
   return byte !== undefined && byte >= 0x30 && byte <= 0x39
 }
 
-/** Fields of an event whose type decides what they mean; numbers there stay plain. */
-const PLAIN = new Set([
-  'batch', 'properties', 'timestamp', 'sent_at', 'offset', 'project_id', '$set', '$set_once', '$unset', '$groups', '$group_set'
-])
-
 export function isExactNumber (value: unknown): value is ExactNumber {
   return json.isRawJSON(value)
+}
+
+/** Fields of a body and of its events whose type decides what they mean. */
+const PLAIN_FIELDS = [
+  'batch', 'properties', 'timestamp', 'sent_at', 'offset', 'project_id', '$set', '$set_once', '$unset', 'options', 'context', 'traits'
+]
+const PLAIN_PROPERTIES = ['$set', '$set_once', '$unset', '$groups', '$group_set']
+
+/**
+ * Makes plain numbers of the exact ones in fields that are to be an object, a time or a project: an exact number is an
+ * object to JavaScript. Only at the top of a body, of its events and of their properties, as anywhere else these are
+ * names like any other.
+ */
+export function roundFields (body: unknown): void {
+  for (const event of Array.isArray(body) ? body : [body]) {
+    if (!isFields(event)) continue
+    roundEach(event, PLAIN_FIELDS)
+    if (isFields(event.properties)) roundEach(event.properties, PLAIN_PROPERTIES)
+    if (!Array.isArray(body) && Array.isArray(event.batch)) roundFields(event.batch)
+  }
+}
+
+function roundEach (fields: Record<string, unknown>, names: readonly string[]): void {
+  for (const name of names) {
+    const value = fields[name]
+    if (isExactNumber(value)) fields[name] = Number(value.rawJSON)
+  }
+}
+
+function isFields (value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !isExactNumber(value)
 }
 
 /**
@@ -123,27 +147,22 @@ export function isExactNumber (value: unknown): value is ExactNumber {
  *
  * @throws {SyntaxError} as `JSON.parse` does.
  */
-function parseExactly (text: string, reviver: Reviver = keepDigits): unknown {
+function parseExactly (text: string): unknown {
   try {
-    return JSON.parse(text, reviver as Parameters<typeof JSON.parse>[1]) as unknown
+    return JSON.parse(text, keepDigits as Parameters<typeof JSON.parse>[1]) as unknown
   } catch (error) {
     // Too deep for the reviver, which the parser itself is not.
-    if (error instanceof RangeError) return restoreNumbers(JSON.parse(markNumbers(text)), reviver)
+    if (error instanceof RangeError) return restoreNumbers(JSON.parse(markNumbers(text)))
     throw error
   }
 }
 
 /** Parses JSON that we wrote ourselves, and keeps the digits of every long number in it. */
 export function parseStoredJson (text: string): unknown {
-  return /\d{16}/.test(text) ? parseExactly(text, keepAllDigits) : JSON.parse(text) as unknown
+  return /\d{16}/.test(text) ? parseExactly(text) : JSON.parse(text) as unknown
 }
 
-/** For what a client sends. */
-function keepDigits (key: string, value: unknown, context: { source?: string }): unknown {
-  return PLAIN.has(key) ? value : keepAllDigits(key, value, context)
-}
-
-function keepAllDigits (_key: string, value: unknown, { source }: { source?: string }): unknown {
+function keepDigits (_key: string, value: unknown, { source }: { source?: string }): unknown {
   if (typeof value !== 'number' || source === undefined || Number.isSafeInteger(value)) return value
   return /^-?\d+$/.test(source) && numberText(value) !== source ? json.rawJSON(source) : value
 }
@@ -170,7 +189,7 @@ function markNumbers (text: string): string {
 }
 
 /** Turns the marked strings into numbers, with a list of its own instead of the stack. */
-function restoreNumbers (parsed: unknown, reviver: Reviver): unknown {
+function restoreNumbers (parsed: unknown): unknown {
   const root = { value: parsed }
   const todo: object[] = [root]
   for (let at = todo.pop(); at !== undefined; at = todo.pop()) {
@@ -179,7 +198,7 @@ function restoreNumbers (parsed: unknown, reviver: Reviver): unknown {
         todo.push(value as object)
       } else if (typeof value === 'string' && value.startsWith(MARK)) {
         const source = value.slice(MARK.length)
-        const number = reviver(key, Number(source), { source })
+        const number = keepDigits(key, Number(source), { source })
         Object.defineProperty(at, key, { value: number, writable: true, enumerable: true, configurable: true })
       }
     }

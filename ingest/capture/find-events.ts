@@ -1,5 +1,5 @@
 import { HttpError } from '../../platform/errors.ts'
-import { hasLongNumber, parseJson } from '../../http-body/parse-json.ts'
+import { hasLongNumber, parseJson, roundFields } from '../../http-body/parse-json.ts'
 import { splitJsonArray } from '../../http-body/split-json-array.ts'
 
 /** The fields of a JSON object as it was sent. */
@@ -92,5 +92,8 @@ function readPieces (json: Buffer, ranges: readonly number[]): SentBody['pieces'
 }
 
 function parseRange (json: Buffer, start: number, end: number): unknown[] {
-  return parseJson(`[${json.toString('utf8', start, end)}]`, hasLongNumber(json.subarray(start, end))) as unknown[]
+  const keepsDigits = hasLongNumber(json.subarray(start, end))
+  const events = parseJson(`[${json.toString('utf8', start, end)}]`, keepsDigits) as unknown[]
+  if (keepsDigits) roundFields(events)
+  return events
 }
