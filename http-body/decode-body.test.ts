@@ -1,7 +1,7 @@
 import zlib from 'node:zlib'
 import LZString from 'lz-string'
 import t from 'tap'
-import { type BodyHints, decodeBody } from './decode-body.ts'
+import { type BodyHints, decodeBody, parseBody, unwrapBody } from './decode-body.ts'
 
 const VALUE = { event: 'order paid', distinct_id: 'ünïcødé 日本 😀', properties: { a: [1, 2.5, null, true], text: 'a+b/c=d & e' } }
 const JSON_TEXT = JSON.stringify(VALUE)
@@ -50,8 +50,42 @@ t.test('NaN and Infinity count as null, but not inside strings', async (t) => {
   t.same(decodeBody(body, {}, 1000), { a: null, b: null, c: [null, 'NaN " Infinity'] })
 })
 
-t.test('bytes that are not UTF-8 become U+FFFD', async (t) => {
-  t.same(decodeBody(Buffer.from('{"a":"\xff\xfe"}', 'latin1'), {}, 1000), { a: '\ufffd\ufffd' })
+const LATIN = Buffer.from('{"name":"jos\xe9"}', 'latin1')
+const latin = (type: string): BodyHints => ({ contentType: `${type}; charset=ISO-8859-1` })
+const charsets: [string, Buffer, BodyHints][] = [
+  ['latin1', LATIN, latin('application/json')],
+  ['latin1 in gzip', zlib.gzipSync(LATIN), { ...latin('application/json'), contentEncoding: 'gzip' }],
+  ['latin1 in base64', Buffer.from(LATIN.toString('base64')), latin('text/plain')],
+  ['a form with escapes in latin1', Buffer.from('ip=1&data=%7B%22name%22%3A%22jos%E9%22%7D&_=1'), latin('application/x-www-form-urlencoded')],
+  ['a form with bytes in latin1', Buffer.concat([Buffer.from('data='), LATIN]), latin('application/x-www-form-urlencoded')],
+  ['a form with base64 of latin1', Buffer.from(`data=${encodeURIComponent(LATIN.toString('base64'))}`), latin('application/x-www-form-urlencoded')],
+  ['windows-1252 in quotes', LATIN, { contentType: 'application/json;Charset="windows-1252"' }],
+  ['UTF-16', Buffer.from('\ufeff{"name":"josé"}', 'utf16le'), { contentType: 'application/json; charset=utf-16' }],
+  ['Shift_JIS', Buffer.from('{"name":"\x83\x65\x83\x58\x83\x67"}', 'latin1'), { contentType: 'application/json; charset=Shift_JIS' }],
+  ['UTF-8 that says latin1', Buffer.from('{"name":"josé"}'), latin('application/json')],
+  ['UTF-8 that says what nobody knows', Buffer.from('{"name":"josé"}'), { contentType: 'application/json; charset=x' }],
+  ['U+FFFD that was sent', Buffer.from('{"name":"\ufffd"}'), {}],
+  ['U+FFFD in a form', Buffer.from('data=%7B%22name%22%3A%22%EF%BF%BD%22%7D'), FORM]
+]
+
+for (const [name, body, hints] of charsets) {
+  t.test(`reads the charset of ${name}`, async (t) => {
+    const { value, isTextReplaced } = parseBody(unwrapBody(body, hints, 1000))
+    t.same(value, { name: name === 'Shift_JIS' ? 'テスト' : name.startsWith('U+FFFD') ? '\ufffd' : 'josé' })
+    t.equal(isTextReplaced, false)
+  })
+}
+
+t.test('bytes that are not UTF-8, of a body that names no other charset or a wrong one, become U+FFFD, which is noted', async (t) => {
+  const bodies: [Buffer, BodyHints][] = [
+    [LATIN, {}], [zlib.gzipSync(LATIN), {}], [LATIN, { contentType: 'application/json; charset=utf-8' }],
+    [LATIN, { contentType: 'application/json; charset=x' }], [LATIN, { contentType: 'application/json; charset=Shift_JIS' }],
+    [Buffer.from('data=%7B%22name%22%3A%22jos%E9%22%7D&x=1'), FORM], [Buffer.from(LATIN.toString('base64')), {}]
+  ]
+  for (const [body, hints] of bodies) {
+    t.same(parseBody(unwrapBody(body, hints, 1000)), { value: { name: 'jos\ufffd' }, isTextReplaced: true })
+  }
+  t.same(decodeBody(LATIN, {}, 1000), { name: 'jos\ufffd' })
 })
 
 const bad: [string, string | Buffer, BodyHints, number, string][] = [

@@ -1,4 +1,6 @@
-import { mayHoldUnstorableText, toStorableJson } from '../platform/storable-text.ts'
+import { isUtf8 } from 'node:buffer'
+import { mayHoldUnstorableText, REPLACEMENT, toStorableJson } from '../platform/storable-text.ts'
+import { decoderOf, isInCharset } from './charset.ts'
 import { hasLongNumber, parseJson, roundFields } from './parse-json.ts'
 import { multipartBoundary, readMultipartEvent } from './multipart-event.ts'
 import { bodyError, type BodyErrorCode } from './read-body.ts'
@@ -26,11 +28,25 @@ export interface BodyHints {
  */
 export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number, asStored = false): unknown {
   const json = unwrapBody(bytes, hints, maxBytes)
-  // Bytes that are not UTF-8 become U+FFFD.
-  const keepsDigits = hasLongNumber(json)
-  const value = parseJson(json.toString(), keepsDigits)
-  if (keepsDigits) roundFields(value)
+  const { value } = parseBody(json)
   return asStored && mayHoldUnstorableText(json) ? toStorableJson(value) : value
+}
+
+/** What `unwrapBody` has left, parsed. */
+export interface ParsedBody {
+  value: unknown
+  /** Bytes that are not UTF-8 became U+FFFD. */
+  isTextReplaced: boolean
+}
+
+/** @throws {HttpError} 400 `invalid_json`. */
+export function parseBody (json: Buffer): ParsedBody {
+  const text = json.toString()
+  const keepsDigits = hasLongNumber(json)
+  const value = parseJson(text, keepsDigits)
+  if (keepsDigits) roundFields(value)
+  // Costs nothing where the text is ASCII.
+  return { value, isTextReplaced: text.includes(REPLACEMENT) && !isUtf8(json) }
 }
 
 /** SDKs nest at most three (form, base64, gzip); a body that goes on is an attack. */
@@ -42,7 +58,8 @@ const MAX_LAYERS = 5
  * by its bytes where it can be; hints decide the rest.
  *
  * @param maxBytes  Largest body after decompression.
- * @returns UTF-8 bytes that begin like a JSON object or array, without a byte order mark; not parsed yet.
+ * @returns UTF-8 bytes that begin like a JSON object or array, without a byte order mark; not parsed yet. They are not
+ *   valid UTF-8 when the body is in another charset than it says.
  * @throws {HttpError} 400 with a code that says what was wrong, 413 `body_too_large`.
  */
 export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): Buffer {
@@ -50,6 +67,7 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): 
   let encoding = encodingOf(hints.contentEncoding)
   let isForm = /^\s*application\/x-www-form-urlencoded/i.test(hints.contentType ?? '')
   let boundary = multipartBoundary(hints.contentType)
+  let decoder = boundary === undefined ? decoderOf(hints.contentType) : undefined
   for (let layer = 0; layer < MAX_LAYERS; layer++) {
     if (bytes.length === 0) throw bodyError('empty_body', 'The body is empty.')
     if (isGzip(bytes)) {
@@ -57,6 +75,9 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): 
     } else if (encoding !== undefined) {
       bytes = inflateEncoded(bytes, encoding, maxBytes)
       encoding = undefined
+    } else if (isInCharset(bytes, decoder)) {
+      bytes = Buffer.from(decoder.decode(bytes))
+      decoder = undefined
     } else if (beginsLikeJson(bytes)) {
       return bytes.subarray(markLength(bytes))
     } else if (boundary !== undefined) {
@@ -64,7 +85,7 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): 
       boundary = undefined
     } else if (isForm || looksLikeForm(bytes)) {
       const form = readForm(bytes)
-      bytes = Buffer.from(form.data)
+      bytes = form.data
       compression = form.compression ?? compression
       isForm = false
     } else if (compression === 'lz64' || compression === 'lz-string') {
@@ -116,16 +137,23 @@ function looksLikeForm (bytes: Buffer): boolean {
   return FORM_FIELD.test(bytes.toString('latin1', 0, 128))
 }
 
-function readForm (bytes: Buffer): { data: string, compression: string | undefined } {
+function readForm (bytes: Buffer): { data: Buffer, compression: string | undefined } {
   const fields = new URLSearchParams(bytes.toString())
   const data = fields.get('data')
   if (data === null || data === '') throw bodyError('invalid_form', 'The form has no field data.')
   // A plus sign of base64 that was not escaped arrives as a blank; JSON begins with a brace and keeps its blanks.
   const isJson = /^\s*[{[]/.test(data)
   return {
-    data: isJson ? data : data.replaceAll(' ', '+'),
+    data: data.includes(REPLACEMENT) ? unescapeData(bytes) : Buffer.from(isJson ? data : data.replaceAll(' ', '+')),
     compression: fields.get('compression')?.toLowerCase()
   }
+}
+
+/** The bytes of the field `data`, whatever charset they are in. */
+function unescapeData (form: Buffer): Buffer {
+  const [, data = ''] = /(?:^|&)data=([^&]*)/.exec(form.toString('latin1')) ?? []
+  const text = data.replaceAll('+', ' ').replace(/%([\da-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
+  return Buffer.from(text, 'latin1')
 }
 
 /** One character alone carries six bits, which are no byte. */

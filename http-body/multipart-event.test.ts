@@ -37,7 +37,7 @@ t.test('parts of JSON and text become properties, whatever a line in them looks 
   ])
 
   t.same(JSON.parse(JSON.stringify(read_)), JSON.parse(`{
-    "event": "$ai_generation", "distinct_id": "ann", "uuid": "u", "left_out": [],
+    "event": "$ai_generation", "distinct_id": "ann", "uuid": "u", "left_out": [], "not_utf8": [],
     "properties": {
       "$ai_model": "m", "big": "12345678901234567890123", "$ai_input": [{ "role": "user" }], "$ai_output_choices": ${JSON.stringify(text)},
       "__proto__": { "a": 1 }, "empty": ""
@@ -50,11 +50,26 @@ t.test('the form may be compressed as a whole and in its parts, and the properti
     ['event', '{"event":"e","distinct_id":"ann","properties":{"$ai_model":"m"},"left_out":["a lie"]}'],
     ['event.properties.$ai_input', gzipSync('"hello"'), 'application/json']
   ]
-  const expected = { event: 'e', distinct_id: 'ann', properties: { $ai_model: 'm', $ai_input: 'hello' }, left_out: [] }
+  const expected = { event: 'e', distinct_id: 'ann', properties: { $ai_model: 'm', $ai_input: 'hello' }, left_out: [], not_utf8: [] }
 
   t.same(read(parts), expected)
   t.same(read(gzipSync(form(parts))), expected)
   t.same(read(parts, `Multipart/Form-Data; charset=utf-8; boundary="${BOUNDARY}"`), expected)
+})
+
+t.test('a part is in the charset that its type names, or in UTF-8; parts that are not are listed', async (t) => {
+  const jose = Buffer.from('"jos\xe9"', 'latin1')
+  const { properties, not_utf8: notUtf8 } = read([
+    EVENT,
+    ['event.properties.latin', jose, 'application/json; charset=ISO-8859-1'],
+    ['event.properties.text', Buffer.from('jos\xe9', 'latin1'), 'text/plain; charset="latin1"'],
+    ['event.properties.mistaken', '"josé"', 'application/json; charset=latin1'],
+    ['event.properties.unknown', jose, 'application/json'],
+    ['event.properties.picture', Buffer.from('\xff', 'latin1'), 'image/png']
+  ])
+
+  t.same(properties, { latin: 'josé', text: 'josé', mistaken: 'josé', unknown: 'jos\ufffd', picture: 'data:image/png;base64,/w==' })
+  t.same(notUtf8, ['event.properties.unknown'])
 })
 
 t.test('what is too large is left out and listed; small binary parts are stored as text', async (t) => {
@@ -76,6 +91,7 @@ const bad: [string, Parts | Buffer, number, string][] = [
   ['no event', [['event.properties', '{}']], 400, 'invalid_multipart'],
   ['an event that is no object', [['event', '[]']], 400, 'invalid_multipart'],
   ['properties that are no object', [EVENT, ['event.properties', '5']], 400, 'invalid_multipart'],
+  ['properties that are a long number', [EVENT, ['event.properties', '9'.repeat(20)]], 400, 'invalid_multipart'],
   ['an event that is no JSON', [['event', '{']], 400, 'invalid_json'],
   ['a property that is no JSON', [EVENT, ['event.properties.a', '{', 'application/json']], 400, 'invalid_json'],
   ['a property twice', [EVENT, ['event.properties.a', '1'], ['event.properties.a', '2']], 400, 'invalid_multipart'],

@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer'
+import { decoderOf, isInCharset } from './charset.ts'
 import { parseJson, hasLongNumber, isExactNumber, roundFields } from './parse-json.ts'
 import { stringifyJson } from './stringify-json.ts'
 import { bodyError } from './read-body.ts'
@@ -24,7 +26,8 @@ export function multipartBoundary (contentType: string | undefined): string | un
  * An event of a language model whose properties come as parts (docs/contract/sdks.md 1.10), as the JSON of one event:
  * `event` has its fields, `event.properties` the properties, and `event.properties.<name>` one large property each.
  *
- * - JSON and text become the value of their property, other types a `data:` URL.
+ * - JSON and text become the value of their property, other types a `data:` URL. `not_utf8` of the event lists the
+ *   parts of which bytes became U+FFFD, as they are in another charset than they say.
  * - What is too large is left out; `left_out` of the event lists it, `<name>: <type>, <bytes> bytes` each.
  *
  * @param maxBytes  Of all parts after decompression.
@@ -32,11 +35,12 @@ export function multipartBoundary (contentType: string | undefined): string | un
  */
 export function readMultipartEvent (body: Buffer, boundary: string, maxBytes: number): Buffer {
   const parts = readParts(body, boundary)
-  const event = readObject(parts, 'event')
+  const notUtf8: string[] = []
+  const event = readObject(parts, 'event', notUtf8)
   if (event === undefined) throw invalid('The form has no part event.')
   roundFields(event)
   const { properties: ownProperties = {}, ...fields } = event
-  const properties = readObject(parts, PROPERTIES) ?? ownProperties
+  const properties = readObject(parts, PROPERTIES, notUtf8) ?? ownProperties
   const leftOut: string[] = []
   let room = MAX_PART_BYTES
   let mayInflate = maxBytes
@@ -51,17 +55,18 @@ export function readMultipartEvent (body: Buffer, boundary: string, maxBytes: nu
       return []
     }
     if (isReadable) room -= bytes.length
-    return [[name, toValue(part.type, bytes)]]
+    return [[name, isReadable ? readText(partName, { ...part, bytes }, notUtf8) : toDataUrl(part.type, bytes)]]
   })
   // An array or a text in the place of properties is for the validation of events to refuse.
   const isObject = typeof properties === 'object' && properties !== null && !Array.isArray(properties)
   const all = isObject ? { ...properties, ...Object.fromEntries(large) } : properties
-  return Buffer.from(stringifyJson({ ...fields, properties: all, left_out: leftOut }))
+  return Buffer.from(stringifyJson({ ...fields, properties: all, left_out: leftOut, not_utf8: notUtf8 }))
 }
 
 interface Part {
   /** In lower case, without parameters; `text/plain` when there is none. */
   type: string
+  decoder: TextDecoder | undefined
   bytes: Buffer
 }
 
@@ -83,7 +88,7 @@ function readParts (body: Buffer, boundary: string): Map<string, Part> {
     const name = readName(head)
     if (parts.has(name)) throw invalid(`The form has two parts ${name}.`)
     if (parts.size === MAX_PARTS) throw invalid(`The form has more than ${MAX_PARTS} parts.`)
-    parts.set(name, { type: readType(head), bytes: body.subarray(Math.min(headEnd + BLANK_LINE.length, end), end) })
+    parts.set(name, { ...readType(head), bytes: body.subarray(Math.min(headEnd + BLANK_LINE.length, end), end) })
     at = end + delimiter.length
   }
   return parts
@@ -97,22 +102,29 @@ function readName (head: string): string {
   return name
 }
 
-function readType (head: string): string {
-  const [, type = 'text/plain'] = /^content-type:\s*([^\s;]+)/im.exec(head) ?? []
-  return type.toLowerCase()
+function readType (head: string): Pick<Part, 'type' | 'decoder'> {
+  const [, type = 'text/plain', parameters = ''] = /^content-type:\s*([^\s;]+)(.*)/im.exec(head) ?? []
+  return { type: type.toLowerCase(), decoder: decoderOf(`${type}${parameters}`) }
 }
 
-function readObject (parts: Map<string, Part>, name: string): Record<string, unknown> | undefined {
+function readObject (parts: Map<string, Part>, name: string, notUtf8: string[]): Record<string, unknown> | undefined {
   const part = parts.get(name)
   if (part === undefined) return undefined
-  const value = toValue('application/json', part.bytes)
+  const value = readText(name, { ...part, type: 'application/json' }, notUtf8)
   if (typeof value !== 'object' || value === null || Array.isArray(value) || isExactNumber(value)) throw invalid(`The part ${name} must be a JSON object.`)
   return value as Record<string, unknown>
 }
 
-function toValue (type: string, bytes: Buffer): unknown {
-  if (isJson(type)) return parseJson(bytes.toString(), hasLongNumber(bytes))
-  return isText(type) ? bytes.toString() : `data:${type};base64,${bytes.toString('base64')}`
+/** The value of a part of JSON or text. */
+function readText (name: string, { type, decoder, bytes }: Part, notUtf8: string[]): unknown {
+  const isKnown = isInCharset(bytes, decoder)
+  const text = isKnown ? decoder.decode(bytes) : bytes.toString()
+  if (!isKnown && !isUtf8(bytes)) notUtf8.push(name)
+  return isJson(type) ? parseJson(text, hasLongNumber(bytes)) : text
+}
+
+function toDataUrl (type: string, bytes: Buffer): string {
+  return `data:${type};base64,${bytes.toString('base64')}`
 }
 
 function isJson (type: string): boolean {

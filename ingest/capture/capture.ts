@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { HttpError } from '../../platform/errors.ts'
-import { type BodyHints, decodeBody } from '../../http-body/decode-body.ts'
+import { type BodyHints, parseBody, unwrapBody } from '../../http-body/decode-body.ts'
 import { readArrivedBody, readBody } from '../../http-body/read-body.ts'
 import type { KeyDirectory } from '../../platform/keys/key-directory.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
@@ -176,7 +176,8 @@ export function createCapture (deps: CaptureDeps): Capture {
     const bytes = chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks, length)
     const maxBytes = Math.min(SMALL_INFLATED_BYTES, limits.maxDecompressedBytes)
     try {
-      return findEvents(decodeBody(bytes, hints, maxBytes))
+      const { value, isTextReplaced } = parseBody(unwrapBody(bytes, hints, maxBytes))
+      return findEvents(value, isTextReplaced)
     } catch (error) {
       if (error instanceof HttpError && error.status === 413 && maxBytes < limits.maxDecompressedBytes) return null
       throw error

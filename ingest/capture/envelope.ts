@@ -41,6 +41,8 @@ export interface RequestContext {
   /** An import, as the request says: its events take the historical partitions. */
   historical: boolean
   visitor: Visitor
+  /** Bytes that are not UTF-8 became U+FFFD somewhere in the body. */
+  isTextReplaced?: boolean
   /** What is not stored as it was sent; null while there is nothing to say. */
   warnings: RequestWarnings | null
   /** `sentAt` is that of this attempt and not of the first one. */

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { HttpError } from '../../platform/errors.ts'
 import { hasLongNumber, parseJson, roundFields } from '../../http-body/parse-json.ts'
 import { splitJsonArray } from '../../http-body/split-json-array.ts'
@@ -12,6 +13,8 @@ export type Fields = Readonly<Record<string, unknown>>
 export interface SentBody {
   /** The fields beside the events, or of the only event; none beside an array. */
   fields: Fields
+  /** Bytes that are not UTF-8 became U+FFFD somewhere in it. */
+  isTextReplaced?: boolean
   /** The events, some at a time. The pieces of a large body are parsed while one goes through them. */
   pieces: Iterable<readonly unknown[]>
 }
@@ -25,12 +28,12 @@ const PIECE_BYTES = 262_144
  * @param body  A JSON object or array.
  * @throws {HttpError} 400 `invalid_batch`.
  */
-export function findEvents (body: unknown): SentBody {
-  if (Array.isArray(body)) return { fields: {}, pieces: [body] }
+export function findEvents (body: unknown, isTextReplaced = false): SentBody {
+  if (Array.isArray(body)) return { fields: {}, isTextReplaced, pieces: [body] }
   const fields = body as Fields
-  if (!isBatch(fields.batch !== undefined, 'event' in fields)) return { fields, pieces: [[body]] }
+  if (!isBatch(fields.batch !== undefined, 'event' in fields)) return { fields, isTextReplaced, pieces: [[body]] }
   if (!Array.isArray(fields.batch)) throw invalidBatch()
-  return { fields, pieces: [fields.batch] }
+  return { fields, isTextReplaced, pieces: [fields.batch] }
 }
 
 /**
@@ -42,13 +45,14 @@ export function findEvents (body: unknown): SentBody {
  */
 export function findEventsUnparsed (json: Buffer): SentBody {
   const { fields, names, ranges, unparsed } = splitJsonArray(json, 'batch')
+  const isTextReplaced = !isUtf8(json)
   const isArray = ranges !== null && names.size === 0
   const isEvent = !isArray && !isBatch(names.has('batch'), names.has('event'))
-  if (isEvent) return { fields, pieces: readPieces(json, [0, json.length]) }
+  if (isEvent) return { fields, isTextReplaced, pieces: readPieces(json, [0, json.length]) }
   if (ranges === null) throw invalidBatch()
   // Their values are not needed, but a body with an error anywhere is refused.
   for (let i = 0; i < unparsed.length; i += 2) parseRange(json, unparsed[i] as number, unparsed[i + 1] as number)
-  return { fields, pieces: readPieces(json, ranges) }
+  return { fields, isTextReplaced, pieces: readPieces(json, ranges) }
 }
 
 function isBatch (hasBatch: boolean, hasEvent: boolean): boolean {

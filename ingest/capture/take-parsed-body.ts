@@ -96,8 +96,8 @@ export function takeBody (
     const { requestId, receivedAt, isEngage } = request
     const { sentAt, historical, isAttemptTime, retryCount } = envelope
     const context: RequestContext = {
-      project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime, retryCount,
-      quarantined: 0, schemaFailure: null, failedSchema: null, sampleRate
+      project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime, quarantined: 0,
+      schemaFailure: null, failedSchema: null, sampleRate, isTextReplaced: body.isTextReplaced === true
     }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, quarantined: 0, warnings: null }
     const watched = arrivals?.watch(rows, context, envelope.apiKey) ?? null
@@ -122,9 +122,9 @@ export function takeBody (
     return taken
 
     function takeTranslated (dialect: Dialect, sent: unknown, sink: EventSink): DropReason | null {
-      const { event, drop, uuid, detail, warning } = dialect.translate(sent)
+      const { event, drop, uuid, detail, warnings = [] } = dialect.translate(sent)
       const reason = drop ?? takeEvent(event, context, sink)
-      if (reason === null && warning !== undefined) noteWarning(context, warning.reason, sent, () => warning.value)
+      if (reason === null) for (const { reason, value } of warnings) noteWarning(context, reason, sent, () => value)
       if (dialect.answersEachEvent) {
         (taken.results ??= []).push({ uuid, drop: reason, detail, messages: sink.messages ?? 0 })
       }

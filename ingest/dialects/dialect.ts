@@ -28,7 +28,7 @@ export interface Translated {
   /** The word of the dialect for what is wrong or remarkable about the event. */
   detail?: string
   /** What is to be counted about an event that is stored all the same, with a value to show. */
-  warning?: { reason: WarningReason, value: string }
+  warnings?: { reason: WarningReason, value: string }[]
 }
 
 export interface Dialect {

@@ -47,15 +47,26 @@ export function noteChanges (parts: NormalisedParts, context: RequestContext): v
 /** What is stored is the text that was sent, or another one: nearly always this is decided by one comparison. */
 function noteReplacedTexts (parts: NormalisedParts, context: RequestContext): void {
   const { sent, row, read } = parts
+  if (context.isTextReplaced === true && noteNotUtf8(parts, context)) return
   if (row.event !== sent.event) noteIfReplaced(parts, context, sent.event)
   const distinctId = sentId(parts)
   if (row.distinctId !== distinctId) noteIfReplaced(parts, context, distinctId)
   if (read.replaced !== null) noteWarning(context, 'text_replaced', sent, () => read.replaced)
   // Their JSON keeps a NUL as an escape, and no half of a surrogate pair.
   if (row.properties.includes(REPLACEMENT)) {
-    const name = findReplaced(parts.properties)
+    const name = findReplaced(parts.properties, isHalfPair)
     if (name !== undefined) noteWarning(context, 'text_replaced', sent, () => `in the property ${name}`)
   }
+}
+
+/** An event of a body that is not UTF-8: U+FFFD in it was most likely something else. */
+function noteNotUtf8 (parts: NormalisedParts, context: RequestContext): boolean {
+  const { sent, row, properties } = parts
+  const text = [sent.event, sentId(parts)].find((each) => typeof each === 'string' && each.includes(REPLACEMENT))
+  if (text === undefined && !row.properties.includes(REPLACEMENT)) return false
+  noteWarning(context, 'text_replaced', sent, () =>
+    text ?? `in the property ${findReplaced(properties, (each) => each.includes(REPLACEMENT))}, which is not UTF-8`)
+  return true
 }
 
 /** Texts beside the id of the event, of persons and groups, by the name of the event. */
@@ -82,17 +93,23 @@ function noteIfReplaced ({ sent }: NormalisedParts, context: RequestContext, tex
   if (typeof text === 'string' && !isStorableText(text)) noteWarning(context, 'text_replaced', sent, () => text)
 }
 
-/** The first property whose name or value has half of a surrogate pair. */
-function findReplaced (properties: Readonly<Record<string, unknown>>): string | undefined {
-  return Object.keys(properties).find((name) => !name.isWellFormed() || holdsLoneSurrogate(properties[name]))
+/** The first property whose name or value has a text that is replaced. */
+function findReplaced (
+  properties: Readonly<Record<string, unknown>>, isReplaced: (text: string) => boolean
+): string | undefined {
+  return Object.keys(properties).find((name) => isReplaced(name) || holdsText(properties[name], isReplaced))
+}
+
+function isHalfPair (text: string): boolean {
+  return !text.isWellFormed()
 }
 
 /** Works off a list instead of calling itself, because a value may be nested deeper than the stack. */
-function holdsLoneSurrogate (root: unknown): boolean {
+function holdsText (root: unknown, isWanted: (text: string) => boolean): boolean {
   const todo = [root]
   while (todo.length > 0) {
     const value = todo.pop()
-    if (typeof value === 'string' && !value.isWellFormed()) return true
+    if (typeof value === 'string' && isWanted(value)) return true
     if (typeof value !== 'object' || value === null) continue
     for (const name in value) todo.push(name, (value as Record<string, unknown>)[name])
   }

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import t, { type Test } from 'tap'
 import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
@@ -105,6 +106,34 @@ t.test('a text that cannot be stored is counted where it was replaced, and what 
   await store()
   t.match(await read(), [{ reason: 'text_replaced', count: replaced.length }])
   t.equal((await read()).length, 1)
+})
+
+t.test('a body that is not UTF-8 is counted where it was replaced, unless it says its charset', async (t) => {
+  const { ingest, store, read } = await startSystem(t)
+  const event = (fields: string, filler = 10): string =>
+    `{"api_key":"${PROJECT_KEY}","batch":[{"event":"e","distinct_id":"d"},{"event":"e",${fields},"x":"${'x'.repeat(filler)}"}]}`
+  const bytes = (text: string): Buffer => Buffer.from(text, 'latin1')
+  const inId = event('"distinct_id":"jos\xe9"')
+  const replaced: [body: Buffer, type: string, value?: string][] = [
+    [bytes(inId), 'application/json', 'jos\ufffd'],
+    [gzipSync(bytes(event('"distinct_id":"d","properties":{"a":1,"city":"Orl\xe9ans"}', 2_000_000))), 'application/json', 'in the property city, which is not UTF-8'],
+    [bytes(event('"distinct_id":"d","properties":{"$set":{"\xe9":1}}')), 'application/json', 'in the property $set, which is not UTF-8'],
+    [gzipSync(bytes(inId)), 'application/json'],
+    [bytes(`data=${escape(inId)}`), 'application/x-www-form-urlencoded'],
+    [bytes(event('"distinct_id":"jos\xe9"', 500_000)), 'application/json']
+  ]
+  const post = async (body: Buffer, type: string): Promise<number> =>
+    (await ingest.post('/batch/', body, { headers: { 'content-type': type } })).status
+
+  for (const [index, [body, type, value]] of replaced.entries()) {
+    t.equal(await post(body, type), 200)
+    t.equal(await post(body, `${type}; charset=iso-8859-1`), 200)
+    await store()
+    const [warning, ...others] = await read()
+    t.match(warning, { reason: 'text_replaced', effect: 'replaced', count: index + 1 })
+    if (value !== undefined) t.ok(warning!.samples.some((sample) => sample.value === value), value)
+    t.same(others, [])
+  }
 })
 
 t.test('dropped events are remembered by uuid, as many as a process may name in a minute', async (t) => {
