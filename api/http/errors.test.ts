@@ -19,7 +19,7 @@ t.test('answers unknown paths with 404 and other methods with 405, in the shape 
 
 t.test('names the part of a request that cannot be read', async (t) => {
   const api = await shared.inNewProject()
-  const post = async (payload: string, type = 'application/json'): Promise<unknown> => await send(api.app, {
+  const post = async (payload: string | Buffer, type = 'application/json'): Promise<unknown> => await send(api.app, {
     method: 'POST', url: `/api/projects/${api.projectId}/experiments`, payload,
     headers: { authorization: `Bearer ${api.key}`, 'content-type': type }
   })
@@ -27,6 +27,7 @@ t.test('names the part of a request that cannot be read', async (t) => {
   t.match(await post('{"name": '), { status: 400, body: { type: 'validation_error', code: 'malformed_request', attr: 'body' } })
   t.match(await post(''), { status: 400, body: { type: 'validation_error', attr: 'body' } })
   t.match(await post('"text"'), { status: 400, body: { attr: 'body' } })
+  t.match(await post(Buffer.from('{"name":"caf\xe9"}', 'latin1')), { status: 400, body: { code: 'malformed_request', detail: 'The request body is not UTF-8.', attr: 'body' } })
   t.match(await post('null'), { status: 400, body: { attr: 'body' } })
   t.match(await post('{"__proto__": {"a": 1}, "name": "n"}'), { status: 400, body: { code: 'invalid_input', attr: '__proto__' } })
   t.match(await post('{"name": "n", "filters": [{"constructor": {"prototype": 1}}]}'), {

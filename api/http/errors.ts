@@ -191,6 +191,11 @@ export function malformedBody (): HttpError {
   return new HttpError(400, 'validation_error', 'malformed_request', 'The request body is not valid JSON.', { attr: 'body' })
 }
 
+/** JSON is UTF-8; other bytes would be stored as U+FFFD. */
+export function notUtf8 (): HttpError {
+  return new HttpError(400, 'validation_error', 'malformed_request', 'The request body is not UTF-8.', { attr: 'body' })
+}
+
 /** The body is of another type than JSON. */
 export function unsupportedMediaType (): HttpError {
   return new HttpError(415, 'invalid_request', 'unsupported_media_type',

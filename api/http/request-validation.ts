@@ -1,10 +1,11 @@
+import { isUtf8 } from 'node:buffer'
 import { Ajv, type AnySchema, type ValidateFunction } from 'ajv'
 import ajvFormats from 'ajv-formats'
 import type { FastifyInstance, FastifyRequest, FastifySchemaCompiler } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
 import { normaliseContentType } from '../../http-body/read-body.ts'
 import { isStorableText } from '../../platform/storable-text.ts'
-import { malformedBody, unsupportedMediaType } from './errors.ts'
+import { malformedBody, notUtf8, unsupportedMediaType } from './errors.ts'
 import { isIsoDateTime, parseBoolean, parseInteger } from './request-values.ts'
 
 const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
@@ -18,14 +19,13 @@ export function readJsonBodies (app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
   app.addHook('onRequest', async ({ headers }) => normaliseContentType(headers))
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'string' }, (request, body, done) => {
-    if (body === '') {
-      done(null, undefined)
-      return
-    }
-    void parse(request, body as string, (error, value) => {
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, bytes, done) => {
+    if (bytes.length === 0) return done(null, undefined)
+    if (!isUtf8(bytes as Buffer)) return done(notUtf8())
+    const body = bytes.toString()
+    void parse(request, body, (error, value) => {
       if (error === null) done(null, value)
-      else done(refusal(request, body as string))
+      else done(refusal(request, body))
     })
   })
 }
