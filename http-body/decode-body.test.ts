@@ -44,6 +44,24 @@ for (const [name, body, hints] of forms) {
   })
 }
 
+for (const contentEncoding of ['br', 'zstd', 'deflate']) {
+  t.test(`reads a body whose ${contentEncoding} a proxy took off, header left`, async (t) => {
+    const pretty = JSON.stringify(VALUE, null, 2)
+    for (const body of [JSON_TEXT, ` \n${pretty}`, pretty, `\ufeff${JSON_TEXT}`, base64, form({ data: JSON_TEXT }), form({ data: base64 }), gzipped]) {
+      t.same(decodeBody(Buffer.from(body), { contentEncoding }, 1_000_000), VALUE)
+    }
+    for (const body of [`[${JSON_TEXT}]`, JSON.stringify([VALUE], null, 1)]) t.same(decodeBody(Buffer.from(body), { contentEncoding }, 1e6), [VALUE])
+  })
+}
+
+t.test('brotli that begins with a bracket is brotli', async (t) => {
+  const list = Array.from({ length: 20_000 }, (_, i) => `${i} of many`)
+  const body = zlib.brotliCompressSync(JSON.stringify(list))
+
+  t.equal(body[0], 0x5b)
+  t.same(decodeBody(body, { contentEncoding: 'br' }, 1e6), list)
+})
+
 t.test('NaN and Infinity count as null, but not inside strings', async (t) => {
   const body = Buffer.from('{"a": NaN, "b": -Infinity, "c": [Infinity, "NaN \\" Infinity"]}')
 

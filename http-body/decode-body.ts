@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { HttpError } from '../platform/errors.ts'
 import { mayHoldUnstorableText, REPLACEMENT, toStorableJson } from '../platform/storable-text.ts'
 import { decoderOf, isInCharset } from './charset.ts'
 import { hasLongNumber, parseJson, roundFields } from './parse-json.ts'
@@ -67,13 +68,19 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): 
   let encoding = encodingOf(hints.contentEncoding)
   let isForm = /^\s*application\/x-www-form-urlencoded/i.test(hints.contentType ?? '')
   let boundary = multipartBoundary(hints.contentType)
+  let encodingError: unknown
   let decoder = boundary === undefined ? decoderOf(hints.contentType) : undefined
   for (let layer = 0; layer < MAX_LAYERS; layer++) {
     if (bytes.length === 0) throw bodyError('empty_body', 'The body is empty.')
     if (isGzip(bytes)) {
       bytes = inflateGzip(bytes, maxBytes)
     } else if (encoding !== undefined) {
-      bytes = inflateEncoded(bytes, encoding, maxBytes)
+      try {
+        if (!isStale(bytes, encoding)) bytes = inflateEncoded(bytes, encoding, maxBytes)
+      } catch (error) {
+        if (!(error instanceof HttpError) || error.status !== 400) throw error
+        encodingError = error
+      }
       encoding = undefined
     } else if (isInCharset(bytes, decoder)) {
       bytes = Buffer.from(decoder.decode(bytes))
@@ -99,13 +106,24 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): 
       break
     }
   }
-  throw unrecognised(compression)
+  throw encodingError ?? unrecognised(compression)
+}
+
+/**
+ * Whether a proxy took the encoding off and left its header: what begins like JSON has none. Brotli may begin with a
+ * bracket or a blank, but with a brace it is empty, whatever follows.
+ */
+function isStale (bytes: Buffer, encoding: ContentEncoding): boolean {
+  return encoding === 'br' ? bytes[0] === OPEN_OBJECT : beginsLikeJson(bytes)
 }
 
 function encodingOf (header: string | undefined): ContentEncoding | undefined {
   const name = header?.trim().toLowerCase()
   return name === 'deflate' || name === 'br' || name === 'zstd' ? name : undefined
 }
+
+const OPEN_OBJECT = 0x7b
+const OPEN_ARRAY = 0x5b
 
 /** Bytes of the byte order mark that some clients begin with. */
 function markLength (bytes: Buffer): number {
@@ -116,7 +134,7 @@ function markLength (bytes: Buffer): number {
 function beginsLikeJson (bytes: Buffer): boolean {
   let at = markLength(bytes)
   while (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09) at++
-  return bytes[at] === 0x7b || bytes[at] === 0x5b
+  return bytes[at] === OPEN_OBJECT || bytes[at] === OPEN_ARRAY
 }
 
 /** A text, number, `true`, `false` or `null`: JSON, but nothing that can carry an event. Some would pass for base64. */

@@ -42,6 +42,11 @@ export function cutText (text: string, maxCharacters: number): string {
   return end < text.length ? Buffer.from(text.slice(0, end), 'utf16le').toString('utf16le') : text
 }
 
+/** Whether a text has more characters (Unicode code points) than a limit. */
+export function isLonger (text: string, maxCharacters: number): boolean {
+  return text.length > maxCharacters && (text.length > 2 * maxCharacters || [...text].length > maxCharacters)
+}
+
 /** JSON can hold NUL and lone surrogates only as these escapes, which are rare. */
 const UNSTORABLE_ESCAPES = ['\\u0000', '\\ud', '\\uD']
 

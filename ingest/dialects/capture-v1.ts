@@ -1,5 +1,6 @@
 import { HttpError } from '../../platform/errors.ts'
 import { MAX_DISTINCT_ID_LENGTH, MAX_NAME_LENGTH } from '../../platform/identity.ts'
+import { isLonger } from '../../platform/storable-text.ts'
 import type { DropReason } from '../capture/ingest-counts.ts'
 import { parseTimestamp } from '../normalise/timestamps.ts'
 import { parseUuid } from '../normalise/uuid.ts'
@@ -75,11 +76,11 @@ export function createCaptureV1 ({ sdk }: DialectRequest): Dialect {
 function findFault (fields: Readonly<Record<string, unknown>>): { drop: DropReason, detail: string } | null {
   const { event, distinct_id: distinctId, timestamp, options, properties } = fields
   if (typeof event !== 'string' || event.trim() === '') return { drop: 'missing_event_name', detail: 'missing_event_name' }
-  if (event.length > MAX_NAME_LENGTH) return { drop: 'invalid_event_name', detail: 'event_name_too_long' }
+  if (isLonger(event, MAX_NAME_LENGTH)) return { drop: 'invalid_event_name', detail: 'event_name_too_long' }
   if (typeof distinctId !== 'string' || distinctId.trim() === '') {
     return { drop: 'missing_distinct_id', detail: 'missing_distinct_id' }
   }
-  if (distinctId.length > MAX_DISTINCT_ID_LENGTH) return { drop: 'invalid_distinct_id', detail: 'distinct_id_too_large' }
+  if (isLonger(distinctId, MAX_DISTINCT_ID_LENGTH)) return { drop: 'invalid_distinct_id', detail: 'distinct_id_too_large' }
   if (typeof timestamp !== 'string' || !RFC_3339.test(timestamp) || parseTimestamp(timestamp) === null) {
     return { drop: 'invalid_timestamp', detail: 'invalid_event_timestamp' }
   }

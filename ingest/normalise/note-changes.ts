@@ -1,7 +1,7 @@
 /** Warnings about events that are stored, but not in all as they were sent. */
 import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { MAX_DISTINCT_ID_LENGTH, MAX_GROUP_KEY_LENGTH, MAX_NAME_LENGTH } from '../../platform/identity.ts'
-import { isStorableText, REPLACEMENT } from '../../platform/storable-text.ts'
+import { isLonger, isStorableText, REPLACEMENT } from '../../platform/storable-text.ts'
 import { GROUP_TYPE_SEPARATOR } from '../../schema/event-row.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 import { noteWarning } from '../capture/request-warnings.ts'
@@ -145,11 +145,6 @@ function mayBeDerived ({ b }: UuidWords): boolean {
 
 function isDerived (sent: unknown): boolean {
   return parseUuid(textOf(sent)) === null
-}
-
-/** Whether a text has more characters (code points) than the limit. */
-function isLonger (text: string, limit: number): boolean {
-  return text.length > limit && (text.length > 2 * limit || [...text].length > limit)
 }
 
 function textOf (value: unknown): string {
