@@ -4,7 +4,7 @@ import { mayHoldUnstorableText, REPLACEMENT, toStorableJson } from '../platform/
 import { decoderOf, isInCharset } from './charset.ts'
 import { hasLongNumber, parseJson, roundFields } from './parse-json.ts'
 import { multipartBoundary, readMultipartEvent } from './multipart-event.ts'
-import { bodyError, type BodyErrorCode } from './read-body.ts'
+import { bodyError } from './read-body.ts'
 import { type ContentEncoding, inflateEncoded, inflateGzip, inflateLz64, isGzip } from './decompress.ts'
 
 /** What the request says about its body. These are only hints: the bytes decide. */
@@ -183,12 +183,9 @@ function looksLikeBase64 (bytes: Buffer): boolean {
 
 /** Nothing fits: the error names what the request claimed to be. */
 function unrecognised (compression: string): Error {
-  const claims: Record<string, [BodyErrorCode, string]> = {
-    gzip: ['invalid_gzip', 'The body is not valid gzip.'],
-    'gzip-js': ['invalid_gzip', 'The body is not valid gzip.'],
-    base64: ['invalid_base64', 'The body is not valid base64.'],
-    b64: ['invalid_base64', 'The body is not valid base64.']
+  switch (compression) {
+    case 'gzip': case 'gzip-js': return bodyError('invalid_gzip', 'The body is not valid gzip.')
+    case 'base64': case 'b64': return bodyError('invalid_base64', 'The body is not valid base64.')
+    default: return bodyError('invalid_json', 'The body is not valid JSON.')
   }
-  const [code, detail] = claims[compression] ?? ['invalid_json', 'The body is not valid JSON.']
-  return bodyError(code, detail)
 }

@@ -83,8 +83,8 @@ async function findSavedQueries (
 function fillParameters (query: string, parameters: Record<string, string>): string {
   // The name of a type ends where it ends (`\b`): any shorter one would be tried for a brace that is not closed.
   return query.replaceAll(/\{\s*(\w+)\s*:\s*(\w+)\b[^{}]*\}/g, (whole, name: string, type: string) => {
-    const value = parameters[name]
-    if (value === undefined) return whole
+    if (!Object.hasOwn(parameters, name)) return whole
+    const value = parameters[name]!
     return /^U?Int/.test(type) && /^\d+$/.test(value) ? value : `'${value.replaceAll(/['\\]/g, '\\$&')}'`
   })
 }

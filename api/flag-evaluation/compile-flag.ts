@@ -82,7 +82,7 @@ function compileFilters (
   const holdout = compileHoldout(flag, filters, make)
   const conditions = filters.conditions.map((condition, conditionIndex) => {
     const match = (variant: string | null): Outcome => make({
-      enabled: true, variant, reason: 'condition_match', conditionIndex, payload: filters.payloads[variant ?? 'true']
+      enabled: true, variant, reason: 'condition_match', conditionIndex, payload: filters.payloads.get(variant ?? 'true')
     })
     const outcomes = { plain: match(null), byVariant: filters.variants.map(({ key }) => match(key)) }
     return compileCondition(flag, condition, filters.variants, { outcomes, context })
@@ -106,7 +106,7 @@ function compileOptIn (
 ): EarlyStep | null {
   const conditionIndex = 0
   const on = make({
-    enabled: true, reason: 'super_condition_value', conditionIndex, payload: filters.payloads.true
+    enabled: true, reason: 'super_condition_value', conditionIndex, payload: filters.payloads.get('true')
   })
   const off = make({ enabled: false, reason: 'super_condition_value', conditionIndex })
   if (filters.enrollment) {
@@ -153,7 +153,7 @@ function compileHoldout (flag: FlagDefinition, filters: ParsedFilters, make: Mak
     enabled: true,
     variant: holdout.variant,
     reason: 'holdout_condition_value',
-    payload: filters.payloads[holdout.variant]
+    payload: filters.payloads.get(holdout.variant)
   })
   const share = Math.min(Math.max(holdout.percentage, 0), 100) / 100
   const identify = compileIdentify({ ...flag, ensureExperienceContinuity: false }, filters.aggregation)

@@ -9,8 +9,8 @@ export interface ParsedFilters {
   /** Index of the group type whose key is hashed; null for persons. */
   aggregation: number | null
   variants: ParsedVariant[]
-  /** By key of the variant, or `true`. */
-  payloads: JsonObject
+  /** By key of the variant, which may be any text, or `true`. */
+  payloads: ReadonlyMap<string, unknown>
   /** Persons with property `$feature_enrollment/<key>` have opted in or out. */
   enrollment: boolean
   /** The older form of an opt-in; applies only to persons who have one of its properties. */
@@ -70,7 +70,7 @@ export function parseFilters (filters: unknown): ParsedFilters {
     conditions: readConditions('groups'),
     aggregation,
     variants: parseVariants(fields.multivariate),
-    payloads: fields.payloads == null ? {} : readObject(fields.payloads, 'filters__payloads'),
+    payloads: new Map(Object.entries(fields.payloads == null ? {} : readObject(fields.payloads, 'filters__payloads'))),
     enrollment: fields.feature_enrollment === true,
     superCondition: readConditions('super_groups')[0] ?? null,
     holdout: parseHoldout(fields),

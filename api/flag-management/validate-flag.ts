@@ -75,7 +75,7 @@ function checkPercentage (percentage: number, attr: string): void {
 }
 
 function checkPayloads (filters: ParsedFilters): void {
-  for (const name of Object.keys(filters.payloads)) {
+  for (const name of filters.payloads.keys()) {
     if (name === 'true' || hasVariant(filters, name) || filters.holdout?.variant === name) continue
     throw new MalformedFlagError('invalid', 'filters__payloads', `There is a payload for the variant "${name}", which does not exist.`)
   }

@@ -4,7 +4,7 @@ import { readPromotion } from '../../platform/promoted-columns/promoted-column.t
 import { promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
 import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import type { TestContext } from '../../test/support/test-context.ts'
-import { countQueryUsage, type UsageOutcome } from './query-usage.ts'
+import { countNames, countQueryUsage, type UsageOutcome } from './query-usage.ts'
 
 interface Stores {
   sql: Awaited<ReturnType<typeof createTestPostgres>>['sql']
@@ -78,6 +78,30 @@ t.test('ignores failed queries, comments, other tables and our own queries', asy
   await count()
 
   t.same(await usage(), {})
+})
+
+t.test('counts beside ordinary functions that are called like what every object has', async (t) => {
+  const { ask, count, usage } = await createStores(t)
+
+  await ask("SELECT JSONExtractString(properties, 'plan') FROM events WHERE project_id = 1 AND event IS DISTINCT FROM toString(event)")
+  await ask("SELECT JSONExtractString(properties, 'plan') FROM events WHERE project_id = 1 AND event = trim(BOTH ' ' FROM toString('order paid'))")
+
+  t.match(await count(), { kind: 'done', queries: 2, unread: { count: 0 } })
+  t.same(await usage(), { '1 order paid': 1, 'event plan': 2 })
+})
+
+t.test('a query that cannot be read stops no other', async (t) => {
+  async function * log () {
+    for (const query of ["SELECT 1 FROM events WHERE event = 'paid'", null as unknown as string, "SELECT 2 FROM events WHERE event = 'paid'"]) {
+      yield { day: '2026-01-31', query, count: 2, durationMs: 1, lastAtSeconds: 5 }
+    }
+  }
+  const none = new Map<string, ReadonlySet<number>>()
+  const vocabulary = { event: new Map([['paid', new Set([1])]]), event_property: none, person_property: none, group_property: none }
+
+  const { rows, queries, unread } = await countNames(log(), vocabulary, new Map())
+  t.match(rows, [{ projectId: 1, what: 'event', name: 'paid', queries: 4 }])
+  t.match({ queries, unread }, { queries: 4, unread: { count: 2, err: Error } })
 })
 
 t.test('drops days older than 30, corrects wrong counts, keeps counts that the log has lost', async (t) => {

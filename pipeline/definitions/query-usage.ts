@@ -8,10 +8,13 @@ import { type LoggedQueries, readQueryLog } from '../../platform/query-log/read-
 import { startRounds } from '../periodic-work.ts'
 import { readSql } from '../read-sql.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'
-import { type NamedDefinition, nameDefinitions, propertyColumns, type UsageKind, type Vocabulary } from '../../platform/query-log/named-definitions.ts'
+import { type NamedDefinition, nameDefinitions, type PropertyColumns, propertyColumns, type UsageKind, type Vocabulary } from '../../platform/query-log/named-definitions.ts'
 
 /** What one count did. `no_log`: ClickHouse has no query log that this user may read; earlier counts stay. */
-export type UsageOutcome = { kind: 'skipped' } | { kind: 'no_log' } | { kind: 'done', queries: number, named: number }
+export type UsageOutcome = { kind: 'skipped' } | { kind: 'no_log' } | { kind: 'done', queries: number, named: number, unread: UnreadQueries }
+
+/** Texts that could not be read because of a bug of ours, and the first error: they are left out of the counts. */
+export interface UnreadQueries { count: number, err?: unknown }
 
 /** Interval of counting. ClickHouse writes its query log every 7.5 s; a count reads two days of it. */
 const INTERVAL_MS = 60_000
@@ -42,7 +45,11 @@ export function startQueryUsage ({ metrics, logger, ...stores }: {
     failure: 'could not count query usage; retrying',
     rounds: metrics.counter('query_usage_rounds_total', 'Rounds of counting query usage, by outcome.', { outcome: ['done', 'skipped', 'no_log', 'failed'] }),
     async round () {
-      const { kind } = await countQueryUsage(stores, { minPauseMs: INTERVAL_MS / 2 })
+      const outcome = await countQueryUsage(stores, { minPauseMs: INTERVAL_MS / 2 })
+      const { kind } = outcome
+      if (kind === 'done' && outcome.unread.count > 0) {
+        logger.error({ err: outcome.unread.err, queries: outcome.unread.count }, 'queries of analysts could not be read; they are not counted as usage')
+      }
       if (kind === 'no_log' && lastOutcome !== kind) logger.warn('clickhouse has no query log that this user may read; query usage is not counted')
       lastOutcome = kind
       return kind
@@ -77,7 +84,7 @@ export async function countQueryUsage (
 
     await forgetFuture(sql)
     const { clockLeadMs } = await compareClocks(stores.clickhouse, sql)
-    const { queries, rows } = await countNames(log, await loadVocabulary(sql), stores.clickhouse)
+    const { queries, rows, unread } = await countNames(log, await loadVocabulary(sql), propertyColumns(await listPromotions(stores.clickhouse)))
     for (let from = 0; from < rows.length; from += ROWS_PER_INSERT) {
       await sql.unsafe(readSql(import.meta.dirname, 'upsert-query-usage.sql'),
         [JSON.stringify(rows.slice(from, from + ROWS_PER_INSERT)), clockLeadMs])
@@ -87,7 +94,7 @@ export async function countQueryUsage (
     await sql.unsafe(readSql(import.meta.dirname, 'write-query-usage-of-properties.sql'))
     await sql`INSERT INTO roll_up_state (source, read_up_to) VALUES (${SOURCE}, clock_timestamp())
       ON CONFLICT (source) DO UPDATE SET read_up_to = excluded.read_up_to`
-    return { kind: 'done', queries, named: rows.length }
+    return { kind: 'done', queries, named: rows.length, unread }
   }) as UsageOutcome
 }
 
@@ -98,15 +105,24 @@ interface UsageRow extends NamedDefinition {
   lastAtSeconds: number
 }
 
-async function countNames (
-  log: AsyncIterable<LoggedQueries>, vocabulary: Vocabulary, clickhouse: ClickHouse
-): Promise<{ queries: number, rows: UsageRow[] }> {
-  const columns = propertyColumns(await listPromotions(clickhouse))
+/** Counts by day and definition. A query that cannot be read stops no other. */
+export async function countNames (
+  log: AsyncIterable<LoggedQueries>, vocabulary: Vocabulary, columns: PropertyColumns
+): Promise<{ queries: number, rows: UsageRow[], unread: UnreadQueries }> {
   const counts = new Map<string, UsageRow>()
+  const unread: UnreadQueries = { count: 0 }
   let queries = 0
   for await (const { day, query, count, lastAtSeconds } of log) {
+    let named: NamedDefinition[]
+    try {
+      named = nameDefinitions(query, vocabulary, columns)
+    } catch (err) {
+      unread.err ??= err
+      unread.count += count
+      continue
+    }
     queries += count
-    for (const definition of nameDefinitions(query, vocabulary, columns)) {
+    for (const definition of named) {
       const key = JSON.stringify([day, definition.what, definition.projectId, definition.name])
       const row = counts.get(key)
       if (row === undefined) {
@@ -117,7 +133,7 @@ async function countNames (
       }
     }
   }
-  return { queries, rows: [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row) }
+  return { queries, unread, rows: [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row) }
 }
 
 async function loadVocabulary (sql: Sql): Promise<Vocabulary> {

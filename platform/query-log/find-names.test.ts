@@ -33,6 +33,14 @@ t.test('finds properties by the functions that read them, each of its table', as
   t.same(properties("SELECT JSONExtractKeys(properties), JSONExtractString('plan') FROM events"), {})
 })
 
+t.test('takes names that every object has for tables without properties', async (t) => {
+  for (const name of ['toString', 'constructor', '__proto__', 'valueOf', 'hasOwnProperty']) {
+    const query = `SELECT JSONExtractString(properties, 'plan') FROM events WHERE event IS DISTINCT FROM ${name}(event) AND x = trim(BOTH ' ' FROM ${name}(x))`
+    t.same(properties(query), { plan: ['event'] }, name)
+    t.same(properties(`SELECT JSONExtractString(${name}.properties, 'plan') FROM ${name}`), {}, name)
+  }
+})
+
 t.test('finds columns, tables and projects', async (t) => {
   const names = findNames(`WITH RECURSIVE x AS (SELECT 1 FROM x) SELECT browser, e.p_plan, os(1), 2 AS host FROM events AS e
     WHERE project_id IN (1, 2) AND event.project_id = 3`)

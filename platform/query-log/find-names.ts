@@ -23,8 +23,10 @@ export interface NamesInQuery {
   projects: Set<number> | undefined
 }
 
-/** Tables whose properties are told apart. */
-const KINDS: Record<string, PropertyKind> = { events: 'event', events_with_person: 'event', persons: 'person', groups: 'group' }
+/** Tables whose properties are told apart. Looked up by whatever stands behind FROM. */
+const KINDS: ReadonlyMap<string, PropertyKind> = new Map([
+  ['events', 'event'], ['events_with_person', 'event'], ['persons', 'person'], ['groups', 'group']
+])
 
 const JSON_FUNCTION = /^(?:JSON|simpleJSON|visitParam)\w+$/i
 const JSON_PATH_FUNCTION = /^JSON_(?:VALUE|QUERY|EXISTS)$/i
@@ -94,7 +96,7 @@ function readJsonCall (
 }
 
 function kindsOf (scope: QueryScope, qualifier: string | undefined): PropertyKind[] {
-  return [...new Set([...resolveTables(scope, qualifier)].flatMap((table) => KINDS[table] ?? []))]
+  return [...new Set([...resolveTables(scope, qualifier)].flatMap((table) => KINDS.get(table) ?? []))]
 }
 
 /** `project_id = 1`, `project_id IN (1, 2)`. */

@@ -55,15 +55,18 @@ export function nameDefinitions (
   if (readsAny(names, EVENT_TABLES)) {
     for (const text of names.texts) add('event', text)
   }
-  const properties = new Set(names.properties.flatMap(({ property, kinds }) => kinds.map((kind) => `${kind}_property:${property}`)))
+  const properties: Record<Exclude<UsageKind, 'event'>, Set<string>> = { event_property: new Set(), person_property: new Set(), group_property: new Set() }
+  for (const { property, kinds } of names.properties) {
+    for (const kind of kinds) properties[`${kind}_property`].add(property)
+  }
   if (readsAny(names, COLUMN_TABLES)) {
     for (const column of names.columns) {
-      if (columns.has(column)) properties.add(`event_property:${columns.get(column)}`)
+      const property = columns.get(column)
+      if (property !== undefined) properties.event_property.add(property)
     }
   }
-  for (const key of properties) {
-    const [, what, name] = /^(\w+?_property):(.*)$/s.exec(key) as unknown as [string, UsageKind, string]
-    add(what, name)
+  for (const what of ['event_property', 'person_property', 'group_property'] as const) {
+    for (const name of properties[what]) add(what, name)
   }
   return found
 }

@@ -194,7 +194,7 @@ function Payloads ({ names, filters, onChange }: PayloadsProps) {
           <label>
             For <code>{name}</code>{' '}
             <input
-              placeholder='none; any JSON' value={payloadText(payloads[name])} onInput={(event) => {
+              placeholder='none; any JSON' value={payloadText(Object.hasOwn(payloads, name) ? payloads[name] : undefined)} onInput={(event) => {
                 const { [name]: _, ...others } = payloads
                 const text = event.currentTarget.value
                 onChange({ ...filters, payloads: text === '' ? others : { ...others, [name]: text } })

@@ -59,8 +59,9 @@ function describeFilterDifferences (before: FlagFilters, after: FlagFilters): Di
 }
 
 function describeEntries (what: string, before: Record<string, unknown>, after: Record<string, unknown>): Difference[] {
+  const [old, now] = [new Map(Object.entries(before)), new Map(Object.entries(after))]
   return namesOf(before, after)
-    .map((name) => ({ what: what + name, before: textOf(before[name]), after: textOf(after[name]) }))
+    .map((name) => ({ what: what + name, before: textOf(old.get(name)), after: textOf(now.get(name)) }))
 }
 
 /** Of the fields of either. */

@@ -22,6 +22,11 @@ function writeType (tokens: readonly SqlToken[], sql: string): string {
   return sql.slice(tokens[0]!.start, tokens.at(-1)!.end)
 }
 
+/** The value that was chosen for a parameter; its name may be any word, such as `constructor`. */
+export function parameterValue (values: Readonly<Record<string, string>>, name: string): string | undefined {
+  return Object.hasOwn(values, name) ? values[name] : undefined
+}
+
 /** What a parameter of this name is before somebody chose a value: the project, and the last 30 days. */
 export function defaultValue (name: string, { project, now }: { project: number, now: number }): string {
   const day = (ms: number): string => new Date(ms).toISOString().slice(0, 10)

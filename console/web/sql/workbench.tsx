@@ -9,7 +9,7 @@ import { QueryEditor } from './query-editor.tsx'
 import { positionOf, type QueryRun, runQuery } from './query-result.ts'
 import { ResultTable, RunFailure, RunStatus } from './result-view.tsx'
 import { DeleteQuery, SaveDialog, type SavedQuery, type SavedQueryFields } from './saved-queries.tsx'
-import { defaultValue, findParameters } from './sql-parameters.ts'
+import { defaultValue, findParameters, parameterValue } from './sql-parameters.ts'
 
 /** What is in the editor. */
 export type Draft = SavedQueryFields
@@ -80,7 +80,7 @@ export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }:
   }
 
   const parameters = findParameters(draft.query)
-  const valueOf = (name: string): string => draft.parameters[name] ?? defaultValue(name, { project, now: Date.now() })
+  const valueOf = (name: string): string => parameterValue(draft.parameters, name) ?? defaultValue(name, { project, now: Date.now() })
   const values = Object.fromEntries(parameters.map(({ name }) => [name, valueOf(name)]))
 
   async function start (): Promise<void> {
@@ -137,7 +137,7 @@ export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }:
   const isRunning = run?.state === 'running'
   const failure = run?.failure
   const isChanged = saved !== undefined && (saved.query !== draft.query || JSON.stringify(saved.chart) !== JSON.stringify(draft.chart) ||
-    parameters.some(({ name }) => (saved.parameters[name] ?? '') !== values[name]))
+    parameters.some(({ name }) => (parameterValue(saved.parameters, name) ?? '') !== values[name]))
   return (
     <>
       <QueryEditor

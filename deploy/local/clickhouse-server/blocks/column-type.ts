@@ -11,24 +11,24 @@ export type ColumnType =
   | { kind: 'tuple', of: ColumnType[] }
   | { kind: 'lowCardinality', of: ColumnType }
 
-const FIXED: Readonly<Record<string, number>> = {
+const FIXED: ReadonlyMap<string, number> = new Map(Object.entries({
   Bool: 1, Int8: 1, UInt8: 1, Enum8: 1, Nothing: 1,
   Int16: 2, UInt16: 2, Enum16: 2, Date: 2, BFloat16: 2,
   Int32: 4, UInt32: 4, Float32: 4, Date32: 4, DateTime: 4, Time: 4, IPv4: 4, Decimal32: 4,
   Int64: 8, UInt64: 8, Float64: 8, DateTime64: 8, Time64: 8, Decimal64: 8,
   Int128: 16, UInt128: 16, UUID: 16, IPv6: 16, Decimal128: 16,
   Int256: 32, UInt256: 32, Decimal256: 32
-}
+}))
 
 /** Types that are other names of these. */
-const SAME_AS: Readonly<Record<string, string>> = {
+const SAME_AS: ReadonlyMap<string, string> = new Map(Object.entries({
   Point: 'Tuple(Float64, Float64)',
   Ring: 'Array(Point)',
   LineString: 'Array(Point)',
   Polygon: 'Array(Ring)',
   MultiLineString: 'Array(LineString)',
   MultiPolygon: 'Array(Polygon)'
-}
+}))
 
 const known = new Map<string, ColumnType>()
 const MAX_KNOWN = 1000
@@ -46,9 +46,9 @@ function parse (text: string): ColumnType {
   const open = text.indexOf('(')
   const name = open === -1 ? text : text.slice(0, open)
   const args = open === -1 ? [] : splitArguments(text.slice(open + 1, -1))
-  const bytes = FIXED[name]
+  const bytes = FIXED.get(name)
   if (bytes !== undefined) return { kind: 'fixed', bytes }
-  const same = SAME_AS[name]
+  const same = SAME_AS.get(name)
   if (same !== undefined) return parse(same)
   if (name.startsWith('Interval')) return { kind: 'fixed', bytes: 8 }
   if (name === 'String') return { kind: 'string' }

@@ -27,7 +27,7 @@ export async function runInsert (parts: ServerParts, query: Query, insert: Inser
     const result = await withSession(parts, query, parts.pools.insert, async (session) => {
       await session.setParams(query.request.params)
       query.record.mark = session.mark
-      const compression = ENGINE_COMPRESSIONS[insert.rows.encoding ?? ''] ?? 'none'
+      const compression = ENGINE_COMPRESSIONS.get(insert.rows.encoding ?? '') ?? 'none'
       const running = session.run(buildInsertFrom(insert, body.path, compression))
       return await parts.killQuery.whenAborted(session, query.stops.killed.signal, running)
     })
@@ -73,7 +73,7 @@ export async function holdInserts (parts: ServerParts, user: User, response: Ser
 
 async function spoolRows (parts: ServerParts, rows: InsertRows): Promise<SpooledBody> {
   const { encoding } = rows
-  if (encoding !== undefined && ENGINE_COMPRESSIONS[encoding] === undefined) {
+  if (encoding !== undefined && !ENGINE_COMPRESSIONS.has(encoding)) {
     throw new QueryError(344, `Content-Encoding ${encoding} is not supported`)
   }
   return await spoolBody(parts.spool, rows)

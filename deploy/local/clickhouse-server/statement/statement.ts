@@ -32,9 +32,9 @@ const TRANSACTION = new Set(['BEGIN', 'COMMIT', 'ROLLBACK'])
 const PLAIN = /^(U?INT\d+|FLOAT\d+|DECIMAL\w*|BOOL|IDENTIFIER|ARRAY|MAP|TUPLE)$/
 
 /** The compressions the engine can undo while it reads a file, by the name HTTP has for them. */
-export const ENGINE_COMPRESSIONS: Readonly<Record<string, string>> = {
+export const ENGINE_COMPRESSIONS: ReadonlyMap<string, string> = new Map(Object.entries({
   gzip: 'gzip', 'x-gzip': 'gzip', deflate: 'deflate', br: 'br', zstd: 'zstd', xz: 'xz', lz4: 'lz4', snappy: 'snappy'
-}
+}))
 
 /**
  * Reads a statement that carries no inline data.
