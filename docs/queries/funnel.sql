@@ -1,4 +1,5 @@
--- How many people got at least as far as each of three steps, in this order, within a day of the first.
+-- How many people got at least as far as each of three steps, in this order, within a day of the first. An event is one
+-- step at most (`strict_once`), also when a step is named twice.
 SELECT
     step,
     [{first:String}, {second:String}, {third:String}][step] AS event,
@@ -7,7 +8,7 @@ FROM
 (
     SELECT
         person_id,
-        windowFunnel(86400000)(
+        windowFunnel(86400000, 'strict_once')(
             toUInt64(toUnixTimestamp64Milli(timestamp)),
             event = {first:String}, event = {second:String}, event = {third:String}
         ) AS level

@@ -228,6 +228,58 @@ t.test('an analyst gets the same answers while duplicates are not merged away ye
   }
 })
 
+/** Events of one project more, and what a sample query says of them. */
+async function askAbout (client: ClickHouse, events: Array<Record<string, unknown>>, [name, params]: [string, Record<string, unknown>]): Promise<unknown[][]> {
+  await client.insert({
+    table: 'events', format: 'JSONEachRow',
+    values: events.map((event) => ({ project_id: 2, uuid: crypto.randomUUID(), received_at: event.timestamp, properties: '{}', ...event }))
+  })
+  return await ask(client, name, { project: 2, ...params })
+}
+
+t.test('a funnel with a repeated step needs two events, and takes two steps of one millisecond', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const event = (distinctId: string, name: string, timestamp: string): Record<string, unknown> => ({ distinct_id: distinctId, event: name, timestamp })
+  const events = [
+    event('once', 'visit', '2026-03-01 10:00:00.000'), event('once', 'pay', '2026-03-01 11:00:00.000'),
+    event('twice', 'visit', '2026-03-01 10:00:00.000'), event('twice', 'visit', '2026-03-01 10:01:00.000'), event('twice', 'pay', '2026-03-01 10:02:00.000'),
+    event('at once', 'pay', '2026-03-01 10:00:00.007'), event('at once', 'visit', '2026-03-01 10:00:00.007'), event('at once', 'visit', '2026-03-01 10:00:00.007'),
+    event('a day later', 'visit', '2026-03-01 10:00:00.000'), event('a day later', 'visit', '2026-03-02 10:00:00.000'), event('a day later', 'pay', '2026-03-02 10:00:00.001')
+  ]
+
+  const repeated = await askAbout(client, events, ['funnel', { first: 'visit', second: 'visit', third: 'pay' }])
+  t.same(repeated, [[1, 'visit', 4], [2, 'visit', 3], [3, 'pay', 2]])
+  t.same(await ask(client, 'funnel', { project: 2, first: 'pay', second: 'pay', third: 'pay' }), [[1, 'pay', 4], [2, 'pay', 0], [3, 'pay', 0]])
+})
+
+t.test('exposure to an experiment leaves out those for whom the flag was off', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const events = [['off', 'false'], ['on', 'test'], ['on', 'false'], ['none', '']].map(([distinctId, response]) => ({
+    distinct_id: distinctId, event: '$feature_flag_called', timestamp: '2026-03-03 00:00:00', feature_flag: 'new-pay', feature_flag_response: response
+  }))
+
+  t.same(await askAbout(client, events, ['experiment_exposure', { flag: 'new-pay' }]), [['test', 1]])
+})
+
+t.test('time zones and weeks are what the page for BI tools says', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  // 1 March 2026 is a Sunday; in Berlin this is 00:30 on Monday.
+  await askAbout(client, [{ distinct_id: 'd', event: 'e', timestamp: '2026-03-01 23:30:00' }], ['trend', { event: 'e' }])
+  const within = async (query: string, zone?: string): Promise<unknown[]> => {
+    const result = await client.query({ query, format: 'JSONCompactEachRow', clickhouse_settings: zone === undefined ? {} : { session_timezone: zone } })
+    return (await result.json<unknown[]>())[0]!
+  }
+  const days = `SELECT toDate(timestamp), countIf(timestamp >= '2026-03-01 23:00:00'), countIf(timestamp >= toDateTime('2026-03-02 00:00:00'))
+    FROM events WHERE project_id = 2 GROUP BY 1`
+
+  t.same((await within(days)).map(String), ['2026-03-01', '1', '0'])
+  t.same((await within(days, 'Europe/Berlin')).map(String), ['2026-03-01', '1', '1'], 'the filter moves, the day does not')
+  t.same((await within(`SELECT toString(toStartOfDay(timestamp, 'Europe/Berlin')), timestamp >= toDateTime('2026-03-02 00:00:00', 'Europe/Berlin')
+    FROM events WHERE project_id = 2`)).map(String), ['2026-03-02 00:00:00', '1'])
+  t.same(await within(`SELECT toStartOfWeek(timestamp), toStartOfWeek(timestamp, 1), toMonday(timestamp), toDate(dateTrunc('week', timestamp)),
+    toStartOfWeek(timestamp, 1, 'Europe/Berlin') FROM events WHERE project_id = 2`), ['2026-03-01', '2026-02-23', '2026-02-23', '2026-02-23', '2026-03-02'])
+})
+
 t.test('every sample query is listed in the README', async (t) => {
   const readme = await readFile(path.join(FOLDER, 'README.md'), 'utf8')
   for (const file of (await readdir(FOLDER)).filter((name) => name.endsWith('.sql'))) {
