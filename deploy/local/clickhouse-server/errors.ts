@@ -113,3 +113,18 @@ const STATUS_BY_CODE = new Map<number, number>([
 function withStatus (status: number, codes: number[]): Array<[number, number]> {
   return codes.map((code) => [code, status])
 }
+
+/** Of an analyst's statement that does not only read. */
+export function readOnly (): QueryError {
+  return new QueryError(164, 'analyst: Cannot execute query in readonly mode')
+}
+
+/** Of what an analyst may not name. */
+export function denied (what: string): QueryError {
+  return new QueryError(497, `analyst: Not enough privileges to use ${what}`)
+}
+
+/** Of what neither the engine nor the owner has: a typing error, told as one. */
+export function unknownFunction (name: string): QueryError {
+  return new QueryError(46, `analyst: Function with name \`${name}\` does not exist`)
+}

@@ -33,6 +33,8 @@ t.test('answers ordinary queries', async (t) => {
     ["SELECT count() > 0, max(path) FROM system.parts WHERE table = 'events'", '1\t\n'],
     ["SELECT name, data_path FROM `system` . `databases` WHERE name = 'millrace'", 'millrace\t\n'],
     ['EXISTS TABLE events', '1\n'],
+    ["SELECT count() FROM system.columns WHERE table = 'events' AND type = 'AggregateFunction(uniq, UInt8)'", '0\n'],
+    ["SELECT formatRow('CSV', 1), groupFormatIf('TSV')(number, 1), arrayReduce('sumIf', [1], [1]), count(cast) FROM (SELECT number, 1 AS cast FROM numbers(1))", '1\\n\t0\\n\t1\t1\n'],
     ["SELECT 'file', 'it\\'s \"file\" INFILE $$'", 'file\tit\\\'s "file" INFILE $$\n'],
     ["SELECT 'Outfile' AS `my outfile`", 'Outfile\n'],
     ['EXPLAIN SYNTAX SELECT 1', 'SELECT 1\nFROM system.one\n']
@@ -120,6 +122,20 @@ const REFUSED: Record<string, string[]> = {
     'SELECT 1 FORMAT CapnProto',
     "SELECT formatRow('Protobuf', 1)", "SELECT formatRow(concat('Proto', 'buf'), 1)", "SELECT groupFormat('Template')(number) FROM numbers(2)", 'EXPLAIN SELECT 1 SETTINGS profile = 1', "SELECT 1 SETTINGS additional_table_filters = {'x': '1'}"
   ],
+  'formats, aggregate functions and types named by other than a literal in its place': [
+    "WITH 'Protobuf' AS x SELECT formatRow(x, 1)", "WITH 'Protobuf' AS CSV SELECT formatRow(CSV, 1)", "SELECT formatRow('Protobuf'::String, 1)",
+    "SELECT formatRow(('Protobuf' AS y), 1)", "SELECT 'Protobuf' AS CSV, formatRowNoNewline(CSV, 1)", "SELECT formatRow(if(1, 'Protobuf', 'CSV'), 1)",
+    "SELECT groupFormatIf('Protobuf')(number, 1) FROM numbers(2)", "SELECT groupFormatArray('Protobuf')([number]) FROM numbers(2)",
+    "SELECT hex(groupFormatState('Protobuf')(number)) FROM numbers(2)", "SELECT groupFormatOrNullIf('Protobuf')(number, 1) FROM numbers(2)",
+    "SELECT GROUPFORMATIF('Protobuf')(number, 1) FROM numbers(2)", "SELECT * APPLY groupFormatIf('Protobuf') FROM numbers(2)",
+    "SELECT arrayReduce('groupFormat(\\'Protobuf\\')', [1])", "SELECT arrayReduce('groupFormatIf(\\'Protobuf\\')', [1], [1])",
+    "SELECT arrayReduceInRanges('groupFormat(\\'Protobuf\\')', [(1, 2)], [1, 2])", "SELECT initializeAggregation('groupFormatState(\\'Protobuf\\')', 1)",
+    "WITH 'groupFormat(\\'Protobuf\\')' AS sum SELECT arrayReduce(sum, [1])", "SELECT arrayMap(formatRow, ['Protobuf'], [1])", "SELECT arrayMap(arrayReduce, ['sum'], [[1]])",
+    "SELECT finalizeAggregation(CAST(unhex('00'), 'AggregateFunction(groupFormat(\\'Protobuf\\'), UInt8)'))",
+    "SELECT unhex('00')::AggregateFunction(groupFormatIf('Protobuf'), UInt8, UInt8)", "SELECT CAST(unhex('00'), concat('Aggregate', 'Function(sum, UInt8)'))",
+    "SELECT accurateCastOrNull(unhex('00'), concat('Aggregate', 'Function(sum, UInt8)'))", "SELECT * FROM values('a AggregateFunction(1, groupFormat(\\'Protobuf\\'), UInt8)', '')",
+    "SELECT url('http://127.0.0.1:1/')", "WITH 'http://127.0.0.1:1/' AS x SELECT * FROM url(x, LineAsString)", `WITH ${FILE} AS x SELECT file(x)`, `SELECT * FROM file(concat(${FILE}, ''), LineAsString)`
+  ],
   'the network': [
     "SELECT * FROM url('http://127.0.0.1:1/', LineAsString)", "DESCRIBE url('http://127.0.0.1:1/x.json')",
     "DESCRIBE TABLE `url`('http://127.0.0.1:1/x.json')", "SELECT * FROM s3('http://127.0.0.1:1/bucket/x', 'TSV', 'a String')",
@@ -164,6 +180,8 @@ t.test('refuses what is hidden in parameters, settings and the database', async 
     await ask('SELECT arrayMap({f:Identifier}, [{p:String}])', { param_f: 'file', param_p: secretPath }),
     await ask('SELECT * FROM {d:Identifier}.disks', { param_d: 's\\x79stem' }),
     await ask('SELECT 1', { default_format: 'Template' }),
+    await ask('SELECT formatRow({f:String}, 1)', { param_f: 'Protobuf' }),
+    await ask("SELECT finalizeAggregation({s:AggregateFunction(groupFormat('Protobuf'), UInt8)})", { param_s: 'x' }),
     await ask('SELECT 1', { default_format: 'CapnProto', output_format_schema: `${secretPath}.out` }),
     await ask('SELECT 1', { format_schema: secretPath }),
     await ask('SELECT 1', { final: '0', readonly: '0' }),

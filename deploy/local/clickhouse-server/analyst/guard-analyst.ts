@@ -1,8 +1,10 @@
 import type { SessionPool } from '../engine/session-pool.ts'
+import { denied, readOnly, unknownFunction } from '../errors.ts'
 import type { Statement } from '../statement/statement.ts'
 import type { AllowList } from './allow-list.ts'
 import { canonicalize, type CanonicalToken, findOwnersFunctions, lexCanonical, writeToken } from './canonical-query.ts'
-import { denied, type EngineNames, judgeFormatName, judgeQuery, makeRules, readOnly, unknownFunction } from './judge-query.ts'
+import { type EngineNames, judgeQuery, makeRules } from './judge-query.ts'
+import { judgeFormatName } from './named-by-string.ts'
 
 /** What is judged: a statement, with what its request adds to it. */
 export interface AnalystQuery {
@@ -79,8 +81,8 @@ export function analystDatabase (wanted: string): string {
   return wanted
 }
 
-/** Types of values; of names there is `Identifier`, written so. */
-const VALUE_TYPE = /^(?!identifier$)\w+$/i
+/** Types of values; of names there is `Identifier`, written so. A state names a function. */
+const VALUE_TYPE = /^(?!(?:identifier|aggregatefunction)$)\w+$/i
 
 /**
  * Puts the value in the place of every `{name:Identifier}`, and takes every other parameter out of the judgement: its

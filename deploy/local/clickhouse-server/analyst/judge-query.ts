@@ -1,8 +1,9 @@
-import { QueryError } from '../errors.ts'
+import { denied, readOnly } from '../errors.ts'
 import type { Statement } from '../statement/statement.ts'
 import { vetAnalystSetting } from '../engine/profiles.ts'
 import { type AllowList, INFORMATION_SCHEMA, SYSTEM_TABLES, TABLE_FUNCTIONS, MASKED_SYSTEM_TABLES } from './allow-list.ts'
 import type { CanonicalToken } from './canonical-query.ts'
+import { isAllowedAggregate, judgeFormatName, judgeNamedByString } from './named-by-string.ts'
 
 /** What the running engine can call. */
 export interface EngineNames {
@@ -40,11 +41,6 @@ const BEFORE_BRACKET = new Set(('ALL AND ARRAY AS AST BETWEEN BY COLUMNS DISTINC
   'REPLACE SELECT SETS STEP STRICT SYNTAX TABLE TO TREE UNION USING WHERE WITH').split(' '))
 /** Functions of the grammar, which the engine does not list. */
 const GRAMMAR_FUNCTIONS = new Set(['exists', 'grouping', 'untuple'])
-/** These take the name of an aggregate function as a string. */
-const CALLS_BY_STRING = new Set(['arrayreduce', 'arrayreduceinranges', 'initializeaggregation'])
-/** These take the name of a format as a string. */
-const FORMATS_BY_STRING = new Set(['formatrow', 'formatrownonewline', 'groupformat'])
-const COMBINATOR = /(if|array|map|simplestate|state|merge|foreach|distinct|ordefault|ornull|resample|argmin|argmax|null|tuple)$/
 
 const READING_STATEMENTS: Array<[Statement['kind'], RegExp]> = [
   ['select', /^(SELECT|WITH|\() /],
@@ -77,6 +73,7 @@ export function judgeQuery (tokens: readonly CanonicalToken[], rules: Rules): Ve
   const verdict: Verdict = { kind, masked: new Set(), removed: new Set(), settings: new Map(), unknownCalls: new Set() }
   const aliases = new Set(tokens.filter((token, i) => isName(token) && isWord(tokens[i - 1], 'AS')).map(({ text }) => text))
   tokens.forEach((token, i) => {
+    judgeNamedByString(tokens, i, rules.allow)
     if (!isName(token)) return
     if (isWord(token, 'SETTINGS') && tokens[i - 1]?.text !== '.' && !(i === 1 && isWord(tokens[0], 'SHOW'))) judgeSettings(tokens, i, { allow: rules.allow, verdict })
     if (isWord(token, 'FORMAT')) judgeFormat(tokens, i, rules.allow)
@@ -109,8 +106,6 @@ function judgeName (tokens: readonly CanonicalToken[], i: number, { rules, verdi
   if (!isQualified && rules.refusedNames.has(name)) throw denied(`function ${token.text}`)
   if (isCall && !(token.kind === 'word' && BEFORE_BRACKET.has(token.text))) {
     if (isQualified || rules.refusedCalls.has(name)) throw denied(`function ${token.text}`)
-    if (CALLS_BY_STRING.has(name)) judgeNamedByString(tokens[i + 2], rules.allow)
-    if (FORMATS_BY_STRING.has(name)) judgeFormatName(tokens[i + 2]?.text.replaceAll("'", '') ?? '', rules.allow)
     const isKnown = isAllowedFunction(name, rules.allow) || TABLE_FUNCTIONS.has(name) || aliases.has(token.text)
     if (!isKnown && !isColumnList(tokens, i)) verdict.unknownCalls.add(token.text)
   }
@@ -185,27 +180,8 @@ function judgeFormat (tokens: readonly CanonicalToken[], i: number, allow: Allow
   if (name !== undefined && isName(name)) judgeFormatName(name.text, allow)
 }
 
-/** @throws {QueryError} 497 for a format that reads a schema or asks another server. */
-export function judgeFormatName (name: string, allow: AllowList): void {
-  if (!allow.formats.has(lower(name))) throw denied(`format ${name}`)
-}
-
-function judgeNamedByString (token: CanonicalToken | undefined, allow: AllowList): void {
-  const name = token?.kind === 'string' ? /^'(\w+)(\(.*\))?'$/s.exec(token.text)?.[1] : undefined
-  if (name === undefined || !isAllowedAggregate(lower(name), allow)) throw denied(`aggregate function ${token?.text ?? ''}`)
-}
-
 function isAllowedFunction (name: string, allow: AllowList): boolean {
   return allow.functions.has(name) || GRAMMAR_FUNCTIONS.has(name) || isAllowedAggregate(name, allow)
-}
-
-/** An aggregate function, with any number of combinators behind its name. */
-function isAllowedAggregate (name: string, allow: AllowList): boolean {
-  for (let base = name; base !== ''; base = base.replace(COMBINATOR, '')) {
-    if (allow.aggregateFunctions.has(base)) return true
-    if (!COMBINATOR.test(base)) return false
-  }
-  return false
 }
 
 function isName (token: CanonicalToken): boolean {
@@ -218,17 +194,4 @@ function isWord (token: CanonicalToken | undefined, text: string): boolean {
 
 function lower (text: string): string {
   return text.toLowerCase()
-}
-
-export function readOnly (): QueryError {
-  return new QueryError(164, 'analyst: Cannot execute query in readonly mode')
-}
-
-export function denied (what: string): QueryError {
-  return new QueryError(497, `analyst: Not enough privileges to use ${what}`)
-}
-
-/** Of what neither the engine nor the owner has: a typing error, told as one. */
-export function unknownFunction (name: string): QueryError {
-  return new QueryError(46, `analyst: Function with name \`${name}\` does not exist`)
 }
